@@ -1,0 +1,22 @@
+import { z } from 'zod';
+
+export const actorKinds = ['application', 'session', 'system', 'user'] as const;
+export type ActorKind = (typeof actorKinds)[number];
+
+/** Who caused an event. `id` is an application, session or user id; `system` actors name their task. */
+export interface Actor {
+  readonly kind: ActorKind;
+  readonly id: string;
+}
+
+/** What every event carries besides its data. `occurred_at` is RFC 3339 in UTC, from the injected clock. */
+export const eventMetadata = z.strictObject({
+  tenant_id: z.uuid(),
+  actor: z.strictObject({ kind: z.enum(actorKinds), id: z.string() }),
+  trace_id: z.string(),
+  correlation_id: z.string(),
+  causation_id: z.string().optional(),
+  occurred_at: z.iso.datetime(),
+  transaction_id: z.uuid().optional(),
+});
+export type EventMetadata = z.infer<typeof eventMetadata>;

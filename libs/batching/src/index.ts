@@ -1,0 +1,1 @@
+export { createBatcher, type Batcher, type BatcherOptions } from './batcher.ts';

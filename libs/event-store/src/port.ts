@@ -1,0 +1,128 @@
+import type { JsonObject, EventMetadata, NewEvent } from '@token-vault/contracts';
+
+/**
+ * A place in the whole log. Opaque: ordered, not dense, a decimal string outside this library
+ * (up to 64 bits, so never a JavaScript number). Compare with `comparePositions`.
+ */
+export type Position = string & { readonly __position: unique symbol };
+
+/** The position before the first event. */
+export const startPosition = '0' as Position;
+
+/** Revision of a stream that has no events; the first event of a stream has revision 0. */
+export const noRevision = -1;
+
+/**
+ * What the writer believes about the stream: `no-stream` (it must not exist), `exists`, `any`,
+ * or the revision of its last event.
+ */
+export type ExpectedRevision = 'any' | 'no-stream' | 'exists' | number;
+
+export interface RecordedEvent {
+  readonly id: string;
+  readonly type: string;
+  /** Current schema version: stored data has passed the upcasters. */
+  readonly version: number;
+  readonly data: JsonObject;
+  readonly metadata: EventMetadata;
+  readonly stream: string;
+  readonly revision: number;
+  readonly position: Position;
+}
+
+export interface AppendResult {
+  /** Of the last event of this append. */
+  readonly position: Position;
+  readonly revision: number;
+}
+
+export interface ReadStreamOptions {
+  /** First revision to read, inclusive; 0 by default. */
+  readonly from?: number;
+}
+
+export interface ReadAllOptions {
+  /** Stop after the event at this position (inclusive); the head at the time of the call by default. */
+  readonly until?: Position;
+  readonly signal?: AbortSignal;
+}
+
+export type SubscriptionMessage =
+  | { readonly kind: 'event'; readonly event: RecordedEvent }
+  /** Nothing of interest up to and including `position`: a checkpoint may move there. */
+  | { readonly kind: 'progress'; readonly position: Position }
+  /** The subscriber has seen everything up to `position`, which was the head a moment ago. May come again. */
+  | { readonly kind: 'caught-up'; readonly position: Position };
+
+/**
+ * The vault's only truth: streams of events in one total order. Every adapter passes `contract-suite.ts`.
+ *
+ * Events of one append are stored together or not at all, are neighbours in the log, and are durable when
+ * `append` resolves. A subscriber that has seen position P will never be shown an event at or below P later.
+ */
+export interface EventStore {
+  /**
+   * Repeating an append with the same event ids and an explicit expectation (`no-stream` or a revision) answers
+   * as the first did and stores nothing.
+   * @throws RevisionConflictError when `expected` does not hold; names the actual revision.
+   * @throws InvalidEventError when an event breaks its schema; nothing was stored.
+   * @throws EventStoreUnavailableError when the outcome is refused or unknown; repeat with the same ids.
+   */
+  append(stream: string, events: readonly NewEvent[], expected: ExpectedRevision): Promise<AppendResult>;
+
+  /** The events of a stream by revision. A stream that does not exist has none. */
+  readStream(stream: string, options?: ReadStreamOptions): AsyncIterable<RecordedEvent>;
+
+  /** The log after `after` (exclusive), in order, in bounded memory. Ends at the head of the moment of the call. */
+  readAll(after: Position, options?: ReadAllOptions): AsyncIterable<RecordedEvent>;
+
+  /**
+   * The log after `after` (exclusive), then live, until `signal` aborts (ends within 1 s, without an error).
+   * Back-pressure: a slow reader holds the subscription, never memory. A lost connection is thrown as
+   * EventStoreUnavailableError: the caller resubscribes from the position it has committed.
+   */
+  subscribe(after: Position, signal: AbortSignal): AsyncIterable<SubscriptionMessage>;
+
+  /** Position of the last durable event; `startPosition` for an empty log. */
+  head(): Promise<Position>;
+
+  close(): Promise<void>;
+}
+
+/** -1, 0 or 1, for sorting. */
+export function comparePositions(left: Position, right: Position): number {
+  if (left === right) return 0;
+  if (left.length !== right.length) return left.length < right.length ? -1 : 1;
+  return left < right ? -1 : 1;
+}
+
+/** Reads a position from outside. @throws TypeError unless it is a canonical unsigned 64-bit decimal. */
+export function parsePosition(text: string): Position {
+  if (!/^(0|[1-9]\d{0,19})$/.test(text) || BigInt(text) > 0xffff_ffff_ffff_ffffn) {
+    throw new TypeError('a position is an unsigned 64-bit decimal');
+  }
+  return text as Position;
+}
+
+/** The expectation of an append did not hold. */
+export class RevisionConflictError extends Error {
+  readonly code = 'revision_conflict';
+  readonly stream: string;
+  readonly expected: ExpectedRevision;
+  /** `noRevision` when the stream does not exist. */
+  readonly actual: number;
+  constructor(stream: string, expected: ExpectedRevision, actual: number) {
+    super(`expected revision ${expected}, found ${actual === noRevision ? 'no stream' : actual}`);
+    this.stream = stream;
+    this.expected = expected;
+    this.actual = actual;
+  }
+}
+
+/** The store cannot be reached or did not answer in time: an append may or may not have happened. */
+export class EventStoreUnavailableError extends Error {
+  readonly code = 'event_store_unavailable';
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+  }
+}

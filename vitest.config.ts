@@ -1,0 +1,23 @@
+import { defineConfig } from 'vitest/config';
+
+// The suffix of a test says what it costs: `unit` needs nothing, `int` a real Postgres, `e2e` real processes.
+// `slow` suites (chaos, properties with many runs) are left to CI: `npm run test:all`.
+export default defineConfig({
+  test: {
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    pool: 'forks',
+    maxWorkers: 2,
+    globalSetup: ['./test/support/src/global-setup.ts'],
+    projects: [
+      {
+        extends: true,
+        test: { name: 'default', include: ['**/*.{unit,int,e2e}.test.ts'], exclude: ['**/node_modules/**'] },
+      },
+      {
+        extends: true,
+        test: { name: 'slow', include: ['**/*.slow.test.ts'], exclude: ['**/node_modules/**'], testTimeout: 600_000 },
+      },
+    ],
+  },
+});
