@@ -47,12 +47,23 @@ export interface ReadAllOptions {
   readonly signal?: AbortSignal;
 }
 
-export type SubscriptionMessage =
-  | { readonly kind: 'event'; readonly event: RecordedEvent }
-  /** Nothing of interest up to and including `position`: a checkpoint may move there. */
-  | { readonly kind: 'progress'; readonly position: Position }
-  /** The subscriber has seen everything up to `position`, which was the head a moment ago. May come again. */
-  | { readonly kind: 'caught-up'; readonly position: Position };
+export interface SubscribeOptions {
+  /** Most events of one batch; 1000 by default. A batch is bounded by its size in bytes too. */
+  readonly maxBatch?: number;
+}
+
+/**
+ * A stretch of the log. No batch has no news: it holds events, or moves `position`, or says for the first time
+ * that the subscriber has caught up.
+ */
+export interface EventBatch {
+  /** In log order. Empty when nothing of interest lies up to `position`: a checkpoint may move there all the same. */
+  readonly events: readonly RecordedEvent[];
+  /** The subscriber has been shown everything up to and including this position. */
+  readonly position: Position;
+  /** `position` was the head a moment ago. */
+  readonly isCaughtUp: boolean;
+}
 
 /**
  * The vault's only truth: streams of events in one total order. Every adapter passes `contract-suite.ts`.
@@ -77,15 +88,19 @@ export interface EventStore {
   readAll(after: Position, options?: ReadAllOptions): AsyncIterable<RecordedEvent>;
 
   /**
-   * The log after `after` (exclusive), then live, until `signal` aborts (ends within 1 s, without an error).
-   * Back-pressure: a slow reader holds the subscription, never memory. A lost connection is thrown as
-   * EventStoreUnavailableError: the caller resubscribes from the position it has committed.
+   * The log after `after` (exclusive), then live, in batches of everything available up to a bound, until `signal`
+   * aborts (ends within 1 s, without an error). A subscriber that starts at the head gets one empty batch that says so.
+   * Back-pressure: a slow reader holds the subscription, never memory.
+   * Batches and events may be shared between the subscribers of a process: treat them as frozen.
+   * @throws EventStoreUnavailableError when the connection is lost: resubscribe from the position you have committed.
+   * @throws UnknownEventError at an event that this binary does not know.
    */
-  subscribe(after: Position, signal: AbortSignal): AsyncIterable<SubscriptionMessage>;
+  subscribe(after: Position, signal: AbortSignal, options?: SubscribeOptions): AsyncIterable<EventBatch>;
 
   /** Position of the last durable event; `startPosition` for an empty log. */
   head(): Promise<Position>;
 
+  /** Ends subscriptions and connections. Appends under way end first; later calls are refused as unavailable. */
   close(): Promise<void>;
 }
 
