@@ -1,3 +1,16 @@
 export type { Json, JsonArray, JsonObject } from './json.ts';
+export * from './api/access-rules.ts';
+export * from './api/applications.ts';
+export * from './api/logs.ts';
+export * from './api/paging.ts';
+export * from './api/reactors.ts';
+export * from './api/tenants.ts';
+export * from './api/tokens.ts';
+export * from './events/index.ts';
+export * from './ids.ts';
 export * from './metadata.ts';
-export * from './events/registry.ts';
+export * from './operations/index.ts';
+export * from './permissions.ts';
+export * from './problems.ts';
+export * from './streams.ts';
+export * from './text.ts';

@@ -22,7 +22,8 @@ export interface EventDefinition<Type extends string = string, Schema extends z.
   readonly upcasters: readonly Upcaster[];
 }
 
-export type EventOf<D> = D extends EventDefinition<infer Type, infer Schema> ? NewEvent<Type, z.infer<Schema>> : never;
+export type EventOf<D> =
+  D extends EventDefinition<infer Type, infer Schema> ? NewEvent<Type, z.infer<Schema>> : never;
 
 /** Defines an event once: name, version, schema and (by inference) type. */
 export function defineEvent<const Type extends string, Schema extends z.ZodType>(
@@ -77,7 +78,8 @@ export class EventRegistry {
   /** Brings stored data up to the current version. Throws UnknownEventError for a type or version from the future. */
   upcast(type: string, version: number, data: JsonObject): { version: number; data: JsonObject } {
     const definition = this.#definitions.get(type);
-    if (!definition || version > definition.version || version < 1) throw new UnknownEventError(type, version);
+    if (!definition || version > definition.version || version < 1)
+      throw new UnknownEventError(type, version);
     if (version === definition.version) return { version, data };
     const current = definition.upcasters.slice(version - 1).reduce((older, upcast) => upcast(older), data);
     return { version: definition.version, data: current };

@@ -1,0 +1,33 @@
+import { z } from 'zod';
+import { permissionName, transforms } from '../permissions.ts';
+import { optional, text } from '../text.ts';
+
+/** Container paths: lower-cased, `^/([a-z0-9_-]+/)*$` (decisions.md §3). */
+export const containerPath = text(1, 400)
+  .regex(/^\/([A-Za-z0-9_-]+\/)*$/, 'must be a path such as /pci/high/')
+  .transform((path) => path.toLowerCase());
+
+export const accessRuleCondition = z.object({
+  attribute: z.enum(['id', 'container']),
+  operator: z.enum(['starts_with', 'equals']),
+  value: text(1, 400),
+});
+export type AccessRuleCondition = z.infer<typeof accessRuleCondition>;
+
+export const accessRule = z.object({
+  description: optional(text(0, 1000)),
+  priority: z.int().min(1).max(1_000_000),
+  container: optional(containerPath),
+  conditions: optional(z.array(accessRuleCondition).max(50)),
+  transform: z.enum(transforms),
+  permissions: z.array(permissionName).min(1).max(50),
+});
+export type AccessRule = z.infer<typeof accessRule>;
+
+export const accessRules = z
+  .array(accessRule)
+  .max(100)
+  .refine(
+    (rules) => new Set(rules.map((rule) => rule.priority)).size === rules.length,
+    'priorities must be unique',
+  );

@@ -1,0 +1,75 @@
+import { z } from 'zod';
+import { applicationTypes, permissionName, transforms } from '../permissions.ts';
+import { optional, text } from '../text.ts';
+import { accessRuleCondition, accessRules } from './access-rules.ts';
+import { page, paging, repeatable } from './paging.ts';
+
+export const entityName = text(1, 200).refine((name) => name.trim() !== '', 'must not be blank');
+const granted = {
+  permissions: optional(z.array(permissionName).max(50)),
+  rules: optional(accessRules),
+};
+/** Takes part in `refine` after parsing: at least one of the two must grant something. */
+const grantsSomething = (body: { permissions: unknown[] | undefined; rules: unknown[] | undefined }) =>
+  (body.permissions?.length ?? 0) + (body.rules?.length ?? 0) > 0;
+const nothingGranted = { message: 'permissions or rules must be given', path: ['permissions'] };
+
+export const createApplicationBody = z
+  .object({
+    name: entityName,
+    type: z.enum(applicationTypes),
+    ...granted,
+    expires_at: optional(z.iso.datetime({ offset: true, local: true })),
+  })
+  .refine(grantsSomething, nothingGranted);
+export type CreateApplicationBody = z.infer<typeof createApplicationBody>;
+
+export const updateApplicationBody = z
+  .object({ name: entityName, ...granted })
+  .refine(grantsSomething, nothingGranted);
+export type UpdateApplicationBody = z.infer<typeof updateApplicationBody>;
+
+export const application = z.object({
+  id: z.uuid(),
+  tenant_id: z.uuid(),
+  name: z.string(),
+  key: z.string().optional(),
+  type: z.enum(applicationTypes),
+  permissions: z.array(permissionName).optional(),
+  rules: z
+    .array(
+      z.object({
+        description: z.string().optional(),
+        priority: z.int(),
+        container: z.string().optional(),
+        conditions: z.array(accessRuleCondition).optional(),
+        transform: z.enum(transforms),
+        permissions: z.array(permissionName),
+      }),
+    )
+    .optional(),
+  created_by: z.string().optional(),
+  created_at: z.string().optional(),
+  modified_by: z.string().optional(),
+  modified_at: z.string().optional(),
+  expires_at: z.string().optional(),
+});
+export type Application = z.infer<typeof application>;
+
+const idText = z.string().pipe(z.uuid());
+export const listApplicationsQuery = z.object({
+  id: repeatable(idText),
+  type: repeatable(z.string().pipe(z.enum(applicationTypes))),
+  ...paging,
+});
+export const applicationPage = page(application);
+export const uuidParams = z.object({ id: z.uuid().transform((id) => id.toLowerCase()) });
+
+export const permissionsQuery = z.object({ application_type: z.enum(applicationTypes).optional() });
+export const permissionList = z.array(
+  z.object({
+    type: permissionName,
+    description: z.string(),
+    application_types: z.array(z.enum(applicationTypes)),
+  }),
+);

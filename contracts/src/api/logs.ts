@@ -1,0 +1,46 @@
+import { z } from 'zod';
+import { text } from '../text.ts';
+import { page, paging } from './paging.ts';
+
+export const entityTypes = [
+  'application',
+  'bank',
+  'card',
+  'log',
+  'proxy',
+  'reactor',
+  'session',
+  'tenant',
+  'token',
+  'transaction',
+] as const;
+export type EntityType = (typeof entityTypes)[number];
+
+/** RFC 3339 or a plain date, which means 00:00 UTC (decisions.md §11). */
+const moment = z
+  .union([z.iso.date(), z.iso.datetime({ offset: true, local: true })])
+  .transform(
+    (value) => new Date(/T.*(Z|[+-]\d\d:?\d\d)$/i.test(value) || !value.includes('T') ? value : `${value}Z`),
+  );
+
+export const listLogsQuery = z.object({
+  entity_type: text(1, 50).optional(),
+  entity_id: text(1, 400).optional(),
+  start_date: moment.optional(),
+  end_date: moment.optional(),
+  ...paging,
+});
+
+export const logEntry = z.object({
+  tenant_id: z.uuid(),
+  actor_id: z.string().optional(),
+  actor_type: z.string().optional(),
+  entity_type: z.string(),
+  entity_id: z.string().optional(),
+  operation: z.string(),
+  message: z.string(),
+  created_at: z.string(),
+});
+export type LogEntry = z.infer<typeof logEntry>;
+export const logPage = page(logEntry);
+export const entityTypeList = z.array(z.object({ display_name: z.string(), value: z.string() }));

@@ -1,0 +1,65 @@
+import { z } from 'zod';
+import { applicationTypes } from '../permissions.ts';
+import { anyJson, optional, text } from '../text.ts';
+import { entityName } from './applications.ts';
+import { page, paging, repeatable } from './paging.ts';
+
+const configuration = z
+  .record(text(1, 200), text(0, 10_000))
+  .refine((map) => Object.keys(map).length <= 25, 'must have at most 25 entries');
+const code = text(1, 50_000);
+const applicationReference = z.object({ id: z.uuid() });
+
+export const reactorBody = z.object({
+  name: entityName,
+  code,
+  configuration,
+  application: optional(applicationReference),
+});
+export type ReactorBody = z.infer<typeof reactorBody>;
+
+export const patchReactorBody = z.object({
+  name: entityName.optional(),
+  code: code.optional(),
+  configuration: z.record(text(1, 200), text(0, 10_000).nullable()).nullish(),
+  application: applicationReference.nullish(),
+});
+export type PatchReactorBody = z.infer<typeof patchReactorBody>;
+
+export const reactor = z.object({
+  id: z.uuid(),
+  tenant_id: z.uuid(),
+  name: z.string(),
+  code: z.string(),
+  configuration: z.record(z.string(), z.string()),
+  application: z
+    .object({ id: z.uuid(), name: z.string().optional(), type: z.enum(applicationTypes).optional() })
+    .optional(),
+  created_by: z.string().optional(),
+  created_at: z.string().optional(),
+  modified_by: z.string().optional(),
+  modified_at: z.string().optional(),
+});
+export type Reactor = z.infer<typeof reactor>;
+export const reactorPage = page(reactor);
+
+export const listReactorsQuery = z.object({
+  id: repeatable(z.string().pipe(z.uuid())),
+  name: text(1, 200).optional(),
+  ...paging,
+});
+
+export const reactBody = z
+  .object({
+    args: optional(z.record(z.string(), anyJson)),
+    callback_url: optional(text(1, 2000)),
+    callbackUrl: optional(text(1, 2000)),
+    timeout_ms: optional(z.int().min(10_000).max(210_000)),
+    timeoutMs: optional(z.int().min(10_000).max(210_000)),
+  })
+  .transform(({ args, callback_url, callbackUrl, timeout_ms, timeoutMs }) => ({
+    args: args ?? {},
+    callbackUrl: callback_url ?? callbackUrl,
+    timeoutMs: timeout_ms ?? timeoutMs,
+  }));
+export const reactResponse = z.object({ tokens: anyJson.optional(), raw: anyJson.optional() });

@@ -1,0 +1,108 @@
+import { z } from 'zod';
+import { anyJson, optional, text } from '../text.ts';
+import { containerPath } from './access-rules.ts';
+import { page, paging, repeatable } from './paging.ts';
+
+export const tokenTypes = [
+  'token',
+  'card',
+  'bank',
+  'card_number',
+  'us_bank_account_number',
+  'us_bank_routing_number',
+  'social_security_number',
+  'employer_id_number',
+] as const;
+export type TokenType = (typeof tokenTypes)[number];
+
+/** Ids chosen by callers: 3–400 characters without those that URLs and expressions use (decisions.md §3). */
+export const tokenIdPattern = /^[^#/\\+?[\]|&=%<>{}^]{3,400}$/;
+
+const controlCharacter = /[\u0000-\u001f\u007f]/;
+export const tokenId = text(3, 400)
+  .regex(tokenIdPattern, 'must be 3–400 characters without # / \\ + ? [ ] | & = % < > { } ^')
+  .refine(
+    (id) => !controlCharacter.test(id) && id.trim() === id,
+    'must not hold control characters or outer space',
+  );
+
+export const metadata = z
+  .record(text(1, 200), text(0, 1000))
+  .refine((map) => Object.keys(map).length <= 50, 'must have at most 50 keys');
+
+export const expression = text(1, 400);
+const containers = z.array(containerPath).length(1, 'must hold exactly one container');
+const searchIndexes = z.array(expression).max(10);
+
+export const createTokenBody = z.object({
+  /** A literal id or an expression over `data`; the rule for literals is applied to what it gives. */
+  id: optional(text(1, 1000)),
+  type: z.enum(tokenTypes),
+  data: anyJson.refine((value) => value !== null, 'is required'),
+  mask: optional(anyJson),
+  containers: optional(containers),
+  metadata: optional(metadata),
+  search_indexes: optional(searchIndexes),
+  fingerprint_expression: optional(expression),
+  deduplicate_token: optional(z.boolean()),
+  expires_at: optional(text(1, 100)),
+});
+export type CreateTokenBody = z.infer<typeof createTokenBody>;
+
+/** RFC 7386: null removes. Absent leaves as it is. */
+export const patchTokenBody = z.object({
+  data: anyJson.optional(),
+  mask: anyJson.optional(),
+  metadata: z.record(text(1, 200), text(0, 1000).nullable()).nullish(),
+  containers: containers.nullish(),
+  search_indexes: searchIndexes.nullish(),
+  fingerprint_expression: expression.nullish(),
+  deduplicate_token: z.boolean().nullish(),
+  expires_at: text(1, 100).nullish(),
+});
+export type PatchTokenBody = z.infer<typeof patchTokenBody>;
+
+export const token = z.object({
+  id: z.string(),
+  tenant_id: z.uuid(),
+  type: z.string(),
+  data: anyJson.optional(),
+  mask: anyJson.optional(),
+  enrichments: z.record(z.string(), anyJson).optional(),
+  fingerprint: z.string().optional(),
+  fingerprint_expression: z.string().optional(),
+  containers: z.array(z.string()).optional(),
+  metadata: z.record(z.string(), z.string()).optional(),
+  search_indexes: z.array(z.string()).optional(),
+  expires_at: z.string().optional(),
+  created_by: z.string().optional(),
+  created_at: z.string().optional(),
+  modified_by: z.string().optional(),
+  modified_at: z.string().optional(),
+});
+export type Token = z.infer<typeof token>;
+
+const metadataPrefix = 'metadata.';
+/** Collects `metadata.<key>=value` parameters; a repeated key keeps its first value (interface.md, GET /tokens). */
+export const listTokensQuery = z
+  .looseObject({ id: repeatable(text(1, 400)), type: repeatable(text(1, 50)), ...paging })
+  .transform(({ id, type, page: number, size, ...rest }) => ({
+    id,
+    type,
+    page: number,
+    size,
+    metadata: Object.entries(rest).flatMap(([name, value]) => {
+      if (!name.startsWith(metadataPrefix)) return [];
+      const first: unknown = Array.isArray(value) ? value[0] : value;
+      return typeof first === 'string' ? [{ key: name.slice(metadataPrefix.length), value: first }] : [];
+    }),
+  }));
+
+export const searchTokensBody = z.object({
+  query: text(0, 2000),
+  page: optional(z.int().min(1).max(999_999_999)),
+  size: optional(z.int().min(0).max(100)),
+});
+
+export const tokenPage = page(token);
+export const tokenParams = z.object({ id: text(1, 400) });

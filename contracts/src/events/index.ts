@@ -1,0 +1,32 @@
+import { accessEvents } from './access.ts';
+import { applicationEvents, sessionEvents } from './application.ts';
+import { reactorEvents } from './reactor.ts';
+import { EventRegistry, type EventOf } from './registry.ts';
+import { tenantEvents } from './tenant.ts';
+import { tokenEvents } from './token.ts';
+import { transactionEvents } from './transaction.ts';
+
+export * from './access.ts';
+export * from './application.ts';
+export * from './reactor.ts';
+export * from './registry.ts';
+export * from './tenant.ts';
+export * from './token.ts';
+export * from './transaction.ts';
+
+export const eventDefinitions = [
+  ...tenantEvents,
+  ...applicationEvents,
+  ...sessionEvents,
+  ...tokenEvents,
+  ...reactorEvents,
+  ...transactionEvents,
+  ...accessEvents,
+] as const;
+
+/** Every event of the product, each with its exact data type. */
+export type VaultEvent = EventOf<(typeof eventDefinitions)[number]>;
+export type VaultEventType = VaultEvent['type'];
+export type DataOf<Type extends VaultEventType> = Extract<VaultEvent, { type: Type }>['data'];
+
+export const eventRegistry = new EventRegistry(eventDefinitions);

@@ -1,0 +1,65 @@
+import { z } from 'zod';
+import { anyJson } from '../text.ts';
+import { defineEvent } from './registry.ts';
+import { keyId, moment, sealedValue } from './sealed.ts';
+
+const identity = { token_id: z.string(), token_type: z.string() };
+
+/** Everything a token is after the event: a projection writes it as it stands. */
+const content = {
+  /** Without a card's `cvc`, which is sealed apart. */
+  data: sealedValue,
+  cvc: sealedValue.optional(),
+  /** When the cvc stops being shown and its key is destroyed (interface.md, card data shape). */
+  cvc_expires_at: moment.optional(),
+  mask: anyJson.optional(),
+  containers: z.array(z.string()),
+  metadata: z.record(z.string(), z.string()).optional(),
+  search_indexes: z.array(z.string()).optional(),
+  /** Keyed hashes of the evaluated search indexes. */
+  index_hashes: z.array(z.string()).optional(),
+  fingerprint: z.string().optional(),
+  fingerprint_expression: z.string().optional(),
+  deduplicate_token: z.boolean().optional(),
+  expires_at: moment.optional(),
+};
+export const tokenContent = z.object(content);
+export type TokenContent = z.infer<typeof tokenContent>;
+
+export const TokenCreated = defineEvent('TokenCreated', z.object({ ...identity, ...content }));
+export const TokenUpdated = defineEvent('TokenUpdated', z.object({ ...identity, ...content }));
+
+/** `key_ids`: the data keys whose destruction this event decides. */
+const ended = z.object({ ...identity, key_ids: z.array(keyId) });
+export const TokenDeleted = defineEvent('TokenDeleted', ended);
+export const TokenExpired = defineEvent('TokenExpired', ended);
+export const TokenCvcPurged = defineEvent('TokenCvcPurged', ended);
+
+/**
+ * Ends a creation that stopped half-way: the fingerprint was claimed, the token never came. Written on the absent token's
+ * stream, so that the slow creator, should it wake, meets a revision conflict.
+ */
+export const TokenCreationAbandoned = defineEvent(
+  'TokenCreationAbandoned',
+  z.object({ token_id: z.string() }),
+);
+
+export const FingerprintClaimed = defineEvent(
+  'FingerprintClaimed',
+  z.object({ fingerprint: z.string(), token_id: z.string() }),
+);
+export const FingerprintReleased = defineEvent(
+  'FingerprintReleased',
+  z.object({ fingerprint: z.string(), token_id: z.string() }),
+);
+
+export const tokenEvents = [
+  TokenCreated,
+  TokenUpdated,
+  TokenDeleted,
+  TokenExpired,
+  TokenCvcPurged,
+  TokenCreationAbandoned,
+  FingerprintClaimed,
+  FingerprintReleased,
+] as const;

@@ -1,0 +1,109 @@
+/** Every way a request can fail: stable code → HTTP status and title (decisions.md §1). */
+export const problems = {
+  validation_failed: { status: 400, title: 'One or more validation errors occurred.' },
+  unauthenticated: { status: 401, title: 'Unauthorized' },
+  payment_required: { status: 402, title: 'Payment Required' },
+  forbidden: { status: 403, title: 'Forbidden' },
+  enterprise_required: { status: 403, title: 'Forbidden' },
+  not_found: { status: 404, title: 'Not Found' },
+  method_not_allowed: { status: 405, title: 'Method Not Allowed' },
+  conflict: { status: 409, title: 'Conflict' },
+  token_id_taken: { status: 409, title: 'Conflict' },
+  token_locked: { status: 409, title: 'Conflict' },
+  idempotency_in_flight: { status: 409, title: 'Conflict' },
+  session_already_authorized: { status: 409, title: 'Conflict' },
+  transaction_not_open: { status: 409, title: 'Conflict' },
+  payload_too_large: { status: 413, title: 'Content Too Large' },
+  unsupported_media_type: { status: 415, title: 'Unsupported Media Type' },
+  code_invalid: { status: 422, title: 'Unprocessable Content' },
+  rate_limited: { status: 429, title: 'Too Many Requests' },
+  internal: { status: 500, title: 'Internal Server Error' },
+  reactor_failed: { status: 500, title: 'Internal Server Error' },
+  unavailable: { status: 503, title: 'Service Unavailable' },
+} as const satisfies Record<string, { status: number; title: string }>;
+export type ProblemCode = keyof typeof problems;
+
+/** `{"metadata.color": ["must be text"]}`: snake_case dotted path → messages. Never holds a value of the request. */
+export type FieldErrors = Readonly<Record<string, readonly string[]>>;
+
+/** RFC 9457 problem details as every error answer carries them. */
+export interface ProblemDetails {
+  readonly type: string;
+  readonly title: string;
+  readonly status: number;
+  readonly detail: string;
+  readonly instance: string;
+  readonly trace_id: string;
+  readonly errors?: FieldErrors;
+}
+
+/** A rule of the product that a request broke. Thrown at the rule, answered once at the HTTP edge. */
+export class DomainError extends Error {
+  readonly code: ProblemCode;
+  readonly errors?: FieldErrors;
+  constructor(code: ProblemCode, detail: string, options: ErrorOptions & { errors?: FieldErrors } = {}) {
+    super(detail, options);
+    this.name = new.target.name;
+    this.code = code;
+    if (options.errors) this.errors = options.errors;
+  }
+  get status(): number {
+    return problems[this.code].status;
+  }
+}
+
+/** 400: the request is malformed. `errors` names every field at fault. */
+export class ValidationError extends DomainError {
+  constructor(errors: FieldErrors, options?: ErrorOptions) {
+    super('validation_failed', 'The request is not valid; see errors.', { ...options, errors });
+  }
+  static of(field: string, message: string): ValidationError {
+    return new ValidationError({ [field]: [message] });
+  }
+}
+
+/** 401: no caller could be made out. The reason is not told apart for the client. */
+export class UnauthenticatedError extends DomainError {
+  constructor(detail = 'The SVC-API-KEY header is missing or its key is not valid.') {
+    super('unauthenticated', detail);
+  }
+}
+
+/** 403: the caller is known and may not do this. */
+export class ForbiddenError extends DomainError {
+  constructor(detail: string) {
+    super('forbidden', detail);
+  }
+}
+
+/** 403: the tenant's plan lacks the feature. */
+export class EnterpriseRequiredError extends DomainError {
+  constructor(feature: string) {
+    super('enterprise_required', `${feature} needs the enterprise plan.`);
+  }
+}
+
+/** 404: absent in this tenant, also when another tenant has it. */
+export class NotFoundError extends DomainError {
+  constructor(entity: string) {
+    super('not_found', `${entity} was not found.`);
+  }
+}
+
+type ConflictCode = {
+  [Code in ProblemCode]: (typeof problems)[Code]['status'] extends 409 ? Code : never;
+}[ProblemCode];
+
+/** 409: the request is right in itself but the state of things forbids it. */
+export class ConflictError extends DomainError {
+  constructor(code: ConflictCode, detail: string) {
+    super(code, detail);
+  }
+}
+
+/** 503: nothing was done; trying again later is right. */
+export class UnavailableError extends DomainError {
+  constructor(detail: string, options?: ErrorOptions) {
+    super('unavailable', detail, options);
+  }
+}

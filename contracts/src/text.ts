@@ -1,0 +1,17 @@
+import { z } from 'zod';
+import type { Json } from './json.ts';
+
+/** Text that every store can hold: no NUL, no half of a surrogate pair. Lengths are in UTF-16 units. */
+export const text = (min: number, max: number) =>
+  z
+    .string()
+    .min(min)
+    .max(max)
+    .refine((value) => value.isWellFormed() && !value.includes('\0'), 'must be well-formed text without NUL');
+
+/** An optional field: clients of this kind of service send null for unset. */
+export const optional = <Schema extends z.ZodType>(schema: Schema) =>
+  schema.nullish().transform((value) => value ?? undefined);
+
+/** Checked by hand elsewhere; the HTTP parser guarantees that it is JSON. */
+export const anyJson = z.custom<Json>((value) => value !== undefined, 'is required');
