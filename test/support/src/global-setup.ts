@@ -1,0 +1,75 @@
+import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '@token-vault/standalone/postgres';
+import { starterVariable } from './starter.ts';
+
+const prefix = 'token-vault-test-';
+
+/**
+ * One throw-away Postgres a test run, started by the first test that asks for a database and by nobody else: a run
+ * of unit tests pays only for an idle socket. Workers find that socket by an environment variable they inherit.
+ */
+export default async function setup(): Promise<() => Promise<void>> {
+  await removeAbandoned();
+  const directory = await mkdtemp(path.join(tmpdir(), `${prefix}${process.pid}-`));
+  // As root, Postgres runs under another account, which has to pass through.
+  await chmod(directory, 0o711);
+  const socket = path.join(directory, 'starter.sock');
+  let starting: Promise<EmbeddedPostgres> | undefined;
+
+  const starter = createServer((connection) => {
+    connection.on('error', () => {});
+    starting ??= startThrowAwayPostgres(path.join(directory, 'postgres'));
+    starting.then(
+      ({ url }) => connection.end(JSON.stringify({ url })),
+      (error: unknown) => connection.end(JSON.stringify({ error: String(error) })),
+    );
+  });
+  await new Promise<void>((resolve, reject) => {
+    starter.once('error', reject).listen(socket, resolve);
+  });
+  starter.unref();
+  process.env[starterVariable] = socket;
+
+  return async () => {
+    starter.close();
+    const postgres = await starting?.catch(() => undefined);
+    await postgres?.stop();
+    await rm(directory, { recursive: true, force: true });
+  };
+}
+
+/** What runs that were killed left in the temporary directory; their Postgres ended with them. */
+async function removeAbandoned(): Promise<void> {
+  for (const name of await readdir(tmpdir())) {
+    const pid = name.startsWith(prefix) ? Number.parseInt(name.slice(prefix.length), 10) : NaN;
+    if (pid > 0 && !isAlive(pid)) {
+      await rm(path.join(tmpdir(), name), { recursive: true, force: true }).catch(() => undefined);
+    }
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+}
+
+function startThrowAwayPostgres(dataDir: string): Promise<EmbeddedPostgres> {
+  return startEmbeddedPostgres({
+    dataDir,
+    settings: {
+      fsync: false,
+      synchronous_commit: false,
+      full_page_writes: false,
+      max_connections: 300,
+      max_wal_size: '2GB',
+      checkpoint_timeout: '1h',
+    },
+  });
+}
