@@ -1,0 +1,129 @@
+import { createHash } from 'node:crypto';
+import pg from 'pg';
+import { MigrationError, SchemaMismatchError, SchemaTooNewError } from './errors.ts';
+
+/** One numbered step. Released steps never change: their text is under a checksum (line endings aside). */
+export interface Migration {
+  readonly id: number;
+  readonly name: string;
+  readonly sql: string;
+}
+
+/** The steps of one package, numbered on their own, ascending. */
+export interface MigrationSet {
+  readonly name: string;
+  readonly migrations: readonly Migration[];
+}
+
+interface Applied {
+  readonly set: string;
+  readonly id: number;
+  readonly name: string;
+  readonly checksum: string;
+}
+
+// Any constant will do, as long as every release uses the same.
+const lockKey = '7310579512035182';
+
+/**
+ * Brings the database to this release's schema; does nothing when it is there. Processes that start together take
+ * turns. Each step is one transaction with its record; all sets are checked before the first step is applied. Sets
+ * that are in the database but not given are left alone.
+ *
+ * Takes a URL, or a client of its own session (not one behind a pooler in transaction mode: the lock is the session's).
+ * @throws SchemaTooNewError when a newer release was here. @throws SchemaMismatchError when an applied step is not
+ * the one given. @throws MigrationError when a step fails.
+ */
+export async function migrate(
+  database: string | pg.ClientBase,
+  sets: readonly MigrationSet[],
+): Promise<void> {
+  for (const set of sets) requireAscending(set);
+  if (typeof database !== 'string') return migrateLocked(database, sets);
+  const client = new pg.Client(database);
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    await migrateLocked(client, sets);
+  } finally {
+    await client.end();
+  }
+}
+
+async function migrateLocked(client: pg.ClientBase, sets: readonly MigrationSet[]): Promise<void> {
+  await client.query('select pg_advisory_lock($1)', [lockKey]);
+  try {
+    await client.query(`create table if not exists vault_schema (
+      set text not null, id integer not null, name text not null, checksum text not null,
+      applied_at timestamptz not null default now(), primary key (set, id))`);
+    const { rows } = await client.query<Applied>(
+      'select set, id, name, checksum from vault_schema order by set, id',
+    );
+    const pending = sets.map((set) => ({ set, steps: pendingOf(set, rows) }));
+    for (const { set, steps } of pending) {
+      for (const step of steps) await apply(client, set, step);
+    }
+  } finally {
+    // A connection that broke has given its lock back already, and its own error must not be hidden.
+    await client.query('select pg_advisory_unlock($1)', [lockKey]).catch(() => undefined);
+  }
+}
+
+function pendingOf(set: MigrationSet, rows: readonly Applied[]): readonly Migration[] {
+  const applied = rows.filter((row) => row.set === set.name);
+  const last = applied.at(-1)?.id ?? 0;
+  const known = set.migrations.at(-1)?.id ?? 0;
+  if (last > known) throw new SchemaTooNewError(set.name, last, known);
+  const byId = new Map(applied.map((row) => [row.id, row]));
+  for (const migration of set.migrations.filter(({ id }) => id <= last)) {
+    const row = byId.get(migration.id);
+    byId.delete(migration.id);
+    if (row?.checksum === checksumOf(migration)) continue;
+    const what = row
+      ? `was applied with another text`
+      : `is older than ${last}, the last applied, but was not applied`;
+    throw new SchemaMismatchError(`migration ${label(set, migration)} ${what}`);
+  }
+  for (const row of byId.values()) {
+    throw new SchemaMismatchError(
+      `migration ${label(set, row)} was applied, but this release has none of that number`,
+    );
+  }
+  return set.migrations.filter(({ id }) => id > last);
+}
+
+async function apply(client: pg.ClientBase, set: MigrationSet, migration: Migration): Promise<void> {
+  try {
+    await client.query('begin');
+    await client.query(migration.sql);
+    await client.query('insert into vault_schema (set, id, name, checksum) values ($1, $2, $3, $4)', [
+      set.name,
+      migration.id,
+      migration.name,
+      checksumOf(migration),
+    ]);
+    await client.query('commit');
+  } catch (error) {
+    await client.query('rollback').catch(() => undefined);
+    throw new MigrationError(label(set, migration), error);
+  }
+}
+
+function requireAscending(set: MigrationSet): void {
+  let previous = 0;
+  for (const migration of set.migrations) {
+    if (!Number.isSafeInteger(migration.id) || migration.id <= previous) {
+      throw new SchemaMismatchError(`migration ${label(set, migration)} is out of order: ids ascend from 1`);
+    }
+    previous = migration.id;
+  }
+}
+
+/** A checkout with CRLF line endings is the same migration. */
+function checksumOf(migration: Migration): string {
+  return createHash('sha256').update(migration.sql.replaceAll('\r\n', '\n')).digest('hex');
+}
+
+function label(set: { readonly name: string }, step: { readonly id: number; readonly name: string }): string {
+  return `${set.name}/${step.id} (${step.name})`;
+}

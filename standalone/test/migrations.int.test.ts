@@ -1,0 +1,124 @@
+import type pg from 'pg';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createTestDatabase, createTestPool, type TestDatabase } from '@token-vault/test-support';
+import { migrate, MigrationError, SchemaMismatchError, SchemaTooNewError } from '../src/migrations/index.ts';
+
+const first = {
+  id: 1,
+  name: 'make fruit',
+  sql: 'create table fruit (name text); insert into fruit values (1);',
+};
+const second = { id: 2, name: 'add colour', sql: 'alter table fruit add colour text' };
+const release1 = [{ name: 'orchard', migrations: [first] }];
+const release2 = [{ name: 'orchard', migrations: [first, second] }];
+
+let database: TestDatabase;
+let pool: pg.Pool;
+
+beforeEach(async () => {
+  database = await createTestDatabase();
+  pool = createTestPool(database.url);
+});
+
+afterEach(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+async function applied(): Promise<string[]> {
+  const { rows } = await pool.query<{ set: string; id: number }>(
+    'select set, id from vault_schema order by set, id',
+  );
+  return rows.map(({ set, id }) => `${set}/${id}`);
+}
+
+describe('migrating', () => {
+  it('applies what is missing, once and in order, for every set', async () => {
+    await migrate(database.url, release1);
+    await migrate(database.url, [
+      ...release2,
+      { name: 'barn', migrations: [{ id: 1, name: 'make hay', sql: 'create table hay ()' }] },
+    ]);
+    await migrate(database.url, release2);
+    expect(await applied()).toEqual(['barn/1', 'orchard/1', 'orchard/2']);
+    expect((await pool.query('select name, colour from fruit')).rows).toEqual([{ name: '1', colour: null }]);
+  });
+
+  it('is done by one process when several start together', async () => {
+    await Promise.all([1, 2, 3, 4, 5].map(() => migrate(database.url, release2)));
+    expect((await pool.query('select name from fruit')).rowCount).toBe(1);
+  });
+
+  it('works on a client given, and leaves it usable and unlocked', async () => {
+    const client = await pool.connect();
+    await migrate(client, release1);
+    expect((await client.query('select name from fruit')).rowCount).toBe(1);
+    expect((await client.query(`select 1 from pg_locks where locktype = 'advisory'`)).rowCount).toBe(0);
+    client.release();
+  });
+
+  it('keeps the steps before one that fails, nothing of that one, and can go on later', async () => {
+    const broken = { id: 2, name: 'break', sql: 'create table half (); select 1/0;' };
+    const sets = [{ name: 'orchard', migrations: [first, broken] }];
+    await expect(migrate(database.url, sets)).rejects.toThrow(MigrationError);
+    await expect(migrate(database.url, sets)).rejects.toThrow(
+      'migration orchard/2 (break) failed: division by zero',
+    );
+    expect(await applied()).toEqual(['orchard/1']);
+    expect((await pool.query(`select to_regclass('half') as half`)).rows).toEqual([{ half: null }]);
+    await migrate(database.url, release2);
+    expect(await applied()).toEqual(['orchard/1', 'orchard/2']);
+  });
+
+  it('takes no offence at other line endings', async () => {
+    const step = (sql: string) => [{ name: 'orchard', migrations: [{ id: 1, name: 'two lines', sql }] }];
+    await migrate(database.url, step('select 1;\nselect 2;'));
+    await migrate(database.url, step('select 1;\r\nselect 2;'));
+    expect(await applied()).toEqual(['orchard/1']);
+  });
+});
+
+describe('an older release', () => {
+  it('refuses the schema of a newer one in one line, and changes nothing', async () => {
+    await migrate(database.url, release2);
+    const other = { name: 'barn', migrations: [{ id: 1, name: 'make hay', sql: 'create table hay ()' }] };
+    const start = migrate(database.url, [other, ...release1]);
+    await expect(start).rejects.toThrow(SchemaTooNewError);
+    await expect(start).rejects.toThrow(
+      /^the database schema "orchard" is at 2, this release knows up to 1.*[^\n]$/,
+    );
+    expect(await applied()).toEqual(['orchard/1', 'orchard/2']);
+  });
+});
+
+describe('a schema that differs from the release', () => {
+  it('is refused when an applied step has another text', async () => {
+    await migrate(database.url, release1);
+    const edited = [
+      { name: 'orchard', migrations: [{ ...first, sql: 'create table fruit (name int)' }, second] },
+    ];
+    await expect(migrate(database.url, edited)).rejects.toThrow(SchemaMismatchError);
+    expect(await applied()).toEqual(['orchard/1']);
+  });
+
+  it('is refused when a step was slipped in before the last applied', async () => {
+    await migrate(database.url, [
+      { name: 'orchard', migrations: [second].map((step) => ({ ...step, sql: 'select 1' })) },
+    ]);
+    const slipped = [{ name: 'orchard', migrations: [first, { ...second, sql: 'select 1' }] }];
+    await expect(migrate(database.url, slipped)).rejects.toThrow('orchard/1 (make fruit) is older than 2');
+  });
+
+  it('is refused when the release has lost an applied step', async () => {
+    const third = { id: 3, name: 'add taste', sql: 'alter table fruit add taste text' };
+    await migrate(database.url, [{ name: 'orchard', migrations: [first, second, third] }]);
+    const without = [{ name: 'orchard', migrations: [first, third] }];
+    await expect(migrate(database.url, without)).rejects.toThrow('orchard/2 (add colour) was applied, but');
+  });
+
+  it('is refused when the numbers do not ascend', async () => {
+    await expect(migrate(database.url, [{ name: 'orchard', migrations: [second, first] }])).rejects.toThrow(
+      'out of order',
+    );
+  });
+});
