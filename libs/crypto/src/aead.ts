@@ -1,0 +1,45 @@
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import { SealBrokenError } from './errors.ts';
+import { frame } from './framing.ts';
+
+export const keyLength = 32;
+export const ivLength = 12;
+export const tagLength = 16;
+
+/**
+ * AES-256-GCM under a fresh random 96-bit IV (NIST SP 800-38D 8.2.2).
+ * @param key 32 bytes
+ * @returns iv, ciphertext and tag, in this order
+ */
+export function encrypt(key: Buffer, plaintext: Buffer | string, aad: Buffer): Buffer {
+  const iv = randomBytes(ivLength);
+  const cipher = createCipheriv('aes-256-gcm', key, iv, { authTagLength: tagLength });
+  cipher.setAAD(aad);
+  const body = typeof plaintext === 'string' ? cipher.update(plaintext, 'utf8') : cipher.update(plaintext);
+  cipher.final();
+  return Buffer.concat([iv, body, cipher.getAuthTag()]);
+}
+
+/** @throws SealBrokenError unless `encrypted` is what `encrypt` gave for this key and `aad`. */
+export function decrypt(key: Buffer, encrypted: Buffer, aad: Buffer): Buffer {
+  if (encrypted.length < ivLength + tagLength) throw new SealBrokenError();
+  const tagStart = encrypted.length - tagLength;
+  const decipher = createDecipheriv('aes-256-gcm', key, encrypted.subarray(0, ivLength), {
+    authTagLength: tagLength,
+  });
+  decipher.setAAD(aad);
+  decipher.setAuthTag(encrypted.subarray(tagStart));
+  const plaintext = decipher.update(encrypted.subarray(ivLength, tagStart));
+  try {
+    decipher.final();
+  } catch {
+    plaintext.fill(0);
+    throw new SealBrokenError();
+  }
+  return plaintext;
+}
+
+/** A key of its own for each purpose (HKDF-SHA-256, RFC 5869), so that no key is used for two things. */
+export function deriveKey(key: Buffer, ...purpose: readonly string[]): Buffer {
+  return Buffer.from(hkdfSync('sha256', key, '', frame(['token-vault', '1', ...purpose]), keyLength));
+}

@@ -1,0 +1,42 @@
+/** A sealed value or wrapped key does not authenticate: altered, moved, cut, or sealed under another key. */
+export class SealBrokenError extends Error {
+  readonly code = 'seal_broken';
+  constructor() {
+    super('a sealed value did not authenticate');
+  }
+}
+
+/** The data key is gone (destroyed, past its time, or never of this tenant): what it sealed cannot be read. */
+export class KeyDestroyedError extends Error {
+  readonly code = 'key_destroyed';
+  readonly keyId: string;
+  constructor(keyId: string) {
+    super(`data key ${keyId} is destroyed`);
+    this.keyId = keyId;
+  }
+}
+
+/** The tenant has no keys: it was never created here, or was destroyed. */
+export class TenantKeysMissingError extends Error {
+  readonly code = 'tenant_keys_missing';
+  readonly tenantId: string;
+  constructor(tenantId: string) {
+    super(`tenant ${tenantId} has no keys`);
+    this.tenantId = tenantId;
+  }
+}
+
+/** The root key given is not the one that wraps this key ring. One line, fit for an operator. */
+export class WrongRootKeyError extends Error {
+  readonly code = 'wrong_root_key';
+}
+
+/** A root key cannot be loaded (missing, unsafe permissions, not a key). One line, fit for an operator. */
+export class RootKeyUnusableError extends Error {
+  readonly code = 'root_key_unusable';
+}
+
+/** Another process rotates the same keys right now. */
+export class RotationInProgressError extends Error {
+  readonly code = 'rotation_in_progress';
+}

@@ -1,0 +1,22 @@
+export { isSecret, secret, Secret } from './secret.ts';
+export * from './errors.ts';
+export { DataKey, type DataKeyIdentity } from './data-key.ts';
+export { isSealedValue, keyIdOf, open, seal, type SealContext, type SealedValue } from './sealed-value.ts';
+export type { TenantHashes } from './tenant-hashes.ts';
+export { apiKeyTypes, equalHashes, generateApiKey, hashApiKey, type ApiKeyType } from './api-keys.ts';
+export { encodeBase58 } from './base58.ts';
+export type { RootKeyProvider } from './root-keys/port.ts';
+export { environmentRootKey } from './root-keys/environment.ts';
+export { fileRootKey, type FileRootKeyOptions } from './root-keys/file.ts';
+export { keyRingMigrations, type Migration } from './key-ring/migrations.ts';
+export { isKeyRingInitialised } from './key-ring/root-key-set.ts';
+export {
+  createKeyRing,
+  type DataKeyRequest,
+  type KeyRing,
+  type KeyRingOptions,
+  type NewDataKey,
+} from './key-ring/key-ring.ts';
+export type { KeyDurability } from './key-ring/data-key-inserts.ts';
+export type { DestroyedKey, KeyDestruction } from './key-ring/destruction.ts';
+export type { Clock } from './key-ring/clock.ts';

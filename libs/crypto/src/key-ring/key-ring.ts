@@ -1,0 +1,172 @@
+import { randomBytes } from 'node:crypto';
+import type { Pool } from 'pg';
+import type { Json } from '@token-vault/contracts';
+import { keyLength } from '../aead.ts';
+import { DataKey } from '../data-key.ts';
+import type { RootKeyProvider } from '../root-keys/port.ts';
+import { keyIdOf, open, type SealContext, type SealedValue } from '../sealed-value.ts';
+import type { Secret } from '../secret.ts';
+import type { TenantHashes } from '../tenant-hashes.ts';
+import type { Clock } from './clock.ts';
+import { createDataKeyInserts, wrapDataKey, type KeyDurability } from './data-key-inserts.ts';
+import { createDataKeyLookups } from './data-key-lookups.ts';
+import { createKeyDestruction, type KeyDestruction } from './destruction.ts';
+import { newKeyId, requireText, requireUuid } from './identifiers.ts';
+import { RootKeySet } from './root-key-set.ts';
+import { createTenantKeys, TenantKeys } from './tenant-keys.ts';
+
+export interface KeyRingOptions {
+  /** Of the primary. The ring never ends it. */
+  readonly pool: Pool;
+  readonly rootKey: RootKeyProvider;
+  /** While the root key is being rotated: the other one. */
+  readonly otherRootKeys?: readonly RootKeyProvider[];
+  readonly clock: Clock;
+  readonly durability: KeyDurability;
+  /** Tenants whose unwrapped keys are held in memory at once; 1000 by default. */
+  readonly maxCachedTenants?: number;
+  /** How long they are held; 5 minutes by default. */
+  readonly tenantKeyTimeToLiveMs?: number;
+}
+
+export interface DataKeyRequest {
+  readonly tenantId: string;
+  /** e.g. `token:<id>`; 1–1000 characters. */
+  readonly entity: string;
+  /** e.g. `data`, `cvc`. */
+  readonly purpose: string;
+  /** From this instant the key opens nothing; `destroyDue` then removes it. */
+  readonly destroyAfter?: Date;
+}
+
+export interface NewDataKey {
+  /** Usable at once. Wipe it when everything is sealed. */
+  readonly key: DataKey;
+  /**
+   * Await it before appending what was sealed: without the stored key that is unreadable for ever. When it rejects
+   * with a connection error, the key may or may not be stored; an unused one is harmless.
+   */
+  readonly stored: Promise<void>;
+}
+
+export interface KeyRing extends KeyDestruction {
+  /** Gives a tenant its keys; does nothing when it has them. @throws TenantKeysMissingError when it was destroyed. */
+  createTenantKeys(tenantId: string): Promise<void>;
+  /** The tenant's keyed hashes; use them at once, do not hold them. @throws TenantKeysMissingError */
+  hashes(tenantId: string): Promise<TenantHashes>;
+  /**
+   * Makes a data key for an entity. Concurrent calls share round trips.
+   * @throws TenantKeysMissingError, also from `stored` when the tenant was destroyed by another replica just now.
+   */
+  createDataKey(request: DataKeyRequest): Promise<NewDataKey>;
+  /**
+   * Fetches a data key. Concurrent calls share round trips.
+   * @throws KeyDestroyedError when it is destroyed, past its time, or not of this tenant.
+   * @throws SealBrokenError when the stored row was altered.
+   */
+  openKey(tenantId: string, keyId: string): Promise<DataKey>;
+  /**
+   * Fetches the key of a sealed value, opens the value and wipes the key.
+   * @throws KeyDestroyedError, SealBrokenError
+   */
+  open<T extends Json = Json>(context: SealContext, sealed: SealedValue): Promise<Secret<T>>;
+}
+
+const defaultMaxCachedTenants = 1000;
+const defaultTimeToLiveMs = 5 * 60_000;
+
+/**
+ * Opens the key ring in Postgres (`keyRingMigrations` must be applied) and checks the root key; the first call ever
+ * stores the root key's check value.
+ * @throws WrongRootKeyError with one line for the operator.
+ */
+export async function createKeyRing(options: KeyRingOptions): Promise<KeyRing> {
+  const { pool, clock } = options;
+  const rootKeys = new RootKeySet(options.rootKey, options.otherRootKeys ?? []);
+  await rootKeys.check(pool, clock);
+  const tenantKeys = new TenantKeys({
+    pool,
+    rootKeys,
+    clock,
+    maxTenants: options.maxCachedTenants ?? defaultMaxCachedTenants,
+    timeToLiveMs: options.tenantKeyTimeToLiveMs ?? defaultTimeToLiveMs,
+  });
+  const storeDataKey = createDataKeyInserts(pool, tenantKeys, options.durability);
+  const findDataKey = createDataKeyLookups(pool, tenantKeys, clock);
+  const destruction = createKeyDestruction(pool, tenantKeys, clock);
+
+  async function openKey(tenantId: string, keyId: string): Promise<DataKey> {
+    requireUuid(keyId, 'key id');
+    return findDataKey({ tenantId, keyId });
+  }
+
+  return {
+    ...checked(destruction),
+    openKey,
+
+    async createTenantKeys(tenantId) {
+      requireUuid(tenantId, 'tenant id');
+      await createTenantKeys({ pool, rootKeys, clock }, tenantId);
+    },
+
+    async hashes(tenantId) {
+      requireUuid(tenantId, 'tenant id');
+      return (await tenantKeys.get(tenantId)).hashes;
+    },
+
+    async createDataKey(request) {
+      const now = clock.now();
+      const identity = identify(request, now);
+      const { current } = await tenantKeys.get(request.tenantId);
+      const bytes = randomBytes(keyLength);
+      const stored = storeDataKey({
+        ...identity,
+        wrappedBy: current,
+        wrapped: wrapDataKey(current, identity, bytes),
+        createdAt: now.toISOString(),
+        destroyAfter: request.destroyAfter?.toISOString() ?? null,
+      });
+      // A caller that gives up before it awaits `stored` must not bring the process down.
+      stored.catch(() => undefined);
+      return { key: new DataKey(identity, bytes), stored };
+    },
+
+    async open(context, sealed) {
+      const key = await openKey(context.tenantId, keyIdOf(sealed));
+      try {
+        return open(key, context, sealed);
+      } finally {
+        key.wipe();
+      }
+    },
+  };
+}
+
+function identify(request: DataKeyRequest, now: Date) {
+  const { tenantId, entity, purpose } = request;
+  requireUuid(tenantId, 'tenant id');
+  requireText(entity, 'entity');
+  requireText(purpose, 'purpose');
+  return { id: newKeyId(now.getTime()), tenantId, entity, purpose };
+}
+
+/** Arguments are checked before they join a batch. */
+function checked(destruction: KeyDestruction): KeyDestruction {
+  return {
+    ...destruction,
+    async destroyKeys(tenantId, keyIds) {
+      requireUuid(tenantId, 'tenant id');
+      for (const keyId of keyIds) requireUuid(keyId, 'key id');
+      return destruction.destroyKeys(tenantId, keyIds);
+    },
+    async destroyKeysOfEntity(tenantId, entity) {
+      requireUuid(tenantId, 'tenant id');
+      requireText(entity, 'entity');
+      return destruction.destroyKeysOfEntity(tenantId, entity);
+    },
+    async destroyAllOfTenant(tenantId) {
+      requireUuid(tenantId, 'tenant id');
+      return destruction.destroyAllOfTenant(tenantId);
+    },
+  };
+}

@@ -1,0 +1,69 @@
+import { wrappedKeyLength } from '../wrapping.ts';
+
+export interface Migration {
+  /** Rising from 1 without gaps; a released migration never changes. */
+  readonly id: number;
+  readonly name: string;
+  readonly sql: string;
+}
+
+/**
+ * The key ring's tables, in a schema of their own so that they can be granted, vacuumed and backed up apart from
+ * everything else. `wrapped` columns hold keys only in wrapped form.
+ */
+export const keyRingMigrations: readonly Migration[] = [
+  {
+    id: 1,
+    name: 'key ring',
+    sql: `
+create schema if not exists key_ring;
+
+-- One row a root key; more than one without retired_at while the root key is being rotated.
+create table key_ring.root_key (
+  root_key_id text primary key,
+  check_value bytea not null,
+  created_at timestamptz not null,
+  retired_at timestamptz
+);
+
+-- One row a tenant for life: the wrapped key all its keyed hashes derive from.
+create table key_ring.tenant_index_key (
+  tenant_id uuid primary key,
+  tenant_key_version integer not null,
+  wrapped bytea not null,
+  created_at timestamptz not null
+);
+
+-- More than one version a tenant while its key is being rotated; new data keys use the highest.
+create table key_ring.tenant_key (
+  tenant_id uuid not null,
+  version integer not null,
+  root_key_id text not null references key_ring.root_key,
+  wrapped bytea not null,
+  created_at timestamptz not null,
+  primary key (tenant_id, version)
+);
+create index tenant_key_by_root_key on key_ring.tenant_key (root_key_id);
+
+-- A destroyed tenant never gets keys again under its id.
+create table key_ring.destroyed_tenant (
+  tenant_id uuid primary key,
+  destroyed_at timestamptz not null
+);
+
+-- Destroyed is deleted. No foreign key: each insert checks its tenant key once a batch instead of once a row.
+create table key_ring.data_key (
+  id uuid primary key,
+  tenant_id uuid not null,
+  tenant_key_version integer not null,
+  created_at timestamptz not null,
+  destroy_after timestamptz,
+  purpose text not null,
+  entity text not null,
+  wrapped bytea not null check (octet_length(wrapped) = ${wrappedKeyLength})
+) with (autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0.01);
+create index data_key_by_entity on key_ring.data_key (tenant_id, entity);
+create index data_key_by_destroy_after on key_ring.data_key (destroy_after) where destroy_after is not null;
+`,
+  },
+];

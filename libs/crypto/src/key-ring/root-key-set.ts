@@ -1,0 +1,109 @@
+import type { Pool, PoolClient } from 'pg';
+import { SealBrokenError, WrongRootKeyError } from '../errors.ts';
+import type { RootKeyProvider } from '../root-keys/port.ts';
+import type { Clock } from './clock.ts';
+import { keyBinding } from './key-binding.ts';
+import { inTransaction } from './transaction.ts';
+
+const checkText = Buffer.from('token-vault root key check value');
+
+interface RootKeyRow {
+  readonly root_key_id: string;
+  readonly check_value: Buffer;
+  readonly retired_at: Date | null;
+}
+
+/** Whether a first start has stored its root key's check value: then a missing key must not be made anew. */
+export async function isKeyRingInitialised(pool: Pool): Promise<boolean> {
+  const { rows } = await pool.query<{ initialised: boolean }>(
+    `select exists (select from key_ring.root_key) as initialised`,
+  );
+  return rows[0]?.initialised === true;
+}
+
+/** The root keys this process holds. The first one is used for a new vault; the others are for a rotation. */
+export class RootKeySet {
+  readonly #providers: ReadonlyMap<string, RootKeyProvider>;
+  readonly #first: RootKeyProvider;
+
+  constructor(first: RootKeyProvider, others: readonly RootKeyProvider[]) {
+    this.#first = first;
+    this.#providers = new Map([...others, first].map((provider) => [provider.id, provider]));
+  }
+
+  /** @throws WrongRootKeyError when this process does not hold it. */
+  get(rootKeyId: string): RootKeyProvider {
+    const provider = this.#providers.get(rootKeyId);
+    if (!provider) throw wrongRootKey(rootKeyId, [...this.#providers.keys()]);
+    return provider;
+  }
+
+  /**
+   * Checks the held keys against the stored check values; on the first start stores them.
+   * @throws WrongRootKeyError when a root key in use is not held, or is retired, or is not the key it was.
+   */
+  async check(pool: Pool, clock: Clock): Promise<void> {
+    const rows = await inTransaction(pool, async (client) => {
+      // Two services may start on an empty ring together: one initialises, the other checks.
+      await client.query(`lock table key_ring.root_key in share row exclusive mode`);
+      const stored = await readRootKeys(client);
+      if (stored.length > 0) return stored;
+      await addRootKey(client, this.#first, clock);
+      return readRootKeys(client);
+    });
+    for (const row of rows) {
+      if (row.retired_at) continue;
+      await verify(this.get(row.root_key_id), row);
+    }
+  }
+
+  /** The newest root key in use: new tenant keys are wrapped by it. @throws WrongRootKeyError when not held. */
+  async current(pool: Pool): Promise<RootKeyProvider> {
+    const { rows } = await pool.query<{ root_key_id: string }>(
+      `select root_key_id from key_ring.root_key where retired_at is null order by created_at desc, root_key_id`,
+    );
+    const held = rows.find((row) => this.#providers.has(row.root_key_id));
+    return this.get(held?.root_key_id ?? rows[0]?.root_key_id ?? 'none');
+  }
+}
+
+async function readRootKeys(client: PoolClient): Promise<RootKeyRow[]> {
+  const { rows } = await client.query<RootKeyRow>(
+    `select root_key_id, check_value, retired_at from key_ring.root_key order by created_at`,
+  );
+  return rows;
+}
+
+/** Stores the check value of a root key that comes into use. */
+export async function addRootKey(client: PoolClient, provider: RootKeyProvider, clock: Clock): Promise<void> {
+  const checkValue = await provider.wrap(checkText, keyBinding.rootCheck(provider.id));
+  await client.query(
+    `insert into key_ring.root_key (root_key_id, check_value, created_at) values ($1, $2, $3)
+     on conflict (root_key_id) do nothing`,
+    [provider.id, checkValue, clock.now()],
+  );
+}
+
+async function verify(provider: RootKeyProvider, row: RootKeyRow): Promise<void> {
+  let opened: Buffer;
+  try {
+    opened = await provider.unwrap(row.check_value, keyBinding.rootCheck(row.root_key_id));
+  } catch (error) {
+    if (!(error instanceof SealBrokenError)) throw error;
+    throw new WrongRootKeyError(
+      `root key ${provider.id} does not open this vault's keys: it is not the key it was`,
+      {
+        cause: error,
+      },
+    );
+  }
+  if (!opened.equals(checkText))
+    throw new WrongRootKeyError(`root key ${provider.id} opened a foreign check value`);
+}
+
+function wrongRootKey(needed: string, held: readonly string[]): WrongRootKeyError {
+  return new WrongRootKeyError(
+    `wrong root key: this vault's keys are wrapped by ${needed}, but the root key given is ${held.join(', ')}; ` +
+      `start with the root key used before (VAULT_ROOT_KEY or the root key file)`,
+  );
+}

@@ -1,0 +1,186 @@
+import { randomBytes } from 'node:crypto';
+import type { Pool } from 'pg';
+import { deriveKey, keyLength } from '../aead.ts';
+import { TenantKeysMissingError } from '../errors.ts';
+import { createTenantHashes, type TenantHashes } from '../tenant-hashes.ts';
+import { unwrapKey, wrapKey } from '../wrapping.ts';
+import type { Clock } from './clock.ts';
+import { keyBinding } from './key-binding.ts';
+import type { RootKeySet } from './root-key-set.ts';
+
+/** One version of a tenant's key, as the two keys derived from it. */
+export interface TenantKey {
+  readonly tenantId: string;
+  readonly version: number;
+  readonly dataKeyWrapping: Buffer;
+  readonly indexKeyWrapping: Buffer;
+}
+
+export interface TenantKeyset {
+  /** Wraps new data keys: the highest version. */
+  readonly current: TenantKey;
+  readonly versions: ReadonlyMap<number, TenantKey>;
+  readonly hashes: TenantHashes;
+}
+
+interface CacheEntry {
+  readonly loadedAtMs: number;
+  readonly keyset: Promise<TenantKeyset>;
+}
+
+export interface TenantKeysOptions {
+  readonly pool: Pool;
+  readonly rootKeys: RootKeySet;
+  readonly clock: Clock;
+  /** Most tenants held at once. */
+  readonly maxTenants: number;
+  /** How long an unwrapped key is held without looking again. */
+  readonly timeToLiveMs: number;
+}
+
+/** A new tenant key with its derived keys. */
+export function deriveTenantKey(tenantId: string, version: number, bytes: Buffer): TenantKey {
+  return {
+    tenantId,
+    version,
+    dataKeyWrapping: deriveKey(bytes, 'tenant', 'wrap-data-key'),
+    indexKeyWrapping: deriveKey(bytes, 'tenant', 'wrap-index-key'),
+  };
+}
+
+/**
+ * The unwrapped keys of tenants in use. A tenant destroyed or rotated by another replica may stay here until its time
+ * is up: that is harmless, because every use of a data key, old or new, is checked against the stored tenant key.
+ */
+export class TenantKeys {
+  readonly #options: TenantKeysOptions;
+  /** Least recently used first. */
+  readonly #entries = new Map<string, CacheEntry>();
+
+  constructor(options: TenantKeysOptions) {
+    this.#options = options;
+  }
+
+  /** @throws TenantKeysMissingError */
+  get(tenantId: string): Promise<TenantKeyset> {
+    const { clock, timeToLiveMs } = this.#options;
+    const nowMs = clock.now().getTime();
+    const entry = this.#entries.get(tenantId);
+    if (!entry) return this.reload(tenantId);
+    const ageMs = nowMs - entry.loadedAtMs;
+    if (ageMs < 0 || ageMs >= timeToLiveMs) return this.reload(tenantId);
+    this.#entries.delete(tenantId);
+    this.#entries.set(tenantId, entry);
+    return entry.keyset;
+  }
+
+  /** Reads the stored keys again, e.g. because a version was met that is not held. */
+  reload(tenantId: string): Promise<TenantKeyset> {
+    const { clock, maxTenants } = this.#options;
+    const keyset = this.#load(tenantId);
+    const entry = { loadedAtMs: clock.now().getTime(), keyset };
+    this.#entries.delete(tenantId);
+    this.#entries.set(tenantId, entry);
+    keyset.catch(() => {
+      if (this.#entries.get(tenantId) === entry) this.#entries.delete(tenantId);
+    });
+    if (this.#entries.size > maxTenants) {
+      const [oldest] = this.#entries.keys();
+      if (oldest !== undefined) this.#entries.delete(oldest);
+    }
+    return keyset;
+  }
+
+  forget(tenantId: string): void {
+    this.#entries.delete(tenantId);
+  }
+
+  async #load(tenantId: string): Promise<TenantKeyset> {
+    const { pool, rootKeys } = this.#options;
+    // One statement, so that a rotation in between cannot show an index key without its tenant key.
+    const { rows } = await pool.query<TenantKeyRow>({
+      name: 'key_ring_tenant_keys',
+      text: `select t.version, t.root_key_id, t.wrapped, i.tenant_key_version, i.wrapped as index_wrapped
+             from key_ring.tenant_key t join key_ring.tenant_index_key i using (tenant_id)
+             where tenant_id = $1 order by t.version`,
+      values: [tenantId],
+    });
+    const versions = new Map<number, TenantKey>();
+    for (const row of rows) {
+      const binding = keyBinding.tenantKey(tenantId, row.version, row.root_key_id);
+      const bytes = await rootKeys.get(row.root_key_id).unwrap(row.wrapped, binding);
+      versions.set(row.version, deriveTenantKey(tenantId, row.version, bytes));
+      bytes.fill(0);
+    }
+    const last = rows.at(-1);
+    const current = last && versions.get(last.version);
+    const indexKeyOwner = last && versions.get(last.tenant_key_version);
+    if (!current || !indexKeyOwner) throw new TenantKeysMissingError(tenantId);
+    const indexBinding = keyBinding.indexKey(tenantId, indexKeyOwner.version);
+    const indexKey = unwrapKey(indexKeyOwner.indexKeyWrapping, last.index_wrapped, indexBinding);
+    return { current, versions, hashes: createTenantHashes(indexKey) };
+  }
+}
+
+interface TenantKeyRow {
+  readonly version: number;
+  readonly root_key_id: string;
+  readonly wrapped: Buffer;
+  readonly tenant_key_version: number;
+  readonly index_wrapped: Buffer;
+}
+
+const firstVersion = 1;
+
+/** The `for key share` holds off the end of a root-key rotation, which locks the row `for update`. */
+const createStatement = `
+with root as materialized (
+  select root_key_id from key_ring.root_key where root_key_id = $2 and retired_at is null for key share
+), index_key as (
+  insert into key_ring.tenant_index_key (tenant_id, tenant_key_version, wrapped, created_at)
+  select $1, $3, $5, $6 from root
+  where not exists (select from key_ring.destroyed_tenant where tenant_id = $1)
+  on conflict (tenant_id) do nothing
+  returning tenant_id
+)
+insert into key_ring.tenant_key (tenant_id, version, root_key_id, wrapped, created_at)
+select $1, $3, $2, $4, $6 from index_key`;
+
+/**
+ * Gives a tenant its keys; does nothing when it has them.
+ * @throws TenantKeysMissingError when the tenant was destroyed.
+ */
+export async function createTenantKeys(
+  options: Pick<TenantKeysOptions, 'pool' | 'rootKeys' | 'clock'>,
+  tenantId: string,
+): Promise<void> {
+  const { pool, rootKeys, clock } = options;
+  // The second round is for a root key retired between choosing and using it.
+  for (let round = 0; round < 3; round += 1) {
+    const rootKey = await rootKeys.current(pool);
+    const bytes = randomBytes(keyLength);
+    const indexKey = randomBytes(keyLength);
+    const tenantKey = deriveTenantKey(tenantId, firstVersion, bytes);
+    const wrapped = await rootKey.wrap(bytes, keyBinding.tenantKey(tenantId, firstVersion, rootKey.id));
+    const indexWrapped = wrapKey(
+      tenantKey.indexKeyWrapping,
+      indexKey,
+      keyBinding.indexKey(tenantId, firstVersion),
+    );
+    bytes.fill(0);
+    indexKey.fill(0);
+    await pool.query(createStatement, [
+      tenantId,
+      rootKey.id,
+      firstVersion,
+      wrapped,
+      indexWrapped,
+      clock.now(),
+    ]);
+    const { rows } = await pool.query(`select from key_ring.tenant_index_key where tenant_id = $1`, [
+      tenantId,
+    ]);
+    if (rows.length > 0) return;
+  }
+  throw new TenantKeysMissingError(tenantId);
+}

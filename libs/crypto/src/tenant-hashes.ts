@@ -1,0 +1,50 @@
+import { createHmac } from 'node:crypto';
+import { deriveKey } from './aead.ts';
+import { encodeBase58 } from './base58.ts';
+import { frame } from './framing.ts';
+import { isSecret, type Secret } from './secret.ts';
+
+/** The keyed hashes of one tenant. Equal input gives equal output for the tenant's life, across key rotations. */
+export interface TenantHashes {
+  /** Equal for equal type and value within the tenant, different everywhere else; 43–44 base-58 characters. */
+  fingerprint(tokenType: string, value: Secret<string> | string): string;
+  /** Equal for values equal but for case (decisions.md §8); 43 base64url characters. `field` separates domains. */
+  blindIndex(field: string, value: Secret<string> | string): string;
+  /** 32 bytes for an HMAC of the caller's, different for each purpose, e.g. `idempotency`. */
+  macKey(purpose: string): Buffer;
+}
+
+/** @param indexKey the tenant's 32 random bytes from which every hash key is derived. */
+export function createTenantHashes(indexKey: Buffer): TenantHashes {
+  const fingerprintKey = deriveKey(indexKey, 'fingerprint');
+  const blindIndexKey = deriveKey(indexKey, 'blind-index');
+
+  return {
+    fingerprint(tokenType, value) {
+      return encodeBase58(keyedHash(fingerprintKey, tokenType, plain(value)), 43);
+    },
+    blindIndex(field, value) {
+      return keyedHash(blindIndexKey, field, foldCase(plain(value))).toString('base64url');
+    },
+    macKey(purpose) {
+      return deriveKey(indexKey, 'mac', purpose);
+    },
+  };
+}
+
+function plain(value: Secret<string> | string): string {
+  return isSecret(value) ? value.expose() : value;
+}
+
+function keyedHash(key: Buffer, domain: string, value: string): Buffer {
+  const hmac = createHmac('sha256', key);
+  // JSON may carry lone surrogates, which UTF-8 would make equal to each other: those texts are hashed as UTF-16.
+  if (value.isWellFormed()) hmac.update(frame([domain, 'utf-8'])).update(value, 'utf8');
+  else hmac.update(frame([domain, 'utf-16'])).update(value, 'utf16le');
+  return hmac.digest();
+}
+
+/** Upper case first, because only it unfolds `ß`, `ſ` and the two small sigmas to what their capitals are. */
+function foldCase(value: string): string {
+  return value.normalize('NFC').toUpperCase().toLowerCase().normalize('NFC');
+}

@@ -1,0 +1,18 @@
+import { decrypt, encrypt, ivLength, keyLength, tagLength } from './aead.ts';
+import { SealBrokenError } from './errors.ts';
+
+const formatVersion = 1;
+
+/** Bytes of a wrapped 32-byte key: format version, iv, ciphertext, tag. */
+export const wrappedKeyLength = 1 + ivLength + keyLength + tagLength;
+
+/** Encrypts a key under another one. `aad` binds what the key is for; see `frame`. */
+export function wrapKey(wrappingKey: Buffer, key: Buffer, aad: Buffer): Buffer {
+  return Buffer.concat([Buffer.of(formatVersion), encrypt(wrappingKey, key, aad)]);
+}
+
+/** @throws SealBrokenError when `wrapped` was not made by `wrapKey` with this wrapping key and `aad`. */
+export function unwrapKey(wrappingKey: Buffer, wrapped: Buffer, aad: Buffer): Buffer {
+  if (wrapped[0] !== formatVersion) throw new SealBrokenError();
+  return decrypt(wrappingKey, wrapped.subarray(1), aad);
+}
