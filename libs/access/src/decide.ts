@@ -1,0 +1,65 @@
+import type {
+  AccessRule,
+  AccessRuleCondition,
+  Permission,
+  TokenPermission,
+  Transform,
+} from '@token-vault/contracts';
+import type { Principal } from './principal.ts';
+
+/** What a decision needs to know of a token. */
+export interface AccessibleToken {
+  readonly id: string;
+  readonly containers: readonly string[];
+}
+
+export type TokenAccess =
+  { readonly isGranted: true; readonly transform: Transform } | { readonly isGranted: false };
+
+const denied: TokenAccess = { isGranted: false };
+
+/** A grant on a container covers its sub-containers; case never matters (decisions.md §3). */
+function covers(container: string, token: AccessibleToken): boolean {
+  const prefix = container.toLowerCase();
+  return token.containers.some((path) => path.toLowerCase().startsWith(prefix));
+}
+
+function holds(condition: AccessRuleCondition, token: AccessibleToken): boolean {
+  const isContainer = condition.attribute === 'container';
+  const wanted = isContainer ? condition.value.toLowerCase() : condition.value;
+  const values = isContainer ? token.containers.map((path) => path.toLowerCase()) : [token.id];
+  return values.some((value) =>
+    condition.operator === 'equals' ? value === wanted : value.startsWith(wanted),
+  );
+}
+
+function applies(rule: AccessRule, token: AccessibleToken): boolean {
+  if (rule.container !== undefined) return covers(rule.container, token);
+  return rule.conditions !== undefined && rule.conditions.every((condition) => holds(condition, token));
+}
+
+/**
+ * May the caller do this to this token, and how is its data shown? By priority, the first rule that covers the token and
+ * grants the permission; plain permissions come last, as one rule on `/` that masks (reveals for token:use)
+ * (decisions.md §6).
+ */
+export function decideTokenAccess(
+  principal: Principal,
+  permission: TokenPermission,
+  token: AccessibleToken,
+): TokenAccess {
+  const rule = principal.rules.find(
+    (candidate) => candidate.permissions.includes(permission) && applies(candidate, token),
+  );
+  if (rule) return { isGranted: true, transform: rule.transform };
+  if (!principal.permissions.includes(permission)) return denied;
+  return { isGranted: true, transform: permission === 'token:use' ? 'reveal' : 'mask' };
+}
+
+/** Could the caller use this permission at all? For tokens the container decides afterwards. */
+export function can(principal: Principal, permission: Permission): boolean {
+  return (
+    principal.permissions.includes(permission) ||
+    principal.rules.some((rule) => rule.permissions.includes(permission))
+  );
+}

@@ -1,0 +1,27 @@
+import type { AccessRuleCondition, TokenPermission } from '@token-vault/contracts';
+import type { Principal } from './principal.ts';
+
+/** One way to be visible: within a container, or by all of a rule's conditions. */
+export type VisibilityClause =
+  | { readonly kind: 'container'; readonly prefix: string }
+  | { readonly kind: 'conditions'; readonly conditions: readonly AccessRuleCondition[] };
+
+/** Which tokens of the tenant a caller may see; a list is cut by this inside the database, never afterwards. */
+export type TokenVisibility =
+  | { readonly kind: 'all' }
+  | { readonly kind: 'none' }
+  | { readonly kind: 'any-of'; readonly clauses: readonly VisibilityClause[] };
+
+export function tokenVisibility(principal: Principal, permission: TokenPermission): TokenVisibility {
+  if (principal.permissions.includes(permission)) return { kind: 'all' };
+  const clauses = principal.rules
+    .filter((rule) => rule.permissions.includes(permission))
+    .map((rule): VisibilityClause =>
+      rule.container === undefined
+        ? { kind: 'conditions', conditions: rule.conditions ?? [] }
+        : { kind: 'container', prefix: rule.container.toLowerCase() },
+    );
+  if (clauses.length === 0) return { kind: 'none' };
+  const isEverything = clauses.some((clause) => clause.kind === 'container' && clause.prefix === '/');
+  return isEverything ? { kind: 'all' } : { kind: 'any-of', clauses };
+}
