@@ -1,0 +1,127 @@
+import { Context, Liquid, type Emitter, type FilterImplOptions } from 'liquidjs';
+import { vaultFilters, FilterValueError, type RandomInt, type VaultFilter } from './filters/index.ts';
+import { measure, type Json } from './json.ts';
+import { limits } from './limits.ts';
+import { outputText } from './output-text.ts';
+
+/** Thrown inside the engine when a value or the output grows too large. */
+export class LimitError extends Error {
+  override readonly name = 'LimitError';
+}
+
+type Handler = Extract<FilterImplOptions, (...args: never[]) => unknown>;
+type FilterThis = ThisParameterType<Handler>;
+
+/** Files and partials do not exist here; `block` only serves `layout`. */
+const removedTags = ['include', 'render', 'layout', 'block'];
+
+/**
+ * Not Liquid but Jekyll: they evaluate text — also stored data — as code, without any limit of the engine. `sample` draws
+ * from Math.random and would be mistaken for an alias.
+ */
+const removedFilters = [
+  'where_exp',
+  'reject_exp',
+  'group_by_exp',
+  'has_exp',
+  'find_exp',
+  'find_index_exp',
+  'sample',
+];
+
+const randomRegister = 'random';
+
+/**
+ * Keeps every value of a template bounded: filters take bounded arrays and give bounded values, hence a structure that
+ * doubles itself (`{% assign a = a | push: a %}`) ends early, and no step between two checks of the clock is long.
+ */
+function guard(handler: Handler): Handler {
+  return function* (
+    this: FilterThis,
+    value: unknown,
+    ...args: unknown[]
+  ): Generator<unknown, unknown, unknown> {
+    this.context.renderLimit.check(performance.now());
+    for (const input of [value, ...args])
+      if (Array.isArray(input) && input.length > limits.filterArray) throw new LimitError('array');
+    const result: unknown = yield handler.call(this, value, ...args);
+    if (measure(result, limits.value) > limits.value) throw new LimitError('value');
+    return result;
+  };
+}
+
+function adapt(filter: VaultFilter): Handler {
+  return function (this: FilterThis, value: unknown, ...args: unknown[]): unknown {
+    if (args.length > filter.maxArguments)
+      throw new FilterValueError(`Filter ${filter.name} has too many arguments.`);
+    const random = this.context.getRegister<RandomInt>(randomRegister);
+    return filter.bind(args)((value ?? null) as Json, random);
+  };
+}
+
+/** Collects output, which counts as memory. */
+class MeteredEmitter implements Emitter {
+  buffer = '';
+  readonly #use: (count: number) => void;
+
+  constructor(use: (count: number) => void) {
+    this.#use = use;
+  }
+
+  write(value: unknown): void {
+    const text = outputText(value);
+    this.#use(text.length);
+    this.buffer += text;
+  }
+}
+
+function createEngine(): Liquid {
+  const engine = new Liquid({
+    ownPropertyOnly: true,
+    strictFilters: true,
+    relativeReference: false,
+    templates: {},
+    parseLimit: limits.sourceLength,
+    renderLimit: limits.renderMs,
+    memoryLimit: limits.memory,
+    locale: 'en-US',
+    timezoneOffset: 0,
+  });
+  for (const tag of removedTags) delete engine.tags[tag];
+  for (const filter of removedFilters) engine.unregisterFilter(filter);
+  for (const filter of vaultFilters.values()) engine.registerFilter(filter.name, adapt(filter));
+  for (const [name, filter] of Object.entries(engine.filters))
+    engine.registerFilter(name, guard(typeof filter === 'function' ? filter : filter.handler));
+
+  // Every tag renders its body through this method; without an emitter of ours, `capture` would collect without limit.
+  const { renderer } = engine;
+  const renderTemplates = renderer.renderTemplates.bind(renderer);
+  renderer.renderTemplates = (templates, context, emitter) =>
+    renderTemplates(
+      templates,
+      context,
+      emitter ?? new MeteredEmitter((count) => context.memoryLimit.use(count)),
+    );
+  return engine;
+}
+
+export const engine = createEngine();
+
+/** What the expressions of one evaluation share: the names they see, and what they may still spend. */
+export interface Evaluation {
+  readonly scope: Readonly<Record<string, Json>>;
+  readonly random: RandomInt;
+  /** Set by the first expression that needs the engine; later ones share its limiters. */
+  first?: Context;
+}
+
+export function createContext(evaluation: Evaluation): Context {
+  const { first } = evaluation;
+  const shared = first && { memoryLimit: first.memoryLimit, renderLimit: first.renderLimit };
+  // A copy, since `increment` writes to the scope; without a prototype, so that every name in it is ours.
+  const scope: object = Object.assign(Object.create(null) as object, evaluation.scope);
+  const context = new Context(scope, engine.options, { sync: true }, { ...shared, liquid: engine });
+  context.setRegister(randomRegister, evaluation.random);
+  evaluation.first ??= context;
+  return context;
+}

@@ -1,0 +1,10 @@
+export type Key = string | number;
+
+/** Paths of fields as problem details name them: `mask.number`, `args.items[2].card`. */
+export function atKey(path: string, key: Key): string {
+  return typeof key === 'number' ? `${path}[${key}]` : `${path}.${key}`;
+}
+
+export function fieldPath(root: string, keys: readonly Key[]): string {
+  return keys.reduce<string>(atKey, root);
+}

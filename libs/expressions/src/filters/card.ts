@@ -1,0 +1,119 @@
+import { booleanArgument, characterArgument, charactersArgument, textValue } from './arguments.ts';
+import { codePoints } from './characters.ts';
+import { FilterValueError, type RandomInt, type VaultFilter } from './filter.ts';
+
+const separators: ReadonlySet<string> = new Set([' ', '-']);
+
+/** Issuers use 8-digit identification numbers on cards of 16 digits and more, 6 on shorter ones (decisions.md §4). */
+function binLength(digits: number): number {
+  return digits < 16 ? 6 : 8;
+}
+
+function isDigit(character: string): boolean {
+  return character >= '0' && character <= '9';
+}
+
+/** Which digits of a card number are shown, by the digit's ordinal. */
+function revealedDigits(count: number, bin: boolean, last4: boolean): (ordinal: number) => boolean {
+  const binEnd = bin ? binLength(count) : 0;
+  const last4Start = last4 ? count - 4 : count;
+  return (ordinal) => ordinal < binEnd || ordinal >= last4Start;
+}
+
+/** ISO/IEC 7812-1: whether the check digit fits. */
+function isLuhnValid(digits: readonly string[]): boolean {
+  const sum = digits.toReversed().reduce((total, digit, index) => {
+    const doubled = index % 2 === 0 ? Number(digit) : Number(digit) * 2;
+    return total + (doubled > 9 ? doubled - 9 : doubled);
+  }, 0);
+  return sum % 10 === 0;
+}
+
+function drawDigits(original: readonly string[], open: readonly number[], random: RandomInt): string[] {
+  const digits = [...original];
+  for (const index of open) digits[index] = String(random(10));
+  const last = open[open.length - 1];
+  // One changed digit always breaks a Luhn checksum.
+  if (last !== undefined && isLuhnValid(digits))
+    digits[last] = String((Number(digits[last]) + 1 + random(9)) % 10);
+  return digits;
+}
+
+/**
+ * A random alias in the format of the card number: digits are drawn, spaces and dashes stay. The alias never passes the
+ * Luhn check, so it cannot be taken for, or happen to be, a card number (PCI DSS Tokenization Guidelines: tokens must be
+ * distinguishable from card numbers); hence it never equals the number it stands for either.
+ */
+export const aliasCard: VaultFilter = {
+  name: 'alias_card',
+  maxArguments: 2,
+  bind([bin, last4]) {
+    const showBin = booleanArgument(bin, 'reveal_bin', false);
+    const showLast4 = booleanArgument(last4, 'reveal_last4', false);
+    return (value, random) => {
+      if (value === null) return null;
+      const characters = codePoints(textValue(value));
+      if (characters.some((character) => !isDigit(character) && !separators.has(character)))
+        throw new FilterValueError('needs a card number of digits, spaces and dashes');
+      const original = characters.filter(isDigit);
+      const isRevealed = revealedDigits(original.length, showBin, showLast4);
+      const open = [...original.keys()].filter((ordinal) => !isRevealed(ordinal));
+      if (open.length === 0) throw new FilterValueError('needs a card number longer than what it reveals');
+      const drawn = drawDigits(original, open, random);
+      let ordinal = 0;
+      return characters
+        .map((character) => (isDigit(character) ? (drawn[ordinal++] ?? '') : character))
+        .join('');
+    };
+  },
+};
+
+/** Masks a card number but for, on demand, its BIN and last four. Separators inside a shown part stay. */
+export const cardMask: VaultFilter = {
+  name: 'card_mask',
+  maxArguments: 4,
+  bind([bin, last4, mask, preserve]) {
+    const showBin = booleanArgument(bin, 'reveal_bin', false);
+    const showLast4 = booleanArgument(last4, 'reveal_last4', false);
+    const maskChar = characterArgument(mask, 'mask_char', 'X');
+    const preserved = charactersArgument(preserve, 'preserve_char');
+    const isSeparator = (character: string) => separators.has(character) || preserved.has(character);
+    return (value) => {
+      if (value === null) return null;
+      const characters = codePoints(textValue(value));
+      const count = characters.filter((character) => !isSeparator(character)).length;
+      const binEnd = showBin ? binLength(count) : 0;
+      const last4Start = showLast4 ? count - 4 : count;
+      if (binEnd >= last4Start) return maskChar.repeat(characters.length);
+      let ordinal = 0;
+      const masked = characters
+        .map((character) => {
+          const isOwn = !isSeparator(character);
+          const isShown = ordinal < binEnd || (isOwn ? ordinal >= last4Start : ordinal > last4Start);
+          if (isOwn) ordinal += 1;
+          return isShown || preserved.has(character) ? character : maskChar;
+        })
+        .join('');
+      return masked === characters.join('') ? maskChar.repeat(characters.length) : masked;
+    };
+  },
+};
+
+/** The leading 6 or 8 digits, whatever separates them; too few digits for a BIN is an error, not the whole value. */
+export const cardBin: VaultFilter = {
+  name: 'card_bin',
+  maxArguments: 1,
+  bind([separator]) {
+    const removed = charactersArgument(separator, 'separator_char');
+    return (value) => {
+      if (value === null) return null;
+      const characters = codePoints(textValue(value)).filter(
+        (character) => !separators.has(character) && !removed.has(character),
+      );
+      const length = binLength(characters.length);
+      if (characters.length <= length || !characters.every(isDigit))
+        throw new FilterValueError('needs a card number');
+      return characters.slice(0, length).join('');
+    };
+  },
+};

@@ -1,0 +1,43 @@
+/** A value as JSON knows it. Bindings and results of every expression are of this type. */
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+export interface JsonObject {
+  readonly [key: string]: Json;
+}
+
+/** `Array.isArray` for a readonly array type. */
+export function isJsonArray(value: Json): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
+/**
+ * The size of a value as JSON would write it, roughly: one for each node plus the characters of strings and keys.
+ * A part that is referred to twice counts twice, so a structure that doubles itself is as large as its text would be.
+ * Gives Infinity as soon as `limit` is passed, hence never costs more than `limit` steps.
+ */
+export function measure(value: unknown, limit: number): number {
+  let size = 0;
+  const pending: unknown[] = [value];
+  while (pending.length > 0) {
+    const next = pending.pop();
+    size += typeof next === 'string' ? next.length + 1 : 1;
+    if (size > limit) return Infinity;
+    if (typeof next !== 'object' || next === null) continue;
+    if (Array.isArray(next)) {
+      if (size + pending.length + next.length > limit) return Infinity;
+      for (const item of next) pending.push(item);
+    } else {
+      for (const [key, item] of Object.entries(next)) {
+        size += key.length;
+        pending.push(item);
+      }
+    }
+  }
+  return size;
+}
+
+/** Sets an own property, also for `__proto__`, which plain assignment would take for the prototype. */
+export function setOwn(target: Record<string, Json>, key: string, value: Json): void {
+  if (key === '__proto__')
+    Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
+  else target[key] = value;
+}
