@@ -1,0 +1,25 @@
+import type { BodyOf, OperationId, Operations, ParamsOf, QueryOf } from '@token-vault/contracts';
+import type { Position } from '@token-vault/event-store';
+import type { RequestContext } from '../request-context.ts';
+
+/** The validated parts of a request, as the operations table types them. */
+export interface Input<Id extends OperationId> {
+  readonly params: ParamsOf<Operations[Id]>;
+  readonly query: QueryOf<Operations[Id]>;
+  readonly body: BodyOf<Operations[Id]>;
+}
+
+export interface Answer {
+  /** The operation's own success status unless given. */
+  readonly status?: number;
+  /** Sent as JSON; nothing is sent when absent. */
+  readonly body?: unknown;
+  /** Of the last event a command appended: the answer waits until the read models have passed it. */
+  readonly position?: Position | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export type Handler<Id extends OperationId> = (input: Input<Id>, context: RequestContext) => Promise<Answer>;
+
+/** The operations a service answers. */
+export type Handlers = { readonly [Id in OperationId]?: Handler<Id> };

@@ -1,0 +1,60 @@
+import type { Principal } from '@token-vault/access';
+import { idFrom, newId, type EventMetadata, type NewEvent } from '@token-vault/contracts';
+
+/** What a handler knows of the request besides its input. */
+export interface RequestContext {
+  readonly principal: Principal;
+  readonly traceId: string;
+  /** When the request began, by the injected clock: everything in one request happens at one instant. */
+  readonly now: Date;
+  /** SVC-TRANSACTION-ID of an enlistable operation. */
+  readonly transactionId: string | undefined;
+  /** What the request's events carry. */
+  readonly metadata: EventMetadata;
+  /** A new entity id; the same one when a command is repeated under its idempotency key. */
+  newEntityId(): string;
+  /** Makes an event of this request. Its id is deterministic under an idempotency key, so a repeat stores nothing twice. */
+  event(definition: { readonly type: string; readonly version: number }, data: unknown): NewEvent;
+}
+
+export interface RequestContextOptions {
+  readonly principal: Principal;
+  readonly traceId: string;
+  readonly now: Date;
+  readonly transactionId?: string | undefined;
+  /** Unique to the idempotent request: tenant, application, method, path and key. */
+  readonly idempotencyScope?: readonly string[] | undefined;
+}
+
+export function createRequestContext(options: RequestContextOptions): RequestContext {
+  const { principal, traceId, now, transactionId, idempotencyScope } = options;
+  const metadata: EventMetadata = {
+    tenant_id: principal.tenant.id,
+    actor: principal.actor,
+    trace_id: traceId,
+    correlation_id: traceId,
+    occurred_at: now.toISOString(),
+    ...(transactionId === undefined ? {} : { transaction_id: transactionId }),
+  };
+  let count = 0;
+  const nextId = (kind: string): string => {
+    if (!idempotencyScope) return newId();
+    count += 1;
+    return idFrom(...idempotencyScope, kind, String(count));
+  };
+  return {
+    principal,
+    traceId,
+    now,
+    transactionId,
+    metadata,
+    newEntityId: () => nextId('entity'),
+    event: (definition, data) => ({
+      id: nextId('event'),
+      type: definition.type,
+      version: definition.version,
+      data: data as NewEvent['data'],
+      metadata,
+    }),
+  };
+}
