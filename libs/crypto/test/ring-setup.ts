@@ -1,0 +1,58 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import type { Pool } from 'pg';
+import { createTestDatabase, createTestPool, manualClock, type ManualClock } from '@token-vault/test-support';
+import {
+  createKeyRing,
+  environmentRootKey,
+  keyRingMigrations,
+  type KeyRing,
+  type KeyRingOptions,
+  type RootKeyProvider,
+} from '../src/index.ts';
+
+export interface RingSetup {
+  readonly pool: Pool;
+  readonly clock: ManualClock;
+  readonly rootKey: RootKeyProvider;
+  /** Another replica's ring on the same database. */
+  ring(options?: Partial<KeyRingOptions>): Promise<KeyRing>;
+  /** A tenant with keys. */
+  tenant(ring: KeyRing): Promise<string>;
+  end(): Promise<void>;
+}
+
+const template = {
+  name: `key-ring-${keyRingMigrations.length}-${keyRingMigrations.map(({ sql }) => sql.length).join('-')}`,
+  fill: async (url: string): Promise<void> => {
+    const pool = createTestPool(url);
+    for (const { sql } of keyRingMigrations) await pool.query(sql);
+    await pool.end();
+  },
+};
+
+export const randomRootKey = (): RootKeyProvider => environmentRootKey(randomBytes(32).toString('hex'));
+
+export async function setUpRing(): Promise<RingSetup> {
+  const database = await createTestDatabase({ template });
+  // As in production, whatever the test server is set to: durability is what some tests are about.
+  const url = new URL(database.url);
+  url.searchParams.set('options', '-c synchronous_commit=on');
+  const pool = createTestPool(url.href, { max: 10 });
+  const clock = manualClock();
+  const rootKey = randomRootKey();
+  return {
+    pool,
+    clock,
+    rootKey,
+    ring: (options) => createKeyRing({ pool, clock, rootKey, durability: 'own', ...options }),
+    async tenant(ring) {
+      const tenantId = randomUUID();
+      await ring.createTenantKeys(tenantId);
+      return tenantId;
+    },
+    async end() {
+      await pool.end();
+      await database.drop();
+    },
+  };
+}
