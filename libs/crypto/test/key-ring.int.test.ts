@@ -361,7 +361,7 @@ async function insertLsn(): Promise<string> {
 /** Whether the log is on disk past `lsn`. */
 async function isFlushed(lsn: string): Promise<boolean> {
   const { rows } = await setup.pool.query<{ flushed: boolean }>(
-    `select pg_current_wal_flush_lsn() > $1::pg_lsn or pg_current_wal_flush_lsn() = pg_current_wal_insert_lsn() as flushed`,
+    `select pg_current_wal_flush_lsn() >= $1::pg_lsn as flushed`,
     [lsn],
   );
   return rows[0]?.flushed === true;

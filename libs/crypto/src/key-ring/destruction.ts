@@ -143,13 +143,14 @@ async function destroyTenantKeys(pool: Pool, tenantId: string, clock: Clock): Pr
       `insert into key_ring.destroyed_tenant (tenant_id, destroyed_at) values ($1, $2) on conflict do nothing`,
       [tenantId, clock.now()],
     );
+    // First, because it waits for a rotation that adds a version just now; the next statement then sees that version.
+    await client.query(`delete from key_ring.tenant_index_key where tenant_id = $1`, [tenantId]);
     // Locked in the order in which inserts lock them.
     await client.query(
       `select from key_ring.tenant_key where tenant_id = $1 order by tenant_id, version for update`,
       [tenantId],
     );
     await client.query(`delete from key_ring.tenant_key where tenant_id = $1`, [tenantId]);
-    await client.query(`delete from key_ring.tenant_index_key where tenant_id = $1`, [tenantId]);
   });
 }
 

@@ -13,7 +13,9 @@ import { createDataKeyLookups } from './data-key-lookups.ts';
 import { createKeyDestruction, type KeyDestruction } from './destruction.ts';
 import { newKeyId, requireText, requireUuid } from './identifiers.ts';
 import { RootKeySet } from './root-key-set.ts';
+import { rotateRoot } from './root-rotation.ts';
 import { createTenantKeys, TenantKeys } from './tenant-keys.ts';
+import { rotateTenant } from './tenant-rotation.ts';
 
 export interface KeyRingOptions {
   /** Of the primary. The ring never ends it. */
@@ -70,6 +72,10 @@ export interface KeyRing extends KeyDestruction {
    * @throws KeyDestroyedError, SealBrokenError
    */
   open<T extends Json = Json>(context: SealContext, sealed: SealedValue): Promise<Secret<T>>;
+  /** See `rotateTenant` in tenant-rotation.ts: online, resumable; gives the number of data keys wrapped anew. */
+  rotateTenant(tenantId: string): Promise<number>;
+  /** See `rotateRoot` in root-rotation.ts: online, resumable; gives the number of tenant keys wrapped anew. */
+  rotateRoot(to: RootKeyProvider): Promise<number>;
 }
 
 const defaultMaxCachedTenants = 1000;
@@ -108,6 +114,13 @@ export async function createKeyRing(options: KeyRingOptions): Promise<KeyRing> {
       requireUuid(tenantId, 'tenant id');
       await createTenantKeys({ pool, rootKeys, clock }, tenantId);
     },
+
+    async rotateTenant(tenantId) {
+      requireUuid(tenantId, 'tenant id');
+      return rotateTenant({ pool, rootKeys, tenantKeys, clock }, tenantId);
+    },
+
+    rotateRoot: (to) => rotateRoot(pool, rootKeys, clock, to),
 
     async hashes(tenantId) {
       requireUuid(tenantId, 'tenant id');

@@ -23,12 +23,17 @@ export async function isKeyRingInitialised(pool: Pool): Promise<boolean> {
 
 /** The root keys this process holds. The first one is used for a new vault; the others are for a rotation. */
 export class RootKeySet {
-  readonly #providers: ReadonlyMap<string, RootKeyProvider>;
+  readonly #providers: Map<string, RootKeyProvider>;
   readonly #first: RootKeyProvider;
 
   constructor(first: RootKeyProvider, others: readonly RootKeyProvider[]) {
     this.#first = first;
     this.#providers = new Map([...others, first].map((provider) => [provider.id, provider]));
+  }
+
+  /** From here on this process can use the key too. */
+  hold(provider: RootKeyProvider): void {
+    this.#providers.set(provider.id, provider);
   }
 
   /** @throws WrongRootKeyError when this process does not hold it. */
