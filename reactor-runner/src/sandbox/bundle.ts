@@ -1,0 +1,89 @@
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import type { BuildOptions, Metafile, Plugin } from 'esbuild';
+import { guestModules } from './guest-modules.ts';
+import type { ChildBundle, GuestModule } from './messages.ts';
+
+export interface SandboxBundle extends ChildBundle {
+  /** The program of a child, as one script. */
+  readonly program: string;
+  /** The isolated-vm binary the child loads; the pool's own process never does. */
+  readonly addonPath: string;
+}
+
+const here = import.meta.dirname;
+let made: Promise<SandboxBundle> | undefined;
+
+/** Bundles the child's program and the guest's runtime, once a process (about half a second); nothing is written to disk. */
+export function sandboxBundle(): Promise<SandboxBundle> {
+  made ??= makeBundle();
+  return made;
+}
+
+async function makeBundle(): Promise<SandboxBundle> {
+  const esbuild = await import('esbuild');
+  const build = (options: BuildOptions) =>
+    esbuild.build({ bundle: true, write: false, target: 'es2023', logLevel: 'silent', minifyWhitespace: true, ...options });
+  try {
+    const [program, core, modules] = await Promise.all([
+      build({ entryPoints: [join(here, 'child/main.ts')], platform: 'node', format: 'cjs', minify: true }),
+      build({ entryPoints: [join(here, 'guest/core.ts')], platform: 'neutral', format: 'iife', banner: { js: '"use strict";' } }),
+      build({
+        entryPoints: Object.keys(guestModules).map((name) => ({ in: name, out: fileName(name) })),
+        outdir: '/',
+        platform: 'browser',
+        format: 'cjs',
+        minifySyntax: true,
+        metafile: true,
+        define: { 'process.env.NODE_ENV': '"production"', 'process.env.NODE_DEBUG': 'undefined' },
+        plugins: [guestResolution],
+      }),
+    ]);
+    const [programFile, coreFile] = [program.outputFiles?.[0], core.outputFiles?.[0]];
+    if (programFile === undefined || coreFile === undefined) throw new Error('esbuild gave no output');
+    const texts = new Map((modules.outputFiles ?? []).map(({ path, text }) => [path, text]));
+    const outputs = (modules.metafile as Metafile).outputs;
+    const entries = Object.entries(guestModules).map(([name, { words }]): [string, GuestModule] => {
+      const path = `/${fileName(name)}.js`;
+      const imports = Object.entries(outputs).find(([output]) => `/${output}`.endsWith(path))?.[1].imports ?? [];
+      const needs = imports.map((each) => each.path).filter((each) => Object.hasOwn(guestModules, each));
+      return [name, { source: texts.get(path) ?? '', needs: [...new Set(needs)], words }];
+    });
+    return { program: programFile.text, core: coreFile.text, modules: Object.fromEntries(entries), addonPath: findAddon() };
+  } finally {
+    // esbuild keeps a service process of its own, which an idle pool would pay for.
+    await esbuild.stop();
+  }
+}
+
+function fileName(name: string): string {
+  return name.replace(/[^\w.-]/g, '_');
+}
+
+/** Every module of the table is bundled by itself; one that requires another asks the guest's `require` for it. */
+const guestResolution: Plugin = {
+  name: 'guest-resolution',
+  setup(build) {
+    build.onResolve({ filter: /.*/ }, ({ path, kind, importer, namespace }) => {
+      const name = path.replace(/^node:/, '');
+      const entry = guestModules[name];
+      if (kind === 'entry-point') {
+        return entry?.file === undefined ? { path: name, namespace: 'guest' } : { path: join(here, 'guest/modules', entry.file) };
+      }
+      if (name === 'process/' || name === 'process') return { path: 'process', namespace: 'guest' };
+      if (name === '@token-vault/reactor' || name === 'timers') return { path: name, external: true };
+      const isItself = namespace === 'guest' && importer === name;
+      return entry === undefined || isItself ? undefined : { path: name, external: true };
+    });
+    build.onLoad({ filter: /.*/, namespace: 'guest' }, ({ path }) => ({
+      contents: path === 'process' ? 'module.exports = globalThis.process' : (guestModules[path]?.contents ?? ''),
+      resolveDir: here,
+    }));
+  },
+};
+
+function findAddon(): string {
+  const packageFile = createRequire(import.meta.url).resolve('isolated-vm/package.json');
+  const locate = createRequire(packageFile)('node-gyp-build') as { path(directory: string): string };
+  return locate.path(join(packageFile, '..'));
+}

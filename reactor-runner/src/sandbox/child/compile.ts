@@ -1,0 +1,37 @@
+import { compileFunction } from 'node:vm';
+import type IsolatedVm from 'isolated-vm';
+import type { CompileProblem } from '../outcome.ts';
+
+const prefix = '(function (module, exports, require) {';
+
+/**
+ * Parses the code as the body of a CommonJS function, without running it. Parsing it as a body, not as text between
+ * braces, is what keeps `}); … (function () {` from closing our wrapper.
+ */
+export function findSyntaxError(isolate: IsolatedVm.Isolate, code: string): CompileProblem | undefined {
+  try {
+    compileFunction(code, ['module', 'exports', 'require'], { filename: 'reactor.js' });
+    return undefined;
+  } catch (error) {
+    return locate(isolate, code) ?? describe(error);
+  }
+}
+
+/** The isolate's compiler puts `[file:line:column]` into the message. */
+function locate(isolate: IsolatedVm.Isolate, code: string): CompileProblem | undefined {
+  try {
+    isolate.compileScriptSync(`${prefix}${code}\n})`, { filename: 'reactor.js', columnOffset: -prefix.length }).release();
+    return undefined;
+  } catch (error) {
+    const match = /^(.*) \[reactor\.js:(\d+):(\d+)\]$/s.exec(error instanceof Error ? error.message : '');
+    if (match === null) return undefined;
+    const [, message = '', line, column] = match;
+    return { message: `SyntaxError: ${message}`.slice(0, 2_000), line: Number(line), column: Number(column) };
+  }
+}
+
+function describe(error: unknown): CompileProblem {
+  if (!(error instanceof Error)) return { message: 'SyntaxError' };
+  const line = Number(/^reactor\.js:(\d+)/.exec(error.stack ?? '')?.[1]);
+  return { message: `${error.name}: ${error.message}`.slice(0, 2_000), ...(line > 0 ? { line } : {}) };
+}

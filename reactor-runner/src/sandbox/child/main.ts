@@ -1,0 +1,64 @@
+/**
+ * The program of a sandbox child: isolates and nothing else. It has no environment, no credentials, no files and, where
+ * the host allows, no network; it speaks with the pool over the socket on descriptor 3.
+ */
+import { Socket } from 'node:net';
+import type IsolatedVm from 'isolated-vm';
+import { createLineReader } from '../messages.ts';
+import type { FromChild, ToChild } from '../messages.ts';
+import type { SandboxLimits } from '../limits.ts';
+import { Invocation } from './invocation.ts';
+import { createIsolateFactory } from './isolate.ts';
+import type { IsolateFactory, PreparedIsolate } from './isolate.ts';
+
+// Only SIGKILL ends a process with a stuck guest thread: process.exit() would wait for it.
+const die = (): void => void process.kill(process.pid, 'SIGKILL');
+
+process.on('uncaughtException', die);
+process.on('unhandledRejection', die);
+
+const addon = { exports: {} as { ivm: typeof IsolatedVm } };
+process.dlopen(addon, process.argv[1] ?? '');
+const { ivm } = addon.exports;
+
+const socket = new Socket({ fd: 3, readable: true, writable: true });
+const send = (message: FromChild): void => void socket.write(`${JSON.stringify(message)}\n`);
+
+let factory: IsolateFactory | undefined;
+let limits: SandboxLimits;
+let next: PreparedIsolate | undefined;
+let current: Invocation | undefined;
+
+socket.on('data', createLineReader(64 * 1_048_576, (line) => receive(JSON.parse(line) as ToChild)));
+socket.on('close', die);
+socket.on('error', die);
+
+function receive(message: ToChild): void {
+  switch (message.type) {
+    case 'init':
+      limits = message.limits;
+      factory = createIsolateFactory(ivm, message.bundle, limits);
+      next = factory.prepare();
+      send({ type: 'ready' });
+      return;
+    case 'answer':
+      if (current?.number === message.run) current.answer(message.call, message.ok, message.payload);
+      return;
+    case 'run': {
+      if (factory === undefined) return die();
+      const prepared = next ?? factory.prepare();
+      next = undefined;
+      current = new Invocation(message, limits, factory, prepared, send);
+      void current.execute().then(() => becomeIdle(message.run));
+    }
+  }
+}
+
+/** The isolate of the next run is made while nobody waits for it. */
+function becomeIdle(run: number): void {
+  current = undefined;
+  send({ type: 'idle', run, rssMb: Math.ceil(process.memoryUsage.rss() / 1_048_576) });
+  setImmediate(() => {
+    next ??= current === undefined ? factory?.prepare() : undefined;
+  });
+}

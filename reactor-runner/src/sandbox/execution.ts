@@ -1,0 +1,101 @@
+import { answerHostCall, describeCallFailure } from './host-calls.ts';
+import type { Job } from './job.ts';
+import type { SandboxLimits } from './limits.ts';
+import type { ChildOutcome, FromChild } from './messages.ts';
+import { emptyConsole } from './outcome.ts';
+import type { PlainOutcomeKind } from './outcome.ts';
+import type { SandboxChild } from './sandbox-child.ts';
+
+/** A child is out of use this long after its answer at most; a guest thread that still runs then is killed with it. */
+const drainMs = 500;
+const fatalSignals = new Set<NodeJS.Signals>(['SIGABRT', 'SIGTRAP', 'SIGILL']);
+/** Outcomes after which the child goes on: the isolate ended in an orderly way. */
+const orderly = new Set(['succeeded', 'failed', 'compiled', 'compile-error', 'not-serialisable', 'output-too-large', 'never-settled']);
+
+/** One job in one child, from its start to the moment the child is free or dead. */
+export class Execution {
+  readonly job: Job;
+  readonly startedAt = performance.now();
+  readonly #child: SandboxChild;
+  readonly #limits: SandboxLimits;
+  readonly #aborts = new Map<number, AbortController>();
+  #watchdog: NodeJS.Timeout;
+  #reason: PlainOutcomeKind | undefined;
+  #settled = false;
+  #requests = 0;
+
+  constructor(child: SandboxChild, job: Job, limits: SandboxLimits) {
+    this.#child = child;
+    this.job = job;
+    this.#limits = limits;
+    this.#watchdog = setTimeout(() => this.kill('timed-out'), job.timeoutMs + limits.graceMs);
+    const { number, purpose, code, input, timeoutMs } = job;
+    child.run({ run: number, purpose, code, input, timeoutMs });
+  }
+
+  /** The outside watchdog: what V8 cannot interrupt ends with its process. */
+  kill(reason: PlainOutcomeKind): void {
+    this.#reason ??= reason;
+    this.#child.kill();
+    this.#settle({ kind: this.#reason, console: emptyConsole });
+  }
+
+  /** @returns true when the child is free for another run */
+  onMessage(message: Exclude<FromChild, { type: 'ready' }>): boolean {
+    if (message.run !== this.job.number) return false;
+    switch (message.type) {
+      case 'call':
+        this.#onCall(message.call, message.method, message.payload);
+        return false;
+      case 'abort':
+        this.#aborts.get(message.call)?.abort();
+        return false;
+      case 'outcome':
+        this.#onOutcome(message.outcome);
+        return false;
+      case 'idle':
+        clearTimeout(this.#watchdog);
+        return this.#settled;
+    }
+  }
+
+  onExit(signal: NodeJS.Signals | null): void {
+    clearTimeout(this.#watchdog);
+    const kind = this.#reason ?? (signal !== null && fatalSignals.has(signal) ? 'out-of-memory' : 'killed');
+    this.#settle({ kind, console: emptyConsole });
+  }
+
+  #onOutcome(outcome: ChildOutcome): void {
+    if (this.#settled) return;
+    clearTimeout(this.#watchdog);
+    if (orderly.has(outcome.kind)) this.#watchdog = setTimeout(() => this.#child.kill(), drainMs);
+    else this.#child.kill();
+    this.#settle(outcome);
+  }
+
+  #onCall(call: number, method: string, payload: string): void {
+    const { hostCalls } = this.job;
+    if (this.#settled || hostCalls === undefined || this.#aborts.has(call)) return;
+    if (++this.#requests > this.#limits.requests || this.#aborts.size >= this.#limits.requestsInFlight) {
+      this.kill('killed');
+      return;
+    }
+    const abort = new AbortController();
+    this.#aborts.set(call, abort);
+    const respond = (ok: boolean, text: string): void => {
+      this.#aborts.delete(call);
+      if (!this.#settled) this.#child.answer(this.job.number, call, ok, text);
+    };
+    answerHostCall(hostCalls, method, payload, this.#limits, abort.signal).then(
+      (text) => respond(true, text),
+      (error: unknown) => respond(false, describeCallFailure(error)),
+    );
+  }
+
+  #settle(outcome: ChildOutcome): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    this.#aborts.forEach((abort) => abort.abort());
+    this.job.settle(outcome);
+  }
+}

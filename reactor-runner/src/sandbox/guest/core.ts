@@ -1,0 +1,256 @@
+import { apply, asString, BaseError, BaseRangeError, CompileFunction, host, parse, stringify } from './bridge.ts';
+import type { Internal } from './bridge.ts';
+import { answer, call, sync } from './calls.ts';
+import { guestConsole } from './console.ts';
+import { brandOf, errorsFrom, errorsModule } from './errors.ts';
+import { format, inspect } from './inspect.ts';
+import { createServiceClient } from './service-client.ts';
+import { fire, timerGlobals } from './timers.ts';
+
+interface GuestModuleRecord {
+  exports: unknown;
+}
+type Factory = (module: GuestModuleRecord, exports: unknown, require: Require, internal: Internal) => void;
+type Require = (name: string) => unknown;
+type Main = (module: GuestModuleRecord, exports: unknown, require: Require) => void;
+
+interface Scope {
+  [name: string]: unknown;
+}
+const scope = globalThis as unknown as Scope;
+
+const internal: Internal = { sync, call, inspect, format };
+const factories = new Map<string, Factory>();
+const loaded = new Map<string, GuestModuleRecord>();
+let main: Main | undefined;
+
+const aliases = new Map([
+  ['http', 'https'],
+  ['timers/promises', 'timers'],
+  ['util/types', 'util'],
+  ['path/posix', 'path'],
+  ['assert/strict', 'assert'],
+]);
+
+function load(name: string): unknown {
+  const known = loaded.get(name);
+  if (known !== undefined) return known.exports;
+  const factory = factories.get(name) ?? fetchFactory(name);
+  const module: GuestModuleRecord = { exports: {} };
+  loaded.set(name, module);
+  factory(module, module.exports, load, internal);
+  return module.exports;
+}
+
+function fetchFactory(name: string): Factory {
+  const source = host('source', name);
+  if (source !== undefined) {
+    return new CompileFunction('module', 'exports', 'require', 'internal', source) as unknown as Factory;
+  }
+  throw Object.assign(new BaseError(`Cannot find module '${name}'`), { code: 'MODULE_NOT_FOUND' });
+}
+
+function guestRequire(request: unknown): unknown {
+  const asked = asString(request).replace(/^node:/, '');
+  const name = aliases.get(asked) ?? asked;
+  if (name.startsWith('internal:')) throw Object.assign(new BaseError(`Cannot find module '${name}'`), { code: 'MODULE_NOT_FOUND' });
+  return load(name);
+}
+
+loaded.set('@token-vault/reactor', { exports: errorsModule });
+loaded.set('timers', { exports: { ...timerGlobals, promises: promiseTimers() } });
+loaded.set('console', { exports: guestConsole });
+
+function promiseTimers() {
+  const later = (ms?: number, value?: unknown) => new Promise((resolve) => timerGlobals.setTimeout(resolve, ms, value));
+  return { setTimeout: later, setImmediate: (value?: unknown) => later(0, value) };
+}
+
+function setGlobal(name: string, value: unknown): void {
+  Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
+}
+
+/** A global that is loaded when first read: an unused polyfill costs a run nothing. */
+function lazyGlobal(name: string, from: string, pick = name): void {
+  Object.defineProperty(globalThis, name, {
+    configurable: true,
+    enumerable: false,
+    get: () => {
+      const value = (load(from) as Scope)[pick];
+      setGlobal(name, value);
+      return value;
+    },
+    set: (value: unknown) => setGlobal(name, value),
+  });
+}
+
+const lazyGlobals: Record<string, string[]> = {
+  buffer: ['Buffer'],
+  url: ['URL', 'URLSearchParams'],
+  'internal:text': ['TextEncoder', 'TextDecoder', 'atob', 'btoa'],
+  'internal:abort': ['AbortController', 'AbortSignal', 'Event', 'EventTarget', 'DOMException'],
+  'internal:clone': ['structuredClone'],
+  'internal:fetch': ['fetch', 'Headers', 'Request', 'Response', 'Blob', 'FormData'],
+};
+
+function installGlobals(): void {
+  for (const name of ['WebAssembly', 'SharedArrayBuffer', 'Atomics', '__host']) delete scope[name];
+  for (const [name, value] of Object.entries(timerGlobals)) setGlobal(name, value);
+  for (const [from, names] of Object.entries(lazyGlobals)) names.forEach((name) => lazyGlobal(name, from));
+  lazyGlobal('crypto', 'crypto', 'webcrypto');
+  setGlobal('console', guestConsole);
+  setGlobal('global', globalThis);
+  setGlobal('self', globalThis);
+  setGlobal('queueMicrotask', (callback: () => void) => {
+    void Promise.resolve().then(() => callback());
+  });
+  const startedAt = Date.now();
+  setGlobal('performance', { now: () => Date.now() - startedAt, timeOrigin: startedAt, mark: () => {}, measure: () => {} });
+  setGlobal('process', deadProcess());
+  refuseResizableBuffers();
+}
+
+/** Libraries look at `process`; it tells them nothing. */
+function deadProcess() {
+  return {
+    env: {},
+    argv: [],
+    execArgv: [],
+    version: 'v16.20.2',
+    versions: { node: '16.20.2' },
+    platform: 'linux',
+    pid: 1,
+    cwd: () => '/',
+    uptime: () => 0,
+    nextTick: (callback: (...values: unknown[]) => void, ...values: unknown[]) => {
+      void Promise.resolve().then(() => callback(...values));
+    },
+    hrtime: () => [Math.floor(Date.now() / 1_000), (Date.now() % 1_000) * 1e6],
+    memoryUsage: () => ({ rss: 0, heapTotal: 0, heapUsed: 0, external: 0, arrayBuffers: 0 }),
+    on: () => undefined,
+    once: () => undefined,
+    emitWarning: () => undefined,
+    stdout: { write: (text: unknown) => guestConsole.log(text), isTTY: false },
+    stderr: { write: (text: unknown) => guestConsole.error(text), isTTY: false },
+  };
+}
+
+/** Resizable buffers are outside the isolate's memory accounting (sandbox.md, rule 5). */
+function refuseResizableBuffers(): void {
+  const Native = ArrayBuffer;
+  const Fixed = function (this: unknown, length?: number) {
+    if (!new.target) throw new TypeError("Constructor ArrayBuffer requires 'new'");
+    return Reflect.construct(Native, [length], new.target) as unknown;
+  };
+  Object.defineProperty(Fixed, 'name', { value: 'ArrayBuffer' });
+  Object.defineProperty(Fixed, 'isView', { value: Native.isView });
+  Object.defineProperty(Fixed, Symbol.species, { get: (): unknown => Fixed });
+  Fixed.prototype = Native.prototype;
+  Object.defineProperty(Native.prototype, 'constructor', { value: Fixed, writable: false, configurable: false });
+  delete (Native.prototype as unknown as Scope)['resize'];
+  setGlobal('ArrayBuffer', Fixed);
+}
+
+interface Input {
+  readonly args?: unknown;
+  readonly configuration: unknown;
+  readonly hasSvc: boolean;
+  readonly purpose: 'run' | 'check';
+}
+
+function start(text: string): void {
+  const input = parse(text) as Input;
+  const module: GuestModuleRecord = { exports: {} };
+  try {
+    if (main !== undefined) apply(main, module.exports, [module, module.exports, guestRequire]);
+  } catch (error) {
+    reportLoadFailure(error);
+    return;
+  }
+  const handler = exportedFunction(module.exports);
+  if (handler === undefined) host('load-failed', 'The code must export a function: module.exports = async function (req) { … }');
+  else if (input.purpose === 'check') host('compiled');
+  else void invoke(handler, input);
+}
+
+function exportedFunction(exported: unknown): ((request: unknown) => unknown) | undefined {
+  if (typeof exported === 'function') return exported as (request: unknown) => unknown;
+  const transpiled = (exported as { default?: unknown } | null | undefined)?.default;
+  return typeof transpiled === 'function' ? (transpiled as (request: unknown) => unknown) : undefined;
+}
+
+async function invoke(handler: (request: unknown) => unknown, input: Input): Promise<void> {
+  try {
+    const { args, configuration } = input;
+    const response = await handler({ args, configuration, svc: input.hasSvc ? createServiceClient() : null });
+    reportResponse(response);
+  } catch (error) {
+    reportFailure(error);
+  }
+}
+
+function reportResponse(response: unknown): void {
+  if (response !== undefined && response !== null && (typeof response !== 'object' || Array.isArray(response))) {
+    reportFailure(new BaseError('A reactor must return an object with raw or tokenize'));
+    return;
+  }
+  let text: string;
+  try {
+    const { raw, tokenize } = (response ?? {}) as { raw?: unknown; tokenize?: unknown };
+    text = stringify({ raw, tokenize });
+  } catch (error) {
+    host(isNative(error, 'Invalid string length') ? 'output-too-large' : 'not-serialisable');
+    return;
+  }
+  host('succeeded', text);
+}
+
+function isNative(error: unknown, message: string): boolean {
+  return error instanceof BaseRangeError && error.message === message;
+}
+
+function reportFailure(error: unknown): void {
+  try {
+    if (isNative(error, 'Array buffer allocation failed')) host('out-of-memory');
+    else host('failed', stringify(brandOf(error) ?? unbranded(error)));
+  } catch {
+    host('failed', '{"status":500,"detail":"Reactor Runtime Error","errors":{"error":["The reactor failed"]}}');
+  }
+}
+
+/** Name and message only: an HTTP client's error carries its request, and with it perhaps a card number. */
+function unbranded(error: unknown) {
+  const text = error instanceof BaseError ? `${error.name}: ${error.message}` : typeof error === 'string' ? error : undefined;
+  return { status: 500, detail: 'Reactor Runtime Error', errors: errorsFrom(text, 'The reactor failed') };
+}
+
+function reportLoadFailure(error: unknown): void {
+  let message = 'The code failed while it was loaded';
+  let position = '';
+  try {
+    if (error instanceof BaseError) {
+      message = `${error.name}: ${error.message}`.slice(0, 1_000);
+      position = /reactor\.js:(\d+:\d+)/.exec(asString(error.stack))?.[1] ?? '';
+    }
+  } catch {
+    // A hostile error object: the generic message stands.
+  }
+  host('load-failed', message, position);
+}
+
+scope['__define'] = (name: string, factory: Factory) => {
+  factories.set(name, factory);
+};
+scope['__main'] = (factory: Main) => {
+  main = factory;
+};
+installGlobals();
+scope['__dispatch'] = (kind: string, first: string, second: string): void => {
+  try {
+    if (kind === 'timer') fire(first);
+    else if (kind === 'answer') answer(first, second);
+    else start(first);
+  } catch (error) {
+    reportFailure(error);
+  }
+};

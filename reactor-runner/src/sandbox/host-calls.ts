@@ -1,0 +1,62 @@
+import type { Json } from '@token-vault/contracts';
+import { EgressError } from '../egress/index.ts';
+import type { EgressRequest, EgressResponse } from '../egress/index.ts';
+import { parseChecked } from './checked-json.ts';
+import type { HostCalls } from './job.ts';
+import type { SandboxLimits } from './limits.ts';
+
+const serviceMethod = /^svc\.([a-z]+(?:\.[a-z]+)?)$/;
+
+/**
+ * Answers one call of guest code, in JSON text both ways.
+ * @throws what the call failed with; {@link describeCallFailure} says how much of it the code is told
+ */
+export async function answerHostCall(
+  calls: HostCalls,
+  method: string,
+  payload: string,
+  limits: SandboxLimits,
+  signal: AbortSignal,
+): Promise<string> {
+  const input = parseChecked(payload, { depth: limits.jsonDepth, nodes: limits.jsonNodes });
+  if (method === 'fetch') return JSON.stringify(encodeResponse(await calls.fetch({ ...decodeRequest(input), signal })));
+  const name = serviceMethod.exec(method)?.[1];
+  if (name === undefined || calls.svc === undefined) throw new EgressError('unsupported', 'There is no such host call');
+  return JSON.stringify(await calls.svc(name, input));
+}
+
+/** Never the error itself: it may name addresses, hold a credential or carry a request. */
+export function describeCallFailure(error: unknown): string {
+  if (error instanceof EgressError) return JSON.stringify({ message: error.message, code: error.code });
+  const { status, problem } = (error ?? {}) as { status?: unknown; problem?: unknown };
+  if (typeof status === 'number') {
+    const message = `The service answered with status ${status}`;
+    return JSON.stringify({ message, status, ...(problem === undefined ? {} : { problem }) });
+  }
+  return JSON.stringify({ message: 'The call failed' });
+}
+
+function decodeRequest(input: Json): EgressRequest {
+  if (input === null || typeof input !== 'object' || Array.isArray(input)) throw invalidRequest();
+  const { url, method, headers, body, redirect } = input;
+  if (typeof url !== 'string' || typeof method !== 'string' || !Array.isArray(headers)) throw invalidRequest();
+  const pairs = headers.map((pair): [string, string] => {
+    if (!Array.isArray(pair) || typeof pair[0] !== 'string' || typeof pair[1] !== 'string') throw invalidRequest();
+    return [pair[0], pair[1]];
+  });
+  return {
+    url,
+    method,
+    headers: pairs,
+    redirect: redirect === 'manual' || redirect === 'error' ? redirect : 'follow',
+    ...(typeof body === 'string' ? { body: Buffer.from(body, 'base64') } : {}),
+  };
+}
+
+function invalidRequest(): EgressError {
+  return new EgressError('invalid-request', 'The request is not valid');
+}
+
+function encodeResponse({ body, ...rest }: EgressResponse): Json {
+  return { ...rest, headers: rest.headers.map(([name, value]) => [name, value]), body: Buffer.from(body).toString('base64') };
+}

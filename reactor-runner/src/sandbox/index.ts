@@ -1,0 +1,17 @@
+export { createSandboxPool } from './pool.ts';
+export type { CompileRequest, SandboxPool, SandboxPoolOptions, SandboxReport, SandboxStats } from './pool.ts';
+export type { HostCalls, RunRequest } from './job.ts';
+export { defaultSandboxLimits } from './limits.ts';
+export type { SandboxLimits } from './limits.ts';
+export { describeCompileProblem, problemOf } from './outcome.ts';
+export type {
+  CompileOutcome,
+  CompileProblem,
+  ConsoleLine,
+  GuestConsole,
+  GuestFailure,
+  GuestResult,
+  RunOutcome,
+  RunProblem,
+} from './outcome.ts';
+export type { Walls } from './walls.ts';

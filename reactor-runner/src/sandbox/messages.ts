@@ -1,0 +1,166 @@
+import type { SandboxLimits } from './limits.ts';
+import type { ConsoleLine, GuestConsole, PlainOutcomeKind } from './outcome.ts';
+
+/**
+ * The lines between the pool and a child: one JSON object a line over a socket. What a child sends is validated field
+ * by field, because a child is where an attacker would be after leaving an isolate.
+ */
+export type ToChild =
+  | { readonly type: 'init'; readonly bundle: ChildBundle; readonly limits: SandboxLimits }
+  | ({ readonly type: 'run' } & ChildRun)
+  | { readonly type: 'answer'; readonly run: number; readonly call: number; readonly ok: boolean; readonly payload: string };
+
+export interface ChildRun {
+  readonly run: number;
+  /** `check` evaluates the module and looks for the exported function without calling it. */
+  readonly purpose: 'run' | 'check';
+  readonly code: string;
+  /** JSON text of `{args, configuration, hasSvc}`. */
+  readonly input: string;
+  readonly timeoutMs: number;
+}
+
+export interface ChildBundle {
+  readonly core: string;
+  readonly modules: Readonly<Record<string, GuestModule>>;
+}
+
+export interface GuestModule {
+  readonly source: string;
+  /** Modules this one requires while it loads. */
+  readonly needs: readonly string[];
+  /** Words whose presence in the code suggests that it will be needed. */
+  readonly words: readonly string[];
+}
+
+export type FromChild =
+  | { readonly type: 'ready' }
+  | { readonly type: 'call'; readonly run: number; readonly call: number; readonly method: string; readonly payload: string }
+  | { readonly type: 'abort'; readonly run: number; readonly call: number }
+  | { readonly type: 'outcome'; readonly run: number; readonly outcome: ChildOutcome }
+  | { readonly type: 'idle'; readonly run: number; readonly rssMb: number };
+
+/** Guest values inside (`text`) are still JSON text here: the pool checks them once more before it believes them. */
+export type ChildOutcome = { readonly console: GuestConsole } & (
+  | { readonly kind: 'succeeded' | 'failed'; readonly text: string }
+  | { readonly kind: 'compile-error'; readonly message: string; readonly line?: number; readonly column?: number }
+  | { readonly kind: 'limit-exceeded'; readonly limit: string }
+  | { readonly kind: PlainOutcomeKind | 'compiled' }
+);
+
+export class ProtocolError extends Error {
+  override readonly name = 'ProtocolError';
+}
+
+const plainKinds = new Set<string>([
+  'timed-out',
+  'out-of-memory',
+  'output-too-large',
+  'not-serialisable',
+  'never-settled',
+  'killed',
+  'compiled',
+]);
+const levels = new Set<string>(['debug', 'error', 'info', 'log', 'warn']);
+
+/** @throws {ProtocolError} when the line is not a message a sound child sends */
+export function decodeFromChild(line: string, limits: SandboxLimits): FromChild {
+  const message = record(parse(line));
+  switch (message['type']) {
+    case 'ready':
+      return { type: 'ready' };
+    case 'call':
+      return {
+        type: 'call',
+        run: count(message['run']),
+        call: count(message['call']),
+        method: text(message['method'], 100),
+        payload: text(message['payload'], Number.MAX_SAFE_INTEGER),
+      };
+    case 'abort':
+      return { type: 'abort', run: count(message['run']), call: count(message['call']) };
+    case 'idle':
+      return { type: 'idle', run: count(message['run']), rssMb: count(message['rssMb']) };
+    case 'outcome':
+      return { type: 'outcome', run: count(message['run']), outcome: decodeOutcome(record(message['outcome']), limits) };
+    default:
+      throw new ProtocolError('unknown message type');
+  }
+}
+
+function decodeOutcome(value: Record<string, unknown>, limits: SandboxLimits): ChildOutcome {
+  const console = decodeConsole(record(value['console']), limits);
+  const kind = text(value['kind'], 40);
+  if (kind === 'succeeded' || kind === 'failed') {
+    return { kind, console, text: text(value['text'], limits.resultBytes) };
+  }
+  if (kind === 'limit-exceeded') return { kind, console, limit: text(value['limit'], 100) };
+  if (kind === 'compile-error') {
+    return {
+      kind,
+      console,
+      message: text(value['message'], 2_000),
+      ...(value['line'] === undefined ? {} : { line: count(value['line']) }),
+      ...(value['column'] === undefined ? {} : { column: count(value['column']) }),
+    };
+  }
+  if (plainKinds.has(kind)) return { kind: kind as PlainOutcomeKind | 'compiled', console };
+  throw new ProtocolError('unknown outcome');
+}
+
+function decodeConsole(value: Record<string, unknown>, limits: SandboxLimits): GuestConsole {
+  const lines = value['lines'];
+  if (!Array.isArray(lines) || lines.length > limits.consoleLines) throw new ProtocolError('console lines');
+  let left = limits.consoleBytes;
+  const decoded = lines.map((entry: unknown): ConsoleLine => {
+    const { level, text: content } = record(entry);
+    if (typeof level !== 'string' || !levels.has(level)) throw new ProtocolError('console level');
+    const line = text(content, left);
+    left -= line.length;
+    return { level: level as ConsoleLine['level'], text: line };
+  });
+  return { lines: decoded, truncated: value['truncated'] === true };
+}
+
+function parse(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    throw new ProtocolError('not JSON');
+  }
+}
+
+function record(value: unknown): Record<string, unknown> {
+  if (value === null || typeof value !== 'object' || Array.isArray(value)) throw new ProtocolError('not an object');
+  return value as Record<string, unknown>;
+}
+
+function count(value: unknown): number {
+  if (!Number.isSafeInteger(value) || (value as number) < 0) throw new ProtocolError('not a count');
+  return value as number;
+}
+
+function text(value: unknown, maxLength: number): string {
+  if (typeof value !== 'string' || value.length > maxLength) throw new ProtocolError('not a text within bounds');
+  return value;
+}
+
+/** Cuts a byte stream into lines; a line longer than `maxBytes` is refused before it is collected. */
+export function createLineReader(maxBytes: number, onLine: (line: string) => void): (chunk: Buffer) => void {
+  let parts: Buffer[] = [];
+  let held = 0;
+  return (chunk) => {
+    let rest = chunk;
+    for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10)) {
+      const line = parts.length === 0 ? rest.subarray(0, end) : Buffer.concat([...parts, rest.subarray(0, end)]);
+      parts = [];
+      held = 0;
+      rest = rest.subarray(end + 1);
+      onLine(line.toString('utf8'));
+    }
+    if (rest.length === 0) return;
+    held += rest.length;
+    if (held > maxBytes) throw new ProtocolError('line too long');
+    parts.push(rest);
+  };
+}

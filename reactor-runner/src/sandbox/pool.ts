@@ -1,0 +1,228 @@
+import { sandboxBundle } from './bundle.ts';
+import { createFairQueue } from './fair-queue.ts';
+import type { Job, RunRequest } from './job.ts';
+import { defaultSandboxLimits } from './limits.ts';
+import type { SandboxLimits } from './limits.ts';
+import type { ChildOutcome } from './messages.ts';
+import { emptyConsole } from './outcome.ts';
+import type { CompileOutcome, RunOutcome } from './outcome.ts';
+import { readCompileOutcome, readRunOutcome } from './read-outcome.ts';
+import { Slots } from './slots.ts';
+import { childCommand, findWallTools, probeWalls } from './walls.ts';
+import type { Walls } from './walls.ts';
+import type { Execution } from './execution.ts';
+
+export interface SandboxPoolOptions {
+  /** Processes at most, idle ones included. Default: 8. */
+  readonly maxChildren?: number;
+  /** Processes kept started for tenants that have none. Default: 2. */
+  readonly spares?: number;
+  /** A tenant's idle process is given up after this time. Default: 30 s. */
+  readonly idleMs?: number;
+  /** Jobs waiting at most, in all and of one tenant; more are answered `overloaded`. Defaults: 5,000 and 1,000. */
+  readonly maxQueued?: number;
+  readonly maxQueuedPerTenant?: number;
+  readonly limits?: Partial<SandboxLimits>;
+  /** Told once which walls stand, and of processes that do not start. Never gets guest data. */
+  readonly report?: (event: SandboxReport) => void;
+}
+
+export type SandboxReport =
+  | { readonly kind: 'walls'; readonly walls: Walls }
+  | { readonly kind: 'children-do-not-start' };
+
+export interface CompileRequest {
+  readonly tenantId: string;
+  readonly code: string;
+}
+
+export interface SandboxStats {
+  readonly children: number;
+  readonly busy: number;
+  readonly spares: number;
+  readonly queued: number;
+  readonly walls: Walls;
+  readonly pids: readonly number[];
+}
+
+export interface SandboxPool {
+  /** Runs code once, in an isolate of its own. Never rejects: whatever happens is an outcome. */
+  run(request: RunRequest): Promise<RunOutcome>;
+  /** Checks that code compiles, loads and exports a function (decisions.md §10), without calling it. */
+  compile(request: CompileRequest): Promise<CompileOutcome>;
+  stats(): SandboxStats;
+  /** Kills what runs (outcome `killed`) and resolves when every process is gone. */
+  close(): Promise<void>;
+}
+
+const startingAtOnce = 2;
+/** A tenant that has a child waits this long for it before it gets a second: most runs are over sooner than a start. */
+const expandAfterMs = 15;
+const compileTimeoutMs = 2_000;
+
+/** Starts a pool. Takes about a second: bundling, the probe of the walls, the first children. */
+export async function createSandboxPool(options: SandboxPoolOptions = {}): Promise<SandboxPool> {
+  const limits = { ...defaultSandboxLimits, ...options.limits };
+  const [bundle, tools] = await Promise.all([sandboxBundle(), findWallTools()]);
+  const walls = await probeWalls(bundle, limits, tools);
+  options.report?.({ kind: 'walls', walls });
+  return new Pool(options, limits, walls, (events) => new Slots(childCommand(bundle, limits, walls, tools), bundle, limits, events));
+}
+
+class Pool implements SandboxPool {
+  readonly #limits: SandboxLimits;
+  readonly #walls: Walls;
+  readonly #slots: Slots;
+  readonly #queue = createFairQueue<Job>();
+  readonly #executions = new Map<number, Execution>();
+  readonly #settings: Required<Pick<SandboxPoolOptions, 'idleMs' | 'maxChildren' | 'maxQueued' | 'maxQueuedPerTenant' | 'spares'>>;
+  readonly #sweep: NodeJS.Timeout;
+  #expansion: NodeJS.Timeout | undefined;
+  #lastNumber = 0;
+  #isClosed = false;
+  #isPlacing = false;
+
+  constructor(options: SandboxPoolOptions, limits: SandboxLimits, walls: Walls, slots: (events: { onChange(): void; onStartFailures(): void }) => Slots) {
+    const { maxChildren = 8, spares = 2, idleMs = 30_000, maxQueued = 5_000, maxQueuedPerTenant = 1_000 } = options;
+    this.#settings = { maxChildren, spares: Math.min(spares, maxChildren), idleMs, maxQueued, maxQueuedPerTenant };
+    this.#limits = limits;
+    this.#walls = walls;
+    this.#slots = slots({
+      onChange: () => this.#place(),
+      onStartFailures: () => {
+        options.report?.({ kind: 'children-do-not-start' });
+        this.#queue.clear().forEach((job) => job.settle({ kind: 'killed', console: emptyConsole }));
+      },
+    });
+    this.#sweep = setInterval(() => this.#retireIdle(), Math.max(50, idleMs / 4)).unref();
+    this.#place();
+  }
+
+  async run(request: RunRequest): Promise<RunOutcome> {
+    const { tenantId, code, args, configuration, hasSvc, timeoutMs, hostCalls, signal } = request;
+    const input = JSON.stringify({ purpose: 'run', args, configuration, hasSvc });
+    if (Buffer.byteLength(input) > this.#limits.argsBytes * 1.1) {
+      return { kind: 'limit-exceeded', limit: 'argument size', console: emptyConsole };
+    }
+    const job = { tenantId, code, input, timeoutMs, hostCalls, purpose: 'run' } as const;
+    return readRunOutcome(await this.#submit(job, signal), this.#limits);
+  }
+
+  async compile({ tenantId, code }: CompileRequest): Promise<CompileOutcome> {
+    const input = JSON.stringify({ purpose: 'check', args: {}, configuration: {}, hasSvc: false });
+    const job = { tenantId, code, input, timeoutMs: compileTimeoutMs, hostCalls: undefined, purpose: 'check' } as const;
+    return readCompileOutcome(await this.#submit(job));
+  }
+
+  stats(): SandboxStats {
+    return {
+      children: this.#slots.size,
+      busy: this.#slots.count(({ state }) => state === 'busy'),
+      spares: this.#slots.count(({ state, tenantId }) => state === 'free' && tenantId === undefined),
+      queued: this.#queue.size,
+      walls: this.#walls,
+      pids: this.#slots.pids(),
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#sweep);
+    clearTimeout(this.#expansion);
+    this.#queue.clear().forEach((job) => job.settle({ kind: 'killed', console: emptyConsole }));
+    await this.#slots.close();
+  }
+
+  #submit(parts: Omit<Job, 'number' | 'queuedAt' | 'settle'>, signal?: AbortSignal): Promise<ChildOutcome> {
+    if (parts.code.length > this.#limits.codeChars) {
+      return Promise.resolve({ kind: 'compile-error', message: 'The code is too long', console: emptyConsole });
+    }
+    const { maxQueued, maxQueuedPerTenant } = this.#settings;
+    const isFull = this.#queue.size >= maxQueued || this.#queue.sizeOf(parts.tenantId) >= maxQueuedPerTenant;
+    if (this.#isClosed || signal?.aborted) return Promise.resolve({ kind: 'killed', console: emptyConsole });
+    if (isFull) return Promise.resolve({ kind: 'overloaded', console: emptyConsole });
+    return new Promise((resolve) => {
+      const cancel = (): void => this.#cancel(job);
+      const job: Job = {
+        ...parts,
+        number: ++this.#lastNumber,
+        queuedAt: performance.now(),
+        settle: (outcome) => {
+          signal?.removeEventListener('abort', cancel);
+          this.#executions.delete(job.number);
+          resolve(outcome);
+        },
+      };
+      signal?.addEventListener('abort', cancel);
+      this.#queue.push(job.tenantId, job);
+      this.#place();
+    });
+  }
+
+  #cancel(job: Job): void {
+    if (this.#queue.remove(job.tenantId, job)) job.settle({ kind: 'killed', console: emptyConsole });
+    else this.#executions.get(job.number)?.kill('killed');
+  }
+
+  #place(): void {
+    if (this.#isClosed || this.#isPlacing) return;
+    this.#isPlacing = true;
+    while (this.#queue.takeFirst((tenantId, job) => this.#tryPlace(tenantId, job)));
+    this.#keepSpares();
+    this.#isPlacing = false;
+  }
+
+  #tryPlace(tenantId: string, job: Job): boolean {
+    const busy = this.#slots.count(({ state }) => state === 'busy');
+    const own = this.#slots.count((slot) => slot.state === 'busy' && slot.tenantId === tenantId);
+    // A tenant may hold as many children as it leaves free to others: half of an empty pool, less of a busy one, so
+    // that no number of endless loops of a few tenants takes the last child.
+    if (own > 0 && own >= this.#settings.maxChildren - busy) return false;
+    const warm = this.#slots.freshest((slot) => slot.tenantId === tenantId);
+    if (warm === undefined && own > 0 && performance.now() - job.queuedAt < expandAfterMs) {
+      this.#expansion ??= setTimeout(() => this.#expand(), expandAfterMs);
+      return false;
+    }
+    const slot = warm ?? this.#slots.freshest((each) => each.tenantId === undefined);
+    if (slot === undefined) {
+      this.#makeRoomAndStart();
+      return false;
+    }
+    this.#executions.set(job.number, this.#slots.execute(slot, job));
+    return true;
+  }
+
+  #expand(): void {
+    this.#expansion = undefined;
+    this.#place();
+  }
+
+  #makeRoomAndStart(): void {
+    if (!this.#slots.canStart() || this.#starting() >= startingAtOnce) return;
+    if (this.#slots.size >= this.#settings.maxChildren) {
+      const idle = this.#slots.oldest(({ tenantId }) => tenantId !== undefined);
+      if (idle === undefined) return;
+      this.#slots.retire(idle);
+    }
+    this.#slots.start();
+  }
+
+  #keepSpares(): void {
+    const unbound = this.#slots.count(({ tenantId }) => tenantId === undefined);
+    for (let missing = this.#settings.spares - unbound; missing > 0; missing--) {
+      if (this.#slots.size >= this.#settings.maxChildren || this.#starting() >= startingAtOnce || !this.#slots.canStart()) return;
+      this.#slots.start();
+    }
+  }
+
+  #starting(): number {
+    return this.#slots.count(({ state }) => state === 'starting');
+  }
+
+  #retireIdle(): void {
+    const before = performance.now() - this.#settings.idleMs;
+    const isStale = (slot: { tenantId?: string; freeSince: number }) => slot.tenantId !== undefined && slot.freeSince < before;
+    for (let slot = this.#slots.oldest(isStale); slot !== undefined; slot = this.#slots.oldest(isStale)) this.#slots.retire(slot);
+    this.#place();
+  }
+}

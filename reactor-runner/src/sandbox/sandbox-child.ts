@@ -1,0 +1,89 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import type { Socket } from 'node:net';
+import type { SandboxBundle } from './bundle.ts';
+import type { SandboxLimits } from './limits.ts';
+import { createLineReader, decodeFromChild } from './messages.ts';
+import type { ChildRun, FromChild, ToChild } from './messages.ts';
+import type { ChildCommand } from './walls.ts';
+
+const startTimeoutMs = 15_000;
+const maxLineBytes = 16 * 1_048_576;
+
+export interface ChildEvents {
+  onReady(): void;
+  onMessage(message: Exclude<FromChild, { type: 'ready' }>): void;
+  /** Once, whatever ended it; `signal` is what killed it when a signal did. */
+  onExit(signal: NodeJS.Signals | null): void;
+}
+
+/** The pool's end of one child process. A message that a sound child would not send kills it. */
+export class SandboxChild {
+  readonly #process: ChildProcess;
+  readonly #socket: Socket;
+  readonly #limits: SandboxLimits;
+  readonly #events: ChildEvents;
+  readonly #startTimer: NodeJS.Timeout;
+  #exited = false;
+  #ready = false;
+
+  constructor(command: ChildCommand, bundle: SandboxBundle, limits: SandboxLimits, events: ChildEvents) {
+    this.#limits = limits;
+    this.#events = events;
+    this.#process = spawn(command.file, command.args, { stdio: ['ignore', 'ignore', 'ignore', 'pipe'], env: {}, cwd: '/' });
+    this.#socket = this.#process.stdio[3] as Socket;
+    this.#startTimer = setTimeout(() => this.kill(), startTimeoutMs);
+    this.#process.on('error', () => this.#onExit(null));
+    // Not 'exit': what the child said last may still be in the socket then.
+    this.#process.on('close', (_code, signal) => this.#onExit(signal));
+    this.#socket.on('error', () => this.kill());
+    const read = createLineReader(maxLineBytes, (line) => this.#onLine(line));
+    this.#socket.on('data', (chunk: Buffer) => {
+      try {
+        read(chunk);
+      } catch {
+        this.kill();
+      }
+    });
+    this.#send({ type: 'init', bundle: { core: bundle.core, modules: bundle.modules }, limits });
+  }
+
+  get pid(): number | undefined {
+    return this.#process.pid;
+  }
+
+  run(run: ChildRun): void {
+    this.#send({ type: 'run', ...run });
+  }
+
+  answer(run: number, call: number, ok: boolean, payload: string): void {
+    this.#send({ type: 'answer', run, call, ok, payload });
+  }
+
+  kill(): void {
+    if (!this.#exited) this.#process.kill('SIGKILL');
+  }
+
+  #send(message: ToChild): void {
+    if (!this.#exited && this.#socket.writable) this.#socket.write(`${JSON.stringify(message)}\n`);
+  }
+
+  #onLine(line: string): void {
+    if (this.#exited) return;
+    const message = decodeFromChild(line, this.#limits);
+    if (message.type !== 'ready') this.#events.onMessage(message);
+    else if (!this.#ready) {
+      this.#ready = true;
+      clearTimeout(this.#startTimer);
+      this.#events.onReady();
+    }
+  }
+
+  #onExit(signal: NodeJS.Signals | null): void {
+    if (this.#exited) return;
+    this.#exited = true;
+    clearTimeout(this.#startTimer);
+    this.#socket.destroy();
+    this.#events.onExit(signal);
+  }
+}

@@ -1,0 +1,177 @@
+import type { SandboxBundle } from './bundle.ts';
+import { Execution } from './execution.ts';
+import type { Job } from './job.ts';
+import type { SandboxLimits } from './limits.ts';
+import { SandboxChild } from './sandbox-child.ts';
+import { demote, processUsage, promote } from './usage-watch.ts';
+import type { ChildCommand } from './walls.ts';
+
+const watchIntervalMs = 50;
+/** CPU time after which a run goes to the lowest priority. An ordinary run takes a few milliseconds. */
+const demoteAfterCpuMs = 100;
+const startFailuresTolerated = 3;
+const startBackoffMs = 1_000;
+
+export interface Slot {
+  readonly child: SandboxChild;
+  state: 'busy' | 'free' | 'starting';
+  /** Set when the first run is placed: a child serves one tenant for the whole of its life. */
+  tenantId?: string;
+  execution?: Execution;
+  watched?: { readonly execution: Execution; readonly cpuMs: number };
+  isDemoted: boolean;
+  runs: number;
+  freeSince: number;
+}
+
+export interface SlotsEvents {
+  /** A child became free, ready or died: waiting jobs may be placed. */
+  onChange(): void;
+  /** Children do not start: `error` is for the operator. */
+  onStartFailures(): void;
+}
+
+/** The child processes of a pool: starting, binding to a tenant, watching, retiring. */
+export class Slots {
+  readonly #all = new Set<Slot>();
+  readonly #command: ChildCommand;
+  readonly #bundle: SandboxBundle;
+  readonly #limits: SandboxLimits;
+  readonly #events: SlotsEvents;
+  readonly #gone = new Set<Promise<void>>();
+  readonly #watch: NodeJS.Timeout;
+  #startFailures = 0;
+  #startNotBefore = 0;
+  #isClosed = false;
+
+  constructor(command: ChildCommand, bundle: SandboxBundle, limits: SandboxLimits, events: SlotsEvents) {
+    this.#command = command;
+    this.#bundle = bundle;
+    this.#limits = limits;
+    this.#events = events;
+    this.#watch = setInterval(() => this.#watchBusy(), watchIntervalMs).unref();
+  }
+
+  get size(): number {
+    return this.#all.size;
+  }
+
+  pids(): number[] {
+    return [...this.#all].map(({ child }) => child.pid).filter((pid) => pid !== undefined);
+  }
+
+  count(matches: (slot: Slot) => boolean): number {
+    let found = 0;
+    for (const slot of this.#all) if (matches(slot)) found += 1;
+    return found;
+  }
+
+  /** The free child used last among those that match: the warm ones stay warm, the others get old and retire. */
+  freshest(matches: (slot: Slot) => boolean): Slot | undefined {
+    return this.#best(matches, (a, b) => a.freeSince > b.freeSince);
+  }
+
+  oldest(matches: (slot: Slot) => boolean): Slot | undefined {
+    return this.#best(matches, (a, b) => a.freeSince < b.freeSince);
+  }
+
+  canStart(): boolean {
+    return !this.#isClosed && performance.now() >= this.#startNotBefore;
+  }
+
+  start(): void {
+    const gone = Promise.withResolvers<void>();
+    const slot: Slot = {
+      state: 'starting',
+      isDemoted: false,
+      runs: 0,
+      freeSince: 0,
+      child: new SandboxChild(this.#command, this.#bundle, this.#limits, {
+        onReady: () => {
+          this.#startFailures = 0;
+          this.#free(slot);
+        },
+        onMessage: (message) => {
+          if (slot.execution?.onMessage(message) === true) this.#onIdle(slot, message.type === 'idle' ? message.rssMb : 0);
+        },
+        onExit: (signal) => {
+          if (slot.state === 'starting' && this.#all.has(slot)) this.#onStartFailure();
+          this.#all.delete(slot);
+          this.#gone.delete(gone.promise);
+          gone.resolve();
+          slot.execution?.onExit(signal);
+          this.#events.onChange();
+        },
+      }),
+    };
+    this.#gone.add(gone.promise);
+    this.#all.add(slot);
+  }
+
+  execute(slot: Slot, job: Job): Execution {
+    slot.state = 'busy';
+    slot.tenantId = job.tenantId;
+    slot.runs += 1;
+    slot.execution = new Execution(slot.child, job, this.#limits);
+    return slot.execution;
+  }
+
+  retire(slot: Slot): void {
+    this.#all.delete(slot);
+    slot.child.kill();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#watch);
+    this.#all.forEach((slot) => (slot.execution === undefined ? slot.child.kill() : slot.execution.kill('killed')));
+    await Promise.all(this.#gone);
+  }
+
+  #best(matches: (slot: Slot) => boolean, isBetter: (a: Slot, b: Slot) => boolean): Slot | undefined {
+    let best: Slot | undefined;
+    for (const slot of this.#all) {
+      if (slot.state === 'free' && matches(slot) && (best === undefined || isBetter(slot, best))) best = slot;
+    }
+    return best;
+  }
+
+  #onIdle(slot: Slot, rssMb: number): void {
+    const isWorn = slot.runs >= this.#limits.runsPerChild || rssMb > this.#limits.idleRssMb;
+    if (isWorn || (slot.isDemoted && !promote(slot.child.pid ?? 0))) this.retire(slot);
+    else this.#free(slot);
+    this.#events.onChange();
+  }
+
+  #free(slot: Slot): void {
+    delete slot.execution;
+    slot.isDemoted = false;
+    slot.state = 'free';
+    slot.freeSince = performance.now();
+    this.#events.onChange();
+  }
+
+  #onStartFailure(): void {
+    this.#startFailures += 1;
+    if (this.#startFailures < startFailuresTolerated || this.#isClosed) return;
+    this.#startNotBefore = performance.now() + startBackoffMs;
+    setTimeout(() => this.#events.onChange(), startBackoffMs).unref();
+    this.#events.onStartFailures();
+  }
+
+  #watchBusy(): void {
+    for (const slot of this.#all) {
+      const { execution } = slot;
+      const pid = slot.child.pid;
+      if (execution === undefined || pid === undefined) continue;
+      const usage = processUsage(pid);
+      if (usage === undefined) continue;
+      if (usage.rssMb > this.#limits.childRssMb * 1.25) execution.kill('out-of-memory');
+      if (slot.watched?.execution !== execution) slot.watched = { execution, cpuMs: usage.cpuMs };
+      else if (!slot.isDemoted && usage.cpuMs - slot.watched.cpuMs > demoteAfterCpuMs) {
+        slot.isDemoted = true;
+        demote(pid);
+      }
+    }
+  }
+}
