@@ -10,15 +10,15 @@ export const limits = {
   /** Compiled expressions kept in each of the two generations of the cache. */
   cacheGeneration: 2_048,
   /** Milliseconds of one evaluation, shared by all expressions of a mask. */
-  renderMs: 100,
+  renderMs: 250,
   /** Characters and array elements that filters, ranges and output may allocate together: 8 times the largest data. */
   memory: 4 * 1024 * 1024,
   /** Size (see `measure`) of any value a filter gives, and of a result. */
   value: 2 * 1024 * 1024,
   /** Elements of an array that a filter takes: bounds what `sort` can cost within one step. */
   filterArray: 300_000,
-  /** Steps of one JSONPath evaluation. */
-  jsonPathSteps: 1_000_000,
+  /** Steps of one JSONPath evaluation, about a microsecond each; `$..x` over the largest data takes some 100,000. */
+  jsonPathSteps: 250_000,
   jsonPathLength: 1_000,
   /** Nesting of a mask or of reactor arguments. */
   depth: 100,

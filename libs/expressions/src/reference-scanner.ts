@@ -72,14 +72,12 @@ function toReference(content: string, position: SourcePosition): TokenReference 
 function positions(text: string): (offset: number) => SourcePosition {
   let line = 1;
   let lineStart = 0;
+  let feed = text.indexOf('\n');
   return (offset) => {
-    for (
-      let feed = text.indexOf('\n', lineStart);
-      feed >= 0 && feed < offset;
-      feed = text.indexOf('\n', lineStart)
-    ) {
+    while (feed >= 0 && feed < offset) {
       line += 1;
       lineStart = feed + 1;
+      feed = text.indexOf('\n', lineStart);
     }
     return { line, column: offset - lineStart + 1 };
   };

@@ -32,17 +32,21 @@ function isLuhnValid(digits: readonly string[]): boolean {
 function drawDigits(original: readonly string[], open: readonly number[], random: RandomInt): string[] {
   const digits = [...original];
   for (const index of open) digits[index] = String(random(10));
-  const last = open[open.length - 1];
-  // One changed digit always breaks a Luhn checksum.
-  if (last !== undefined && isLuhnValid(digits))
-    digits[last] = String((Number(digits[last]) + 1 + random(9)) % 10);
-  return digits;
+  const isRefused = (candidate: readonly string[]) =>
+    isLuhnValid(candidate) || candidate.every((digit, index) => digit === original[index]);
+  if (!isRefused(digits)) return digits;
+  // Of the ten values of one digit, one passes the check and one at most restores the original: eight remain.
+  const last = open[open.length - 1] ?? 0;
+  const allowed = Array.from({ length: 10 }, (_, digit) => digits.with(last, String(digit))).filter(
+    (candidate) => !isRefused(candidate),
+  );
+  return allowed[random(allowed.length)] ?? digits;
 }
 
 /**
  * A random alias in the format of the card number: digits are drawn, spaces and dashes stay. The alias never passes the
  * Luhn check, so it cannot be taken for, or happen to be, a card number (PCI DSS Tokenization Guidelines: tokens must be
- * distinguishable from card numbers); hence it never equals the number it stands for either.
+ * distinguishable from card numbers), and never equals the number it stands for.
  */
 export const aliasCard: VaultFilter = {
   name: 'alias_card',

@@ -1,0 +1,133 @@
+import { describe, expect, it } from 'vitest';
+import { findTokenReferences, substituteTokens, type DetokenizedToken, type Json } from '../src/index.ts';
+
+const uuid = '45c124e7-6ab2-4899-b4d9-1388b0ba9d04';
+const oddId = `a.b-c@d:e$!~*'"(),; f`;
+const card = { number: '4242424242424242', month: 10 };
+const tokens: Readonly<Record<string, DetokenizedToken>> = {
+  [uuid]: { data: card, token: { id: uuid, type: 'card', data: card } },
+  [oddId]: { data: 'odd', token: { id: oddId, data: 'odd' } },
+  abc: { data: 5, token: { id: 'abc', data: 5 } },
+  evil: { data: '{{ abc }}{{ data }}', token: { data: '{{ abc }}' } },
+};
+const lookup = (id: string) => (Object.hasOwn(tokens, id) ? tokens[id] : undefined);
+const substitute = (args: Json) => substituteTokens(args, lookup);
+
+describe('a detokenization expression', () => {
+  it.each<[string, Json]>([
+    [`{{ ${uuid} }}`, card],
+    [`{{${uuid}}}`, card],
+    ['{{ abc }}', 5],
+    [`{{ ${uuid} | json: '$.number' }}`, '4242424242424242'],
+    [`{{ ${uuid} | json: '$.month' }}`, 10],
+    [`{{ token: ${uuid} | json: '$.data.number' }}`, '4242424242424242'],
+    [`{{ token:${uuid} | json: "$.type" }}`, 'card'],
+    [`{{ token: abc }}`, { id: 'abc', data: 5 }],
+    [`{{ ${oddId} }}`, 'odd'],
+    [`{{ ${oddId}|upcase}}`, 'ODD'],
+    [`{{ token: ${oddId} | json: '$.data' }}`, 'odd'],
+    ["{{ abc | append: '}}' }}", '5}}'],
+    ['{{ abc | append: \'|\' | append: "{{ evil }}" }}', '5|{{ evil }}'],
+    [`{{ abc | append: "a\\" }}{{ evil }}{% if true %}{{ '" }}`, `5a" }}{{ evil }}{% if true %}{{ '`],
+    [' {{ abc }}', ' 5'],
+    ['{{ abc }}{{ abc | plus: 1 }}', '56'],
+    [`card: {{ ${uuid} }}.`, 'card: {"number":"4242424242424242","month":10}.'],
+    ['{{ evil }}', '{{ abc }}{{ data }}'],
+    ['<{{ evil }}>', '<{{ abc }}{{ data }}>'],
+    ['{% if true %}kept{% endif %} { } }}', '{% if true %}kept{% endif %} { } }}'],
+    ['plain', 'plain'],
+  ])('%s becomes %j', (text, expected) => {
+    expect(substitute({ value: text })).toEqual({ value: expected });
+  });
+
+  it('may stand anywhere but in a key', () => {
+    const args = {
+      '{{ abc }}': 1,
+      list: ['{{ abc }}', [true, null, 1.5, '{{ abc }}!']],
+      card: { n: `{{ ${uuid} | json: '$.month' }}` },
+    };
+    expect(substitute(args)).toEqual({ '{{ abc }}': 1, list: [5, [true, null, 1.5, '5!']], card: { n: 10 } });
+  });
+
+  it('cannot reach another token than its own', () => {
+    expect(substitute(`{{ abc | append: evil | append: token }}`)).toBe('5');
+  });
+
+  it.each([
+    '{{ abc',
+    "{{ abc | append: 'x }}",
+    '{{ }}',
+    '{{ ab }}',
+    '{{ a/b/c }}',
+    '{{ {{ abc }} }}',
+    '{{ abc | }}',
+    '{{ abc | nope }}',
+    '{{ abc | reveal_last }}',
+    'text {{ token: }}',
+  ])('%j is refused by its path before anything is opened', (text) => {
+    expect(() => findTokenReferences({ card: [{ number: text }] })).toThrow(
+      expect.objectContaining({ name: 'ExpressionSyntaxError', field: 'args.card[0].number' }) as Error,
+    );
+  });
+
+  it('of an unknown token, or over unsuitable data, is refused by its path, without quoting it', () => {
+    const fails = (text: string) => expect(() => substitute({ a: { b: text } }));
+    fails('{{ unknown }}').toThrow(
+      expect.objectContaining({
+        name: 'ExpressionEvaluationError',
+        field: 'args.a.b',
+        message: 'A token is not found.',
+      }) as Error,
+    );
+    fails('{{ evil | to_number }}').toThrow('Filter to_number needs a number.');
+  });
+
+  it('knows its position in a long text', () => {
+    expect(() => findTokenReferences('{{ abc }}\n\n  {{ abc }} {{ x }}')).toThrow(
+      expect.objectContaining({ field: 'args', position: { line: 3, column: 13 } }) as Error,
+    );
+  });
+});
+
+describe('the references of arguments', () => {
+  it('are each named once, with those needed whole', () => {
+    const args = {
+      a: '{{ abc }} {{ abc | last4 }}',
+      b: [`{{ token: ${uuid} }}`, `{{ ${oddId} }}`],
+      '{{ key }}': '{{ abc }}',
+      n: 1,
+    };
+    expect(findTokenReferences(args)).toEqual({ ids: ['abc', uuid, oddId], wholeTokenIds: [uuid] });
+    expect(findTokenReferences({})).toEqual({ ids: [], wholeTokenIds: [] });
+  });
+});
+
+describe('hostile arguments', () => {
+  it('keep a property named __proto__ as a property', () => {
+    const args = JSON.parse('{"__proto__": {"x": "{{ abc }}"}}') as Json;
+    expect(JSON.stringify(substitute(args))).toBe('{"__proto__":{"x":5}}');
+    expect(({} as { x?: unknown }).x).toBeUndefined();
+  });
+
+  it('are refused when too deep', () => {
+    let deep: Json = '{{ abc }}';
+    for (let level = 0; level < 50_000; level += 1) deep = { a: deep };
+    expect(() => findTokenReferences(deep)).toThrow('levels deep');
+    expect(() => substitute(deep)).toThrow('levels deep');
+  });
+
+  it.each<[string, Json]>([
+    ['one string', '{{ big }}'.repeat(1_000)],
+    ['many strings', Array.from({ length: 1_000 }, () => '{{ big }}')],
+    ['whole structures', Array.from({ length: 1_000 }, () => '{{ token: big }}')],
+  ])('that refer to a large token too often are refused: %s', (_, args) => {
+    const big = { data: 'x'.repeat(100_000), token: Array.from({ length: 50_000 }, () => 1) };
+    expect(() => substituteTokens(args, () => big)).toThrow('The detokenized arguments are too large.');
+  });
+
+  it('of a megabyte of references are read in one pass', () => {
+    const text = '{{ abc }}\n'.repeat(100_000);
+    expect(findTokenReferences(text)).toEqual({ ids: ['abc'], wholeTokenIds: [] });
+    expect(() => findTokenReferences(`${text}{{`)).toThrow('not closed');
+  });
+});

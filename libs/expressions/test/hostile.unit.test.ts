@@ -1,0 +1,98 @@
+import { describe, expect, it } from 'vitest';
+import {
+  compileExpression,
+  evaluate,
+  ExpressionEvaluationError,
+  limits,
+  renderMask,
+  type Json,
+} from '../src/index.ts';
+import { GenerationCache } from '../src/generation-cache.ts';
+
+const wide: Json = Array.from({ length: 100_000 }, (_, index) => index);
+const long = 'x'.repeat(500_000);
+
+// Each of these would run for minutes or exhaust the heap without limits; the runner's own timeout is the bound.
+describe('a hostile expression ends in an evaluation error', () => {
+  it.each<[string, string, Json]>([
+    ['a huge range', '{% for i in (1..1000000000) %}x{% endfor %}', null],
+    ['a huge range as a value', '{{ (1..1000000000) }}', null],
+    ['a range without end', '{{ (1..data) }}', 1e308],
+    [
+      'nested loops',
+      '{% for a in data %}{% for b in data %}{% for c in data %}{% endfor %}{% endfor %}{% endfor %}',
+      wide,
+    ],
+    ['a doubling string', `{% assign a = data %}${'{% assign a = a | append: a %}'.repeat(60)}{{ a }}`, long],
+    [
+      'a doubling array',
+      `{% assign a = data %}${'{% assign a = a | push: a | concat: a %}'.repeat(60)}{{ a }}`,
+      [1],
+    ],
+    [
+      'a doubling array that is stringified',
+      `{% assign a = data %}${'{% assign a = a | push: a | push: a %}'.repeat(60)}{{ a | upcase }}`,
+      [1],
+    ],
+    ['output without end', '{% for i in (1..100000) %}{{ data }}{% endfor %}', long],
+    [
+      'captures without end',
+      '{% capture a %}{% for i in (1..100000) %}{{ data }}{% endfor %}{% endcapture %}',
+      long,
+    ],
+    ['a replacement that explodes', '{{ data | replace: "x", data }}', long],
+    ['a table', '{% tablerow i in (1..3000000) %}{{ data }}{% endtablerow %}', long],
+    ['padding by format', "{{ 'now' | date: '%1000000000d' }}", null],
+    ['the same data many times', `{{ data${' | push: data'.repeat(600)} }}`, [long]],
+    ['sorting', '{% for i in (1..1000) %}{% assign a = data | sort | sort_natural %}{% endfor %}', wide],
+    [
+      'deep equality',
+      '{% for i in (1..100000) %}{% if data == data.clone %}{% endif %}{% endfor %}',
+      { clone: wide },
+    ],
+    ['huge arrays into filters', '{{ (1..4000000) | sort }}', null],
+  ])('%s', (_, expression, data) => {
+    const compiled = compileExpression(expression);
+    expect(() => evaluate(compiled, { data })).toThrow(ExpressionEvaluationError);
+  });
+
+  it('also when the work is spread over the fields of a mask', () => {
+    const loop = '{% for i in (1..4000) %}{% for j in (1..4000) %}{{ i }}{% endfor %}{% endfor %}';
+    const mask = Array.from({ length: limits.maskExpressions }, (_, index) => `${index}${loop}`);
+    expect(() => renderMask(mask, null)).toThrow(ExpressionEvaluationError);
+  });
+});
+
+describe('honest expressions', () => {
+  it('have room for the largest data', () => {
+    const data = { text: 'a'.repeat(524_000) };
+    expect(
+      evaluate(compileExpression('{{ data.text | upcase | downcase | strip | reverse | first }}'), { data }),
+    ).toBe(data.text);
+    expect(evaluate(compileExpression('{{ data.text | reveal_last: 4 }}'), { data })).toBe(
+      `${'X'.repeat(523_996)}aaaa`,
+    );
+    expect(evaluate(compileExpression('{{ data | stringify }}'), { data })).toBe(JSON.stringify(data));
+    expect(evaluate(compileExpression('{{ data | reverse | first }}'), { data: wide })).toBe(99_999);
+    expect(
+      evaluate(compileExpression('{% for i in (0..999) %}{{ i }},{% endfor %}'), { data: null }),
+    ).toMatch(/^0,1,.*,999,$/);
+  });
+});
+
+describe('the cache', () => {
+  it('gives the same compiled expression again', () => {
+    expect(compileExpression('{{ data.once }}')).toBe(compileExpression('{{ data.once }}'));
+  });
+
+  it('forgets what is not used and stays within two generations', () => {
+    const cache = new GenerationCache<number, string>(10);
+    cache.set(0, 'kept');
+    for (let key = 1; key < 1_000; key += 1) {
+      cache.set(key, 'x');
+      expect(cache.get(0)).toBe('kept');
+      expect(cache.size).toBeLessThanOrEqual(20);
+    }
+    expect(cache.get(1)).toBeUndefined();
+  });
+});

@@ -1,0 +1,93 @@
+import { describe, expect, it } from 'vitest';
+import { renderMask, validateMask, type Json } from '../src/index.ts';
+
+const card = { number: '4242424242424242', expiration_month: 10, expiration_year: 2030, cvc: '123' };
+const bank = { routing_number: '021000021', account_number: '123456789012' };
+
+describe('a default mask', () => {
+  it.each<[string, Json, Json, Json]>([
+    [
+      'card',
+      {
+        number: '{{ data.number | reveal_last: 4 }}',
+        expiration_month: '{{ data.expiration_month }}',
+        expiration_year: '{{ data.expiration_year }}',
+      },
+      card,
+      { number: 'XXXXXXXXXXXX4242', expiration_month: 10, expiration_year: 2030 },
+    ],
+    [
+      'bank',
+      {
+        routing_number: '{{ data.routing_number }}',
+        account_number: '{{ data.account_number | reveal_last: 4 }}',
+      },
+      bank,
+      { routing_number: '021000021', account_number: 'XXXXXXXX9012' },
+    ],
+    ['card_number', '{{ data | reveal_last: 4 }}', '36227206271667', 'XXXXXXXXXX1667'],
+    ['social_security_number', '{{ data | reveal_last: 4 }}', '123-45-6789', 'XXX-XX-6789'],
+    ['employer_id_number', '{{ data | reveal_last: 4 }}', '12-3456789', 'XX-XXX6789'],
+  ])('of a %s shows only what it should', (_, mask, data, expected) => {
+    expect(validateMask(mask)).toEqual([]);
+    expect(renderMask(mask, data)).toEqual(expected);
+  });
+
+  it('gives null for card fields that are absent', () => {
+    expect(renderMask({ month: '{{ data.expiration_month }}' }, { number: '4242424242424242' })).toEqual({
+      month: null,
+    });
+  });
+});
+
+describe('a mask', () => {
+  it('may have any shape; leaves that are not strings are literals', () => {
+    const mask = {
+      a: [{ b: '{{ data.number | last4 }}' }, 'text', 5, null, true],
+      c: {},
+      d: '{{ data.cvc | size }}!',
+    };
+    expect(renderMask(mask, card)).toEqual({ a: [{ b: '4242' }, 'text', 5, null, true], c: {}, d: '3!' });
+  });
+
+  it('never evaluates data', () => {
+    expect(renderMask('{{ data.a }}', { a: '{{ data.b }}', b: 'secret' })).toBe('{{ data.b }}');
+    expect(renderMask('{{ data.a }}.', { a: '{{ data.b }}', b: 'secret' })).toBe('{{ data.b }}.');
+  });
+
+  it('keeps a property named __proto__ as a property', () => {
+    const mask = JSON.parse('{"__proto__": {"x": "{{ data.cvc }}"}}') as Json;
+    const shown = renderMask(mask, card);
+    expect(JSON.stringify(shown)).toBe('{"__proto__":{"x":"123"}}');
+    expect((shown as { x?: unknown }).x).toBeUndefined();
+  });
+
+  it('that fails at read time names the field', () => {
+    expect(() => renderMask({ a: [{ b: '{{ data.number | to_boolean }}' }] }, card)).toThrow(
+      expect.objectContaining({ name: 'ExpressionEvaluationError', field: 'mask.a[0].b' }) as Error,
+    );
+  });
+
+  it('tells everything that is wrong with it', () => {
+    const mask = { number: '{{ data | nope }}', ok: '{{ data }}', deep: [{ x: '{{' }] };
+    expect(validateMask(mask)).toEqual([
+      { field: 'mask.number', message: 'undefined filter: nope', position: { line: 1, column: 1 } },
+      {
+        field: 'mask.deep[0].x',
+        message: expect.stringContaining('not closed') as string,
+        position: { line: 1, column: 1 },
+      },
+    ]);
+    expect(validateMask('{{ }}')).toMatchObject([{ field: 'mask' }]);
+  });
+
+  it('that is too deep or too large is refused', () => {
+    let deep: Json = 'x';
+    for (let level = 0; level < 5_000; level += 1) deep = [deep];
+    expect(validateMask(deep)).toMatchObject([
+      { field: 'mask', message: expect.stringContaining('deep') as string },
+    ]);
+    expect(() => renderMask(deep, null)).toThrow('levels deep');
+    expect(validateMask(Array.from({ length: 1_001 }, () => 'x'))).toHaveLength(1);
+  });
+});
