@@ -1,3 +1,11 @@
 export { createAuditTrail, type AuditTrail } from './audit-trail.ts';
+export { createAuthenticator, type Authentication, type Authenticator } from './authentication.ts';
+export { systemClock, type Clock } from './clock.ts';
+export { createApp, finishApp, type AppDependencies } from './http/app.ts';
 export type { Answer, Handler, Handlers, Input } from './http/handlers.ts';
+export { mountHealth, type HealthCheck } from './http/health.ts';
+export { listen, type RunningServer } from './http/server.ts';
+export type { IdempotentAnswers, IdempotentRequest } from './idempotency.ts';
+export { createLogger, errorFields, silentLogger, type Logger, type LogFields } from './logger.ts';
+export { createProjectionProgress, type ProjectionProgress } from './projection-progress.ts';
 export { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';

@@ -1,0 +1,146 @@
+import type { Principal } from '@token-vault/access';
+import type { AccessRule, ActorKind, ApplicationType, Permission, Plan } from '@token-vault/contracts';
+import { equalHashes, hashApiKey } from '@token-vault/crypto';
+import type pg from 'pg';
+import type { Clock } from './clock.ts';
+
+/** A key that was valid once; the tenant whose log must hear of its use is known. */
+export interface RetiredKey {
+  readonly tenantId: string;
+  readonly applicationId: string;
+  readonly reason: string;
+}
+
+export type Authentication =
+  | { readonly kind: 'authenticated'; readonly principal: Principal }
+  | { readonly kind: 'retired'; readonly key: RetiredKey }
+  | { readonly kind: 'unknown' };
+
+export interface Authenticator {
+  authenticate(apiKey: string): Promise<Authentication>;
+  /** Forgets what is cached: called when a key, a rule, a session or a tenant may have changed. */
+  forget(): void;
+}
+
+interface PrincipalRow {
+  kind: ActorKind;
+  id: string;
+  application_id: string;
+  application_type: ApplicationType;
+  key_hash: string;
+  permissions: Permission[];
+  rules: AccessRule[];
+  expires_at: Date | null;
+  tenant_id: string;
+  plan: Plan;
+  settings: Record<string, string>;
+}
+
+const principalByKey = {
+  name: 'principal-by-key',
+  text: `
+    select 'application' as kind, a.id, a.id as application_id, a.type as application_type, a.key_hash,
+           a.permissions, a.rules, a.expires_at, t.id as tenant_id, t.plan, t.settings
+      from rm_applications.application a
+      join rm_tenants.tenant t on t.id = a.tenant_id and not t.is_deleted
+     where a.key_hash = $1
+    union all
+    select 'session', s.id, s.application_id, a.type, s.key_hash,
+           s.permissions, s.rules, least(s.expires_at, a.expires_at), t.id, t.plan, t.settings
+      from rm_applications.session s
+      join rm_applications.application a on a.id = s.application_id
+      join rm_tenants.tenant t on t.id = s.tenant_id and not t.is_deleted
+     where s.key_hash = $1 and s.is_authorized`,
+};
+
+const retiredByKey = {
+  name: 'retired-by-key',
+  text: 'select tenant_id, application_id, reason from rm_applications.retired_key where key_hash = $1',
+};
+
+interface Cached {
+  readonly principal: Principal;
+  readonly expiresAt: number;
+  readonly freshUntil: number;
+}
+
+/** Revocation reaches every replica within this time even when a notification is lost (architecture.md). */
+const cacheMs = 1000;
+const cacheSize = 10_000;
+const keyPattern = /^[\x21-\x7e]{8,200}$/;
+
+function toPrincipal(row: PrincipalRow): Principal {
+  return {
+    tenant: { id: row.tenant_id, plan: row.plan, settings: row.settings },
+    actor: { kind: row.kind, id: row.id },
+    applicationId: row.application_id,
+    applicationType: row.application_type,
+    permissions: row.permissions,
+    rules: [...row.rules].sort((left, right) => left.priority - right.priority),
+  };
+}
+
+/**
+ * Makes out the caller by the SHA-256 of its key. This is the one decision taken from a read model; expiry is judged by
+ * the clock at every use, so it is exact.
+ */
+export function createAuthenticator(options: {
+  readonly pool: pg.Pool;
+  readonly clock: Clock;
+}): Authenticator {
+  const { pool, clock } = options;
+  const cache = new Map<string, Cached>();
+  let generation = 0;
+
+  async function load(hash: string): Promise<Authentication> {
+    const startedIn = generation;
+    const { rows } = await pool.query<PrincipalRow>({ ...principalByKey, values: [hash] });
+    const row = rows.find((candidate) => equalHashes(candidate.key_hash, hash));
+    if (!row) return loadRetired(hash);
+    const expiresAt = row.expires_at?.getTime() ?? Number.POSITIVE_INFINITY;
+    const principal = toPrincipal(row);
+    const now = clock.now().getTime();
+    if (now >= expiresAt) {
+      return {
+        kind: 'retired',
+        key: { tenantId: row.tenant_id, applicationId: row.application_id, reason: 'expired' },
+      };
+    }
+    // Not when something changed while the query ran: the row may be the old one.
+    if (startedIn === generation) {
+      if (cache.size >= cacheSize) cache.clear();
+      cache.set(hash, { principal, expiresAt, freshUntil: now + cacheMs });
+    }
+    return { kind: 'authenticated', principal };
+  }
+
+  async function loadRetired(hash: string): Promise<Authentication> {
+    const { rows } = await pool.query<{ tenant_id: string; application_id: string; reason: string }>({
+      ...retiredByKey,
+      values: [hash],
+    });
+    const row = rows[0];
+    if (!row) return { kind: 'unknown' };
+    return {
+      kind: 'retired',
+      key: { tenantId: row.tenant_id, applicationId: row.application_id, reason: row.reason },
+    };
+  }
+
+  return {
+    async authenticate(apiKey) {
+      if (!keyPattern.test(apiKey)) return { kind: 'unknown' };
+      const hash = hashApiKey(apiKey);
+      const cached = cache.get(hash);
+      const now = clock.now().getTime();
+      if (cached && now < cached.freshUntil && now < cached.expiresAt) {
+        return { kind: 'authenticated', principal: cached.principal };
+      }
+      return load(hash);
+    },
+    forget() {
+      generation += 1;
+      cache.clear();
+    },
+  };
+}

@@ -1,0 +1,104 @@
+import { operations, type Operation, type OperationId } from '@token-vault/contracts';
+import express, { type Express, type Request, type Response } from 'express';
+import { errorFields, type Logger } from '../logger.ts';
+import { sendJson, sendProblem } from './answer.ts';
+import type { Handler, Handlers } from './handlers.ts';
+import { runOperation, type OperationDependencies } from './operation.ts';
+import { toProblem, type Problem } from './problem.ts';
+import { traceIdOf } from './trace-id.ts';
+
+export interface AppDependencies extends OperationDependencies {
+  readonly handlers: Handlers;
+  /** Runs before anything else of a request: limits of rate. Throws to refuse. */
+  readonly admit?: (request: Request, response: Response) => Promise<void> | void;
+}
+
+const notFound: Problem = { status: 404, code: 'not_found', detail: 'There is nothing at this path.' };
+
+function logFailure(
+  logger: Logger,
+  error: unknown,
+  problem: Problem,
+  fields: { trace_id: string; operation: string },
+): void {
+  if (problem.status >= 500)
+    logger.error('request failed', { ...fields, status: problem.status, ...errorFields(error) });
+  else logger.debug('request refused', { ...fields, status: problem.status, code: problem.code });
+}
+
+function expressPath(path: string): string {
+  return path.replaceAll(/\{(\w+)\}/g, ':$1');
+}
+
+/** One route of the table: whatever happens in it, exactly one answer leaves, and errors leave as problems. */
+function route(
+  id: OperationId,
+  operation: Operation,
+  handler: Handler<OperationId>,
+  dependencies: AppDependencies,
+) {
+  return async (request: Request, response: Response): Promise<void> => {
+    const traceId = traceIdOf(request);
+    response.setHeader('SVC-TRACE-ID', traceId);
+    try {
+      await dependencies.admit?.(request, response);
+      const answer = await runOperation({ id, operation, handler, request, response, traceId }, dependencies);
+      for (const [name, value] of Object.entries(answer.headers ?? {})) response.setHeader(name, value);
+      sendJson(response, answer.status ?? operation.success, answer.body);
+    } catch (error) {
+      const problem = toProblem(error);
+      logFailure(dependencies.logger, error, problem, { trace_id: traceId, operation: id });
+      sendProblem(response, problem, request.path, traceId);
+    }
+  };
+}
+
+/**
+ * The HTTP edge of a service, derived from the operations table: every operation that has a handler, 405 for other methods
+ * of a known path, 404 for the rest. Trailing slashes are accepted (Express's default routing is not strict).
+ */
+export function createApp(dependencies: AppDependencies): Express {
+  const app = express();
+  app.disable('x-powered-by').disable('etag');
+  const methods = new Map<string, string[]>();
+  for (const [id, operation] of Object.entries(operations) as [OperationId, Operation][]) {
+    const handler = dependencies.handlers[id] as Handler<OperationId> | undefined;
+    if (!handler) continue;
+    const path = expressPath(operation.path);
+    methods.set(path, [...(methods.get(path) ?? []), operation.method]);
+    app[operation.method.toLowerCase() as 'get'](path, route(id, operation, handler, dependencies));
+  }
+  for (const [path, allowed] of methods) app.all(path, refuseMethod(allowed));
+  return app;
+}
+
+function refuseMethod(allowed: readonly string[]) {
+  return (request: Request, response: Response): void => {
+    const traceId = traceIdOf(request);
+    response.setHeader('SVC-TRACE-ID', traceId);
+    response.setHeader('Allow', allowed.join(', '));
+    const problem: Problem = {
+      status: 405,
+      code: 'method_not_allowed',
+      detail: `Allowed here: ${allowed.join(', ')}.`,
+    };
+    sendProblem(response, problem, request.path, traceId);
+  };
+}
+
+/** The last routes of an app: unknown paths, and errors of Express itself (a path that cannot be decoded). */
+export function finishApp(app: Express, logger: Logger): void {
+  app.use((request: Request, response: Response) => {
+    const traceId = traceIdOf(request);
+    response.setHeader('SVC-TRACE-ID', traceId);
+    sendProblem(response, notFound, request.path, traceId);
+  });
+  // Express knows an error handler by its four parameters.
+  app.use((error: unknown, request: Request, response: Response, _next: unknown) => {
+    const traceId = traceIdOf(request);
+    response.setHeader('SVC-TRACE-ID', traceId);
+    const problem = toProblem(error);
+    logFailure(logger, error, problem, { trace_id: traceId, operation: 'none' });
+    sendProblem(response, problem, request.path, traceId);
+  });
+}

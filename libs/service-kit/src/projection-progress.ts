@@ -1,0 +1,173 @@
+import pg from 'pg';
+import { comparePositions, parsePosition, startPosition, type Position } from '@token-vault/event-store';
+import { errorFields, type Logger } from './logger.ts';
+
+export interface ProjectionProgress {
+  /**
+   * Resolves to true once every live projection has passed `position`, to false when `timeoutMs` is over or a projection
+   * has failed and so cannot get there (decisions.md: the answer then says that it is pending).
+   */
+  waitFor(position: Position, timeoutMs: number, names?: readonly string[]): Promise<boolean>;
+  close(): Promise<void>;
+}
+
+export interface ProjectionProgressOptions {
+  readonly connectionString: string;
+  readonly logger: Logger;
+  /** How often the checkpoints are read while somebody waits, should a notification be lost. */
+  readonly pollMs?: number;
+}
+
+interface Waiter {
+  readonly position: Position;
+  readonly names: readonly string[] | undefined;
+  readonly resolve: (passed: boolean) => void;
+}
+
+interface Checkpoint {
+  readonly position: Position;
+  readonly isLive: boolean;
+}
+
+/** Hears how far the projections are (`projection_progress`, `<name>:<position>`) on one connection for the process. */
+class Progress implements ProjectionProgress {
+  readonly #options: ProjectionProgressOptions;
+  readonly #checkpoints = new Map<string, Checkpoint>();
+  readonly #waiters = new Set<Waiter>();
+  #client: pg.Client | undefined;
+  #connecting: Promise<pg.Client | undefined> | undefined;
+  #poll: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  constructor(options: ProjectionProgressOptions) {
+    this.#options = options;
+  }
+
+  waitFor(position: Position, timeoutMs: number, names?: readonly string[]): Promise<boolean> {
+    const early = this.#verdict({ position, names, resolve: () => {} });
+    if (early !== undefined && this.#client) return Promise.resolve(early);
+    return new Promise((resolve) => {
+      const waiter: Waiter = {
+        position,
+        names,
+        resolve: (passed) => {
+          clearTimeout(timer);
+          this.#waiters.delete(waiter);
+          resolve(passed);
+        },
+      };
+      const timer = setTimeout(() => waiter.resolve(false), timeoutMs);
+      this.#waiters.add(waiter);
+      this.#startPolling();
+    });
+  }
+
+  async start(): Promise<void> {
+    await this.#refresh();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#poll);
+    for (const waiter of [...this.#waiters]) waiter.resolve(false);
+    await this.#connecting?.catch(() => undefined);
+    await this.#client?.end().catch(() => undefined);
+  }
+
+  /** Undefined while it has to wait. */
+  #verdict(waiter: Waiter): boolean | undefined {
+    if (this.#checkpoints.size === 0) return undefined;
+    let isPassed = true;
+    for (const [name, checkpoint] of this.#checkpoints) {
+      if (waiter.names && !waiter.names.includes(name)) continue;
+      if (comparePositions(checkpoint.position, waiter.position) >= 0) continue;
+      if (!checkpoint.isLive) return false;
+      isPassed = false;
+    }
+    return isPassed ? true : undefined;
+  }
+
+  #settle(): void {
+    for (const waiter of this.#waiters) {
+      const verdict = this.#verdict(waiter);
+      if (verdict !== undefined) waiter.resolve(verdict);
+    }
+  }
+
+  #hear(payload: string): void {
+    const separator = payload.lastIndexOf(':');
+    const name = payload.slice(0, separator);
+    const known = this.#checkpoints.get(name);
+    const position = parsePosition(payload.slice(separator + 1));
+    if (known && comparePositions(known.position, position) >= 0) return;
+    this.#checkpoints.set(name, { position, isLive: true });
+    this.#settle();
+  }
+
+  #startPolling(): void {
+    if (this.#poll) return;
+    if (!this.#client) void this.#refresh();
+    this.#poll = setInterval(() => {
+      if (this.#waiters.size > 0) {
+        void this.#refresh();
+        return;
+      }
+      clearInterval(this.#poll);
+      this.#poll = undefined;
+    }, this.#options.pollMs ?? 200);
+    this.#poll.unref();
+  }
+
+  async #refresh(): Promise<void> {
+    try {
+      const client = await this.#connect();
+      if (!client) return;
+      const { rows } = await client.query<{ name: string; position: string; status: string }>(
+        'select name, position::text as position, status from projections.checkpoint where status <> $1',
+        ['rebuilding'],
+      );
+      for (const row of rows) {
+        const heard = this.#checkpoints.get(row.name)?.position ?? startPosition;
+        const stored = parsePosition(row.position);
+        const position = comparePositions(heard, stored) > 0 ? heard : stored;
+        this.#checkpoints.set(row.name, { position, isLive: row.status === 'live' });
+      }
+      this.#settle();
+    } catch (error) {
+      this.#options.logger.warn('projection progress is not readable', errorFields(error));
+    }
+  }
+
+  #connect(): Promise<pg.Client | undefined> {
+    if (this.#client || this.#isClosed) return Promise.resolve(this.#client);
+    this.#connecting ??= this.#listen().finally(() => {
+      this.#connecting = undefined;
+    });
+    return this.#connecting;
+  }
+
+  async #listen(): Promise<pg.Client> {
+    const client = new pg.Client({
+      connectionString: this.#options.connectionString,
+      application_name: 'vault-progress',
+    });
+    const drop = () => {
+      if (this.#client === client) this.#client = undefined;
+    };
+    client.on('error', drop);
+    client.on('end', drop);
+    client.on('notification', (message) => this.#hear(message.payload ?? ''));
+    await client.connect();
+    await client.query('listen projection_progress');
+    this.#client = client;
+    return client;
+  }
+}
+
+export async function createProjectionProgress(
+  options: ProjectionProgressOptions,
+): Promise<ProjectionProgress> {
+  const progress = new Progress(options);
+  await progress.start();
+  return progress;
+}
