@@ -14,7 +14,7 @@ export const noRevision = -1;
 
 /**
  * What the writer believes about the stream: `no-stream` (it must not exist), `exists`, `any`,
- * or the revision of its last event.
+ * or the revision of its last event (`noRevision` says the same as `no-stream`).
  */
 export type ExpectedRevision = 'any' | 'no-stream' | 'exists' | number;
 
@@ -73,10 +73,14 @@ export interface EventBatch {
  */
 export interface EventStore {
   /**
+   * `stream` is 1 to 512 characters, without control characters, and does not begin with `$`.
    * Repeating an append with the same event ids and an explicit expectation (`no-stream` or a revision) answers
-   * as the first did and stores nothing.
+   * as the first did and stores nothing; when only some of the events are there, it is a conflict.
    * @throws RevisionConflictError when `expected` does not hold; names the actual revision.
-   * @throws InvalidEventError when an event breaks its schema; nothing was stored.
+   * @throws InvalidEventError when an event breaks its schema or its id is no UUID; nothing was stored.
+   * @throws UnknownEventError when an event has a type or version that this binary does not write.
+   * @throws AppendTooLargeError above `maxAppendBytes`.
+   * @throws TypeError when the stream's name or the expectation is malformed, or there are no events.
    * @throws EventStoreUnavailableError when the outcome is refused or unknown; repeat with the same ids.
    */
   append(stream: string, events: readonly NewEvent[], expected: ExpectedRevision): Promise<AppendResult>;
@@ -93,6 +97,7 @@ export interface EventStore {
    * Back-pressure: a slow reader holds the subscription, never memory.
    * Batches and events may be shared between the subscribers of a process: treat them as frozen.
    * @throws EventStoreUnavailableError when the connection is lost: resubscribe from the position you have committed.
+   * @throws PositionBeyondHeadError when `after` lies beyond the head: that checkpoint belongs to another log.
    * @throws UnknownEventError at an event that this binary does not know.
    */
   subscribe(after: Position, signal: AbortSignal, options?: SubscribeOptions): AsyncIterable<EventBatch>;
@@ -131,6 +136,25 @@ export class RevisionConflictError extends Error {
     this.stream = stream;
     this.expected = expected;
     this.actual = actual;
+  }
+}
+
+/** Most bytes (UTF-8 of data and metadata as JSON) of one append. */
+export const maxAppendBytes = 16 * 1024 * 1024;
+
+/** The events of one append are more than `maxAppendBytes`. Nothing was stored. */
+export class AppendTooLargeError extends Error {
+  readonly code = 'append_too_large';
+  constructor(bytes: number) {
+    super(`an append of ${bytes} bytes is above the limit of ${maxAppendBytes}`);
+  }
+}
+
+/** A reader claims to have seen more than the log holds: its checkpoint belongs to another log, or the log was restored. */
+export class PositionBeyondHeadError extends Error {
+  readonly code = 'position_beyond_head';
+  constructor(after: Position, head: Position) {
+    super(`position ${after} lies beyond the head of the log, ${head}`);
   }
 }
 

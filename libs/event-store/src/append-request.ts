@@ -1,0 +1,66 @@
+import type { EventRegistry, NewEvent } from '@token-vault/contracts';
+import { encodeEvent, type EncodedEvent } from './codec.ts';
+import { AppendTooLargeError, maxAppendBytes, noRevision, type ExpectedRevision } from './port.ts';
+
+/** One checked call of `append`. */
+export interface AppendRequest {
+  readonly stream: string;
+  readonly expected: ExpectedRevision;
+  readonly events: readonly EncodedEvent[];
+  readonly bytes: number;
+}
+
+const maxStreamNameLength = 512;
+const maxRevision = 2 ** 31 - 1;
+
+/** Refuses what no store could take, before anything is sent. @throws as `EventStore.append`. */
+export function checkAppend(
+  registry: EventRegistry,
+  stream: string,
+  events: readonly NewEvent[],
+  expected: ExpectedRevision,
+): AppendRequest {
+  checkStreamName(stream);
+  if (
+    typeof expected === 'number' &&
+    !(Number.isInteger(expected) && expected >= noRevision && expected < maxRevision)
+  ) {
+    throw new TypeError('an expected revision is an integer from -1');
+  }
+  if (events.length === 0) throw new TypeError('an append holds at least one event');
+  const encoded = events.map((event) => encodeEvent(registry, event));
+  const bytes = encoded.reduce((sum, event) => sum + event.bytes, 0);
+  if (bytes > maxAppendBytes) throw new AppendTooLargeError(bytes);
+  return { stream, expected: expected === noRevision ? 'no-stream' : expected, events: encoded, bytes };
+}
+
+/** `$` begins the system streams of EventStoreDB; lone surrogates and control characters do not survive every store. */
+function checkStreamName(stream: string): void {
+  const isValid =
+    stream.length > 0 &&
+    stream.length <= maxStreamNameLength &&
+    stream.isWellFormed() &&
+    !stream.startsWith('$') &&
+    !/\p{Cc}/u.test(stream);
+  if (!isValid)
+    throw new TypeError('a stream name is 1 to 512 characters, no control characters, not beginning with $');
+}
+
+/** Whether `expected` holds for a stream whose last event has revision `actual` (`noRevision`: there is none). */
+export function isExpectationMet(expected: ExpectedRevision, actual: number): boolean {
+  switch (expected) {
+    case 'any':
+      return true;
+    case 'no-stream':
+      return actual === noRevision;
+    case 'exists':
+      return actual !== noRevision;
+    default:
+      return actual === expected;
+  }
+}
+
+/** @throws TypeError. */
+export function checkMaxBatch(maxBatch: number): void {
+  if (!(Number.isInteger(maxBatch) && maxBatch > 0)) throw new TypeError('maxBatch is a positive integer');
+}

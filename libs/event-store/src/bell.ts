@@ -1,0 +1,41 @@
+/** Wakes everyone who waits for news. News that comes before the wait is not remembered: look first, then wait. */
+export class Bell {
+  readonly #waiting = new Set<() => void>();
+
+  ring(): void {
+    const woken = [...this.#waiting];
+    this.#waiting.clear();
+    for (const wake of woken) wake();
+  }
+
+  /** Resolves at the next ring or when `signal` aborts. */
+  wait(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      if (signal.aborted) return resolve();
+      const wake = () => {
+        this.#waiting.delete(wake);
+        signal.removeEventListener('abort', wake);
+        resolve();
+      };
+      this.#waiting.add(wake);
+      signal.addEventListener('abort', wake, { once: true });
+    });
+  }
+}
+
+/**
+ * The promise's value, or undefined as soon as `signal` aborts. Its listener leaves with it: a `Promise.race`
+ * against one long-lived promise of the signal would keep a reaction for every batch ever read.
+ */
+export function untilAborted<Value>(
+  promise: Promise<Value>,
+  signal: AbortSignal | undefined,
+): Promise<Value | undefined> {
+  if (!signal) return promise;
+  return new Promise((resolve, reject) => {
+    const stop = () => resolve(undefined);
+    if (signal.aborted) stop();
+    signal.addEventListener('abort', stop, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
+  });
+}

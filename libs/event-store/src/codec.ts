@@ -1,0 +1,93 @@
+import {
+  InvalidEventError,
+  type EventMetadata,
+  type EventRegistry,
+  type JsonObject,
+  type NewEvent,
+} from '@token-vault/contracts';
+import type { Position, RecordedEvent } from './port.ts';
+
+/** An event ready to be stored: checked, and turned into JSON text once. */
+export interface EncodedEvent {
+  readonly id: string;
+  readonly type: string;
+  readonly version: number;
+  /** JSON text. */
+  readonly data: string;
+  /** JSON text. */
+  readonly metadata: string;
+  /** UTF-8 size of `data` and `metadata`. */
+  readonly bytes: number;
+}
+
+/** An event as an adapter found it in its store. */
+export interface StoredEvent {
+  readonly id: string;
+  readonly type: string;
+  /** The schema version it was written with. */
+  readonly version: number;
+  /** JSON text. */
+  readonly data: string;
+  /** JSON text. */
+  readonly metadata: string;
+  readonly stream: string;
+  readonly revision: number;
+  readonly position: Position;
+}
+
+const uuid = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i;
+
+/** @throws InvalidEventError, UnknownEventError. */
+export function encodeEvent(registry: EventRegistry, event: NewEvent): EncodedEvent {
+  registry.validate(event);
+  if (!uuid.test(event.id)) throw new InvalidEventError(event.type, ['id']);
+  const data = JSON.stringify(event.data);
+  const metadata = JSON.stringify(event.metadata);
+  return {
+    id: event.id.toLowerCase(),
+    type: event.type,
+    version: event.version,
+    data,
+    metadata,
+    bytes: Buffer.byteLength(data) + Buffer.byteLength(metadata),
+  };
+}
+
+/** Parses a stored event and brings it up to the current version. @throws UnknownEventError. */
+export function decodeEvent(registry: EventRegistry, stored: StoredEvent): RecordedEvent {
+  const { version, data } = registry.upcast(
+    stored.type,
+    stored.version,
+    JSON.parse(stored.data) as JsonObject,
+  );
+  return {
+    id: stored.id,
+    type: stored.type,
+    version,
+    data,
+    metadata: JSON.parse(stored.metadata) as EventMetadata,
+    stream: stored.stream,
+    revision: stored.revision,
+    position: stored.position,
+  };
+}
+
+/** The readable beginning of a stretch of the log. */
+export interface DecodedEvents {
+  readonly events: readonly RecordedEvent[];
+  /** Why `events` ends early: the error of the first event that could not be read. */
+  readonly failure?: Error;
+}
+
+/** Decodes until the first event that this binary does not know, so that those before it can still be delivered. */
+export function decodeEvents(registry: EventRegistry, stored: readonly StoredEvent[]): DecodedEvents {
+  const events: RecordedEvent[] = [];
+  for (const event of stored) {
+    try {
+      events.push(decodeEvent(registry, event));
+    } catch (failure) {
+      return { events, failure: failure as Error };
+    }
+  }
+  return { events };
+}

@@ -1,0 +1,168 @@
+import { describe, expect, it, vi } from 'vitest';
+import {
+  comparePositions,
+  EventStoreUnavailableError,
+  RevisionConflictError,
+  type AppendResult,
+  type EventStore,
+  type RecordedEvent,
+} from '../port.ts';
+import { collect, newStream, runSubscription, texts, type Fixture } from './fixture.ts';
+import { noted } from './test-events.ts';
+
+export function describeConcurrency(fixture: Fixture): void {
+  describe('many writers', () => {
+    describeOrder(fixture);
+    describeRaces(fixture);
+  });
+}
+
+function describeOrder(fixture: Fixture): void {
+  it('sixteen in two processes: tail subscribers lose nothing, see nothing twice, and keep every order', async () => {
+    const stores = [fixture.open(), fixture.open()];
+    const after = await fixture.store.head();
+    const tails = stores.flatMap((store) => [
+      runSubscription(store, after),
+      runSubscription(store, after, { maxBatch: 7, onBatch: () => new Promise(setImmediate) }),
+    ]);
+    const shared = [newStream(), newStream()];
+    const results = await Promise.all(
+      Array.from({ length: 16 }, (_, writer) =>
+        writeMany(stores[writer % 2] as EventStore, `${writer}`, shared),
+      ),
+    );
+    const head = await fixture.store.head();
+    const log = await collect(fixture.store.readAll(after));
+    checkOrder(log);
+    expect(texts(log).toSorted()).toEqual(results.flatMap(({ written }) => written).toSorted());
+    for (const { position, last } of results.flatMap(({ answers }) => answers)) {
+      expect(log.find((event) => event.position === position)?.data.text).toBe(last);
+    }
+    await vi.waitUntil(() => tails.every((tail) => tail.batches.at(-1)?.position === head), {
+      timeout: 20_000,
+    });
+    const order = log.map((event) => event.position);
+    for (const tail of tails) expect(tail.events.map((event) => event.position)).toEqual(order);
+  });
+}
+
+/** Appends to a stream of its own by revision, and to the shared ones as it comes. */
+async function writeMany(store: EventStore, writer: string, shared: readonly string[]) {
+  const own = newStream();
+  const written: string[] = [];
+  const answers: (AppendResult & { last: string })[] = [];
+  let revision = -1;
+  for (let round = 0; round < 40; round++) {
+    const names = Array.from({ length: 1 + (round % 3) }, (_, index) => `${writer} ${round} ${index}`);
+    const isOwn = round % 2 === 0;
+    const stream = isOwn ? own : (shared[round % shared.length] as string);
+    const answer = await store.append(
+      stream,
+      names.map((name) => noted(name)),
+      isOwn ? revision : 'any',
+    );
+    if (isOwn) ({ revision } = answer);
+    written.push(...names);
+    answers.push({ ...answer, last: names.at(-1) as string });
+  }
+  return { written, answers };
+}
+
+/** Positions ascend, each stream's revisions have no hole, and the events of one append are neighbours. */
+function checkOrder(log: readonly RecordedEvent[]): void {
+  const revisions = new Map<string, number>();
+  log.forEach((event, index) => {
+    const before = log[index - 1];
+    if (before) expect(comparePositions(before.position, event.position)).toBe(-1);
+    expect(event.revision).toBe((revisions.get(event.stream) ?? -1) + 1);
+    revisions.set(event.stream, event.revision);
+    const [writer, round, nth] = (event.data.text as string).split(' ');
+    if (nth !== '0') expect(before?.data.text).toBe(`${writer} ${round} ${Number(nth) - 1}`);
+  });
+}
+
+function describeRaces(fixture: Fixture): void {
+  it('that all create one stream: one does, the others are told its revision', async () => {
+    const stores = [fixture.open(), fixture.open()];
+    const stream = newStream();
+    const results = await Promise.allSettled(
+      Array.from({ length: 16 }, (_, writer) =>
+        (stores[writer % 2] as EventStore).append(stream, [noted('a'), noted('b')], 'no-stream'),
+      ),
+    );
+    const refusals = results.flatMap((result) =>
+      result.status === 'rejected' ? [result.reason as unknown] : [],
+    );
+    expect(refusals).toHaveLength(15);
+    for (const refusal of refusals) {
+      expect(refusal).toBeInstanceOf(RevisionConflictError);
+      expect(refusal).toMatchObject({ stream, expected: 'no-stream', actual: 1 });
+    }
+    expect(await collect(fixture.store.readStream(stream))).toHaveLength(2);
+  });
+
+  it('that go on from the revision they are told of all get their turn, once', async () => {
+    const stores = [fixture.open(), fixture.open()];
+    const stream = newStream();
+    const names = Array.from({ length: 16 }, (_, writer) => `${writer}`);
+    await Promise.all(
+      names.map((name, writer) => appendInTurn(stores[writer % 2] as EventStore, stream, name)),
+    );
+    expect(texts(await collect(fixture.store.readStream(stream))).toSorted()).toEqual(names.toSorted());
+  });
+
+  it('whose connections are cut repeat their appends, and each is stored once', async (context) => {
+    const { cutConnections } = fixture.subject;
+    if (!cutConnections) return context.skip('this store has no connections');
+    const store = fixture.open();
+    const streams = Array.from({ length: 8 }, newStream);
+    const rounds = 60;
+    let done = 0;
+    const writing = streams.map(async (stream) => {
+      for (let round = 0; round < rounds; round++) {
+        await appendUntilAnswered(store, stream, `${round}`, round - 1);
+        done++;
+      }
+    });
+    for (const mark of [50, 100, 150, 200, 250, 300, 350]) {
+      await vi.waitUntil(() => done >= mark, { timeout: 20_000, interval: 1 });
+      await cutConnections();
+    }
+    await Promise.all(writing);
+    for (const stream of streams) {
+      const expected = Array.from({ length: rounds }, (_, round) => `${round}`);
+      expect(texts(await collect(fixture.open().readStream(stream)))).toEqual(expected);
+    }
+  });
+}
+
+async function appendInTurn(store: EventStore, stream: string, name: string): Promise<void> {
+  const event = noted(name);
+  for (let revision = -1; ;) {
+    try {
+      await store.append(stream, [event], revision);
+      return;
+    } catch (error) {
+      if (!(error instanceof RevisionConflictError)) throw error;
+      revision = error.actual;
+    }
+  }
+}
+
+/** What a caller does that must know: the same ids and expectation until there is an answer. */
+async function appendUntilAnswered(
+  store: EventStore,
+  stream: string,
+  name: string,
+  revision: number,
+): Promise<void> {
+  const event = noted(name);
+  for (;;) {
+    try {
+      await store.append(stream, [event], revision);
+      return;
+    } catch (error) {
+      if (!(error instanceof EventStoreUnavailableError)) throw error;
+    }
+  }
+}

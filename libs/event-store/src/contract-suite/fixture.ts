@@ -1,0 +1,85 @@
+import { randomUUID } from 'node:crypto';
+import type { EventRegistry } from '@token-vault/contracts';
+import { onTestFinished } from 'vitest';
+import type { EventStoreSubject } from '../contract-suite.ts';
+import type { EventBatch, EventStore, Position, RecordedEvent, SubscribeOptions } from '../port.ts';
+import { testRegistry } from './test-events.ts';
+
+/** The subject of a suite, and what its tests do over and over. */
+export class Fixture {
+  #subject: EventStoreSubject | undefined;
+  #store: EventStore | undefined;
+
+  start(subject: EventStoreSubject): void {
+    this.#subject = subject;
+    this.#store = subject.open(testRegistry);
+  }
+
+  async end(): Promise<void> {
+    await this.#store?.close();
+    await this.#subject?.drop();
+  }
+
+  get subject(): EventStoreSubject {
+    if (!this.#subject) throw new Error('the subject was not created');
+    return this.#subject;
+  }
+
+  /** The store most tests use; do not close it. */
+  get store(): EventStore {
+    if (!this.#store) throw new Error('the subject was not created');
+    return this.#store;
+  }
+
+  /** Another store on the same log, closed when the test ends. */
+  open(registry: EventRegistry = testRegistry): EventStore {
+    const store = this.subject.open(registry);
+    onTestFinished(() => store.close());
+    return store;
+  }
+}
+
+export function newStream(): string {
+  return `contract-${randomUUID()}`;
+}
+
+export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
+  const collected: Item[] = [];
+  for await (const item of items) collected.push(item);
+  return collected;
+}
+
+export function texts(events: readonly RecordedEvent[]): unknown[] {
+  return events.map((event) => event.data.text);
+}
+
+/** A subscription that fills an array until it is stopped, or the test ends. */
+export interface RunningSubscription {
+  readonly events: RecordedEvent[];
+  readonly batches: EventBatch[];
+  /** Resolves when the subscription has ended, rejects with its error. */
+  readonly ended: Promise<void>;
+  stop(): void;
+}
+
+export function runSubscription(
+  store: EventStore,
+  after: Position,
+  options: SubscribeOptions & { readonly onBatch?: (batch: EventBatch) => void | Promise<void> } = {},
+): RunningSubscription {
+  const abort = new AbortController();
+  const events: RecordedEvent[] = [];
+  const batches: EventBatch[] = [];
+  const { onBatch, ...subscribeOptions } = options;
+  async function run(): Promise<void> {
+    for await (const batch of store.subscribe(after, abort.signal, subscribeOptions)) {
+      batches.push(batch);
+      events.push(...batch.events);
+      await onBatch?.(batch);
+    }
+  }
+  const ended = run();
+  ended.catch(() => undefined);
+  onTestFinished(() => abort.abort());
+  return { events, batches, ended, stop: () => abort.abort() };
+}

@@ -1,0 +1,6 @@
+export {
+  createMemoryEventLog,
+  createMemoryEventStore,
+  type MemoryEventLog,
+  type MemoryEventStoreOptions,
+} from './memory-event-store.ts';

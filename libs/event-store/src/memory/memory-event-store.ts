@@ -1,0 +1,150 @@
+import type { EventRegistry } from '@token-vault/contracts';
+import { checkAppend, checkMaxBatch, isExpectationMet, type AppendRequest } from '../append-request.ts';
+import { Bell } from '../bell.ts';
+import { decodeEvent, decodeEvents, type StoredEvent } from '../codec.ts';
+import {
+  comparePositions,
+  EventStoreUnavailableError,
+  noRevision,
+  PositionBeyondHeadError,
+  RevisionConflictError,
+  startPosition,
+  type AppendResult,
+  type EventBatch,
+  type EventStore,
+  type Position,
+  type ReadAllOptions,
+  type ReadStreamOptions,
+  type RecordedEvent,
+  type SubscribeOptions,
+} from '../port.ts';
+
+/** What several memory stores may share, as processes share a database. Events are kept as JSON text. */
+export interface MemoryEventLog {
+  readonly events: StoredEvent[];
+  readonly streams: Map<string, StoredEvent[]>;
+  readonly bell: Bell;
+}
+
+export function createMemoryEventLog(): MemoryEventLog {
+  return { events: [], streams: new Map(), bell: new Bell() };
+}
+
+export interface MemoryEventStoreOptions {
+  readonly registry: EventRegistry;
+  /** A new, empty log by default. */
+  readonly log?: MemoryEventLog;
+}
+
+/** For unit tests: the whole contract, without durability. */
+export function createMemoryEventStore(options: MemoryEventStoreOptions): EventStore {
+  const { registry, log = createMemoryEventLog() } = options;
+  let isClosed = false;
+
+  function refuseIfClosed(): void {
+    if (isClosed) throw new EventStoreUnavailableError('the event store is closed');
+  }
+
+  async function* readFrom(
+    events: StoredEvent[],
+    first: number,
+    end: number,
+  ): AsyncGenerator<RecordedEvent, void> {
+    for (let index = first; index < end; index++) yield decodeEvent(registry, events[index] as StoredEvent);
+  }
+
+  return {
+    async append(stream, events, expected) {
+      refuseIfClosed();
+      const result = appendTo(log, checkAppend(registry, stream, events, expected));
+      log.bell.ring();
+      return result;
+    },
+    async *readStream(stream, { from = 0 }: ReadStreamOptions = {}) {
+      refuseIfClosed();
+      const events = log.streams.get(stream) ?? [];
+      yield* readFrom(events, from, events.length);
+    },
+    async *readAll(after, { until = headOf(log), signal }: ReadAllOptions = {}) {
+      refuseIfClosed();
+      for await (const event of readFrom(log.events, indexAfter(log, after), indexAfter(log, until))) {
+        if (signal?.aborted) return;
+        yield event;
+      }
+    },
+    async *subscribe(after, signal, { maxBatch = 1_000 }: SubscribeOptions = {}) {
+      refuseIfClosed();
+      checkMaxBatch(maxBatch);
+      yield* follow({ log, registry, maxBatch, isClosed: () => isClosed }, after, signal);
+    },
+    async head() {
+      refuseIfClosed();
+      return headOf(log);
+    },
+    async close() {
+      isClosed = true;
+      log.bell.ring();
+    },
+  };
+}
+
+interface Subscription {
+  readonly log: MemoryEventLog;
+  readonly registry: EventRegistry;
+  readonly maxBatch: number;
+  readonly isClosed: () => boolean;
+}
+
+async function* follow(
+  { log, registry, maxBatch, isClosed }: Subscription,
+  after: Position,
+  signal: AbortSignal,
+): AsyncGenerator<EventBatch, void> {
+  if (comparePositions(after, headOf(log)) > 0) throw new PositionBeyondHeadError(after, headOf(log));
+  let position = after;
+  let isCaughtUp = false;
+  while (!signal.aborted && !isClosed()) {
+    const first = indexAfter(log, position);
+    const { events, failure } = decodeEvents(registry, log.events.slice(first, first + maxBatch));
+    if (events.length > 0 || (!isCaughtUp && !failure)) {
+      position = events.at(-1)?.position ?? position;
+      isCaughtUp = position === headOf(log);
+      yield { events, position, isCaughtUp };
+    }
+    if (failure) throw failure;
+    if (position === headOf(log) && !isClosed()) await log.bell.wait(signal);
+  }
+}
+
+function headOf(log: MemoryEventLog): Position {
+  return log.events.at(-1)?.position ?? startPosition;
+}
+
+/** Positions are 1, 2, 3 …: the event at index i has position i + 1. */
+function indexAfter(log: MemoryEventLog, position: Position): number {
+  return Math.min(Number(position), log.events.length);
+}
+
+function appendTo(log: MemoryEventLog, { stream, expected, events }: AppendRequest): AppendResult {
+  const stored = log.streams.get(stream) ?? [];
+  const actual = stored.length - 1;
+  if (!isExpectationMet(expected, actual)) {
+    const first = expected === 'no-stream' ? 0 : typeof expected === 'number' ? expected + 1 : Infinity;
+    const isRepeat = events.every((event, index) => stored[first + index]?.id === event.id);
+    const last = stored[first + events.length - 1];
+    if (isRepeat && last) return { position: last.position, revision: last.revision };
+    throw new RevisionConflictError(stream, expected, stored.length === 0 ? noRevision : actual);
+  }
+  for (const { bytes: _bytes, ...event } of events) {
+    const next = {
+      ...event,
+      stream,
+      revision: stored.length,
+      position: String(log.events.length + 1) as Position,
+    };
+    stored.push(next);
+    log.events.push(next);
+  }
+  log.streams.set(stream, stored);
+  return { position: headOf(log), revision: stored.length - 1 };
+}

@@ -1,0 +1,103 @@
+import pg from 'pg';
+import { EventStoreUnavailableError } from '../port.ts';
+
+export interface ConnectionSettings {
+  readonly connection: pg.ClientConfig;
+  /** Longest a statement may take before the store counts as unavailable. */
+  readonly statementTimeoutMs: number;
+}
+
+/** The server gives up at the timeout; the client a little later, should the network swallow the answer. */
+const networkGraceMs = 1_000;
+
+export function clientConfig({ connection, statementTimeoutMs }: ConnectionSettings): pg.ClientConfig {
+  return {
+    application_name: 'event-store',
+    keepAlive: true,
+    connectionTimeoutMillis: statementTimeoutMs,
+    ...connection,
+    statement_timeout: statementTimeoutMs,
+    query_timeout: statementTimeoutMs + networkGraceMs,
+  };
+}
+
+/** A connected client. `onLost` is told once when the connection breaks, also while nothing is asked of it. */
+export async function openClient(
+  settings: ConnectionSettings,
+  onLost: (error: Error) => void,
+): Promise<pg.Client> {
+  const client = new pg.Client(clientConfig(settings));
+  let isLost = false;
+  const lose = (error: Error) => {
+    if (isLost) return;
+    isLost = true;
+    onLost(error);
+  };
+  client.on('error', lose);
+  client.on('end', () => lose(new Error('the connection was closed')));
+  try {
+    await client.connect();
+  } catch (error) {
+    discardClient(client);
+    throw asUnavailable(error);
+  }
+  return client;
+}
+
+/** Drops a client whose state is unknown, without waiting for a server that may not answer. */
+export function discardClient(client: pg.Client): void {
+  client.end().catch(() => undefined);
+}
+
+/** One connection, opened when first asked for and again after it was lost. */
+export interface LastingConnection {
+  client(): Promise<pg.Client>;
+  discard(client: pg.Client): void;
+  close(): Promise<void>;
+}
+
+export function createLastingConnection(settings: ConnectionSettings): LastingConnection {
+  let opening: Promise<pg.Client> | undefined;
+
+  function open(): Promise<pg.Client> {
+    const forget = () => {
+      if (opening === attempt) opening = undefined;
+    };
+    const attempt = openClient(settings, forget);
+    attempt.catch(forget);
+    return attempt;
+  }
+
+  return {
+    client: () => (opening ??= open()),
+    discard(client) {
+      opening = undefined;
+      discardClient(client);
+    },
+    async close() {
+      const client = await opening?.catch(() => undefined);
+      await client?.end();
+    },
+  };
+}
+
+/**
+ * Values arrive as the text Postgres sent: immune to type parsers that other code sets globally
+ * (a position must never become a number).
+ */
+export const textValues: pg.CustomTypesConfig = { getTypeParser: () => (value: string) => value };
+
+/**
+ * SQLSTATE classes after which the same call may succeed later: connection, authorization to connect, transaction
+ * rollback, resources, operator intervention (timeout, shutdown), system; and a standby that has not been promoted.
+ */
+const unavailableStates = /^(08|28|40|53|57|58|25006|3D000|55P03)/;
+
+/** The error that callers may retry on, or the error itself when it is a defect (SQL, schema). */
+export function asUnavailable(error: unknown): Error {
+  if (error instanceof EventStoreUnavailableError) return error;
+  if (error instanceof pg.DatabaseError && !unavailableStates.test(error.code ?? '')) return error;
+  const reason =
+    error instanceof Error ? ((error as NodeJS.ErrnoException).code ?? error.message) : 'unknown';
+  return new EventStoreUnavailableError(`the event store is unavailable: ${reason}`, { cause: error });
+}

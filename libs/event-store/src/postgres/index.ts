@@ -1,0 +1,2 @@
+export { createEventStoreSchema, eventStoreMigrations, type Migration } from './migrations.ts';
+export { createPostgresEventStore, type PostgresEventStoreOptions } from './postgres-event-store.ts';

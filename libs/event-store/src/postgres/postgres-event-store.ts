@@ -1,0 +1,121 @@
+import type { EventRegistry } from '@token-vault/contracts';
+import pg from 'pg';
+import { checkAppend, checkMaxBatch } from '../append-request.ts';
+import { untilAborted } from '../bell.ts';
+import {
+  EventStoreUnavailableError,
+  type EventStore,
+  type ReadAllOptions,
+  type ReadStreamOptions,
+  type RecordedEvent,
+  type SubscribeOptions,
+} from '../port.ts';
+import { createAppender } from './appender.ts';
+import { clientConfig, type ConnectionSettings } from './connection.ts';
+import { maxPageEvents, readHead, readLogPage, readStreamPage, type Page } from './reader.ts';
+import { follow } from './subscription.ts';
+import { SharedTail } from './tail.ts';
+
+export interface PostgresEventStoreOptions {
+  readonly registry: EventRegistry;
+  /** Where the log is; every connection is made with it, one for appends, one for the tail, and a pool for reads. */
+  readonly connection: pg.ClientConfig;
+  /** Most connections that read; 4 by default. */
+  readonly maxReadConnections?: number;
+  /** Longest a statement may take before the store counts as unavailable; 10 000 by default. */
+  readonly statementTimeoutMs?: number;
+  /** Recent events kept for the subscribers of this process; 10 000 by default. */
+  readonly maxRecentEvents?: number;
+  /** Their most bytes, as JSON; 16 MiB by default. */
+  readonly maxRecentBytes?: number;
+  /** How often the tail looks for events without having been notified; 1 000 by default. */
+  readonly pollMs?: number;
+}
+
+/** The event log in a Postgres database that has `eventStoreMigrations`. Connects when first used. */
+export function createPostgresEventStore(options: PostgresEventStoreOptions): EventStore {
+  const { registry } = options;
+  const settings = {
+    connection: options.connection,
+    statementTimeoutMs: options.statementTimeoutMs ?? 10_000,
+  };
+  const appender = createAppender(settings);
+  const pool = createReadPool(settings, options.maxReadConnections ?? 4);
+  const sharedTail = new SharedTail({
+    ...settings,
+    registry,
+    maxRecentEvents: options.maxRecentEvents ?? 10_000,
+    maxRecentBytes: options.maxRecentBytes ?? 16 * 1024 * 1024,
+    pollMs: options.pollMs ?? 1_000,
+  });
+  let closing: Promise<void> | undefined;
+
+  function refuseIfClosed(): void {
+    if (closing) throw new EventStoreUnavailableError('the event store is closed');
+  }
+
+  return {
+    async append(stream, events, expected) {
+      refuseIfClosed();
+      return appender.append(checkAppend(registry, stream, events, expected));
+    },
+    async *readStream(stream, { from = 0 }: ReadStreamOptions = {}) {
+      refuseIfClosed();
+      yield* eachEvent((last) => readStreamPage(pool, registry, stream, last ? last.revision + 1 : from));
+    },
+    async *readAll(after, { until, signal }: ReadAllOptions = {}) {
+      refuseIfClosed();
+      const end = until ?? (await untilAborted(readHead(pool), signal));
+      if (end) yield* eachEvent((last) => readLogPage(pool, registry, last?.position ?? after, end), signal);
+    },
+    async *subscribe(after, signal, { maxBatch = maxPageEvents }: SubscribeOptions = {}) {
+      refuseIfClosed();
+      checkMaxBatch(maxBatch);
+      const tail = sharedTail.join();
+      try {
+        yield* follow(
+          { tail, database: pool, registry, maxBatch: Math.min(maxBatch, maxPageEvents) },
+          after,
+          signal,
+        );
+      } finally {
+        sharedTail.leave(tail);
+      }
+    },
+    async head() {
+      refuseIfClosed();
+      return readHead(pool);
+    },
+    close() {
+      sharedTail.close();
+      closing ??= Promise.all([appender.close(), pool.end()]).then(() => undefined);
+      return closing;
+    },
+  };
+}
+
+function createReadPool(settings: ConnectionSettings, max: number): pg.Pool {
+  const pool = new pg.Pool({ ...clientConfig(settings), max });
+  // A connection that breaks while idle is replaced by the pool; unheard, the event would end the process.
+  pool.on('error', () => undefined);
+  return pool;
+}
+
+/** The events of page after page, one page read ahead. `next` gets the end of the page before. */
+async function* eachEvent(
+  next: (last: Page['end']) => Promise<Page>,
+  signal?: AbortSignal,
+): AsyncGenerator<RecordedEvent, void> {
+  let reading: Promise<Page> | undefined = next(undefined);
+  while (reading) {
+    const page: Page | undefined = await untilAborted(reading, signal);
+    if (!page) return;
+    reading = page.isLast || page.failure || !page.end ? undefined : next(page.end);
+    reading?.catch(() => undefined);
+    for (const event of page.events) {
+      if (signal?.aborted) return;
+      yield event;
+    }
+    if (page.failure) throw page.failure;
+  }
+}

@@ -1,0 +1,202 @@
+import type { EventRegistry } from '@token-vault/contracts';
+import type pg from 'pg';
+import { Bell } from '../bell.ts';
+import {
+  comparePositions,
+  startPosition,
+  type EventBatch,
+  type Position,
+  type RecordedEvent,
+} from '../port.ts';
+import { asUnavailable, discardClient, openClient, type ConnectionSettings } from './connection.ts';
+import { endOfTime, readHead, readLogPage, type Page } from './reader.ts';
+
+export interface TailOptions extends ConnectionSettings {
+  readonly registry: EventRegistry;
+  /** Most events kept for subscribers that are not far behind. */
+  readonly maxRecentEvents: number;
+  /** Most bytes (of JSON) of those. */
+  readonly maxRecentBytes: number;
+  /** How often the tail looks without having been notified; also finds a connection that died silently. */
+  readonly pollMs: number;
+}
+
+/**
+ * The live end of the log, read and parsed once for all subscribers of a process: one LISTEN connection and the
+ * recent events. Works from its creation until it fails or is closed, once.
+ */
+export class Tail {
+  /** Resolves when the tail follows the log; rejects when it cannot. */
+  readonly ready: Promise<void>;
+  /** Rung at news, failure and end. */
+  readonly bell = new Bell();
+  readonly #options: TailOptions;
+  #client: pg.Client | undefined;
+  #poll: NodeJS.Timeout | undefined;
+  #isLoading = false;
+  #isNewsPending = false;
+  #failure: Error | undefined;
+  #isClosed = false;
+  /** Events after `#start` up to `#head`, and their sizes. */
+  #events: RecordedEvent[] = [];
+  #sizes: number[] = [];
+  #bytes = 0;
+  #start: Position = startPosition;
+  #head: Position = startPosition;
+
+  constructor(options: TailOptions) {
+    this.#options = options;
+    this.ready = this.#open();
+    this.ready.catch((error: unknown) => this.#fail(asUnavailable(error)));
+  }
+
+  get failure(): Error | undefined {
+    return this.#failure;
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  get head(): Position {
+    return this.#head;
+  }
+
+  /** What follows `after`, possibly nothing; undefined when that is not kept (any more) and must be read from the log. */
+  read(after: Position, maxBatch: number): EventBatch | undefined {
+    if (comparePositions(after, this.#start) < 0) return undefined;
+    const first = this.#indexAfter(after);
+    const events = this.#events.slice(first, first + maxBatch);
+    const position = events.at(-1)?.position ?? after;
+    return { events, position, isCaughtUp: position === this.#head };
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#release();
+  }
+
+  async #open(): Promise<void> {
+    const client = await openClient(this.#options, (error) => this.#fail(asUnavailable(error)));
+    this.#client = client;
+    if (this.#isClosed) return this.#release();
+    client.on('notification', ({ payload }) => {
+      if (payload && comparePositions(payload as Position, this.#head) > 0) this.#look();
+    });
+    await client.query('listen event_store');
+    this.#head = this.#start = await readHead(client);
+    this.#poll = setInterval(() => this.#look(), this.#options.pollMs);
+    this.#look();
+  }
+
+  #look(): void {
+    this.#isNewsPending = true;
+    if (this.#isLoading) return;
+    this.#isLoading = true;
+    this.#load()
+      .catch((error: unknown) => this.#fail(asUnavailable(error)))
+      .finally(() => (this.#isLoading = false));
+  }
+
+  async #load(): Promise<void> {
+    while (this.#isNewsPending && this.#client && !this.#isClosed) {
+      this.#isNewsPending = false;
+      const page = await readLogPage(this.#client, this.#options.registry, this.#head, endOfTime);
+      if (page.end) this.#keep(page, page.end.position);
+      if (!page.isLast) this.#isNewsPending = true;
+    }
+  }
+
+  #keep(page: Page, end: Position): void {
+    this.#head = end;
+    if (page.failure) {
+      // Subscribers find the unreadable event in the log themselves, after those before it.
+      this.#drop(this.#events.length, end);
+    } else {
+      this.#events.push(...page.events);
+      this.#sizes.push(...page.bytes);
+      for (const size of page.bytes) this.#bytes += size;
+      this.#evict();
+    }
+    this.bell.ring();
+  }
+
+  /** Drops a good part at once, so that the cost of moving the rest is spread over many events. */
+  #evict(): void {
+    const { maxRecentEvents, maxRecentBytes } = this.#options;
+    if (this.#events.length <= maxRecentEvents && this.#bytes <= maxRecentBytes) return;
+    let count = 0;
+    let bytes = this.#bytes;
+    while (this.#events.length - count > maxRecentEvents * 0.75 || bytes > maxRecentBytes * 0.75) {
+      bytes -= this.#sizes[count] ?? 0;
+      count++;
+    }
+    this.#drop(count, this.#events[count - 1]?.position ?? this.#head);
+  }
+
+  #drop(count: number, newStart: Position): void {
+    this.#events.splice(0, count);
+    for (const size of this.#sizes.splice(0, count)) this.#bytes -= size;
+    this.#start = newStart;
+  }
+
+  #indexAfter(position: Position): number {
+    let low = 0;
+    let high = this.#events.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (comparePositions((this.#events[middle] as RecordedEvent).position, position) > 0) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+
+  #fail(error: Error): void {
+    if (this.#failure || this.#isClosed) return;
+    this.#failure = error;
+    this.#release();
+  }
+
+  #release(): void {
+    clearInterval(this.#poll);
+    if (this.#client) discardClient(this.#client);
+    this.bell.ring();
+  }
+}
+
+/** The tail that the subscribers of a process share: made by the first, remade after a failure, closed by the last. */
+export class SharedTail {
+  readonly #options: TailOptions;
+  #tail: Tail | undefined;
+  #members = 0;
+  #isClosed = false;
+
+  constructor(options: TailOptions) {
+    this.#options = options;
+  }
+
+  /** Each `join` is followed by one `leave` of the same tail. */
+  join(): Tail {
+    if (!this.#tail || this.#tail.failure) {
+      this.#tail = new Tail(this.#options);
+      this.#members = 0;
+    }
+    if (this.#isClosed) this.#tail.close();
+    this.#members++;
+    return this.#tail;
+  }
+
+  leave(tail: Tail): void {
+    if (tail !== this.#tail) return;
+    this.#members--;
+    if (this.#members > 0) return;
+    tail.close();
+    this.#tail = undefined;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#tail?.close();
+  }
+}
