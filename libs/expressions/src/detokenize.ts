@@ -2,9 +2,10 @@ import { compileExpression, type Compiled } from './compile.ts';
 import { evaluateIn, startEvaluation } from './evaluate.ts';
 import { ExpressionEvaluationError, ExpressionSyntaxError, nameField } from './errors.ts';
 import { fieldPath, type Key } from './field-path.ts';
-import { isJsonArray, measure, setOwn, type Json } from './json.ts';
+import { isJsonArray, setOwn, type Json } from './json.ts';
 import { limits } from './limits.ts';
 import { outputText } from './output-text.ts';
+import { Room } from './room.ts';
 import { scanArgument, type TokenReference } from './reference-scanner.ts';
 
 /** The tokens that reactor arguments mention; each id once, in order of appearance. */
@@ -49,27 +50,33 @@ export function findTokenReferences(args: Json): TokenReferences {
  * knows no such token, or the result would exceed `limits.substituted`.
  */
 export function substituteTokens(args: Json, lookup: (id: string) => DetokenizedToken | undefined): Json {
-  let room: number = limits.substituted;
-  const take = (value: Json): Json => {
-    room -= measure(value, room);
-    if (room < 0) throw new ExpressionEvaluationError('The detokenized arguments are too large.');
-    return value;
+  const deadline = performance.now() + limits.substituteMs;
+  const room = new Room(limits.substituted);
+  const admit = (value: Json): Json => {
+    if (room.admits(value)) return value;
+    throw new ExpressionEvaluationError('The detokenized arguments are too large.');
   };
   return mapStrings(args, (text) => {
     if (!text.includes('{{')) return text;
     const parts = scanArgument(text);
-    const values = parts.map((part) => (typeof part === 'string' ? part : take(resolve(part, lookup))));
+    const values = parts.map((part) =>
+      typeof part === 'string' ? part : admit(resolve(part, lookup, deadline)),
+    );
     const [only] = values;
     return values.length === 1 && only !== undefined ? only : values.map(outputText).join('');
   });
 }
 
-function resolve(reference: TokenReference, lookup: (id: string) => DetokenizedToken | undefined): Json {
+function resolve(
+  reference: TokenReference,
+  lookup: (id: string) => DetokenizedToken | undefined,
+  deadline: number,
+): Json {
   const found = lookup(reference.id);
   if (found === undefined) throw new ExpressionEvaluationError('A token is not found.');
   const value = reference.isWhole ? found.token : found.data;
   const filters = compileFilters(reference);
-  return filters === undefined ? value : evaluateIn(filters, startEvaluation({ data: value }));
+  return filters === undefined ? value : evaluateIn(filters, startEvaluation({ data: value }, {}, deadline));
 }
 
 /** The filters of a reference, as an expression over `data`; undefined without filters. */

@@ -111,6 +111,8 @@ export const engine = createEngine();
 export interface Evaluation {
   readonly scope: Readonly<Record<string, Json>>;
   readonly random: RandomInt;
+  /** When, by `performance.now()`, no further expression is begun. */
+  readonly deadline: number;
   /** Set by the first expression that needs the engine; later ones share its limiters. */
   first?: Context;
 }

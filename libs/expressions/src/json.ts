@@ -12,9 +12,10 @@ export function isJsonArray(value: Json): value is readonly Json[] {
 /**
  * The size of a value as JSON would write it, roughly: one for each node plus the characters of strings and keys.
  * A part that is referred to twice counts twice, so a structure that doubles itself is as large as its text would be.
- * Gives Infinity as soon as `limit` is passed, hence never costs more than `limit` steps.
+ * For an object gives Infinity as soon as `limit` is passed, hence never costs more than `limit` steps.
  */
 export function measure(value: unknown, limit: number): number {
+  if (typeof value !== 'object' || value === null) return typeof value === 'string' ? value.length + 1 : 1;
   let size = 0;
   const pending: unknown[] = [value];
   while (pending.length > 0) {

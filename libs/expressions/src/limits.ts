@@ -9,7 +9,7 @@ export const limits = {
   cachedSourceLength: 1_024,
   /** Compiled expressions kept in each of the two generations of the cache. */
   cacheGeneration: 2_048,
-  /** Milliseconds of one evaluation, shared by all expressions of a mask. */
+  /** Milliseconds of one evaluation, shared by all expressions of a mask; checked between steps, so a step may overrun. */
   renderMs: 250,
   /** Characters and array elements that filters, ranges and output may allocate together: 8 times the largest data. */
   memory: 4 * 1024 * 1024,
@@ -22,10 +22,14 @@ export const limits = {
   jsonPathLength: 1_000,
   /** Nesting of a mask or of reactor arguments. */
   depth: 100,
+  /** Size of what a mask shows. */
+  maskOutput: 4 * 1024 * 1024,
   /** Expressions of one mask. */
   maskExpressions: 1_000,
   /** Length that pad_left and pad_right may be asked for. */
   padLength: 65_536,
   /** Size of reactor arguments after detokenization. */
   substituted: 16 * 1024 * 1024,
+  /** Milliseconds that all expressions of reactor arguments may take together. */
+  substituteMs: 1_000,
 } as const;

@@ -1,9 +1,15 @@
 import { compileExpression } from './compile.ts';
 import { evaluateIn, startEvaluation } from './evaluate.ts';
-import { ExpressionSyntaxError, nameField, type SourcePosition } from './errors.ts';
+import {
+  ExpressionEvaluationError,
+  ExpressionSyntaxError,
+  nameField,
+  type SourcePosition,
+} from './errors.ts';
 import { isJsonArray, setOwn, type Json } from './json.ts';
 import { limits } from './limits.ts';
 import { atKey, fieldPath, type Key } from './field-path.ts';
+import { Room } from './room.ts';
 import type { Evaluation } from './engine.ts';
 
 /** One thing wrong with a mask. `field` is a path such as `mask.number` or `mask.names[0]`. */
@@ -56,15 +62,23 @@ function syntaxIssue(source: string, field: string): MaskIssue | undefined {
 export function renderMask(mask: Json, data: Json): Json {
   const path: Key[] = [];
   try {
-    return render(mask, startEvaluation({ data }), path);
+    return render(mask, { ...startEvaluation({ data }), room: new Room(limits.maskOutput) }, path);
   } catch (error) {
     // What was being rendered when it failed is what the path still holds.
     throw nameField(error, fieldPath('mask', path));
   }
 }
 
-function render(mask: Json, evaluation: Evaluation, path: Key[]): Json {
-  if (typeof mask === 'string') return evaluateIn(compileExpression(mask), evaluation);
+interface MaskEvaluation extends Evaluation {
+  readonly room: Room;
+}
+
+function render(mask: Json, evaluation: MaskEvaluation, path: Key[]): Json {
+  if (typeof mask === 'string') {
+    const shown = evaluateIn(compileExpression(mask), evaluation);
+    if (evaluation.room.admits(shown)) return shown;
+    throw new ExpressionEvaluationError('The mask shows too much.');
+  }
   if (typeof mask !== 'object' || mask === null) return mask;
   if (path.length > limits.depth)
     throw new ExpressionSyntaxError(`A mask must be at most ${limits.depth} levels deep.`);

@@ -125,6 +125,12 @@ describe('hostile arguments', () => {
     expect(() => substituteTokens(args, () => big)).toThrow('The detokenized arguments are too large.');
   });
 
+  it('that compute too much without showing it are refused', () => {
+    const big = { data: Array.from({ length: 200_000 }, () => 1), token: null };
+    const args = Array.from({ length: 20_000 }, () => '{{ big | stringify | last4 }}');
+    expect(() => substituteTokens(args, () => big)).toThrow('too much time');
+  });
+
   it('of a megabyte of references are read in one pass', () => {
     const text = '{{ abc }}\n'.repeat(100_000);
     expect(findTokenReferences(text)).toEqual({ ids: ['abc'], wholeTokenIds: [] });

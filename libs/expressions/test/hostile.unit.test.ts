@@ -60,6 +60,13 @@ describe('a hostile expression ends in an evaluation error', () => {
     const loop = '{% for i in (1..4000) %}{% for j in (1..4000) %}{{ i }}{% endfor %}{% endfor %}';
     const mask = Array.from({ length: limits.maskExpressions }, (_, index) => `${index}${loop}`);
     expect(() => renderMask(mask, null)).toThrow(ExpressionEvaluationError);
+
+    const amplifier = Array.from({ length: limits.maskExpressions }, () => '{{ data }}');
+    expect(() => renderMask(amplifier, wide)).toThrow('The mask shows too much.');
+    expect(() => renderMask(amplifier, long)).toThrow('The mask shows too much.');
+
+    const cheap = Array.from({ length: limits.maskExpressions }, () => '{{ data | stringify | last4 }}');
+    expect(() => renderMask(cheap, wide)).toThrow(ExpressionEvaluationError);
   });
 });
 
