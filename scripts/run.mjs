@@ -2,21 +2,18 @@
 // over to the Node 24 that the workspace pins, so that every machine runs the same engine.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const manifest = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
+const cache = path.join(root, '.cache');
 const stamp = path.join(root, 'node_modules', '.installed');
 const bin = (name) => path.join(root, 'node_modules', name);
-const node = path.join(
-  root,
-  'node_modules',
-  'node',
-  'bin',
-  process.platform === 'win32' ? 'node.exe' : 'node',
-);
+const node = bin('node/bin/node');
 
 const tool = (script, ...args) => [bin(script), ...args];
 /** Each task is the argument list for the pinned Node. */
@@ -48,35 +45,107 @@ function isInstalled() {
   return existsSync(node) && existsSync(stamp) && readFileSync(stamp, 'utf8') === lockHash();
 }
 
-/** Installs the exact versions of pnpm-lock.yaml. Runs only when the lock file changed: offline otherwise. */
-function install() {
-  if (isInstalled()) return;
-  process.stderr.write('installing dependencies (first run, about a minute) …\n');
-  const done = spawnSync(
-    process.platform === 'win32' ? 'npx.cmd' : 'npx',
-    ['--yes', manifest.packageManager, 'install', '--frozen-lockfile', '--reporter=append-only'],
-    { cwd: root, stdio: ['ignore', 2, 2], env: { ...process.env, npm_config_yes: 'true', CI: 'true' } },
-  );
-  if (done.error) fail(`cannot run npx: ${done.error.message}`);
-  if (done.status !== 0) fail('installing dependencies failed; the lines above say why');
-  mkdirSync(path.dirname(stamp), { recursive: true });
-  writeFileSync(stamp, lockHash());
+/** Two commands started together must not install into each other: the second waits for the first. */
+async function holdInstallLock() {
+  const lock = path.join(cache, 'install.lock');
+  mkdirSync(cache, { recursive: true });
+  for (let isTold = false; ; await sleep(200)) {
+    try {
+      writeFileSync(lock, String(process.pid), { flag: 'wx' });
+      process.on('exit', () => rmSync(lock, { force: true }));
+      return;
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error;
+    }
+    const holder = Number(existsSync(lock) ? readFileSync(lock, 'utf8') : 0);
+    if (holder > 0 && !isAlive(holder)) rmSync(lock, { force: true });
+    else if (!isTold) process.stderr.write('waiting for another install to end …\n');
+    isTold = true;
+  }
 }
 
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code !== 'ESRCH';
+  }
+}
+
+/** npm and pnpm keep their caches at home; where that is read-only, they keep them in this checkout. */
+function installEnvironment() {
+  const environment = { ...process.env, npm_config_yes: 'true', CI: 'true' };
+  try {
+    accessSync(os.homedir(), constants.W_OK);
+    return environment;
+  } catch {
+    const home = path.join(cache, 'home');
+    mkdirSync(home, { recursive: true });
+    const userconfig = process.env.npm_config_userconfig ?? path.join(os.homedir(), '.npmrc');
+    // npm hands down the cache it found itself, which would win over HOME.
+    return {
+      ...environment,
+      HOME: home,
+      npm_config_cache: path.join(home, '.npm'),
+      npm_config_userconfig: userconfig,
+    };
+  }
+}
+
+/** Under `npm run` the npm at hand runs pnpm; otherwise npx, which some systems package apart. */
+function packageManager() {
+  const npm = process.env.npm_execpath;
+  const isNpm = npm !== undefined && path.basename(npm) === 'npm-cli.js' && existsSync(npm);
+  return isNpm ? [process.execPath, npm, 'exec', '--yes', '--'] : ['npx', '--yes'];
+}
+
+/** Installs the exact versions of pnpm-lock.yaml. Runs only when the lock file changed: offline otherwise. */
+async function install() {
+  if (isInstalled()) return;
+  await holdInstallLock();
+  if (isInstalled()) return;
+  process.stderr.write('installing dependencies (first run, about a minute) …\n');
+  const [command, ...prefix] = packageManager();
+  // --prod=false: with NODE_ENV=production pnpm would leave out what the checks need.
+  const options = ['install', '--frozen-lockfile', '--prod=false', '--reporter=append-only'];
+  const done = spawnSync(command, [...prefix, manifest.packageManager, ...options], {
+    cwd: root,
+    stdio: ['ignore', 2, 2],
+    env: installEnvironment(),
+  });
+  if (done.error?.code === 'ENOENT') fail('npx is missing; it comes with npm: install npm, then try again');
+  if (done.error) fail(`cannot run ${command}: ${done.error.message}`);
+  if (done.signal) process.exit(statusOf(done.signal));
+  if (done.status !== 0) fail('installing dependencies failed; the lines above say why');
+  writeFileSync(stamp, lockHash());
+  rmSync(path.join(cache, 'install.lock'), { force: true });
+}
+
+/** What a shell reports for a command that a signal ended. */
+function statusOf(signal) {
+  return 128 + (os.constants.signals[signal] ?? 0);
+}
+
+if (process.platform === 'win32') fail('Windows is not supported; run the vault under WSL or in a container');
+if (Number.parseInt(process.versions.node, 10) < 20)
+  fail(`Node 20 or newer is needed, this is ${process.version}`);
 const [task, ...rest] = process.argv.slice(2);
-const args = tasks[task];
-if (!args) fail(`usage: node scripts/run.mjs <${Object.keys(tasks).join(' | ')}> [arguments]`);
-install();
+if (!Object.hasOwn(tasks, task ?? '')) {
+  fail(`usage: node scripts/run.mjs <${Object.keys(tasks).join(' | ')}> [arguments]`);
+}
+await install();
 
 // --no-node-snapshot: isolated-vm needs it in whatever process loads it, and children inherit the flag.
-const child = spawn(node, ['--no-node-snapshot', ...args, ...rest], {
+const child = spawn(node, ['--no-node-snapshot', ...tasks[task], ...rest], {
   cwd: root,
   stdio: 'inherit',
   env: { ...process.env, PATH: `${path.dirname(node)}${path.delimiter}${process.env.PATH ?? ''}` },
 });
-// Ctrl-C reaches the whole process group, so the child has it already; other signals are passed on. Either way
-// the child decides when the work is finished, and this process only reports how it ended.
-process.on('SIGINT', () => {});
+// Ctrl-C in a terminal reaches the whole process group, so the child has it already; everything else is passed on.
+// Either way the child decides when the work is finished, and this process only reports how it ended.
+const isInTerminal = process.stdin.isTTY || process.stderr.isTTY;
+process.on('SIGINT', () => isInTerminal || child.kill('SIGINT'));
 for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
 child.on('error', (error) => fail(`cannot start Node 24: ${error.message}`));
-child.on('exit', (code, signal) => process.exit(code ?? (signal === 'SIGINT' ? 130 : 143)));
+child.on('exit', (code, signal) => process.exit(code ?? statusOf(signal)));
