@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { encodeBase58, equalHashes, generateApiKey, hashApiKey, secret } from '../src/index.ts';
 import { frame } from '../src/framing.ts';
+import { randomOf } from '../src/random.ts';
 import { createTenantHashes } from '../src/tenant-hashes.ts';
 
 const hashes = createTenantHashes(Buffer.alloc(32, 1));
@@ -163,5 +164,14 @@ describe('an API key', () => {
 
   it.each(['', 'zz', '0'.repeat(63), '0'.repeat(65), 'g'.repeat(64)])('has no hash %j', (text) => {
     expect(equalHashes(text, text)).toBe(false);
+  });
+});
+
+describe('pooled randomness', () => {
+  it('gives no bytes twice and takes no bytes back', () => {
+    const made = Array.from({ length: 2000 }, (_, index) => randomOf(12 + (index % 21)));
+    expect(new Set(made.map((bytes) => bytes.toString('hex', 0, 12))).size).toBe(2000);
+    expect(made.filter((bytes) => bytes.subarray(-8).equals(Buffer.alloc(8)))).toEqual([]);
+    expect(() => randomOf(4097)).toThrow(RangeError);
   });
 });

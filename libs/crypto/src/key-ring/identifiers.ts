@@ -1,11 +1,11 @@
-import { randomFillSync } from 'node:crypto';
+import { randomOf } from '../random.ts';
 
 const uuidPattern = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/;
 const longestText = 1000;
 
 /** A UUID of version 7 (RFC 9562): rows made one after the other sit side by side in the primary key. */
 export function newKeyId(nowMs: number): string {
-  const bytes = randomFillSync(Buffer.allocUnsafe(16));
+  const bytes = randomOf(16);
   bytes.writeUIntBE(nowMs, 0, 6);
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x70;
   bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;

@@ -1,8 +1,8 @@
-import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { Json } from '@token-vault/contracts';
 import { keyLength } from '../aead.ts';
 import { DataKey } from '../data-key.ts';
+import { randomOf } from '../random.ts';
 import type { RootKeyProvider } from '../root-keys/port.ts';
 import { keyIdOf, open, type SealContext, type SealedValue } from '../sealed-value.ts';
 import type { Secret } from '../secret.ts';
@@ -131,7 +131,7 @@ export async function createKeyRing(options: KeyRingOptions): Promise<KeyRing> {
       const now = clock.now();
       const identity = identify(request, now);
       const { current } = await tenantKeys.get(request.tenantId);
-      const bytes = randomBytes(keyLength);
+      const bytes = randomOf(keyLength);
       const stored = storeDataKey({
         ...identity,
         wrappedBy: current,
