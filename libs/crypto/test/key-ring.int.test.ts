@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { waitUntil } from '@token-vault/test-support';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   isKeyRingInitialised,
@@ -253,6 +254,23 @@ describe('a tenant', () => {
     await expect(ring.createTenantKeys(id)).rejects.toThrow(TenantKeysMissingError);
     expect(await ring.destroyAllOfTenant(id)).toBe(1);
     expect(await ring.destroyAllOfTenant(id)).toBe(0);
+  });
+
+  it('whose key is about to go holds off those who store keys under it', async () => {
+    const id = await setup.tenant(ring);
+    await ring.hashes(id);
+    const client = await setup.pool.connect();
+    await client.query(`begin`);
+    await client.query(`select from key_ring.tenant_key where tenant_id = $1 for update`, [id]);
+    const { stored } = await ring.createDataKey({ tenantId: id, entity: 'token:z', purpose: 'data' });
+    let isStored = false;
+    const watched = stored.then(() => (isStored = true));
+    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    await waitUntil(async () => isStored || (await setup.pool.query(waiting)).rows.length > 0);
+    await client.query(`delete from key_ring.tenant_key where tenant_id = $1`, [id]);
+    await client.query(`commit`);
+    client.release();
+    await expect(watched).rejects.toThrow(TenantKeysMissingError);
   });
 
   it('leaves memory when others are used, and is read again', async () => {
