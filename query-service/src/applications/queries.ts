@@ -1,0 +1,70 @@
+import type { AccessRule, ApplicationType, Permission } from '@token-vault/contracts';
+import type { Pool } from 'pg';
+import { fetchPage, limits, type Page, type PageRequest } from '../paging.ts';
+import { allOf, compile, sql, type Sql } from '../sql.ts';
+
+/** An application as its projection keeps it, without the hash of its key. */
+export interface ApplicationRow {
+  readonly tenant_id: string;
+  readonly id: string;
+  readonly name: string;
+  readonly type: ApplicationType;
+  readonly permissions: Permission[];
+  readonly rules: AccessRule[];
+  readonly created_by: string | null;
+  readonly created_at: Date;
+  readonly modified_by: string | null;
+  readonly modified_at: Date | null;
+  readonly expires_at: Date | null;
+  readonly expires_at_text: string | null;
+}
+
+const columns = sql`a.tenant_id, a.id, a.name, a.type, a.permissions, a.rules, a.created_by, a.created_at,
+  a.modified_by, a.modified_at, a.expires_at, a.expires_at_text`;
+
+export interface ApplicationFilters {
+  readonly ids: readonly string[];
+  readonly types: readonly ApplicationType[];
+}
+
+/** An application is gone from the instant it expires at. */
+const isThere = (tenantId: string, now: Date): Sql =>
+  sql`a.tenant_id = ${tenantId}::uuid and (a.expires_at is null or a.expires_at > ${now})`;
+
+export async function findApplication(
+  pool: Pool,
+  tenantId: string,
+  id: string,
+  now: Date,
+): Promise<ApplicationRow | undefined> {
+  const statement = sql`select ${columns} from rm_applications.application a
+    where ${isThere(tenantId, now)} and a.id = ${id}::uuid`;
+  return (await pool.query<ApplicationRow>({ name: 'find_application', ...compile(statement) })).rows[0];
+}
+
+/** A tenant's applications, newest first. */
+export function listApplications(
+  pool: Pool,
+  tenantId: string,
+  now: Date,
+  { ids, types }: ApplicationFilters,
+  page: PageRequest,
+): Promise<Page<ApplicationRow>> {
+  const condition = allOf([
+    isThere(tenantId, now),
+    ...(ids.length > 0 ? [sql`a.id = any(${ids}::uuid[])`] : []),
+    ...(types.length > 0 ? [sql`a.type = any(${types}::text[])`] : []),
+  ]);
+  return fetchPage(
+    page,
+    async () => {
+      const count = sql`select count(*)::float8 as total from rm_applications.application a where ${condition}`;
+      return (await pool.query<{ total: number }>(compile(count))).rows[0]?.total ?? 0;
+    },
+    async () => {
+      const fetch = sql`select ${columns} from rm_applications.application a where ${condition}
+        order by a.seq desc ${limits(page)}`;
+      return (await pool.query<ApplicationRow>(compile(fetch))).rows;
+    },
+  );
+}

@@ -1,0 +1,61 @@
+import { EntitiesRead, NotFoundError, type Application } from '@token-vault/contracts';
+import type { AuditTrail, Handlers, RequestContext } from '@token-vault/service-kit';
+import type { Pool } from 'pg';
+import { describePermissions } from './permissions.ts';
+import { findApplication, listApplications, type ApplicationRow } from './queries.ts';
+
+export interface ApplicationDependencies {
+  readonly pool: Pool;
+  readonly audit: AuditTrail;
+}
+
+export function createApplicationHandlers({ pool, audit }: ApplicationDependencies): Handlers {
+  async function get(id: string, context: RequestContext): Promise<{ body: Application }> {
+    const row = await findApplication(pool, context.principal.tenant.id, id, context.now);
+    if (!row) throw new NotFoundError('Application');
+    await audit.record(context, EntitiesRead, {
+      entity_type: 'application',
+      operation: 'read',
+      entity_ids: [row.id],
+    });
+    return { body: present(row) };
+  }
+
+  return {
+    getApplication: ({ params }, context) => get(params.id, context),
+
+    // A session is answered the application that opened it.
+    getApplicationByKey: (_input, context) => get(context.principal.applicationId, context),
+
+    async listApplications({ query }, context) {
+      const { tenant } = context.principal;
+      const filters = { ids: query.id, types: query.type };
+      const { pagination, data } = await listApplications(pool, tenant.id, context.now, filters, query);
+      await audit.record(context, EntitiesRead, {
+        entity_type: 'application',
+        operation: 'list',
+        entity_ids: data.map(({ id }) => id),
+      });
+      return { body: { pagination, data: data.map(present) } };
+    },
+
+    listPermissions: async ({ query }) => ({ body: describePermissions(query.application_type) }),
+  };
+}
+
+/** Never with a key or its hash: a key is shown by create and regenerate only. */
+function present(row: ApplicationRow): Application {
+  return {
+    id: row.id,
+    tenant_id: row.tenant_id,
+    name: row.name,
+    type: row.type,
+    permissions: row.permissions,
+    rules: row.rules,
+    created_by: row.created_by ?? undefined,
+    created_at: row.created_at.toISOString(),
+    modified_by: row.modified_by ?? undefined,
+    modified_at: row.modified_at?.toISOString(),
+    expires_at: row.expires_at_text ?? undefined,
+  };
+}

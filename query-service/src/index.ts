@@ -1,0 +1,27 @@
+import type { KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
+import type { AuditTrail, Handlers } from '@token-vault/service-kit';
+import type { Pool } from 'pg';
+import { createApplicationHandlers } from './applications/routes.ts';
+import { createLogHandlers, type WaitForProjections } from './logs/routes.ts';
+import { createTokenHandlers } from './tokens/routes.ts';
+
+export type { WaitForProjections } from './logs/routes.ts';
+
+export interface QueryDependencies {
+  /** Of the read models. */
+  readonly pool: Pool;
+  readonly store: Pick<EventStore, 'head'>;
+  readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
+  readonly audit: AuditTrail;
+  readonly waitForProjections?: WaitForProjections | undefined;
+}
+
+/** The operations that read. Each is recorded durably before anything of what was read is answered. */
+export function createQueryHandlers(dependencies: QueryDependencies): Handlers {
+  return {
+    ...createTokenHandlers(dependencies),
+    ...createApplicationHandlers(dependencies),
+    ...createLogHandlers(dependencies),
+  };
+}

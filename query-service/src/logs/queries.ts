@@ -1,0 +1,107 @@
+import type { Pool } from 'pg';
+import { fetchPage, limits, type Page, type PageRequest } from '../paging.ts';
+import { allOf, compile, nothing, sql, type Sql } from '../sql.ts';
+
+/** An entry of the log as its projection keeps it. */
+export interface LogRow {
+  readonly tenant_id: string;
+  readonly actor_id: string | null;
+  readonly actor_type: string | null;
+  readonly entity_type: string;
+  readonly entity_id: string | null;
+  readonly operation: string;
+  readonly message: string;
+  readonly created_at: Date;
+}
+
+export interface LogFilters {
+  readonly entityType: string | undefined;
+  readonly entityId: string | undefined;
+  /** From this instant on. */
+  readonly from: Date | undefined;
+  /** Before this instant. */
+  readonly before: Date | undefined;
+}
+
+/** A tenant's log entries, newest first. */
+export function listLogs(
+  pool: Pool,
+  tenantId: string,
+  filters: LogFilters,
+  page: PageRequest,
+): Promise<Page<LogRow>> {
+  return fetchPage(
+    page,
+    () => countEntries(pool, tenantId, filters),
+    async () => {
+      const statement = sql`
+        with chosen as materialized (
+          select e.tenant_id, e.seq, e.ordinal from rm_log.entry e
+          where ${entryCondition(tenantId, filters)}
+          order by e.seq desc, e.ordinal desc ${limits(page)}
+        )
+        select e.tenant_id, e.actor_id, e.actor_type, e.entity_type, e.entity_id, e.operation, e.message, e.created_at
+        from chosen
+        join rm_log.entry e on e.tenant_id = chosen.tenant_id and e.seq = chosen.seq and e.ordinal = chosen.ordinal
+        order by chosen.seq desc, chosen.ordinal desc`;
+      return (await pool.query<LogRow>(compile(statement))).rows;
+    },
+  );
+}
+
+function entryCondition(tenantId: string, { entityType, entityId, from, before }: LogFilters): Sql {
+  return allOf([
+    sql`e.tenant_id = ${tenantId}::uuid`,
+    ...(entityType === undefined ? [] : [sql`e.entity_type = ${entityType}`]),
+    ...(entityId === undefined ? [] : [sql`e.entity_id = ${entityId}`]),
+    ...(from === undefined ? [] : [sql`e.created_at >= ${from}`]),
+    ...(before === undefined ? [] : [sql`e.created_at < ${before}`]),
+  ]);
+}
+
+/**
+ * Whole hours are counted by their counters, so that a count of millions touches few rows; what is left at the two ends
+ * of the range is counted one by one. The counters know nothing of single entities, whose entries are few.
+ */
+async function countEntries(pool: Pool, tenantId: string, filters: LogFilters): Promise<number> {
+  const hours = filters.entityId === undefined ? wholeHours(filters) : undefined;
+  const statement = hours
+    ? sql`select ((${counted(tenantId, filters, hours)}) ${edges(tenantId, filters, hours)})::float8 as total`
+    : sql`select (${scanned(tenantId, filters)})::float8 as total`;
+  const { rows } = await pool.query<{ readonly total: number }>(compile(statement));
+  return Math.max(rows[0]?.total ?? 0, 0);
+}
+
+interface Hours {
+  readonly from: Date | undefined;
+  readonly before: Date | undefined;
+}
+
+const hourMs = 3_600_000;
+
+/** The whole hours (UTC) of a range; undefined when there are none. */
+export function wholeHours({ from, before }: Hours): Hours | undefined {
+  const first = from && new Date(Math.ceil(from.getTime() / hourMs) * hourMs);
+  const end = before && new Date(Math.floor(before.getTime() / hourMs) * hourMs);
+  return first && end && first >= end ? undefined : { from: first, before: end };
+}
+
+const scanned = (tenantId: string, filters: LogFilters): Sql =>
+  sql`select count(*) from rm_log.entry e where ${entryCondition(tenantId, filters)}`;
+
+const counted = (tenantId: string, { entityType }: LogFilters, { from, before }: Hours): Sql =>
+  sql`select coalesce(sum(c.count), 0) from rm_log.entry_count c where ${allOf([
+    sql`c.tenant_id = ${tenantId}::uuid`,
+    ...(entityType === undefined ? [] : [sql`c.entity_type = ${entityType}`]),
+    ...(from === undefined ? [] : [sql`c.hour >= ${from}`]),
+    ...(before === undefined ? [] : [sql`c.hour < ${before}`]),
+  ])}`;
+
+function edges(tenantId: string, filters: LogFilters, hours: Hours): Sql {
+  const head = { ...filters, before: hours.from };
+  const tail = { ...filters, from: hours.before };
+  const hasHead = filters.from?.getTime() !== hours.from?.getTime();
+  const hasTail = filters.before?.getTime() !== hours.before?.getTime();
+  return sql`${hasHead ? sql`+ (${scanned(tenantId, head)})` : nothing}
+    ${hasTail ? sql`+ (${scanned(tenantId, tail)})` : nothing}`;
+}

@@ -1,0 +1,62 @@
+import { EntitiesRead, entityTypes, type LogEntry } from '@token-vault/contracts';
+import type { EventStore, Position } from '@token-vault/event-store';
+import type { AuditTrail, Handlers } from '@token-vault/service-kit';
+import type { Pool } from 'pg';
+import { listLogs, type LogRow } from './queries.ts';
+
+/**
+ * Resolves true when the projections named (all by default) have passed `position`, false when `timeoutMs` went by first.
+ */
+export type WaitForProjections = (
+  position: Position,
+  timeoutMs: number,
+  projections?: readonly string[],
+) => Promise<boolean>;
+
+export interface LogDependencies {
+  readonly pool: Pool;
+  readonly store: Pick<EventStore, 'head'>;
+  readonly audit: AuditTrail;
+  readonly waitForProjections?: WaitForProjections | undefined;
+}
+
+/** Longer than any projection takes unless it is down; the answer is then as fresh as it can be. */
+const patienceMs = 2000;
+
+const displayed = (value: string): string => value.charAt(0).toUpperCase() + value.slice(1);
+const entityTypeList = entityTypes
+  .map((value) => ({ display_name: displayed(value), value }))
+  .sort((left, right) => (left.value < right.value ? -1 : 1));
+
+export function createLogHandlers({ pool, store, audit, waitForProjections }: LogDependencies): Handlers {
+  return {
+    async listLogs({ query }, context) {
+      // Reads are answered before the log shows them, so whoever looks here waits: for what was there on arrival, no more.
+      if (waitForProjections) await waitForProjections(await store.head(), patienceMs, ['log']);
+      const filters = {
+        entityType: query.entity_type,
+        entityId: query.entity_id,
+        from: query.start_date,
+        before: query.end_date,
+      };
+      const { pagination, data } = await listLogs(pool, context.principal.tenant.id, filters, query);
+      await audit.record(context, EntitiesRead, { entity_type: 'log', operation: 'list', entity_ids: [] });
+      return { body: { pagination, data: data.map(present) } };
+    },
+
+    listEntityTypes: async () => ({ body: entityTypeList }),
+  };
+}
+
+function present(row: LogRow): LogEntry {
+  return {
+    tenant_id: row.tenant_id,
+    actor_id: row.actor_id ?? undefined,
+    actor_type: row.actor_type ?? undefined,
+    entity_type: row.entity_type,
+    entity_id: row.entity_id ?? undefined,
+    operation: row.operation,
+    message: row.message,
+    created_at: row.created_at.toISOString(),
+  };
+}

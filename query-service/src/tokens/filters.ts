@@ -1,0 +1,33 @@
+import type { AccessRuleCondition } from '@token-vault/contracts';
+import type { TokenVisibility, VisibilityClause } from '@token-vault/access';
+import { allOf, anyOf, sql, type Sql } from '../sql.ts';
+
+/** The tokens a caller may see, as a condition on `t` (rm_tokens.token). Says in SQL what `decideTokenAccess` says of one token. */
+export function visibilityCondition(visibility: TokenVisibility): Sql {
+  switch (visibility.kind) {
+    case 'all':
+      return sql`true`;
+    case 'none':
+      return sql`false`;
+    case 'any-of':
+      return anyOf(visibility.clauses.map(clauseCondition));
+  }
+}
+
+function clauseCondition(clause: VisibilityClause): Sql {
+  if (clause.kind === 'container') return sql`starts_with(t.container, ${clause.prefix})`;
+  // A rule without conditions would grant everything by accident.
+  return clause.conditions.length === 0 ? sql`false` : allOf(clause.conditions.map(conditionHolds));
+}
+
+function conditionHolds({ attribute, operator, value }: AccessRuleCondition): Sql {
+  const column = attribute === 'id' ? sql`t.id` : sql`t.container`;
+  // Containers are kept in lower case; ids are compared as they are.
+  const wanted = attribute === 'id' ? value : value.toLowerCase();
+  return operator === 'equals' ? sql`${column} = ${wanted}` : sql`starts_with(${column}, ${wanted})`;
+}
+
+/** The tenant's tokens that are there at `now`, and visible. */
+export const isThere = (tenantId: string, now: Date, visibility: TokenVisibility): Sql =>
+  sql`t.tenant_id = ${tenantId}::uuid and (t.expires_at is null or t.expires_at > ${now})
+    and ${visibilityCondition(visibility)}`;

@@ -1,0 +1,40 @@
+import { createBatcher } from '@token-vault/batching';
+import type { Pool } from 'pg';
+import { compile, sql } from '../sql.ts';
+import { tokenColumns, type TokenRow } from './row.ts';
+
+interface Wanted {
+  readonly tenantId: string;
+  readonly id: string;
+}
+
+// `limit 1` keeps the planner at one index lookup a wanted token; a join it may turn into a scan while the table is small.
+const { text } = compile(sql`
+select w.ordinal::integer, ${tokenColumns}
+from unnest($1::uuid[], $2::text[]) with ordinality as w (tenant_id, id, ordinal)
+cross join lateral (
+  select ${tokenColumns} from rm_tokens.token t where t.tenant_id = w.tenant_id and t.id = w.id limit 1
+) t`);
+
+const maxTokensOfBatch = 200;
+
+/** Finds tokens by tenant and id. The concurrent calls of a process share one round trip and one prepared statement. */
+export function createTokenLookup(
+  pool: Pool,
+): (tenantId: string, id: string) => Promise<TokenRow | undefined> {
+  const batcher = createBatcher<Wanted, TokenRow | undefined>({
+    maxItems: maxTokensOfBatch,
+    concurrency: 2,
+    run: async (wanted) => {
+      const { rows } = await pool.query<TokenRow & { readonly ordinal: number }>({
+        name: 'find_tokens',
+        text,
+        values: [wanted.map(({ tenantId }) => tenantId), wanted.map(({ id }) => id)],
+      });
+      const found: (TokenRow | undefined)[] = wanted.map(() => undefined);
+      for (const row of rows) found[row.ordinal - 1] = row;
+      return found;
+    },
+  });
+  return (tenantId, id) => batcher.add({ tenantId, id });
+}
