@@ -2,6 +2,7 @@ import { chmod, mkdir, mkdtemp, readFile, realpath, rm, stat, writeFile } from '
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { defaultDataDirectory } from '../src/postgres/index.ts';
 import { firstClosedDirectory } from '../src/postgres/account.ts';
 import { usableBinaries } from '../src/postgres/binaries.ts';
 
@@ -36,5 +37,25 @@ describe('the programs of Postgres', () => {
     expect(await readFile(path.join(postgres, '..', '..', 'lib', 'library.so'), 'utf8')).toBe('library');
     const again = await usableBinaries(directory, account, () => Promise.resolve(installed));
     expect(again.postgres).toBe(postgres);
+  });
+});
+
+describe('the default data directory', () => {
+  const asRoot = { uid: 0, accounts: [{ ...account, name: 'postgres' }] };
+
+  it('is the preferred one for an ordinary user, and for root where Postgres may enter', async () => {
+    const preferred = path.join(directory, 'checkout', '.vault');
+    expect(await defaultDataDirectory(preferred, asRoot)).toBe(preferred);
+    await chmod(path.join(directory, 'checkout'), 0o700);
+    expect(await defaultDataDirectory(preferred, { uid: 1000, accounts: [] })).toBe(preferred);
+  });
+
+  it('is the same place below /var/lib each time for root in a closed home', async () => {
+    await chmod(path.join(directory, 'checkout'), 0o700);
+    const [one, again] = [1, 2].map(() =>
+      defaultDataDirectory(path.join(directory, 'checkout', '.vault'), asRoot),
+    );
+    expect(await one).toMatch(/^\/var\/lib\/token-vault\/[0-9a-f]{12}$/);
+    expect(await one).toBe(await again);
   });
 });

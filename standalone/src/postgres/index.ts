@@ -2,5 +2,6 @@ export type { Account, Identity } from './account.ts';
 export type { Logger } from './logger.ts';
 export type { PostgresExit } from './server.ts';
 export type { PostgresSettings } from './settings.ts';
+export { defaultDataDirectory } from './data-directory.ts';
 export { StartError } from './start-error.ts';
 export { type EmbeddedPostgres, type EmbeddedPostgresOptions, startEmbeddedPostgres } from './supervisor.ts';
