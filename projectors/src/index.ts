@@ -1,0 +1,6 @@
+export { projectorMigrations } from './migrations.ts';
+export type { Handlers, Index, Occurrence, Projection, Row, SqlOp, Table } from './projection.ts';
+export { projections } from './projections/index.ts';
+export type { Logger } from './runner/run-projection.ts';
+export { startProjectors, type ProjectorOptions, type Projectors } from './start.ts';
+export { readProjectionStatus, type ProjectionStatus, type RebuildStatus } from './status.ts';

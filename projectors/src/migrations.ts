@@ -1,0 +1,67 @@
+interface Migration {
+  readonly id: number;
+  readonly name: string;
+  readonly sql: string;
+}
+
+/**
+ * What all projections share. A read model's own schema is made by the runner.
+ *
+ * `checkpoint` is the contract with services that wait for a projection: one row each, and whoever moves it notifies
+ * the channel `projection_progress` with `<name>:<position>` in the same transaction. Only `live` ones move.
+ */
+const checkpoints = `
+create schema projections;
+
+create table projections.checkpoint (
+  name text primary key,
+  version integer not null,
+  generation integer not null,
+  status text not null check (status in ('live', 'paused', 'failed', 'outdated')),
+  position bigint not null,
+  error_event_id uuid,
+  error_code text,
+  updated_at timestamptz not null default now()
+) with (fillfactor = 20);
+
+create table projections.rebuild (
+  name text primary key references projections.checkpoint,
+  purpose text not null check (purpose in ('swap', 'verify')),
+  version integer not null,
+  generation integer not null,
+  status text not null check (status in ('live', 'paused', 'failed')),
+  position bigint not null,
+  error_event_id uuid,
+  error_code text,
+  started_at timestamptz not null default now(),
+  updated_at timestamptz not null default now()
+) with (fillfactor = 20);
+
+-- The fence, first statement of every batch: only who knows the present position, generation and status may apply.
+-- It keeps the row locked until the batch commits, so that two projectors, or a batch and a swap, take turns.
+create function projections.advance(
+  of_name text, of_generation integer, old_position bigint, new_position bigint
+) returns void language plpgsql as $$
+begin
+  update projections.checkpoint c set position = new_position, updated_at = now()
+  where c.name = of_name and c.generation = of_generation and c.status = 'live' and c.position = old_position;
+  if not found then
+    raise exception 'projection % is not live at % any more', of_name, old_position using errcode = 'PRJ01';
+  end if;
+end
+$$;
+
+create function projections.advance_rebuild(
+  of_name text, of_generation integer, old_position bigint, new_position bigint
+) returns void language plpgsql as $$
+begin
+  update projections.rebuild r set position = new_position, updated_at = now()
+  where r.name = of_name and r.generation = of_generation and r.status = 'live' and r.position = old_position;
+  if not found then
+    raise exception 'rebuild of % is not live at % any more', of_name, old_position using errcode = 'PRJ01';
+  end if;
+end
+$$;
+`;
+
+export const projectorMigrations: readonly Migration[] = [{ id: 1, name: 'checkpoints', sql: checkpoints }];

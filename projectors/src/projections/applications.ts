@@ -1,0 +1,175 @@
+import type { Projection, SqlOp } from '../projection.ts';
+
+/** Keeps the present key of an application as one that was valid, so that its further use is logged for its tenant. */
+const retireKey = (applicationId: string, reason: string, retiredAt: string): SqlOp => ({
+  kind: 'copy',
+  from: 'application',
+  where: { id: applicationId },
+  into: 'retired_key',
+  columns: { key_hash: 'key_hash', tenant_id: 'tenant_id', application_id: 'id' },
+  add: { reason, retired_at: retiredAt },
+});
+
+const end = (applicationId: string, reason: string, endedAt: string): SqlOp[] => [
+  retireKey(applicationId, reason, endedAt),
+  { kind: 'delete', table: 'application', key: { id: applicationId } },
+  { kind: 'sweep', table: 'session', where: { application_id: applicationId } },
+];
+
+export const applications: Projection = {
+  name: 'applications',
+  version: 1,
+  tables: [
+    {
+      name: 'application',
+      columns: {
+        tenant_id: 'uuid not null',
+        id: 'uuid not null',
+        name: 'text not null',
+        type: 'text not null',
+        permissions: 'jsonb not null',
+        rules: 'jsonb not null',
+        key_hash: 'text collate "C" not null',
+        created_by: 'text not null',
+        created_at: 'timestamptz not null',
+        modified_by: 'text',
+        modified_at: 'timestamptz',
+        expires_at: 'timestamptz',
+        expires_at_text: 'text',
+        seq: 'bigint not null',
+      },
+      primaryKey: ['id'],
+      indexes: [
+        { on: '(key_hash)', isUnique: true },
+        { on: '(tenant_id, seq desc, id)' },
+        { on: '(expires_at) where expires_at is not null' },
+      ],
+    },
+    {
+      name: 'retired_key',
+      columns: {
+        key_hash: 'text collate "C" not null',
+        tenant_id: 'uuid not null',
+        application_id: 'uuid not null',
+        reason: 'text not null',
+        retired_at: 'timestamptz not null',
+      },
+      primaryKey: ['key_hash'],
+      indexes: [{ on: '(tenant_id)' }],
+    },
+    {
+      name: 'session',
+      columns: {
+        id: 'uuid not null',
+        tenant_id: 'uuid not null',
+        application_id: 'uuid not null',
+        key_hash: 'text collate "C" not null',
+        nonce_hash: 'text collate "C" not null',
+        expires_at: 'timestamptz not null',
+        is_authorized: 'boolean not null',
+        authorized_by: 'uuid',
+        permissions: 'jsonb not null',
+        rules: 'jsonb not null',
+        seq: 'bigint not null',
+      },
+      primaryKey: ['id'],
+      indexes: [
+        { on: '(key_hash)', isUnique: true },
+        { on: '(nonce_hash)', isUnique: true },
+        { on: '(application_id)' },
+        { on: '(tenant_id)' },
+        { on: '(expires_at)' },
+      ],
+    },
+  ],
+  on: {
+    ApplicationCreated: ({ data, metadata, position }) => [
+      {
+        kind: 'insert',
+        table: 'application',
+        row: {
+          tenant_id: metadata.tenant_id,
+          id: data.application_id,
+          name: data.name,
+          type: data.type,
+          permissions: data.permissions,
+          rules: data.rules as never,
+          key_hash: data.key_hash,
+          created_by: metadata.actor.id,
+          created_at: metadata.occurred_at,
+          expires_at: data.expires_at,
+          expires_at_text: data.expires_at,
+          seq: position,
+        },
+      },
+    ],
+    ApplicationUpdated: ({ data, metadata }) => [
+      {
+        kind: 'update',
+        table: 'application',
+        key: { id: data.application_id },
+        set: {
+          name: data.name,
+          permissions: data.permissions,
+          rules: data.rules as never,
+          modified_by: metadata.actor.id,
+          modified_at: metadata.occurred_at,
+        },
+      },
+    ],
+    ApplicationKeyRegenerated: ({ data, metadata }) => [
+      retireKey(data.application_id, 'regenerated', metadata.occurred_at),
+      {
+        kind: 'update',
+        table: 'application',
+        key: { id: data.application_id },
+        set: {
+          key_hash: data.key_hash,
+          modified_by: metadata.actor.id,
+          modified_at: metadata.occurred_at,
+        },
+      },
+    ],
+    ApplicationDeleted: ({ data, metadata }) => end(data.application_id, 'deleted', metadata.occurred_at),
+    ApplicationExpired: ({ data, metadata }) => end(data.application_id, 'expired', metadata.occurred_at),
+    SessionOpened: ({ data, metadata, position }) => [
+      {
+        kind: 'insert',
+        table: 'session',
+        row: {
+          id: data.session_id,
+          tenant_id: metadata.tenant_id,
+          application_id: data.application_id,
+          key_hash: data.key_hash,
+          nonce_hash: data.nonce_hash,
+          expires_at: data.expires_at,
+          is_authorized: false,
+          permissions: [],
+          rules: [],
+          seq: position,
+        },
+      },
+    ],
+    SessionAuthorized: ({ data }) => [
+      {
+        kind: 'update',
+        table: 'session',
+        key: { id: data.session_id },
+        set: {
+          is_authorized: true,
+          authorized_by: data.authorized_by,
+          permissions: data.permissions,
+          rules: data.rules as never,
+          expires_at: data.expires_at,
+        },
+      },
+    ],
+    SessionExpired: ({ data }) => [{ kind: 'delete', table: 'session', key: { id: data.session_id } }],
+    TenantDeleted: ({ data: { tenant_id } }) =>
+      ['application', 'retired_key', 'session'].map((table) => ({
+        kind: 'sweep',
+        table,
+        where: { tenant_id },
+      })),
+  },
+};

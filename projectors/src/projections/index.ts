@@ -1,0 +1,19 @@
+import type { Projection } from '../projection.ts';
+import { applications } from './applications.ts';
+import { log } from './log.ts';
+import { reactors } from './reactors.ts';
+import { tenants } from './tenants.ts';
+import { tokens } from './tokens.ts';
+import { transactions } from './transactions.ts';
+
+/** Every read model of the product. */
+export const projections: readonly Projection[] = [
+  tenants,
+  applications,
+  tokens,
+  log,
+  reactors,
+  transactions,
+];
+
+export { applications, log, reactors, tenants, tokens, transactions };

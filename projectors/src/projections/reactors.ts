@@ -1,0 +1,64 @@
+import type { DataOf } from '@token-vault/contracts';
+import type { Projection, Row } from '../projection.ts';
+
+const contentColumns = (data: DataOf<'ReactorCreated'>): Row => ({
+  name: data.name,
+  code: data.code,
+  configuration: data.configuration,
+  application_id: data.application_id ?? null,
+});
+
+export const reactors: Projection = {
+  name: 'reactors',
+  version: 1,
+  tables: [
+    {
+      name: 'reactor',
+      columns: {
+        id: 'uuid not null',
+        tenant_id: 'uuid not null',
+        name: 'text not null',
+        code: 'text not null',
+        configuration: 'text not null',
+        application_id: 'uuid',
+        created_by: 'text not null',
+        created_at: 'timestamptz not null',
+        modified_by: 'text',
+        modified_at: 'timestamptz',
+        seq: 'bigint not null',
+      },
+      primaryKey: ['id'],
+      indexes: [{ on: '(tenant_id, seq desc, id)' }],
+    },
+  ],
+  on: {
+    ReactorCreated: ({ data, metadata, position }) => [
+      {
+        kind: 'insert',
+        table: 'reactor',
+        row: {
+          id: data.reactor_id,
+          tenant_id: metadata.tenant_id,
+          ...contentColumns(data),
+          created_by: metadata.actor.id,
+          created_at: metadata.occurred_at,
+          seq: position,
+        },
+      },
+    ],
+    ReactorUpdated: ({ data, metadata }) => [
+      {
+        kind: 'update',
+        table: 'reactor',
+        key: { id: data.reactor_id },
+        set: {
+          ...contentColumns(data),
+          modified_by: metadata.actor.id,
+          modified_at: metadata.occurred_at,
+        },
+      },
+    ],
+    ReactorDeleted: ({ data }) => [{ kind: 'delete', table: 'reactor', key: { id: data.reactor_id } }],
+    TenantDeleted: ({ data: { tenant_id } }) => [{ kind: 'sweep', table: 'reactor', where: { tenant_id } }],
+  },
+};

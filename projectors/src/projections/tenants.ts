@@ -1,0 +1,78 @@
+import type { Projection } from '../projection.ts';
+
+export const tenants: Projection = {
+  name: 'tenants',
+  version: 1,
+  tables: [
+    {
+      name: 'tenant',
+      columns: {
+        id: 'uuid not null',
+        name: 'text not null',
+        plan: 'text not null',
+        settings: 'jsonb not null',
+        webhook_secret: 'text',
+        is_deleted: 'boolean not null',
+        created_at: 'timestamptz not null',
+        modified_at: 'timestamptz',
+        modified_by: 'text',
+      },
+      primaryKey: ['id'],
+    },
+  ],
+  on: {
+    TenantCreated: ({ data, metadata }) => [
+      {
+        kind: 'insert',
+        table: 'tenant',
+        row: {
+          id: data.tenant_id,
+          name: data.name,
+          plan: data.plan,
+          settings: data.settings,
+          is_deleted: false,
+          created_at: metadata.occurred_at,
+        },
+      },
+    ],
+    TenantUpdated: ({ data, metadata }) => [
+      {
+        kind: 'update',
+        table: 'tenant',
+        key: { id: data.tenant_id },
+        set: {
+          name: data.name,
+          settings: data.settings,
+          modified_at: metadata.occurred_at,
+          modified_by: metadata.actor.id,
+        },
+      },
+    ],
+    TenantPlanChanged: ({ data, metadata }) => [
+      {
+        kind: 'update',
+        table: 'tenant',
+        key: { id: data.tenant_id },
+        set: { plan: data.plan, modified_at: metadata.occurred_at, modified_by: metadata.actor.id },
+      },
+    ],
+    TenantWebhookSecretRotated: ({ data }) => [
+      { kind: 'update', table: 'tenant', key: { id: data.tenant_id }, set: { webhook_secret: data.secret } },
+    ],
+    // The row stays, so that nobody takes the tenant for unknown; its secret and settings go.
+    TenantDeleted: ({ data, metadata }) => [
+      {
+        kind: 'update',
+        table: 'tenant',
+        key: { id: data.tenant_id },
+        set: {
+          is_deleted: true,
+          settings: {},
+          webhook_secret: null,
+          modified_at: metadata.occurred_at,
+          modified_by: metadata.actor.id,
+        },
+      },
+    ],
+  },
+};

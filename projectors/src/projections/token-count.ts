@@ -1,0 +1,34 @@
+const changed = (rows: string, factor: 1 | -1): string =>
+  `select tenant_id, container, type, ${factor} * count(*) as change from ${rows} group by 1, 2, 3`;
+
+/** Groups in one order always: the counters of a batch are locked the same way by whoever writes. */
+const count = (changes: string): string => `
+  insert into token_count as c (tenant_id, container, type, count)
+  select tenant_id, container, type, sum(change) from (${changes}) s
+  group by 1, 2, 3 having sum(change) <> 0 order by 1, 2, 3
+  on conflict (tenant_id, container, type) do update set count = c.count + excluded.count;`;
+
+/** A counter at nought goes, so that the table depends on the tokens alone and not on how they came. */
+const forgetEmpty = `
+  delete from token_count c using (select distinct tenant_id, container, type from old_rows) o
+  where c.tenant_id = o.tenant_id and c.container = o.container and c.type = o.type and c.count = 0;`;
+
+const trigger = (operation: string, referencing: string, body: string): string => `
+create function count_on_${operation}() returns trigger language plpgsql as $$
+begin ${body}
+  return null;
+end
+$$;
+create trigger count_on_${operation} after ${operation} on token referencing ${referencing}
+  for each statement execute function count_on_${operation}()`;
+
+/** Totals by container and type, kept by the statements that change tokens: they cannot drift from them. */
+export const countTokens: readonly string[] = [
+  trigger('insert', 'new table as new_rows', count(changed('new_rows', 1))),
+  trigger('delete', 'old table as old_rows', count(changed('old_rows', -1)) + forgetEmpty),
+  trigger(
+    'update',
+    'old table as old_rows new table as new_rows',
+    count(`${changed('new_rows', 1)} union all ${changed('old_rows', -1)}`) + forgetEmpty,
+  ),
+];

@@ -1,0 +1,171 @@
+import type { Projection, Row, SqlOp } from '../projection.ts';
+import type { TokenContent } from '@token-vault/contracts';
+import { countTokens } from './token-count.ts';
+
+const asText = (value: unknown): string | null => (value === undefined ? null : JSON.stringify(value));
+
+/** Columns that hold what the token is now. */
+function contentColumns(content: TokenContent): Row {
+  return {
+    data: content.data,
+    cvc: content.cvc ?? null,
+    cvc_expires_at: content.cvc_expires_at ?? null,
+    mask: asText(content.mask),
+    container: content.containers[0] ?? '/',
+    metadata: asText(content.metadata),
+    search_indexes: asText(content.search_indexes),
+    fingerprint: content.fingerprint ?? null,
+    fingerprint_expression: content.fingerprint_expression ?? null,
+    expires_at: content.expires_at ?? null,
+    expires_at_text: content.expires_at ?? null,
+  };
+}
+
+function lookups(tenantId: string, tokenId: string, content: TokenContent): SqlOp[] {
+  const owner = { tenant_id: tenantId, token_id: tokenId };
+  const ops: SqlOp[] = [];
+  for (const [key, value] of Object.entries(content.metadata ?? {})) {
+    ops.push({ kind: 'insert', table: 'token_metadata', row: { ...owner, key, value: value.toLowerCase() } });
+  }
+  for (const hash of new Set(content.index_hashes)) {
+    ops.push({ kind: 'insert', table: 'token_search_index', row: { ...owner, hash } });
+  }
+  return ops;
+}
+
+const withoutLookups = (tenantId: string, tokenId: string): SqlOp[] =>
+  ['token_metadata', 'token_search_index'].map((table) => ({
+    kind: 'delete',
+    table,
+    key: { tenant_id: tenantId, token_id: tokenId },
+  }));
+
+const removal = (tenantId: string, tokenId: string): SqlOp[] => [
+  { kind: 'delete', table: 'token', key: { tenant_id: tenantId, id: tokenId } },
+  ...withoutLookups(tenantId, tokenId),
+];
+
+/** Sealed tokens, what they are found by, and how many there are of each container and type. */
+export const tokens: Projection = {
+  name: 'tokens',
+  version: 1,
+  tables: [
+    {
+      name: 'token',
+      columns: {
+        tenant_id: 'uuid not null',
+        id: 'text collate "C" not null',
+        type: 'text collate "C" not null',
+        data: 'text not null',
+        cvc: 'text',
+        cvc_expires_at: 'timestamptz',
+        mask: 'text',
+        container: 'text collate "C" not null',
+        metadata: 'text',
+        search_indexes: 'text',
+        fingerprint: 'text collate "C"',
+        fingerprint_expression: 'text',
+        expires_at: 'timestamptz',
+        expires_at_text: 'text',
+        created_by: 'text not null',
+        created_at: 'timestamptz not null',
+        modified_by: 'text',
+        modified_at: 'timestamptz',
+        seq: 'bigint not null',
+      },
+      primaryKey: ['tenant_id', 'id'],
+      indexes: [
+        // Tokens of one transaction share `seq`; the id makes the order total.
+        { on: '(tenant_id, seq desc, id)' },
+        { on: '(tenant_id, container, seq desc, id)' },
+        { on: '(tenant_id, type, seq desc, id)' },
+        { on: '(tenant_id, fingerprint) where fingerprint is not null' },
+        { on: '(expires_at) where expires_at is not null' },
+        { on: '(cvc_expires_at) where cvc is not null' },
+      ],
+    },
+    {
+      name: 'token_metadata',
+      columns: {
+        tenant_id: 'uuid not null',
+        token_id: 'text collate "C" not null',
+        key: 'text collate "C" not null',
+        value: 'text collate "C" not null',
+      },
+      primaryKey: ['tenant_id', 'token_id', 'key'],
+      addressedBy: ['tenant_id', 'token_id'],
+      // Hashed, because 1,000 characters may exceed what an index row can hold. Ask for `md5(value)` and `value`.
+      indexes: [{ on: '(tenant_id, key, md5(value), token_id)' }],
+    },
+    {
+      name: 'token_search_index',
+      columns: {
+        tenant_id: 'uuid not null',
+        token_id: 'text collate "C" not null',
+        hash: 'text collate "C" not null',
+      },
+      primaryKey: ['tenant_id', 'token_id', 'hash'],
+      addressedBy: ['tenant_id', 'token_id'],
+      indexes: [{ on: '(tenant_id, hash, token_id)' }],
+    },
+    {
+      name: 'token_count',
+      columns: {
+        tenant_id: 'uuid not null',
+        container: 'text collate "C" not null',
+        type: 'text collate "C" not null',
+        count: 'bigint not null',
+      },
+      primaryKey: ['tenant_id', 'container', 'type'],
+    },
+  ],
+  ddl: countTokens,
+  on: {
+    TokenCreated: ({ data, metadata, position }) => [
+      {
+        kind: 'insert',
+        table: 'token',
+        row: {
+          tenant_id: metadata.tenant_id,
+          id: data.token_id,
+          type: data.token_type,
+          ...contentColumns(data),
+          created_by: metadata.actor.id,
+          created_at: metadata.occurred_at,
+          seq: position,
+        },
+      },
+      ...lookups(metadata.tenant_id, data.token_id, data),
+    ],
+    TokenUpdated: ({ data, metadata }) => [
+      {
+        kind: 'update',
+        table: 'token',
+        key: { tenant_id: metadata.tenant_id, id: data.token_id },
+        set: {
+          ...contentColumns(data),
+          modified_by: metadata.actor.id,
+          modified_at: metadata.occurred_at,
+        },
+      },
+      ...withoutLookups(metadata.tenant_id, data.token_id),
+      ...lookups(metadata.tenant_id, data.token_id, data),
+    ],
+    TokenDeleted: ({ data, metadata }) => removal(metadata.tenant_id, data.token_id),
+    TokenExpired: ({ data, metadata }) => removal(metadata.tenant_id, data.token_id),
+    TokenCvcPurged: ({ data, metadata }) => [
+      {
+        kind: 'update',
+        table: 'token',
+        key: { tenant_id: metadata.tenant_id, id: data.token_id },
+        set: { cvc: null, cvc_expires_at: null },
+      },
+    ],
+    TenantDeleted: ({ data: { tenant_id } }) =>
+      ['token', 'token_metadata', 'token_search_index'].map((table) => ({
+        kind: 'sweep',
+        table,
+        where: { tenant_id },
+      })),
+  },
+};

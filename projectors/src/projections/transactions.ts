@@ -1,0 +1,48 @@
+import type { Projection, SqlOp } from '../projection.ts';
+
+const end = (transactionId: string, status: string): SqlOp[] => [
+  { kind: 'update', table: 'transaction', key: { id: transactionId }, set: { status } },
+];
+
+/** Open transactions and what became of the others. */
+export const transactions: Projection = {
+  name: 'transactions',
+  version: 1,
+  tables: [
+    {
+      name: 'transaction',
+      columns: {
+        id: 'uuid not null',
+        tenant_id: 'uuid not null',
+        status: 'text not null',
+        created_by: 'text not null',
+        created_at: 'timestamptz not null',
+        expires_at: 'timestamptz not null',
+      },
+      primaryKey: ['id'],
+      indexes: [{ on: '(tenant_id)' }, { on: `(expires_at) where status = 'open'` }],
+    },
+  ],
+  on: {
+    TransactionOpened: ({ data, metadata }) => [
+      {
+        kind: 'insert',
+        table: 'transaction',
+        row: {
+          id: data.transaction_id,
+          tenant_id: metadata.tenant_id,
+          status: 'open',
+          created_by: metadata.actor.id,
+          created_at: metadata.occurred_at,
+          expires_at: data.expires_at,
+        },
+      },
+    ],
+    TransactionCommitted: ({ data }) => end(data.transaction_id, 'committed'),
+    TransactionRolledBack: ({ data }) => end(data.transaction_id, 'rolled_back'),
+    TransactionExpired: ({ data }) => end(data.transaction_id, 'expired'),
+    TenantDeleted: ({ data: { tenant_id } }) => [
+      { kind: 'sweep', table: 'transaction', where: { tenant_id } },
+    ],
+  },
+};

@@ -1,0 +1,100 @@
+import type { Position, RecordedEvent } from '@token-vault/event-store';
+import type { Projection } from '../projection.ts';
+import { BatchFold } from './fold.ts';
+import type { Session } from './session.ts';
+import {
+  Applier,
+  closedAmong,
+  forgetClosed,
+  nothingStaged,
+  readState,
+  stagedEventsOf,
+  stagingTables,
+  transactionsOf,
+  type StagedState,
+} from './staging.ts';
+import { compile, statement, type Statement } from './statements.ts';
+
+/** What is being written: the live read model, or its successor. */
+export interface Target {
+  readonly projection: Projection;
+  readonly generation: number;
+  readonly kind: 'live' | 'rebuild';
+}
+
+/** Writes stretches of the log to one read model, each in one fenced transaction. One stretch at a time. */
+export class BatchWriter {
+  readonly #session: Session;
+  readonly #target: Target;
+  #position: Position;
+  /** The stretch under way. Never rejects by itself: whoever comes next meets the error. */
+  #underWay: Promise<unknown> = Promise.resolve();
+
+  constructor(session: Session, target: Target, position: Position) {
+    this.#session = session;
+    this.#target = target;
+    this.#position = position;
+  }
+
+  /** Up to here everything is committed, or under way. */
+  get position(): Position {
+    return this.#position;
+  }
+
+  /**
+   * Begins to apply what follows the present position, up to `to`; an empty stretch moves the checkpoint. Resolves when
+   * the stretch before it is committed, so that the next is prepared while Postgres works on this one.
+   * @throws what the stretch before met, or what preparing this one met; the database is where it was committed last.
+   */
+  async write(events: readonly RecordedEvent[], to: Position): Promise<void> {
+    const ids = transactionsOf(events);
+    if (ids.length > 0) await this.#underWay;
+    const statements = this.#prepare(events, ids.length > 0 ? await this.#lookUp(ids) : nothingStaged());
+    const last = events.at(-1);
+    if (ids.length > 0 && last) statements.push(forgetClosed(last.metadata.occurred_at));
+    await this.#underWay;
+    const flight = [this.#fence(to), ...statements, ...this.#news(to)];
+    this.#position = to;
+    this.#underWay = this.#session.transaction(flight);
+    this.#underWay.catch(() => undefined);
+  }
+
+  /** Resolves when everything written is committed; throws when it is not. */
+  async settle(): Promise<void> {
+    await this.#underWay;
+  }
+
+  #prepare(events: readonly RecordedEvent[], state: StagedState): Statement[] {
+    const { projection } = this.#target;
+    const fold = new BatchFold(projection, stagingTables);
+    const applier = new Applier(projection, fold, state);
+    events.forEach((event, index) => applier.apply(event, index));
+    return compile(fold.steps());
+  }
+
+  async #lookUp(ids: readonly string[]): Promise<StagedState> {
+    // Nobody changes these rows between here and the transaction: its fence would refuse.
+    const [staged, closed] = await Promise.all([
+      this.#session.query<{ transaction_id: string; event: string }>(stagedEventsOf(ids)),
+      this.#session.query<{ id: string }>(closedAmong(ids)),
+    ]);
+    return readState(staged, closed);
+  }
+
+  #fence(to: Position): Statement {
+    const { projection, generation, kind } = this.#target;
+    const advance = kind === 'live' ? 'advance' : 'advance_rebuild';
+    return statement(`select projections.${advance}($1, $2, $3, $4)`, [
+      projection.name,
+      generation,
+      this.#position,
+      to,
+    ]);
+  }
+
+  #news(to: Position): Statement[] {
+    const { projection, kind } = this.#target;
+    if (kind !== 'live') return [];
+    return [statement(`select pg_notify('projection_progress', $1)`, [`${projection.name}:${to}`])];
+  }
+}

@@ -1,0 +1,149 @@
+import type { EventStore, Position } from '@token-vault/event-store';
+import { liveSchema, type Projection } from '../projection.ts';
+import { BatchWriter } from './batch-writer.ts';
+import { changeStatus, markFailed, readOrCreateCheckpoint, type Checkpoint } from './checkpoint.ts';
+import { failureCode, isFenced, isPassing } from './failures.ts';
+import { becomeLeader, pause } from './leadership.ts';
+import { openSession, type Session } from './session.ts';
+
+/** The part of a pino logger that is used. Fields never hold event data. */
+export interface Logger {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+export interface RunContext {
+  readonly store: EventStore;
+  readonly connectionString: string;
+  readonly logger: Logger;
+  readonly maxBatch: number;
+  /** Builds the successor of an outdated read model and swaps it in; resolves when done or `signal` aborted. */
+  readonly replace: (projection: Projection, signal: AbortSignal) => Promise<void>;
+}
+
+const restMs = 1_000;
+const maxBackoffMs = 5_000;
+
+/** Keeps one projection going until `signal` aborts: leads or stands by, and returns to work after any trouble. */
+export async function runProjection(
+  projection: Projection,
+  context: RunContext,
+  signal: AbortSignal,
+): Promise<void> {
+  const run = new ProjectionRun(projection, context, signal);
+  let failures = 0;
+  while (!signal.aborted) {
+    try {
+      await run.turn();
+      failures = 0;
+      await pause(restMs, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (isFenced(error)) continue;
+      const retryMs = Math.min(maxBackoffMs, 100 * 2 ** failures++);
+      const code = failureCode(error);
+      context.logger.warn({ projection: projection.name, code, retryMs }, 'projection interrupted');
+      await pause(retryMs, signal);
+    }
+  }
+}
+
+class ProjectionRun {
+  readonly #projection: Projection;
+  readonly #context: RunContext;
+  readonly #signal: AbortSignal;
+  /** A process tries a failed projection once: it may bring the remedy. After that somebody must set it live. */
+  #mayRetryFailed = true;
+
+  constructor(projection: Projection, context: RunContext, signal: AbortSignal) {
+    this.#projection = projection;
+    this.#context = context;
+    this.#signal = signal;
+  }
+
+  /** One turn of leadership. Returns when there is nothing to do for now; throws what goes by. */
+  async turn(): Promise<void> {
+    const { name } = this.#projection;
+    const { connectionString } = this.#context;
+    const session = await openSession({
+      connectionString,
+      name: `projector ${name}`,
+      schema: liveSchema(name),
+    });
+    try {
+      if (!(await becomeLeader(session, name, this.#signal))) return;
+      await this.#lead(session, await readOrCreateCheckpoint(session, this.#projection));
+    } finally {
+      await session.close();
+    }
+  }
+
+  async #lead(session: Session, checkpoint: Checkpoint): Promise<void> {
+    const { name, version } = this.#projection;
+    // An older binary must not touch what a newer one made.
+    if (checkpoint.version > version) return;
+    if (checkpoint.version < version) {
+      await changeStatus(session, name, checkpoint, 'outdated');
+      return this.#context.replace(this.#projection, this.#signal);
+    }
+    if (checkpoint.status === 'paused') return;
+    if (checkpoint.status === 'failed' && !this.#mayRetryFailed) return;
+    if (checkpoint.status !== 'live' && !(await changeStatus(session, name, checkpoint, 'live'))) return;
+    try {
+      await this.#follow(session, checkpoint);
+    } catch (error) {
+      if (this.#signal.aborted || isPassing(error)) throw error;
+      await this.#isolate(session, error);
+    }
+  }
+
+  async #follow(session: Session, { generation, position }: Checkpoint): Promise<void> {
+    const { store, maxBatch } = this.#context;
+    const writer = this.#writer(session, generation, position);
+    for await (const batch of store.subscribe(position, this.#signal, { maxBatch })) {
+      if (batch.position !== writer.position) await writer.write(batch.events, batch.position);
+      // Live, the next batch had better be bigger than sooner; replaying, it is prepared meanwhile.
+      if (batch.isCaughtUp) await writer.settle();
+    }
+    await writer.settle();
+  }
+
+  /** Repeats what failed event by event from the last commit, so that all before the culprit is applied and it is named. */
+  async #isolate(session: Session, failure: unknown): Promise<void> {
+    const { store, maxBatch, logger } = this.#context;
+    const { name } = this.#projection;
+    const { generation, position } = await readOrCreateCheckpoint(session, this.#projection);
+    let at = position;
+    let eventId: string | undefined;
+    let cause = failure;
+    try {
+      const writer = this.#writer(session, generation, position);
+      // What failed lies in the next batch or the one after it.
+      let left = 2 * maxBatch;
+      for await (const { events } of store.subscribe(position, this.#signal, { maxBatch })) {
+        for (const event of events) {
+          eventId = event.id;
+          await writer.write([event], event.position);
+          await writer.settle();
+          at = event.position;
+          eventId = undefined;
+        }
+        left -= events.length;
+        if (left <= 0) return;
+      }
+      return;
+    } catch (error) {
+      if (this.#signal.aborted || isPassing(error)) throw error;
+      cause = error;
+    }
+    this.#mayRetryFailed = false;
+    const code = failureCode(cause);
+    await markFailed(session, name, { generation, position: at }, { eventId, code });
+    logger.error({ projection: name, position: at, eventId, code }, 'projection failed');
+  }
+
+  #writer(session: Session, generation: number, position: Position): BatchWriter {
+    return new BatchWriter(session, { projection: this.#projection, generation, kind: 'live' }, position);
+  }
+}

@@ -1,0 +1,76 @@
+import pg from 'pg';
+import type { Statement } from './statements.ts';
+
+/**
+ * One connection for one projection: it holds the leadership lock, so losing it loses leadership, and it sends a whole
+ * transaction in one flight, so a batch costs one round trip.
+ */
+export interface Session {
+  readonly client: pg.Client;
+  /** Runs in one transaction; gives the rows of each statement. Rejects with the first error: nothing happened. */
+  transaction(statements: readonly Statement[]): Promise<readonly pg.QueryResultRow[][]>;
+  query<Found extends pg.QueryResultRow>(statement: Statement): Promise<Found[]>;
+  close(): Promise<void>;
+}
+
+export interface SessionOptions {
+  readonly connectionString: string;
+  /** Shows in `pg_stat_activity`. */
+  readonly name: string;
+  /** Unqualified table names are looked up here. */
+  readonly schema?: string;
+}
+
+/**
+ * Rows and checkpoint of a batch are lost together when Postgres crashes, and replayed: no flush needed. Plans must not
+ * depend on how full the tables were when they were made, so that only index plans are left to choose. Keep-alive: when
+ * a projector's machine disappears, Postgres notices within 20 s and frees the lock for the standby.
+ */
+const settings = `
+  set synchronous_commit = off; set jit = off; set plan_cache_mode = force_generic_plan;
+  set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off;
+  set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 3; set tcp_keepalives_count = 3`;
+
+/** Rejects when Postgres cannot be reached. */
+export async function openSession({ connectionString, name, schema }: SessionOptions): Promise<Session> {
+  const client = new pg.Client({
+    connectionString,
+    application_name: name.slice(0, 63),
+    pipeline: true,
+    connectionTimeoutMillis: 10_000,
+    keepAlive: true,
+  });
+  // A lost connection is met by the next query.
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    await client.query(schema ? `${settings}; set search_path = ${schema}` : settings);
+  } catch (error) {
+    await end(client);
+    throw error;
+  }
+  return {
+    client,
+    async transaction(statements) {
+      const flight = [
+        client.query('begin'),
+        ...statements.map((statement) => client.query<pg.QueryResultRow>(statement)),
+        client.query('commit'),
+      ];
+      const outcomes = await Promise.allSettled(flight);
+      const results = outcomes.map((outcome) => {
+        if (outcome.status === 'rejected') throw outcome.reason as Error;
+        return outcome.value.rows as pg.QueryResultRow[];
+      });
+      return results.slice(1, -1);
+    },
+    async query<Found extends pg.QueryResultRow>(statement: Statement) {
+      return (await client.query<Found>(statement)).rows;
+    },
+    close: () => end(client),
+  };
+}
+
+async function end(client: pg.Client): Promise<void> {
+  await client.end().catch(() => undefined);
+}

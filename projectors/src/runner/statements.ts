@@ -1,0 +1,112 @@
+import { addressOf, type Row, type Table } from '../projection.ts';
+import type { Step, TableChange } from './fold.ts';
+
+/** A prepared statement: each distinct text has a name of its own, the same in every session. */
+export interface Statement {
+  readonly name: string;
+  readonly text: string;
+  readonly values: unknown[];
+}
+
+const names = new Map<string, string>();
+
+export function statement(text: string, values: unknown[]): Statement {
+  let name = names.get(text);
+  if (name === undefined) {
+    name = `projector_${names.size}`;
+    names.set(text, name);
+  }
+  return { name, text, values };
+}
+
+/** The statements of a batch, in order. A change of many rows travels as one JSON parameter. */
+export function compile(steps: readonly Step[]): Statement[] {
+  return steps.flatMap((step) => {
+    if (!('kind' in step)) return compileChange(step);
+    if (step.kind === 'sweep') return [compileSweep(step)];
+    return [compileCopy(step)];
+  });
+}
+
+function compileChange({ table, deletes, updates, inserts }: TableChange): Statement[] {
+  const statements: Statement[] = [];
+  if (deletes.length > 0) statements.push(compileDelete(table, deletes));
+  for (const group of bySetColumns(updates).values()) statements.push(compileUpdate(table, group));
+  if (inserts.length > 0) statements.push(compileInsert(table, inserts));
+  return statements;
+}
+
+function compileDelete(table: Table, keys: readonly Row[]): Statement {
+  return statement(`delete from ${table.name} t using ${recordset(table)} r where ${isSameAddress(table)}`, [
+    rowsParameter(keys),
+  ]);
+}
+
+type Update = TableChange['updates'][number];
+
+function compileUpdate(table: Table, updates: readonly Update[]): Statement {
+  const columns = Object.keys(updates[0]?.set ?? {}).sort();
+  const assignments = columns.map((column) => `${known(table, column)} = r.${column}`);
+  return statement(
+    `update ${table.name} t set ${assignments.join(', ')} from ${recordset(table)} r where ${isSameAddress(table)}`,
+    [rowsParameter(updates.map(({ key, set }) => ({ ...key, ...set })))],
+  );
+}
+
+function compileInsert(table: Table, rows: readonly Row[]): Statement {
+  const columns = Object.keys(table.columns).join(', ');
+  return statement(`insert into ${table.name} (${columns}) select ${columns} from ${recordset(table)} r`, [
+    rowsParameter(rows),
+  ]);
+}
+
+function compileSweep({ table, where }: Extract<Step, { kind: 'sweep' }>): Statement {
+  const conditions = Object.keys(where).map((column, index) => `${column} = $${index + 1}`);
+  return statement(`delete from ${table} where ${conditions.join(' and ')}`, Object.values(where));
+}
+
+function compileCopy({ from, where, into, columns, add }: Extract<Step, { kind: 'copy' }>): Statement {
+  const added = Object.keys(add).length;
+  const targets = [...Object.keys(columns), ...Object.keys(add)];
+  const sources = [...Object.values(columns), ...Object.keys(add).map((_, index) => `$${index + 1}`)];
+  const conditions = Object.keys(where).map((column, index) => `${column} = $${added + index + 1}`);
+  return statement(
+    `insert into ${into} (${targets.join(', ')}) select ${sources.join(', ')} from ${from} where ${conditions.join(' and ')}`,
+    [...Object.values(add), ...Object.values(where)],
+  );
+}
+
+function bySetColumns(updates: readonly Update[]): Map<string, Update[]> {
+  const groups = new Map<string, Update[]>();
+  for (const update of updates) {
+    const columns = Object.keys(update.set).sort().join();
+    const group = groups.get(columns);
+    if (group) group.push(update);
+    else groups.set(columns, [update]);
+  }
+  return groups;
+}
+
+const recordset = (table: Table): string => `json_populate_recordset(null::${table.name}, $1::json)`;
+
+const isSameAddress = (table: Table): string =>
+  addressOf(table)
+    .map((column) => `t.${column} = r.${column}`)
+    .join(' and ');
+
+function known(table: Table, column: string): string {
+  if (!(column in table.columns)) throw new TypeError(`no column ${column} in ${table.name}`);
+  return column;
+}
+
+const unstorable = /\\(?:u0000|ud[89a-f][0-9a-f]{2}|.)/g;
+
+/**
+ * Rows as JSON that Postgres can take. NUL and halves of surrogate pairs, which its text cannot hold, become U+FFFD:
+ * whatever got into the log, it must not stop a projection. (Whole pairs are not escaped by JSON.stringify.)
+ */
+export function rowsParameter(rows: readonly Row[]): string {
+  const json = JSON.stringify(rows);
+  if (!json.includes('\\u0000') && !json.includes('\\ud')) return json;
+  return json.replace(unstorable, (escape) => (/^\\u(0000|d)/.test(escape) ? '\\ufffd' : escape));
+}

@@ -1,0 +1,55 @@
+import type { EventStore } from '@token-vault/event-store';
+import pg from 'pg';
+import type { Projection } from './projection.ts';
+import { projections as allProjections } from './projections/index.ts';
+import { pause } from './runner/leadership.ts';
+import { runProjection, type Logger } from './runner/run-projection.ts';
+import { readProjectionStatus, type ProjectionStatus } from './status.ts';
+
+export interface ProjectorOptions {
+  readonly store: EventStore;
+  /** Needs `projectorMigrations` applied. Each projection takes a session of its own, not through a transaction pooler. */
+  readonly connectionString: string;
+  /** All of the product by default. */
+  readonly projections?: readonly Projection[];
+  readonly logger?: Logger;
+  /** Most events of one transaction. */
+  readonly maxBatch?: number;
+}
+
+export interface Projectors {
+  /** From the database, so the same whichever replica leads. */
+  status(): Promise<ProjectionStatus[]>;
+  /** Ends within about a second; what is not committed is replayed by whoever leads next. */
+  close(): Promise<void>;
+}
+
+const silent: Logger = { info: () => {}, warn: () => {}, error: () => {} };
+
+/**
+ * Keeps the read models up to date until closed. Any number of processes may run it on one database: each projection
+ * has one leader, the others stand by.
+ */
+export function startProjectors(options: ProjectorOptions): Projectors {
+  const {
+    store,
+    connectionString,
+    projections = allProjections,
+    logger = silent,
+    maxBatch = 2_000,
+  } = options;
+  const abort = new AbortController();
+  const pool = new pg.Pool({ connectionString, max: 1, application_name: 'projector status' });
+  pool.on('error', () => {});
+  const replace = (_projection: Projection, signal: AbortSignal) => pause(1_000, signal);
+  const context = { store, connectionString, logger, maxBatch, replace };
+  const runs = projections.map((projection) => runProjection(projection, context, abort.signal));
+  return {
+    status: () => readProjectionStatus(pool),
+    async close() {
+      abort.abort();
+      await Promise.all(runs);
+      if (!pool.ended) await pool.end();
+    },
+  };
+}
