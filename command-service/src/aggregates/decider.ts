@@ -1,0 +1,90 @@
+import type { NewEvent } from '@token-vault/contracts';
+import type { EventStore, ExpectedRevision, Position, RecordedEvent } from '@token-vault/event-store';
+import { noRevision, RevisionConflictError } from '@token-vault/event-store';
+
+/** An event that a decider wants appended: what happened, without id and metadata. */
+export interface Fact {
+  readonly type: string;
+  readonly version: number;
+  readonly data: unknown;
+}
+
+/** The pure heart of an aggregate. `decide` throws a DomainError when a rule forbids the command. */
+export interface Decider<State, Command> {
+  readonly initialState: State;
+  readonly evolve: (state: State, event: RecordedEvent) => State;
+  readonly decide: (state: State, command: Command) => readonly Fact[];
+}
+
+export interface Loaded<State> {
+  readonly state: State;
+  readonly revision: number;
+}
+
+/** What a command did. `position` is undefined when there was nothing to do. */
+export interface Executed<State> {
+  readonly position: Position | undefined;
+  readonly before: State;
+}
+
+export const fact = (definition: { type: string; version: number }, data: unknown): Fact => ({
+  type: definition.type,
+  version: definition.version,
+  data,
+});
+
+/** Rebuilds an aggregate from its stream: the log is the only thing a decision rests on. */
+export async function load<State>(
+  store: EventStore,
+  stream: string,
+  decider: Pick<Decider<State, never>, 'initialState' | 'evolve'>,
+): Promise<Loaded<State>> {
+  let state = decider.initialState;
+  let revision = noRevision;
+  for await (const event of store.readStream(stream)) {
+    state = decider.evolve(state, event);
+    revision = event.revision;
+  }
+  return { state, revision };
+}
+
+export const expectedAt = (revision: number): ExpectedRevision =>
+  revision === noRevision ? 'no-stream' : revision;
+
+const maxAttempts = 5;
+
+/**
+ * Runs `attempt` again when another writer came first: what it decides is decided anew on what is now true. After some
+ * attempts the conflict is the caller's to see (409).
+ */
+export async function retryOnConflict<Result>(attempt: () => Promise<Result>): Promise<Result> {
+  for (let count = 1; ; count += 1) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof RevisionConflictError) || count === maxAttempts) throw error;
+    }
+  }
+}
+
+export interface Execution<State, Command> {
+  readonly store: EventStore;
+  readonly stream: string;
+  readonly decider: Decider<State, Command>;
+  readonly command: Command;
+  /** Makes the event: its id and metadata come from the request. */
+  readonly event: (definition: { type: string; version: number }, data: unknown) => NewEvent;
+}
+
+/** Load, decide, append; again on conflict. */
+export function execute<State, Command>(execution: Execution<State, Command>): Promise<Executed<State>> {
+  const { store, stream, decider, command, event } = execution;
+  return retryOnConflict(async () => {
+    const { state, revision } = await load(store, stream, decider);
+    const facts = decider.decide(state, command);
+    if (facts.length === 0) return { position: undefined, before: state };
+    const events = facts.map((each) => event(each, each.data));
+    const { position } = await store.append(stream, events, expectedAt(revision));
+    return { position, before: state };
+  });
+}

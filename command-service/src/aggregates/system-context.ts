@@ -1,0 +1,23 @@
+import { createRequestContext, type Clock, type RequestContext } from '@token-vault/service-kit';
+import { newId, type Plan } from '@token-vault/contracts';
+
+/** The context of what the vault does by itself for a tenant; the log names `task` as its actor. */
+export function systemContext(
+  tenantId: string,
+  task: string,
+  clock: Clock,
+  plan: Plan = 'enterprise',
+): RequestContext {
+  return createRequestContext({
+    principal: {
+      tenant: { id: tenantId, plan, settings: {} },
+      actor: { kind: 'system', id: task },
+      applicationId: task,
+      applicationType: 'management',
+      permissions: [],
+      rules: [],
+    },
+    traceId: newId(),
+    now: clock.now(),
+  });
+}

@@ -1,0 +1,114 @@
+import {
+  NotFoundError,
+  streams,
+  type Application,
+  type CreateApplicationBody,
+  type UpdateApplicationBody,
+} from '@token-vault/contracts';
+import { generateApiKey, hashApiKey, type ApiKeyType } from '@token-vault/crypto';
+import type { EventStore, Position } from '@token-vault/event-store';
+import type { RequestContext } from '@token-vault/service-kit';
+import { execute, load } from '../aggregates/decider.ts';
+import { applicationDecider, type ApplicationCommand } from './decider.ts';
+import type { ApplicationDetails } from './state.ts';
+
+const keyTypes: Readonly<Record<Application['type'], ApiKeyType>> = {
+  private: 'pvt',
+  public: 'pub',
+  management: 'mgt',
+};
+
+export interface ApplicationAnswer {
+  readonly application: Application;
+  readonly position: Position | undefined;
+}
+
+/** Unset fields are left out by JSON; `key` only where it was made just now. */
+function present(details: ApplicationDetails, tenantId: string, key?: string): Application {
+  return {
+    id: details.id,
+    tenant_id: tenantId,
+    name: details.name,
+    key,
+    type: details.type,
+    permissions: [...details.permissions],
+    rules: [...details.rules],
+    created_by: details.createdBy,
+    created_at: details.createdAt,
+    modified_by: details.modifiedBy,
+    modified_at: details.modifiedAt,
+    expires_at: details.expiresAt,
+  };
+}
+
+/** Applications as commands: each appends one event to the application's stream. */
+export function createApplicationHandlers(store: EventStore) {
+  async function run(
+    context: RequestContext,
+    id: string,
+    command: ApplicationCommand,
+    key?: string,
+  ): Promise<ApplicationAnswer> {
+    const tenantId = context.principal.tenant.id;
+    const stream = streams.application(tenantId, id);
+    const event = context.event.bind(context);
+    const { position } = await execute({ store, stream, decider: applicationDecider, command, event });
+    const { state } = await load(store, stream, applicationDecider);
+    if (state.kind !== 'active') throw new NotFoundError('The application');
+    return { application: present(state.details, tenantId, key), position };
+  }
+
+  return {
+    create(body: CreateApplicationBody, context: RequestContext): Promise<ApplicationAnswer> {
+      const key = generateApiKey(keyTypes[body.type]);
+      const command: ApplicationCommand = {
+        kind: 'create',
+        id: context.newEntityId(),
+        name: body.name,
+        type: body.type,
+        keyHash: hashApiKey(key),
+        permissions: body.permissions ?? [],
+        rules: body.rules ?? [],
+        expiresAt: body.expires_at === undefined ? undefined : withOffset(body.expires_at),
+        now: context.now,
+      };
+      return run(context, command.id, command, key);
+    },
+
+    update(id: string, body: UpdateApplicationBody, context: RequestContext): Promise<ApplicationAnswer> {
+      const { name, permissions = [], rules = [] } = body;
+      return run(context, id, { kind: 'update', name, permissions, rules });
+    },
+
+    /** The key's prefix tells its application's type, so the type is looked up first; it never changes. */
+    async regenerateKey(id: string, context: RequestContext): Promise<ApplicationAnswer> {
+      const { state } = await load(
+        store,
+        streams.application(context.principal.tenant.id, id),
+        applicationDecider,
+      );
+      if (state.kind !== 'active') throw new NotFoundError('The application');
+      const key = generateApiKey(keyTypes[state.details.type]);
+      return run(context, id, { kind: 'regenerate-key', keyHash: hashApiKey(key) }, key);
+    },
+
+    async delete(id: string, context: RequestContext): Promise<Position | undefined> {
+      const stream = streams.application(context.principal.tenant.id, id);
+      const event = context.event.bind(context);
+      const executed = await execute({
+        store,
+        stream,
+        decider: applicationDecider,
+        command: { kind: 'delete' },
+        event,
+      });
+      return executed.position;
+    },
+  };
+}
+export type ApplicationHandlers = ReturnType<typeof createApplicationHandlers>;
+
+/** A time without an offset is UTC (interface.md, Token expiration formats). */
+function withOffset(moment: string): string {
+  return /(Z|[+-]\d\d:\d\d)$/i.test(moment) ? moment : `${moment}Z`;
+}

@@ -1,0 +1,87 @@
+import {
+  ConflictError,
+  NotFoundError,
+  TokenCreated,
+  TokenCvcPurged,
+  TokenDeleted,
+  TokenExpired,
+  TokenUpdated,
+  type TokenContent,
+  type TokenType,
+} from '@token-vault/contracts';
+import { keyIdOf, type SealedValue } from '@token-vault/crypto';
+import { fact, type Decider, type Fact } from '../aggregates/decider.ts';
+import { evolve, initialState, isExpired, type TokenDetails, type TokenState } from './state.ts';
+
+export type TokenCommand =
+  | {
+      readonly kind: 'create';
+      readonly id: string;
+      readonly type: TokenType;
+      readonly content: TokenContent;
+      readonly now: Date;
+    }
+  | { readonly kind: 'update'; readonly content: TokenContent; readonly now: Date }
+  | { readonly kind: 'delete'; readonly now: Date }
+  | { readonly kind: 'expire'; readonly now: Date }
+  | { readonly kind: 'purge-cvc'; readonly now: Date };
+
+export function requirePresent(state: TokenState, now: Date): TokenDetails {
+  if (state.kind !== 'present' || isExpired(state.details, now)) throw new NotFoundError('The token');
+  return state.details;
+}
+
+/** The data keys a token's content is sealed under. */
+export function keyIdsOf(content: TokenContent): string[] {
+  const sealed = [content.data, content.cvc].filter((value) => value !== undefined);
+  return [...new Set(sealed.map((value) => keyIdOf(value as SealedValue)))];
+}
+
+const ended = ({ id, type, content }: TokenDetails) => ({
+  token_id: id,
+  token_type: type,
+  key_ids: keyIdsOf(content),
+});
+
+/** An id is taken while its token lives; after deletion or expiry it may be used again. */
+function create(state: TokenState, command: Extract<TokenCommand, { kind: 'create' }>): Fact[] {
+  const created = fact(TokenCreated, { token_id: command.id, token_type: command.type, ...command.content });
+  if (state.kind !== 'present') return [created];
+  if (!isExpired(state.details, command.now))
+    throw new ConflictError('token_id_taken', 'The token id is taken.');
+  return [fact(TokenExpired, ended(state.details)), created];
+}
+
+function expire(state: TokenState, now: Date): Fact[] {
+  return state.kind === 'present' && isExpired(state.details, now)
+    ? [fact(TokenExpired, ended(state.details))]
+    : [];
+}
+
+function purgeCvc(state: TokenState, now: Date): Fact[] {
+  if (state.kind !== 'present') return [];
+  const { id, type, content } = state.details;
+  if (content.cvc === undefined || content.cvc_expires_at === undefined) return [];
+  if (Date.parse(content.cvc_expires_at) > now.getTime()) return [];
+  const keyIds = [keyIdOf(content.cvc as SealedValue)];
+  return [fact(TokenCvcPurged, { token_id: id, token_type: type, key_ids: keyIds })];
+}
+
+function decide(state: TokenState, command: TokenCommand): readonly Fact[] {
+  switch (command.kind) {
+    case 'create':
+      return create(state, command);
+    case 'update': {
+      const { id, type } = requirePresent(state, command.now);
+      return [fact(TokenUpdated, { token_id: id, token_type: type, ...command.content })];
+    }
+    case 'delete':
+      return [fact(TokenDeleted, ended(requirePresent(state, command.now)))];
+    case 'expire':
+      return expire(state, command.now);
+    case 'purge-cvc':
+      return purgeCvc(state, command.now);
+  }
+}
+
+export const tokenDecider: Decider<TokenState, TokenCommand> = { initialState, evolve, decide };

@@ -1,0 +1,71 @@
+import type { DataOf, TokenContent, TokenType } from '@token-vault/contracts';
+import type { RecordedEvent } from '@token-vault/event-store';
+
+export interface TokenDetails {
+  readonly id: string;
+  readonly type: TokenType;
+  readonly content: TokenContent;
+  readonly createdBy: string;
+  readonly createdAt: string;
+  readonly modifiedBy: string | undefined;
+  readonly modifiedAt: string | undefined;
+}
+
+export type TokenState =
+  | { readonly kind: 'absent' }
+  | { readonly kind: 'ended' }
+  | { readonly kind: 'present'; readonly details: TokenDetails };
+
+export const initialState: TokenState = { kind: 'absent' };
+
+function created(event: RecordedEvent): TokenState {
+  const { token_id: id, token_type: type, ...content } = event.data as unknown as DataOf<'TokenCreated'>;
+  const { actor, occurred_at: createdAt } = event.metadata;
+  const details: TokenDetails = {
+    id,
+    type: type as TokenType,
+    content,
+    createdBy: actor.id,
+    createdAt,
+    modifiedBy: undefined,
+    modifiedAt: undefined,
+  };
+  return { kind: 'present', details };
+}
+
+function updated(state: TokenState, event: RecordedEvent): TokenState {
+  if (state.kind !== 'present') return state;
+  const { token_id: _id, token_type: _type, ...content } = event.data as unknown as DataOf<'TokenUpdated'>;
+  const { actor, occurred_at: modifiedAt } = event.metadata;
+  return { kind: 'present', details: { ...state.details, content, modifiedBy: actor.id, modifiedAt } };
+}
+
+function purged(state: TokenState): TokenState {
+  if (state.kind !== 'present') return state;
+  const { cvc: _cvc, cvc_expires_at: _expiry, ...content } = state.details.content;
+  return { kind: 'present', details: { ...state.details, content } };
+}
+
+export function evolve(state: TokenState, event: RecordedEvent): TokenState {
+  switch (event.type) {
+    case 'TokenCreated':
+      return created(event);
+    case 'TokenUpdated':
+      return updated(state, event);
+    case 'TokenCvcPurged':
+      return purged(state);
+    case 'TokenDeleted':
+    case 'TokenExpired':
+      return { kind: 'ended' };
+    case 'TokenCreationAbandoned':
+      return { kind: 'absent' };
+    default:
+      return state;
+  }
+}
+
+/** From its expiry a token is gone, even when nobody has swept it yet (decisions.md §3). */
+export function isExpired(details: TokenDetails, now: Date): boolean {
+  const { expires_at: expiresAt } = details.content;
+  return expiresAt !== undefined && Date.parse(expiresAt) <= now.getTime();
+}

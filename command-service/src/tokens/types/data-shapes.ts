@@ -1,0 +1,39 @@
+import { z } from 'zod';
+import { passesAbaChecksum, passesLuhn } from './checksums.ts';
+
+/** `null` is how clients leave an optional field out; what is not of the shape is ignored (decisions.md §1). */
+const optional = <Schema extends z.ZodType>(schema: Schema) =>
+  schema.nullish().transform((value) => value ?? undefined);
+
+const cardNumber = z
+  .string()
+  .regex(/^\d{13,19}$/, 'must be 13–19 digits without separators')
+  .refine(passesLuhn, 'must be a valid card number');
+const routingNumber = z
+  .string()
+  .regex(/^\d{9}$/, 'must be nine digits')
+  .refine(passesAbaChecksum, 'must be a valid routing number');
+
+const card = z.object({
+  number: cardNumber,
+  expiration_month: optional(z.int().min(1).max(12)),
+  expiration_year: optional(z.int().min(1000, 'must have four digits').max(9999, 'must have four digits')),
+  cvc: optional(z.string().regex(/^\d{3,4}$/, 'must be three or four digits')),
+});
+const bank = z.object({
+  routing_number: routingNumber,
+  account_number: z.string().regex(/^\d{1,17}$/, 'must be up to 17 digits'),
+});
+const nineDigits = (pattern: RegExp) => z.string().regex(pattern, 'must be nine digits, with or without -');
+
+/** What the data of each type must look like (interface.md and decisions.md §3). A type without a schema takes any JSON. */
+export const dataSchemas = {
+  token: undefined,
+  card,
+  bank,
+  card_number: cardNumber,
+  us_bank_account_number: z.string().regex(/^\d{3,17}$/, 'must be 3–17 digits'),
+  us_bank_routing_number: routingNumber,
+  social_security_number: nineDigits(/^(\d{9}|\d{3}-\d{2}-\d{4})$/),
+  employer_id_number: nineDigits(/^(\d{9}|\d{2}-\d{7})$/),
+} as const;

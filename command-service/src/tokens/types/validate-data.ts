@@ -1,0 +1,38 @@
+import { ValidationError, type Json, type TokenType } from '@token-vault/contracts';
+import { dataSchemas } from './data-shapes.ts';
+
+/** decisions.md §3: data ≤ 512 KiB as JSON. */
+const dataLimitBytes = 512 * 1024;
+
+/**
+ * The data as the type keeps it (fields that are not of the shape are left out).
+ * @throws ValidationError naming the fields; never quoting a value.
+ */
+export function validateData(type: TokenType, data: Json, field = 'data'): Json {
+  if (Buffer.byteLength(JSON.stringify(data)) > dataLimitBytes) {
+    throw ValidationError.of(field, 'must be at most 512 KiB as JSON');
+  }
+  const schema = dataSchemas[type];
+  if (!schema) return data;
+  const result = schema.safeParse(data);
+  if (result.success) return compact(result.data);
+  const errors: Record<string, string[]> = {};
+  for (const issue of result.error.issues) {
+    const path = [field, ...issue.path.map(String)].join('.');
+    // zod's own messages may quote what it received; ours never do.
+    (errors[path] ??= []).push(
+      issue.code === 'invalid_type' ? `must be ${article(issue.expected)}` : issue.message,
+    );
+  }
+  throw new ValidationError(errors);
+}
+
+const article = (kind: string): string => (/^[aeiou]/.test(kind) ? `an ${kind}` : `a ${kind}`);
+
+/** Without the fields that are undefined. */
+function compact(data: string | Record<string, string | number | undefined>): Json {
+  if (typeof data === 'string') return data;
+  return Object.fromEntries(
+    Object.entries(data).filter((entry): entry is [string, string | number] => entry[1] !== undefined),
+  );
+}
