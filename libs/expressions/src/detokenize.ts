@@ -2,7 +2,7 @@ import { compileExpression, type Compiled } from './compile.ts';
 import { evaluateIn, startEvaluation } from './evaluate.ts';
 import { ExpressionEvaluationError, ExpressionSyntaxError, nameField } from './errors.ts';
 import { fieldPath, type Key } from './field-path.ts';
-import { isJsonArray, setOwn, type Json } from './json.ts';
+import { setOwn, type Json } from './json.ts';
 import { limits } from './limits.ts';
 import { outputText } from './output-text.ts';
 import { Room } from './room.ts';
@@ -102,7 +102,7 @@ function mapStrings(args: Json, map: (text: string) => Json): Json {
     if (typeof value !== 'object' || value === null) return value;
     if (path.length >= limits.depth)
       throw new ExpressionSyntaxError(`Arguments must be at most ${limits.depth} levels deep.`);
-    if (isJsonArray(value)) return value.map((item, index) => at(index, item));
+    if (Array.isArray(value)) return value.map((item, index) => at(index, item));
     const copy: Record<string, Json> = {};
     for (const [key, item] of Object.entries(value)) setOwn(copy, key, at(key, item));
     return copy;

@@ -11,10 +11,9 @@ export type Direct = (scope: Scope, random: RandomInt) => Json;
 function readProperty(value: Json | undefined, key: Key): Json | undefined {
   if (value === null || value === undefined) return value;
   if (Array.isArray(value)) {
-    const items = value as readonly Json[];
-    if (typeof key === 'number') return items[key < 0 ? items.length + key : key];
-    if (key === 'first') return items[0];
-    if (key === 'last') return items[items.length - 1];
+    if (typeof key === 'number') return value[key < 0 ? value.length + key : key];
+    if (key === 'first') return value[0];
+    if (key === 'last') return value[value.length - 1];
   }
   if (typeof value === 'object' || typeof value === 'string') {
     const holder = Object(value) as Record<Key, Json>;

@@ -1,12 +1,10 @@
-/** A value as JSON knows it. Bindings and results of every expression are of this type. */
-export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+/**
+ * A value as JSON knows it; the same type, structurally, as that of the contracts, which this library does not import.
+ * Bindings are never changed all the same.
+ */
+export type Json = null | boolean | number | string | Json[] | JsonObject;
 export interface JsonObject {
-  readonly [key: string]: Json;
-}
-
-/** `Array.isArray` for a readonly array type. */
-export function isJsonArray(value: Json): value is readonly Json[] {
-  return Array.isArray(value);
+  [key: string]: Json;
 }
 
 /**

@@ -6,7 +6,7 @@ import {
   nameField,
   type SourcePosition,
 } from './errors.ts';
-import { isJsonArray, setOwn, type Json } from './json.ts';
+import { setOwn, type Json } from './json.ts';
 import { limits } from './limits.ts';
 import { atKey, fieldPath, type Key } from './field-path.ts';
 import { Room } from './room.ts';
@@ -33,7 +33,7 @@ export function validateMask(mask: Json, field = 'mask'): readonly MaskIssue[] {
       expressions += 1;
       const issue = syntaxIssue(node, path);
       if (issue) issues.push(issue);
-    } else if (isJsonArray(node)) node.forEach((item, index) => visit(item, atKey(path, index), depth + 1));
+    } else if (Array.isArray(node)) node.forEach((item, index) => visit(item, atKey(path, index), depth + 1));
     else if (node !== null && typeof node === 'object')
       for (const [key, item] of Object.entries(node)) visit(item, atKey(path, key), depth + 1);
   };
@@ -88,7 +88,7 @@ function render(mask: Json, evaluation: MaskEvaluation, path: Key[]): Json {
     path.pop();
     return shown;
   };
-  if (isJsonArray(mask)) return mask.map((item, index) => renderAt(index, item));
+  if (Array.isArray(mask)) return mask.map((item, index) => renderAt(index, item));
   const shown: Record<string, Json> = {};
   for (const [key, item] of Object.entries(mask)) setOwn(shown, key, renderAt(key, item));
   return shown;

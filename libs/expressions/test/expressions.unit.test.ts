@@ -223,7 +223,9 @@ describe('prototypes', () => {
   });
 
   it('do not matter to data, which no expression changes', () => {
-    const frozen = Object.freeze({ list: Object.freeze([3, 1, 2]) });
+    const frozen = { list: [3, 1, 2] };
+    Object.freeze(frozen);
+    Object.freeze(frozen.list);
     const source = '{{ data.list | sort | reverse | push: 4 | uniq | join }}{% increment data %}{{ data }}';
     expect(run(source, frozen)).toBe('3 2 1 40{"list":[3,1,2]}'.replace('{"list":[3,1,2]}', '1'));
     expect(frozen.list).toEqual([3, 1, 2]);

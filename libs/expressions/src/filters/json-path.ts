@@ -95,7 +95,7 @@ export function compileJsonPath(path: string): JsonPath | undefined {
       stepsLeft = limits.jsonPathSteps;
       const found: Json[] = [];
       try {
-        for (const node of query.lazyQuery(value as Parameters<JSONPathQuery['lazyQuery']>[0])) {
+        for (const node of query.lazyQuery(value)) {
           found.push(node.value as Json);
           if (found.length === 2) break;
         }
