@@ -227,7 +227,8 @@ describe('prototypes', () => {
     Object.freeze(frozen);
     Object.freeze(frozen.list);
     const source = '{{ data.list | sort | reverse | push: 4 | uniq | join }}{% increment data %}{{ data }}';
-    expect(run(source, frozen)).toBe('3 2 1 40{"list":[3,1,2]}'.replace('{"list":[3,1,2]}', '1'));
+    // `increment` writes 0 and makes a variable of that name, in the expression only.
+    expect(run(source, frozen)).toBe('3 2 1 4' + '0' + '1');
     expect(frozen.list).toEqual([3, 1, 2]);
   });
 });
