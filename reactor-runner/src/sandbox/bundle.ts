@@ -43,11 +43,11 @@ async function makeBundle(): Promise<SandboxBundle> {
     if (programFile === undefined || coreFile === undefined) throw new Error('esbuild gave no output');
     const texts = new Map((modules.outputFiles ?? []).map(({ path, text }) => [path, text]));
     const outputs = (modules.metafile as Metafile).outputs;
-    const entries = Object.entries(guestModules).map(([name, { words }]): [string, GuestModule] => {
+    const entries = Object.entries(guestModules).map(([name, { words, uses = [] }]): [string, GuestModule] => {
       const path = `/${fileName(name)}.js`;
       const imports = Object.entries(outputs).find(([output]) => `/${output}`.endsWith(path))?.[1].imports ?? [];
       const needs = imports.map((each) => each.path).filter((each) => Object.hasOwn(guestModules, each));
-      return [name, { source: texts.get(path) ?? '', needs: [...new Set(needs)], words }];
+      return [name, { source: texts.get(path) ?? '', needs: [...new Set([...needs, ...uses])], words }];
     });
     return { program: programFile.text, core: coreFile.text, modules: Object.fromEntries(entries), addonPath: findAddon() };
   } finally {

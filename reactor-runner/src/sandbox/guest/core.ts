@@ -98,6 +98,7 @@ function installGlobals(): void {
   for (const [name, value] of Object.entries(timerGlobals)) setGlobal(name, value);
   for (const [from, names] of Object.entries(lazyGlobals)) names.forEach((name) => lazyGlobal(name, from));
   lazyGlobal('crypto', 'crypto', 'webcrypto');
+  lazyGlobal('CryptoKey', 'crypto');
   setGlobal('console', guestConsole);
   setGlobal('global', globalThis);
   setGlobal('self', globalThis);

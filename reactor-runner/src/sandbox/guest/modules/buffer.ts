@@ -1,0 +1,35 @@
+import * as feross from 'buffer/index.js';
+
+interface BufferLike extends Uint8Array {
+  toString(encoding?: string, start?: number, end?: number): string;
+}
+interface BufferClass {
+  from(value: unknown, encodingOrOffset?: unknown, length?: number): BufferLike;
+  isEncoding(encoding: string): boolean;
+  byteLength(value: unknown, encoding?: string): number;
+  prototype: BufferLike;
+}
+
+const { Buffer, SlowBuffer, INSPECT_MAX_BYTES, kMaxLength } = feross as unknown as {
+  Buffer: BufferClass;
+  SlowBuffer: unknown;
+  INSPECT_MAX_BYTES: number;
+  kMaxLength: number;
+};
+
+// The package predates base64url; its base64 decoder reads that alphabet, so only names and output are added.
+const isUrlSafe = (encoding: unknown): boolean => typeof encoding === 'string' && encoding.toLowerCase() === 'base64url';
+const { from, isEncoding, byteLength } = Buffer;
+const { toString } = Buffer.prototype;
+
+Buffer.from = (value, encoding, length) => from.call(Buffer, value, isUrlSafe(encoding) ? 'base64' : encoding, length);
+Buffer.isEncoding = (encoding) => isUrlSafe(encoding) || isEncoding(encoding);
+Buffer.byteLength = (value, encoding) => byteLength(value, isUrlSafe(encoding) ? 'base64' : encoding);
+Buffer.prototype.toString = function (encoding, start, end) {
+  if (!isUrlSafe(encoding)) return toString.call(this, encoding, start, end);
+  return toString.call(this, 'base64', start, end).replace(/[+/=]/g, (mark) => (mark === '+' ? '-' : mark === '/' ? '_' : ''));
+};
+
+export { Buffer, SlowBuffer, INSPECT_MAX_BYTES, kMaxLength };
+export const constants = { MAX_LENGTH: kMaxLength };
+export const { atob, btoa } = globalThis;
