@@ -4,6 +4,8 @@ import type { AuditTrail, Handlers } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import { createApplicationHandlers } from './applications/routes.ts';
 import { createLogHandlers, type WaitForProjections } from './logs/routes.ts';
+import { createReactorHandlers } from './reactors/routes.ts';
+import { createTenantHandlers } from './tenants/routes.ts';
 import { createTokenHandlers } from './tokens/routes.ts';
 
 export type { WaitForProjections } from './logs/routes.ts';
@@ -23,5 +25,7 @@ export function createQueryHandlers(dependencies: QueryDependencies): Handlers {
     ...createTokenHandlers(dependencies),
     ...createApplicationHandlers(dependencies),
     ...createLogHandlers(dependencies),
+    ...createReactorHandlers(dependencies),
+    ...createTenantHandlers(dependencies),
   };
 }

@@ -1,5 +1,6 @@
 import type { Pagination } from '@token-vault/contracts';
-import { nothing, sql, type Sql } from './sql.ts';
+import type { Pool } from 'pg';
+import { compile, nothing, sql, type Sql } from './sql.ts';
 
 /** Which page of a list: `page` from 1, `size` from 0, which asks for the pagination object only. */
 export interface PageRequest {
@@ -37,4 +38,11 @@ export async function fetchPage<Item>(
     },
     data: isBeyond ? [] : await fetch(),
   };
+}
+
+/** The one number a statement gives as `total`: as float8, which is exact up to 2^53 and needs no parsing of text. */
+export async function totalOf(pool: Pool, statement: Sql): Promise<number> {
+  const { rows } = await pool.query<{ readonly total: number }>(compile(statement));
+  // Less than none: the projection went on between the two counts of a difference.
+  return Math.max(rows[0]?.total ?? 0, 0);
 }

@@ -1,6 +1,6 @@
 import type { AccessRule, ApplicationType, Permission } from '@token-vault/contracts';
 import type { Pool } from 'pg';
-import { fetchPage, limits, type Page, type PageRequest } from '../paging.ts';
+import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
 import { allOf, compile, sql, type Sql } from '../sql.ts';
 
 /** An application as its projection keeps it, without the hash of its key. */
@@ -57,13 +57,14 @@ export function listApplications(
   ]);
   return fetchPage(
     page,
-    async () => {
-      const count = sql`select count(*)::float8 as total from rm_applications.application a where ${condition}`;
-      return (await pool.query<{ total: number }>(compile(count))).rows[0]?.total ?? 0;
-    },
+    () =>
+      totalOf(
+        pool,
+        sql`select count(*)::float8 as total from rm_applications.application a where ${condition}`,
+      ),
     async () => {
       const fetch = sql`select ${columns} from rm_applications.application a where ${condition}
-        order by a.seq desc ${limits(page)}`;
+        order by a.seq desc, a.id ${limits(page)}`;
       return (await pool.query<ApplicationRow>(compile(fetch))).rows;
     },
   );

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import { fetchPage, limits, type Page, type PageRequest } from '../paging.ts';
+import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
 import { allOf, compile, nothing, sql, type Sql } from '../sql.ts';
 
 /** An entry of the log as its projection keeps it. */
@@ -23,7 +23,7 @@ export interface LogFilters {
   readonly before: Date | undefined;
 }
 
-/** A tenant's log entries, newest first. */
+/** A tenant's log entries, newest first by the time they tell, which is what the range cuts by. */
 export function listLogs(
   pool: Pool,
   tenantId: string,
@@ -36,14 +36,14 @@ export function listLogs(
     async () => {
       const statement = sql`
         with chosen as materialized (
-          select e.tenant_id, e.seq, e.ordinal from rm_log.entry e
+          select e.tenant_id, e.created_at, e.seq, e.ordinal from rm_log.entry e
           where ${entryCondition(tenantId, filters)}
-          order by e.seq desc, e.ordinal desc ${limits(page)}
+          order by e.created_at desc, e.seq desc, e.ordinal desc ${limits(page)}
         )
         select e.tenant_id, e.actor_id, e.actor_type, e.entity_type, e.entity_id, e.operation, e.message, e.created_at
         from chosen
         join rm_log.entry e on e.tenant_id = chosen.tenant_id and e.seq = chosen.seq and e.ordinal = chosen.ordinal
-        order by chosen.seq desc, chosen.ordinal desc`;
+        order by chosen.created_at desc, chosen.seq desc, chosen.ordinal desc`;
       return (await pool.query<LogRow>(compile(statement))).rows;
     },
   );
@@ -63,13 +63,12 @@ function entryCondition(tenantId: string, { entityType, entityId, from, before }
  * Whole hours are counted by their counters, so that a count of millions touches few rows; what is left at the two ends
  * of the range is counted one by one. The counters know nothing of single entities, whose entries are few.
  */
-async function countEntries(pool: Pool, tenantId: string, filters: LogFilters): Promise<number> {
+function countEntries(pool: Pool, tenantId: string, filters: LogFilters): Promise<number> {
   const hours = filters.entityId === undefined ? wholeHours(filters) : undefined;
   const statement = hours
     ? sql`select ((${counted(tenantId, filters, hours)}) ${edges(tenantId, filters, hours)})::float8 as total`
     : sql`select (${scanned(tenantId, filters)})::float8 as total`;
-  const { rows } = await pool.query<{ readonly total: number }>(compile(statement));
-  return Math.max(rows[0]?.total ?? 0, 0);
+  return totalOf(pool, statement);
 }
 
 interface Hours {

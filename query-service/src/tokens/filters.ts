@@ -31,3 +31,12 @@ function conditionHolds({ attribute, operator, value }: AccessRuleCondition): Sq
 export const isThere = (tenantId: string, now: Date, visibility: TokenVisibility): Sql =>
   sql`t.tenant_id = ${tenantId}::uuid and (t.expires_at is null or t.expires_at > ${now})
     and ${visibilityCondition(visibility)}`;
+
+/** The value is compared without case; its hash is what the index holds, because a value may be longer than an index row. */
+export function hasMetadata(key: string, value: string): Sql {
+  const folded = value.toLowerCase();
+  return sql`exists (
+    select from rm_tokens.token_metadata m
+    where m.tenant_id = t.tenant_id and m.token_id = t.id and m.key = ${key}
+      and md5(m.value) = md5(${folded}::text) and m.value = ${folded})`;
+}

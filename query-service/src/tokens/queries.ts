@@ -1,8 +1,8 @@
 import type { TokenVisibility } from '@token-vault/access';
 import type { Pool } from 'pg';
-import { fetchPage, limits, type Page, type PageRequest } from '../paging.ts';
+import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
 import { allOf, compile, sql, type Sql } from '../sql.ts';
-import { isThere, visibilityCondition } from './filters.ts';
+import { hasMetadata, isThere, visibilityCondition } from './filters.ts';
 import { tokenColumns, type TokenRow } from './row.ts';
 
 /** Whose tokens, as whom, and when: what every query of tokens is cut by. */
@@ -34,11 +34,11 @@ export function findTokens(
       with chosen as materialized (
         select t.tenant_id, t.id, t.seq from rm_tokens.token t
         where ${inScope(scope)} and ${condition}
-        order by t.seq desc ${limits(page)}
+        order by t.seq desc, t.id ${limits(page)}
       )
       select ${tokenColumns} from chosen
       join rm_tokens.token t on t.tenant_id = chosen.tenant_id and t.id = chosen.id
-      order by chosen.seq desc`;
+      order by chosen.seq desc, chosen.id`;
     return (await pool.query<TokenRow>(compile(statement))).rows;
   });
 }
@@ -63,10 +63,6 @@ function filterCondition({ ids, types, metadata }: TokenFilters): Sql {
   ]);
 }
 
-export const hasMetadata = (key: string, value: string): Sql => sql`exists (
-  select from rm_tokens.token_metadata m
-  where m.tenant_id = t.tenant_id and m.token_id = t.id and m.key = ${key} and m.value = ${value.toLowerCase()})`;
-
 async function countByScan(pool: Pool, scope: TokenScope, condition: Sql): Promise<number> {
   const statement = sql`select count(*)::float8 as total from rm_tokens.token t where ${inScope(scope)} and ${condition}`;
   return totalOf(pool, statement);
@@ -87,9 +83,4 @@ async function countByCounters(pool: Pool, scope: TokenScope, types: readonly st
     - (select count(*) from rm_tokens.token t where ${condition} and t.expires_at <= ${scope.now})
   )::float8 as total`;
   return totalOf(pool, statement);
-}
-
-async function totalOf(pool: Pool, statement: Sql): Promise<number> {
-  const { rows } = await pool.query<{ readonly total: number }>(compile(statement));
-  return Math.max(rows[0]?.total ?? 0, 0);
 }

@@ -29,7 +29,7 @@ export async function showData(
 /** A mask that this data does not suit (say, a cast that is impossible) shows nothing: the reader cannot mend it. */
 function applyMask(mask: string, data: Secret<Json>): Secret<Json> | undefined {
   try {
-    return secret(renderMask(JSON.parse(mask) as Json, data.expose()) as Json);
+    return secret(renderMask(JSON.parse(mask) as Json, data.expose()));
   } catch (error) {
     if (error instanceof ExpressionEvaluationError || error instanceof ExpressionSyntaxError)
       return undefined;

@@ -1,0 +1,18 @@
+import { KeyDestroyedError, type KeyRing, type Secret } from '@token-vault/crypto';
+import type { ReactorRow } from './queries.ts';
+
+type Configuration = Record<string, string>;
+
+/** Opens a reactor's configuration; undefined when the reactor was deleted meanwhile. */
+export async function openConfiguration(
+  keyRing: Pick<KeyRing, 'open'>,
+  { tenant_id: tenantId, id, configuration }: ReactorRow,
+): Promise<Secret<Configuration> | undefined> {
+  try {
+    const context = { tenantId, entity: `reactor:${id}`, field: 'configuration' };
+    return await keyRing.open<Configuration>(context, configuration);
+  } catch (error) {
+    if (error instanceof KeyDestroyedError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,76 @@
+import type { ApplicationType } from '@token-vault/contracts';
+import type { SealedValue } from '@token-vault/crypto';
+import type { Pool } from 'pg';
+import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
+import { allOf, compile, sql, type Sql } from '../sql.ts';
+
+/** A reactor as its projection keeps it, with what answers tell of its application. */
+export interface ReactorRow {
+  readonly tenant_id: string;
+  readonly id: string;
+  readonly name: string;
+  readonly code: string;
+  readonly configuration: SealedValue;
+  readonly application_id: string | null;
+  /** Null when the application is deleted or expired. */
+  readonly application_name: string | null;
+  readonly application_type: ApplicationType | null;
+  readonly created_by: string | null;
+  readonly created_at: Date;
+  readonly modified_by: string | null;
+  readonly modified_at: Date | null;
+}
+
+const columns = sql`r.tenant_id, r.id, r.name, r.code, r.configuration, r.application_id,
+  a.name as application_name, a.type as application_type, r.created_by, r.created_at, r.modified_by, r.modified_at`;
+
+const withApplication = (now: Date): Sql => sql`rm_reactors.reactor r
+  left join rm_applications.application a
+    on a.id = r.application_id and a.tenant_id = r.tenant_id and (a.expires_at is null or a.expires_at > ${now})`;
+
+export interface ReactorFilters {
+  readonly ids: readonly string[];
+  /** `*` stands for any run of characters; without one the name need only contain it (decisions.md §10). */
+  readonly name: string | undefined;
+}
+
+/** `\`, `%` and `_` stand for themselves. */
+export function namePattern(name: string): string {
+  const literal = name.replaceAll(/[\\%_]/g, String.raw`\$&`);
+  return literal.includes('*') ? literal.replaceAll(/\*+/g, '%') : `%${literal}%`;
+}
+
+export async function findReactor(
+  pool: Pool,
+  tenantId: string,
+  id: string,
+  now: Date,
+): Promise<ReactorRow | undefined> {
+  const statement = sql`select ${columns} from ${withApplication(now)}
+    where r.tenant_id = ${tenantId}::uuid and r.id = ${id}::uuid`;
+  return (await pool.query<ReactorRow>({ name: 'find_reactor', ...compile(statement) })).rows[0];
+}
+
+/** A tenant's reactors, newest first. */
+export function listReactors(
+  pool: Pool,
+  tenantId: string,
+  now: Date,
+  { ids, name }: ReactorFilters,
+  page: PageRequest,
+): Promise<Page<ReactorRow>> {
+  const condition = allOf([
+    sql`r.tenant_id = ${tenantId}::uuid`,
+    ...(ids.length > 0 ? [sql`r.id = any(${ids}::uuid[])`] : []),
+    ...(name === undefined ? [] : [sql`r.name ilike ${namePattern(name)}`]),
+  ]);
+  return fetchPage(
+    page,
+    () => totalOf(pool, sql`select count(*)::float8 as total from rm_reactors.reactor r where ${condition}`),
+    async () => {
+      const statement = sql`select ${columns} from ${withApplication(now)} where ${condition}
+        order by r.seq desc, r.id ${limits(page)}`;
+      return (await pool.query<ReactorRow>(compile(statement))).rows;
+    },
+  );
+}

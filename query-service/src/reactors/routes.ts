@@ -1,0 +1,72 @@
+import { EntitiesRead, NotFoundError, type Reactor } from '@token-vault/contracts';
+import type { KeyRing } from '@token-vault/crypto';
+import type { AuditTrail, Handlers, RequestContext } from '@token-vault/service-kit';
+import type { Pool } from 'pg';
+import { openConfiguration } from './configuration.ts';
+import { findReactor, listReactors, type ReactorRow } from './queries.ts';
+
+export interface ReactorDependencies {
+  readonly pool: Pool;
+  readonly keyRing: Pick<KeyRing, 'open'>;
+  readonly audit: AuditTrail;
+}
+
+export function createReactorHandlers({ pool, keyRing, audit }: ReactorDependencies): Handlers {
+  /** Configurations hold credentials of third parties: recorded before shown, as token data is. */
+  async function show(
+    rows: readonly ReactorRow[],
+    context: RequestContext,
+    operation: 'read' | 'list',
+  ): Promise<Reactor[]> {
+    const entityIds = rows.map(({ id }) => id);
+    const [shown] = await Promise.all([
+      Promise.all(rows.map(showOne)),
+      audit.record(context, EntitiesRead, { entity_type: 'reactor', operation, entity_ids: entityIds }),
+    ]);
+    return shown.filter((reactor) => reactor !== undefined);
+  }
+
+  async function showOne(row: ReactorRow): Promise<Reactor | undefined> {
+    const configuration = await openConfiguration(keyRing, row);
+    return configuration && present(row, configuration.expose());
+  }
+
+  return {
+    async getReactor({ params }, context) {
+      const row = await findReactor(pool, context.principal.tenant.id, params.id, context.now);
+      if (!row) throw new NotFoundError('Reactor');
+      const [shown] = await show([row], context, 'read');
+      if (!shown) throw new NotFoundError('Reactor');
+      return { body: shown };
+    },
+
+    async listReactors({ query }, context) {
+      const { tenant } = context.principal;
+      const filters = { ids: query.id, name: query.name };
+      const { pagination, data } = await listReactors(pool, tenant.id, context.now, filters, query);
+      return { body: { pagination, data: await show(data, context, 'list') } };
+    },
+  };
+}
+
+function present(row: ReactorRow, configuration: Record<string, string>): Reactor {
+  return {
+    id: row.id,
+    tenant_id: row.tenant_id,
+    name: row.name,
+    code: row.code,
+    configuration,
+    application:
+      row.application_id === null
+        ? undefined
+        : {
+            id: row.application_id,
+            name: row.application_name ?? undefined,
+            type: row.application_type ?? undefined,
+          },
+    created_by: row.created_by ?? undefined,
+    created_at: row.created_at.toISOString(),
+    modified_by: row.modified_by ?? undefined,
+    modified_at: row.modified_at?.toISOString(),
+  };
+}

@@ -1,0 +1,64 @@
+import { tokenTypes, type Plan } from '@token-vault/contracts';
+import type { Pool } from 'pg';
+import { totalOf } from '../paging.ts';
+import { compile, sql } from '../sql.ts';
+
+export interface TenantRow {
+  readonly id: string;
+  readonly name: string;
+  readonly plan: Plan;
+  readonly settings: Record<string, string>;
+  readonly created_at: Date;
+  readonly modified_at: Date | null;
+  readonly modified_by: string | null;
+}
+
+export async function findTenant(pool: Pool, tenantId: string): Promise<TenantRow | undefined> {
+  const statement = sql`select t.id, t.name, t.plan, t.settings, t.created_at, t.modified_at, t.modified_by
+    from rm_tenants.tenant t where t.id = ${tenantId}::uuid and not t.is_deleted`;
+  return (await pool.query<TenantRow>({ name: 'find_tenant', ...compile(statement) })).rows[0];
+}
+
+export interface TypeUsage {
+  readonly type: string;
+  readonly count: number;
+  readonly last_created_at: Date | null;
+}
+
+/** Tokens that are there, by type: the counters, less what has expired and awaits the sweeper. Types without any are left out. */
+export async function countTokensByType(
+  pool: Pool,
+  tenantId: string,
+  now: Date,
+): Promise<readonly TypeUsage[]> {
+  const statement = sql`
+    with counted as (
+      select w.type, (
+        (select coalesce(sum(c.count), 0) from rm_tokens.token_count c
+         where c.tenant_id = ${tenantId}::uuid and c.type = w.type)
+        - (select count(*) from rm_tokens.token e
+           where e.tenant_id = ${tenantId}::uuid and e.type = w.type and e.expires_at <= ${now})
+      )::float8 as count
+      from unnest(${tokenTypes}::text[]) as w (type)
+    )
+    select counted.type, counted.count, newest.created_at as last_created_at
+    from counted
+    left join lateral (
+      select t.created_at from rm_tokens.token t
+      where t.tenant_id = ${tenantId}::uuid and t.type = counted.type
+        and (t.expires_at is null or t.expires_at > ${now})
+      order by t.seq desc, t.id limit 1
+    ) newest on true
+    where counted.count > 0`;
+  return (await pool.query<TypeUsage>(compile(statement))).rows;
+}
+
+/** Tokens that something was done to since `from`, each counted once. */
+export function countActiveTokens(pool: Pool, tenantId: string, from: Date): Promise<number> {
+  return totalOf(
+    pool,
+    sql`select count(distinct e.entity_id)::float8 as total from rm_log.entry e
+      where e.tenant_id = ${tenantId}::uuid and e.created_at >= ${from}
+        and e.entity_type in ('token', 'card', 'bank') and e.operation in ('create', 'read', 'update', 'use', 'list', 'search')`,
+  );
+}

@@ -1,0 +1,61 @@
+import { EntitiesRead, NotFoundError } from '@token-vault/contracts';
+import type { AuditTrail, Handlers, RequestContext } from '@token-vault/service-kit';
+import type { Pool } from 'pg';
+import { countActiveTokens, countTokensByType, findTenant } from './queries.ts';
+
+export interface TenantDependencies {
+  readonly pool: Pool;
+  readonly audit: AuditTrail;
+}
+
+export function createTenantHandlers({ pool, audit }: TenantDependencies): Handlers {
+  const record = (context: RequestContext, tenantId: string) =>
+    audit.record(context, EntitiesRead, {
+      entity_type: 'tenant',
+      operation: 'read',
+      entity_ids: [tenantId],
+    });
+
+  return {
+    async getTenant(_input, context) {
+      const row = await findTenant(pool, context.principal.tenant.id);
+      if (!row) throw new NotFoundError('Tenant');
+      await record(context, row.id);
+      return {
+        body: {
+          id: row.id,
+          name: row.name,
+          plan: row.plan,
+          settings: row.settings,
+          created_at: row.created_at.toISOString(),
+          modified_at: row.modified_at?.toISOString(),
+          modified_by: row.modified_by ?? undefined,
+        },
+      };
+    },
+
+    async getUsageReport(_input, context) {
+      const tenantId = context.principal.tenant.id;
+      const [types, activeTokens] = await Promise.all([
+        countTokensByType(pool, tenantId, context.now),
+        countActiveTokens(pool, tenantId, startOfMonth(context.now)),
+      ]);
+      await record(context, tenantId);
+      const metrics = types.map(({ type, count, last_created_at: last }) => {
+        return [type, { count, last_created_at: last?.toISOString() }] as const;
+      });
+      return {
+        body: {
+          token_report: {
+            monthly_active_tokens: activeTokens,
+            total_tokens: types.reduce((sum, { count }) => sum + count, 0),
+            metrics_by_type: Object.fromEntries(metrics),
+          },
+        },
+      };
+    },
+  };
+}
+
+/** Months are those of UTC. */
+const startOfMonth = (now: Date): Date => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth()));
