@@ -1,7 +1,7 @@
 import type { EventRegistry } from '@token-vault/contracts';
 import { untilAborted } from '../bell.ts';
 import { comparePositions, PositionBeyondHeadError, type EventBatch, type Position } from '../port.ts';
-import { readLogPage, type Page, type Queryable } from './reader.ts';
+import { readHead, readLogPage, type Page, type Queryable } from './reader.ts';
 import type { Tail } from './tail.ts';
 
 export interface SubscriptionSource {
@@ -40,6 +40,16 @@ export async function* follow(
       await tail.bell.wait(signal);
     }
   }
+}
+
+/** A tail that others use already may be a moment behind the log: only the log itself can tell. */
+async function refuseBeyondHead(
+  { database }: SubscriptionSource,
+  after: Position,
+  signal: AbortSignal,
+): Promise<void> {
+  const head = await untilAborted(readHead(database), signal);
+  if (head && comparePositions(after, head) > 0) throw new PositionBeyondHeadError(after, head);
 }
 
 /** Reads the log until the tail takes over, or the subscription is over. Gives the position reached. */

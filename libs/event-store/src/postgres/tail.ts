@@ -46,8 +46,11 @@ export class Tail {
 
   constructor(options: TailOptions) {
     this.#options = options;
-    this.ready = this.#open();
-    this.ready.catch((error: unknown) => this.#fail(asUnavailable(error)));
+    this.ready = this.#open().catch((error: unknown) => {
+      this.#fail(asUnavailable(error));
+      throw asUnavailable(error);
+    });
+    this.ready.catch(() => undefined);
   }
 
   get failure(): Error | undefined {
@@ -68,7 +71,7 @@ export class Tail {
     const first = this.#indexAfter(after);
     const events = this.#events.slice(first, first + maxBatch);
     const position = events.at(-1)?.position ?? after;
-    return { events, position, isCaughtUp: position === this.#head };
+    return { events, position, isCaughtUp: comparePositions(position, this.#head) >= 0 };
   }
 
   close(): void {
@@ -81,11 +84,12 @@ export class Tail {
     const client = await openClient(this.#options, (error) => this.#fail(asUnavailable(error)));
     this.#client = client;
     if (this.#isClosed) return this.#release();
+    await client.query('listen event_store');
+    this.#head = this.#start = await readHead(client);
+    // Not earlier: a load begun before the head is known would set it back.
     client.on('notification', ({ payload }) => {
       if (payload && comparePositions(payload as Position, this.#head) > 0) this.#look();
     });
-    await client.query('listen event_store');
-    this.#head = this.#start = await readHead(client);
     this.#poll = setInterval(() => this.#look(), this.#options.pollMs);
     this.#look();
   }
