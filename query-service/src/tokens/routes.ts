@@ -2,22 +2,21 @@ import { decideTokenAccess, tokenVisibility } from '@token-vault/access';
 import {
   ForbiddenError,
   NotFoundError,
-  TokensRead,
-  type DataOf,
   type Token,
   type TokenPermission,
   type Transform,
 } from '@token-vault/contracts';
-import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
+import type { KeyRing } from '@token-vault/crypto';
 import type { AuditTrail, Handlers, RequestContext } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import type { Page } from '../paging.ts';
 import { createTokenLookup } from './lookup.ts';
 import { checkMetadataFilters } from './metadata-filters.ts';
-import { presentToken } from './present.ts';
-import { listTokens, type TokenScope } from './queries.ts';
-import { showData } from './reveal.ts';
+import { findTokens, listTokens, type TokenScope } from './queries.ts';
 import { isExpired, type TokenRow } from './row.ts';
+import { searchCondition } from './search/conditions.ts';
+import { parseQuery } from './search/parser.ts';
+import { createTokenShow } from './show.ts';
 
 export interface TokenDependencies {
   readonly pool: Pool;
@@ -25,13 +24,25 @@ export interface TokenDependencies {
   readonly audit: AuditTrail;
 }
 
-interface GrantedToken {
-  readonly row: TokenRow;
-  readonly transform: Transform;
-}
+const defaultPageSize = 20;
 
 export function createTokenHandlers({ pool, keyRing, audit }: TokenDependencies): Handlers {
   const findToken = createTokenLookup(pool);
+  const show = createTokenShow(keyRing, audit);
+
+  async function showPage(
+    { pagination, data }: Page<TokenRow>,
+    context: RequestContext,
+    permission: TokenPermission,
+    operation: 'list' | 'search',
+  ): Promise<Page<Token>> {
+    const granted = data.map((row) => {
+      const transform = transformFor(context, permission, row);
+      if (!transform) throw new Error('a token is visible by the query but not by the rules');
+      return { row, transform };
+    });
+    return { pagination, data: await show(granted, context, operation) };
+  }
 
   return {
     async getToken({ params }, context) {
@@ -51,55 +62,15 @@ export function createTokenHandlers({ pool, keyRing, audit }: TokenDependencies)
       const page = await listTokens(pool, scopeOf(context, 'token:read'), filters, query);
       return { body: await showPage(page, context, 'token:read', 'list') };
     },
-  };
 
-  async function showPage(
-    { pagination, data }: Page<TokenRow>,
-    context: RequestContext,
-    permission: TokenPermission,
-    operation: 'list' | 'search',
-  ): Promise<Page<Token>> {
-    const granted = data.map((row) => {
-      const transform = transformFor(context, permission, row);
-      if (!transform) throw new Error('a token is visible by the query but not by the rules');
-      return { row, transform };
-    });
-    return { pagination, data: await show(granted, context, operation) };
-  }
-
-  /**
-   * Audit before answer: opening and recording go side by side, and nothing is given before both are done. A token that
-   * was deleted meanwhile is left out.
-   */
-  async function show(
-    tokens: readonly GrantedToken[],
-    context: RequestContext,
-    operation: DataOf<'TokensRead'>['operation'],
-  ): Promise<Token[]> {
-    const [shown] = await Promise.all([
-      Promise.all(tokens.map((token) => showOne(token, context.now))),
-      audit.record(context, TokensRead, readOf(tokens, operation)),
-    ]);
-    return shown.filter((token) => token !== undefined);
-  }
-
-  async function showOne({ row, transform }: GrantedToken, now: Date): Promise<Token | undefined> {
-    try {
-      return presentToken(row, await showData(keyRing, row, transform, now));
-    } catch (error) {
-      if (error instanceof KeyDestroyedError) return undefined;
-      throw error;
-    }
-  }
-}
-
-function readOf(
-  tokens: readonly GrantedToken[],
-  operation: DataOf<'TokensRead'>['operation'],
-): DataOf<'TokensRead'> {
-  return {
-    operation,
-    tokens: tokens.map(({ row, transform }) => ({ token_id: row.id, token_type: row.type, transform })),
+    async searchTokens({ body }, context) {
+      const query = parseQuery(body.query);
+      const hashes = await keyRing.hashes(context.principal.tenant.id);
+      const request = { page: body.page ?? 1, size: body.size ?? defaultPageSize };
+      const scope = scopeOf(context, 'token:search');
+      const page = await findTokens(pool, scope, searchCondition(query, hashes), request);
+      return { body: await showPage(page, context, 'token:search', 'search') };
+    },
   };
 }
 
