@@ -5,6 +5,7 @@ import {
   RevisionConflictError,
   type AppendResult,
   type EventStore,
+  type Position,
   type RecordedEvent,
 } from '../port.ts';
 import { collect, newStream, runSubscription, texts, type Fixture } from './fixture.ts';
@@ -13,6 +14,7 @@ import { noted } from './test-events.ts';
 export function describeConcurrency(fixture: Fixture): void {
   describe('many writers', () => {
     describeOrder(fixture);
+    describeNewcomers(fixture);
     describeRaces(fixture);
   });
 }
@@ -44,6 +46,37 @@ function describeOrder(fixture: Fixture): void {
     const order = log.map((event) => event.position);
     for (const tail of tails) expect(tail.events.map((event) => event.position)).toEqual(order);
   });
+}
+
+function describeNewcomers(fixture: Fixture): void {
+  it('that go on while subscribers come and go: each sees just what follows the head it started from', async () => {
+    const store = fixture.open();
+    const before = await fixture.store.head();
+    let isOver = false;
+    const writing = Array.from({ length: 4 }, async () => {
+      while (!isOver) await fixture.store.append(newStream(), [noted('a')], 'any');
+    });
+    const subscribing = Array.from({ length: 3 }, async () => {
+      const seen: { after: Position; first: Position | undefined }[] = [];
+      while (seen.length < 15) seen.push(await firstAfterHead(store));
+      return seen;
+    });
+    const seen = (await Promise.all(subscribing).finally(() => (isOver = true))).flat();
+    await Promise.all(writing);
+    const log = await collect(fixture.store.readAll(before));
+    for (const { after, first } of seen) {
+      expect(first).toBe(log.find((event) => comparePositions(event.position, after) > 0)?.position);
+    }
+  });
+}
+
+/** What a subscriber at the head is shown first. */
+async function firstAfterHead(store: EventStore): Promise<{ after: Position; first: Position | undefined }> {
+  const after = await store.head();
+  for await (const { events } of store.subscribe(after, new AbortController().signal)) {
+    if (events[0]) return { after, first: events[0].position };
+  }
+  return { after, first: undefined };
 }
 
 /** Appends to a stream of its own by revision, and to the shared ones as it comes. */

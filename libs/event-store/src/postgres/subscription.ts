@@ -23,8 +23,7 @@ export async function* follow(
   const { tail, maxBatch } = source;
   const isOver = () => signal.aborted || tail.isClosed;
   await untilAborted(tail.ready, signal);
-  if (!isOver() && comparePositions(after, tail.head) > 0)
-    throw new PositionBeyondHeadError(after, tail.head);
+  if (!isOver() && comparePositions(after, tail.head) > 0) await refuseBeyondHead(source, after, signal);
   let position = after;
   let isCaughtUp = false;
   while (!isOver()) {

@@ -1,0 +1,212 @@
+import { createPostgresEventStore, type PostgresEventStoreOptions } from '@token-vault/event-store/postgres';
+import {
+  EventStoreUnavailableError,
+  startPosition,
+  type EventStore,
+  type RecordedEvent,
+} from '@token-vault/event-store';
+import { waitUntil, type TestDatabase } from '@token-vault/test-support';
+import pg from 'pg';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { noted, testRegistry } from '../src/contract-suite/test-events.ts';
+import { createTestLog, cutConnections, withClient } from './postgres-log.ts';
+
+let database: TestDatabase;
+beforeEach(async () => {
+  database = await createTestLog();
+});
+afterEach(() => database.drop());
+
+function open(options: Partial<PostgresEventStoreOptions> = {}): EventStore {
+  const connection = { connectionString: database.url };
+  const store = createPostgresEventStore({ connection, registry: testRegistry, ...options });
+  onTestFinished(() => store.close());
+  return store;
+}
+
+function query(sql: string): Promise<pg.QueryResult<Record<string, unknown>>> {
+  return withClient(database.url, (client) => client.query(sql));
+}
+
+/** Keeps the head row as an append would that does not come to its end. Gives a way to let go of it. */
+async function lockHead(): Promise<() => Promise<void>> {
+  const client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+  await client.query('begin; select * from event_store.head for update');
+  return () => client.end();
+}
+
+async function collect(events: AsyncIterable<RecordedEvent>): Promise<RecordedEvent[]> {
+  const collected: RecordedEvent[] = [];
+  for await (const event of events) collected.push(event);
+  return collected;
+}
+
+describe('the tables of the log', () => {
+  it.each([
+    'update event_store.event set type = type',
+    'delete from event_store.event',
+    'truncate event_store.event',
+    'delete from event_store.stream',
+    'truncate event_store.stream',
+    'delete from event_store.head',
+    'truncate event_store.head',
+  ])('refuse: %s', async (statement) => {
+    const store = open();
+    await store.append('a', [noted('kept')], 'any');
+    await expect(query(statement)).rejects.toThrow(/append-only/);
+    expect(await collect(store.readAll(startPosition))).toHaveLength(1);
+  });
+
+  it('keep what was written as it was written', async () => {
+    await open().append('a', [noted('ä "quoted" \u0000')], 'any');
+    const { rows } = await query('select data::text, bytes > 0 as is_sized from event_store.event');
+    expect(rows).toEqual([{ data: '{"text":"ä \\"quoted\\" \\u0000"}', is_sized: true }]);
+  });
+});
+
+describe('an append to Postgres', () => {
+  it('that is rolled back leaves no hole, and readers never see it', async () => {
+    const store = open();
+    await store.append('a', [noted('first')], 'any');
+    await withClient(database.url, async (client) => {
+      await client.query('begin');
+      await client.query(`select * from event_store.append_events('{a}', '{0}', '{1}', '{1}',
+        '{00000000-0000-4000-8000-000000000009}', '{Noted}', '{1}', array['{"text":"undone"}']::json[], array['{}']::json[])`);
+      expect((await client.query('select position from event_store.event')).rowCount).toBe(2);
+      expect(await collect(store.readAll(startPosition))).toHaveLength(1);
+      await client.query('rollback');
+    });
+    await store.append('a', [noted('second')], 0);
+    const log = await collect(store.readAll(startPosition));
+    expect(log.map(({ position, data }) => [position, data.text])).toEqual([
+      ['1', 'first'],
+      ['2', 'second'],
+    ]);
+  });
+
+  it('whose backend is killed under way is unavailable, not stored, and succeeds when repeated', async () => {
+    const store = open();
+    await store.append('a', [noted('first')], 'any');
+    const release = await lockHead();
+    const event = noted('second');
+    const killed = store.append('a', [event], 0);
+    killed.catch(() => undefined);
+    await waitForBlockedAppend();
+    await cutConnections(database.url, `query like '%append_events%' and wait_event_type = 'Lock'`);
+    await expect(killed).rejects.toBeInstanceOf(EventStoreUnavailableError);
+    await release();
+    expect(await collect(store.readStream('a'))).toHaveLength(1);
+    expect(await store.append('a', [event], 0)).toMatchObject({ revision: 1 });
+  });
+
+  it('that the database does not answer in time is unavailable, and so is the queue behind it', async () => {
+    const store = open({ statementTimeoutMs: 300 });
+    await store.append('a', [noted('first')], 'any');
+    const release = await lockHead();
+    const stuck = store.append('a', [noted('second')], 0);
+    stuck.catch(() => undefined);
+    await waitForBlockedAppend();
+    const behind = store.append('b', [noted('third')], 'any');
+    await expect(stuck).rejects.toBeInstanceOf(EventStoreUnavailableError);
+    await expect(behind).rejects.toBeInstanceOf(EventStoreUnavailableError);
+    await release();
+    expect(await store.append('a', [noted('fourth')], 0)).toMatchObject({ revision: 1 });
+    expect(await collect(store.readAll(startPosition))).toHaveLength(2);
+  });
+
+  it('is durable even where the database commits asynchronously, and refuses to run on a stale snapshot', async () => {
+    const name = new URL(database.url).pathname.slice(1);
+    await query(`alter database ${name} set synchronous_commit = off`);
+    const setting = await withClient(database.url, async (client) => {
+      await client.query('begin');
+      const none = Array.from({ length: 9 }, () => `'{}'`).join(',');
+      await client.query(`select * from event_store.append_events(${none})`);
+      return client.query('show synchronous_commit');
+    });
+    expect(setting.rows).toEqual([{ synchronous_commit: 'on' }]);
+    await query(`alter database ${name} set default_transaction_isolation = 'repeatable read'`);
+    await expect(open().append('a', [noted('a')], 'any')).rejects.toThrow(/READ COMMITTED/);
+  });
+
+  it('before the database is there is unavailable, and succeeds afterwards', async () => {
+    const name = new URL(database.url).pathname.slice(1);
+    const store = open();
+    await store.append('a', [noted('first')], 'any');
+    await asAdministrator(`alter database ${name} with allow_connections false`);
+    await cutConnectionsFromOutside(name);
+    await waitUntil(() => store.append('a', [noted('lost')], 'any').then(() => false, isUnavailable));
+    await expect(store.head()).rejects.toBeInstanceOf(EventStoreUnavailableError);
+    await asAdministrator(`alter database ${name} with allow_connections true`);
+    expect(await store.append('a', [noted('second')], 0)).toMatchObject({ revision: 1 });
+  });
+});
+
+describe('a subscription to Postgres', () => {
+  it('sees events whose notification was lost', async () => {
+    const store = open({ pollMs: 50 });
+    const texts: unknown[] = [];
+    const abort = new AbortController();
+    let isCaughtUp = false;
+    const subscription = (async () => {
+      for await (const batch of store.subscribe(startPosition, abort.signal)) {
+        ({ isCaughtUp } = batch);
+        texts.push(...batch.events.map((event) => event.data.text));
+      }
+    })();
+    await waitUntil(() => isCaughtUp);
+    // Written past append_events, hence without a notification.
+    await query(`with e as (insert into event_store.event select 1, 'a', 0, 1, 2,
+        '00000000-0000-4000-8000-000000000009', 'Noted', '{"text":"quiet"}', '{}')
+      update event_store.head set position = 1`);
+    await waitUntil(() => texts.length > 0);
+    abort.abort();
+    await subscription;
+    expect(texts).toEqual(['quiet']);
+  });
+
+  it('shares one connection with the others of its process, and gives it up with the last', async () => {
+    const store = open();
+    const abort = new AbortController();
+    let batches = 0;
+    const subscriptions = [1, 2, 3].map(async () => {
+      for await (const batch of store.subscribe(startPosition, abort.signal))
+        batches += batch.isCaughtUp ? 1 : 0;
+    });
+    await waitUntil(() => batches === 3);
+    expect(await countListeners()).toBe(1);
+    abort.abort();
+    await Promise.all(subscriptions);
+    await waitUntil(async () => (await countListeners()) === 0);
+  });
+});
+
+const countListeners = async () => {
+  const { rows } = await query(`select count(*)::int as count from pg_stat_activity
+    where datname = current_database() and application_name = 'event-store'`);
+  return rows[0]?.count;
+};
+
+function isUnavailable(error: unknown): boolean {
+  return error instanceof EventStoreUnavailableError;
+}
+
+async function waitForBlockedAppend(): Promise<void> {
+  await waitUntil(async () => {
+    const { rowCount } = await query(`select 1 from pg_stat_activity where datname = current_database()
+      and query like '%append_events%' and wait_event_type = 'Lock'`);
+    return rowCount === 1;
+  });
+}
+
+async function asAdministrator(sql: string): Promise<void> {
+  const url = new URL(database.url);
+  url.pathname = '/postgres';
+  await withClient(url.href, (client) => client.query(sql));
+}
+
+function cutConnectionsFromOutside(name: string): Promise<void> {
+  return asAdministrator(
+    `select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = '${name}'`,
+  );
+}
