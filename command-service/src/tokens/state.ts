@@ -69,3 +69,16 @@ export function isExpired(details: TokenDetails, now: Date): boolean {
   const { expires_at: expiresAt } = details.content;
   return expiresAt !== undefined && Date.parse(expiresAt) <= now.getTime();
 }
+
+/** Whether a live token has this fingerprint now; it may have changed since it claimed it. */
+export function hasFingerprint(
+  state: TokenState,
+  fingerprint: string,
+  now: Date,
+): state is Extract<TokenState, { kind: 'present' }> {
+  return (
+    state.kind === 'present' &&
+    !isExpired(state.details, now) &&
+    state.details.content.fingerprint === fingerprint
+  );
+}

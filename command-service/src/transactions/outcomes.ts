@@ -1,5 +1,5 @@
 import { streams } from '@token-vault/contracts';
-import type { EventStore, Position } from '@token-vault/event-store';
+import type { EventStore } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/service-kit';
 import { execute, load } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
@@ -12,15 +12,6 @@ export interface TransactionOutcomes {
 }
 
 const cacheSize = 10_000;
-
-/** Whether an event that was enlisted in `transaction` counts. An event after the commit came too late for it. */
-export function isApplied(
-  transaction: TransactionState,
-  at: Position,
-  isBefore: (a: Position, b: Position) => boolean,
-) {
-  return transaction.kind === 'committed' && isBefore(at, transaction.position);
-}
 
 export function createTransactionOutcomes(store: EventStore, clock: Clock): TransactionOutcomes {
   /** Ended transactions never change again. */

@@ -1,0 +1,120 @@
+import { decideTokenAccess } from '@token-vault/access';
+import {
+  ForbiddenError,
+  ValidationError,
+  tokenId as tokenIdSchema,
+  type CreateTokenBody,
+  type Json,
+  type TokenType,
+  type Transform,
+} from '@token-vault/contracts';
+import { secret, type KeyRing, type Secret } from '@token-vault/crypto';
+import { containsExpression, evaluateId } from '@token-vault/expressions';
+import type { RequestContext } from '@token-vault/service-kit';
+import { deriveValues, type DerivedValues } from './derived-values.ts';
+import { refuseBadExpressions, refuseBadMask } from './expression-errors.ts';
+import { parseExpiry } from './expiry.ts';
+import { typeDefaults } from './types/defaults.ts';
+import { validateData } from './types/validate-data.ts';
+
+/** A token that is valid and allowed, not yet sealed. */
+export interface TokenDraft {
+  readonly type: TokenType;
+  readonly data: Secret<Json>;
+  readonly mask: Json | undefined;
+  readonly containers: string[];
+  readonly metadata: Record<string, string> | undefined;
+  readonly derived: DerivedValues;
+  readonly deduplicate: boolean;
+  readonly deduplicateToken: boolean | undefined;
+  readonly expiresAt: string | undefined;
+  /** How the answer shows the data. */
+  readonly transform: Transform;
+  /** A new candidate each time for an expression that draws at random. */
+  readonly nextId: () => string;
+  /** `literal`: taken means 409. `drawn`: taken means draw again. */
+  readonly idKind: 'literal' | 'drawn';
+}
+
+export function requireAccess(
+  context: RequestContext,
+  permission: 'token:create' | 'token:update' | 'token:delete',
+  token: { id: string; containers: readonly string[] },
+): Transform {
+  const access = decideTokenAccess(context.principal, permission, token);
+  if (!access.isGranted) throw new ForbiddenError(`No access rule grants ${permission} for this container.`);
+  return access.transform;
+}
+
+function checkedId(id: string): string {
+  const result = tokenIdSchema.safeParse(id);
+  if (!result.success) throw new ValidationError({ id: result.error.issues.map((issue) => issue.message) });
+  return result.data;
+}
+
+function idSource(given: string | undefined, data: Secret<Json>, context: RequestContext) {
+  if (given === undefined) return { idKind: 'drawn', nextId: () => context.newEntityId() } as const;
+  if (!containsExpression(given)) {
+    const id = checkedId(given);
+    return { idKind: 'literal', nextId: () => id } as const;
+  }
+  const draw = () => checkedId(refuseBadExpressions(() => evaluateId(given, data.expose())));
+  return { idKind: 'drawn', nextId: draw } as const;
+}
+
+/** When a token gets a fingerprint and by which expression (decisions.md §3). */
+export function fingerprintExpressionFor(
+  context: RequestContext,
+  type: TokenType,
+  given: string | undefined,
+  deduplicate: boolean,
+): string | undefined {
+  const isWanted = deduplicate || context.principal.tenant.settings.fingerprint_tokens === 'true';
+  return given ?? (isWanted ? typeDefaults[type].fingerprintExpression : undefined);
+}
+
+/** decisions.md §5: the request decides; when it is silent the tenant's setting does. */
+export function isDeduplicated(context: RequestContext, given: boolean | undefined): boolean {
+  return given ?? context.principal.tenant.settings.deduplicate_tokens === 'true';
+}
+
+/**
+ * Validates, authorises and derives everything of a new token, in that order of cheapness.
+ * @throws ValidationError, ForbiddenError
+ */
+export async function draftToken(
+  keyRing: KeyRing,
+  body: CreateTokenBody,
+  context: RequestContext,
+): Promise<TokenDraft> {
+  const { type } = body;
+  const defaults = typeDefaults[type];
+  const containers = body.containers ?? [defaults.container];
+  const data = secret(validateData(type, body.data));
+  const mask = body.mask ?? defaults.mask;
+  refuseBadMask(body.mask, data);
+  const expiresAt = body.expires_at === undefined ? undefined : parseExpiry(body.expires_at, context.now);
+  const source = idSource(body.id, data, context);
+  const transform = requireAccess(context, 'token:create', { id: body.id ?? '', containers });
+  const deduplicate = isDeduplicated(context, body.deduplicate_token);
+  const derived = deriveValues(await keyRing.hashes(context.principal.tenant.id), {
+    type,
+    data,
+    metadata: body.metadata,
+    searchIndexes: body.search_indexes ?? defaults.searchIndexes,
+    fingerprintExpression: fingerprintExpressionFor(context, type, body.fingerprint_expression, deduplicate),
+  });
+  return {
+    type,
+    data,
+    mask,
+    containers,
+    metadata: body.metadata,
+    derived,
+    deduplicate,
+    deduplicateToken: body.deduplicate_token,
+    expiresAt,
+    transform,
+    ...source,
+  };
+}

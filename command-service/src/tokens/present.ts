@@ -1,0 +1,42 @@
+import type { Json, Token, Transform } from '@token-vault/contracts';
+import type { Secret } from '@token-vault/crypto';
+import { renderMask } from '@token-vault/expressions';
+import type { TokenDetails } from './state.ts';
+
+/** What the transform leaves of the data (interface.md, Access rule transforms). */
+export function transformData(
+  transform: Transform,
+  data: Secret<Json>,
+  mask: Json | undefined,
+): Json | undefined {
+  switch (transform) {
+    case 'redact':
+      return undefined;
+    case 'reveal':
+      return data.expose();
+    case 'mask':
+      return mask === undefined ? undefined : renderMask(mask, data.expose());
+  }
+}
+
+/** A token as answers show it; fields that are undefined are left out by JSON. */
+export function presentToken(tenantId: string, details: TokenDetails, data: Json | undefined): Token {
+  const { content } = details;
+  return {
+    id: details.id,
+    tenant_id: tenantId,
+    type: details.type,
+    data,
+    mask: content.mask,
+    fingerprint: content.fingerprint,
+    fingerprint_expression: content.fingerprint_expression,
+    containers: content.containers,
+    metadata: content.metadata,
+    search_indexes: content.search_indexes ?? [],
+    expires_at: content.expires_at,
+    created_by: details.createdBy,
+    created_at: details.createdAt,
+    modified_by: details.modifiedBy,
+    modified_at: details.modifiedAt,
+  };
+}

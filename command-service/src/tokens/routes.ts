@@ -1,0 +1,36 @@
+import type { Handlers } from '@token-vault/service-kit';
+import type { KeyRing } from '@token-vault/crypto';
+import type { TokenCreation } from './create.ts';
+import { deleteToken } from './delete.ts';
+import type { TokenDependencies } from './dependencies.ts';
+import type { TokenErasure } from './erasure.ts';
+import { tokenize, type AtomicWrites } from './tokenize.ts';
+import type { TokenUpdate } from './update.ts';
+
+export interface TokenCommands {
+  readonly dependencies: TokenDependencies;
+  readonly keyRing: KeyRing;
+  readonly creation: TokenCreation;
+  readonly update: TokenUpdate;
+  readonly erasure: TokenErasure;
+  readonly atomic: AtomicWrites;
+}
+
+export function tokenRoutes(tokens: TokenCommands) {
+  return {
+    async createToken({ body }, context) {
+      const { token, position, isNew } = await tokens.creation.create(body, context);
+      return { status: isNew ? 201 : 200, body: token, position };
+    },
+    async updateToken({ params, body }, context) {
+      const { token, position } = await tokens.update.update(params.id, body, context);
+      return { body: token, position };
+    },
+    async deleteToken({ params }, context) {
+      return { position: await deleteToken(tokens.dependencies, tokens.erasure, params.id, context) };
+    },
+    async tokenize({ body }, context) {
+      return tokenize(tokens, body, context);
+    },
+  } satisfies Handlers;
+}

@@ -1,0 +1,126 @@
+import type { Json, JsonObject, TokenContent } from '@token-vault/contracts';
+import {
+  KeyDestroyedError,
+  keyIdOf,
+  seal,
+  secret,
+  type KeyRing,
+  type Secret,
+  type SealedValue,
+} from '@token-vault/crypto';
+
+/** PCI DSS 3.3.1: sensitive authentication data goes; interface.md gives it one hour. */
+export const cvcLifetimeMs = 60 * 60 * 1000;
+
+export const tokenEntity = (tokenId: string): string => `token:${tokenId}`;
+
+export interface SealedData {
+  readonly data: string;
+  readonly cvc?: string;
+  readonly cvc_expires_at?: string;
+}
+
+interface Place {
+  readonly tenantId: string;
+  readonly tokenId: string;
+}
+
+function isObject(data: Json): data is JsonObject {
+  return typeof data === 'object' && data !== null && !Array.isArray(data);
+}
+
+/** A card's cvc is kept apart, under a key of its own (decisions.md §3). */
+function split(type: string, data: Json): { rest: Json; cvc: Json | undefined } {
+  if (type !== 'card' || !isObject(data) || data.cvc === undefined) return { rest: data, cvc: undefined };
+  const { cvc, ...rest } = data;
+  return { rest, cvc };
+}
+
+const context = ({ tenantId, tokenId }: Place, field: 'data' | 'cvc') => ({
+  tenantId,
+  entity: tokenEntity(tokenId),
+  field,
+});
+
+async function sealUnderNewKey(
+  keyRing: KeyRing,
+  place: Place,
+  field: 'data' | 'cvc',
+  value: Json,
+  destroyAfter?: Date,
+): Promise<SealedValue> {
+  const { tenantId, entity } = context(place, field);
+  const { key, stored } = await keyRing.createDataKey({
+    tenantId,
+    entity,
+    purpose: field,
+    ...(destroyAfter ? { destroyAfter } : {}),
+  });
+  const sealed = seal(key, context(place, field), secret(value));
+  key.wipe();
+  await stored;
+  return sealed;
+}
+
+async function sealCvc(keyRing: KeyRing, place: Place, cvc: Json | undefined, now: Date) {
+  if (cvc === undefined) return {};
+  const expiresAt = new Date(now.getTime() + cvcLifetimeMs);
+  const sealed = await sealUnderNewKey(keyRing, place, 'cvc', cvc, expiresAt);
+  return { cvc: sealed, cvc_expires_at: expiresAt.toISOString() };
+}
+
+/** Seals a new token's data; resolves when the keys are stored, so that the event may be appended. */
+export async function sealNewToken(
+  keyRing: KeyRing,
+  place: Place,
+  type: string,
+  plain: Secret<Json>,
+  now: Date,
+): Promise<SealedData> {
+  const { rest, cvc } = split(type, plain.expose());
+  const [data, sealedCvc] = await Promise.all([
+    sealUnderNewKey(keyRing, place, 'data', rest),
+    sealCvc(keyRing, place, cvc, now),
+  ]);
+  return { data, ...sealedCvc };
+}
+
+/** Seals changed data under the token's own key, so that destroying one key still erases every version of it. */
+export async function resealToken(
+  keyRing: KeyRing,
+  place: Place,
+  type: string,
+  plain: Secret<Json>,
+  now: Date,
+  before: TokenContent,
+  isCvcGiven: boolean,
+): Promise<SealedData> {
+  const { rest, cvc } = split(type, plain.expose());
+  const key = await keyRing.openKey(place.tenantId, keyIdOf(before.data as SealedValue));
+  const data = seal(key, context(place, 'data'), secret(rest));
+  key.wipe();
+  if (isCvcGiven) return { data, ...(await sealCvc(keyRing, place, cvc, now)) };
+  const { cvc: kept, cvc_expires_at: keptUntil } = before;
+  if (cvc === undefined || kept === undefined || keptUntil === undefined) return { data };
+  return { data, cvc: kept, cvc_expires_at: keptUntil };
+}
+
+/** The data as its owner gave it, with a card's cvc while it may still be shown. @throws KeyDestroyedError */
+export async function openToken(
+  keyRing: KeyRing,
+  place: Place,
+  content: TokenContent,
+  now: Date,
+): Promise<Secret<Json>> {
+  const data = await keyRing.open(context(place, 'data'), content.data as SealedValue);
+  const { cvc, cvc_expires_at: expiresAt } = content;
+  if (cvc === undefined || expiresAt === undefined || Date.parse(expiresAt) <= now.getTime()) return data;
+  try {
+    const opened = await keyRing.open(context(place, 'cvc'), cvc as SealedValue);
+    const rest = data.expose();
+    return isObject(rest) ? secret({ ...rest, cvc: opened.expose() }) : data;
+  } catch (error) {
+    if (error instanceof KeyDestroyedError) return data;
+    throw error;
+  }
+}
