@@ -46,6 +46,6 @@ function parseRange(entry: string): [Address, number] {
 function matches(address: Address, [network, bits]: [Address, number]): boolean {
   if (address.kind() !== network.kind()) return false;
   return address.kind() === 'ipv4'
-    ? (address as ipaddr.IPv4).match(network as ipaddr.IPv4, bits)
-    : (address as ipaddr.IPv6).match(network as ipaddr.IPv6, bits);
+    ? (address as ipaddr.IPv4).match(network, bits)
+    : (address as ipaddr.IPv6).match(network, bits);
 }

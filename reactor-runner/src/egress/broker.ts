@@ -1,7 +1,6 @@
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate } from 'node:zlib';
 import { Agent, request as send } from 'undici';
-import type { Dispatcher } from 'undici';
 import { createAddressPolicy } from './addresses.ts';
 import { EgressError } from './egress-error.ts';
 import { createPinnedConnector, resolveWithSystem } from './pinned-connector.ts';
@@ -56,7 +55,8 @@ export interface EgressBrokerOptions {
 
 const maxRedirects = 5;
 /** Set by us, or about the connection rather than the request. */
-const droppedHeaders = /^(accept-encoding|connection|content-length|expect|host|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade)$/i;
+const droppedHeaders =
+  /^(accept-encoding|connection|content-length|expect|host|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade)$/i;
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT']);
 
 /**
@@ -75,14 +75,19 @@ export function createEgressBroker(options: EgressBrokerOptions = {}): EgressBro
   });
 
   const fetch: EgressFetch = async (request) => {
-    const signals = [AbortSignal.timeout(request.timeoutMs ?? timeoutMs), ...(request.signal ? [request.signal] : [])];
+    const signals = [
+      AbortSignal.timeout(request.timeoutMs ?? timeoutMs),
+      ...(request.signal ? [request.signal] : []),
+    ];
     const signal = AbortSignal.any(signals);
     let hop = firstHop(request, maxRequestBytes);
     for (let hops = 0; ; hops++) {
       const response = await exchange(agent, hop, signal, maxResponseBytes);
-      const next = request.redirect === 'manual' ? undefined : nextHop(hop, response.status, response.location);
+      const next =
+        request.redirect === 'manual' ? undefined : nextHop(hop, response.status, response.location);
       if (next === undefined) return { ...response.answer, url: hop.url.href, redirected: hops > 0 };
-      if (request.redirect === 'error') throw new EgressError('unexpected-redirect', 'The server answered with a redirect');
+      if (request.redirect === 'error')
+        throw new EgressError('unexpected-redirect', 'The server answered with a redirect');
       if (hops === maxRedirects) throw new EgressError('too-many-redirects', 'Too many redirects');
       hop = next;
     }
@@ -100,7 +105,8 @@ function firstHop({ url, method = 'GET', headers = [], body }: EgressRequest, ma
   }
   const verb = method.toUpperCase();
   if (!methods.has(verb)) throw new EgressError('invalid-request', 'The method is not supported');
-  if (body !== undefined && body.length > maxRequestBytes) throw new EgressError('request-too-large', 'The request body is too large');
+  if (body !== undefined && body.length > maxRequestBytes)
+    throw new EgressError('request-too-large', 'The request body is too large');
   return { url: parsed, method: verb, headers: headers.filter(([name]) => !droppedHeaders.test(name)), body };
 }
 
@@ -114,14 +120,16 @@ async function exchange(agent: Agent, hop: Hop, signal: AbortSignal, maxBytes: n
   try {
     const response = await send(hop.url, {
       dispatcher: agent,
-      method: hop.method as Dispatcher.HttpMethod,
-      headers: hop.headers.flat() as string[],
+      method: hop.method,
+      headers: hop.headers.flatMap(([name, value]) => [name, value]),
       body: hop.body ?? null,
       signal,
     });
     const headers = toPairs(response.headers);
     const body = await decode(await collect(response.body, maxBytes), headers, maxBytes);
-    const kept = headers.filter(([name]) => !/^(connection|content-encoding|content-length|keep-alive|transfer-encoding)$/i.test(name));
+    const kept = headers.filter(
+      ([name]) => !/^(connection|content-encoding|content-length|keep-alive|transfer-encoding)$/i.test(name),
+    );
     const location = headers.find(([name]) => name === 'location')?.[1];
     return {
       status: response.statusCode,
@@ -135,7 +143,10 @@ async function exchange(agent: Agent, hop: Hop, signal: AbortSignal, maxBytes: n
 
 function toPairs(headers: Record<string, string[] | string | undefined>): [string, string][] {
   return Object.entries(headers).flatMap(([name, value]) =>
-    (Array.isArray(value) ? value : [value ?? '']).map((each): [string, string] => [name.toLowerCase(), each]),
+    (Array.isArray(value) ? value : [value ?? '']).map((each): [string, string] => [
+      name.toLowerCase(),
+      each,
+    ]),
   );
 }
 
@@ -151,10 +162,12 @@ async function collect(body: AsyncIterable<Buffer>, maxBytes: number): Promise<B
   return Buffer.concat(chunks);
 }
 
-const decoders: Readonly<Record<string, (body: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>>> = {
-  gzip: promisify<Buffer, { maxOutputLength: number }, Buffer>(gunzip),
-  deflate: promisify<Buffer, { maxOutputLength: number }, Buffer>(inflate),
-  br: promisify<Buffer, { maxOutputLength: number }, Buffer>(brotliDecompress),
+type Decoder = (body: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>;
+
+const decoders: Readonly<Record<string, Decoder>> = {
+  gzip: promisify(gunzip),
+  deflate: promisify(inflate),
+  br: promisify(brotliDecompress),
 };
 
 async function decode(body: Buffer, headers: readonly [string, string][], maxBytes: number): Promise<Buffer> {
@@ -177,7 +190,9 @@ function asEgressError(error: unknown, signal: AbortSignal): EgressError {
   if (error instanceof EgressError) return error;
   if (signal.aborted) {
     const isTimeout = signal.reason instanceof DOMException && signal.reason.name === 'TimeoutError';
-    return isTimeout ? new EgressError('timeout', 'The request timed out') : new EgressError('aborted', 'The request was aborted');
+    return isTimeout
+      ? new EgressError('timeout', 'The request timed out')
+      : new EgressError('aborted', 'The request was aborted');
   }
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'UND_ERR_INVALID_ARG') return new EgressError('invalid-request', 'The request is not valid');

@@ -8,7 +8,8 @@ import { EgressError } from './egress-error.ts';
 /** Addresses of a host name; given by the caller in tests. */
 export type Resolve = (hostname: string) => Promise<readonly string[]>;
 
-export const resolveWithSystem: Resolve = async (hostname) => (await lookup(hostname, { all: true })).map(({ address }) => address);
+export const resolveWithSystem: Resolve = async (hostname) =>
+  (await lookup(hostname, { all: true })).map(({ address }) => address);
 
 export interface ConnectorOptions {
   readonly policy: AddressPolicy;
@@ -31,7 +32,10 @@ export function createPinnedConnector(options: ConnectorOptions): buildConnector
   };
 }
 
-async function judge(target: buildConnector.Options, { policy, resolve, ports }: ConnectorOptions): Promise<readonly string[]> {
+async function judge(
+  target: buildConnector.Options,
+  { policy, resolve, ports }: ConnectorOptions,
+): Promise<readonly string[]> {
   const hostname = target.hostname.replace(/^\[|\]$/g, '');
   const addresses = isIP(hostname) === 0 ? await resolveName(resolve, hostname) : [hostname];
   if (addresses.length === 0) throw new EgressError('network', 'The host name has no address');
@@ -39,9 +43,11 @@ async function judge(target: buildConnector.Options, { policy, resolve, ports }:
     throw new EgressError('refused-address', 'Requests to private or reserved addresses are refused');
   }
   const isTrusted = addresses.every((address) => policy.isTrusted(address));
-  if (!isTrusted && target.protocol !== 'https:') throw new EgressError('refused-scheme', 'Only https requests are allowed');
+  if (!isTrusted && target.protocol !== 'https:')
+    throw new EgressError('refused-scheme', 'Only https requests are allowed');
   const port = target.port === '' ? 443 : Number(target.port);
-  if (!isTrusted && !ports.includes(port)) throw new EgressError('refused-address', 'Requests to this port are refused');
+  if (!isTrusted && !ports.includes(port))
+    throw new EgressError('refused-address', 'Requests to this port are refused');
   return addresses;
 }
 
@@ -73,7 +79,10 @@ function connect(
       callback(error, null);
     } else if (socket.remoteAddress === undefined || !policy.allows(socket.remoteAddress)) {
       socket.destroy();
-      callback(new EgressError('refused-address', 'Requests to private or reserved addresses are refused'), null);
+      callback(
+        new EgressError('refused-address', 'Requests to private or reserved addresses are refused'),
+        null,
+      );
     } else {
       callback(null, socket);
     }

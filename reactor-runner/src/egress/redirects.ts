@@ -9,7 +9,13 @@ export interface Hop {
 
 const redirectStatuses = new Set([301, 302, 303, 307, 308]);
 /** All that another origin is told. Keys come in headers of any name, so nothing else is known to be no credential. */
-const harmlessHeaders = new Set(['accept', 'accept-language', 'content-language', 'content-type', 'user-agent']);
+const harmlessHeaders = new Set([
+  'accept',
+  'accept-language',
+  'content-language',
+  'content-type',
+  'user-agent',
+]);
 
 /**
  * The request that follows a redirect answer, or undefined when the answer stands.
@@ -19,7 +25,12 @@ const harmlessHeaders = new Set(['accept', 'accept-language', 'content-language'
 export function nextHop(hop: Hop, status: number, location: string | undefined): Hop | undefined {
   if (!redirectStatuses.has(status) || location === undefined) return undefined;
   const url = URL.parse(location, hop.url.href);
-  if (url === null || (url.protocol !== 'https:' && url.protocol !== 'http:') || url.username !== '' || url.password !== '') {
+  if (
+    url === null ||
+    (url.protocol !== 'https:' && url.protocol !== 'http:') ||
+    url.username !== '' ||
+    url.password !== ''
+  ) {
     throw new EgressError('invalid-request', 'The redirect location is not valid');
   }
   const becomesGet = status === 303 ? hop.method !== 'HEAD' : status <= 302 && hop.method === 'POST';

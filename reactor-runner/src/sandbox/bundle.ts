@@ -23,11 +23,23 @@ export function sandboxBundle(): Promise<SandboxBundle> {
 async function makeBundle(): Promise<SandboxBundle> {
   const esbuild = await import('esbuild');
   const build = (options: BuildOptions) =>
-    esbuild.build({ bundle: true, write: false, target: 'es2023', logLevel: 'silent', minifyWhitespace: true, ...options });
+    esbuild.build({
+      bundle: true,
+      write: false,
+      target: 'es2023',
+      logLevel: 'silent',
+      minifyWhitespace: true,
+      ...options,
+    });
   try {
     const [program, core, modules] = await Promise.all([
       build({ entryPoints: [join(here, 'child/main.ts')], platform: 'node', format: 'cjs', minify: true }),
-      build({ entryPoints: [join(here, 'guest/core.ts')], platform: 'neutral', format: 'iife', banner: { js: '"use strict";' } }),
+      build({
+        entryPoints: [join(here, 'guest/core.ts')],
+        platform: 'neutral',
+        format: 'iife',
+        banner: { js: '"use strict";' },
+      }),
       build({
         entryPoints: Object.keys(guestModules).map((name) => ({ in: name, out: fileName(name) })),
         outdir: '/',
@@ -43,13 +55,21 @@ async function makeBundle(): Promise<SandboxBundle> {
     if (programFile === undefined || coreFile === undefined) throw new Error('esbuild gave no output');
     const texts = new Map((modules.outputFiles ?? []).map(({ path, text }) => [path, text]));
     const outputs = (modules.metafile as Metafile).outputs;
-    const entries = Object.entries(guestModules).map(([name, { words, uses = [] }]): [string, GuestModule] => {
-      const path = `/${fileName(name)}.js`;
-      const imports = Object.entries(outputs).find(([output]) => `/${output}`.endsWith(path))?.[1].imports ?? [];
-      const needs = imports.map((each) => each.path).filter((each) => Object.hasOwn(guestModules, each));
-      return [name, { source: texts.get(path) ?? '', needs: [...new Set([...needs, ...uses])], words }];
-    });
-    return { program: programFile.text, core: coreFile.text, modules: Object.fromEntries(entries), addonPath: findAddon() };
+    const entries = Object.entries(guestModules).map(
+      ([name, { words, uses = [] }]): [string, GuestModule] => {
+        const path = `/${fileName(name)}.js`;
+        const imports =
+          Object.entries(outputs).find(([output]) => `/${output}`.endsWith(path))?.[1].imports ?? [];
+        const needs = imports.map((each) => each.path).filter((each) => Object.hasOwn(guestModules, each));
+        return [name, { source: texts.get(path) ?? '', needs: [...new Set([...needs, ...uses])], words }];
+      },
+    );
+    return {
+      program: programFile.text,
+      core: coreFile.text,
+      modules: Object.fromEntries(entries),
+      addonPath: findAddon(),
+    };
   } finally {
     // esbuild keeps a service process of its own, which an idle pool would pay for.
     await esbuild.stop();
@@ -68,7 +88,9 @@ const guestResolution: Plugin = {
       const name = path.replace(/^node:/, '');
       const entry = guestModules[name];
       if (kind === 'entry-point') {
-        return entry?.file === undefined ? { path: name, namespace: 'guest' } : { path: join(here, 'guest/modules', entry.file) };
+        return entry?.file === undefined
+          ? { path: name, namespace: 'guest' }
+          : { path: join(here, 'guest/modules', entry.file) };
       }
       if (name === 'process/' || name === 'process') return { path: 'process', namespace: 'guest' };
       if (name === '@token-vault/reactor' || name === 'timers') return { path: name, external: true };
@@ -76,7 +98,8 @@ const guestResolution: Plugin = {
       return entry === undefined || isItself ? undefined : { path: name, external: true };
     });
     build.onLoad({ filter: /.*/, namespace: 'guest' }, ({ path }) => ({
-      contents: path === 'process' ? 'module.exports = globalThis.process' : (guestModules[path]?.contents ?? ''),
+      contents:
+        path === 'process' ? 'module.exports = globalThis.process' : (guestModules[path]?.contents ?? ''),
       resolveDir: here,
     }));
   },

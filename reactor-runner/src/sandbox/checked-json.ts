@@ -32,7 +32,8 @@ function assertAcceptable(root: Json, bounds: JsonBounds): void {
     const next: Json[] = [];
     for (const value of level) {
       if (value === null || typeof value !== 'object') continue;
-      if (!Array.isArray(value) && Object.hasOwn(value, '__proto__')) throw new UnacceptableJsonError('__proto__ key');
+      if (!Array.isArray(value) && Object.hasOwn(value, '__proto__'))
+        throw new UnacceptableJsonError('__proto__ key');
       for (const child of Array.isArray(value) ? value : Object.values(value)) next.push(child);
     }
     nodes += next.length;

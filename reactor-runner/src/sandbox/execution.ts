@@ -10,7 +10,15 @@ import type { SandboxChild } from './sandbox-child.ts';
 const drainMs = 500;
 const fatalSignals = new Set<NodeJS.Signals>(['SIGABRT', 'SIGTRAP', 'SIGILL']);
 /** Outcomes after which the child goes on: the isolate ended in an orderly way. */
-const orderly = new Set(['succeeded', 'failed', 'compiled', 'compile-error', 'not-serialisable', 'output-too-large', 'never-settled']);
+const orderly = new Set([
+  'succeeded',
+  'failed',
+  'compiled',
+  'compile-error',
+  'not-serialisable',
+  'output-too-large',
+  'never-settled',
+]);
 
 /** One job in one child, from its start to the moment the child is free or dead. */
 export class Execution {

@@ -12,7 +12,11 @@ function named(name: string): readonly string[] {
   return [`'${name}'`, `"${name}"`, `\`${name}\``, `node:${name}`];
 }
 
-function fromPackage(name: string, contents = `module.exports = require('${name}')`, uses: readonly string[] = []): GuestModuleSource {
+function fromPackage(
+  name: string,
+  contents = `module.exports = require('${name}')`,
+  uses: readonly string[] = [],
+): GuestModuleSource {
   return { contents, uses, words: named(name) };
 }
 
@@ -21,16 +25,16 @@ function fromFile(file: string, words: readonly string[], uses: readonly string[
 }
 
 const fetchWords = ['fetch', 'Headers', 'Request', 'Response', 'Blob', 'FormData'];
-const fetchUses = ['url', 'internal:abort', 'internal:fetch'];
+const fetchUses = ['internal:abort', 'internal:fetch'];
 
 /** What guest code can load: by `require`, or for names with `internal:` through a global. */
 export const guestModules: Readonly<Record<string, GuestModuleSource>> = {
   'internal:text': fromFile('text.ts', ['TextEncoder', 'TextDecoder', 'atob', 'btoa']),
   'internal:abort': fromFile('abort.ts', ['Abort', 'EventTarget', 'Event(', 'DOMException']),
   'internal:clone': fromFile('clone.ts', ['structuredClone']),
-  'internal:fetch': fromFile('fetch.ts', fetchWords, ['url', 'internal:abort']),
+  'internal:fetch': fromFile('fetch.ts', fetchWords, ['internal:abort']),
   assert: fromFile('assert.ts', named('assert')),
-  axios: fromPackage('axios', "module.exports = require('axios/dist/browser/axios.cjs')", fetchUses),
+  axios: fromPackage('axios', "module.exports = require('axios/dist/browser/axios.cjs')", ['url', ...fetchUses]),
   buffer: fromFile('buffer.ts', ['Buffer', 'buffer'], ['internal:text']),
   crypto: fromFile('crypto.ts', ['crypto']),
   'crypto-js': fromPackage('crypto-js', undefined, ['crypto']),
@@ -39,14 +43,20 @@ export const guestModules: Readonly<Record<string, GuestModuleSource>> = {
   https: fromFile('https.ts', [...named('https'), ...named('http')], fetchUses),
   'json-stable-stringify': fromPackage('json-stable-stringify'),
   'node-fetch': {
-    contents: "const all = require('./guest/modules/node-fetch.ts'); module.exports = Object.assign(all.default, all)",
+    contents:
+      "const all = require('./guest/modules/node-fetch.ts'); module.exports = Object.assign(all.default, all)",
     words: named('node-fetch'),
     uses: fetchUses,
   },
   path: fromPackage('path', "module.exports = require('path-browserify')"),
   querystring: fromFile('querystring.ts', named('querystring')),
-  stream: fromPackage('stream', "module.exports = require('readable-stream/lib/ours/browser.js')", ['internal:abort']),
-  string_decoder: fromPackage('string_decoder', "module.exports = require('string_decoder/lib/string_decoder.js')"),
+  stream: fromPackage('stream', "module.exports = require('readable-stream/lib/ours/browser.js')", [
+    'internal:abort',
+  ]),
+  string_decoder: fromPackage(
+    'string_decoder',
+    "module.exports = require('string_decoder/lib/string_decoder.js')",
+  ),
   url: fromFile('url.ts', ['URL', ...named('url')]),
   util: fromFile('util.ts', named('util'), ['internal:text']),
   uuid: fromPackage('uuid', undefined, ['crypto']),

@@ -19,9 +19,11 @@ export async function answerHostCall(
   signal: AbortSignal,
 ): Promise<string> {
   const input = parseChecked(payload, { depth: limits.jsonDepth, nodes: limits.jsonNodes });
-  if (method === 'fetch') return JSON.stringify(encodeResponse(await calls.fetch({ ...decodeRequest(input), signal })));
+  if (method === 'fetch')
+    return JSON.stringify(encodeResponse(await calls.fetch({ ...decodeRequest(input), signal })));
   const name = serviceMethod.exec(method)?.[1];
-  if (name === undefined || calls.svc === undefined) throw new EgressError('unsupported', 'There is no such host call');
+  if (name === undefined || calls.svc === undefined)
+    throw new EgressError('unsupported', 'There is no such host call');
   return JSON.stringify(await calls.svc(name, input));
 }
 
@@ -39,9 +41,11 @@ export function describeCallFailure(error: unknown): string {
 function decodeRequest(input: Json): EgressRequest {
   if (input === null || typeof input !== 'object' || Array.isArray(input)) throw invalidRequest();
   const { url, method, headers, body, redirect } = input;
-  if (typeof url !== 'string' || typeof method !== 'string' || !Array.isArray(headers)) throw invalidRequest();
+  if (typeof url !== 'string' || typeof method !== 'string' || !Array.isArray(headers))
+    throw invalidRequest();
   const pairs = headers.map((pair): [string, string] => {
-    if (!Array.isArray(pair) || typeof pair[0] !== 'string' || typeof pair[1] !== 'string') throw invalidRequest();
+    if (!Array.isArray(pair) || typeof pair[0] !== 'string' || typeof pair[1] !== 'string')
+      throw invalidRequest();
     return [pair[0], pair[1]];
   });
   return {
@@ -58,5 +62,9 @@ function invalidRequest(): EgressError {
 }
 
 function encodeResponse({ body, ...rest }: EgressResponse): Json {
-  return { ...rest, headers: rest.headers.map(([name, value]) => [name, value]), body: Buffer.from(body).toString('base64') };
+  return {
+    ...rest,
+    headers: rest.headers.map(([name, value]) => [name, value]),
+    body: Buffer.from(body).toString('base64'),
+  };
 }

@@ -8,7 +8,13 @@ import type { ConsoleLine, GuestConsole, PlainOutcomeKind } from './outcome.ts';
 export type ToChild =
   | { readonly type: 'init'; readonly bundle: ChildBundle; readonly limits: SandboxLimits }
   | ({ readonly type: 'run' } & ChildRun)
-  | { readonly type: 'answer'; readonly run: number; readonly call: number; readonly ok: boolean; readonly payload: string };
+  | {
+      readonly type: 'answer';
+      readonly run: number;
+      readonly call: number;
+      readonly ok: boolean;
+      readonly payload: string;
+    };
 
 export interface ChildRun {
   readonly run: number;
@@ -35,7 +41,13 @@ export interface GuestModule {
 
 export type FromChild =
   | { readonly type: 'ready' }
-  | { readonly type: 'call'; readonly run: number; readonly call: number; readonly method: string; readonly payload: string }
+  | {
+      readonly type: 'call';
+      readonly run: number;
+      readonly call: number;
+      readonly method: string;
+      readonly payload: string;
+    }
   | { readonly type: 'abort'; readonly run: number; readonly call: number }
   | { readonly type: 'outcome'; readonly run: number; readonly outcome: ChildOutcome }
   | { readonly type: 'idle'; readonly run: number; readonly rssMb: number };
@@ -43,7 +55,12 @@ export type FromChild =
 /** Guest values inside (`text`) are still JSON text here: the pool checks them once more before it believes them. */
 export type ChildOutcome = { readonly console: GuestConsole } & (
   | { readonly kind: 'succeeded' | 'failed'; readonly text: string }
-  | { readonly kind: 'compile-error'; readonly message: string; readonly line?: number; readonly column?: number }
+  | {
+      readonly kind: 'compile-error';
+      readonly message: string;
+      readonly line?: number;
+      readonly column?: number;
+    }
   | { readonly kind: 'limit-exceeded'; readonly limit: string }
   | { readonly kind: PlainOutcomeKind | 'compiled' }
 );
@@ -82,7 +99,11 @@ export function decodeFromChild(line: string, limits: SandboxLimits): FromChild 
     case 'idle':
       return { type: 'idle', run: count(message['run']), rssMb: count(message['rssMb']) };
     case 'outcome':
-      return { type: 'outcome', run: count(message['run']), outcome: decodeOutcome(record(message['outcome']), limits) };
+      return {
+        type: 'outcome',
+        run: count(message['run']),
+        outcome: decodeOutcome(record(message['outcome']), limits),
+      };
     default:
       throw new ProtocolError('unknown message type');
   }
@@ -131,7 +152,8 @@ function parse(line: string): unknown {
 }
 
 function record(value: unknown): Record<string, unknown> {
-  if (value === null || typeof value !== 'object' || Array.isArray(value)) throw new ProtocolError('not an object');
+  if (value === null || typeof value !== 'object' || Array.isArray(value))
+    throw new ProtocolError('not an object');
   return value as Record<string, unknown>;
 }
 
@@ -141,7 +163,8 @@ function count(value: unknown): number {
 }
 
 function text(value: unknown, maxLength: number): string {
-  if (typeof value !== 'string' || value.length > maxLength) throw new ProtocolError('not a text within bounds');
+  if (typeof value !== 'string' || value.length > maxLength)
+    throw new ProtocolError('not a text within bounds');
   return value;
 }
 
@@ -152,7 +175,8 @@ export function createLineReader(maxBytes: number, onLine: (line: string) => voi
   return (chunk) => {
     let rest = chunk;
     for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10)) {
-      const line = parts.length === 0 ? rest.subarray(0, end) : Buffer.concat([...parts, rest.subarray(0, end)]);
+      const line =
+        parts.length === 0 ? rest.subarray(0, end) : Buffer.concat([...parts, rest.subarray(0, end)]);
       parts = [];
       held = 0;
       rest = rest.subarray(end + 1);

@@ -86,7 +86,11 @@ export function problemOf(outcome: Exclude<RunOutcome, { kind: 'succeeded' }>): 
       return custom === undefined ? { status, detail, errors } : { status, detail, errors, custom };
     }
     case 'compile-error':
-      return { status: 422, detail: 'The reactor code does not compile.', errors: { code: [describeCompileProblem(outcome)] } };
+      return {
+        status: 422,
+        detail: 'The reactor code does not compile.',
+        errors: { code: [describeCompileProblem(outcome)] },
+      };
     case 'limit-exceeded':
       return {
         status: 500,

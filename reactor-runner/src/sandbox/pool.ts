@@ -28,8 +28,7 @@ export interface SandboxPoolOptions {
 }
 
 export type SandboxReport =
-  | { readonly kind: 'walls'; readonly walls: Walls }
-  | { readonly kind: 'children-do-not-start' };
+  { readonly kind: 'walls'; readonly walls: Walls } | { readonly kind: 'children-do-not-start' };
 
 export interface CompileRequest {
   readonly tenantId: string;
@@ -66,7 +65,12 @@ export async function createSandboxPool(options: SandboxPoolOptions = {}): Promi
   const [bundle, tools] = await Promise.all([sandboxBundle(), findWallTools()]);
   const walls = await probeWalls(bundle, limits, tools);
   options.report?.({ kind: 'walls', walls });
-  return new Pool(options, limits, walls, (events) => new Slots(childCommand(bundle, limits, walls, tools), bundle, limits, events));
+  return new Pool(
+    options,
+    limits,
+    walls,
+    (events) => new Slots(childCommand(bundle, limits, walls, tools), bundle, limits, events),
+  );
 }
 
 class Pool implements SandboxPool {
@@ -75,16 +79,35 @@ class Pool implements SandboxPool {
   readonly #slots: Slots;
   readonly #queue = createFairQueue<Job>();
   readonly #executions = new Map<number, Execution>();
-  readonly #settings: Required<Pick<SandboxPoolOptions, 'idleMs' | 'maxChildren' | 'maxQueued' | 'maxQueuedPerTenant' | 'spares'>>;
+  readonly #settings: Required<
+    Pick<SandboxPoolOptions, 'idleMs' | 'maxChildren' | 'maxQueued' | 'maxQueuedPerTenant' | 'spares'>
+  >;
   readonly #sweep: NodeJS.Timeout;
   #expansion: NodeJS.Timeout | undefined;
   #lastNumber = 0;
   #isClosed = false;
   #isPlacing = false;
 
-  constructor(options: SandboxPoolOptions, limits: SandboxLimits, walls: Walls, slots: (events: { onChange(): void; onStartFailures(): void }) => Slots) {
-    const { maxChildren = 8, spares = 2, idleMs = 30_000, maxQueued = 5_000, maxQueuedPerTenant = 1_000 } = options;
-    this.#settings = { maxChildren, spares: Math.min(spares, maxChildren), idleMs, maxQueued, maxQueuedPerTenant };
+  constructor(
+    options: SandboxPoolOptions,
+    limits: SandboxLimits,
+    walls: Walls,
+    slots: (events: { onChange(): void; onStartFailures(): void }) => Slots,
+  ) {
+    const {
+      maxChildren = 8,
+      spares = 2,
+      idleMs = 30_000,
+      maxQueued = 5_000,
+      maxQueuedPerTenant = 1_000,
+    } = options;
+    this.#settings = {
+      maxChildren,
+      spares: Math.min(spares, maxChildren),
+      idleMs,
+      maxQueued,
+      maxQueuedPerTenant,
+    };
     this.#limits = limits;
     this.#walls = walls;
     this.#slots = slots({
@@ -110,7 +133,14 @@ class Pool implements SandboxPool {
 
   async compile({ tenantId, code }: CompileRequest): Promise<CompileOutcome> {
     const input = JSON.stringify({ purpose: 'check', args: {}, configuration: {}, hasSvc: false });
-    const job = { tenantId, code, input, timeoutMs: compileTimeoutMs, hostCalls: undefined, purpose: 'check' } as const;
+    const job = {
+      tenantId,
+      code,
+      input,
+      timeoutMs: compileTimeoutMs,
+      hostCalls: undefined,
+      purpose: 'check',
+    } as const;
     return readCompileOutcome(await this.#submit(job));
   }
 
@@ -135,7 +165,11 @@ class Pool implements SandboxPool {
 
   #submit(parts: Omit<Job, 'number' | 'queuedAt' | 'settle'>, signal?: AbortSignal): Promise<ChildOutcome> {
     if (parts.code.length > this.#limits.codeChars) {
-      return Promise.resolve({ kind: 'compile-error', message: 'The code is too long', console: emptyConsole });
+      return Promise.resolve({
+        kind: 'compile-error',
+        message: 'The code is too long',
+        console: emptyConsole,
+      });
     }
     const { maxQueued, maxQueuedPerTenant } = this.#settings;
     const isFull = this.#queue.size >= maxQueued || this.#queue.sizeOf(parts.tenantId) >= maxQueuedPerTenant;
@@ -210,7 +244,12 @@ class Pool implements SandboxPool {
   #keepSpares(): void {
     const unbound = this.#slots.count(({ tenantId }) => tenantId === undefined);
     for (let missing = this.#settings.spares - unbound; missing > 0; missing--) {
-      if (this.#slots.size >= this.#settings.maxChildren || this.#starting() >= startingAtOnce || !this.#slots.canStart()) return;
+      if (
+        this.#slots.size >= this.#settings.maxChildren ||
+        this.#starting() >= startingAtOnce ||
+        !this.#slots.canStart()
+      )
+        return;
       this.#slots.start();
     }
   }
@@ -221,8 +260,10 @@ class Pool implements SandboxPool {
 
   #retireIdle(): void {
     const before = performance.now() - this.#settings.idleMs;
-    const isStale = (slot: { tenantId?: string; freeSince: number }) => slot.tenantId !== undefined && slot.freeSince < before;
-    for (let slot = this.#slots.oldest(isStale); slot !== undefined; slot = this.#slots.oldest(isStale)) this.#slots.retire(slot);
+    const isStale = (slot: { tenantId?: string; freeSince: number }) =>
+      slot.tenantId !== undefined && slot.freeSince < before;
+    for (let slot = this.#slots.oldest(isStale); slot !== undefined; slot = this.#slots.oldest(isStale))
+      this.#slots.retire(slot);
     this.#place();
   }
 }

@@ -8,7 +8,8 @@ import type { CompileOutcome, GuestFailure, RunOutcome } from './outcome.ts';
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}$/;
 const headerValue = /^[\t\x20-\x7e\x80-\xff]{0,8192}$/;
 /** Ours to set: framing of the message, and fields that speak for the service. */
-const reservedHeaders = /^(connection|content-length|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|svc-.*)$/i;
+const reservedHeaders =
+  /^(connection|content-length|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|svc-.*)$/i;
 const brandedStatuses = new Set([400, 401, 402, 403, 429, 500]);
 
 /** Turns what a child reports into an outcome, believing none of it: the guest's JSON is parsed and checked here. */
@@ -19,14 +20,22 @@ export function readRunOutcome(outcome: ChildOutcome, limits: SandboxLimits): Ru
       const value = checked(outcome.text, limits);
       if (value === undefined) return { kind: 'not-serialisable', console };
       const { raw, tokenize } = value;
-      return { kind: 'succeeded', console, result: { ...(raw === undefined ? {} : { raw }), ...(tokenize === undefined ? {} : { tokenize }) } };
+      return {
+        kind: 'succeeded',
+        console,
+        result: { ...(raw === undefined ? {} : { raw }), ...(tokenize === undefined ? {} : { tokenize }) },
+      };
     }
     case 'failed':
       return { kind: 'failed', console, ...readFailure(checked(outcome.text, limits)) };
+    case 'compile-error':
+      return { ...outcome, console };
+    case 'limit-exceeded':
+      return { kind: 'limit-exceeded', limit: outcome.limit, console };
     case 'compiled':
       return { kind: 'killed', console };
     default:
-      return outcome;
+      return { kind: outcome.kind, console };
   }
 }
 
@@ -42,7 +51,10 @@ export function readCompileOutcome(outcome: ChildOutcome): CompileOutcome {
     case 'overloaded':
       return { kind: 'unavailable' };
     default:
-      return { kind: 'compile-error', message: 'The code did not load within the time and memory it may take' };
+      return {
+        kind: 'compile-error',
+        message: 'The code did not load within the time and memory it may take',
+      };
   }
 }
 
@@ -55,7 +67,11 @@ function checked(text: string, limits: SandboxLimits): JsonObject | undefined {
   }
 }
 
-const unreadable: GuestFailure = { status: 500, detail: runtimeErrorDetail, errors: { error: ['The reactor failed'] } };
+const unreadable: GuestFailure = {
+  status: 500,
+  detail: runtimeErrorDetail,
+  errors: { error: ['The reactor failed'] },
+};
 
 function readFailure(value: JsonObject | undefined): GuestFailure {
   const { status, detail, errors, custom } = value ?? {};
@@ -65,17 +81,27 @@ function readFailure(value: JsonObject | undefined): GuestFailure {
     return { ...unreadable, errors: { error: ['CustomHttpResponseError needs a status from 200 to 599'] } };
   }
   const { headers, body } = asObject(custom);
-  return { status, detail, errors, custom: { headers: readHeaders(headers), ...(body === undefined ? {} : { body }) } };
+  return {
+    status,
+    detail,
+    errors,
+    custom: { headers: readHeaders(headers), ...(body === undefined ? {} : { body }) },
+  };
 }
 
 function isErrors(value: Json | undefined): value is Record<string, string[]> {
-  return Object.values(asObject(value)).every((list) => Array.isArray(list) && list.every((each) => typeof each === 'string'));
+  return Object.values(asObject(value)).every(
+    (list) => Array.isArray(list) && list.every((each) => typeof each === 'string'),
+  );
 }
 
 function readHeaders(value: Json | undefined): Record<string, string> {
   const usable = Object.entries(asObject(value)).filter(
     (entry): entry is [string, string] =>
-      typeof entry[1] === 'string' && headerName.test(entry[0]) && !reservedHeaders.test(entry[0]) && headerValue.test(entry[1]),
+      typeof entry[1] === 'string' &&
+      headerName.test(entry[0]) &&
+      !reservedHeaders.test(entry[0]) &&
+      headerValue.test(entry[1]),
   );
   return Object.fromEntries(usable.slice(0, 100));
 }

@@ -30,7 +30,11 @@ export class SandboxChild {
   constructor(command: ChildCommand, bundle: SandboxBundle, limits: SandboxLimits, events: ChildEvents) {
     this.#limits = limits;
     this.#events = events;
-    this.#process = spawn(command.file, command.args, { stdio: ['ignore', 'ignore', 'ignore', 'pipe'], env: {}, cwd: '/' });
+    this.#process = spawn(command.file, command.args, {
+      stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
+      env: {},
+      cwd: '/',
+    });
     this.#socket = this.#process.stdio[3] as Socket;
     this.#startTimer = setTimeout(() => this.kill(), startTimeoutMs);
     this.#process.on('error', () => this.#onExit(null));

@@ -92,7 +92,8 @@ export class Slots {
           this.#free(slot);
         },
         onMessage: (message) => {
-          if (slot.execution?.onMessage(message) === true) this.#onIdle(slot, message.type === 'idle' ? message.rssMb : 0);
+          if (slot.execution?.onMessage(message) === true)
+            this.#onIdle(slot, message.type === 'idle' ? message.rssMb : 0);
         },
         onExit: (signal) => {
           if (slot.state === 'starting' && this.#all.has(slot)) this.#onStartFailure();
@@ -124,7 +125,9 @@ export class Slots {
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#watch);
-    this.#all.forEach((slot) => (slot.execution === undefined ? slot.child.kill() : slot.execution.kill('killed')));
+    this.#all.forEach((slot) =>
+      slot.execution === undefined ? slot.child.kill() : slot.execution.kill('killed'),
+    );
     await Promise.all(this.#gone);
   }
 

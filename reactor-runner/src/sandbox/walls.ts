@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import type { Socket } from 'node:net';
 import { access, constants } from 'node:fs/promises';
 import type { SandboxBundle } from './bundle.ts';
 import type { SandboxLimits } from './limits.ts';
@@ -25,13 +26,29 @@ export interface ChildCommand {
 
 const directories = ['/usr/bin', '/bin', '/usr/sbin', '/sbin', '/usr/local/bin'];
 
-export const allWalls: Walls = { resourceLimits: true, noNetwork: true, unprivileged: true, permissionModel: true };
+export const allWalls: Walls = {
+  resourceLimits: true,
+  noNetwork: true,
+  unprivileged: true,
+  permissionModel: true,
+};
 
 /** The command line of a child behind the given walls. Tools are named by absolute path: the child's environment is empty. */
-export function childCommand(bundle: SandboxBundle, limits: SandboxLimits, walls: Walls, tools: WallTools): ChildCommand {
+export function childCommand(
+  bundle: SandboxBundle,
+  limits: SandboxLimits,
+  walls: Walls,
+  tools: WallTools,
+): ChildCommand {
   const wrappers: string[] = [];
   if (walls.resourceLimits && tools.prlimit !== undefined) {
-    wrappers.push(tools.prlimit, '--core=0', '--fsize=0', '--nofile=64', `--data=${limits.childDataMb * 1_048_576}`);
+    wrappers.push(
+      tools.prlimit,
+      '--core=0',
+      '--fsize=0',
+      '--nofile=64',
+      `--data=${limits.childDataMb * 1_048_576}`,
+    );
   }
   if (walls.noNetwork && tools.unshare !== undefined) wrappers.push(tools.unshare, ...namespaceFlags());
   if (walls.unprivileged && tools.setpriv !== undefined) wrappers.push(tools.setpriv, ...privilegeFlags());
@@ -61,7 +78,12 @@ function namespaceFlags(): string[] {
 
 function privilegeFlags(): string[] {
   const nobody = ['--reuid=65534', '--regid=65534', '--clear-groups', '--bounding-set=-all'];
-  return [...(process.getuid?.() === 0 ? nobody : []), '--inh-caps=-all', '--no-new-privs', '--pdeathsig=KILL'];
+  return [
+    ...(process.getuid?.() === 0 ? nobody : []),
+    '--inh-caps=-all',
+    '--no-new-privs',
+    '--pdeathsig=KILL',
+  ];
 }
 
 export interface WallTools {
@@ -73,19 +95,29 @@ export interface WallTools {
 export async function findWallTools(): Promise<WallTools> {
   const names = ['prlimit', 'unshare', 'setpriv'] as const;
   const found = await Promise.all(names.map(async (name) => [name, await findExecutable(name)] as const));
-  return Object.fromEntries(found.filter(([, path]) => path !== undefined)) as WallTools;
+  return Object.fromEntries(found.filter(([, path]) => path !== undefined));
 }
 
 async function findExecutable(name: string): Promise<string | undefined> {
   for (const directory of directories) {
     const path = `${directory}/${name}`;
-    if (await access(path, constants.X_OK).then(() => true, () => false)) return path;
+    if (
+      await access(path, constants.X_OK).then(
+        () => true,
+        () => false,
+      )
+    )
+      return path;
   }
   return undefined;
 }
 
 /** Starts a child behind all walls; when that fails, behind each alone, and keeps those that work. */
-export async function probeWalls(bundle: SandboxBundle, limits: SandboxLimits, tools: WallTools): Promise<Walls> {
+export async function probeWalls(
+  bundle: SandboxBundle,
+  limits: SandboxLimits,
+  tools: WallTools,
+): Promise<Walls> {
   const works = (walls: Walls) => startsUp(childCommand(bundle, limits, walls, tools));
   const possible: Walls = {
     resourceLimits: tools.prlimit !== undefined,
@@ -94,7 +126,12 @@ export async function probeWalls(bundle: SandboxBundle, limits: SandboxLimits, t
     permissionModel: true,
   };
   if (await works(possible)) return possible;
-  let standing: Walls = { resourceLimits: false, noNetwork: false, unprivileged: false, permissionModel: false };
+  let standing: Walls = {
+    resourceLimits: false,
+    noNetwork: false,
+    unprivileged: false,
+    permissionModel: false,
+  };
   for (const name of Object.keys(possible) as (keyof Walls)[]) {
     const more = { ...standing, [name]: true };
     if (possible[name] && (await works(more))) standing = more;
@@ -106,7 +143,11 @@ const probeTimeoutMs = 10_000;
 
 function startsUp(command: ChildCommand): Promise<boolean> {
   return new Promise((resolve) => {
-    const child = spawn(command.file, command.args, { stdio: ['ignore', 'ignore', 'ignore', 'pipe'], env: {}, cwd: '/' });
+    const child = spawn(command.file, command.args, {
+      stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
+      env: {},
+      cwd: '/',
+    });
     const finish = (works: boolean): void => {
       clearTimeout(timer);
       child.kill('SIGKILL');
@@ -115,10 +156,12 @@ function startsUp(command: ChildCommand): Promise<boolean> {
     const timer = setTimeout(() => finish(false), probeTimeoutMs);
     child.on('error', () => finish(false));
     child.on('exit', () => finish(false));
-    const socket = child.stdio[3] as import('node:net').Socket;
+    const socket = child.stdio[3] as Socket;
     socket.on('error', () => finish(false));
     socket.once('data', () => finish(true));
-    socket.write(`${JSON.stringify({ type: 'init', bundle: { core: bundleProbeCore, modules: {} }, limits: { isolateMemoryMb: 16 } })}\n`);
+    socket.write(
+      `${JSON.stringify({ type: 'init', bundle: { core: bundleProbeCore, modules: {} }, limits: { isolateMemoryMb: 16 } })}\n`,
+    );
   });
 }
 

@@ -20,7 +20,9 @@ export function findSyntaxError(isolate: IsolatedVm.Isolate, code: string): Comp
 /** The isolate's compiler puts `[file:line:column]` into the message. */
 function locate(isolate: IsolatedVm.Isolate, code: string): CompileProblem | undefined {
   try {
-    isolate.compileScriptSync(`${prefix}${code}\n})`, { filename: 'reactor.js', columnOffset: -prefix.length }).release();
+    isolate
+      .compileScriptSync(`${prefix}${code}\n})`, { filename: 'reactor.js', columnOffset: -prefix.length })
+      .release();
     return undefined;
   } catch (error) {
     const match = /^(.*) \[reactor\.js:(\d+):(\d+)\]$/s.exec(error instanceof Error ? error.message : '');

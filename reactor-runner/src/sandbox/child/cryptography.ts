@@ -19,8 +19,21 @@ export function performCrypto(text: string): string {
 
 type Input = Record<string, unknown>;
 
-const digests = new Set(['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512', 'sha512-256', 'sha3-256', 'sha3-384', 'sha3-512', 'ripemd160']);
+const digests = new Set([
+  'md5',
+  'sha1',
+  'sha224',
+  'sha256',
+  'sha384',
+  'sha512',
+  'sha512-256',
+  'sha3-256',
+  'sha3-384',
+  'sha3-512',
+  'ripemd160',
+]);
 const ciphers = /^(aes-(128|192|256)-(cbc|ctr|ecb|gcm)|des-ede3-cbc|chacha20-poly1305)$/;
+const authenticated = /(gcm|poly1305)$/;
 const curves = new Set(['P-256', 'P-384', 'P-521', 'prime256v1', 'secp256k1', 'secp384r1', 'secp521r1']);
 const maxRandomBytes = 65_536;
 const maxDerivedBytes = 4_096;
@@ -32,11 +45,18 @@ const operations: Readonly<Record<string, (input: Input) => unknown>> = {
   uuid: () => crypto.randomUUID(),
   int: ({ min, max }) => crypto.randomInt(Number(min), Number(max)),
   hash: ({ algorithm, data }) => encode(crypto.createHash(digest(algorithm)).update(bytes(data)).digest()),
-  hmac: ({ algorithm, key, data }) => encode(crypto.createHmac(digest(algorithm), bytes(key)).update(bytes(data)).digest()),
+  hmac: ({ algorithm, key, data }) =>
+    encode(crypto.createHmac(digest(algorithm), bytes(key)).update(bytes(data)).digest()),
   cipher: runCipher,
   pbkdf2: ({ password, salt, iterations, length, algorithm }) =>
     encode(
-      crypto.pbkdf2Sync(bytes(password), bytes(salt), count(iterations, maxIterations), count(length, maxDerivedBytes), digest(algorithm)),
+      crypto.pbkdf2Sync(
+        bytes(password),
+        bytes(salt),
+        count(iterations, maxIterations),
+        count(length, maxDerivedBytes),
+        digest(algorithm),
+      ),
     ),
   scrypt: ({ password, salt, length, N = 16_384, r = 8, p = 1 }) =>
     encode(
@@ -48,11 +68,31 @@ const operations: Readonly<Record<string, (input: Input) => unknown>> = {
       }),
     ),
   hkdf: ({ algorithm, key, salt, info, length }) =>
-    encode(Buffer.from(crypto.hkdfSync(digest(algorithm), bytes(key), bytes(salt), bytes(info), count(length, maxDerivedBytes)))),
+    encode(
+      Buffer.from(
+        crypto.hkdfSync(
+          digest(algorithm),
+          bytes(key),
+          bytes(salt),
+          bytes(info),
+          count(length, maxDerivedBytes),
+        ),
+      ),
+    ),
   sign: ({ algorithm, key, data, options }) =>
-    encode(crypto.sign(signatureDigest(algorithm), bytes(data), { key: privateKey(key), ...signatureOptions(options) })),
+    encode(
+      crypto.sign(signatureDigest(algorithm), bytes(data), {
+        key: privateKey(key),
+        ...signatureOptions(options),
+      }),
+    ),
   verify: ({ algorithm, key, data, signature, options }) =>
-    crypto.verify(signatureDigest(algorithm), bytes(data), { key: publicKey(key), ...signatureOptions(options) }, bytes(signature)),
+    crypto.verify(
+      signatureDigest(algorithm),
+      bytes(data),
+      { key: publicKey(key), ...signatureOptions(options) },
+      bytes(signature),
+    ),
   rsa: ({ operation, key, data, options }) => encode(runRsa(operation, key, bytes(data), options)),
   key: ({ kind, key }) => describeKey(kind === 'private' ? privateKey(key) : publicKey(key)),
   generate: generateKeys,
@@ -60,20 +100,32 @@ const operations: Readonly<Record<string, (input: Input) => unknown>> = {
     encode(crypto.diffieHellman({ privateKey: privateKey(own), publicKey: publicKey(other) })),
 };
 
-function runCipher({ algorithm, key, iv, data, aad, tag, isDecryption, padding, tagLength }: Input): unknown {
-  if (typeof algorithm !== 'string' || !ciphers.test(algorithm)) throw new TypeError('The cipher is not supported');
+function runCipher(input: Input): unknown {
+  const { algorithm, padding, aad, tag, isDecryption } = input;
+  if (typeof algorithm !== 'string' || !ciphers.test(algorithm))
+    throw new TypeError('The cipher is not supported');
+  const data = bytes(input['data']);
+  const cipher = createCipher(algorithm, input);
+  if (padding === false) cipher.setAutoPadding(false);
+  const isAuthenticated = authenticated.test(algorithm);
+  if (isAuthenticated && aad !== undefined) cipher.setAAD(bytes(aad), { plaintextLength: data.length });
+  if (isAuthenticated && isDecryption === true) (cipher as crypto.DecipherGCM).setAuthTag(bytes(tag));
+  const output = encode(Buffer.concat([cipher.update(data), cipher.final()]));
+  if (!isAuthenticated || isDecryption === true) return { data: output };
+  return { data: output, tag: encode((cipher as crypto.CipherGCM).getAuthTag()) };
+}
+
+function createCipher(
+  algorithm: string,
+  { key, iv, tagLength, isDecryption }: Input,
+): crypto.CipherGCM | crypto.DecipherGCM {
+  // One set of types for all modes: the authenticated ones have more methods, called for them only.
   const name = algorithm as crypto.CipherGCMTypes;
-  const isAuthenticated = algorithm.endsWith('gcm') || algorithm.endsWith('poly1305');
-  const options = isAuthenticated ? { authTagLength: count(tagLength ?? 16, 16) } : undefined;
+  const options = authenticated.test(algorithm) ? { authTagLength: count(tagLength ?? 16, 16) } : undefined;
   const vector = (iv === null ? null : bytes(iv)) as Buffer;
-  const cipher = isDecryption === true
+  return isDecryption === true
     ? crypto.createDecipheriv(name, bytes(key), vector, options)
     : crypto.createCipheriv(name, bytes(key), vector, options);
-  if (padding === false) cipher.setAutoPadding(false);
-  if (isAuthenticated && aad !== undefined) cipher.setAAD(bytes(aad), { plaintextLength: bytes(data).length });
-  if ('setAuthTag' in cipher && isAuthenticated) cipher.setAuthTag(bytes(tag));
-  const output = Buffer.concat([cipher.update(bytes(data)), cipher.final()]);
-  return { data: encode(output), ...('getAuthTag' in cipher && isAuthenticated ? { tag: encode(cipher.getAuthTag()) } : {}) };
 }
 
 function runRsa(operation: unknown, key: unknown, data: Buffer, options: unknown): Buffer {
@@ -88,7 +140,10 @@ function runRsa(operation: unknown, key: unknown, data: Buffer, options: unknown
     case 'privateDecrypt':
       return crypto.privateDecrypt({ key: privateKey(key), ...chosen }, data);
     case 'privateEncrypt':
-      return crypto.privateEncrypt({ key: privateKey(key), padding: crypto.constants.RSA_PKCS1_PADDING }, data);
+      return crypto.privateEncrypt(
+        { key: privateKey(key), padding: crypto.constants.RSA_PKCS1_PADDING },
+        data,
+      );
     case 'publicDecrypt':
       return crypto.publicDecrypt({ key: publicKey(key), padding: crypto.constants.RSA_PKCS1_PADDING }, data);
     default:
@@ -98,10 +153,12 @@ function runRsa(operation: unknown, key: unknown, data: Buffer, options: unknown
 
 function generateKeys({ type, modulusLength, namedCurve }: Input): unknown {
   const make = (): { privateKey: KeyObject } => {
-    if (type === 'rsa') return crypto.generateKeyPairSync('rsa', { modulusLength: count(modulusLength ?? 2_048, maxRsaBits) });
+    if (type === 'rsa')
+      return crypto.generateKeyPairSync('rsa', { modulusLength: count(modulusLength ?? 2_048, maxRsaBits) });
     if (type === 'ed25519') return crypto.generateKeyPairSync('ed25519');
     if (type === 'x25519') return crypto.generateKeyPairSync('x25519');
-    if (type === 'ec' && typeof namedCurve === 'string' && curves.has(namedCurve)) return crypto.generateKeyPairSync('ec', { namedCurve });
+    if (type === 'ec' && typeof namedCurve === 'string' && curves.has(namedCurve))
+      return crypto.generateKeyPairSync('ec', { namedCurve });
     throw new TypeError('The key type is not supported');
   };
   return describeKey(make().privateKey).pem;
@@ -133,14 +190,16 @@ function publicKey(input: unknown): KeyObject {
 }
 
 function bounded(key: KeyObject): KeyObject {
-  if ((key.asymmetricKeyDetails?.modulusLength ?? 0) > maxRsaBits) throw new RangeError('The key is too large');
+  if ((key.asymmetricKeyDetails?.modulusLength ?? 0) > maxRsaBits)
+    throw new RangeError('The key is too large');
   return key;
 }
 
 function keyInput(input: unknown): unknown {
   if (typeof input === 'string') return { key: input };
   const { pem, passphrase, der, type, jwk } = (input ?? {}) as Input;
-  if (typeof pem === 'string') return { key: pem, ...(passphrase === undefined ? {} : { passphrase: bytes(passphrase) }) };
+  if (typeof pem === 'string')
+    return { key: pem, ...(passphrase === undefined ? {} : { passphrase: bytes(passphrase) }) };
   if (typeof der === 'string') return { key: bytes(der), format: 'der', type: type ?? 'pkcs8' };
   return { key: jwk, format: 'jwk' };
 }
@@ -155,7 +214,11 @@ function signatureOptions(options: unknown) {
 }
 
 function digest(name: unknown): string {
-  const known = String(name).toLowerCase().replace(/^rsa-/, '').replace(/^sha-/, 'sha').replace('sha512/256', 'sha512-256');
+  const known = String(name)
+    .toLowerCase()
+    .replace(/^rsa-/, '')
+    .replace(/^sha-/, 'sha')
+    .replace('sha512/256', 'sha512-256');
   if (!digests.has(known)) throw new TypeError('Digest method not supported');
   return known;
 }
@@ -166,7 +229,8 @@ function signatureDigest(name: unknown): string | null {
 }
 
 function count(value: unknown, max: number): number {
-  if (!Number.isSafeInteger(value) || (value as number) < 0 || (value as number) > max) throw new RangeError(`A number up to ${max} is needed`);
+  if (!Number.isSafeInteger(value) || (value as number) < 0 || (value as number) > max)
+    throw new RangeError(`A number up to ${max} is needed`);
   return value as number;
 }
 

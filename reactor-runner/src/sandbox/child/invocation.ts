@@ -6,7 +6,11 @@ import { performCrypto } from './cryptography.ts';
 import type { IsolateFactory, PreparedIsolate } from './isolate.ts';
 import { createConsoleCapture } from './console-capture.ts';
 
-type Ending = ChildOutcome extends infer Each ? (Each extends unknown ? Omit<Each, 'console'> : never) : never;
+type Ending = ChildOutcome extends infer Each
+  ? Each extends unknown
+    ? Omit<Each, 'console'>
+    : never
+  : never;
 
 const watchIntervalMs = 20;
 
@@ -30,7 +34,13 @@ export class Invocation {
   #hostCpuMs = 0;
   #done = false;
 
-  constructor(run: ChildRun, limits: SandboxLimits, factory: IsolateFactory, prepared: PreparedIsolate, send: (message: FromChild) => void) {
+  constructor(
+    run: ChildRun,
+    limits: SandboxLimits,
+    factory: IsolateFactory,
+    prepared: PreparedIsolate,
+    send: (message: FromChild) => void,
+  ) {
     this.#run = run;
     this.#limits = limits;
     this.#factory = factory;
@@ -99,14 +109,16 @@ export class Invocation {
 
   #endingOf(error: unknown): Ending {
     const message = error instanceof Error ? error.message : '';
-    if (this.#prepared.isolate.isDisposed || message.includes('memory limit')) return { kind: 'out-of-memory' };
+    if (this.#prepared.isolate.isDisposed || message.includes('memory limit'))
+      return { kind: 'out-of-memory' };
     if (message === 'Script execution timed out.') return { kind: 'timed-out' };
     return { kind: 'killed' };
   }
 
   #onHost(operation: string, first: string, second: string): string | undefined {
     if (this.#done) return undefined;
-    if (++this.#hostCalls > this.#limits.hostCalls) this.#finish({ kind: 'limit-exceeded', limit: 'host calls' });
+    if (++this.#hostCalls > this.#limits.hostCalls)
+      this.#finish({ kind: 'limit-exceeded', limit: 'host calls' });
     switch (operation) {
       case 'log':
         this.#console.add(first, second);
@@ -145,9 +157,16 @@ export class Invocation {
 
   #call(id: string, text: string): undefined {
     const { method, payload } = JSON.parse(text) as { method?: unknown; payload?: unknown };
-    if (!/^\d{1,9}$/.test(id) || this.#calls.has(id) || typeof method !== 'string' || typeof payload !== 'string') return;
+    if (
+      !/^\d{1,9}$/.test(id) ||
+      this.#calls.has(id) ||
+      typeof method !== 'string' ||
+      typeof payload !== 'string'
+    )
+      return;
     if (++this.#requests > this.#limits.requests) this.#finish({ kind: 'limit-exceeded', limit: 'requests' });
-    else if (this.#calls.size >= this.#limits.requestsInFlight) this.#finish({ kind: 'limit-exceeded', limit: 'requests in flight' });
+    else if (this.#calls.size >= this.#limits.requestsInFlight)
+      this.#finish({ kind: 'limit-exceeded', limit: 'requests in flight' });
     if (this.#done) return;
     this.#calls.add(id);
     this.#send({ type: 'call', run: this.#run.run, call: Number(id), method, payload });
@@ -174,7 +193,8 @@ export class Invocation {
         return;
       case 'load-failed': {
         const [line, column] = second.split(':').map(Number);
-        const position = line === undefined || column === undefined || !(line > 0) || !(column > 0) ? {} : { line, column };
+        const position =
+          line === undefined || column === undefined || !(line > 0) || !(column > 0) ? {} : { line, column };
         this.#finish({ kind: 'compile-error', message: first.slice(0, 2_000), ...position });
       }
     }
@@ -182,7 +202,8 @@ export class Invocation {
 
   #checkedText(kind: 'succeeded' | 'failed', text: string): Ending {
     const { resultBytes, jsonDepth, jsonNodes } = this.#limits;
-    if (text.length > resultBytes || Buffer.byteLength(text) > resultBytes) return { kind: 'output-too-large' };
+    if (text.length > resultBytes || Buffer.byteLength(text) > resultBytes)
+      return { kind: 'output-too-large' };
     try {
       parseChecked(text, { depth: jsonDepth, nodes: jsonNodes });
       return { kind, text };
@@ -219,7 +240,11 @@ export class Invocation {
     clearInterval(this.#watch);
     this.#timers.forEach((timer) => clearTimeout(timer));
     this.#timers.clear();
-    this.#send({ type: 'outcome', run: this.#run.run, outcome: { ...ending, console: this.#console.content() } as ChildOutcome });
+    this.#send({
+      type: 'outcome',
+      run: this.#run.run,
+      outcome: { ...ending, console: this.#console.content() } as ChildOutcome,
+    });
     // Not here: the guest's thread may be waiting for the answer to the host operation that brought the ending.
     setImmediate(() => {
       if (!this.#prepared.isolate.isDisposed) this.#prepared.isolate.dispose();

@@ -23,11 +23,19 @@ export interface IsolateFactory {
   sourceOf(module: string): string | undefined;
 }
 
-export function createIsolateFactory(ivm: typeof IsolatedVm, bundle: ChildBundle, limits: SandboxLimits): IsolateFactory {
+export function createIsolateFactory(
+  ivm: typeof IsolatedVm,
+  bundle: ChildBundle,
+  limits: SandboxLimits,
+): IsolateFactory {
   // Code caches are made by the process that uses them, and of our own scripts only.
   const caches = new Map<string, IsolatedVm.ExternalCopy<ArrayBuffer>>();
 
-  const runOwn = ({ isolate, context }: Pick<PreparedIsolate, 'isolate' | 'context'>, filename: string, code: string) => {
+  const runOwn = (
+    { isolate, context }: Pick<PreparedIsolate, 'isolate' | 'context'>,
+    filename: string,
+    code: string,
+  ) => {
     const cachedData = caches.get(filename);
     const script = isolate.compileScriptSync(code, {
       filename,
@@ -49,14 +57,18 @@ export function createIsolateFactory(ivm: typeof IsolatedVm, bundle: ChildBundle
         onCatastrophicError: (message) => prepared.onCatastrophe(message),
       });
       const context = isolate.createContextSync();
-      context.global.setSync('__host', new ivm.Callback((operation: unknown, first: unknown, second: unknown) => {
-        if (typeof operation !== 'string' || typeof first !== 'string' || typeof second !== 'string') return undefined;
-        return prepared.onHost(operation, first, second);
-      }));
+      context.global.setSync(
+        '__host',
+        new ivm.Callback((operation: unknown, first: unknown, second: unknown) => {
+          if (typeof operation !== 'string' || typeof first !== 'string' || typeof second !== 'string')
+            return undefined;
+          return prepared.onHost(operation, first, second);
+        }),
+      );
       runOwn({ isolate, context }, coreFilename, bundle.core);
       const dispatch = context.global.getSync('__dispatch', { reference: true });
       context.global.deleteSync('__dispatch');
-      return Object.assign(prepared, { isolate, context, dispatch }) as PreparedIsolate;
+      return Object.assign(prepared, { isolate, context, dispatch });
     },
     preload(prepared, code) {
       for (const name of mentioned(bundle, code)) {
@@ -65,7 +77,8 @@ export function createIsolateFactory(ivm: typeof IsolatedVm, bundle: ChildBundle
       }
       prepared.context.global.deleteSync('__define');
     },
-    sourceOf: (module) => (Object.hasOwn(bundle.modules, module) ? bundle.modules[module]?.source : undefined),
+    sourceOf: (module) =>
+      Object.hasOwn(bundle.modules, module) ? bundle.modules[module]?.source : undefined,
   };
 }
 

@@ -29,7 +29,10 @@ let limits: SandboxLimits;
 let next: PreparedIsolate | undefined;
 let current: Invocation | undefined;
 
-socket.on('data', createLineReader(64 * 1_048_576, (line) => receive(JSON.parse(line) as ToChild)));
+socket.on(
+  'data',
+  createLineReader(64 * 1_048_576, (line) => receive(JSON.parse(line) as ToChild)),
+);
 socket.on('close', die);
 socket.on('error', die);
 

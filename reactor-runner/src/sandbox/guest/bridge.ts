@@ -6,7 +6,11 @@ declare const __host: (operation: string, first: string, second: string) => stri
 
 const rawHost = __host;
 
-export function host(operation: string, first: number | string = '', second: number | string = ''): string | undefined {
+export function host(
+  operation: string,
+  first: number | string = '',
+  second: number | string = '',
+): string | undefined {
   return rawHost(`${operation}`, `${first}`, `${second}`);
 }
 

@@ -50,5 +50,9 @@ export function sync(operation: string, input: unknown): unknown {
 function errorFrom(value: unknown): Error {
   const { message, code, status, problem } = (value ?? {}) as Partial<ServiceError>;
   const error = status === undefined ? new BaseError(`${message}`) : new ServiceError(`${message}`);
-  return Object.assign(error, code === undefined ? {} : { code }, status === undefined ? {} : { status, problem });
+  return Object.assign(
+    error,
+    code === undefined ? {} : { code },
+    status === undefined ? {} : { status, problem },
+  );
 }

@@ -1,4 +1,13 @@
-import { apply, asString, BaseError, BaseRangeError, CompileFunction, host, parse, stringify } from './bridge.ts';
+import {
+  apply,
+  asString,
+  BaseError,
+  BaseRangeError,
+  CompileFunction,
+  host,
+  parse,
+  stringify,
+} from './bridge.ts';
 import type { Internal } from './bridge.ts';
 import { answer, call, sync } from './calls.ts';
 import { guestConsole } from './console.ts';
@@ -53,7 +62,8 @@ function fetchFactory(name: string): Factory {
 function guestRequire(request: unknown): unknown {
   const asked = asString(request).replace(/^node:/, '');
   const name = aliases.get(asked) ?? asked;
-  if (name.startsWith('internal:')) throw Object.assign(new BaseError(`Cannot find module '${name}'`), { code: 'MODULE_NOT_FOUND' });
+  if (name.startsWith('internal:'))
+    throw Object.assign(new BaseError(`Cannot find module '${name}'`), { code: 'MODULE_NOT_FOUND' });
   return load(name);
 }
 
@@ -62,7 +72,8 @@ loaded.set('timers', { exports: { ...timerGlobals, promises: promiseTimers() } }
 loaded.set('console', { exports: guestConsole });
 
 function promiseTimers() {
-  const later = (ms?: number, value?: unknown) => new Promise((resolve) => timerGlobals.setTimeout(resolve, ms, value));
+  const later = (ms?: number, value?: unknown) =>
+    new Promise((resolve) => timerGlobals.setTimeout(resolve, ms, value));
   return { setTimeout: later, setImmediate: (value?: unknown) => later(0, value) };
 }
 
@@ -77,7 +88,8 @@ function lazyGlobal(name: string, from: string, pick = name): void {
     enumerable: false,
     get: () => {
       const value = (load(from) as Scope)[pick];
-      setGlobal(name, value);
+      // Undefined while the module itself loads: polyfills look for a native version of what they define.
+      if (value !== undefined) setGlobal(name, value);
       return value;
     },
     set: (value: unknown) => setGlobal(name, value),
@@ -106,7 +118,12 @@ function installGlobals(): void {
     void Promise.resolve().then(() => callback());
   });
   const startedAt = Date.now();
-  setGlobal('performance', { now: () => Date.now() - startedAt, timeOrigin: startedAt, mark: () => {}, measure: () => {} });
+  setGlobal('performance', {
+    now: () => Date.now() - startedAt,
+    timeOrigin: startedAt,
+    mark: () => {},
+    measure: () => {},
+  });
   setGlobal('process', deadProcess());
   refuseResizableBuffers();
 }
@@ -144,10 +161,14 @@ function refuseResizableBuffers(): void {
     return Reflect.construct(Native, [length], new.target) as unknown;
   };
   Object.defineProperty(Fixed, 'name', { value: 'ArrayBuffer' });
-  Object.defineProperty(Fixed, 'isView', { value: Native.isView });
+  Object.defineProperty(Fixed, 'isView', { value: (value: unknown) => Native.isView(value) });
   Object.defineProperty(Fixed, Symbol.species, { get: (): unknown => Fixed });
   Fixed.prototype = Native.prototype;
-  Object.defineProperty(Native.prototype, 'constructor', { value: Fixed, writable: false, configurable: false });
+  Object.defineProperty(Native.prototype, 'constructor', {
+    value: Fixed,
+    writable: false,
+    configurable: false,
+  });
   delete (Native.prototype as unknown as Scope)['resize'];
   setGlobal('ArrayBuffer', Fixed);
 }
@@ -169,7 +190,8 @@ function start(text: string): void {
     return;
   }
   const handler = exportedFunction(module.exports);
-  if (handler === undefined) host('load-failed', 'The code must export a function: module.exports = async function (req) { … }');
+  if (handler === undefined)
+    host('load-failed', 'The code must export a function: module.exports = async function (req) { … }');
   else if (input.purpose === 'check') host('compiled');
   else void invoke(handler, input);
 }
@@ -191,7 +213,11 @@ async function invoke(handler: (request: unknown) => unknown, input: Input): Pro
 }
 
 function reportResponse(response: unknown): void {
-  if (response !== undefined && response !== null && (typeof response !== 'object' || Array.isArray(response))) {
+  if (
+    response !== undefined &&
+    response !== null &&
+    (typeof response !== 'object' || Array.isArray(response))
+  ) {
     reportFailure(new BaseError('A reactor must return an object with raw or tokenize'));
     return;
   }
@@ -215,13 +241,21 @@ function reportFailure(error: unknown): void {
     if (isNative(error, 'Array buffer allocation failed')) host('out-of-memory');
     else host('failed', stringify(brandOf(error) ?? unbranded(error)));
   } catch {
-    host('failed', '{"status":500,"detail":"Reactor Runtime Error","errors":{"error":["The reactor failed"]}}');
+    host(
+      'failed',
+      '{"status":500,"detail":"Reactor Runtime Error","errors":{"error":["The reactor failed"]}}',
+    );
   }
 }
 
 /** Name and message only: an HTTP client's error carries its request, and with it perhaps a card number. */
 function unbranded(error: unknown) {
-  const text = error instanceof BaseError ? `${error.name}: ${error.message}` : typeof error === 'string' ? error : undefined;
+  const text =
+    error instanceof BaseError
+      ? `${error.name}: ${error.message}`
+      : typeof error === 'string'
+        ? error
+        : undefined;
   return { status: 500, detail: 'Reactor Runtime Error', errors: errorsFrom(text, 'The reactor failed') };
 }
 

@@ -10,6 +10,8 @@ export interface Branded {
 }
 
 const brands = new WeakMap<object, Branded>();
+// Taken now: the guest may patch the prototype, and must not be able to forge a brand by it.
+// eslint-disable-next-line @typescript-eslint/unbound-method -- applied to `brands` only
 const { get: readBrand, set: writeBrand } = WeakMap.prototype;
 
 export function brandOf(error: unknown): Branded | undefined {
@@ -22,7 +24,8 @@ const maxMessageChars = 2_000;
 
 function message(value: unknown): string {
   try {
-    const text = value instanceof BaseError ? value.message : typeof value === 'object' ? JSON.stringify(value) : value;
+    const text =
+      value instanceof BaseError ? value.message : typeof value === 'object' ? JSON.stringify(value) : value;
     return asString(text).slice(0, maxMessageChars);
   } catch {
     return 'A value that cannot be shown';
@@ -65,17 +68,30 @@ export class CustomHttpResponseError extends BaseError {
     super('Custom HTTP response');
     const { status, headers, body } = response;
     this.status = Number(status);
-    const texts = Object.entries((headers ?? {}) as object).map(([key, value]) => [key, asString(value)]);
+    const texts = Object.entries(headers ?? {}).map(([key, value]) => [key, asString(value)]);
     const custom = { headers: Object.fromEntries(texts) as Record<string, string>, body };
-    apply(writeBrand, brands, [this, { status: this.status, detail: 'Custom HTTP Response', errors: {}, custom }]);
+    apply(writeBrand, brands, [
+      this,
+      { status: this.status, detail: 'Custom HTTP Response', errors: {}, custom },
+    ]);
   }
 }
 
 export const errorsModule = {
-  AuthenticationError: errorClass('AuthenticationError', 401, 'Authentication Failed', 'Authentication failed'),
+  AuthenticationError: errorClass(
+    'AuthenticationError',
+    401,
+    'Authentication Failed',
+    'Authentication failed',
+  ),
   AuthorizationError: errorClass('AuthorizationError', 403, 'Forbidden', 'Not allowed'),
   BadRequestError: errorClass('BadRequestError', 400, 'Bad Request', 'The request is not valid'),
-  InvalidPaymentMethodError: errorClass('InvalidPaymentMethodError', 402, 'Invalid Payment Method', 'The payment method is not valid'),
+  InvalidPaymentMethodError: errorClass(
+    'InvalidPaymentMethodError',
+    402,
+    'Invalid Payment Method',
+    'The payment method is not valid',
+  ),
   InvalidReactorConfigurationError: errorClass(
     'InvalidReactorConfigurationError',
     400,

@@ -60,20 +60,33 @@ function render(value: unknown, depth: number, above: object[]): string {
 
 function renderObject(value: object, depth: number, above: object[]): string {
   if (above.includes(value)) return '[Circular]';
-  if (value instanceof Error) return cut(`${value.name}: ${value.message}`);
-  if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'Invalid Date' : value.toISOString();
-  if (value instanceof RegExp) return `${value}`;
-  if (ArrayBuffer.isView(value)) return `${value.constructor.name}(${value.byteLength} bytes)`;
+  const leaf = renderLeaf(value);
+  if (leaf !== undefined) return leaf;
   if (depth < 0) return Array.isArray(value) ? '[Array]' : '[Object]';
   const inner = [...above, value];
   const list = (values: Iterable<unknown>) => entriesOf(values, (entry) => render(entry, depth - 1, inner));
   if (Array.isArray(value)) return `[${list(value)}]`;
   if (value instanceof Set) return `Set {${list(value)}}`;
   if (value instanceof Map) return `Map {${list(value)}}`;
-  const properties = entriesOf(Object.entries(Object.getOwnPropertyDescriptors(value)), ([key, descriptor]) => {
-    const shown = descriptor.get ? '[Getter]' : render(descriptor.value, depth - 1, inner);
-    return `${/^[\w$]+$/.test(key) ? key : `'${key}'`}: ${shown}`;
-  });
+  return renderProperties(value, (each) => render(each, depth - 1, inner));
+}
+
+function renderLeaf(value: object): string | undefined {
+  if (value instanceof Error) return cut(`${value.name}: ${value.message}`);
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'Invalid Date' : value.toISOString();
+  if (value instanceof RegExp) return `${value}`;
+  if (ArrayBuffer.isView(value)) return `${value.constructor.name}(${value.byteLength} bytes)`;
+  return undefined;
+}
+
+function renderProperties(value: object, show: (each: unknown) => string): string {
+  const properties = entriesOf(
+    Object.entries(Object.getOwnPropertyDescriptors(value)),
+    ([key, descriptor]) => {
+      const shown = descriptor.get ? '[Getter]' : show(descriptor.value);
+      return `${/^[\w$]+$/.test(key) ? key : `'${key}'`}: ${shown}`;
+    },
+  );
   const name = (value.constructor as { name?: string } | undefined)?.name;
   const prefix = name === undefined || name === 'Object' ? '' : `${name} `;
   return properties === '' ? `${prefix}{}` : `${prefix}{ ${properties} }`;

@@ -58,8 +58,10 @@ export function fire(id: string): void {
 }
 
 export const timerGlobals = {
-  setTimeout: (callback: unknown, delay?: unknown, ...values: unknown[]) => arm(callback, delay, values, false),
-  setInterval: (callback: unknown, delay?: unknown, ...values: unknown[]) => arm(callback, delay, values, true),
+  setTimeout: (callback: unknown, delay?: unknown, ...values: unknown[]) =>
+    arm(callback, delay, values, false),
+  setInterval: (callback: unknown, delay?: unknown, ...values: unknown[]) =>
+    arm(callback, delay, values, true),
   setImmediate: (callback: unknown, ...values: unknown[]) => arm(callback, 0, values, false),
   clearTimeout: disarm,
   clearInterval: disarm,

@@ -35,7 +35,11 @@ type Listener = ((event: Event) => void) | { handleEvent(event: Event): void };
 export class EventTarget {
   readonly #listeners = new Map<string, { listener: Listener; once: boolean }[]>();
 
-  addEventListener(type: string, listener: Listener | null, options?: boolean | { once?: boolean; signal?: AbortSignal }): void {
+  addEventListener(
+    type: string,
+    listener: Listener | null,
+    options?: boolean | { once?: boolean; signal?: AbortSignal },
+  ): void {
     if (listener === null || listener === undefined) return;
     const settings = typeof options === 'object' ? options : {};
     if (settings.signal?.aborted) return;
@@ -48,7 +52,11 @@ export class EventTarget {
 
   removeEventListener(type: string, listener: Listener | null): void {
     const list = this.#listeners.get(type);
-    if (list !== undefined) this.#listeners.set(type, list.filter((entry) => entry.listener !== listener));
+    if (list !== undefined)
+      this.#listeners.set(
+        type,
+        list.filter((entry) => entry.listener !== listener),
+      );
   }
 
   dispatchEvent(event: Event): boolean {

@@ -25,12 +25,17 @@ export const ok = (value: unknown, message?: Message) => check(Boolean(value), v
 export const equal = (a: unknown, b: unknown, message?: Message) => check(a == b, a, b, message);
 export const notEqual = (a: unknown, b: unknown, message?: Message) => check(a != b, a, b, message);
 /* eslint-enable eqeqeq */
-export const strictEqual = (a: unknown, b: unknown, message?: Message) => check(Object.is(a, b), a, b, message);
-export const notStrictEqual = (a: unknown, b: unknown, message?: Message) => check(!Object.is(a, b), a, b, message);
-export const deepEqual = (a: unknown, b: unknown, message?: Message) => check(isDeepStrictEqual(a, b), a, b, message);
+export const strictEqual = (a: unknown, b: unknown, message?: Message) =>
+  check(Object.is(a, b), a, b, message);
+export const notStrictEqual = (a: unknown, b: unknown, message?: Message) =>
+  check(!Object.is(a, b), a, b, message);
+export const deepEqual = (a: unknown, b: unknown, message?: Message) =>
+  check(isDeepStrictEqual(a, b), a, b, message);
 export const deepStrictEqual = deepEqual;
-export const notDeepStrictEqual = (a: unknown, b: unknown, message?: Message) => check(!isDeepStrictEqual(a, b), a, b, message);
-export const match = (text: string, pattern: RegExp, message?: Message) => check(pattern.test(text), text, pattern, message);
+export const notDeepStrictEqual = (a: unknown, b: unknown, message?: Message) =>
+  check(!isDeepStrictEqual(a, b), a, b, message);
+export const match = (text: string, pattern: RegExp, message?: Message) =>
+  check(pattern.test(text), text, pattern, message);
 export const fail = (message: Message = 'Failed') => check(false, undefined, undefined, message);
 
 export function throws(block: () => unknown): void {
@@ -44,6 +49,9 @@ export function throws(block: () => unknown): void {
 }
 
 export async function rejects(promise: Promise<unknown> | (() => Promise<unknown>)): Promise<void> {
-  const hasRejected = await (typeof promise === 'function' ? promise() : promise).then(() => false, () => true);
+  const hasRejected = await (typeof promise === 'function' ? promise() : promise).then(
+    () => false,
+    () => true,
+  );
   check(hasRejected, undefined, undefined, 'Missing expected rejection');
 }

@@ -6,7 +6,11 @@ export class Blob {
   readonly #bytes: Uint8Array;
 
   constructor(parts: Iterable<unknown> = [], { type = '' }: { type?: string } = {}) {
-    this.#bytes = Buffer.concat([...parts].map((part) => Buffer.from(part instanceof Blob ? part.#bytes : (bytesOf(part)?.bytes ?? []))));
+    this.#bytes = Buffer.concat(
+      [...parts].map((part) =>
+        Buffer.from(part instanceof Blob ? part.#bytes : (bytesOf(part)?.bytes ?? [])),
+      ),
+    );
     this.type = String(type).toLowerCase();
   }
   get size(): number {
@@ -39,7 +43,8 @@ export class FormData {
     this.append(name, value, filename);
   }
   delete(name: string): void {
-    for (let at = this.#fields.length - 1; at >= 0; at--) if (this.#fields[at]?.[0] === name) this.#fields.splice(at, 1);
+    for (let at = this.#fields.length - 1; at >= 0; at--)
+      if (this.#fields[at]?.[0] === name) this.#fields.splice(at, 1);
   }
   get(name: string): Blob | string | null {
     return this.#fields.find(([each]) => each === name)?.[1] ?? null;
@@ -67,9 +72,14 @@ export class FormData {
     const quoted = (text: string): string => text.replace(/["\r\n]/g, (mark) => encodeURIComponent(mark));
     const parts = this.#fields.flatMap(([name, value, filename]) => {
       const file = value instanceof Blob ? `; filename="${quoted(filename ?? 'blob')}"` : '';
-      const type = value instanceof Blob ? `\r\ncontent-type: ${value.type || 'application/octet-stream'}` : '';
+      const type =
+        value instanceof Blob ? `\r\ncontent-type: ${value.type || 'application/octet-stream'}` : '';
       const head = `--${boundary}\r\ncontent-disposition: form-data; name="${quoted(name)}"${file}${type}\r\n\r\n`;
-      return [Buffer.from(head), Buffer.from(value instanceof Blob ? value.bytesNow : value), Buffer.from('\r\n')];
+      return [
+        Buffer.from(head),
+        Buffer.from(value instanceof Blob ? value.bytesNow : value),
+        Buffer.from('\r\n'),
+      ];
     });
     return Buffer.concat([...parts, Buffer.from(`--${boundary}--\r\n`)]);
   }
@@ -80,21 +90,28 @@ export interface EncodedBody {
   readonly type?: string;
 }
 
+/* eslint-disable @typescript-eslint/no-base-to-string -- what is no binary value is sent as its text, as fetch does */
 export function bytesOf(body: unknown): EncodedBody | undefined {
   if (body === undefined || body === null) return undefined;
   if (typeof body === 'string') return { bytes: Buffer.from(body), type: 'text/plain;charset=UTF-8' };
   if (body instanceof ArrayBuffer) return { bytes: new Uint8Array(body) };
-  if (ArrayBuffer.isView(body)) return { bytes: new Uint8Array(body.buffer, body.byteOffset, body.byteLength) };
+  if (ArrayBuffer.isView(body))
+    return { bytes: new Uint8Array(body.buffer, body.byteOffset, body.byteLength) };
   if (body instanceof Blob) return { bytes: body.bytesNow, ...(body.type === '' ? {} : { type: body.type }) };
   if (body instanceof FormData) {
     const boundary = `----form-${Math.random().toString(36).slice(2)}${Date.now().toString(36)}`;
     return { bytes: body.encode(boundary), type: `multipart/form-data; boundary=${boundary}` };
   }
-  if (typeof (body as { append?: unknown }).append === 'function' && typeof (body as { toString?: unknown }).toString === 'function') {
+  if (
+    typeof (body as { append?: unknown }).append === 'function' &&
+    typeof (body as { toString?: unknown }).toString === 'function'
+  ) {
     return { bytes: Buffer.from(String(body)), type: 'application/x-www-form-urlencoded;charset=UTF-8' };
   }
   return { bytes: Buffer.from(String(body)), type: 'text/plain;charset=UTF-8' };
 }
+
+/* eslint-enable @typescript-eslint/no-base-to-string */
 
 /** What `Request` and `Response` share: a body that can be read once. */
 export class Body {

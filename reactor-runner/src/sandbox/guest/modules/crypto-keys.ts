@@ -8,7 +8,8 @@ export type Binary = ArrayBuffer | ArrayBufferView | string;
 export function toBuffer(value: unknown, encoding?: string): Buffer {
   if (typeof value === 'string') return Buffer.from(value, (encoding ?? 'utf8') as 'utf8');
   if (value instanceof KeyObject) return value.bytes();
-  if (ArrayBuffer.isView(value)) return Buffer.from(value.buffer as ArrayBuffer, value.byteOffset, value.byteLength);
+  if (ArrayBuffer.isView(value))
+    return Buffer.from(value.buffer as ArrayBuffer, value.byteOffset, value.byteLength);
   if (value instanceof ArrayBuffer) return Buffer.from(value);
   throw new TypeError('A string or binary value is needed');
 }
@@ -61,7 +62,9 @@ export class KeyObject {
   }
   export({ format = this.#secret === undefined ? 'pem' : 'buffer' }: { format?: string } = {}): unknown {
     if (this.#secret !== undefined) {
-      return format === 'jwk' ? { kty: 'oct', k: this.#secret.toString('base64url') } : Buffer.from(this.#secret);
+      return format === 'jwk'
+        ? { kty: 'oct', k: this.#secret.toString('base64url') }
+        : Buffer.from(this.#secret);
     }
     if (format === 'jwk') return this.#description?.jwk;
     return format === 'der' ? Buffer.from(this.#description?.der ?? '', 'base64') : this.pem;
@@ -72,11 +75,19 @@ export class KeyObject {
 export function keyInput(key: unknown): unknown {
   if (key instanceof KeyObject) return key.pem;
   if (typeof key === 'string' || ArrayBuffer.isView(key)) return toBuffer(key).toString('utf8');
-  const { key: inner, format, type, passphrase } = key as { key: unknown; format?: string; type?: string; passphrase?: unknown };
+  const {
+    key: inner,
+    format,
+    type,
+    passphrase,
+  } = key as { key: unknown; format?: string; type?: string; passphrase?: unknown };
   if (inner instanceof KeyObject) return inner.pem;
   if (format === 'jwk') return { jwk: inner };
   if (format === 'der') return { der: base64(inner), type };
-  return { pem: toBuffer(inner).toString('utf8'), ...(passphrase === undefined ? {} : { passphrase: base64(passphrase) }) };
+  return {
+    pem: toBuffer(inner).toString('utf8'),
+    ...(passphrase === undefined ? {} : { passphrase: base64(passphrase) }),
+  };
 }
 
 export function createPrivateKey(key: unknown): KeyObject {

@@ -1,5 +1,14 @@
 import { Buffer } from 'buffer';
-import { base64, createPrivateKey, createPublicKey, createSecretKey, hostCrypto, keyInput, KeyObject, toBuffer } from './crypto-keys.ts';
+import {
+  base64,
+  createPrivateKey,
+  createPublicKey,
+  createSecretKey,
+  hostCrypto,
+  keyInput,
+  KeyObject,
+  toBuffer,
+} from './crypto-keys.ts';
 import { CryptoKey, subtle } from './subtle.ts';
 
 export { createPrivateKey, createPublicKey, createSecretKey, KeyObject };
@@ -33,13 +42,18 @@ function deferred<T>(make: () => T, done?: Done): T | undefined {
 }
 
 const decoded = (text: string): Buffer => Buffer.from(text, 'base64');
-const output = (value: Buffer, encoding?: string): Buffer | string => (encoding === undefined ? value : value.toString(encoding as 'hex'));
+const output = (value: Buffer, encoding?: string): Buffer | string =>
+  encoding === undefined ? value : value.toString(encoding as 'hex');
 
-export const randomBytes = (size: number, done?: Done) => deferred(() => decoded(hostCrypto('random', { size })), done);
+export const randomBytes = (size: number, done?: Done) =>
+  deferred(() => decoded(hostCrypto('random', { size })), done);
 export const randomUUID = (): string => hostCrypto('uuid', {});
 export function randomInt(first: number, second?: Done | number, third?: Done): number | undefined {
   const [min, max] = typeof second === 'number' ? [first, second] : [0, first];
-  return deferred(() => hostCrypto<number>('int', { min, max }), typeof second === 'function' ? second : third);
+  return deferred(
+    () => hostCrypto<number>('int', { min, max }),
+    typeof second === 'function' ? second : third,
+  );
 }
 export function getRandomValues<T extends ArrayBufferView>(view: T): T {
   const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
@@ -74,7 +88,10 @@ class Hash extends Collector {
   }
   digest(encoding?: string): Buffer | string {
     const [algorithm, key, data] = [this.#algorithm, this.#key, this.collected()];
-    return output(decoded(hostCrypto(key === undefined ? 'hash' : 'hmac', { algorithm, key, data })), encoding);
+    return output(
+      decoded(hostCrypto(key === undefined ? 'hash' : 'hmac', { algorithm, key, data })),
+      encoding,
+    );
   }
   copy(): Hash {
     const copy = new Hash(this.#algorithm, this.#key);
@@ -85,9 +102,20 @@ class Hash extends Collector {
 
 export const createHash = (algorithm: string): Hash => new Hash(algorithm);
 export const createHmac = (algorithm: string, key: unknown): Hash => new Hash(algorithm, base64(key));
-export const hash = (algorithm: string, data: unknown, encoding = 'hex') => new Hash(algorithm).update(data).digest(encoding);
-export const getHashes = (): string[] => ['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512', 'sha3-256', 'sha3-512'];
-export const getCiphers = (): string[] => [128, 192, 256].flatMap((bits) => ['cbc', 'ctr', 'ecb', 'gcm'].map((mode) => `aes-${bits}-${mode}`));
+export const hash = (algorithm: string, data: unknown, encoding = 'hex') =>
+  new Hash(algorithm).update(data).digest(encoding);
+export const getHashes = (): string[] => [
+  'md5',
+  'sha1',
+  'sha224',
+  'sha256',
+  'sha384',
+  'sha512',
+  'sha3-256',
+  'sha3-512',
+];
+export const getCiphers = (): string[] =>
+  [128, 192, 256].flatMap((bits) => ['cbc', 'ctr', 'ecb', 'gcm'].map((mode) => `aes-${bits}-${mode}`));
 
 export function timingSafeEqual(a: ArrayBufferView, b: ArrayBufferView): boolean {
   const [left, right] = [toBuffer(a), toBuffer(b)];
@@ -101,17 +129,32 @@ export function timingSafeEqual(a: ArrayBufferView, b: ArrayBufferView): boolean
 class Cipher extends Collector {
   readonly #settings: Record<string, unknown>;
   #tag: Buffer | undefined;
-  constructor(algorithm: string, key: unknown, iv: unknown, isDecryption: boolean, options?: { authTagLength?: number }) {
+  constructor(
+    algorithm: string,
+    key: unknown,
+    iv: unknown,
+    isDecryption: boolean,
+    options?: { authTagLength?: number },
+  ) {
     super();
     const vector = iv === null ? null : base64(iv);
-    this.#settings = { algorithm: algorithm.toLowerCase(), key: base64(key), iv: vector, isDecryption, tagLength: options?.authTagLength };
+    this.#settings = {
+      algorithm: algorithm.toLowerCase(),
+      key: base64(key),
+      iv: vector,
+      isDecryption,
+      tagLength: options?.authTagLength,
+    };
   }
   override update(data: unknown, encoding?: string, outputEncoding?: string): never {
     super.update(data, encoding);
     return output(Buffer.alloc(0), outputEncoding) as never;
   }
   final(encoding?: string): Buffer | string {
-    const { data, tag } = hostCrypto<{ data: string; tag?: string }>('cipher', { ...this.#settings, data: this.collected() });
+    const { data, tag } = hostCrypto<{ data: string; tag?: string }>('cipher', {
+      ...this.#settings,
+      data: this.collected(),
+    });
     if (tag !== undefined) this.#tag = decoded(tag);
     return output(decoded(data), encoding);
   }
@@ -134,20 +177,58 @@ class Cipher extends Collector {
 }
 
 type CipherOptions = { authTagLength?: number };
-export const createCipheriv = (name: string, key: unknown, iv: unknown, options?: CipherOptions) => new Cipher(name, key, iv, false, options);
-export const createDecipheriv = (name: string, key: unknown, iv: unknown, options?: CipherOptions) => new Cipher(name, key, iv, true, options);
+export const createCipheriv = (name: string, key: unknown, iv: unknown, options?: CipherOptions) =>
+  new Cipher(name, key, iv, false, options);
+export const createDecipheriv = (name: string, key: unknown, iv: unknown, options?: CipherOptions) =>
+  new Cipher(name, key, iv, true, options);
 
-export function pbkdf2Sync(password: unknown, salt: unknown, iterations: number, length: number, algorithm: string): Buffer {
-  return decoded(hostCrypto('pbkdf2', { password: base64(password), salt: base64(salt), iterations, length, algorithm }));
+export function pbkdf2Sync(
+  password: unknown,
+  salt: unknown,
+  iterations: number,
+  length: number,
+  algorithm: string,
+): Buffer {
+  return decoded(
+    hostCrypto('pbkdf2', { password: base64(password), salt: base64(salt), iterations, length, algorithm }),
+  );
 }
-export const pbkdf2 = (password: unknown, salt: unknown, iterations: number, length: number, algorithm: string, done: Done) =>
-  deferred(() => pbkdf2Sync(password, salt, iterations, length, algorithm), done);
-export function scryptSync(password: unknown, salt: unknown, length: number, options: { N?: number; r?: number; p?: number } = {}): Buffer {
-  return decoded(hostCrypto('scrypt', { password: base64(password), salt: base64(salt), length, ...options }));
+export const pbkdf2 = (
+  password: unknown,
+  salt: unknown,
+  iterations: number,
+  length: number,
+  algorithm: string,
+  done: Done,
+) => deferred(() => pbkdf2Sync(password, salt, iterations, length, algorithm), done);
+export function scryptSync(
+  password: unknown,
+  salt: unknown,
+  length: number,
+  options: { N?: number; r?: number; p?: number } = {},
+): Buffer {
+  return decoded(
+    hostCrypto('scrypt', { password: base64(password), salt: base64(salt), length, ...options }),
+  );
 }
-export const scrypt = (password: unknown, salt: unknown, length: number, options: Done | object, done?: Done) =>
-  deferred(() => scryptSync(password, salt, length, typeof options === 'function' ? {} : options), typeof options === 'function' ? (options as Done) : done);
-export function hkdfSync(algorithm: string, key: unknown, salt: unknown, info: unknown, length: number): ArrayBuffer {
+export const scrypt = (
+  password: unknown,
+  salt: unknown,
+  length: number,
+  options: Done | object,
+  done?: Done,
+) =>
+  deferred(
+    () => scryptSync(password, salt, length, typeof options === 'function' ? {} : options),
+    typeof options === 'function' ? (options as Done) : done,
+  );
+export function hkdfSync(
+  algorithm: string,
+  key: unknown,
+  salt: unknown,
+  info: unknown,
+  length: number,
+): ArrayBuffer {
   const input = { algorithm, key: base64(key), salt: base64(salt), info: base64(info), length };
   return new Uint8Array(decoded(hostCrypto('hkdf', input))).buffer;
 }
@@ -155,14 +236,25 @@ export function hkdfSync(algorithm: string, key: unknown, salt: unknown, info: u
 type Algorithm = string | null | undefined;
 
 function signatureOptions(key: unknown): object {
-  const { padding, saltLength, dsaEncoding } = (typeof key === 'object' && key !== null ? key : {}) as Record<string, unknown>;
+  const { padding, saltLength, dsaEncoding } = (typeof key === 'object' && key !== null ? key : {}) as Record<
+    string,
+    unknown
+  >;
   return { padding, saltLength, dsaEncoding };
 }
 export function sign(algorithm: Algorithm, data: unknown, key: unknown): Buffer {
-  return decoded(hostCrypto('sign', { algorithm, data: base64(data), key: keyInput(key), options: signatureOptions(key) }));
+  return decoded(
+    hostCrypto('sign', { algorithm, data: base64(data), key: keyInput(key), options: signatureOptions(key) }),
+  );
 }
 export function verify(algorithm: Algorithm, data: unknown, key: unknown, signature: unknown): boolean {
-  const input = { algorithm, data: base64(data), key: keyInput(key), signature: base64(signature), options: signatureOptions(key) };
+  const input = {
+    algorithm,
+    data: base64(data),
+    key: keyInput(key),
+    signature: base64(signature),
+    options: signatureOptions(key),
+  };
   return hostCrypto('verify', input);
 }
 
@@ -187,8 +279,18 @@ export const createVerify = (algorithm: string): Signature => new Signature(algo
 
 function rsa(operation: string) {
   return (key: unknown, data: unknown): Buffer => {
-    const { padding, oaepHash } = (typeof key === 'object' && key !== null ? key : {}) as Record<string, unknown>;
-    return decoded(hostCrypto('rsa', { operation, key: keyInput(key), data: base64(data), options: { padding, oaepHash } }));
+    const { padding, oaepHash } = (typeof key === 'object' && key !== null ? key : {}) as Record<
+      string,
+      unknown
+    >;
+    return decoded(
+      hostCrypto('rsa', {
+        operation,
+        key: keyInput(key),
+        data: base64(data),
+        options: { padding, oaepHash },
+      }),
+    );
   };
 }
 export const publicEncrypt = rsa('publicEncrypt');
@@ -196,9 +298,17 @@ export const privateDecrypt = rsa('privateDecrypt');
 export const privateEncrypt = rsa('privateEncrypt');
 export const publicDecrypt = rsa('publicDecrypt');
 
-export function generateKeyPairSync(type: string, options: Record<string, unknown> = {}): { publicKey: unknown; privateKey: unknown } {
-  const pem = hostCrypto<string>('generate', { type, modulusLength: options['modulusLength'], namedCurve: options['namedCurve'] });
-  const exported = (key: KeyObject, encoding: unknown): unknown => (encoding === undefined ? key : key.export(encoding as { format?: string }));
+export function generateKeyPairSync(
+  type: string,
+  options: Record<string, unknown> = {},
+): { publicKey: unknown; privateKey: unknown } {
+  const pem = hostCrypto<string>('generate', {
+    type,
+    modulusLength: options['modulusLength'],
+    namedCurve: options['namedCurve'],
+  });
+  const exported = (key: KeyObject, encoding: unknown): unknown =>
+    encoding === undefined ? key : key.export(encoding as { format?: string });
   return {
     publicKey: exported(createPublicKey(pem), options['publicKeyEncoding']),
     privateKey: exported(createPrivateKey(pem), options['privateKeyEncoding']),

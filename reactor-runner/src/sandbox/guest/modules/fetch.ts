@@ -1,16 +1,42 @@
 import { Buffer } from 'buffer';
 import type { Internal } from '../bridge.ts';
 import { Blob, Body, bytesOf, FormData } from './body.ts';
+import type { EncodedBody } from './body.ts';
 import { Headers } from './headers.ts';
 
 declare const internal: Internal;
 
 interface Init {
   readonly method?: string;
-  readonly headers?: Record<string, unknown>;
+  readonly headers?: Headers | Record<string, unknown>;
   readonly body?: unknown;
   readonly redirect?: string;
   readonly signal?: AbortSignal | null;
+}
+
+function defined({ method, headers, redirect, signal }: Init): Init {
+  const settings = { method, headers, redirect, signal };
+  return Object.fromEntries(
+    Object.entries(settings).filter(([, value]) => value !== undefined && value !== null),
+  );
+}
+
+/** Parsing is left to the host, which judges the address anyway: the URL polyfill would cost each request its start. */
+function addressOf(input: unknown): string {
+  return typeof input === 'string' ? input : String((input as { href?: string }).href ?? input);
+}
+
+function setDefaultType(headers: Headers, encoded: EncodedBody | undefined): void {
+  if (encoded?.type !== undefined && !headers.has('content-type')) headers.set('content-type', encoded.type);
+}
+
+function mayHaveBody(method: string): boolean {
+  return method !== 'GET' && method !== 'HEAD';
+}
+
+function methodName(method: unknown): string {
+  const name = String(method);
+  return standardMethods.has(name.toUpperCase()) ? name.toUpperCase() : name;
 }
 
 const standardMethods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'POST', 'PUT']);
@@ -24,19 +50,18 @@ export class Request extends Body {
 
   constructor(input: unknown, init: Init = {}) {
     const base = input instanceof Request ? input : undefined;
-    const method = String(init.method ?? base?.method ?? 'GET');
-    const encoded = init.body === undefined ? undefined : bytesOf(init.body);
-    const body = encoded?.bytes ?? base?.peek() ?? null;
-    super(body);
-    this.url = base?.url ?? new URL(String((input as { href?: string }).href ?? input)).href;
-    this.method = standardMethods.has(method.toUpperCase()) ? method.toUpperCase() : method;
-    if (body !== null && (this.method === 'GET' || this.method === 'HEAD')) {
+    const encoded = bytesOf(init.body);
+    super(encoded?.bytes ?? base?.peek() ?? null);
+    const settings = { method: 'GET', redirect: 'follow', ...(base && defined(base)), ...defined(init) };
+    this.url = base?.url ?? addressOf(input);
+    this.method = methodName(settings.method);
+    if (this.peek() !== null && !mayHaveBody(this.method)) {
       throw new TypeError('A GET or HEAD request cannot have a body');
     }
-    this.headers = new Headers(init.headers ?? base?.headers);
-    if (encoded?.type !== undefined && !this.headers.has('content-type')) this.headers.set('content-type', encoded.type);
-    this.redirect = init.redirect ?? base?.redirect ?? 'follow';
-    this.signal = init.signal ?? base?.signal ?? new AbortController().signal;
+    this.headers = new Headers(settings.headers);
+    setDefaultType(this.headers, encoded);
+    this.redirect = settings.redirect;
+    this.signal = settings.signal ?? new AbortController().signal;
   }
   clone(): Request {
     return new Request(this);
@@ -68,7 +93,7 @@ export class Response extends Body {
     this.status = init.status ?? 200;
     this.statusText = init.statusText ?? '';
     this.headers = new Headers(init.headers);
-    if (encoded?.type !== undefined && !this.headers.has('content-type')) this.headers.set('content-type', encoded.type);
+    setDefaultType(this.headers, encoded);
     this.url = init.url ?? '';
     this.redirected = init.redirected ?? false;
   }
@@ -107,7 +132,11 @@ export async function fetch(input: unknown, init: Init = {}): Promise<Response> 
   const body = bytes === null ? null : Buffer.from(bytes).toString('base64');
   let answer: Answer;
   try {
-    answer = (await internal.call('fetch', { method, url, headers: [...headers], redirect, body }, signal)) as Answer;
+    answer = (await internal.call(
+      'fetch',
+      { method, url, headers: [...headers], redirect, body },
+      signal,
+    )) as Answer;
   } catch (error) {
     if (signal.aborted) throw error;
     const cause = error as Error & { code?: string };

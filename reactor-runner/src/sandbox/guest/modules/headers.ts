@@ -4,7 +4,8 @@ export class Headers {
 
   constructor(init?: Headers | Iterable<readonly [string, string]> | Record<string, unknown> | null) {
     if (init === undefined || init === null) return;
-    const pairs = Symbol.iterator in init ? (init as Iterable<readonly [string, string]>) : Object.entries(init);
+    const pairs =
+      Symbol.iterator in init ? (init as Iterable<readonly [string, string]>) : Object.entries(init);
     for (const [name, value] of pairs) this.append(name, value);
   }
 

@@ -30,7 +30,8 @@ class ClientRequest extends EventEmitter {
     this.#url = url;
     this.#options = options;
     this.#headers = { ...options.headers };
-    if (options.auth !== undefined) this.#headers['authorization'] = `Basic ${Buffer.from(options.auth).toString('base64')}`;
+    if (options.auth !== undefined)
+      this.#headers['authorization'] = `Basic ${Buffer.from(options.auth).toString('base64')}`;
     if (onResponse !== undefined) this.on('response', onResponse);
     if (options.timeout !== undefined) this.setTimeout(options.timeout);
     options.signal?.addEventListener('abort', () => this.destroy());
@@ -49,7 +50,9 @@ class ClientRequest extends EventEmitter {
   setNoDelay(): void {}
   setSocketKeepAlive(): void {}
   write(chunk: Uint8Array | string, encoding?: string): boolean {
-    this.#chunks.push(typeof chunk === 'string' ? Buffer.from(chunk, encoding as 'utf8') : Buffer.from(chunk));
+    this.#chunks.push(
+      typeof chunk === 'string' ? Buffer.from(chunk, encoding as 'utf8') : Buffer.from(chunk),
+    );
     return true;
   }
   end(chunk?: Uint8Array | string): this {
@@ -98,7 +101,11 @@ function target(options: Options): string {
   return `${options.protocol ?? 'https:'}//${host}${port}${options.path ?? '/'}`;
 }
 
-export function request(first: Options | URL | string, second?: OnResponse | Options, third?: OnResponse): ClientRequest {
+export function request(
+  first: Options | URL | string,
+  second?: OnResponse | Options,
+  third?: OnResponse,
+): ClientRequest {
   const isAddress = typeof first === 'string' || typeof (first as URL).href === 'string';
   const options = (isAddress ? (typeof second === 'function' ? {} : (second ?? {})) : first) as Options;
   const onResponse = typeof second === 'function' ? second : third;
@@ -106,7 +113,11 @@ export function request(first: Options | URL | string, second?: OnResponse | Opt
   return new ClientRequest(url, options, onResponse);
 }
 
-export function get(first: Options | URL | string, second?: OnResponse | Options, third?: OnResponse): ClientRequest {
+export function get(
+  first: Options | URL | string,
+  second?: OnResponse | Options,
+  third?: OnResponse,
+): ClientRequest {
   return request(first, second, third).end();
 }
 

@@ -29,7 +29,11 @@ export function stringify(query: Record<string, unknown>, separator = '&', equal
   const text = (value: unknown): string =>
     ['string', 'number', 'boolean', 'bigint'].includes(typeof value) ? encodeURIComponent(String(value)) : '';
   return Object.entries(query ?? {})
-    .flatMap(([key, value]) => (Array.isArray(value) ? value : [value]).map((each) => `${encodeURIComponent(key)}${equals}${text(each)}`))
+    .flatMap(([key, value]) =>
+      (Array.isArray(value) ? value : [value]).map(
+        (each) => `${encodeURIComponent(key)}${equals}${text(each)}`,
+      ),
+    )
     .join(separator);
 }
 

@@ -32,7 +32,8 @@ function writePoint(bytes: Uint8Array, at: number, point: number, size: number):
     bytes[at] = point;
     return;
   }
-  for (let rest = point, index = size - 1; index > 0; index--, rest >>= 6) bytes[at + index] = 0x80 | (rest & 0x3f);
+  for (let rest = point, index = size - 1; index > 0; index--, rest >>= 6)
+    bytes[at + index] = 0x80 | (rest & 0x3f);
   bytes[at] = ((0xf00 >> size) & 0xff) | (point >> (6 * (size - 1)));
 }
 
@@ -53,7 +54,10 @@ export class TextDecoder {
   readonly ignoreBOM: boolean;
   #held: Uint8Array = new Uint8Array(0);
 
-  constructor(label = 'utf-8', { fatal = false, ignoreBOM = false }: { fatal?: boolean; ignoreBOM?: boolean } = {}) {
+  constructor(
+    label = 'utf-8',
+    { fatal = false, ignoreBOM = false }: { fatal?: boolean; ignoreBOM?: boolean } = {},
+  ) {
     const encoding = labels[String(label).toLowerCase().trim()];
     if (encoding === undefined) throw new RangeError(`The encoding "${label}" is not supported`);
     this.encoding = encoding;
@@ -69,14 +73,17 @@ export class TextDecoder {
       this.#held = bytes.slice(whole);
       bytes = bytes.subarray(0, whole);
     }
-    const text = this.encoding === 'utf-8' ? decodeUtf8(bytes, this.fatal) : decodeUnits(bytes, this.encoding);
+    const text =
+      this.encoding === 'utf-8' ? decodeUtf8(bytes, this.fatal) : decodeUnits(bytes, this.encoding);
     return !this.ignoreBOM && text.startsWith('\ufeff') ? text.slice(1) : text;
   }
 }
 
 function toBytes(input: ArrayBuffer | ArrayBufferView | undefined): Uint8Array {
   if (input === undefined) return new Uint8Array(0);
-  return ArrayBuffer.isView(input) ? new Uint8Array(input.buffer, input.byteOffset, input.byteLength) : new Uint8Array(input);
+  return ArrayBuffer.isView(input)
+    ? new Uint8Array(input.buffer, input.byteOffset, input.byteLength)
+    : new Uint8Array(input);
 }
 
 function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
@@ -100,7 +107,8 @@ function completeLength(bytes: Uint8Array): number {
 
 function fromPoints(points: number[]): string {
   let text = '';
-  for (let at = 0; at < points.length; at += 4_096) text += String.fromCodePoint(...points.slice(at, at + 4_096));
+  for (let at = 0; at < points.length; at += 4_096)
+    text += String.fromCodePoint(...points.slice(at, at + 4_096));
   return text;
 }
 
@@ -111,7 +119,8 @@ function decodeUnits(bytes: Uint8Array, encoding: string): string {
     units.push((bytes[at] as number) | (step === 2 ? (bytes[at + 1] as number) << 8 : 0));
   }
   let text = '';
-  for (let at = 0; at < units.length; at += 4_096) text += String.fromCharCode(...units.slice(at, at + 4_096));
+  for (let at = 0; at < units.length; at += 4_096)
+    text += String.fromCharCode(...units.slice(at, at + 4_096));
   return text;
 }
 
@@ -129,10 +138,16 @@ function decodeUtf8(bytes: Uint8Array, fatal: boolean): string {
   return fromPoints(points);
 }
 
+function sequenceSize(first: number): number {
+  if (first >= 0xf0 && first < 0xf5) return 4;
+  if (first >= 0xe0 && first < 0xf0) return 3;
+  return first >= 0xc2 && first < 0xe0 ? 2 : 0;
+}
+
 function readPoint(bytes: Uint8Array, at: number): { point: number; size: number } {
   const first = bytes[at] as number;
   if (first < 0x80) return { point: first, size: 1 };
-  const size = first >= 0xf0 && first < 0xf5 ? 4 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xc2 && first < 0xe0 ? 2 : 0;
+  const size = sequenceSize(first);
   if (size === 0) return { point: -1, size: 1 };
   let point = first & (0xff >> (size + 1));
   for (let index = 1; index < size; index++) {
@@ -140,7 +155,8 @@ function readPoint(bytes: Uint8Array, at: number): { point: number; size: number
     if (byte === undefined || (byte & 0xc0) !== 0x80) return { point: -1, size: index };
     point = (point << 6) | (byte & 0x3f);
   }
-  const isScalar = point >= (minimum[size] as number) && point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
+  const isScalar =
+    point >= (minimum[size] as number) && point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
   return { point: isScalar ? point : -1, size };
 }
 
@@ -161,7 +177,9 @@ export function btoa(input: unknown): string {
 }
 
 export function atob(input: unknown): string {
-  const text = String(input).replace(/[\t\n\f\r ]+/g, '').replace(/={1,2}$/, '');
+  const text = String(input)
+    .replace(/[\t\n\f\r ]+/g, '')
+    .replace(/={1,2}$/, '');
   if (text.length % 4 === 1 || /[^A-Za-z0-9+/]/.test(text)) throw new TypeError('The text is not base64');
   let out = '';
   let bits = 0;

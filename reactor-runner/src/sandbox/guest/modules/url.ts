@@ -1,10 +1,10 @@
 /* The constructors come from core-js-pure (whatwg-url is eight times as large); the legacy functions are built on them. */
 import URLConstructor from 'core-js-pure/stable/url';
 import ParamsConstructor from 'core-js-pure/stable/url-search-params';
-import { parse as parseQuery } from 'querystring';
+import { parse as parseQuery, stringify } from 'querystring';
 
-export const URL = URLConstructor as typeof globalThis.URL;
-export const URLSearchParams = ParamsConstructor as typeof globalThis.URLSearchParams;
+export const URL = URLConstructor;
+export const URLSearchParams = ParamsConstructor;
 
 interface LegacyUrl {
   protocol: string | null;
@@ -24,7 +24,8 @@ export function parse(text: string, parsesQuery = false): LegacyUrl {
   const isAbsolute = /^[a-z][a-z0-9+.-]*:/i.test(text);
   const url = new URL(text, 'http://relative.invalid');
   const query = url.search.slice(1);
-  const auth = url.username === '' ? null : `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+  const auth =
+    url.username === '' ? null : `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
   return {
     protocol: isAbsolute ? url.protocol : null,
     auth,
@@ -42,11 +43,20 @@ export function parse(text: string, parsesQuery = false): LegacyUrl {
 
 export function format(value: string | URL | Partial<LegacyUrl>): string {
   if (typeof value === 'string' || value instanceof URL) return String(value);
-  const { protocol, auth, host, hostname, port, pathname = '', search, query, hash } = value as Partial<LegacyUrl>;
-  const authority = host ?? (hostname ? `${hostname}${port ? `:${port}` : ''}` : '');
-  const asked = search ?? (typeof query === 'object' && query !== null ? `?${new URLSearchParams(query as Record<string, string>).toString()}` : '');
+  const { protocol, pathname, hash } = value;
   const scheme = protocol ? `${protocol.replace(/:$/, '')}:` : '';
-  return `${scheme}${authority ? `//${auth ? `${auth}@` : ''}${authority}` : ''}${pathname ?? ''}${asked}${hash ?? ''}`;
+  return `${scheme}${authorityOf(value)}${pathname ?? ''}${searchOf(value)}${hash ?? ''}`;
+}
+
+function authorityOf({ auth, host, hostname, port }: Partial<LegacyUrl>): string {
+  const authority = host ?? (hostname ? `${hostname}${port ? `:${port}` : ''}` : '');
+  return authority === '' ? '' : `//${auth ? `${auth}@` : ''}${authority}`;
+}
+
+function searchOf({ search, query }: Partial<LegacyUrl>): string {
+  if (search !== undefined && search !== null) return search;
+  if (typeof query !== 'object' || query === null) return '';
+  return `?${stringify(query as Record<string, string>)}`;
 }
 
 export function resolve(from: string, to: string): string {

@@ -2,7 +2,7 @@ import type { Internal } from '../bridge.ts';
 
 declare const internal: Internal;
 
-export const format = internal.format;
+export const format = (...values: unknown[]): string => internal.format(...values);
 export const inspect = Object.assign(
   (value: unknown, options?: number | { depth?: number | null }) =>
     internal.inspect(value, typeof options === 'object' ? (options.depth ?? 3) : 3),
@@ -22,7 +22,8 @@ export const promisify = Object.assign(
     if (own !== undefined) return own;
     return function (...values) {
       return new Promise((resolve, reject) => {
-        const callback: Callback = (error, value) => (error ? reject(error as Error) : resolve(value));
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- whatever the callback reports
+        const callback: Callback = (error, value) => (error ? reject(error) : resolve(value));
         original.call(this, ...values, callback);
       });
     };
@@ -40,7 +41,10 @@ export function callbackify(original: (...values: unknown[]) => Promise<unknown>
   };
 }
 
-export function inherits(constructor: { prototype: object; super_?: unknown }, parent: { prototype: object }): void {
+export function inherits(
+  constructor: { prototype: object; super_?: unknown },
+  parent: { prototype: object },
+): void {
   constructor.super_ = parent;
   Object.setPrototypeOf(constructor.prototype, parent.prototype);
 }
@@ -57,20 +61,31 @@ export function isDeepStrictEqual(a: unknown, b: unknown): boolean {
   if (Object.is(a, b)) return true;
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
   if (Object.getPrototypeOf(a) !== Object.getPrototypeOf(b)) return false;
-  if (a instanceof Date && b instanceof Date) return a.getTime() === b.getTime();
-  if (a instanceof RegExp && b instanceof RegExp) return String(a) === String(b);
-  if (a instanceof Map && b instanceof Map) {
-    return a.size === b.size && [...a].every(([key, value]) => b.has(key) && isDeepStrictEqual(value, b.get(key)));
-  }
-  if (a instanceof Set && b instanceof Set) {
-    return a.size === b.size && [...a].every((value) => b.has(value) || [...b].some((each) => isDeepStrictEqual(value, each)));
-  }
+  if (a instanceof Date) return a.getTime() === (b as Date).getTime();
+  if (a instanceof RegExp) return a.source === (b as RegExp).source && a.flags === (b as RegExp).flags;
+  if (a instanceof Map) return areEqualMaps(a, b as Map<unknown, unknown>);
+  if (a instanceof Set) return areEqualSets(a, b as Set<unknown>);
   const [keys, others] = [Object.keys(a), Object.keys(b)];
   const [left, right] = [a as Record<string, unknown>, b as Record<string, unknown>];
-  return keys.length === others.length && keys.every((key) => Object.hasOwn(b, key) && isDeepStrictEqual(left[key], right[key]));
+  return (
+    keys.length === others.length &&
+    keys.every((key) => Object.hasOwn(b, key) && isDeepStrictEqual(left[key], right[key]))
+  );
 }
 
-const tagged = (tag: string) => (value: unknown) => Object.prototype.toString.call(value) === `[object ${tag}]`;
+function areEqualMaps(a: Map<unknown, unknown>, b: Map<unknown, unknown>): boolean {
+  return (
+    a.size === b.size && [...a].every(([key, value]) => b.has(key) && isDeepStrictEqual(value, b.get(key)))
+  );
+}
+
+function areEqualSets(a: Set<unknown>, b: Set<unknown>): boolean {
+  const isIn = (value: unknown) => b.has(value) || [...b].some((each) => isDeepStrictEqual(value, each));
+  return a.size === b.size && [...a].every(isIn);
+}
+
+const tagged = (tag: string) => (value: unknown) =>
+  Object.prototype.toString.call(value) === `[object ${tag}]`;
 
 export const types = {
   isDate: tagged('Date'),

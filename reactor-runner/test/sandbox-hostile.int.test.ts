@@ -1,0 +1,7 @@
+import { attacks, escapes } from './sandbox-corpus.ts';
+import { describeAttacks } from './sandbox-hostile-suite.ts';
+
+describeAttacks(
+  attacks.filter(({ isRepresentative }) => isRepresentative),
+  escapes,
+);

@@ -1,0 +1,43 @@
+import type { Json } from '@token-vault/contracts';
+import { createSandboxPool } from '../src/sandbox/index.ts';
+import type { HostCalls, RunOutcome, SandboxPool, SandboxPoolOptions } from '../src/sandbox/index.ts';
+
+export const noRequests: HostCalls = {
+  fetch: () => new Promise(() => {}),
+};
+
+export interface RunSettings {
+  readonly tenantId?: string;
+  readonly args?: Json;
+  readonly configuration?: Record<string, string>;
+  readonly timeoutMs?: number;
+  readonly hostCalls?: HostCalls;
+  readonly signal?: AbortSignal;
+}
+
+export interface TestPool {
+  readonly pool: SandboxPool;
+  run(code: string, settings?: RunSettings): Promise<RunOutcome>;
+  close(): Promise<void>;
+}
+
+export async function createTestPool(options: SandboxPoolOptions = {}): Promise<TestPool> {
+  const pool = await createSandboxPool(options);
+  return {
+    pool,
+    run: (code, { tenantId = 'tenant', args = {}, configuration = {}, timeoutMs = 10_000, hostCalls = noRequests, signal } = {}) =>
+      pool.run({
+        tenantId,
+        code,
+        args,
+        configuration,
+        timeoutMs,
+        hostCalls,
+        hasSvc: hostCalls.svc !== undefined,
+        ...(signal === undefined ? {} : { signal }),
+      }),
+    close: () => pool.close(),
+  };
+}
+
+export const handler = (body: string): string => `module.exports = async function (req) { ${body} };`;
