@@ -129,7 +129,7 @@ describe('an append to Postgres', () => {
     await expect(open().append('a', [noted('a')], 'any')).rejects.toThrow(/READ COMMITTED/);
   });
 
-  it('before the database is there is unavailable, and succeeds afterwards', async () => {
+  it('while the database is closed is unavailable, and succeeds afterwards', async () => {
     const name = new URL(database.url).pathname.slice(1);
     const store = open();
     await store.append('a', [noted('first')], 'any');

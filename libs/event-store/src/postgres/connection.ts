@@ -89,9 +89,10 @@ export const textValues: pg.CustomTypesConfig = { getTypeParser: () => (value: s
 
 /**
  * SQLSTATE classes after which the same call may succeed later: connection, authorization to connect, transaction
- * rollback, resources, operator intervention (timeout, shutdown), system; and a standby that has not been promoted.
+ * rollback, resources, operator intervention (timeout, shutdown), system; a standby that has not been promoted, a
+ * database that is missing or closed to connections, a lock not granted.
  */
-const unavailableStates = /^(08|28|40|53|57|58|25006|3D000|55P03)/;
+const unavailableStates = /^(08|28|40|53|57|58|25006|3D000|55000|55P03)/;
 
 /** The error that callers may retry on, or the error itself when it is a defect (SQL, schema). */
 export function asUnavailable(error: unknown): Error {
