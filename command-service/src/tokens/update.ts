@@ -212,21 +212,18 @@ export class TokenUpdate {
     context: RequestContext,
   ): Promise<TokenDetails | undefined> {
     const { fingerprint } = change.rest;
-    if (!change.deduplicate || fingerprint === undefined || fingerprint === details.content.fingerprint)
-      return undefined;
+    if (fingerprint === undefined || fingerprint === details.content.fingerprint) return undefined;
     const { claims, store, outcomes } = this.#dependencies;
+    if (!change.deduplicate) {
+      await claims.claim(context, fingerprint, details.id);
+      return undefined;
+    }
     const tenantId = context.principal.tenant.id;
     const { state: claimants, revision } = await claims.read(tenantId, fingerprint);
     for (const id of claimants) {
       if (id === details.id) continue;
       const { state } = await readTokenHistory(store, outcomes, tenantId, id, context.transactionId);
-      if (
-        state.kind === 'present' &&
-        !isExpired(state.details, context.now) &&
-        state.details.content.fingerprint === fingerprint
-      ) {
-        return state.details;
-      }
+      if (hasFingerprint(state, fingerprint, context.now)) return state.details;
     }
     // Whoever claims between the look and this claim makes it fail, and the update looks again.
     await claims.claim(context, fingerprint, details.id, revision);
