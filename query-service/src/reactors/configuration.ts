@@ -1,4 +1,5 @@
-import { KeyDestroyedError, type KeyRing, type Secret } from '@token-vault/crypto';
+import type { KeyRing, Secret } from '@token-vault/crypto';
+import { isErased } from '../erased.ts';
 import type { ReactorRow } from './queries.ts';
 
 type Configuration = Record<string, string>;
@@ -12,7 +13,7 @@ export async function openConfiguration(
     const context = { tenantId, entity: `reactor:${id}`, field: 'configuration' };
     return await keyRing.open<Configuration>(context, configuration);
   } catch (error) {
-    if (error instanceof KeyDestroyedError) return undefined;
+    if (isErased(error)) return undefined;
     throw error;
   }
 }

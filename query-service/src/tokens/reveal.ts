@@ -1,6 +1,7 @@
 import type { Json, JsonObject, Transform } from '@token-vault/contracts';
-import { KeyDestroyedError, secret, type KeyRing, type Secret } from '@token-vault/crypto';
+import { secret, type KeyRing, type Secret } from '@token-vault/crypto';
 import { ExpressionEvaluationError, ExpressionSyntaxError, renderMask } from '@token-vault/expressions';
+import { isErased } from '../erased.ts';
 import type { TokenRow } from './row.ts';
 
 export type TokenOpener = Pick<KeyRing, 'open'>;
@@ -53,7 +54,7 @@ async function openCvc(keyRing: TokenOpener, row: TokenRow, now: Date): Promise<
     const context = { tenantId: row.tenant_id, entity: `token:${row.id}`, field: 'cvc' };
     return await keyRing.open(context, row.cvc);
   } catch (error) {
-    if (error instanceof KeyDestroyedError) return undefined;
+    if (isErased(error)) return undefined;
     throw error;
   }
 }

@@ -1,6 +1,6 @@
 import { TokensRead, type DataOf, type Token, type Transform } from '@token-vault/contracts';
-import { KeyDestroyedError } from '@token-vault/crypto';
 import type { AuditTrail, RequestContext } from '@token-vault/service-kit';
+import { isErased } from '../erased.ts';
 import { presentToken } from './present.ts';
 import { showData, type TokenOpener } from './reveal.ts';
 import type { TokenRow } from './row.ts';
@@ -28,7 +28,7 @@ export function createTokenShow(keyRing: TokenOpener, audit: AuditTrail): ShowTo
     try {
       return presentToken(row, await showData(keyRing, row, transform, now));
     } catch (error) {
-      if (error instanceof KeyDestroyedError) return undefined;
+      if (isErased(error)) return undefined;
       throw error;
     }
   }
