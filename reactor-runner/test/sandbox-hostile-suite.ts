@@ -23,14 +23,20 @@ export function describeAttacks(attacks: readonly Attack[], escapes: readonly At
   describe('hostile code', () => {
     it.each(attacks)('is contained: $name', async ({ code, ends }) => {
       const startedAt = performance.now();
-      const [outcome] = await Promise.all([test.run(code, { tenantId: 'mallory', timeoutMs }), neighbourIsServed()]);
+      const [outcome] = await Promise.all([
+        test.run(code, { tenantId: 'mallory', timeoutMs }),
+        neighbourIsServed(),
+      ]);
       expect(ends).toContain(outcome.kind);
       expect(performance.now() - startedAt).toBeLessThan(timeoutMs + patienceMs);
       await neighbourIsServed();
     });
 
     it.each(escapes)('finds no way out: $name', async ({ code, ends }) => {
-      const outcome = await test.run(code, { tenantId: 'mallory', hostCalls: { fetch: () => Promise.reject(new Error('no')) } });
+      const outcome = await test.run(code, {
+        tenantId: 'mallory',
+        hostCalls: { fetch: () => Promise.reject(new Error('no')) },
+      });
       expect(ends).toContain(outcome.kind);
       if (outcome.kind === 'succeeded') expect(outcome.result.raw).toEqual([]);
       await neighbourIsServed();

@@ -25,7 +25,17 @@ export async function createTestPool(options: SandboxPoolOptions = {}): Promise<
   const pool = await createSandboxPool(options);
   return {
     pool,
-    run: (code, { tenantId = 'tenant', args = {}, configuration = {}, timeoutMs = 10_000, hostCalls = noRequests, signal } = {}) =>
+    run: (
+      code,
+      {
+        tenantId = 'tenant',
+        args = {},
+        configuration = {},
+        timeoutMs = 10_000,
+        hostCalls = noRequests,
+        signal,
+      } = {},
+    ) =>
       pool.run({
         tenantId,
         code,

@@ -37,13 +37,18 @@ const echo: HostCalls = {
 
 describe('a reactor', () => {
   it('gets its arguments and configuration, and no client without an application', async () => {
-    const raw = await rawOf('return { raw: req };', { args: { a: [1, 'ü', null] }, configuration: { KEY: 'v' } });
+    const raw = await rawOf('return { raw: req };', {
+      args: { a: [1, 'ü', null] },
+      configuration: { KEY: 'v' },
+    });
     expect(raw).toEqual({ args: { a: [1, 'ü', null] }, configuration: { KEY: 'v' }, svc: null });
   });
 
   it('may be a plain function, or the default export of a transpiled module', async () => {
     expect(await test.run('module.exports = () => ({ raw: 1 })')).toMatchObject({ result: { raw: 1 } });
-    expect(await test.run('exports.default = async () => ({ raw: 2 })')).toMatchObject({ result: { raw: 2 } });
+    expect(await test.run('exports.default = async () => ({ raw: 2 })')).toMatchObject({
+      result: { raw: 2 },
+    });
   });
 
   it('returns raw and tokenize; other properties are dropped, nothing is an empty response', async () => {
@@ -57,15 +62,15 @@ describe('a reactor', () => {
 
   it('finds nothing a run before it left behind', async () => {
     await rawOf('Object.prototype.polluted = 1; globalThis.left = 1; Array.prototype.map = null; return {};');
-    expect(await rawOf('return { raw: [typeof ({}).polluted, typeof globalThis.left, typeof [].map] };')).toEqual([
-      'undefined',
-      'undefined',
-      'function',
-    ]);
+    expect(
+      await rawOf('return { raw: [typeof ({}).polluted, typeof globalThis.left, typeof [].map] };'),
+    ).toEqual(['undefined', 'undefined', 'function']);
   });
 
   it('has its console captured with its limits', async () => {
-    const outcome = await test.run(handler('console.log("a %s", "b", { c: 1 }); console.error(new Error("e"));'));
+    const outcome = await test.run(
+      handler('console.log("a %s", "b", { c: 1 }); console.error(new Error("e"));'),
+    );
     expect(outcome.console.lines).toEqual([
       { level: 'log', text: 'a b { c: 1 }' },
       { level: 'error', text: 'Error: e' },
@@ -78,7 +83,9 @@ describe('a reactor', () => {
 
 describe('an error of a reactor', () => {
   const thrown = (name: string, argument: string) =>
-    test.run(handler(`const errors = require('@token-vault/reactor'); throw new errors.${name}(${argument});`));
+    test.run(
+      handler(`const errors = require('@token-vault/reactor'); throw new errors.${name}(${argument});`),
+    );
 
   it.each([
     ['AuthenticationError', 401, 'Authentication Failed'],
@@ -103,27 +110,50 @@ describe('an error of a reactor', () => {
   });
 
   it('may choose the whole response', async () => {
-    const outcome = await thrown('CustomHttpResponseError', "{ status: 418, headers: { 'X-A': 'b', 'Content-Length': '1', bad: 'a\\nb' }, body: { a: 1 } }");
-    expect(problem(outcome)).toMatchObject({ status: 418, custom: { headers: { 'X-A': 'b' }, body: { a: 1 } } });
+    const outcome = await thrown(
+      'CustomHttpResponseError',
+      "{ status: 418, headers: { 'X-A': 'b', 'Content-Length': '1', bad: 'a\\nb' }, body: { a: 1 } }",
+    );
+    expect(problem(outcome)).toMatchObject({
+      status: 418,
+      custom: { headers: { 'X-A': 'b' }, body: { a: 1 } },
+    });
   });
 
   it('keeps its brand when it is extended', async () => {
-    const code = "const { RateLimitError } = require('@token-vault/reactor'); class Mine extends RateLimitError {} throw new Mine('slow');";
-    expect(problem(await test.run(handler(code)))).toMatchObject({ status: 429, errors: { error: ['slow'] } });
+    const code =
+      "const { RateLimitError } = require('@token-vault/reactor'); class Mine extends RateLimitError {} throw new Mine('slow');";
+    expect(problem(await test.run(handler(code)))).toMatchObject({
+      status: 429,
+      errors: { error: ['slow'] },
+    });
   });
 
   it.each([
-    ["throw Object.assign(new Error('m'), { status: 401, response: { data: '4242424242424242' } })", 'Error: m'],
+    [
+      "throw Object.assign(new Error('m'), { status: 401, response: { data: '4242424242424242' } })",
+      'Error: m',
+    ],
     ["class AuthenticationError extends Error {} throw new AuthenticationError('forged')", 'Error: forged'],
     ["throw 'text'", 'text'],
     ['throw { status: 401, card: "4242424242424242" }', 'The reactor failed'],
     ['throw new Proxy({}, { get() { throw 1; } })', 'The reactor failed'],
     ["setTimeout(() => { throw new TypeError('late'); }, 1); await new Promise(() => {})", 'TypeError: late'],
-    ["WeakMap.prototype.get = () => ({ status: 200, detail: 'x', errors: {} }); throw new Error('patched')", 'Error: patched'],
-    ["throw Object.setPrototypeOf(new Error('p'), require('@token-vault/reactor').AuthenticationError.prototype)", 'Error: p'],
+    [
+      "WeakMap.prototype.get = () => ({ status: 200, detail: 'x', errors: {} }); throw new Error('patched')",
+      'Error: patched',
+    ],
+    [
+      "throw Object.setPrototypeOf(new Error('p'), require('@token-vault/reactor').AuthenticationError.prototype)",
+      'Error: p',
+    ],
   ])('that is not one of ours is a 500 with a message only: %s', async (body, message) => {
     const { status, detail, errors } = problem(await test.run(handler(body)));
-    expect({ status, detail, errors }).toEqual({ status: 500, detail: 'Reactor Runtime Error', errors: { error: [message] } });
+    expect({ status, detail, errors }).toEqual({
+      status: 500,
+      detail: 'Reactor Runtime Error',
+      errors: { error: [message] },
+    });
   });
 });
 
@@ -133,13 +163,23 @@ describe('code that does not compile', () => {
     ['const a = 1;\n\nnosuch();', 3, 'ReferenceError: nosuch is not defined'],
     ['throw new Error("at load");', 1, 'Error: at load'],
   ])('is reported with its line: %s', async (code, line, message) => {
-    expect(await test.pool.compile({ tenantId: 'tenant', code })).toMatchObject({ kind: 'compile-error', line, message });
-    expect(problem(await test.run(code))).toMatchObject({ status: 422, errors: { code: [expect.stringContaining(`Line ${line}`)] } });
+    expect(await test.pool.compile({ tenantId: 'tenant', code })).toMatchObject({
+      kind: 'compile-error',
+      line,
+      message,
+    });
+    expect(problem(await test.run(code))).toMatchObject({
+      status: 422,
+      errors: { code: [expect.stringContaining(`Line ${line}`)] },
+    });
   });
 
   it('includes code that exports no function', async () => {
     const outcome = await test.pool.compile({ tenantId: 'tenant', code: 'module.exports = { a: 1 };' });
-    expect(outcome).toMatchObject({ kind: 'compile-error', message: expect.stringContaining('must export a function') as string });
+    expect(outcome).toMatchObject({
+      kind: 'compile-error',
+      message: expect.stringContaining('must export a function') as string,
+    });
   });
 
   it('does not include code that does', async () => {
@@ -150,33 +190,60 @@ describe('code that does not compile', () => {
 
 describe('a host call', () => {
   it.each([
-    ["const r = await fetch('https://x.test/a?b=1', { method: 'post', headers: { 'X-Key': 'k' }, body: 'b' }); return { raw: [r.status, await r.json()] };"],
-    ["const r = await require('node-fetch')('https://x.test/a?b=1', { method: 'POST', headers: { 'X-Key': 'k' }, body: 'b' }); return { raw: [r.status, await r.json()] };"],
-    ["const r = await require('axios').post('https://x.test/a', 'b', { params: { b: 1 }, headers: { 'X-Key': 'k' } }); return { raw: [r.status, r.data] };"],
-    ["const raw = await new Promise((resolve, reject) => { const r = require('https').request({ hostname: 'x.test', path: '/a?b=1', method: 'POST', headers: { 'x-key': 'k' } }, (a) => { let t = ''; a.on('data', (d) => (t += d)); a.on('end', () => resolve([a.statusCode, JSON.parse(t)])); }); r.on('error', reject); r.end('b'); }); return { raw };"],
+    [
+      "const r = await fetch('https://x.test/a?b=1', { method: 'post', headers: { 'X-Key': 'k' }, body: 'b' }); return { raw: [r.status, await r.json()] };",
+    ],
+    [
+      "const r = await require('node-fetch')('https://x.test/a?b=1', { method: 'POST', headers: { 'X-Key': 'k' }, body: 'b' }); return { raw: [r.status, await r.json()] };",
+    ],
+    [
+      "const r = await require('axios').post('https://x.test/a', 'b', { params: { b: 1 }, headers: { 'X-Key': 'k' } }); return { raw: [r.status, r.data] };",
+    ],
+    [
+      "const raw = await new Promise((resolve, reject) => { const r = require('https').request({ hostname: 'x.test', path: '/a?b=1', method: 'POST', headers: { 'x-key': 'k' } }, (a) => { let t = ''; a.on('data', (d) => (t += d)); a.on('end', () => resolve([a.statusCode, JSON.parse(t)])); }); r.on('error', reject); r.end('b'); }); return { raw };",
+    ],
   ])('by %s reaches the parent', async (body) => {
-    const raw = (await rawOf(body, { hostCalls: echo })) as [number, { url: string; method: string; headers: string[][]; body: string }];
+    const raw = (await rawOf(body, { hostCalls: echo })) as [
+      number,
+      { url: string; method: string; headers: string[][]; body: string },
+    ];
     expect(raw[0]).toBe(201);
     expect(raw[1]).toMatchObject({ url: 'https://x.test/a?b=1', method: 'POST', body: 'b' });
     expect(raw[1].headers).toContainEqual(['x-key', 'k']);
   });
 
   it('that is refused fails like a fetch, with a code and no address', async () => {
-    const hostCalls: HostCalls = { fetch: () => Promise.reject(new EgressError('refused-address', 'Requests to private addresses are refused')) };
-    const raw = await rawOf("try { await fetch('https://10.0.0.1'); } catch (e) { return { raw: [e.name, e.message, e.code] }; }", { hostCalls });
-    expect(raw).toEqual(['TypeError', 'fetch failed: Requests to private addresses are refused', 'refused-address']);
+    const hostCalls: HostCalls = {
+      fetch: () =>
+        Promise.reject(new EgressError('refused-address', 'Requests to private addresses are refused')),
+    };
+    const raw = await rawOf(
+      "try { await fetch('https://10.0.0.1'); } catch (e) { return { raw: [e.name, e.message, e.code] }; }",
+      { hostCalls },
+    );
+    expect(raw).toEqual([
+      'TypeError',
+      'fetch failed: Requests to private addresses are refused',
+      'refused-address',
+    ]);
   });
 
   it('that fails inside does not show the error of the parent', async () => {
     const hostCalls: HostCalls = { fetch: () => Promise.reject(new Error('password in /etc/secret')) };
-    const raw = await rawOf("try { await fetch('https://x.test'); } catch (e) { return { raw: e.stack + e.message }; }", { hostCalls });
+    const raw = await rawOf(
+      "try { await fetch('https://x.test'); } catch (e) { return { raw: e.stack + e.message }; }",
+      { hostCalls },
+    );
     expect(raw).not.toContain('secret');
   });
 
   it('is aborted by the code, and when the run is over', async () => {
     const aborted: string[] = [];
     const hostCalls: HostCalls = {
-      fetch: ({ url, signal }) => new Promise((_, reject) => signal?.addEventListener('abort', () => reject(new Error(String(aborted.push(url)))))),
+      fetch: ({ url, signal }) =>
+        new Promise((_, reject) =>
+          signal?.addEventListener('abort', () => reject(new Error(String(aborted.push(url))))),
+        ),
     };
     const body =
       "fetch('https://left.test').catch(() => {}); const c = new AbortController(); setTimeout(() => c.abort(), 5); try { await fetch('https://own.test', { signal: c.signal }); } catch (e) { return { raw: e.name }; }";
@@ -188,7 +255,8 @@ describe('a host call', () => {
     const hostCalls: HostCalls = {
       ...echo,
       svc: async (method, args) => {
-        if (method === 'tokens.delete') throw Object.assign(new Error('secret'), { status: 404, problem: { title: 'Not Found' } });
+        if (method === 'tokens.delete')
+          throw Object.assign(new Error('secret'), { status: 404, problem: { title: 'Not Found' } });
         return { method, args };
       },
     };

@@ -30,6 +30,7 @@ export class Execution {
   #watchdog: NodeJS.Timeout;
   #reason: PlainOutcomeKind | undefined;
   #settled = false;
+  #isDoomed = false;
   #requests = 0;
 
   constructor(child: SandboxChild, job: Job, limits: SandboxLimits) {
@@ -44,7 +45,7 @@ export class Execution {
   /** The outside watchdog: what V8 cannot interrupt ends with its process. */
   kill(reason: PlainOutcomeKind): void {
     this.#reason ??= reason;
-    this.#child.kill();
+    this.#doom();
     this.#settle({ kind: this.#reason, console: emptyConsole });
   }
 
@@ -63,7 +64,8 @@ export class Execution {
         return false;
       case 'idle':
         clearTimeout(this.#watchdog);
-        return this.#settled;
+        // A child that was just killed may have said this before it died.
+        return this.#settled && !this.#isDoomed;
     }
   }
 
@@ -73,11 +75,16 @@ export class Execution {
     this.#settle({ kind, console: emptyConsole });
   }
 
+  #doom(): void {
+    this.#isDoomed = true;
+    this.#child.kill();
+  }
+
   #onOutcome(outcome: ChildOutcome): void {
     if (this.#settled) return;
     clearTimeout(this.#watchdog);
-    if (orderly.has(outcome.kind)) this.#watchdog = setTimeout(() => this.#child.kill(), drainMs);
-    else this.#child.kill();
+    if (orderly.has(outcome.kind)) this.#watchdog = setTimeout(() => this.#doom(), drainMs);
+    else this.#doom();
     this.#settle(outcome);
   }
 

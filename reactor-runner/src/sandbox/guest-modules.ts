@@ -34,7 +34,10 @@ export const guestModules: Readonly<Record<string, GuestModuleSource>> = {
   'internal:clone': fromFile('clone.ts', ['structuredClone']),
   'internal:fetch': fromFile('fetch.ts', fetchWords, ['internal:abort']),
   assert: fromFile('assert.ts', named('assert')),
-  axios: fromPackage('axios', "module.exports = require('axios/dist/browser/axios.cjs')", ['url', ...fetchUses]),
+  axios: fromPackage('axios', "module.exports = require('axios/dist/browser/axios.cjs')", [
+    'url',
+    ...fetchUses,
+  ]),
   buffer: fromFile('buffer.ts', ['Buffer', 'buffer'], ['internal:text']),
   crypto: fromFile('crypto.ts', ['crypto']),
   'crypto-js': fromPackage('crypto-js', undefined, ['crypto']),

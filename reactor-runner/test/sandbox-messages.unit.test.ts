@@ -1,0 +1,118 @@
+import { describe, expect, it } from 'vitest';
+import { parseChecked, UnacceptableJsonError } from '../src/sandbox/checked-json.ts';
+import { createFairQueue } from '../src/sandbox/fair-queue.ts';
+import { defaultSandboxLimits as limits } from '../src/sandbox/limits.ts';
+import { createLineReader, decodeFromChild, ProtocolError } from '../src/sandbox/messages.ts';
+import { readRunOutcome } from '../src/sandbox/read-outcome.ts';
+
+const console = { lines: [], truncated: false };
+
+describe('JSON of a guest', () => {
+  it('is parsed when it is within its bounds', () => {
+    expect(parseChecked('{"a":[1,{"b":null}]}', { depth: 3, nodes: 10 })).toEqual({ a: [1, { b: null }] });
+  });
+
+  it.each(['[[[[1]]]]', `[${'1,'.repeat(20)}1]`, '{"a":{"__proto__":{}}}', 'nope', ''])(
+    '%s is refused',
+    (text) => {
+      expect(() => parseChecked(text, { depth: 3, nodes: 10 })).toThrow(UnacceptableJsonError);
+    },
+  );
+
+  it('of half a million levels does not exhaust the stack', () => {
+    const text = `${'['.repeat(500_000)}${']'.repeat(500_000)}`;
+    expect(() => parseChecked(text, { depth: 100, nodes: 1e6 })).toThrow(UnacceptableJsonError);
+  });
+});
+
+describe('a message of a child', () => {
+  it.each([
+    'nope',
+    '[]',
+    'null',
+    '{}',
+    '{"type":"nope"}',
+    '{"type":"call","run":-1,"call":1,"method":"fetch","payload":""}',
+    '{"type":"call","run":1,"call":1.5,"method":"fetch","payload":""}',
+    '{"type":"call","run":1,"call":1,"method":{},"payload":""}',
+    '{"type":"outcome","run":1,"outcome":{"kind":"succeeded","text":"{}"}}',
+    '{"type":"outcome","run":1,"outcome":{"kind":"overloaded","console":{"lines":[]}}}',
+    '{"type":"outcome","run":1,"outcome":{"kind":"killed","console":{"lines":[{"level":"x","text":""}]}}}',
+    `{"type":"outcome","run":1,"outcome":{"kind":"killed","console":{"lines":[{"level":"log","text":"${'x'.repeat(70_000)}"}]}}}`,
+  ])('that no sound child sends is refused: %.80s', (line) => {
+    expect(() => decodeFromChild(line, limits)).toThrow(ProtocolError);
+  });
+
+  it('is cut out of chunks at any place, and bounded', () => {
+    const lines: string[] = [];
+    const read = createLineReader(10, (line) => lines.push(line));
+    for (const part of ['a', 'bé', '\n', '\nc\nd']) read(Buffer.from(part));
+    expect(lines).toEqual(['abé', '', 'c']);
+    expect(() => read(Buffer.from('0123456789ab'))).toThrow(ProtocolError);
+  });
+});
+
+describe('the outcome a child reports', () => {
+  it.each(['[]', '1', '{"__proto__":1}', '['.repeat(200)])(
+    'with the result %.20s is not believed',
+    (text) => {
+      expect(readRunOutcome({ kind: 'succeeded', text, console }, limits).kind).toBe('not-serialisable');
+    },
+  );
+
+  it.each([
+    '{}',
+    '{"status":200,"detail":"OK","errors":{}}',
+    '{"status":401,"detail":"d","errors":{"a":[1]}}',
+    '{"status":"401","detail":"d","errors":{}}',
+    '{"status":99,"detail":"d","errors":{},"custom":{}}',
+    '{"status":1e9,"detail":"d","errors":{},"custom":{}}',
+    'nope',
+  ])('with the failure %s is a plain 500', (text) => {
+    expect(readRunOutcome({ kind: 'failed', text, console }, limits)).toMatchObject({
+      kind: 'failed',
+      status: 500,
+      detail: 'Reactor Runtime Error',
+    });
+  });
+
+  it('cannot set headers that frame the message or speak for the service', () => {
+    const headers = {
+      'Transfer-Encoding': 'chunked',
+      'SVC-TRACE-ID': 'x',
+      'x ': 'a',
+      ok: 'yes',
+      split: 'a\r\nb: c',
+    };
+    const text = JSON.stringify({ status: 200, detail: 'd', errors: {}, custom: { headers } });
+    expect(readRunOutcome({ kind: 'failed', text, console }, limits)).toMatchObject({
+      custom: { headers: { ok: 'yes' } },
+    });
+  });
+});
+
+describe('the queue', () => {
+  it('serves tenants in turns, each in its order', () => {
+    const queue = createFairQueue<string>();
+    for (const job of ['a1', 'a2', 'a3', 'b1', 'c1', 'b2']) queue.push(job.charAt(0), job);
+    const order: string[] = [];
+    while (queue.takeFirst((_, job) => order.push(job) > 0));
+    expect(order).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
+    expect(queue.size).toBe(0);
+  });
+
+  it('passes over a tenant that may not be served now', () => {
+    const queue = createFairQueue<string>();
+    for (const job of ['a1', 'a2', 'b1']) queue.push(job.charAt(0), job);
+    const taken: string[] = [];
+    expect(queue.takeFirst((tenant, job) => tenant !== 'a' && taken.push(job) > 0)).toBe(true);
+    expect(queue.takeFirst((tenant) => tenant !== 'a')).toBe(false);
+    expect([taken, queue.sizeOf('a')]).toEqual([['b1'], 2]);
+  });
+
+  it('forgets a job that is taken back', () => {
+    const queue = createFairQueue<string>();
+    queue.push('a', 'a1');
+    expect([queue.remove('a', 'a1'), queue.remove('a', 'a1'), queue.size]).toEqual([true, false, 0]);
+  });
+});

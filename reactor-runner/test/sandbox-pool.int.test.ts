@@ -1,0 +1,144 @@
+import { readFileSync } from 'node:fs';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { SandboxPoolOptions, SandboxReport } from '../src/sandbox/index.ts';
+import { createTestPool, handler } from './sandbox-pool-fixture.ts';
+import type { TestPool } from './sandbox-pool-fixture.ts';
+
+const open: TestPool[] = [];
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((test) => test.close()));
+});
+
+async function pool(options?: SandboxPoolOptions): Promise<TestPool> {
+  const test = await createTestPool(options);
+  open.push(test);
+  return test;
+}
+
+const trivial = handler('return { raw: 1 };');
+const endless = handler('for (;;);');
+
+const isAlive = (pid: number): boolean => {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+};
+
+describe('the pool', () => {
+  it('serves other tenants while one fills the queue with endless loops', async () => {
+    const test = await pool({ maxChildren: 4 });
+    const loops = Array.from({ length: 20 }, () =>
+      test.run(endless, { tenantId: 'mallory', timeoutMs: 1_000 }),
+    );
+    let finished = 0;
+    for (const loop of loops) void loop.then(() => (finished += 1));
+    for (const tenantId of ['alice', 'bob', 'alice', 'bob']) {
+      expect(await test.run(trivial, { tenantId })).toMatchObject({ kind: 'succeeded' });
+    }
+    expect(finished).toBeLessThan(loops.length);
+    expect((await Promise.all(loops)).every(({ kind }) => kind === 'timed-out')).toBe(true);
+  });
+
+  it('never lets two tenants meet in a child', async () => {
+    const test = await pool({ maxChildren: 2, spares: 1 });
+    const before = new Set(test.pool.stats().pids);
+    await test.run(trivial, { tenantId: 'alice' });
+    await test.run(trivial, { tenantId: 'bob' });
+    await test.run(trivial, { tenantId: 'carol' });
+    const after = test.pool.stats().pids;
+    expect(after.some((pid) => !before.has(pid))).toBe(true);
+  });
+
+  it('replaces a child after its number of runs', async () => {
+    const test = await pool({ limits: { runsPerChild: 3 }, maxChildren: 1, spares: 1 });
+    const pids = new Set<number>();
+    for (let i = 0; i < 8; i++) {
+      expect(await test.run(trivial)).toMatchObject({ kind: 'succeeded' });
+      test.pool.stats().pids.forEach((pid) => pids.add(pid));
+    }
+    expect(pids.size).toBeGreaterThanOrEqual(3);
+  });
+
+  it('answers a run whose child is killed from outside, and goes on', async () => {
+    const test = await pool();
+    const run = test.run(handler('await new Promise((resolve) => setTimeout(resolve, 60_000));'), {
+      timeoutMs: 60_000,
+    });
+    await expect.poll(() => test.pool.stats().busy).toBe(1);
+    test.pool.stats().pids.forEach((pid) => process.kill(pid, 'SIGKILL'));
+    expect((await run).kind).toBe('killed');
+    expect(await test.run(trivial)).toMatchObject({ kind: 'succeeded' });
+  });
+
+  it('ends a run that is aborted, waiting or running', async () => {
+    const test = await pool({ maxChildren: 1, spares: 1 });
+    const abort = new AbortController();
+    const running = test.run(endless, { signal: abort.signal });
+    const waiting = test.run(trivial, { signal: abort.signal });
+    await expect.poll(() => test.pool.stats().busy).toBe(1);
+    abort.abort();
+    expect((await Promise.all([running, waiting])).map(({ kind }) => kind)).toEqual(['killed', 'killed']);
+    expect(await test.run(trivial)).toMatchObject({ kind: 'succeeded' });
+  });
+
+  it('refuses runs beyond the length of its queue', async () => {
+    const test = await pool({ maxChildren: 1, maxQueuedPerTenant: 2 });
+    const all = Array.from({ length: 6 }, () =>
+      test.run(handler('await new Promise((r) => setTimeout(r, 50)); return {};')),
+    );
+    const kinds = (await Promise.all(all)).map(({ kind }) => kind);
+    expect(kinds.filter((kind) => kind === 'overloaded').length).toBeGreaterThan(0);
+    expect(kinds.filter((kind) => kind === 'succeeded').length).toBeGreaterThan(0);
+  });
+
+  it('refuses arguments and code beyond their limits', async () => {
+    const test = await pool();
+    expect(await test.run(trivial, { args: 'x'.repeat(2 ** 21) })).toMatchObject({ kind: 'limit-exceeded' });
+    expect(await test.run(`${trivial}//${'x'.repeat(50_000)}`)).toMatchObject({ kind: 'compile-error' });
+    const args = 'x'.repeat(1_000_000);
+    expect(await test.run(handler('return { raw: req.args.length };'), { args })).toMatchObject({
+      result: { raw: 1e6 },
+    });
+  });
+
+  it('gives up the children of idle tenants, and all of them when it closes', async () => {
+    const test = await pool({ idleMs: 100, spares: 1 });
+    await Promise.all(['a', 'b', 'c'].map((tenantId) => test.run(trivial, { tenantId })));
+    await expect.poll(() => test.pool.stats().children, { timeout: 10_000 }).toBe(1);
+    const { pids } = test.pool.stats();
+    await test.close();
+    expect(pids.filter(isAlive)).toEqual([]);
+    expect(await test.run(trivial)).toMatchObject({ kind: 'killed' });
+  });
+});
+
+describe('a child', () => {
+  it('stands behind the walls the pool reports, once', async () => {
+    const reports: SandboxReport[] = [];
+    const test = await pool({ report: (event) => reports.push(event) });
+    await test.run(trivial);
+    expect(reports).toEqual([{ kind: 'walls', walls: test.pool.stats().walls }]);
+  });
+
+  it.skipIf(process.platform !== 'linux')('has an empty environment and only its socket', async () => {
+    const test = await pool();
+    await test.run(trivial);
+    const [pid] = test.pool.stats().pids;
+    const { walls } = test.pool.stats();
+    expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).toBe('');
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    if (walls.unprivileged) {
+      expect(status).toMatch(/NoNewPrivs:\s*1/);
+      expect(status).toMatch(/CapEff:\s*0+\n/);
+    }
+    if (walls.resourceLimits)
+      expect(readFileSync(`/proc/${pid}/limits`, 'utf8')).toMatch(/Max core file size\s+0\s+0/);
+    if (walls.noNetwork) {
+      // Two lines of heading, then only the loopback of its own namespace.
+      const devices = readFileSync(`/proc/${pid}/net/dev`, 'utf8').trim().split('\n').slice(2);
+      expect(devices.map((line) => line.trim().split(':')[0])).toEqual(['lo']);
+    }
+  });
+});
