@@ -6,11 +6,11 @@ export function systemContext(
   tenantId: string,
   task: string,
   clock: Clock,
-  plan: Plan = 'enterprise',
+  options: { readonly plan?: Plan; readonly idempotencyScope?: readonly string[] } = {},
 ): RequestContext {
   return createRequestContext({
     principal: {
-      tenant: { id: tenantId, plan, settings: {} },
+      tenant: { id: tenantId, plan: options.plan ?? 'enterprise', settings: {} },
       actor: { kind: 'system', id: task },
       applicationId: task,
       applicationType: 'management',
@@ -19,5 +19,6 @@ export function systemContext(
     },
     traceId: newId(),
     now: clock.now(),
+    idempotencyScope: options.idempotencyScope,
   });
 }

@@ -7,17 +7,19 @@ import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino';
 const allowed = [
   'service', 'trace_id', 'tenant_id', 'actor_id', 'operation', 'method', 'path', 'status', 'duration_ms', 'code',
   'error_name', 'error_code', 'stack', 'projection', 'event_id', 'position', 'count', 'port', 'address', 'pid',
-  'signal', 'version', 'attempt', 'stream', 'task', 'outcome', 'reason', 'invocation_id', 'reactor_id',
+  'signal', 'version', 'attempt', 'stream', 'task', 'outcome', 'reason', 'retryMs', 'eventId', 'invocation_id', 'reactor_id',
 ] as const; // prettier-ignore
 export type LogField = (typeof allowed)[number];
 export type LogFields = { readonly [Field in LogField]?: string | number | boolean | undefined };
 
-/** Messages are constant text: what varies goes into fields. */
+type Log = (fields: object, message: string) => void;
+
+/** Messages are constant text: what varies goes into fields, of which only the allowed ones are written. */
 export interface Logger {
-  debug(message: string, fields?: LogFields): void;
-  info(message: string, fields?: LogFields): void;
-  warn(message: string, fields?: LogFields): void;
-  error(message: string, fields?: LogFields): void;
+  readonly debug: Log;
+  readonly info: Log;
+  readonly warn: Log;
+  readonly error: Log;
 }
 
 /** Name, code and stack frames of an error. Its message is left out: a database's holds row values. */
@@ -32,12 +34,13 @@ export function errorFields(error: unknown): LogFields {
   };
 }
 
-function pick(fields: LogFields | undefined): Record<string, string | number | boolean> {
+function pick(fields: object): Record<string, string | number | boolean> {
+  const given = fields as Readonly<Record<string, unknown>>;
   const picked: Record<string, string | number | boolean> = {};
-  if (!fields) return picked;
   for (const name of allowed) {
-    const value = fields[name];
-    if (value !== undefined) picked[name] = value;
+    const value = given[name];
+    if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
+      picked[name] = value;
   }
   return picked;
 }
@@ -52,11 +55,16 @@ export function createLogger(options: LoggerOptions): Logger {
   const settings = { level: options.level ?? 'info', base: { service: options.service } };
   const lines: PinoLogger = options.destination ? pino(settings, options.destination) : pino(settings);
   return {
-    debug: (message, fields) => lines.debug(pick(fields), message),
-    info: (message, fields) => lines.info(pick(fields), message),
-    warn: (message, fields) => lines.warn(pick(fields), message),
-    error: (message, fields) => lines.error(pick(fields), message),
+    debug: (fields, message) => lines.debug(pick(fields), message),
+    info: (fields, message) => lines.info(pick(fields), message),
+    warn: (fields, message) => lines.warn(pick(fields), message),
+    error: (fields, message) => lines.error(pick(fields), message),
   };
 }
 
-export const silentLogger: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+export const silentLogger: Logger = {
+  debug: () => {},
+  info: () => {},
+  warn: () => {},
+  error: () => {},
+};

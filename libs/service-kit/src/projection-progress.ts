@@ -134,7 +134,7 @@ class Progress implements ProjectionProgress {
       }
       this.#settle();
     } catch (error) {
-      this.#options.logger.warn('projection progress is not readable', errorFields(error));
+      this.#options.logger.warn(errorFields(error), 'projection progress is not readable');
     }
   }
 

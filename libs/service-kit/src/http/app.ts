@@ -22,8 +22,8 @@ function logFailure(
   fields: { trace_id: string; operation: string },
 ): void {
   if (problem.status >= 500)
-    logger.error('request failed', { ...fields, status: problem.status, ...errorFields(error) });
-  else logger.debug('request refused', { ...fields, status: problem.status, code: problem.code });
+    logger.error({ ...fields, status: problem.status, ...errorFields(error) }, 'request failed');
+  else logger.debug({ ...fields, status: problem.status, code: problem.code }, 'request refused');
 }
 
 function expressPath(path: string): string {

@@ -15,7 +15,7 @@ async function check(name: string, run: HealthCheck, logger: Logger): Promise<[s
     const details = await run();
     return [name, details === undefined ? { status: 'ok' } : { status: 'ok', details }];
   } catch (error) {
-    logger.warn('not ready', { reason: name, ...errorFields(error) });
+    logger.warn({ reason: name, ...errorFields(error) }, 'not ready');
     return [name, { status: 'failed' }];
   }
 }

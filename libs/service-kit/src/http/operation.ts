@@ -88,11 +88,14 @@ async function recordRefusal(
   try {
     await recording;
   } catch (error) {
-    logger.warn('refusal not recorded', {
-      trace_id: call.traceId,
-      operation: call.id,
-      ...errorFields(error),
-    });
+    logger.warn(
+      {
+        trace_id: call.traceId,
+        operation: call.id,
+        ...errorFields(error),
+      },
+      'refusal not recorded',
+    );
   }
 }
 

@@ -1,6 +1,5 @@
-import { createServer, type Server } from 'node:http';
+import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Express } from 'express';
 
 export interface RunningServer {
   readonly port: number;
@@ -9,10 +8,13 @@ export interface RunningServer {
 }
 
 /** Listens; rejects with the system's error (EADDRINUSE, EACCES …) when it cannot. */
-export async function listen(app: Express, options: { host: string; port: number }): Promise<RunningServer> {
+export async function listen(
+  listener: RequestListener,
+  options: { host: string; port: number },
+): Promise<RunningServer> {
   const server: Server = createServer(
     { keepAliveTimeout: 65_000, headersTimeout: 20_000, requestTimeout: 60_000 },
-    app,
+    listener,
   );
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

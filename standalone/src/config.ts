@@ -1,0 +1,56 @@
+import path from 'node:path';
+
+/** Where and how a standalone vault runs; each from an environment variable of the README's table. */
+export interface StandaloneConfig {
+  readonly port: number;
+  readonly host: string;
+  /** Undefined: `./.vault`, or a place Postgres can reach when that one is closed to it. */
+  readonly dataDir: string | undefined;
+  /** Undefined: the embedded Postgres. */
+  readonly databaseUrl: string | undefined;
+  /** Undefined: a file in the data directory. */
+  readonly rootKey: string | undefined;
+  readonly logLevel: string;
+}
+
+/** A setting or a circumstance that the operator can mend. The message is one line and names it. */
+export class StandaloneError extends Error {
+  readonly code = 'standalone_not_started';
+}
+
+const logLevels = ['debug', 'info', 'warn', 'error', 'silent'];
+
+function readPort(text: string | undefined): number {
+  if (text === undefined || text === '') return 8080;
+  const port = Number(text);
+  if (!/^\d{1,5}$/.test(text) || port > 65_535)
+    throw new StandaloneError('VAULT_PORT must be a number from 0 to 65535');
+  return port;
+}
+
+function readDatabaseUrl(text: string | undefined): string | undefined {
+  if (text === undefined || text === '') return undefined;
+  if (!/^postgres(ql)?:\/\//.test(text))
+    throw new StandaloneError('DATABASE_URL must begin with postgres://');
+  return text;
+}
+
+function readLogLevel(text: string | undefined): string {
+  if (text === undefined || text === '') return 'info';
+  if (!logLevels.includes(text))
+    throw new StandaloneError(`VAULT_LOG_LEVEL must be one of ${logLevels.join(', ')}`);
+  return text;
+}
+
+/** @throws StandaloneError naming the variable */
+export function readConfig(environment: NodeJS.ProcessEnv): StandaloneConfig {
+  const { VAULT_DATA_DIR: dataDir, VAULT_ROOT_KEY: rootKey, VAULT_HOST: host } = environment;
+  return {
+    port: readPort(environment.VAULT_PORT),
+    host: host === undefined || host === '' ? '127.0.0.1' : host,
+    dataDir: dataDir === undefined || dataDir === '' ? undefined : path.resolve(dataDir),
+    databaseUrl: readDatabaseUrl(environment.DATABASE_URL),
+    rootKey: rootKey === undefined || rootKey === '' ? undefined : rootKey,
+    logLevel: readLogLevel(environment.VAULT_LOG_LEVEL),
+  };
+}

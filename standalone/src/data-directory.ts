@@ -1,0 +1,35 @@
+import { access, constants, mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import { StandaloneError } from './config.ts';
+import { defaultDataDirectory } from './postgres/index.ts';
+
+export interface DataDirectory {
+  readonly root: string;
+  readonly postgres: string;
+  readonly rootKeyFile: string;
+  readonly credentialsFile: string;
+}
+
+/**
+ * The directory everything of this vault lives in, made when absent. Files with secrets in it are 0600 and that of Postgres
+ * is 0700; it cannot itself be 0700, because as root Postgres runs under another account and must pass through it.
+ * @throws StandaloneError when it cannot be written.
+ */
+export async function openDataDirectory(configured: string | undefined): Promise<DataDirectory> {
+  const root = configured ?? (await defaultDataDirectory(path.resolve('.vault')));
+  try {
+    await mkdir(root, { recursive: true, mode: 0o711 });
+    await access(root, constants.W_OK | constants.X_OK);
+  } catch (cause) {
+    const reason = (cause as NodeJS.ErrnoException).code ?? 'unknown';
+    throw new StandaloneError(`cannot write to the data directory ${root} (${reason}); set VAULT_DATA_DIR`, {
+      cause,
+    });
+  }
+  return {
+    root,
+    postgres: path.join(root, 'postgres'),
+    rootKeyFile: path.join(root, 'root.key'),
+    credentialsFile: path.join(root, 'credentials.json'),
+  };
+}

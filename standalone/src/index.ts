@@ -1,0 +1,3 @@
+export { readConfig, StandaloneError, type StandaloneConfig } from './config.ts';
+export type { Credentials } from './credentials.ts';
+export { startStandalone, type RunningStandalone } from './start.ts';

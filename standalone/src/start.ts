@@ -1,0 +1,93 @@
+import { createLogger, errorFields, listen, type Logger, type RunningServer } from '@token-vault/service-kit';
+import type { RequestListener } from 'node:http';
+import { StandaloneError, type StandaloneConfig } from './config.ts';
+import type { Credentials } from './credentials.ts';
+import { openDataDirectory, type DataDirectory } from './data-directory.ts';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from './postgres/index.ts';
+import { openVault, type Vault } from './vault.ts';
+
+export interface RunningStandalone {
+  readonly url: string;
+  readonly directory: DataDirectory;
+  /** Only at the first start. */
+  readonly credentials: Credentials | undefined;
+  /** Finishes the requests under way, then stops everything, Postgres last and cleanly. Any number of calls. */
+  stop(): Promise<void>;
+  /** Resolves when the database has ended by itself: the process should end, so that whoever watches it starts it anew. */
+  readonly databaseLost: Promise<void>;
+}
+
+const graceMs = 10_000;
+
+/** Answers until the vault is up, so that the port is ours early and health checks have somebody to ask. */
+const starting: RequestListener = (_request, response) => {
+  response.writeHead(503, { 'content-type': 'application/problem+json', 'retry-after': '1' });
+  response.end(
+    JSON.stringify({ title: 'Service Unavailable', status: 503, detail: 'The vault is starting.' }),
+  );
+};
+
+const listenErrors: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'is taken by another process; set VAULT_PORT to another one',
+  EACCES: 'may not be used by this account; set VAULT_PORT to 1024 or above',
+  EADDRNOTAVAIL: 'is not on an address of this machine; check VAULT_HOST',
+  ENOTFOUND: 'is not on a known host; check VAULT_HOST',
+};
+
+async function openPort(config: StandaloneConfig, listener: RequestListener): Promise<RunningServer> {
+  try {
+    return await listen(listener, { host: config.host, port: config.port });
+  } catch (cause) {
+    const reason = listenErrors[(cause as NodeJS.ErrnoException).code ?? ''] ?? 'cannot be opened';
+    throw new StandaloneError(`port ${config.port} on ${config.host} ${reason}`, { cause });
+  }
+}
+
+function displayUrl(host: string, port: number): string {
+  const name = host === '127.0.0.1' || host === '0.0.0.0' || host === '::' ? 'localhost' : host;
+  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`;
+}
+
+async function openDatabase(config: StandaloneConfig, directory: DataDirectory, logger: Logger) {
+  if (config.databaseUrl !== undefined) return { url: config.databaseUrl, postgres: undefined };
+  const postgres = await startEmbeddedPostgres({ dataDir: directory.postgres, logger });
+  return { url: postgres.url, postgres };
+}
+
+function whenLost(postgres: EmbeddedPostgres | undefined): Promise<void> {
+  return new Promise((resolve) => postgres?.onExit(() => resolve()));
+}
+
+/**
+ * Starts a whole vault in this process.
+ * @throws StandaloneError, StartError, SchemaTooNewError, WrongRootKeyError …: each with one line for the operator.
+ */
+export async function startStandalone(config: StandaloneConfig): Promise<RunningStandalone> {
+  const logger = createLogger({ service: 'standalone', level: config.logLevel });
+  const directory = await openDataDirectory(config.dataDir);
+  let current: RequestListener = starting;
+  const server = await openPort(config, (request, response) => current(request, response));
+  const url = displayUrl(config.host, server.port);
+  let postgres: EmbeddedPostgres | undefined;
+  let vault: Vault | undefined;
+  let stopping: Promise<void> | undefined;
+
+  async function stopAll(): Promise<void> {
+    await server.stop(graceMs);
+    await vault?.close().catch((error: unknown) => logger.error(errorFields(error), 'closing failed'));
+    await postgres?.stop();
+  }
+  const stop = () => (stopping ??= stopAll());
+
+  try {
+    const database = await openDatabase(config, directory, logger);
+    postgres = database.postgres;
+    const options = { databaseUrl: database.url, directory, rootKey: config.rootKey, baseUrl: url, logger };
+    vault = await openVault(options);
+    current = vault.app;
+    return { url, directory, credentials: vault.credentials, stop, databaseLost: whenLost(postgres) };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}

@@ -1,0 +1,178 @@
+import { createCommandHandlers, createTenantCommands } from '@token-vault/command-service';
+import { eventRegistry } from '@token-vault/contracts';
+import {
+  createKeyRing,
+  environmentRootKey,
+  fileRootKey,
+  isKeyRingInitialised,
+  keyRingMigrations,
+  type KeyRing,
+  type RootKeyProvider,
+} from '@token-vault/crypto';
+import { startPosition, type EventStore } from '@token-vault/event-store';
+import { createPostgresEventStore, eventStoreMigrations } from '@token-vault/event-store/postgres';
+import { projectorMigrations, startProjectors, type Projectors } from '@token-vault/projectors';
+import { createQueryHandlers } from '@token-vault/query-service';
+import {
+  createApp,
+  createAuditTrail,
+  createAuthenticator,
+  createProjectionProgress,
+  finishApp,
+  mountHealth,
+  systemClock,
+  type Logger,
+  type ProjectionProgress,
+} from '@token-vault/service-kit';
+import type { Express } from 'express';
+import pg from 'pg';
+import { makeFirstTenant, type Credentials } from './credentials.ts';
+import type { DataDirectory } from './data-directory.ts';
+import { migrate } from './migrations/index.ts';
+
+export interface VaultOptions {
+  readonly databaseUrl: string;
+  readonly directory: DataDirectory;
+  /** VAULT_ROOT_KEY. */
+  readonly rootKey: string | undefined;
+  readonly baseUrl: string;
+  readonly logger: Logger;
+}
+
+export interface Vault {
+  readonly app: Express;
+  /** Only at the first start. */
+  readonly credentials: Credentials | undefined;
+  close(): Promise<void>;
+}
+
+/** A stack of what must be closed, last opened first. */
+class Closers {
+  readonly #closers: (() => Promise<unknown>)[] = [];
+  add<Resource>(resource: Resource, close: (resource: Resource) => Promise<unknown>): Resource {
+    this.#closers.push(() => close(resource));
+    return resource;
+  }
+  async close(): Promise<void> {
+    for (const close of this.#closers.splice(0).reverse()) await close();
+  }
+}
+
+async function openRootKey(options: VaultOptions, pool: pg.Pool): Promise<RootKeyProvider> {
+  if (options.rootKey !== undefined) return environmentRootKey(options.rootKey, 'VAULT_ROOT_KEY');
+  // A missing file is made only for a vault that has never had a key: otherwise it would hide that the key is lost.
+  return fileRootKey(options.directory.rootKeyFile, { initialise: !(await isKeyRingInitialised(pool)) });
+}
+
+function createPool(connectionString: string, max: number, name: string, logger: Logger): pg.Pool {
+  const pool = new pg.Pool({ connectionString, max, application_name: name, connectionTimeoutMillis: 5_000 });
+  // An idle connection that the server closes is replaced at the next use.
+  pool.on('error', () => logger.warn({ reason: name }, 'a database connection was lost'));
+  return pool;
+}
+
+interface Parts {
+  readonly store: EventStore;
+  readonly keyRing: KeyRing;
+  readonly projectors: Projectors;
+  readonly progress: ProjectionProgress;
+  readonly readPool: pg.Pool;
+}
+
+async function openParts(options: VaultOptions, closers: Closers): Promise<Parts> {
+  const { databaseUrl, logger } = options;
+  await migrate(databaseUrl, [
+    { name: 'event-store', migrations: eventStoreMigrations },
+    { name: 'key-ring', migrations: keyRingMigrations },
+    { name: 'projectors', migrations: projectorMigrations },
+  ]);
+  const end = (pool: pg.Pool) => pool.end();
+  const keyPool = closers.add(createPool(databaseUrl, 3, 'vault keys', logger), end);
+  const rootKey = await openRootKey(options, keyPool);
+  const keyRing = await createKeyRing({
+    pool: keyPool,
+    rootKey,
+    clock: systemClock,
+    durability: 'follows-log',
+  });
+  const connection = { connectionString: databaseUrl };
+  const store = closers.add(createPostgresEventStore({ registry: eventRegistry, connection }), (it) =>
+    it.close(),
+  );
+  const projectors = closers.add(startProjectors({ store, connectionString: databaseUrl, logger }), (it) =>
+    it.close(),
+  );
+  const progress = closers.add(
+    await createProjectionProgress({ connectionString: databaseUrl, logger }),
+    (it) => it.close(),
+  );
+  const readPool = closers.add(createPool(databaseUrl, 6, 'vault reads', logger), end);
+  return { store, keyRing, projectors, progress, readPool };
+}
+
+function createVaultApp({ store, keyRing, projectors, progress, readPool }: Parts, logger: Logger): Express {
+  const audit = createAuditTrail(store);
+  const clock = systemClock;
+  const handlers = {
+    ...createCommandHandlers({ store, keyRing, audit, clock, logger }),
+    ...createQueryHandlers({
+      pool: readPool,
+      store,
+      keyRing,
+      audit,
+      waitForProjections: (position, timeoutMs, names) => progress.waitFor(position, timeoutMs, names),
+    }),
+  };
+  const authenticator = createAuthenticator({ pool: readPool, clock });
+  const app = createApp({ handlers, authenticator, audit, progress, clock, logger });
+  const checks = {
+    event_store: async () => void (await store.head()),
+    projections: async () => {
+      const statuses = await projectors.status();
+      const shown = statuses.map(({ name, version, status, position }) => ({
+        name,
+        version,
+        status,
+        position,
+      }));
+      if (statuses.length === 0 || shown.some(({ status }) => status !== 'live'))
+        throw new Error('not all are live');
+      return shown;
+    },
+  };
+  mountHealth(app, checks, logger);
+  finishApp(app, logger);
+  return app;
+}
+
+/** Puts the vault together on a Postgres: log, keys, read models, both services, in this process. */
+export async function openVault(options: VaultOptions): Promise<Vault> {
+  const closers = new Closers();
+  try {
+    const parts = await openParts(options, closers);
+    const app = createVaultApp(parts, options.logger);
+    const credentials = await makeFirstTenant({
+      file: options.directory.credentialsFile,
+      baseUrl: options.baseUrl,
+      isLogEmpty: async () => (await parts.store.head()) === startPosition,
+      create: (tenantId) => createFirstTenant(parts, options.logger, tenantId),
+    });
+    return { app, credentials, close: () => closers.close() };
+  } catch (error) {
+    await closers.close();
+    throw error;
+  }
+}
+
+async function createFirstTenant({ store, keyRing, progress }: Parts, logger: Logger, tenantId: string) {
+  const audit = createAuditTrail(store);
+  const tenants = createTenantCommands({ store, keyRing, audit, clock: systemClock, logger });
+  const { management, position } = await tenants.create({
+    name: 'First tenant',
+    plan: 'enterprise',
+    tenantId,
+  });
+  if (position !== undefined) await progress.waitFor(position, 10_000);
+  if (management.key === undefined) throw new Error('the first application has no key');
+  return { managementKey: management.key };
+}
