@@ -2,7 +2,8 @@ import type { EventStore } from '@token-vault/event-store';
 import pg from 'pg';
 import type { Projection } from './projection.ts';
 import { projections as allProjections } from './projections/index.ts';
-import { pause } from './runner/leadership.ts';
+import { rebuildProjection } from './rebuild/rebuild.ts';
+import { RebuildUnderWayError } from './rebuild/successor.ts';
 import { runProjection, type Logger } from './runner/run-projection.ts';
 import { readProjectionStatus, type ProjectionStatus } from './status.ts';
 
@@ -41,7 +42,18 @@ export function startProjectors(options: ProjectorOptions): Projectors {
   const abort = new AbortController();
   const pool = new pg.Pool({ connectionString, max: 1, application_name: 'projector status' });
   pool.on('error', () => {});
-  const replace = (_projection: Projection, signal: AbortSignal) => pause(1_000, signal);
+  const replace = async (projection: Projection, signal: AbortSignal) => {
+    const { name, version } = projection;
+    logger.info({ projection: name, version }, 'projection is older than this release: rebuilding it');
+    try {
+      const rebuild = { store, connectionString, maxBatch, signal, onProgress: () => {} };
+      const outcome = await rebuildProjection(projection, rebuild);
+      logger.info({ projection: name, version, outcome }, 'projection rebuilt');
+    } catch (error) {
+      // An operator, or another replica: it is looked at again in a moment.
+      if (!(error instanceof RebuildUnderWayError)) throw error;
+    }
+  };
   const context = { store, connectionString, logger, maxBatch, replace };
   const runs = projections.map((projection) => runProjection(projection, context, abort.signal));
   return {

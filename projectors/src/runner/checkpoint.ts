@@ -46,6 +46,14 @@ export async function readOrCreateCheckpoint(session: Session, projection: Proje
   return { version: projection.version, generation, status: 'live', position: startPosition };
 }
 
+/** Whether an older release made the live read model. */
+export async function isOutdated(session: Session, { name, version }: Projection): Promise<boolean> {
+  const older = await session.query(
+    statement('select name from projections.checkpoint where name = $1 and version < $2', [name, version]),
+  );
+  return older.length > 0;
+}
+
 /** Sets the status if nothing else changed meanwhile. */
 export async function changeStatus(
   session: Session,

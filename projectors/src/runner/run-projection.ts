@@ -1,9 +1,16 @@
-import type { EventStore, Position } from '@token-vault/event-store';
+import { PositionBeyondHeadError, type EventStore, type Position } from '@token-vault/event-store';
 import { liveSchema, type Projection } from '../projection.ts';
 import { BatchWriter } from './batch-writer.ts';
-import { changeStatus, markFailed, readOrCreateCheckpoint, type Checkpoint } from './checkpoint.ts';
+import {
+  changeStatus,
+  isOutdated,
+  markFailed,
+  readOrCreateCheckpoint,
+  type Checkpoint,
+} from './checkpoint.ts';
+import { findCulprit } from './culprit.ts';
 import { failureCode, isFenced, isPassing } from './failures.ts';
-import { becomeLeader, pause } from './leadership.ts';
+import { becomeLeader, pause, tryToLead } from './leadership.ts';
 import { openSession, type Session } from './session.ts';
 
 /** The part of a pino logger that is used. Fields never hold event data. */
@@ -72,8 +79,10 @@ class ProjectionRun {
       schema: liveSchema(name),
     });
     try {
-      if (!(await becomeLeader(session, name, this.#signal))) return;
-      await this.#lead(session, await readOrCreateCheckpoint(session, this.#projection));
+      if (await isOutdated(session, this.#projection)) await this.#replace(session);
+      else if (await becomeLeader(session, name, this.#signal)) {
+        await this.#lead(session, await readOrCreateCheckpoint(session, this.#projection));
+      }
     } finally {
       await session.close();
     }
@@ -81,12 +90,8 @@ class ProjectionRun {
 
   async #lead(session: Session, checkpoint: Checkpoint): Promise<void> {
     const { name, version } = this.#projection;
-    // An older binary must not touch what a newer one made.
-    if (checkpoint.version > version) return;
-    if (checkpoint.version < version) {
-      await changeStatus(session, name, checkpoint, 'outdated');
-      return this.#context.replace(this.#projection, this.#signal);
-    }
+    // An older binary must not touch what a newer one made; a newer one replaces it in its next turn.
+    if (checkpoint.version !== version) return;
     if (checkpoint.status === 'paused') return;
     if (checkpoint.status === 'failed' && !this.#mayRetryFailed) return;
     if (checkpoint.status !== 'live' && !(await changeStatus(session, name, checkpoint, 'live'))) return;
@@ -94,8 +99,17 @@ class ProjectionRun {
       await this.#follow(session, checkpoint);
     } catch (error) {
       if (this.#signal.aborted || isPassing(error)) throw error;
-      await this.#isolate(session, error);
+      await this.#stop(session, error);
     }
+  }
+
+  /** A process of the older release may go on leading meanwhile; without one, the live read model stands still. */
+  async #replace(session: Session): Promise<void> {
+    const { name } = this.#projection;
+    if (await tryToLead(session, name)) {
+      await changeStatus(session, name, await readOrCreateCheckpoint(session, this.#projection), 'outdated');
+    }
+    await this.#context.replace(this.#projection, this.#signal);
   }
 
   async #follow(session: Session, { generation, position }: Checkpoint): Promise<void> {
@@ -109,38 +123,19 @@ class ProjectionRun {
     await writer.settle();
   }
 
-  /** Repeats what failed event by event from the last commit, so that all before the culprit is applied and it is named. */
-  async #isolate(session: Session, failure: unknown): Promise<void> {
+  async #stop(session: Session, failure: unknown): Promise<void> {
     const { store, maxBatch, logger } = this.#context;
     const { name } = this.#projection;
     const { generation, position } = await readOrCreateCheckpoint(session, this.#projection);
-    let at = position;
-    let eventId: string | undefined;
-    let cause = failure;
-    try {
-      const writer = this.#writer(session, generation, position);
-      // What failed lies in the next batch or the one after it.
-      let left = 2 * maxBatch;
-      for await (const { events } of store.subscribe(position, this.#signal, { maxBatch })) {
-        for (const event of events) {
-          eventId = event.id;
-          await writer.write([event], event.position);
-          await writer.settle();
-          at = event.position;
-          eventId = undefined;
-        }
-        left -= events.length;
-        if (left <= 0) return;
-      }
-      return;
-    } catch (error) {
-      if (this.#signal.aborted || isPassing(error)) throw error;
-      cause = error;
-    }
+    const writer = this.#writer(session, generation, position);
+    // A batch is reported when the next one is on its way.
+    const culprit = await findCulprit({ store, writer, limit: 2 * maxBatch, signal: this.#signal });
+    // The checkpoint of another log is not met again by reading.
+    const stop = culprit ?? { after: writer.position, eventId: undefined, code: failureCode(failure) };
+    if (!culprit && !(failure instanceof PositionBeyondHeadError)) return;
     this.#mayRetryFailed = false;
-    const code = failureCode(cause);
-    await markFailed(session, name, { generation, position: at }, { eventId, code });
-    logger.error({ projection: name, position: at, eventId, code }, 'projection failed');
+    await markFailed(session, name, { generation, position: stop.after }, stop);
+    logger.error({ projection: name, ...stop }, 'projection failed');
   }
 
   #writer(session: Session, generation: number, position: Position): BatchWriter {

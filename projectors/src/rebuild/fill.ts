@@ -1,0 +1,89 @@
+import {
+  comparePositions,
+  startPosition,
+  type EventStore,
+  type Position,
+  type RecordedEvent,
+} from '@token-vault/event-store';
+import type { Projection } from '../projection.ts';
+import { BatchWriter } from '../runner/batch-writer.ts';
+import { findCulprit } from '../runner/culprit.ts';
+import { isFenced, isPassing } from '../runner/failures.ts';
+import { pause } from '../runner/leadership.ts';
+import type { Session } from '../runner/session.ts';
+import { statement } from '../runner/statements.ts';
+import { readSuccessor, RebuildFailedError, type Purpose } from './successor.ts';
+
+export interface FillOptions {
+  readonly session: Session;
+  readonly store: EventStore;
+  readonly projection: Projection;
+  readonly purpose: Purpose;
+  readonly generation: number;
+  readonly maxBatch: number;
+  readonly signal: AbortSignal;
+  readonly onProgress: (position: Position, until: Position) => void;
+}
+
+export type FillOutcome = 'filled' | 'cancelled' | 'aborted';
+
+/** Applies the log from where the successor is up to `until` (inclusive). Waits while it is paused. */
+export async function fill(options: FillOptions, until: Position): Promise<FillOutcome> {
+  const { session, projection, purpose, generation, signal } = options;
+  while (!signal.aborted) {
+    const successor = await readSuccessor(session, projection, purpose);
+    if (!successor || successor.generation !== generation) return 'cancelled';
+    if (comparePositions(successor.position, until) >= 0) return 'filled';
+    if (successor.status !== 'live') {
+      await pause(500, signal);
+      continue;
+    }
+    const writer = createWriter(options, successor.position);
+    try {
+      await writeUntil(options, writer, until);
+    } catch (error) {
+      if (isFenced(error)) continue;
+      if (signal.aborted || isPassing(error)) throw error;
+      await stop(options);
+    }
+  }
+  return 'aborted';
+}
+
+const createWriter = ({ session, projection, generation }: FillOptions, position: Position): BatchWriter =>
+  new BatchWriter(session, { projection, generation, kind: 'rebuild' }, position);
+
+async function writeUntil(options: FillOptions, writer: BatchWriter, until: Position): Promise<void> {
+  const { store, maxBatch, signal, onProgress } = options;
+  let events: RecordedEvent[] = [];
+  for await (const event of store.readAll(writer.position, { until, signal })) {
+    events.push(event);
+    if (events.length < maxBatch) continue;
+    await writer.write(events, event.position);
+    onProgress(event.position, until);
+    events = [];
+  }
+  if (!signal.aborted) {
+    await writer.write(events, until);
+    onProgress(until, until);
+  }
+  await writer.settle();
+}
+
+/** Names the event that cannot be applied, in the status too, and gives up. */
+async function stop(options: FillOptions): Promise<void> {
+  const { session, store, projection, purpose, maxBatch, signal } = options;
+  const { name } = projection;
+  const position = (await readSuccessor(session, projection, purpose))?.position ?? startPosition;
+  const writer = createWriter(options, position);
+  const culprit = await findCulprit({ store, writer, limit: 2 * maxBatch, signal });
+  if (!culprit) return;
+  await session.query(
+    statement(
+      `update projections.rebuild set status = 'failed', error_event_id = $2, error_code = $3, updated_at = now()
+        where name = $1`,
+      [name, culprit.eventId ?? null, culprit.code],
+    ),
+  );
+  throw new RebuildFailedError(name, culprit.eventId, culprit.code);
+}

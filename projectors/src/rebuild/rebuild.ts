@@ -1,0 +1,88 @@
+import { comparePositions, type EventStore, type Position } from '@token-vault/event-store';
+import { nextSchema, type Projection } from '../projection.ts';
+import { tryToLead } from '../runner/leadership.ts';
+import { openSession, type Session } from '../runner/session.ts';
+import { fill, type FillOptions, type FillOutcome } from './fill.ts';
+import { dropFormer, holdLive, releaseLive, swap } from './live.ts';
+import {
+  RebuildUnderWayError,
+  resumeOrCreateSuccessor,
+  UnknownProjectionError,
+  type Purpose,
+} from './successor.ts';
+
+export interface RebuildOptions {
+  readonly store: EventStore;
+  readonly connectionString: string;
+  readonly maxBatch: number;
+  /** Aborting leaves the successor as it is; the next call goes on from there. */
+  readonly signal: AbortSignal;
+  readonly onProgress: (position: Position, until: Position) => void;
+}
+
+export type RebuildOutcome = 'swapped' | 'cancelled' | 'aborted';
+
+/**
+ * Fills a successor from the log while the live read model serves and follows, then swaps it in.
+ * @throws RebuildUnderWayError, RebuildFailedError, UnknownProjectionError, and what a lost connection gives.
+ */
+export async function rebuildProjection(
+  projection: Projection,
+  options: RebuildOptions,
+): Promise<RebuildOutcome> {
+  return withSuccessor(projection, 'swap', options, async (filling, holder) => {
+    await dropFormer(holder, projection.name);
+    const outcome = await fillToEnd(filling, () => options.store.head());
+    if (outcome !== 'filled') return outcome;
+    const held = await fillWhileHeld(filling, holder);
+    const isSwapped = held === 'filled' && (await swap(holder, projection.name, filling.generation));
+    if (!isSwapped) {
+      await releaseLive(holder);
+      return held === 'aborted' ? held : 'cancelled';
+    }
+    await dropFormer(holder, projection.name);
+    return 'swapped';
+  });
+}
+
+/** Two sessions, one that fills and leads the rebuild, one to hold the live read model; closed whatever happens. */
+export async function withSuccessor<Result>(
+  projection: Projection,
+  purpose: Purpose,
+  options: RebuildOptions,
+  work: (filling: FillOptions, holder: Session) => Promise<Result>,
+): Promise<Result> {
+  const { connectionString } = options;
+  const { name } = projection;
+  const session = await openSession({ connectionString, name: `rebuild ${name}`, schema: nextSchema(name) });
+  try {
+    if (!(await tryToLead(session, `${name}:rebuild`))) throw new RebuildUnderWayError(name);
+    const { generation } = await resumeOrCreateSuccessor(session, projection, purpose);
+    const holder = await openSession({ connectionString, name: `rebuild ${name} holder` });
+    try {
+      return await work({ ...options, session, projection, purpose, generation }, holder);
+    } finally {
+      await holder.close();
+    }
+  } finally {
+    await session.close();
+  }
+}
+
+/** What the live read model moves on meanwhile must be small before it is held: each round is shorter than the last. */
+export async function fillToEnd(filling: FillOptions, end: () => Promise<Position>): Promise<FillOutcome> {
+  for (let round = 0; round < 4; round++) {
+    const outcome = await fill(filling, await end());
+    if (outcome !== 'filled') return outcome;
+  }
+  return 'filled';
+}
+
+/** Stops the live read model and brings the successor to it, so that reads never go back. It stays held. */
+export async function fillWhileHeld(filling: FillOptions, holder: Session): Promise<FillOutcome> {
+  const live = await holdLive(holder, filling.projection.name);
+  if (live === undefined) throw new UnknownProjectionError(filling.projection.name);
+  // The checkpoint may be of another log, after a restore: beyond the head there is nothing to wait for.
+  const head = await filling.store.head();
+  return fill(filling, comparePositions(live, head) > 0 ? head : live);
+}

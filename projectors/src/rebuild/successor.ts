@@ -1,0 +1,106 @@
+import { parsePosition, startPosition, type Position } from '@token-vault/event-store';
+import { nextSchema, type Projection } from '../projection.ts';
+import { schemaSql } from '../runner/schema.ts';
+import type { Session } from '../runner/session.ts';
+import { statement } from '../runner/statements.ts';
+
+/** `swap`: replaces the live read model. `verify`: is compared with it and dropped. */
+export type Purpose = 'swap' | 'verify';
+
+/** A read model that is filled beside the live one. */
+export interface Successor {
+  readonly generation: number;
+  readonly status: 'live' | 'paused' | 'failed';
+  readonly position: Position;
+}
+
+interface SuccessorRow {
+  generation: number;
+  status: Successor['status'];
+  position: string;
+}
+
+export async function readSuccessor(
+  session: Session,
+  projection: Projection,
+  purpose: Purpose,
+): Promise<Successor | undefined> {
+  const [row] = await session.query<SuccessorRow>(
+    statement(
+      `select r.generation, r.status, r.position::text as position
+       from projections.rebuild r join projections.checkpoint c using (name)
+       where r.name = $1 and r.purpose = $2 and r.version = $3 and r.generation = c.generation + 1
+         and to_regnamespace($4) is not null`,
+      [projection.name, purpose, projection.version, nextSchema(projection.name)],
+    ),
+  );
+  return row && { ...row, position: parsePosition(row.position) };
+}
+
+/** What a killed rebuild of the same version and purpose left, set to work again; else a new one at the log's beginning. */
+export async function resumeOrCreateSuccessor(
+  session: Session,
+  projection: Projection,
+  purpose: Purpose,
+): Promise<Successor> {
+  const { name, version } = projection;
+  const found = await readSuccessor(session, projection, purpose);
+  if (found) {
+    await session.query(
+      statement(
+        `update projections.rebuild set status = 'live', error_event_id = null, error_code = null where name = $1`,
+        [name],
+      ),
+    );
+    return { ...found, status: 'live' };
+  }
+  const schema = nextSchema(name);
+  await session.client.query(`
+    begin;
+    delete from projections.rebuild where name = '${name}';
+    drop schema if exists ${schema} cascade;
+    ${schemaSql(projection, schema)};
+    insert into projections.rebuild (name, purpose, version, generation, status, position)
+    select name, '${purpose}', ${version}, generation + 1, 'live', 0 from projections.checkpoint
+    where name = '${name}';
+    commit`);
+  const created = await readSuccessor(session, projection, purpose);
+  if (!created) throw new UnknownProjectionError(name);
+  return { ...created, position: startPosition };
+}
+
+/** Ends a rebuild and drops what it made. Whoever is filling it meets the fence. */
+export async function dropSuccessor(session: Session, name: string): Promise<boolean> {
+  const [, deleted] = await session.transaction([
+    statement(`select set_config('lock_timeout', '30s', true)`, []),
+    statement('delete from projections.rebuild where name = $1 returning name', [name]),
+    { name: '', text: `drop schema if exists ${nextSchema(name)} cascade`, values: [] },
+  ]);
+  return (deleted ?? []).length > 0;
+}
+
+/** The projection is not of this release, or has never run. */
+export class UnknownProjectionError extends Error {
+  readonly code = 'unknown_projection';
+  constructor(name: string) {
+    super(`there is no projection ${JSON.stringify(name)} to rebuild`);
+  }
+}
+
+/** Another process is filling the successor of this projection. */
+export class RebuildUnderWayError extends Error {
+  readonly code = 'rebuild_under_way';
+  constructor(name: string) {
+    super(`projection ${name} is being rebuilt by another process`);
+  }
+}
+
+/** An event cannot be applied to the successor; the live read model is untouched. */
+export class RebuildFailedError extends Error {
+  readonly code = 'rebuild_failed';
+  readonly eventId: string | undefined;
+  constructor(name: string, eventId: string | undefined, cause: string) {
+    super(`the rebuild of ${name} failed at event ${eventId ?? 'unknown'}: ${cause}`);
+    this.eventId = eventId;
+  }
+}

@@ -1,0 +1,45 @@
+import type { EventStore, Position } from '@token-vault/event-store';
+import type { BatchWriter } from './batch-writer.ts';
+import { failureCode, isPassing } from './failures.ts';
+
+/** The first event that cannot be applied. All before it is committed. */
+export interface Culprit {
+  /** Of the last event applied. */
+  readonly after: Position;
+  /** Undefined when the log itself could not be read on. */
+  readonly eventId: string | undefined;
+  readonly code: string;
+}
+
+export interface Search {
+  readonly store: EventStore;
+  /** At the last commit. */
+  readonly writer: BatchWriter;
+  /** How many events may lie before the culprit. */
+  readonly limit: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Repeats event by event what failed as a batch. Undefined when nothing fails any more.
+ * @throws what goes by, such as a lost connection.
+ */
+export async function findCulprit({ store, writer, limit, signal }: Search): Promise<Culprit | undefined> {
+  let after = writer.position;
+  let eventId: string | undefined;
+  let applied = 0;
+  try {
+    for await (const event of store.readAll(after, { signal })) {
+      eventId = event.id;
+      await writer.write([event], event.position);
+      await writer.settle();
+      after = event.position;
+      eventId = undefined;
+      if (++applied >= limit) return undefined;
+    }
+  } catch (error) {
+    if (signal.aborted || isPassing(error)) throw error;
+    return { after, eventId, code: failureCode(error) };
+  }
+  return undefined;
+}
