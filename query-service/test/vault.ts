@@ -1,30 +1,17 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { Principal } from '@token-vault/access';
 import {
   eventRegistry,
   operations,
-  ReactorCreated,
-  ApplicationCreated,
   streams,
-  TenantCreated,
-  TokenCreated,
-  TokenDeleted,
   type DataOf,
-  type Json,
   type Operation,
   type OperationId,
   type VaultEventType,
 } from '@token-vault/contracts';
-import {
-  createKeyRing,
-  environmentRootKey,
-  keyRingMigrations,
-  seal,
-  secret,
-  type KeyRing,
-} from '@token-vault/crypto';
-import { EventStoreUnavailableError, type EventStore, type Position } from '@token-vault/event-store';
+import { createKeyRing, environmentRootKey, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
+import { EventStoreUnavailableError, type EventStore } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import { projectorMigrations, startProjectors, type Projectors } from '@token-vault/projectors';
 import {
@@ -33,6 +20,7 @@ import {
   createRequestContext,
   silentLogger,
   type Answer,
+  type Handlers,
   type ProjectionProgress,
 } from '@token-vault/service-kit';
 import {
@@ -43,6 +31,10 @@ import {
   type ManualClock,
 } from '@token-vault/test-support';
 import { createQueryHandlers } from '../src/index.ts';
+import { createSeeds, type Seeds } from './seeds.ts';
+
+export { managerOf, principalOf, ruleOn } from './principals.ts';
+export type { TokenSeed } from './seeds.ts';
 
 const migrations = [...keyRingMigrations, ...projectorMigrations];
 
@@ -55,17 +47,6 @@ const template = {
   },
 };
 
-export type TokenSeed = Partial<Omit<DataOf<'TokenCreated'>, 'data' | 'cvc'>> & {
-  readonly data?: Json;
-  readonly cvc?: string;
-  readonly indexed?: readonly string[];
-};
-
-interface Definition {
-  readonly type: VaultEventType;
-  readonly version: number;
-}
-
 export interface Request {
   readonly params?: unknown;
   readonly query?: unknown;
@@ -73,22 +54,11 @@ export interface Request {
 }
 
 /** The handlers on what the real projections make of real events, with real keys. Only the log is in memory. */
-export interface Vault {
+export interface Vault extends Seeds {
   readonly pool: Pool;
   readonly clock: ManualClock;
   readonly keyRing: KeyRing;
   readonly store: EventStore;
-  /** A tenant with keys. */
-  tenant(settings?: Record<string, string>): Promise<string>;
-  /** Seals and records a token; gives its id. The read models have it after `settle`. */
-  token(tenantId: string, seed?: TokenSeed): Promise<string>;
-  deleteToken(tenantId: string, id: string): Promise<void>;
-  application(tenantId: string, seed?: Partial<DataOf<'ApplicationCreated'>>): Promise<string>;
-  reactor(
-    tenantId: string,
-    seed?: { name?: string; application_id?: string; configuration?: Record<string, string> },
-  ): Promise<string>;
-  append(tenantId: string, stream: string, definition: Definition, data: unknown): Promise<Position>;
   /** Waits until the read models have all there is. */
   settle(): Promise<void>;
   /** Stops what keeps the read models up to date. */
@@ -134,96 +104,14 @@ export async function setUpVault(): Promise<Vault> {
     waitForProjections: (position, timeoutMs, names) => progress.waitFor(position, timeoutMs, names),
   });
 
-  async function append(
-    tenantId: string,
-    stream: string,
-    definition: Definition,
-    data: unknown,
-  ): Promise<Position> {
-    const context = createRequestContext({
-      principal: principalOf(tenantId),
-      traceId: 'seed',
-      now: clock.now(),
-    });
-    return (await store.append(stream, [context.event(definition, data)], 'any')).position;
-  }
-
-  async function sealed(tenantId: string, entity: string, field: string, value: Json) {
-    const { key, stored } = await keyRing.createDataKey({ tenantId, entity, purpose: field });
-    await stored;
-    return seal(key, { tenantId, entity, field }, secret(value));
-  }
-
   let isProjecting = true;
   return {
     pool,
     clock,
     keyRing,
     store,
-    append,
 
-    async tenant(settings = {}) {
-      const id = randomUUID();
-      await keyRing.createTenantKeys(id);
-      await append(id, streams.tenant(id), TenantCreated, {
-        tenant_id: id,
-        name: 'Acme',
-        plan: 'standard',
-        settings,
-      });
-      return id;
-    },
-
-    async token(tenantId, seed = {}) {
-      const { data = 'plain text', cvc, indexed, ...content } = seed;
-      const id = content.token_id ?? randomUUID();
-      const entity = `token:${id}`;
-      const hashes = await keyRing.hashes(tenantId);
-      await append(tenantId, streams.token(tenantId, id), TokenCreated, {
-        token_type: 'token',
-        containers: ['/general/high/'],
-        ...content,
-        token_id: id,
-        data: await sealed(tenantId, entity, 'data', data),
-        ...(cvc !== undefined && { cvc: await sealed(tenantId, entity, 'cvc', cvc) }),
-        ...(indexed && { index_hashes: indexed.map((value) => hashes.blindIndex('search_index', value)) }),
-      });
-      return id;
-    },
-
-    async deleteToken(tenantId, id) {
-      await append(tenantId, streams.token(tenantId, id), TokenDeleted, {
-        token_id: id,
-        token_type: 'token',
-        key_ids: [],
-      });
-    },
-
-    async application(tenantId, seed = {}) {
-      const id = seed.application_id ?? randomUUID();
-      await append(tenantId, streams.application(tenantId, id), ApplicationCreated, {
-        name: 'Backend',
-        type: 'private',
-        key_hash: randomBytes(32).toString('hex'),
-        permissions: ['token:read'],
-        rules: [],
-        ...seed,
-        application_id: id,
-      });
-      return id;
-    },
-
-    async reactor(tenantId, { name = 'Pay', configuration = {}, ...seed } = {}) {
-      const id = randomUUID();
-      await append(tenantId, streams.reactor(tenantId, id), ReactorCreated, {
-        reactor_id: id,
-        name,
-        code: 'module.exports = async () => ({})',
-        configuration: await sealed(tenantId, `reactor:${id}`, 'configuration', configuration),
-        ...seed,
-      });
-      return id;
-    },
+    ...createSeeds(store, keyRing, clock),
 
     async settle() {
       if (!(await progress.waitFor(await store.head(), 20_000)))
@@ -235,22 +123,7 @@ export async function setUpVault(): Promise<Vault> {
       isProjecting = false;
     },
 
-    async call<Body>(id: OperationId, principal: Principal, request: Request = {}) {
-      const operation: Operation = operations[id];
-      const input = {
-        params: operation.params?.parse(request.params ?? {}),
-        query: operation.query?.parse(request.query ?? {}),
-        body: operation.body?.parse(request.body ?? {}),
-      };
-      const context = createRequestContext({ principal, traceId: 'test', now: clock.now() });
-      const handler = handlers[id] as ((input: unknown, context: unknown) => Promise<Answer>) | undefined;
-      if (!handler) throw new Error(`${id} has no handler`);
-      const { body } = await handler(input, context);
-      // What leaves is JSON, and is what the operations table says.
-      const sent = JSON.parse(JSON.stringify(body)) as Body;
-      operation.response?.parse(sent);
-      return sent;
-    },
+    call: (id, principal, request) => callHandler(handlers, clock, id, principal, request),
 
     beforeRecord(hook) {
       beforeRecord = hook;
@@ -266,38 +139,28 @@ export async function setUpVault(): Promise<Vault> {
   };
 }
 
-/** A private application of the tenant that may read and search unless told otherwise. */
-export function principalOf(tenantId: string, grants: Partial<Principal> = {}): Principal {
-  const applicationId = grants.applicationId ?? randomUUID();
-  return {
-    tenant: { id: tenantId, plan: 'standard', settings: {} },
-    actor: { kind: 'application', id: applicationId },
-    applicationType: 'private',
-    permissions: grants.rules ? [] : ['token:read', 'token:search'],
-    rules: [],
-    ...grants,
-    applicationId,
+/** As the HTTP edge: input parsed by the operations table, the answer as JSON, which must be what the table says. */
+async function callHandler<Body>(
+  handlers: Handlers,
+  clock: ManualClock,
+  id: OperationId,
+  principal: Principal,
+  request: Request = {},
+): Promise<Body> {
+  const operation: Operation = operations[id];
+  const input = {
+    params: operation.params?.parse(request.params ?? {}),
+    query: operation.query?.parse(request.query ?? {}),
+    body: operation.body?.parse(request.body ?? {}),
   };
+  const context = createRequestContext({ principal, traceId: 'test', now: clock.now() });
+  const handler = handlers[id] as ((input: unknown, context: unknown) => Promise<Answer>) | undefined;
+  if (!handler) throw new Error(`${id} has no handler`);
+  const { body } = await handler(input, context);
+  const sent = JSON.parse(JSON.stringify(body)) as Body;
+  operation.response?.parse(sent);
+  return sent;
 }
-
-export const ruleOn = (
-  container: string,
-  transform: 'redact' | 'mask' | 'reveal',
-  priority = 1,
-): Principal['rules'][number] => ({
-  description: undefined,
-  conditions: undefined,
-  priority,
-  container,
-  transform,
-  permissions: ['token:read', 'token:search'],
-});
-
-export const managerOf = (tenantId: string): Principal =>
-  principalOf(tenantId, {
-    applicationType: 'management',
-    permissions: ['application:read', 'log:read', 'reactor:read', 'tenant:read', 'report:read'],
-  });
 
 /** Every event of a type that the tenant's log of accesses holds, oldest first. */
 export async function recorded<Type extends VaultEventType>(

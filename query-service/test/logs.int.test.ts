@@ -1,0 +1,164 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { EntitiesRead, streams, type LogEntry, type Pagination } from '@token-vault/contracts';
+import { managerOf, principalOf, recorded, setUpVault, unavailable, type Vault } from './vault.ts';
+
+let vault: Vault;
+let tenantId: string;
+
+beforeAll(async () => {
+  vault = await setUpVault();
+});
+afterAll(() => vault.end());
+beforeEach(async () => {
+  vault.clock.set('2030-01-01T00:00:00Z');
+  tenantId = await vault.tenant();
+});
+afterEach(() => vault.beforeRecord());
+
+interface LogPage {
+  readonly pagination: Pagination;
+  readonly data: LogEntry[];
+}
+const logs = (query: Record<string, string> = {}) =>
+  vault.call<LogPage>('listLogs', managerOf(tenantId), { query });
+const told = (page: LogPage) =>
+  page.data.map(({ message, entity_id: id }) => `${message} ${id ?? ''}`.trim());
+
+describe('the log', () => {
+  it('tells what was done, by whom, newest first', async () => {
+    const id = await vault.token(tenantId, { token_type: 'card' });
+    const reader = principalOf(tenantId);
+    await vault.settle();
+    vault.clock.advance(1000);
+    await vault.call('getToken', reader, { params: { id } });
+    const { data } = await logs();
+    expect(data[0]).toEqual({
+      tenant_id: tenantId,
+      actor_id: reader.applicationId,
+      actor_type: 'application',
+      entity_type: 'card',
+      entity_id: id,
+      operation: 'read',
+      message: 'Token retrieved',
+      created_at: '2030-01-01T00:00:01.000Z',
+    });
+    expect(data.map(({ message }) => message)).toEqual([
+      'Token retrieved',
+      'Token created',
+      'Tenant created',
+    ]);
+  });
+
+  it('has what was answered just before, without anybody waiting for it', async () => {
+    for (let index = 0; index < 20; index += 1) {
+      const id = await vault.token(tenantId);
+      expect((await logs({ entity_id: id })).pagination.total_items).toBe(1);
+    }
+  });
+
+  it('is itself read on the record', async () => {
+    await logs();
+    expect(await recorded(vault, tenantId, 'EntitiesRead')).toEqual([
+      { entity_type: 'log', operation: 'list', entity_ids: [] },
+    ]);
+    expect(told(await logs({ entity_type: 'log' }))).toEqual(['Log listed']);
+    vault.beforeRecord(() => Promise.reject(unavailable));
+    await expect(logs()).rejects.toBe(unavailable);
+  });
+
+  it('never tells of another tenant', async () => {
+    const other = await vault.tenant();
+    const id = await vault.token(other);
+    for (const query of [{}, { entity_id: id }, { entity_type: 'token' }, { start_date: '2029-01-01' }]) {
+      expect(told(await logs(query)).join()).not.toContain(id);
+    }
+    expect((await logs({ entity_id: id })).pagination.total_items).toBe(0);
+  });
+
+  it('pages without gaps or repeats, also within what one event tells', async () => {
+    await vault.append(tenantId, streams.access(tenantId, '2030-01-01'), EntitiesRead, {
+      entity_type: 'application',
+      operation: 'list',
+      entity_ids: ['a', 'b', 'c', 'd', 'e'],
+    });
+    const query = { entity_type: 'application', size: '2' };
+    const pages = [
+      await logs(query),
+      await logs({ ...query, page: '2' }),
+      await logs({ ...query, page: '3' }),
+    ];
+    expect(pages.flatMap(told).sort()).toEqual('abcde'.split('').map((id) => `Application listed ${id}`));
+    expect(pages[0]?.pagination).toMatchObject({ total_items: 5, total_pages: 3 });
+    expect((await logs({ ...query, page: '999999999' })).data).toEqual([]);
+    expect((await logs({ size: '0' })).pagination.total_items).toBeGreaterThan(5);
+  });
+
+  it.each(["x' or true --", '%', '_', '\\', 'x'.repeat(400)])(
+    'is not tricked by the entity id %s',
+    async (id) => {
+      expect((await logs({ entity_id: id })).pagination.total_items).toBe(0);
+    },
+  );
+});
+
+describe('a range of the log', () => {
+  const moments = [
+    '2030-01-05T09:59:59.999Z',
+    '2030-01-05T10:00:00.000Z',
+    '2030-01-05T10:30:00.000Z',
+    '2030-01-05T11:00:00.000Z',
+    '2030-01-05T11:30:00.000Z',
+    '2030-01-06T00:00:00.000Z',
+  ];
+  beforeEach(async () => {
+    for (const moment of moments) {
+      vault.clock.set(moment);
+      await vault.token(tenantId, { token_type: moment.includes(':30:') ? 'card' : 'token' });
+    }
+    await vault.settle();
+  });
+
+  it.each<[Record<string, string>, string[]]>([
+    [{ start_date: '2030-01-05' }, moments],
+    [{ start_date: '2030-01-06' }, moments.slice(5)],
+    [{ start_date: '2030-01-05', end_date: '2030-01-06' }, moments.slice(0, 5)],
+    [{ start_date: '2030-01-05T10:00:00Z', end_date: '2030-01-05T11:00:00Z' }, moments.slice(1, 3)],
+    [{ start_date: '2030-01-05T11:00:00+01:00', end_date: '2030-01-05T12:00:00+01:00' }, moments.slice(1, 3)],
+    [{ start_date: '2030-01-05T10:00:00.001Z', end_date: '2030-01-05T11:30:00.001Z' }, moments.slice(2, 5)],
+    [{ start_date: '2030-01-05T10:10:00Z', end_date: '2030-01-05T10:40:00Z' }, moments.slice(2, 3)],
+    [{ start_date: '2030-01-05T09:30:00Z', end_date: '2030-01-05T10:30:00Z' }, moments.slice(0, 2)],
+    [{ start_date: '2030-01-05T10:30:00Z', end_date: '2030-01-05T10:30:00Z' }, []],
+    [{ start_date: '2030-01-06', end_date: '2030-01-05' }, []],
+    [{ start_date: '2030-01-05', entity_type: 'card' }, [moments[2] ?? '', moments[4] ?? '']],
+    [
+      { start_date: '2030-01-05T10:15:00Z', end_date: '2030-01-05T11:15:00Z', entity_type: 'card' },
+      moments.slice(2, 3),
+    ],
+  ])('%j holds its start, not its end, and counts the same', async (query, expected) => {
+    const page = await logs(query);
+    expect(page.data.map(({ created_at: at }) => at)).toEqual([...expected].reverse());
+    expect(page.pagination.total_items).toBe(expected.length);
+  });
+});
+
+describe('the log’s entity types', () => {
+  it('are in order', async () => {
+    const types = await vault.call<{ display_name: string; value: string }[]>(
+      'listEntityTypes',
+      managerOf(tenantId),
+    );
+    expect(types[0]).toEqual({ display_name: 'Application', value: 'application' });
+    expect(types.map(({ value }) => value)).toEqual(
+      'application bank card log proxy reactor session tenant token transaction'.split(' '),
+    );
+  });
+});
+
+describe('while the log’s read model stands still', () => {
+  it('the log is answered all the same, as it is', async () => {
+    await vault.settle();
+    await vault.stopProjecting();
+    await vault.token(tenantId);
+    expect(told(await logs())).toEqual([`Tenant created ${tenantId}`]);
+  });
+});

@@ -1,0 +1,157 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import {
+  ApplicationCreated,
+  ReactorCreated,
+  streams,
+  TenantCreated,
+  TokenCreated,
+  TokenDeleted,
+  type DataOf,
+  type Json,
+  type VaultEventType,
+} from '@token-vault/contracts';
+import { seal, secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
+import type { EventStore, Position } from '@token-vault/event-store';
+import { createRequestContext } from '@token-vault/service-kit';
+import type { ManualClock } from '@token-vault/test-support';
+import { principalOf } from './principals.ts';
+
+export type TokenSeed = Partial<Omit<DataOf<'TokenCreated'>, 'data' | 'cvc'>> & {
+  readonly data?: Json;
+  readonly cvc?: string;
+  readonly indexed?: readonly string[];
+};
+
+interface Definition {
+  readonly type: VaultEventType;
+  readonly version: number;
+}
+
+/** Records what commands would, with valid defaults. The read models have it after `settle`. */
+export interface Seeds {
+  /** A tenant with keys. */
+  tenant(settings?: Record<string, string>): Promise<string>;
+  /** Seals and records a token; gives its id. The read models have it after `settle`. */
+  token(tenantId: string, seed?: TokenSeed): Promise<string>;
+  deleteToken(tenantId: string, id: string): Promise<void>;
+  application(tenantId: string, seed?: Partial<DataOf<'ApplicationCreated'>>): Promise<string>;
+  reactor(
+    tenantId: string,
+    seed?: { name?: string; application_id?: string; configuration?: Record<string, string> },
+  ): Promise<string>;
+  append(tenantId: string, stream: string, definition: Definition, data: unknown): Promise<Position>;
+}
+
+interface Place {
+  readonly tenantId: string;
+  readonly entity: string;
+  readonly field: string;
+}
+
+interface Recorder extends Pick<Seeds, 'append'> {
+  readonly keyRing: KeyRing;
+  sealed(place: Place, value: Json): Promise<SealedValue>;
+}
+
+export function createSeeds(store: EventStore, keyRing: KeyRing, clock: ManualClock): Seeds {
+  async function append(
+    tenantId: string,
+    stream: string,
+    definition: Definition,
+    data: unknown,
+  ): Promise<Position> {
+    const context = createRequestContext({
+      principal: principalOf(tenantId),
+      traceId: 'seed',
+      now: clock.now(),
+    });
+    return (await store.append(stream, [context.event(definition, data)], 'any')).position;
+  }
+
+  async function sealed(place: Place, value: Json) {
+    const { key, stored } = await keyRing.createDataKey({ ...place, purpose: place.field });
+    await stored;
+    return seal(key, place, secret(value));
+  }
+
+  const recorder: Recorder = { append, sealed, keyRing };
+  return { append, ...createTokenSeeds(recorder), ...createEntitySeeds(recorder) };
+}
+
+function createTokenSeeds({ append, sealed, keyRing }: Recorder): Pick<Seeds, 'token' | 'deleteToken'> {
+  return {
+    async token(tenantId, seed = {}) {
+      const { data = 'plain text', cvc, indexed, ...content } = seed;
+      const id = content.token_id ?? randomUUID();
+      const entity = `token:${id}`;
+      const hashes = await keyRing.hashes(tenantId);
+      await append(tenantId, streams.token(tenantId, id), TokenCreated, {
+        token_type: 'token',
+        containers: ['/general/high/'],
+        ...content,
+        token_id: id,
+        data: await sealed({ tenantId, entity, field: 'data' }, data),
+        ...(cvc !== undefined && { cvc: await sealed({ tenantId, entity, field: 'cvc' }, cvc) }),
+        ...(indexed && { index_hashes: indexed.map((value) => hashes.blindIndex('search_index', value)) }),
+      });
+      return id;
+    },
+
+    async deleteToken(tenantId, id) {
+      await append(tenantId, streams.token(tenantId, id), TokenDeleted, {
+        token_id: id,
+        token_type: 'token',
+        key_ids: [],
+      });
+    },
+  };
+}
+
+function createEntitySeeds({
+  append,
+  sealed,
+  keyRing,
+}: Recorder): Pick<Seeds, 'tenant' | 'application' | 'reactor'> {
+  return {
+    async tenant(settings = {}) {
+      const id = randomUUID();
+      await keyRing.createTenantKeys(id);
+      await append(id, streams.tenant(id), TenantCreated, {
+        tenant_id: id,
+        name: 'Acme',
+        plan: 'standard',
+        settings,
+      });
+      return id;
+    },
+
+    async application(tenantId, seed = {}) {
+      const id = seed.application_id ?? randomUUID();
+      await append(tenantId, streams.application(tenantId, id), ApplicationCreated, {
+        name: 'Backend',
+        type: 'private',
+        key_hash: randomBytes(32).toString('hex'),
+        permissions: ['token:read'],
+        rules: [],
+        ...seed,
+        application_id: id,
+      });
+      return id;
+    },
+
+    async reactor(tenantId, { name = 'Pay', configuration = {}, ...seed } = {}) {
+      const id = randomUUID();
+      await append(tenantId, streams.reactor(tenantId, id), ReactorCreated, {
+        reactor_id: id,
+        name,
+        code: 'module.exports = async () => ({})',
+        configuration: await sealed(
+          { tenantId, entity: `reactor:${id}`, field: 'configuration' },
+          configuration,
+        ),
+        ...seed,
+      });
+      return id;
+    },
+  };
+}
