@@ -136,4 +136,5 @@ export const unloggedEvents = [
   'TokenCreationAbandoned',
   'FingerprintClaimed',
   'FingerprintReleased',
+  'TransactionTokenEnlisted',
 ] as const;

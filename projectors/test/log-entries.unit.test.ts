@@ -1,0 +1,65 @@
+import { describe, expect, it } from 'vitest';
+import { eventDefinitions, entityTypes } from '@token-vault/contracts';
+import type { Occurrence, SqlOp } from '../src/projection.ts';
+import { logHandlers, unloggedEvents } from '../src/projections/log-entries.ts';
+import { event } from './events.ts';
+
+function entriesOf(told: ReturnType<typeof event>, ordinal = 0) {
+  const handler = logHandlers[told.type as 'TokensRead'] as (event: Occurrence) => readonly SqlOp[];
+  const ops = handler({ ...told, position: '7', ordinal } as unknown as Occurrence);
+  return ops.map((op) => (op.kind === 'insert' ? op.row : {}));
+}
+
+describe('the log', () => {
+  it('tells of every event, but for those left out on purpose', () => {
+    const known = eventDefinitions.map(({ type }) => type).sort();
+    expect([...Object.keys(logHandlers), ...unloggedEvents].sort()).toEqual(known);
+  });
+
+  it('has an entry for each token read, under its kind', () => {
+    const read = ['card', 'bank', 'social_security_number'].map((token_type, index) => ({
+      token_id: `t${index}`,
+      token_type,
+      transform: 'mask' as const,
+    }));
+    expect(entriesOf(event('TokensRead', { operation: 'search', tokens: read }), 3)).toMatchObject([
+      { entity_type: 'card', entity_id: 't0', operation: 'search', ordinal: 3, seq: '7' },
+      { entity_type: 'bank', entity_id: 't1', ordinal: 4 },
+      { entity_type: 'token', entity_id: 't2', ordinal: 5, message: 'Token found' },
+    ]);
+  });
+
+  it('has one entry without an entity for a whole list', () => {
+    const entries = entriesOf(
+      event('EntitiesRead', { entity_type: 'log', operation: 'list', entity_ids: [] }),
+    );
+    expect(entries).toMatchObject([{ entity_type: 'log', operation: 'list', message: 'Log listed' }]);
+    expect(entries[0]?.['entity_id']).toBeUndefined();
+  });
+
+  it('tells who was refused, and cuts what was never an id', () => {
+    const denied = { entity_type: 'token', entity_id: 'x'.repeat(5000), operation: 'read' } as const;
+    const [entry] = entriesOf(event('AccessDenied', denied));
+    expect(entry).toMatchObject({
+      operation: 'denied',
+      message: 'Token access denied',
+      actor_type: 'application',
+    });
+    expect(entry?.['entity_id']).toHaveLength(400);
+  });
+
+  it('tells of a session or an application that failed to authenticate', () => {
+    const id = '00000000-0000-4000-8000-0000000000d1';
+    expect(entriesOf(event('AuthenticationFailed', { session_id: id, reason: 'expired' }))).toMatchObject([
+      { entity_type: 'session', entity_id: id, operation: 'authenticate' },
+    ]);
+    expect(entriesOf(event('AuthenticationFailed', { application_id: id, reason: 'deleted' }))).toMatchObject(
+      [{ entity_type: 'application', entity_id: id }],
+    );
+  });
+
+  it('knows only the entity types of the interface', () => {
+    const told = event('TokenCreated', { token_id: 'a', token_type: 'card', data: '', containers: ['/'] });
+    expect(entityTypes).toContain(entriesOf(told)[0]?.['entity_type']);
+  });
+});

@@ -1,0 +1,226 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Position } from '@token-vault/event-store';
+import { createProjectionAdmin, type ProjectionAdmin } from '../src/admin.ts';
+import type { Projection } from '../src/projection.ts';
+import { log, tokens } from '../src/projections/index.ts';
+import { tokenCreated, tokenDeleted, tokenUpdated } from './events.ts';
+import { contentOf, eventually, openVault, type Vault } from './vault.ts';
+
+let vault: Vault;
+let admin: ProjectionAdmin;
+beforeEach(async () => {
+  vault = await openVault();
+  admin = createProjectionAdmin({ store: vault.store, connectionString: vault.url, maxBatch: 10 });
+});
+afterEach(() => vault.close());
+
+const many = (count: number, prefix = 'token') =>
+  Array.from({ length: count }, (_, index) =>
+    tokenCreated(`${prefix}-${index}`, { metadata: { n: String(index % 3) } }),
+  );
+
+const plantToken = () =>
+  vault.rows(`begin; set local search_path = rm_tokens;
+    insert into token (tenant_id, id, type, data, container, created_by, created_at, seq)
+    select tenant_id, 'planted', type, data, container, created_by, created_at, 0 from token limit 1;
+    commit`);
+const isPlanted = async () =>
+  (await vault.rows(`select from rm_tokens.token where id = 'planted'`)).length > 0;
+const schemas = async () =>
+  (
+    await vault.rows<{ nspname: string }>(
+      `select nspname from pg_namespace where nspname like 'rm\\_tokens%' order by 1`,
+    )
+  ).map(({ nspname }) => nspname);
+const statusOf = async (name: string) => (await admin.status()).find((status) => status.name === name);
+
+describe('a rebuild', () => {
+  it('gives what the log says, without what was planted, and leaves nothing behind', async () => {
+    vault.start({ projections: [tokens] });
+    await vault.reached(
+      await vault.append(...many(40), tokenUpdated('token-3', { metadata: {} }), tokenDeleted('token-5')),
+      ['tokens'],
+    );
+    const before = await contentOf(vault, tokens);
+    await plantToken();
+    expect(await admin.rebuild('tokens')).toBe('swapped');
+    expect(await contentOf(vault, tokens)).toEqual(before);
+    expect(await schemas()).toEqual(['rm_tokens']);
+    expect(await statusOf('tokens')).toMatchObject({ status: 'live', generation: 2 });
+    await vault.reached(await vault.append(tokenCreated('after')), ['tokens']);
+    expect((await contentOf(vault, tokens))['token']).toHaveLength(40);
+  });
+
+  it('goes on where it was killed', async () => {
+    vault.start({ projections: [tokens] });
+    await vault.reached(await vault.append(...many(100)), ['tokens']);
+    const kill = new AbortController();
+    const first = admin.rebuild('tokens', {
+      signal: kill.signal,
+      onProgress: (position) => position === '30' && kill.abort(),
+    });
+    expect(await first).toBe('aborted');
+    const seen: Position[] = [];
+    expect(await admin.rebuild('tokens', { onProgress: (position) => seen.push(position) })).toBe('swapped');
+    expect(Number(seen[0])).toBeGreaterThan(30);
+    expect((await contentOf(vault, tokens))['token']).toHaveLength(100);
+  });
+
+  it('goes on after its connection was cut in the middle', async () => {
+    vault.start({ projections: [tokens] });
+    await vault.reached(await vault.append(...many(100)), ['tokens']);
+    let cuts = 0;
+    const cut = (): void => {
+      if (cuts++ === 3)
+        void vault.rows(
+          `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'rebuild tokens'`,
+        );
+    };
+    for (;;) {
+      const outcome = await admin.rebuild('tokens', { onProgress: cut }).catch(() => 'cut');
+      if (outcome === 'swapped') break;
+    }
+    expect((await contentOf(vault, tokens))['token']).toHaveLength(100);
+    expect((await admin.verify('tokens'))?.isEqual).toBe(true);
+  });
+
+  it('is cancelled from outside, and the live read model never notices', async () => {
+    vault.start({ projections: [tokens] });
+    await vault.reached(await vault.append(...many(100)), ['tokens']);
+    await plantToken();
+    let cancelled: Promise<boolean> | undefined;
+    const outcome = await admin.rebuild('tokens', {
+      onProgress: () => void (cancelled ??= admin.cancel('tokens')),
+    });
+    expect(outcome).toBe('cancelled');
+    expect(await cancelled).toBe(true);
+    expect(await isPlanted()).toBe(true);
+    expect(await schemas()).toEqual(['rm_tokens']);
+  });
+
+  it('is paused and resumed from outside', async () => {
+    vault.start({ projections: [tokens] });
+    await vault.reached(await vault.append(...many(100)), ['tokens']);
+    let paused: Promise<string> | undefined;
+    const rebuild = admin.rebuild('tokens', { onProgress: () => void (paused ??= admin.pause('tokens')) });
+    await eventually(async () => (await statusOf('tokens'))?.rebuild?.status === 'paused');
+    expect(await paused).toBe('rebuild');
+    expect((await statusOf('tokens'))?.status).toBe('live');
+    expect(await admin.resume('tokens')).toBe('rebuild');
+    expect(await rebuild).toBe('swapped');
+  });
+
+  it('is done by one process at a time', async () => {
+    vault.start({ projections: [tokens] });
+    await vault.reached(await vault.append(...many(30)), ['tokens']);
+    let second: Promise<unknown> | undefined;
+    await admin.rebuild('tokens', {
+      onProgress: () => void (second ??= admin.rebuild('tokens').catch(String)),
+    });
+    expect(await second).toContain('is being rebuilt by another process');
+  });
+
+  it('names the event that it cannot apply, and leaves the live read model serving', async () => {
+    vault.start({ projections: [tokens] });
+    const poison = tokenCreated('token-25');
+    await vault.reached(await vault.append(...many(25), poison), ['tokens']);
+    const strict: Projection = {
+      ...tokens,
+      on: {
+        ...tokens.on,
+        TokenCreated: (created) => {
+          if (created.id === poison.id) throw new RangeError('no');
+          return tokens.on.TokenCreated?.(created) ?? [];
+        },
+      },
+    };
+    const stricter = createProjectionAdmin({
+      store: vault.store,
+      connectionString: vault.url,
+      projections: [strict],
+    });
+    await expect(stricter.rebuild('tokens')).rejects.toMatchObject({
+      code: 'rebuild_failed',
+      eventId: poison.id,
+    });
+    expect(await statusOf('tokens')).toMatchObject({
+      status: 'live',
+      rebuild: { status: 'failed', errorEventId: poison.id, errorCode: 'RangeError', position: '25' },
+    });
+    expect(await admin.rebuild('tokens')).toBe('swapped');
+  });
+
+  it('shows no hole, no mix and no step back to readers while writes go on', async () => {
+    vault.start({ projections: [tokens] });
+    let written = 50;
+    await vault.reached(await vault.append(...many(written)), ['tokens']);
+    const rebuilding = (async () => {
+      for (let round = 0; round < 3; round++) await admin.rebuild('tokens');
+    })();
+    let isOver = false;
+    void rebuilding.finally(() => (isOver = true));
+    const reader = await vault.pool.connect();
+    const counts: number[] = [];
+    while (!isOver) {
+      await vault.append(tokenCreated(`more-${written++}`));
+      const { rows } = await reader.query<{ tokens: number; counted: number }>({
+        name: 'reader',
+        text: `select (select count(*)::int from rm_tokens.token) as tokens,
+                      (select sum(count)::int from rm_tokens.token_count) as counted`,
+      });
+      expect(rows[0]?.tokens).toBe(rows[0]?.counted);
+      counts.push(rows[0]?.tokens ?? 0);
+    }
+    reader.release();
+    await rebuilding;
+    expect(counts).toEqual(counts.toSorted((left, right) => left - right));
+    expect(counts[0]).toBeGreaterThanOrEqual(50);
+    await vault.reached(await vault.store.head(), ['tokens']);
+    expect((await contentOf(vault, tokens))['token']).toHaveLength(written);
+  });
+});
+
+describe('a newer version of a projection', () => {
+  const newer: Projection = { ...tokens, version: 2 };
+
+  it('is built by itself while the older one serves, and the older projector then stands by', async () => {
+    vault.start({ projections: [tokens] });
+    await vault.reached(await vault.append(...many(30)), ['tokens']);
+    await plantToken();
+    vault.start({ projections: [newer] });
+    await eventually(async () => (await statusOf('tokens'))?.version === 2);
+    expect(await isPlanted()).toBe(false);
+    await vault.reached(await vault.append(...many(3, 'next')), ['tokens']);
+    expect(await statusOf('tokens')).toMatchObject({ version: 2, generation: 2, status: 'live' });
+    expect((await contentOf(vault, tokens))['token']).toHaveLength(33);
+  });
+});
+
+describe('verifying', () => {
+  it('finds nothing wrong with what the runner made, while it goes on', async () => {
+    vault.start({ projections: [log, tokens] });
+    await vault.reached(await vault.append(...many(40), tokenDeleted('token-5')), ['tokens', 'log']);
+    for (const name of ['tokens', 'log']) {
+      const verified = await admin.verify(name);
+      expect(verified).toMatchObject({ isEqual: true, position: '41' });
+    }
+    expect(await schemas()).toEqual(['rm_tokens']);
+  });
+
+  it('finds a planted, a lost and an altered row', async () => {
+    vault.start({ projections: [tokens] });
+    await vault.reached(await vault.append(...many(40)), ['tokens']);
+    await vault.rows(`update rm_tokens.token_metadata set value = 'x' where token_id = 'token-7'`);
+    await vault.rows(`delete from rm_tokens.token_search_index`);
+    await plantToken();
+    const verified = await admin.verify('tokens');
+    expect(verified?.isEqual).toBe(false);
+    expect(verified?.tables).toMatchObject([
+      { table: 'token', rows: 41, surplus: 1, missing: 0 },
+      { table: 'token_metadata', surplus: 1, missing: 1 },
+      { table: 'token_search_index', surplus: 0, missing: 0 },
+      { table: 'token_count', surplus: 1, missing: 1 },
+    ]);
+    expect(await isPlanted()).toBe(true);
+  });
+});
