@@ -12,6 +12,7 @@ import {
   stagingTables,
   transactionsOf,
   type StagedState,
+  type TouchedTransactions,
 } from './staging.ts';
 import { compile, statement, type Statement } from './statements.ts';
 
@@ -47,11 +48,12 @@ export class BatchWriter {
    * @throws what the stretch before met, or what preparing this one met; the database is where it was committed last.
    */
   async write(events: readonly RecordedEvent[], to: Position): Promise<void> {
-    const ids = transactionsOf(events);
-    if (ids.length > 0) await this.#underWay;
-    const statements = this.#prepare(events, ids.length > 0 ? await this.#lookUp(ids) : nothingStaged());
+    const touched = transactionsOf(events);
+    if (touched) await this.#underWay;
+    const statements = this.#prepare(events, touched ? await this.#lookUp(touched) : nothingStaged());
     const last = events.at(-1);
-    if (ids.length > 0 && last) statements.push(forgetClosed(last.metadata.occurred_at));
+    if (last && touched && touched.ending.length > 0)
+      statements.push(forgetClosed(last.metadata.occurred_at));
     await this.#underWay;
     const flight = [this.#fence(to), ...statements, ...this.#news(to)];
     this.#position = to;
@@ -72,11 +74,11 @@ export class BatchWriter {
     return compile(fold.steps());
   }
 
-  async #lookUp(ids: readonly string[]): Promise<StagedState> {
+  async #lookUp({ enlisting, ending }: TouchedTransactions): Promise<StagedState> {
     // Nobody changes these rows between here and the transaction: its fence would refuse.
     const [staged, closed] = await Promise.all([
-      this.#session.query<{ transaction_id: string; event: string }>(stagedEventsOf(ids)),
-      this.#session.query<{ id: string }>(closedAmong(ids)),
+      this.#session.query<{ transaction_id: string; event: string }>(stagedEventsOf(ending)),
+      this.#session.query<{ id: string }>(closedAmong([...enlisting, ...ending])),
     ]);
     return readState(staged, closed);
   }

@@ -35,7 +35,7 @@ interface StagedEvent {
   readonly metadata: EventMetadata;
 }
 
-/** What the database knows of the transactions of a batch. */
+/** What the database knows of the transactions of a batch: staged events of those that end, and which have ended. */
 export interface StagedState {
   readonly events: Map<string, StagedEvent[]>;
   readonly closed: Set<string>;
@@ -54,17 +54,24 @@ const isOfTransaction = (type: string): boolean => type === 'TransactionOpened' 
 const enlistedIn = (event: RecordedEvent): string | undefined =>
   isOfTransaction(event.type) ? undefined : event.metadata.transaction_id;
 
-const transactionOf = (event: RecordedEvent): string | undefined =>
-  event.type in boundaries ? (event.data['transaction_id'] as string) : enlistedIn(event);
+export interface TouchedTransactions {
+  /** Those that an event is enlisted in: have they ended? */
+  readonly enlisting: readonly string[];
+  /** Those that end: what was staged before? */
+  readonly ending: readonly string[];
+}
 
-/** Ids of transactions whose staged events and ends must be looked up before these events can be applied. */
-export function transactionsOf(events: readonly RecordedEvent[]): string[] {
-  const ids = new Set<string>();
+/** What must be looked up before these events can be applied; undefined when nothing must. */
+export function transactionsOf(events: readonly RecordedEvent[]): TouchedTransactions | undefined {
+  const enlisting = new Set<string>();
+  const ending = new Set<string>();
   for (const event of events) {
-    const id = transactionOf(event);
-    if (id !== undefined) ids.add(id);
+    const id = enlistedIn(event);
+    if (id !== undefined) enlisting.add(id);
+    else if (event.type in boundaries) ending.add(event.data['transaction_id'] as string);
   }
-  return [...ids];
+  if (enlisting.size + ending.size === 0) return undefined;
+  return { enlisting: [...enlisting], ending: [...ending] };
 }
 
 export const stagedEventsOf = (ids: readonly string[]): Statement =>
