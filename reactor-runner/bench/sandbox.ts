@@ -45,12 +45,16 @@ async function measure(pool: SandboxPool, atOnce: number): Promise<Latencies> {
 
 function residentMb(pids: readonly number[], field: 'Pss' | 'Rss'): number {
   const pattern = new RegExp(`^${field}:\\s+(\\d+)`, 'm');
-  const kilobytes = pids.map((pid) => Number(pattern.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1]));
+  const kilobytes = pids.map((pid) =>
+    Number(pattern.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1]),
+  );
   return kilobytes.reduce((sum, each) => sum + each, 0) / 1_024;
 }
 
 function show(name: string, { perSecond, p50, p99 }: Latencies): void {
-  console.log(`${name.padEnd(44)} ${perSecond.toFixed(0)}/s  p50 ${p50.toFixed(1)} ms  p99 ${p99.toFixed(1)} ms`);
+  console.log(
+    `${name.padEnd(44)} ${perSecond.toFixed(0)}/s  p50 ${p50.toFixed(1)} ms  p99 ${p99.toFixed(1)} ms`,
+  );
 }
 
 async function hostile(pool: SandboxPool, isOver: () => boolean): Promise<void> {
@@ -62,7 +66,9 @@ const pool = await createSandboxPool({ report: (event) => console.log(JSON.strin
 console.log(`pool created in ${(performance.now() - startedAt).toFixed(0)} ms`);
 while (pool.stats().spares < 2) await new Promise((resolve) => setTimeout(resolve, 20));
 const { pids } = pool.stats();
-console.log(`idle pool: ${pids.length} children, Rss ${residentMb(pids, 'Rss').toFixed(0)} MB, Pss ${residentMb(pids, 'Pss').toFixed(0)} MB`);
+console.log(
+  `idle pool: ${pids.length} children, Rss ${residentMb(pids, 'Rss').toFixed(0)} MB, Pss ${residentMb(pids, 'Pss').toFixed(0)} MB`,
+);
 await measure(pool, connections);
 show(`${connections} connections`, await measure(pool, connections));
 show('1 connection', await measure(pool, 1));

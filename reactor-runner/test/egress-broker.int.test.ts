@@ -17,8 +17,10 @@ function broker(options: EgressBrokerOptions = {}): EgressBroker {
   return made;
 }
 
-async function serve(listener: RequestListener): Promise<string> {
-  const server: Server = createServer(listener);
+type Listener = (...values: Parameters<RequestListener>) => Promise<void> | void;
+
+async function serve(listener: Listener): Promise<string> {
+  const server: Server = createServer((request, response) => void listener(request, response));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   cleanups.push(async () => {
     server.closeAllConnections();
@@ -90,7 +92,7 @@ describe('a request to a forbidden place', () => {
 
 describe('a name that changes its address', () => {
   it('is resolved once for each connection, and that address is the one used', async () => {
-    const origin = await serve((_, response) => response.end('pinned'));
+    const origin = await serve((_, response) => void response.end('pinned'));
     const answers = [['127.0.0.1'], ['10.0.0.1']];
     const asked: string[] = [];
     const { fetch } = broker({
@@ -110,7 +112,7 @@ describe('an exchange', () => {
   it('carries method, headers and body, and gives status, headers and body', async () => {
     const origin = await serve(async (request, response) => {
       response.writeHead(202, {
-        'x-seen': `${request.method} ${request.headers['x-a']} ${request.headers.host}`,
+        'x-seen': `${request.method} ${String(request.headers['x-a'])} ${request.headers.host}`,
         'set-cookie': ['a=1', 'b=2'],
       });
       response.end(await readBody(request));
@@ -182,7 +184,7 @@ describe('an exchange', () => {
   it.each([[[['bad name', 'a']]], [[['a', 'b\r\nc: d']]]] as [string, string][][][])(
     'with the header %j is refused',
     async (headers) => {
-      const origin = await serve((_, response) => response.end());
+      const origin = await serve((_, response) => void response.end());
       expect(await codeOf(broker().fetch({ url: origin, headers }))).toBe('invalid-request');
     },
   );
@@ -209,7 +211,7 @@ describe('a redirect', () => {
   });
 
   it('to another origin drops what may be a credential', async () => {
-    const target = await serve((request, response) => response.end(JSON.stringify(request.headers)));
+    const target = await serve((request, response) => void response.end(JSON.stringify(request.headers)));
     const origin = await redirecting(302, `${target}/there`);
     const headers = [
       ['authorization', 'secret'],
@@ -227,7 +229,8 @@ describe('a redirect', () => {
     const origin = await serve(async (request, response) => {
       if (request.url?.startsWith('/from') === true)
         response.writeHead(Number(request.url.slice(5)), { location: '/to' }).end();
-      else response.end(`${request.method} ${request.headers['x-api-key']} ${await readBody(request)}`);
+      else
+        response.end(`${request.method} ${String(request.headers['x-api-key'])} ${await readBody(request)}`);
     });
     const send = async (status: number) => {
       const request = {

@@ -3,6 +3,8 @@ export interface Attack {
   readonly name: string;
   readonly code: string;
   readonly ends: readonly string[];
+  /** For attacks that have to get somewhere first, on a machine that does other things meanwhile. */
+  readonly timeoutMs?: number;
   /** Part of the short run too. */
   readonly isRepresentative?: boolean;
 }
@@ -94,12 +96,12 @@ const natives: readonly Attack[] = [
 
 const dead = ['out-of-memory', 'timed-out', 'failed', 'killed'];
 
-const memory: readonly Attack[] = [
+const memory: readonly Attack[] = ([
   chosen(
     attack(
       'arrays without end',
       'out-of-memory',
-      'const all = []; for (;;) all.push(new Array(1e6).fill(1.5));',
+      'const all = [] satisfies Attack[]).map((each) => (each.ends.includes('timed-out') ? each : { ...each, timeoutMs: 15_000 })); for (;;) all.push(new Array(1e6).fill(1.5));',
     ),
   ),
   chosen(attack('a map without end', dead, 'const map = new Map(); for (let i = 0; ; i++) map.set(i, i);')),

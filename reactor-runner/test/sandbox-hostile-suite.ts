@@ -3,7 +3,7 @@ import type { Attack } from './sandbox-corpus.ts';
 import { createTestPool, handler } from './sandbox-pool-fixture.ts';
 import type { TestPool } from './sandbox-pool-fixture.ts';
 
-const timeoutMs = 1_500;
+const usualTimeoutMs = 1_500;
 /** The product's own bound is 500 ms; the rest is for a machine that does other things meanwhile. */
 const patienceMs = 6_000;
 const neighbour = handler('return { raw: req.args.n + 1 };');
@@ -21,7 +21,7 @@ export function describeAttacks(attacks: readonly Attack[], escapes: readonly At
   };
 
   describe('hostile code', () => {
-    it.each(attacks)('is contained: $name', async ({ code, ends }) => {
+    it.each(attacks)('is contained: $name', async ({ code, ends, timeoutMs = usualTimeoutMs }) => {
       const startedAt = performance.now();
       const [outcome] = await Promise.all([
         test.run(code, { tenantId: 'mallory', timeoutMs }),
