@@ -39,7 +39,12 @@ export interface Seeds {
     tenantId: string,
     seed?: { name?: string; application_id?: string; configuration?: Record<string, string> },
   ): Promise<string>;
-  append(tenantId: string, stream: string, definition: Definition, data: unknown): Promise<Position>;
+  readonly append: (
+    tenantId: string,
+    stream: string,
+    definition: Definition,
+    data: unknown,
+  ) => Promise<Position>;
 }
 
 interface Place {
@@ -50,7 +55,7 @@ interface Place {
 
 interface Recorder extends Pick<Seeds, 'append'> {
   readonly keyRing: KeyRing;
-  sealed(place: Place, value: Json): Promise<SealedValue>;
+  readonly sealed: (place: Place, value: Json) => Promise<SealedValue>;
 }
 
 export function createSeeds(store: EventStore, keyRing: KeyRing, clock: ManualClock): Seeds {

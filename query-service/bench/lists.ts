@@ -1,0 +1,92 @@
+/**
+ * Measures lists, searches and log queries on a tenant of its own, alone on one connection. Give a database that has the read
+ * models: `DATABASE_URL=… node query-service/bench/lists.ts [tokens] [log entries]`; prints a Markdown table.
+ */
+import { randomUUID } from 'node:crypto';
+import pg from 'pg';
+import { listLogs } from '../src/logs/queries.ts';
+import { findTokens, listTokens, type TokenFilters, type TokenScope } from '../src/tokens/queries.ts';
+import { searchCondition } from '../src/tokens/search/conditions.ts';
+import { parseQuery } from '../src/tokens/search/parser.ts';
+import { seedReadModels } from './seed.ts';
+
+const [tokens = 1_000_000, entries = 5_000_000] = process.argv.slice(2).map(Number);
+const pool = new pg.Pool({ connectionString: process.env['DATABASE_URL'], max: 1 });
+const tenantId = randomUUID();
+const rounds = 50;
+
+const everything: TokenScope = { tenantId, visibility: { kind: 'all' }, now: new Date() };
+const within = (...prefixes: string[]): TokenScope => ({
+  ...everything,
+  visibility: { kind: 'any-of', clauses: prefixes.map((prefix) => ({ kind: 'container', prefix })) },
+});
+const filters = (chosen: Partial<TokenFilters>): TokenFilters => ({
+  ids: [],
+  types: [],
+  metadata: [],
+  ...chosen,
+});
+const first = { page: 1, size: 20 };
+const deep = { page: 1000, size: 20 };
+const hash = { blindIndex: (_field: string, value: string) => value };
+const search = (query: string, page = first, scope = everything) =>
+  findTokens(pool, scope, searchCondition(parseQuery(query), hash), page);
+const all = { entityType: undefined, entityId: undefined, from: undefined, before: undefined };
+const at = (share: number) => new Date(Date.parse('2029-01-01') + share * entries * 10_000);
+const { rows } = await pool.query<{ last: string; full: string; id: string; entity: string }>(
+  `select md5('last42') as last, md5('full77') as full, md5('77')::uuid::text as id, md5('88')::uuid::text as entity`,
+);
+const known = rows[0];
+if (!known) throw new Error('no answer');
+
+const cases: Record<string, () => Promise<unknown>> = {
+  'tokens, page 1': () => listTokens(pool, everything, filters({}), first),
+  'tokens, page 1,000': () => listTokens(pool, everything, filters({}), deep),
+  'tokens of a type, page 1': () => listTokens(pool, everything, filters({ types: ['card'] }), first),
+  'tokens of a type, page 1,000': () => listTokens(pool, everything, filters({ types: ['card'] }), deep),
+  'tokens of two types, page 1': () =>
+    listTokens(pool, everything, filters({ types: ['card', 'bank'] }), first),
+  'tokens within a container, page 1': () => listTokens(pool, within('/pci/'), filters({}), first),
+  'tokens within a container, page 1,000': () => listTokens(pool, within('/pci/'), filters({}), deep),
+  'tokens within a rare container': () => listTokens(pool, within('/rare/'), filters({}), first),
+  'tokens by id': () => listTokens(pool, everything, filters({ ids: [known.id] }), first),
+  'tokens by metadata, few': () =>
+    listTokens(pool, everything, filters({ metadata: [{ key: 'customer', value: '4242' }] }), first),
+  'tokens by metadata, a third': () =>
+    listTokens(pool, everything, filters({ metadata: [{ key: 'color', value: 'blue' }] }), first),
+  'search, one': () => search(`data:${known.full}`),
+  'search, a hundred': () => search(`data:${known.last}`),
+  'search, either of two': () => search(`data:${known.full} OR metadata.customer:4242`),
+  'search, both of two': () => search(`data:${known.last} AND type:bank`),
+  'search by id or fingerprint': () => search(`id:${known.id} OR fingerprint:x`),
+  'search of an hour': () => search('created_at:[2030-01-05T00:00:00Z TO 2030-01-05T01:00:00Z]'),
+  'log, page 1': () => listLogs(pool, tenantId, all, first),
+  'log, page 1,000': () => listLogs(pool, tenantId, all, deep),
+  'log of a type, page 1': () => listLogs(pool, tenantId, { ...all, entityType: 'token' }, first),
+  'log of a type, page 1,000': () => listLogs(pool, tenantId, { ...all, entityType: 'token' }, deep),
+  'log of a rare type': () => listLogs(pool, tenantId, { ...all, entityType: 'tenant' }, first),
+  'log of an entity': () => listLogs(pool, tenantId, { ...all, entityId: known.entity }, first),
+  'log of the oldest tenth, page 1': () => listLogs(pool, tenantId, { ...all, before: at(0.1) }, first),
+  'log of a range and a type': () =>
+    listLogs(pool, tenantId, { ...all, from: at(0.2), before: at(0.4), entityType: 'application' }, first),
+};
+
+const startedAt = performance.now();
+await seedReadModels(pool, tenantId, { tokens, entries });
+console.log(
+  `${tokens} tokens, ${entries} log entries, seeded in ${Math.round(performance.now() - startedAt)} ms\n`,
+);
+console.log('| query | median ms | p99 ms |\n|---|---|---|');
+for (const [name, run] of Object.entries(cases)) {
+  await run();
+  const times: number[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    const start = performance.now();
+    await run();
+    times.push(performance.now() - start);
+  }
+  times.sort((left, right) => left - right);
+  const quantile = (share: number) => times[Math.ceil(share * rounds) - 1]?.toFixed(1);
+  console.log(`| ${name} | ${quantile(0.5)} | ${quantile(0.99)} |`);
+}
+await pool.end();
