@@ -4,7 +4,7 @@ import type { EventStore, Position } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import type { Projection } from '../src/projection.ts';
 import { log, tokens } from '../src/projections/index.ts';
-import { event, tenantCreated, tokenCreated, tokenDeleted } from './events.ts';
+import { event, tenantCreated, tenantId, tokenCreated, tokenDeleted } from './events.ts';
 import { contentOf, eventually, openVault, type Vault } from './vault.ts';
 
 let vault: Vault;
@@ -222,15 +222,17 @@ describe('two projectors', () => {
 });
 
 describe('a paused projection', () => {
-  it('waits until it is set live', async () => {
-    vault.start({ projections: [tokens] });
-    await vault.reached(await vault.append(tokenCreated('a')), ['tokens']);
-    await vault.rows(`update projections.checkpoint set status = 'paused'`);
-    const position = await vault.append(
-      event('TenantDeleted', { tenant_id: tokenCreated('x').metadata.tenant_id }),
-    );
-    await vault.rows(`update projections.checkpoint set status = 'live'`);
+  it('stays where it is while others go on, until it is set live', async () => {
+    vault.start({ projections: [tokens, log] });
+    const before = await vault.append(tokenCreated('a'));
+    await vault.reached(before, ['tokens']);
+    await vault.rows(`update projections.checkpoint set status = 'paused' where name = 'tokens'`);
+    const position = await vault.append(event('TenantDeleted', { tenant_id: tenantId }));
+    await vault.reached(position, ['log']);
+    expect(await statusOf('tokens')).toMatchObject({ status: 'paused', position: before });
+    await vault.rows(`update projections.checkpoint set status = 'live' where name = 'tokens'`);
     await vault.reached(position, ['tokens']);
     expect(await countTokens()).toBe(0);
+    expect(await vault.rows('select from rm_tokens.token_count')).toEqual([]);
   });
 });
