@@ -28,9 +28,9 @@ const filters = (chosen: Partial<TokenFilters>): TokenFilters => ({
 });
 const first = { page: 1, size: 20 };
 const deep = { page: 1000, size: 20 };
-const hash = { blindIndex: (_field: string, value: string) => value };
+const hashes = { blindIndex: (_field: string, value: string) => value };
 const search = (query: string, page = first, scope = everything) =>
-  findTokens(pool, scope, searchCondition(parseQuery(query), hash), page);
+  findTokens(pool, scope, searchCondition(parseQuery(query), { tenantId, hashes }), page);
 const all = { entityType: undefined, entityId: undefined, from: undefined, before: undefined };
 const at = (share: number) => new Date(Date.parse('2029-01-01') + share * entries * 10_000);
 const { rows } = await pool.query<{ last: string; full: string; id: string; entity: string }>(

@@ -32,11 +32,20 @@ export const isThere = (tenantId: string, now: Date, visibility: TokenVisibility
   sql`t.tenant_id = ${tenantId}::uuid and (t.expires_at is null or t.expires_at > ${now})
     and ${visibilityCondition(visibility)}`;
 
-/** The value is compared without case; its hash is what the index holds, because a value may be longer than an index row. */
-export function hasMetadata(key: string, value: string): Sql {
+/**
+ * Ids of the tenant's tokens with a metadata entry. The value is compared without case; its hash is what the index holds,
+ * because a value may be longer than an index row.
+ */
+export function idsByMetadata(tenantId: string, key: string, value: string): Sql {
   const folded = value.toLowerCase();
-  return sql`exists (
-    select from rm_tokens.token_metadata m
-    where m.tenant_id = t.tenant_id and m.token_id = t.id and m.key = ${key}
-      and md5(m.value) = md5(${folded}::text) and m.value = ${folded})`;
+  return sql`select m.token_id from rm_tokens.token_metadata m
+    where m.tenant_id = ${tenantId}::uuid and m.key = ${key}
+      and md5(m.value) = md5(${folded}::text) and m.value = ${folded}`;
 }
+
+/** Ids of the tenant's tokens with an evaluated search index of that keyed hash. */
+export const idsByIndex = (tenantId: string, hash: string): Sql =>
+  sql`select s.token_id from rm_tokens.token_search_index s
+    where s.tenant_id = ${tenantId}::uuid and s.hash = ${hash}`;
+
+export const hasIdOf = (ids: Sql): Sql => sql`t.id in (${ids})`;

@@ -2,7 +2,7 @@ import type { TokenVisibility } from '@token-vault/access';
 import type { Pool } from 'pg';
 import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
 import { allOf, compile, sql, type Sql } from '../sql.ts';
-import { hasMetadata, isThere, visibilityCondition } from './filters.ts';
+import { hasIdOf, idsByMetadata, isThere, visibilityCondition } from './filters.ts';
 import { tokenColumns, type TokenRow } from './row.ts';
 
 /** Whose tokens, as whom, and when: what every query of tokens is cut by. */
@@ -50,16 +50,16 @@ export function listTokens(
   page: PageRequest,
 ): Promise<Page<TokenRow>> {
   const count = isCounted(scope, filters) ? () => countByCounters(pool, scope, filters.types) : undefined;
-  return findTokens(pool, scope, filterCondition(filters), page, count);
+  return findTokens(pool, scope, filterCondition(scope.tenantId, filters), page, count);
 }
 
 const inScope = ({ tenantId, now, visibility }: TokenScope): Sql => isThere(tenantId, now, visibility);
 
-function filterCondition({ ids, types, metadata }: TokenFilters): Sql {
+function filterCondition(tenantId: string, { ids, types, metadata }: TokenFilters): Sql {
   return allOf([
     ...(ids.length > 0 ? [sql`t.id = any(${ids}::text[])`] : []),
     ...(types.length > 0 ? [sql`t.type = any(${types}::text[])`] : []),
-    ...metadata.map(({ key, value }) => hasMetadata(key, value)),
+    ...metadata.map(({ key, value }) => hasIdOf(idsByMetadata(tenantId, key, value))),
   ]);
 }
 

@@ -68,7 +68,12 @@ export function createTokenHandlers({ pool, keyRing, audit }: TokenDependencies)
       const hashes = await keyRing.hashes(context.principal.tenant.id);
       const request = { page: body.page ?? 1, size: body.size ?? defaultPageSize };
       const scope = scopeOf(context, 'token:search');
-      const page = await findTokens(pool, scope, searchCondition(query, hashes), request);
+      const page = await findTokens(
+        pool,
+        scope,
+        searchCondition(query, { tenantId: scope.tenantId, hashes }),
+        request,
+      );
       return { body: await showPage(page, context, 'token:search', 'search') };
     },
   };

@@ -1,27 +1,35 @@
 import type { TenantHashes } from '@token-vault/crypto';
 import { allOf, anyOf, sql, type Sql } from '../../sql.ts';
-import { hasMetadata } from '../filters.ts';
+import { hasIdOf, idsByIndex, idsByMetadata } from '../filters.ts';
 import type { SearchQuery, Stretch, TextField } from './query.ts';
 
 /** The domain of the keyed hashes of evaluated search indexes, as commands make them. */
 const indexField = 'search_index';
 
-/** A query as a condition on `t` (rm_tokens.token). Values become parameters or, for data, keyed hashes of the tenant. */
-export function searchCondition(query: SearchQuery, hashes: Pick<TenantHashes, 'blindIndex'>): Sql {
+/** Whose tokens are searched. Values become parameters or, for data, keyed hashes of the tenant. */
+export interface Searched {
+  readonly tenantId: string;
+  readonly hashes: Pick<TenantHashes, 'blindIndex'>;
+}
+
+/** A query as a condition on `t` (rm_tokens.token). */
+export function searchCondition(query: SearchQuery, searched: Searched): Sql {
   switch (query.kind) {
     case 'everything':
       return sql`true`;
     case 'all-of':
-      return allOf(query.of.map((each) => searchCondition(each, hashes)));
-    case 'any-of':
-      return anyOf(query.of.map((each) => searchCondition(each, hashes)));
+      return allOf(query.of.map((each) => searchCondition(each, searched)));
+    case 'any-of': {
+      const ids = idsOf(query, searched);
+      return ids ? hasIdOf(ids) : anyOf(query.of.map((each) => searchCondition(each, searched)));
+    }
     case 'not':
       // What is unset does not equal, so its negation holds.
-      return sql`(${searchCondition(query.of, hashes)}) is not true`;
+      return sql`(${searchCondition(query.of, searched)}) is not true`;
     case 'text':
-      return textCondition(query.field, query.value, hashes);
+      return textCondition(query.field, query.value, searched);
     case 'metadata':
-      return hasMetadata(query.key, query.value);
+      return hasIdOf(idsByMetadata(searched.tenantId, query.key, query.value));
     case 'moment':
       return momentCondition(
         query.field === 'created_at' ? sql`t.created_at` : sql`t.modified_at`,
@@ -30,10 +38,12 @@ export function searchCondition(query: SearchQuery, hashes: Pick<TenantHashes, '
   }
 }
 
-function textCondition(field: TextField, value: string, hashes: Pick<TenantHashes, 'blindIndex'>): Sql {
+function textCondition(field: TextField, value: string, searched: Searched): Sql {
   switch (field) {
     case 'id':
       return sql`t.id = ${value}`;
+    case 'data':
+      return hasIdOf(idsByData(value, searched));
     case 'type':
       return sql`t.type = ${value.toLowerCase()}`;
     case 'fingerprint':
@@ -44,11 +54,25 @@ function textCondition(field: TextField, value: string, hashes: Pick<TenantHashe
       return sql`t.modified_by = ${value.toLowerCase()}`;
     case 'container':
       return containerCondition(value.toLowerCase());
-    case 'data':
-      return sql`exists (
-        select from rm_tokens.token_search_index s
-        where s.tenant_id = t.tenant_id and s.token_id = t.id and s.hash = ${hashes.blindIndex(indexField, value)})`;
   }
+}
+
+const idsByData = (value: string, { tenantId, hashes }: Searched): Sql =>
+  idsByIndex(tenantId, hashes.blindIndex(indexField, value));
+
+/**
+ * The ids a query finds, where indexes give them by themselves; undefined otherwise. Alternatives of such are one set of
+ * ids: as conditions of their own, each would be tried on every token of the tenant.
+ */
+function idsOf(query: SearchQuery, searched: Searched): Sql | undefined {
+  if (query.kind === 'metadata') return idsByMetadata(searched.tenantId, query.key, query.value);
+  if (query.kind === 'text' && query.field === 'data') return idsByData(query.value, searched);
+  if (query.kind === 'text' && query.field === 'id') return sql`select ${query.value}::text`;
+  if (query.kind !== 'any-of') return undefined;
+  const sets = query.of.map((each) => idsOf(each, searched));
+  return sets.every((set) => set !== undefined)
+    ? sets.reduce((union, set) => sql`${union} union ${set}`)
+    : undefined;
 }
 
 /** `/a/*` is for `/a/` and everything below. */
