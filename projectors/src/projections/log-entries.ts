@@ -133,8 +133,8 @@ export const logHandlers: Handlers = {
 
 /** Book-keeping of one command, told already by the event of the token itself. */
 export const unloggedEvents = [
-  'TokenCreationAbandoned',
   'FingerprintClaimed',
   'FingerprintReleased',
+  'FingerprintClaimVoided',
   'TransactionTokenEnlisted',
 ] as const;

@@ -55,7 +55,7 @@ export class BatchWriter {
     if (last && touched && touched.ending.length > 0)
       statements.push(forgetClosed(last.metadata.occurred_at));
     await this.#underWay;
-    const flight = [this.#fence(to), ...statements, ...this.#news(to)];
+    const flight = [this.#fence(to), ...statements];
     this.#position = to;
     this.#underWay = this.#session.transaction(flight);
     this.#underWay.catch(() => undefined);
@@ -83,20 +83,15 @@ export class BatchWriter {
     return readState(staged, closed);
   }
 
+  /** Moves the checkpoint and, live, tells those who wait; a listener hears of it when the whole has been committed. */
   #fence(to: Position): Statement {
     const { projection, generation, kind } = this.#target;
-    const advance = kind === 'live' ? 'advance' : 'advance_rebuild';
-    return statement(`select projections.${advance}($1, $2, $3, $4)`, [
-      projection.name,
-      generation,
-      this.#position,
-      to,
+    const values = [projection.name, generation, this.#position, to];
+    if (kind === 'rebuild') return statement('select projections.advance_rebuild($1, $2, $3, $4)', values);
+    const news = `${projection.name}:${to}`;
+    return statement("select projections.advance($1, $2, $3, $4), pg_notify('projection_progress', $5)", [
+      ...values,
+      news,
     ]);
-  }
-
-  #news(to: Position): Statement[] {
-    const { projection, kind } = this.#target;
-    if (kind !== 'live') return [];
-    return [statement(`select pg_notify('projection_progress', $1)`, [`${projection.name}:${to}`])];
   }
 }

@@ -1,3 +1,4 @@
+import type { Writable } from 'node:stream';
 import pg from 'pg';
 import type { Statement } from './statements.ts';
 
@@ -54,23 +55,38 @@ export async function openSession({ connectionString, name, schema }: SessionOpt
   return {
     client,
     async transaction(statements) {
-      const flight = [
-        client.query('begin'),
-        ...statements.map((statement) => client.query<pg.QueryResultRow>(statement)),
-        client.query('commit'),
-      ];
-      const outcomes = await Promise.allSettled(flight);
+      const outcomes = await Promise.allSettled(send(client, statements));
       const results = outcomes.map((outcome) => {
         if (outcome.status === 'rejected') throw outcome.reason as Error;
         return outcome.value.rows as pg.QueryResultRow[];
       });
-      return results.slice(1, -1);
+      return statements.length === 1 ? results : results.slice(1, -1);
     },
     async query<Found extends pg.QueryResultRow>(statement: Statement) {
       return (await client.query<Found>(statement)).rows;
     },
     close: () => end(client),
   };
+}
+
+/**
+ * One statement is a transaction by itself. Several leave in one write: sent one by one, the system calls for them were a
+ * seventh of the whole vault's time.
+ */
+function send(client: pg.Client, statements: readonly Statement[]): Promise<pg.QueryResult>[] {
+  const [first] = statements;
+  if (first && statements.length === 1) return [client.query(first)];
+  const { stream } = (client as unknown as { connection: { stream: Writable } }).connection;
+  stream.cork();
+  try {
+    return [
+      client.query('begin'),
+      ...statements.map((each) => client.query<pg.QueryResultRow>(each)),
+      client.query('commit'),
+    ];
+  } finally {
+    stream.uncork();
+  }
 }
 
 async function end(client: pg.Client): Promise<void> {
