@@ -1,4 +1,5 @@
-import { attacks, escapes } from './sandbox-corpus.ts';
+import { attacks } from './sandbox-corpus.ts';
+import { escapes } from './sandbox-escapes.ts';
 import { describeAttacks } from './sandbox-hostile-suite.ts';
 
 describeAttacks(attacks, escapes);

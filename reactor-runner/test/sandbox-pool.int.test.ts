@@ -3,6 +3,9 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { SandboxPoolOptions, SandboxReport } from '../src/sandbox/index.ts';
 import { createTestPool, handler } from './sandbox-pool-fixture.ts';
 import type { TestPool } from './sandbox-pool-fixture.ts';
+import { sandboxBundle } from '../src/sandbox/bundle.ts';
+import { defaultSandboxLimits } from '../src/sandbox/limits.ts';
+import { findWallTools, probeWalls } from '../src/sandbox/walls.ts';
 
 const open: TestPool[] = [];
 afterEach(async () => {
@@ -111,6 +114,25 @@ describe('the pool', () => {
     await test.close();
     expect(pids.filter(isAlive)).toEqual([]);
     expect(await test.run(trivial)).toMatchObject({ kind: 'killed' });
+  });
+});
+
+describe('a host', () => {
+  it('that refuses one wall keeps the others', async () => {
+    const [bundle, tools] = await Promise.all([sandboxBundle(), findWallTools()]);
+    const all = await probeWalls(bundle, defaultSandboxLimits, tools);
+    const refusing = { ...tools, unshare: '/bin/false' };
+    expect(await probeWalls(bundle, defaultSandboxLimits, refusing)).toEqual({ ...all, noNetwork: false });
+  });
+
+  it('without the tools still has the permission model', async () => {
+    const walls = await probeWalls(await sandboxBundle(), defaultSandboxLimits, {});
+    expect(walls).toEqual({
+      resourceLimits: false,
+      noNetwork: false,
+      unprivileged: false,
+      permissionModel: true,
+    });
   });
 });
 
