@@ -1,6 +1,7 @@
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { AuditTrail, Clock, Logger } from '@token-vault/service-kit';
+import type { CompileCode } from './reactors/code-check.ts';
 
 /** What command handlers are given. */
 export interface CommandDependencies {
@@ -9,4 +10,6 @@ export interface CommandDependencies {
   readonly audit: AuditTrail;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Compiles reactor code where it would run; it is only parsed when absent. */
+  readonly compileCode?: CompileCode;
 }

@@ -2,6 +2,12 @@ import type { Handlers } from '@token-vault/service-kit';
 import { createApplicationHandlers } from './applications/handlers.ts';
 import { applicationRoutes } from './applications/routes.ts';
 import type { CommandDependencies } from './dependencies.ts';
+import { Reactors } from './reactors/handlers.ts';
+import { reactorRoutes } from './reactors/routes.ts';
+import { createSessionHandlers } from './sessions/handlers.ts';
+import { sessionRoutes } from './sessions/routes.ts';
+import { createTenantHandlers } from './tenants/handlers.ts';
+import { tenantRoutes } from './tenants/routes.ts';
 import { TokenCreation } from './tokens/create.ts';
 import { createEnlistment } from './tokens/enlistment.ts';
 import { createTokenErasure } from './tokens/erasure.ts';
@@ -13,27 +19,30 @@ import { createTransactionOutcomes } from './transactions/outcomes.ts';
 import { transactionRoutes } from './transactions/routes.ts';
 
 export type { CommandDependencies } from './dependencies.ts';
-export { createTenantCommands, type TenantCommands } from './tenants/handlers.ts';
+export type { CodeCheck, CompileCode } from './reactors/code-check.ts';
+export { createTenantCommands, type CreatedTenant, type TenantCommands } from './tenants/commands.ts';
+export { listTenants, type TenantSummary } from './tenants/list.ts';
 
 /** Every operation that changes something, by the operations table. */
 export function createCommandHandlers(dependencies: CommandDependencies): Handlers {
   const { store, keyRing, clock } = dependencies;
   const outcomes = createTransactionOutcomes(store, clock);
-  const enlistment = createEnlistment(store, outcomes);
-  const claims = createFingerprintClaims(store);
-  const tokenDependencies = { ...dependencies, outcomes, enlistment, claims };
   const erasure = createTokenErasure({ store, keyRing, outcomes });
+  const enlistment = createEnlistment(store, outcomes, erasure);
+  const claims = createFingerprintClaims(store);
+  const tokenDependencies = { ...dependencies, outcomes, enlistment, claims, erasure };
   const transactions = new Transactions(store, erasure);
   return {
     ...applicationRoutes(createApplicationHandlers(store)),
+    ...sessionRoutes(createSessionHandlers(store)),
+    ...reactorRoutes(new Reactors(dependencies)),
+    ...tenantRoutes(createTenantHandlers(dependencies)),
     ...transactionRoutes(transactions),
     ...tokenRoutes({
       dependencies: tokenDependencies,
-      keyRing,
-      erasure,
       atomic: transactions,
       creation: new TokenCreation(tokenDependencies),
-      update: new TokenUpdate(tokenDependencies, erasure),
+      update: new TokenUpdate(tokenDependencies),
     }),
   };
 }

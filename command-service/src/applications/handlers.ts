@@ -109,6 +109,6 @@ export function createApplicationHandlers(store: EventStore) {
 export type ApplicationHandlers = ReturnType<typeof createApplicationHandlers>;
 
 /** A time without an offset is UTC (interface.md, Token expiration formats). */
-function withOffset(moment: string): string {
+export function withOffset(moment: string): string {
   return /(Z|[+-]\d\d:\d\d)$/i.test(moment) ? moment : `${moment}Z`;
 }

@@ -4,22 +4,32 @@ import {
   TenantDeleted,
   TenantPlanChanged,
   TenantUpdated,
+  TenantWebhookSecretRotated,
   type Plan,
 } from '@token-vault/contracts';
+import type { SealedValue } from '@token-vault/crypto';
 import { fact, type Decider, type Fact } from '../aggregates/decider.ts';
 import { evolve, initialState, type TenantDetails, type TenantState } from './state.ts';
 
 export type TenantCommand =
-  | { readonly kind: 'create'; readonly id: string; readonly name: string; readonly plan: Plan }
+  | {
+      readonly kind: 'create';
+      readonly id: string;
+      readonly name: string;
+      readonly plan: Plan;
+      readonly webhookSecret: SealedValue;
+    }
   | {
       readonly kind: 'update';
       readonly name: string;
       readonly settings: Readonly<Record<string, string>> | undefined;
     }
   | { readonly kind: 'set-plan'; readonly plan: Plan }
+  | { readonly kind: 'rotate-webhook-secret'; readonly secret: SealedValue }
   | { readonly kind: 'delete' };
 
-function requireActive(state: TenantState): TenantDetails {
+/** @throws NotFoundError */
+export function requireActive(state: TenantState): TenantDetails {
   if (state.kind !== 'active') throw new NotFoundError('The tenant');
   return state.details;
 }
@@ -28,8 +38,11 @@ function decide(state: TenantState, command: TenantCommand): readonly Fact[] {
   switch (command.kind) {
     case 'create': {
       if (state.kind !== 'absent') return [];
-      const { id, name, plan } = command;
-      return [fact(TenantCreated, { tenant_id: id, name, plan, settings: {} })];
+      const { id, name, plan, webhookSecret } = command;
+      return [
+        fact(TenantCreated, { tenant_id: id, name, plan, settings: {} }),
+        fact(TenantWebhookSecretRotated, { tenant_id: id, secret: webhookSecret }),
+      ];
     }
     case 'update': {
       const { id, settings } = requireActive(state);
@@ -40,6 +53,10 @@ function decide(state: TenantState, command: TenantCommand): readonly Fact[] {
     case 'set-plan': {
       const { id, plan } = requireActive(state);
       return plan === command.plan ? [] : [fact(TenantPlanChanged, { tenant_id: id, plan: command.plan })];
+    }
+    case 'rotate-webhook-secret': {
+      const { id } = requireActive(state);
+      return [fact(TenantWebhookSecretRotated, { tenant_id: id, secret: command.secret })];
     }
     case 'delete':
       return [fact(TenantDeleted, { tenant_id: requireActive(state).id })];

@@ -1,55 +1,63 @@
-import { managementPermissions, newId, streams, type Application, type Plan } from '@token-vault/contracts';
-import type { Position } from '@token-vault/event-store';
-import { execute } from '../aggregates/decider.ts';
-import { systemContext } from '../aggregates/system-context.ts';
-import { createApplicationHandlers } from '../applications/handlers.ts';
-import type { CommandDependencies } from '../dependencies.ts';
-import { tenantDecider } from './decider.ts';
+import { streams, type BodyOf, type Operations } from '@token-vault/contracts';
+import type { KeyRing } from '@token-vault/crypto';
+import type { EventStore, Position } from '@token-vault/event-store';
+import type { RequestContext } from '@token-vault/service-kit';
+import { execute, expectedAt, load, retryOnConflict } from '../aggregates/decider.ts';
+import { requireActive, tenantDecider, type TenantCommand } from './decider.ts';
+import type { TenantDetails } from './state.ts';
+import { newWebhookSecret } from './webhook-secret.ts';
 
-export interface CreatedTenant {
-  readonly tenantId: string;
-  /** With its key, which is shown only here. */
-  readonly management: Application;
-  readonly position: Position | undefined;
-}
+/** Unset fields are left out by JSON. */
+const present = ({ id, name, plan, settings, ...details }: TenantDetails) => ({
+  id,
+  name,
+  plan,
+  settings: { ...settings },
+  created_at: details.createdAt,
+  modified_at: details.modifiedAt,
+  modified_by: details.modifiedBy,
+});
 
-/** What an operator does to tenants, from the command line or at first start. */
-export interface TenantCommands {
-  /**
-   * Makes a tenant and its management application. Given the `tenantId` of a creation that was cut short, it completes that
-   * one; the application then gets a new key, since nobody has seen the first.
-   */
-  create(options: {
-    readonly name: string;
-    readonly plan: Plan;
-    readonly tenantId?: string;
-  }): Promise<CreatedTenant>;
-}
+/** What a tenant does to itself (decisions.md §8). */
+export function createTenantHandlers({ store, keyRing }: { store: EventStore; keyRing: KeyRing }) {
+  async function run(context: RequestContext, command: TenantCommand): Promise<Position | undefined> {
+    const stream = streams.tenant(context.principal.tenant.id);
+    const event = context.event.bind(context);
+    return (await execute({ store, stream, decider: tenantDecider, command, event })).position;
+  }
 
-export function createTenantCommands(dependencies: CommandDependencies): TenantCommands {
-  const { store, keyRing, clock } = dependencies;
   return {
-    async create({ name, plan, tenantId = newId() }) {
-      // Keys first: a tenant whose event exists can always seal.
-      await keyRing.createTenantKeys(tenantId);
-      const context = systemContext(tenantId, 'operator', clock, {
-        plan,
-        idempotencyScope: ['tenant', tenantId],
-      });
-      const command = { kind: 'create', id: tenantId, name, plan } as const;
+    /** Given settings replace those there are; absent ones keep them. @throws NotFoundError */
+    async update({ name, settings }: BodyOf<Operations['updateTenant']>, context: RequestContext) {
+      const position = await run(context, { kind: 'update', name, settings });
+      const { state } = await load(store, streams.tenant(context.principal.tenant.id), tenantDecider);
+      return { tenant: present(requireActive(state)), position };
+    },
+
+    /**
+     * Ends the tenant: once its event is durable, all its keys are destroyed, both before the answer. Should this be cut
+     * short in between, housekeeping repeats the destruction. @throws NotFoundError
+     */
+    async delete(context: RequestContext): Promise<Position | undefined> {
+      const position = await run(context, { kind: 'delete' });
+      await keyRing.destroyAllOfTenant(context.principal.tenant.id);
+      return position;
+    },
+
+    /** @throws NotFoundError */
+    rotateWebhookSecret(context: RequestContext): Promise<{ secret: string; position: Position }> {
+      const tenantId = context.principal.tenant.id;
       const stream = streams.tenant(tenantId);
-      await execute({ store, stream, decider: tenantDecider, command, event: context.event.bind(context) });
-      const { application, position } = await createApplicationHandlers(store).create(
-        {
-          name: 'management',
-          type: 'management',
-          permissions: [...managementPermissions],
-          rules: undefined,
-          expires_at: undefined,
-        },
-        context,
-      );
-      return { tenantId, management: application, position };
+      return retryOnConflict(async () => {
+        const { state, revision } = await load(store, stream, tenantDecider);
+        const { webhookSecret: before } = requireActive(state);
+        const { plain, sealed } = await newWebhookSecret(keyRing, tenantId, before);
+        const facts = tenantDecider.decide(state, { kind: 'rotate-webhook-secret', secret: sealed });
+        const events = facts.map((each) => context.event(each, each.data));
+        const { position } = await store.append(stream, events, expectedAt(revision));
+        return { secret: plain, position };
+      });
     },
   };
 }
+export type TenantHandlers = ReturnType<typeof createTenantHandlers>;

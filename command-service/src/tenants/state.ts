@@ -1,4 +1,5 @@
 import type { DataOf, Plan } from '@token-vault/contracts';
+import type { SealedValue } from '@token-vault/crypto';
 import type { RecordedEvent } from '@token-vault/event-store';
 
 export interface TenantDetails {
@@ -6,6 +7,8 @@ export interface TenantDetails {
   readonly name: string;
   readonly plan: Plan;
   readonly settings: Readonly<Record<string, string>>;
+  /** Signs webhooks (decisions.md §10). */
+  readonly webhookSecret: SealedValue | undefined;
   readonly createdAt: string;
   readonly modifiedAt: string | undefined;
   readonly modifiedBy: string | undefined;
@@ -29,8 +32,8 @@ export function evolve(state: TenantState, event: RecordedEvent): TenantState {
     case 'TenantCreated': {
       const { tenant_id: id, name, plan, settings } = event.data as unknown as DataOf<'TenantCreated'>;
       const createdAt = event.metadata.occurred_at;
-      const details = { id, name, plan, settings, createdAt, modifiedAt: undefined, modifiedBy: undefined };
-      return { kind: 'active', details };
+      const unset = { webhookSecret: undefined, modifiedAt: undefined, modifiedBy: undefined };
+      return { kind: 'active', details: { id, name, plan, settings, createdAt, ...unset } };
     }
     case 'TenantUpdated': {
       const { name, settings } = event.data as unknown as DataOf<'TenantUpdated'>;
@@ -38,6 +41,11 @@ export function evolve(state: TenantState, event: RecordedEvent): TenantState {
     }
     case 'TenantPlanChanged':
       return modified(state, event, { plan: (event.data as unknown as DataOf<'TenantPlanChanged'>).plan });
+    case 'TenantWebhookSecretRotated': {
+      if (state.kind !== 'active') return state;
+      const { secret } = event.data as unknown as DataOf<'TenantWebhookSecretRotated'>;
+      return { kind: 'active', details: { ...state.details, webhookSecret: secret as SealedValue } };
+    }
     case 'TenantDeleted':
       return { kind: 'deleted' };
     default:

@@ -22,6 +22,9 @@ export const tenant = z.object({
   modified_by: z.string().optional(),
 });
 
+/** `whsec_<base64 of 32 bytes>`, as Standard Webhooks has it (decisions.md §10). */
+export const webhookSecret = z.object({ secret: z.string() });
+
 export const usageReport = z.object({
   token_report: z.object({
     included_monthly_active_tokens: z.int().optional(),

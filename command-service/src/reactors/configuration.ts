@@ -1,0 +1,65 @@
+import { NotFoundError, ValidationError } from '@token-vault/contracts';
+import {
+  KeyDestroyedError,
+  secret,
+  type KeyRing,
+  type SealContext,
+  type SealedValue,
+  type Secret,
+} from '@token-vault/crypto';
+import { sealAgain, sealFirst } from '../aggregates/sealing.ts';
+
+export type Configuration = Readonly<Record<string, string>>;
+
+/** decisions.md §3. The request schema counts what one request holds; a merge may add to what is there. */
+const maxEntries = 25;
+
+export const reactorEntity = (reactorId: string): string => `reactor:${reactorId}`;
+
+/** The one place a reactor's configuration opens at; query-service and reactor-runner use the same. */
+const placeOf = (tenantId: string, reactorId: string): SealContext => ({
+  tenantId,
+  entity: reactorEntity(reactorId),
+  field: 'configuration',
+});
+
+export interface Configurations {
+  seal(tenantId: string, reactorId: string, configuration: Configuration): Promise<SealedValue>;
+  /** @throws NotFoundError when the reactor was deleted meanwhile. */
+  reseal(
+    tenantId: string,
+    reactorId: string,
+    before: SealedValue,
+    configuration: Configuration,
+  ): Promise<SealedValue>;
+  /** @throws NotFoundError when the reactor was deleted meanwhile. */
+  open(tenantId: string, reactorId: string, sealed: SealedValue): Promise<Secret<Configuration>>;
+}
+
+/** No key, no reactor: it goes with its deletion only. */
+async function orNotFound<Result>(work: Promise<Result>): Promise<Result> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof KeyDestroyedError) throw new NotFoundError('The reactor');
+    throw error;
+  }
+}
+
+export function createConfigurations(keyRing: KeyRing): Configurations {
+  return {
+    seal: (tenantId, reactorId, configuration) =>
+      sealFirst(keyRing, placeOf(tenantId, reactorId), secret({ ...configuration })),
+    reseal: (tenantId, reactorId, before, configuration) =>
+      orNotFound(sealAgain(keyRing, placeOf(tenantId, reactorId), before, secret({ ...configuration }))),
+    open: (tenantId, reactorId, sealed) =>
+      orNotFound(keyRing.open<Record<string, string>>(placeOf(tenantId, reactorId), sealed)),
+  };
+}
+
+/** @throws ValidationError */
+export function requireFewEntries(configuration: Configuration): void {
+  if (Object.keys(configuration).length > maxEntries) {
+    throw ValidationError.of('configuration', `must have at most ${maxEntries} entries`);
+  }
+}

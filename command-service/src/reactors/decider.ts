@@ -1,0 +1,53 @@
+import {
+  ConflictError,
+  NotFoundError,
+  ReactorCreated,
+  ReactorDeleted,
+  ReactorUpdated,
+} from '@token-vault/contracts';
+import { keyIdOf } from '@token-vault/crypto';
+import { fact, type Decider, type Fact } from '../aggregates/decider.ts';
+import {
+  evolve,
+  initialState,
+  type ReactorContent,
+  type ReactorDetails,
+  type ReactorState,
+} from './state.ts';
+
+export type ReactorCommand =
+  | { readonly kind: 'create'; readonly id: string; readonly content: ReactorContent }
+  | { readonly kind: 'update'; readonly content: ReactorContent }
+  | { readonly kind: 'delete' };
+
+/** @throws NotFoundError */
+export function requireActive(state: ReactorState): ReactorDetails {
+  if (state.kind !== 'active') throw new NotFoundError('The reactor');
+  return state.details;
+}
+
+const dataOf = (id: string, { name, code, configuration, applicationId }: ReactorContent) => ({
+  reactor_id: id,
+  name,
+  code,
+  configuration,
+  ...(applicationId === undefined ? {} : { application_id: applicationId }),
+});
+
+function decide(state: ReactorState, command: ReactorCommand): readonly Fact[] {
+  switch (command.kind) {
+    case 'create':
+      // Active: the repeat of a create that was cut off before its answer. It is done.
+      if (state.kind === 'active') return [];
+      if (state.kind === 'deleted') throw new ConflictError('conflict', 'The reactor was made and deleted.');
+      return [fact(ReactorCreated, dataOf(command.id, command.content))];
+    case 'update':
+      return [fact(ReactorUpdated, dataOf(requireActive(state).id, command.content))];
+    case 'delete': {
+      const { id, configuration } = requireActive(state);
+      return [fact(ReactorDeleted, { reactor_id: id, key_ids: [keyIdOf(configuration)] })];
+    }
+  }
+}
+
+export const reactorDecider: Decider<ReactorState, ReactorCommand> = { initialState, evolve, decide };

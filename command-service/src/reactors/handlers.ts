@@ -1,0 +1,196 @@
+import {
+  NotFoundError,
+  streams,
+  type PatchReactorBody,
+  type Reactor,
+  type ReactorBody,
+} from '@token-vault/contracts';
+import type { KeyRing } from '@token-vault/crypto';
+import type { EventStore, Position } from '@token-vault/event-store';
+import type { RequestContext } from '@token-vault/service-kit';
+import { execute, expectedAt, load, retryOnConflict } from '../aggregates/decider.ts';
+import { mergePatch } from '../tokens/merge-patch.ts';
+import { parsesOnly, requireCompiled, type CompileCode } from './code-check.ts';
+import {
+  createConfigurations,
+  reactorEntity,
+  requireFewEntries,
+  type Configuration,
+  type Configurations,
+} from './configuration.ts';
+import { reactorDecider, requireActive } from './decider.ts';
+import { referencedApplication, type ReferencedApplication } from './referenced-application.ts';
+import type { ReactorContent, ReactorDetails } from './state.ts';
+
+export interface ReactorDependencies {
+  readonly store: EventStore;
+  readonly keyRing: KeyRing;
+  /** Parsing alone when absent. */
+  readonly compileCode?: CompileCode | undefined;
+}
+
+export interface ReactorAnswer {
+  readonly reactor: Reactor;
+  readonly position: Position | undefined;
+}
+
+const tenantOf = (context: RequestContext): string => context.principal.tenant.id;
+const streamOf = (context: RequestContext, id: string): string => streams.reactor(tenantOf(context), id);
+
+/** Unset fields are left out by JSON. */
+function present(
+  tenantId: string,
+  details: ReactorDetails,
+  configuration: Configuration,
+  application: ReferencedApplication | undefined,
+): Reactor {
+  const { id, name, code } = details;
+  return {
+    id,
+    tenant_id: tenantId,
+    name,
+    code,
+    configuration: { ...configuration },
+    application,
+    created_by: details.createdBy,
+    created_at: details.createdAt,
+    modified_by: details.modifiedBy,
+    modified_at: details.modifiedAt,
+  };
+}
+
+/** Reactors: code and sealed configuration (interface.md, Reactors; decisions.md §10). */
+export class Reactors {
+  readonly #store: EventStore;
+  readonly #keyRing: KeyRing;
+  readonly #configurations: Configurations;
+  readonly #compileCode: CompileCode;
+
+  constructor({ store, keyRing, compileCode }: ReactorDependencies) {
+    this.#store = store;
+    this.#keyRing = keyRing;
+    this.#configurations = createConfigurations(keyRing);
+    this.#compileCode = compileCode ?? parsesOnly;
+  }
+
+  /** @throws ValidationError, DomainError `code_invalid` */
+  async create(body: ReactorBody, context: RequestContext): Promise<ReactorAnswer> {
+    const application = await this.#referenced(body.application, context);
+    await this.#compile(body.code, context);
+    const id = context.newEntityId();
+    const { name, code, configuration } = body;
+    const sealed = await this.#configurations.seal(tenantOf(context), id, configuration);
+    const content = { name, code, configuration: sealed, applicationId: application?.id };
+    const { position } = await execute({
+      store: this.#store,
+      stream: streamOf(context, id),
+      decider: reactorDecider,
+      command: { kind: 'create', id, content },
+      event: context.event.bind(context),
+    });
+    return this.#answer(context, id, configuration, application, position);
+  }
+
+  /** Replaces the reactor; without `application` it has none afterwards. @throws NotFoundError, as `create` */
+  async update(id: string, body: ReactorBody, context: RequestContext): Promise<ReactorAnswer> {
+    await this.#load(context, id);
+    const application = await this.#referenced(body.application, context);
+    await this.#compile(body.code, context);
+    const { name, code, configuration } = body;
+    const position = await this.#change(context, id, async (details) => ({
+      name,
+      code,
+      configuration: await this.#reseal(context, details, configuration),
+      applicationId: application?.id,
+    }));
+    return this.#answer(context, id, configuration, application, position);
+  }
+
+  /** RFC 7386: what is absent stays, null removes. @throws NotFoundError, as `create` */
+  async patch(id: string, patch: PatchReactorBody, context: RequestContext): Promise<Position> {
+    await this.#load(context, id);
+    const application = await this.#referenced(patch.application ?? undefined, context);
+    if (patch.code !== undefined) await this.#compile(patch.code, context);
+    return this.#change(context, id, async (details) => ({
+      name: patch.name ?? details.name,
+      code: patch.code ?? details.code,
+      configuration: await this.#patchedConfiguration(context, details, patch.configuration),
+      applicationId: patch.application === undefined ? details.applicationId : application?.id,
+    }));
+  }
+
+  /** The decision is durable first, then the keys are destroyed, both before the answer. @throws NotFoundError */
+  async delete(id: string, context: RequestContext): Promise<Position | undefined> {
+    const { position } = await execute({
+      store: this.#store,
+      stream: streamOf(context, id),
+      decider: reactorDecider,
+      command: { kind: 'delete' },
+      event: context.event.bind(context),
+    });
+    await this.#keyRing.destroyKeysOfEntity(tenantOf(context), reactorEntity(id));
+    return position;
+  }
+
+  async #load(context: RequestContext, id: string): Promise<ReactorDetails> {
+    return requireActive((await load(this.#store, streamOf(context, id), reactorDecider)).state);
+  }
+
+  /** Sealing comes between reading and deciding; whoever writes in between makes it start again. */
+  #change(
+    context: RequestContext,
+    id: string,
+    contentAfter: (before: ReactorDetails) => Promise<ReactorContent>,
+  ): Promise<Position> {
+    return retryOnConflict(async () => {
+      const stream = streamOf(context, id);
+      const { state, revision } = await load(this.#store, stream, reactorDecider);
+      const content = await contentAfter(requireActive(state));
+      const facts = reactorDecider.decide(state, { kind: 'update', content });
+      const events = facts.map((each) => context.event(each, each.data));
+      return (await this.#store.append(stream, events, expectedAt(revision))).position;
+    });
+  }
+
+  #reseal(context: RequestContext, details: ReactorDetails, configuration: Configuration) {
+    return this.#configurations.reseal(tenantOf(context), details.id, details.configuration, configuration);
+  }
+
+  async #patchedConfiguration(
+    context: RequestContext,
+    details: ReactorDetails,
+    patch: PatchReactorBody['configuration'],
+  ) {
+    if (patch === undefined) return details.configuration;
+    // The field itself is required: taking it back leaves an empty one.
+    if (patch === null) return this.#reseal(context, details, {});
+    const before = await this.#configurations.open(tenantOf(context), details.id, details.configuration);
+    const configuration = mergePatch({ ...before.expose() }, patch) as Configuration;
+    requireFewEntries(configuration);
+    return this.#reseal(context, details, configuration);
+  }
+
+  async #referenced(
+    reference: { readonly id: string } | undefined,
+    context: RequestContext,
+  ): Promise<ReferencedApplication | undefined> {
+    if (reference === undefined) return undefined;
+    return referencedApplication(this.#store, tenantOf(context), reference.id.toLowerCase(), context.now);
+  }
+
+  async #compile(code: string, context: RequestContext): Promise<void> {
+    requireCompiled(await this.#compileCode(code, tenantOf(context)));
+  }
+
+  async #answer(
+    context: RequestContext,
+    id: string,
+    configuration: Configuration,
+    application: ReferencedApplication | undefined,
+    position: Position | undefined,
+  ): Promise<ReactorAnswer> {
+    const { state } = await load(this.#store, streamOf(context, id), reactorDecider);
+    if (state.kind !== 'active') throw new NotFoundError('The reactor');
+    return { reactor: present(tenantOf(context), state.details, configuration, application), position };
+  }
+}

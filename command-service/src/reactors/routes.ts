@@ -1,0 +1,21 @@
+import type { Handlers } from '@token-vault/service-kit';
+import type { Reactors } from './handlers.ts';
+
+export function reactorRoutes(reactors: Reactors) {
+  return {
+    async createReactor({ body }, context) {
+      const { reactor, position } = await reactors.create(body, context);
+      return { body: reactor, position };
+    },
+    async updateReactor({ params, body }, context) {
+      const { reactor, position } = await reactors.update(params.id, body, context);
+      return { body: reactor, position };
+    },
+    async patchReactor({ params, body }, context) {
+      return { position: await reactors.patch(params.id, body, context) };
+    },
+    async deleteReactor({ params }, context) {
+      return { position: await reactors.delete(params.id, context) };
+    },
+  } satisfies Handlers;
+}

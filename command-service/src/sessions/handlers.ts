@@ -1,0 +1,85 @@
+import {
+  ForbiddenError,
+  NotFoundError,
+  streams,
+  type ApplicationType,
+  type BodyOf,
+  type Operations,
+} from '@token-vault/contracts';
+import { generateApiKey, hashApiKey } from '@token-vault/crypto';
+import type { EventStore, Position } from '@token-vault/event-store';
+import type { RequestContext } from '@token-vault/service-kit';
+import { execute, load } from '../aggregates/decider.ts';
+import { withOffset } from '../applications/handlers.ts';
+import { nonceLifetimeMs, sessionDecider, type SessionCommand } from './decider.ts';
+import { generateNonce, sessionIdOf } from './nonce.ts';
+
+/** `POST /sessions/authorize`. */
+export type SessionGrant = BodyOf<Operations['authorizeSession']>;
+
+export interface OpenedSession {
+  readonly session: { readonly session_key: string; readonly nonce: string; readonly expires_at: string };
+  readonly position: Position | undefined;
+}
+
+/** A session is no application: what only an application may do, a session of one may not. */
+function requireApplication({ principal }: RequestContext, type: ApplicationType, what: string): void {
+  if (principal.actor.kind !== 'application' || principal.applicationType !== type) {
+    throw new ForbiddenError(`Only a ${type} application can ${what} a session.`);
+  }
+}
+
+/** Sessions: opened with a public key, authorized with a private one (decisions.md §7). */
+export function createSessionHandlers(store: EventStore) {
+  async function run(context: RequestContext, id: string, command: SessionCommand) {
+    const stream = streams.session(context.principal.tenant.id, id);
+    const event = context.event.bind(context);
+    return (await execute({ store, stream, decider: sessionDecider, command, event })).position;
+  }
+
+  /** A create repeated after its answer was lost meets its first session, whose key nobody has: it opens another. */
+  async function freeId(context: RequestContext): Promise<string> {
+    for (;;) {
+      const id = context.newEntityId();
+      const stream = streams.session(context.principal.tenant.id, id);
+      if ((await load(store, stream, sessionDecider)).state.kind === 'absent') return id;
+    }
+  }
+
+  return {
+    /** @throws ForbiddenError */
+    async open(context: RequestContext): Promise<OpenedSession> {
+      requireApplication(context, 'public', 'open');
+      const id = await freeId(context);
+      const key = generateApiKey('ses');
+      const nonce = generateNonce(id);
+      const expiresAt = new Date(context.now.getTime() + nonceLifetimeMs).toISOString();
+      const position = await run(context, id, {
+        kind: 'open',
+        id,
+        applicationId: context.principal.applicationId,
+        keyHash: hashApiKey(key),
+        nonceHash: hashApiKey(nonce),
+        expiresAt,
+      });
+      return { session: { session_key: key, nonce, expires_at: expiresAt }, position };
+    },
+
+    /** @throws ForbiddenError, NotFoundError, ConflictError, ValidationError */
+    async authorize(grant: SessionGrant, context: RequestContext): Promise<Position | undefined> {
+      requireApplication(context, 'private', 'authorize');
+      const id = sessionIdOf(grant.nonce);
+      if (id === undefined) throw new NotFoundError('The nonce');
+      return run(context, id, {
+        kind: 'authorize',
+        nonceHash: hashApiKey(grant.nonce),
+        authorizer: context.principal,
+        permissions: grant.permissions ?? [],
+        rules: grant.rules ?? [],
+        expiresAt: grant.expires_at === undefined ? undefined : withOffset(grant.expires_at),
+        now: context.now,
+      });
+    },
+  };
+}
+export type SessionHandlers = ReturnType<typeof createSessionHandlers>;

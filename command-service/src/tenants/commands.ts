@@ -1,0 +1,90 @@
+import {
+  managementPermissions,
+  newId,
+  NotFoundError,
+  streams,
+  type Application,
+  type CreateApplicationBody,
+  type Plan,
+} from '@token-vault/contracts';
+import type { Position } from '@token-vault/event-store';
+import { execute, load } from '../aggregates/decider.ts';
+import { systemContext } from '../aggregates/system-context.ts';
+import { createApplicationHandlers, type ApplicationAnswer } from '../applications/handlers.ts';
+import type { CommandDependencies } from '../dependencies.ts';
+import { requireActive, tenantDecider, type TenantCommand } from './decider.ts';
+import { newWebhookSecret } from './webhook-secret.ts';
+
+export interface CreatedTenant {
+  readonly tenantId: string;
+  /** With its key, which is shown only here. */
+  readonly management: Application;
+  readonly position: Position | undefined;
+}
+
+/** What an operator does to tenants, from the command line or at first start. `listTenants` tells which there are. */
+export interface TenantCommands {
+  /**
+   * Makes a tenant and its management application. Given the `tenantId` of a creation that was cut short, it completes that
+   * one; the application then gets a new key, since nobody has seen the first.
+   */
+  create(options: {
+    readonly name: string;
+    readonly plan: Plan;
+    readonly tenantId?: string;
+  }): Promise<CreatedTenant>;
+  /** Gives nothing when the tenant has that plan. @throws NotFoundError */
+  setPlan(tenantId: string, plan: Plan): Promise<Position | undefined>;
+  /** The answer holds the application's key. @throws NotFoundError, ValidationError */
+  createApplication(tenantId: string, body: CreateApplicationBody): Promise<ApplicationAnswer>;
+}
+
+const actor = 'operator';
+
+export function createTenantCommands(dependencies: CommandDependencies): TenantCommands {
+  const { store, keyRing, clock } = dependencies;
+  const applications = createApplicationHandlers(store);
+
+  const stateOf = async (tenantId: string) =>
+    (await load(store, streams.tenant(tenantId), tenantDecider)).state;
+
+  async function run(tenantId: string, command: TenantCommand): Promise<Position | undefined> {
+    const context = systemContext(tenantId, actor, clock);
+    const stream = streams.tenant(tenantId);
+    const event = context.event.bind(context);
+    return (await execute({ store, stream, decider: tenantDecider, command, event })).position;
+  }
+
+  return {
+    async create({ name, plan, tenantId = newId() }) {
+      // Keys first: a tenant whose event exists can always seal.
+      await keyRing.createTenantKeys(tenantId);
+      if ((await stateOf(tenantId)).kind === 'absent') {
+        const { sealed: webhookSecret } = await newWebhookSecret(keyRing, tenantId);
+        await run(tenantId, { kind: 'create', id: tenantId, name, plan, webhookSecret });
+      }
+      // The scope makes the application's id follow from the tenant's, so that a repeat meets the same application.
+      const scope = { plan, idempotencyScope: ['management application', tenantId] };
+      const { application, position } = await applications.create(
+        {
+          name: 'management',
+          type: 'management',
+          permissions: [...managementPermissions],
+          rules: undefined,
+          expires_at: undefined,
+        },
+        systemContext(tenantId, actor, clock, scope),
+      );
+      return { tenantId, management: application, position };
+    },
+
+    setPlan: (tenantId, plan) => run(tenantId, { kind: 'set-plan', plan }),
+
+    async createApplication(tenantId, body) {
+      const state = await stateOf(tenantId);
+      if (state.kind !== 'active') throw new NotFoundError('The tenant');
+      const { plan } = requireActive(state);
+      return applications.create(body, systemContext(tenantId, actor, clock, { plan }));
+    },
+  };
+}

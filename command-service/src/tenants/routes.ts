@@ -1,0 +1,18 @@
+import type { Handlers } from '@token-vault/service-kit';
+import type { TenantHandlers } from './handlers.ts';
+
+export function tenantRoutes(tenants: TenantHandlers) {
+  return {
+    async updateTenant({ body }, context) {
+      const { tenant, position } = await tenants.update(body, context);
+      return { body: tenant, position };
+    },
+    async deleteTenant(_input, context) {
+      return { position: await tenants.delete(context) };
+    },
+    async rotateWebhookSecret(_input, context) {
+      const { secret, position } = await tenants.rotateWebhookSecret(context);
+      return { body: { secret }, position };
+    },
+  } satisfies Handlers;
+}

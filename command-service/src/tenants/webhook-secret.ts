@@ -1,0 +1,44 @@
+import { randomBytes } from 'node:crypto';
+import {
+  KeyDestroyedError,
+  secret,
+  type KeyRing,
+  type SealContext,
+  type SealedValue,
+} from '@token-vault/crypto';
+import { sealAgain, sealFirst } from '../aggregates/sealing.ts';
+
+/** Standard Webhooks asks for 24 to 64 random bytes. */
+const secretBytes = 32;
+
+/** `whsec_<base64>`, as the libraries of Standard Webhooks take it. */
+const generateWebhookSecret = (): string => `whsec_${randomBytes(secretBytes).toString('base64')}`;
+
+/** The one place a tenant's webhook secret opens at; query-service and reactor-runner use the same. */
+const placeOf = (tenantId: string): SealContext => ({
+  tenantId,
+  entity: `tenant:${tenantId}`,
+  field: 'webhook_secret',
+});
+
+export interface NewWebhookSecret {
+  readonly plain: string;
+  readonly sealed: SealedValue;
+}
+
+/** Makes and seals a secret; under the key of `before`, where there is one: a delivery under way can then still sign. */
+export async function newWebhookSecret(
+  keyRing: KeyRing,
+  tenantId: string,
+  before?: SealedValue,
+): Promise<NewWebhookSecret> {
+  const plain = generateWebhookSecret();
+  const place = placeOf(tenantId);
+  if (before === undefined) return { plain, sealed: await sealFirst(keyRing, place, secret(plain)) };
+  try {
+    return { plain, sealed: await sealAgain(keyRing, place, before, secret(plain)) };
+  } catch (error) {
+    if (!(error instanceof KeyDestroyedError)) throw error;
+    return { plain, sealed: await sealFirst(keyRing, place, secret(plain)) };
+  }
+}
