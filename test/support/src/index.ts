@@ -1,3 +1,15 @@
 export { type ManualClock, manualClock } from './clock.ts';
 export { createTestDatabase, createTestPool, type Template, type TestDatabase } from './database.ts';
+export { cardNumber, cardToken, plainApplication, revealingApplication } from './stack-builders.ts';
+export { type Answer, type Client, createClient, type RequestOptions } from './stack-client.ts';
+export {
+  createDataDirectory,
+  type Exit,
+  removeDataDirectory,
+  spawnStandalone,
+  type SpawnedStandalone,
+  type StandaloneOptions,
+  type StandaloneProcess,
+  startStandaloneProcess,
+} from './stack.ts';
 export { waitUntil } from './waiting.ts';

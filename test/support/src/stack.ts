@@ -1,0 +1,166 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { Credentials } from '@token-vault/standalone';
+import { type Client, createClient } from './stack-client.ts';
+import { waitUntil } from './waiting.ts';
+
+const root = path.resolve(import.meta.dirname, '../../..');
+const node = path.join(root, 'node_modules/node/bin/node');
+
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export interface StandaloneOptions {
+  readonly dataDir: string;
+  /** VAULT_…, DATABASE_URL. The port is a free one unless VAULT_PORT is here. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** `standalone/src/main.ts` in a process of its own, which may be starting, running or over. */
+export interface SpawnedStandalone {
+  readonly pid: number;
+  readonly exited: Promise<Exit>;
+  /** All that was written to stdout and stderr. */
+  output(): string;
+  errors(): string;
+  signal(name: NodeJS.Signals): void;
+}
+
+export interface StandaloneProcess extends SpawnedStandalone {
+  readonly url: string;
+  readonly dataDir: string;
+  readonly credentials: Credentials;
+  /** Sends `key` (the management key if absent) with each request. */
+  client(key?: string): Client;
+  /** Of the embedded Postgres. Contains its password. */
+  databaseUrl(): Promise<string>;
+  postmasterPid(): Promise<number>;
+  /** Asks it to end (SIGTERM if not said otherwise) and waits for that. */
+  stop(signal?: NodeJS.Signals): Promise<Exit>;
+  /** `kill -9` of the vault; and of its Postgres as well, at the same moment, if asked for. */
+  kill(options?: { readonly withPostgres?: boolean }): Promise<void>;
+}
+
+/** Each with its data directory. */
+const running = new Map<ChildProcess, string>();
+process.once('exit', () => {
+  for (const child of running.keys()) child.kill('SIGKILL');
+});
+
+/** A fresh directory that the account of Postgres may pass through; `removeDataDirectory` removes it. */
+export async function createDataDirectory(): Promise<string> {
+  const directory = await mkdtemp(path.join(tmpdir(), 'token-vault-e2e-'));
+  await chmod(directory, 0o711);
+  return directory;
+}
+
+/** Kills the vaults that still run on it, and waits for their Postgres, which a watchdog ends. */
+export async function removeDataDirectory(directory: string): Promise<void> {
+  for (const [child, dataDir] of running) if (dataDir === directory) child.kill('SIGKILL');
+  await waitUntil(async () => !isAlive(await postmasterOf(directory).catch(() => 0)), {
+    timeoutMs: 30_000,
+    what: 'the end of Postgres',
+  });
+  await rm(directory, { recursive: true, force: true, maxRetries: 20 });
+}
+
+export function spawnStandalone(options: StandaloneOptions): SpawnedStandalone {
+  const { PATH = '', HOME = '/', TMPDIR = tmpdir() } = process.env;
+  const child = spawn(node, ['--no-node-snapshot', 'standalone/src/main.ts'], {
+    cwd: root,
+    // Nothing of the test run's own environment: NODE_OPTIONS and DATABASE_URL would change what is tested.
+    env: { PATH, HOME, TMPDIR, VAULT_PORT: '0', VAULT_DATA_DIR: options.dataDir, ...options.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  running.set(child, options.dataDir);
+  let output = '';
+  let errors = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+    errors += text;
+  });
+  const exited = new Promise<Exit>((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (code, signal) => resolve({ code, signal }));
+  });
+  child.on('exit', () => running.delete(child));
+  return {
+    pid: child.pid ?? -1,
+    exited,
+    output: () => output,
+    errors: () => errors,
+    signal: (name) => void child.kill(name),
+  };
+}
+
+/**
+ * Starts a vault and waits until it says that it is ready. Everything of it is real: the process, Postgres, the disk.
+ * @throws Error with its output when it ends instead.
+ */
+export async function startStandaloneProcess(options: StandaloneOptions): Promise<StandaloneProcess> {
+  const { dataDir } = options;
+  const spawned = spawnStandalone(options);
+  let hasEnded = false;
+  void spawned.exited.then(() => (hasEnded = true));
+  const url = await waitUntil(
+    () =>
+      hasEnded || /^vault ready at (\S+)$/m.exec(spawned.output())?.[1]?.replace('localhost', '127.0.0.1'),
+    { timeoutMs: 60_000, what: 'the start of the vault' },
+  );
+  if (typeof url !== 'string') throw new Error(`the vault did not start:\n${spawned.output()}`);
+  const credentialsOf = () =>
+    JSON.parse(readFileSync(path.join(dataDir, 'credentials.json'), 'utf8')) as Credentials;
+  return {
+    ...spawned,
+    url,
+    dataDir,
+    get credentials() {
+      return credentialsOf();
+    },
+    client: (key) => createClient(url, key ?? credentialsOf().management_key),
+    databaseUrl: () => embeddedDatabaseUrl(dataDir),
+    postmasterPid: () => postmasterOf(dataDir),
+    stop(signal = 'SIGTERM') {
+      spawned.signal(signal);
+      return spawned.exited;
+    },
+    async kill({ withPostgres = false } = {}) {
+      const postmaster = withPostgres && !hasEnded ? await postmasterOf(dataDir) : undefined;
+      spawned.signal('SIGKILL');
+      if (postmaster !== undefined) process.kill(postmaster, 'SIGKILL');
+      await spawned.exited;
+    },
+  };
+}
+
+async function postmasterFile(dataDir: string): Promise<string[]> {
+  const file = path.join(dataDir, 'postgres/cluster/data/postmaster.pid');
+  return (await readFile(file, 'utf8')).split('\n');
+}
+
+async function postmasterOf(dataDir: string): Promise<number> {
+  return Number((await postmasterFile(dataDir))[0]);
+}
+
+async function embeddedDatabaseUrl(dataDir: string): Promise<string> {
+  const password = (await readFile(path.join(dataDir, 'postgres/cluster/password'), 'utf8')).trim();
+  const host = (await postmasterFile(dataDir))[4] ?? '';
+  const query = new URLSearchParams({ host, user: 'postgres', password });
+  return `postgres:///postgres?${query.toString()}`;
+}
+
+function isAlive(pid: number): boolean {
+  if (!(pid > 0)) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
