@@ -1,0 +1,20 @@
+export interface Job {
+  readonly kind: 'create' | 'read' | 'mixed' | 'list';
+  readonly port: number;
+  readonly key: string;
+  readonly connections: number;
+  readonly seconds: number;
+  /** Tokens to read. */
+  readonly ids: readonly string[];
+}
+
+export interface Summary {
+  readonly requests: number;
+  readonly perSecond: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly failures: number;
+  readonly ids: readonly string[];
+  /** Of the generator itself. */
+  readonly cpuSeconds: number;
+}

@@ -1,0 +1,137 @@
+// `npm run bench [-- --seconds 5 --rounds 3]`: the standalone vault under load, durable and audited; prints Markdown.
+import { execFile } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import path from 'node:path';
+import { parseArgs, promisify } from 'node:util';
+import type { Job, Summary } from './job.ts';
+import { usageOf } from './processes.ts';
+import { root, startServer, temporaryDirectory, type Server } from './server.ts';
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '5' },
+    rounds: { type: 'string', default: '3' },
+    port: { type: 'string', default: '18080' },
+  },
+});
+const seconds = Number(values.seconds);
+const rounds = Number(values.rounds);
+const port = Number(values.port);
+const execute = promisify(execFile);
+
+async function load(job: Job): Promise<Summary> {
+  const script = path.join(import.meta.dirname, 'generator.ts');
+  const { stdout } = await execute(process.execPath, [script, JSON.stringify(job)], {
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  return JSON.parse(stdout) as Summary;
+}
+
+async function post(
+  server: Server,
+  route: string,
+  key: string,
+  body: object,
+): Promise<Record<string, string>> {
+  const response = await fetch(`http://127.0.0.1:${server.port}${route}`, {
+    method: 'POST',
+    headers: { 'SVC-API-KEY': key, 'Content-Type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  if (!response.ok) throw new Error(`${route} answered ${response.status}`);
+  return (await response.json()) as Record<string, string>;
+}
+
+const median = (numbers: readonly number[]): number =>
+  [...numbers].sort((left, right) => left - right)[Math.floor(numbers.length / 2)] ?? 0;
+
+interface Row {
+  readonly name: string;
+  readonly cells: readonly string[];
+}
+
+async function measure(server: Server, name: string, job: Omit<Job, 'port'>): Promise<Row> {
+  await load({ ...job, port: server.port, seconds: Math.min(2, seconds) });
+  const results: (Summary & { serverCpu: number })[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    const before = usageOf(server.pid).cpuSeconds;
+    const summary = await load({ ...job, port: server.port });
+    results.push({ ...summary, serverCpu: usageOf(server.pid).cpuSeconds - before });
+  }
+  const of = (pick: (result: (typeof results)[number]) => number): number => median(results.map(pick));
+  const cells = [
+    of((it) => it.perSecond).toFixed(0),
+    of((it) => it.p50Ms).toFixed(2),
+    of((it) => it.p99Ms).toFixed(2),
+    of((it) => (it.serverCpu / it.requests) * 1e6).toFixed(0),
+    of((it) => it.cpuSeconds / seconds).toFixed(2),
+    usageOf(server.pid).memoryMb.toFixed(0),
+    String(results.reduce((sum, it) => sum + it.failures, 0)),
+  ];
+  process.stderr.write(`${name}: ${cells.join(' · ')}\n`);
+  return { name, cells };
+}
+
+async function bench(directory: string): Promise<string> {
+  const first = await startServer(directory, port);
+  const firstReadyMs = first.readyAfterMs;
+  await first.stop();
+  const server = await startServer(directory, port);
+  try {
+    const { key = '' } = await post(server, '/applications', server.managementKey, {
+      name: 'bench',
+      type: 'private',
+      permissions: ['token:create', 'token:read'],
+    });
+    const base = { key, seconds, ids: [] as string[] };
+    const seeded = await load({ ...base, kind: 'create', connections: 64, seconds: 2, port });
+    const ids = seeded.ids;
+    const rows = [
+      await measure(server, 'create, 1 connection', { ...base, kind: 'create', connections: 1 }),
+      await measure(server, 'create, 64 connections', { ...base, kind: 'create', connections: 64 }),
+      await measure(server, 'read masked, 1 connection', { ...base, kind: 'read', connections: 1, ids }),
+      await measure(server, 'read masked, 64 connections', { ...base, kind: 'read', connections: 64, ids }),
+      await measure(server, '90 % read 10 % create, 64', { ...base, kind: 'mixed', connections: 64, ids }),
+      await measure(server, 'list 20, 16 connections', { ...base, kind: 'list', connections: 16 }),
+    ];
+    return report(rows, firstReadyMs, server.readyAfterMs);
+  } finally {
+    await server.stop();
+  }
+}
+
+function report(rows: readonly Row[], firstReadyMs: number, laterReadyMs: number): string {
+  const header = [
+    'case',
+    'requests/s',
+    'p50 ms',
+    'p99 ms',
+    'server CPU µs/request',
+    'generator CPU',
+    'memory MB',
+    'failures',
+  ];
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+  return [
+    `# Benchmark: standalone, fsync on, ${cpus().length} cores shared with the generator, Node ${process.version}`,
+    '',
+    `Medians of ${rounds} rounds of ${seconds} s after a warm-up. Ready after ${firstReadyMs.toFixed(0)} ms (first start),`,
+    `${laterReadyMs.toFixed(0)} ms (later start). Every create is durable and visible before its answer; every read is audited durably.`,
+    '',
+    line(header),
+    line(header.map((_, index) => (index === 0 ? ':--' : '--:'))),
+    ...rows.map((row) => line([row.name, ...row.cells])),
+    '',
+  ].join('\n');
+}
+
+const directory = temporaryDirectory();
+try {
+  const markdown = await bench(directory.path);
+  mkdirSync(path.join(root, 'bench-results'), { recursive: true });
+  writeFileSync(path.join(root, 'bench-results', 'standalone.md'), markdown);
+  process.stdout.write(markdown);
+} finally {
+  directory.remove();
+}

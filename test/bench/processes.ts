@@ -1,0 +1,53 @@
+import { readdirSync, readFileSync } from 'node:fs';
+
+interface Usage {
+  /** User and system time of all processes alive. */
+  readonly cpuSeconds: number;
+  /** Proportional set size: memory that processes share is counted once. */
+  readonly memoryMb: number;
+}
+
+const ticksPerSecond = 100;
+
+function readOr(path: string, fallback: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return fallback;
+  }
+}
+
+/** A process and all its descendants; those that leave its group too (Postgres). */
+function family(root: number): number[] {
+  const parents = new Map<number, number>();
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    const stat = readOr(`/proc/${name}/stat`, '');
+    const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+    parents.set(Number(name), parent);
+  }
+  const members = new Set([root]);
+  for (let grew = true; grew;) {
+    grew = false;
+    for (const [pid, parent] of parents) {
+      if (members.has(parent) && !members.has(pid)) {
+        members.add(pid);
+        grew = true;
+      }
+    }
+  }
+  return [...members];
+}
+
+/** What the server processes have used; Linux only. */
+export function usageOf(root: number): Usage {
+  let ticks = 0;
+  let kilobytes = 0;
+  for (const pid of family(root)) {
+    const stat = readOr(`/proc/${pid}/stat`, '');
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    ticks += Number(fields[11] ?? 0) + Number(fields[12] ?? 0);
+    kilobytes += Number(/^Pss:\s+(\d+)/m.exec(readOr(`/proc/${pid}/smaps_rollup`, ''))?.[1] ?? 0);
+  }
+  return { cpuSeconds: ticks / ticksPerSecond, memoryMb: kilobytes / 1024 };
+}

@@ -1,0 +1,56 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+
+export const root = path.resolve(import.meta.dirname, '../..');
+
+export interface Server {
+  readonly pid: number;
+  readonly port: number;
+  readonly readyAfterMs: number;
+  readonly managementKey: string;
+  stop(): Promise<void>;
+}
+
+/** Starts the standalone vault as its users do (fsync on) and waits for its first words. */
+export async function startServer(dataDir: string, port: number): Promise<Server> {
+  const begun = performance.now();
+  const environment = {
+    ...process.env,
+    VAULT_DATA_DIR: dataDir,
+    VAULT_PORT: String(port),
+    VAULT_LOG_LEVEL: 'error',
+  };
+  const child: ChildProcess = spawn(process.execPath, ['--no-node-snapshot', 'standalone/src/main.ts'], {
+    cwd: root,
+    env: environment,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  await new Promise<void>((resolve, reject) => {
+    child.stdout?.on('data', (chunk: Buffer) => {
+      if (chunk.toString().includes('vault ready')) resolve();
+    });
+    child.once('exit', () => reject(new Error('the vault did not start')));
+  });
+  const readyAfterMs = performance.now() - begun;
+  const file = readFileSync(path.join(dataDir, 'credentials.json'), 'utf8');
+  return {
+    pid: child.pid ?? 0,
+    port,
+    readyAfterMs,
+    managementKey: (JSON.parse(file) as { management_key: string }).management_key,
+    stop: () =>
+      new Promise((resolve) => {
+        child.once('exit', () => resolve());
+        child.kill('SIGTERM');
+      }),
+  };
+}
+
+export function temporaryDirectory(): { path: string; remove(): void } {
+  const directory = mkdtempSync(path.join(tmpdir(), 'vault-bench-'));
+  // As root, Postgres runs under another account, which must be able to pass through.
+  chmodSync(directory, 0o711);
+  return { path: directory, remove: () => rmSync(directory, { recursive: true, force: true }) };
+}
