@@ -145,8 +145,9 @@ export const maxAppendBytes = 16 * 1024 * 1024;
 /** The events of one append are more than `maxAppendBytes`. Nothing was stored. */
 export class AppendTooLargeError extends Error {
   readonly code = 'append_too_large';
-  constructor(bytes: number) {
-    super(`an append of ${bytes} bytes is above the limit of ${maxAppendBytes}`);
+  /** `limit` is given by stores that take less. */
+  constructor(bytes: number, limit: number = maxAppendBytes) {
+    super(`an append of ${bytes} bytes is above the limit of ${limit}`);
   }
 }
 

@@ -1,0 +1,98 @@
+import { ANY, NO_STREAM, STREAM_EXISTS, WrongExpectedVersionError } from '@eventstore/db-client';
+import type { AppendExpectedRevision, EventStoreDBClient } from '@eventstore/db-client';
+import type { AppendRequest } from '../append-request.ts';
+import {
+  AppendTooLargeError,
+  EventStoreUnavailableError,
+  noRevision,
+  RevisionConflictError,
+  type AppendResult,
+  type ExpectedRevision,
+} from '../port.ts';
+import { LastingConnection, type ConnectionSettings } from './connection.ts';
+import { withDeadline } from './deadline.ts';
+import { asTooLarge, asUnavailable } from './errors.ts';
+import { Gate } from './gate.ts';
+import { positionOf, proposedBytes, proposedEvent } from './recorded.ts';
+
+export interface AppenderSettings extends ConnectionSettings {
+  /** Most appends under way at once: the server refuses more than 100 calls on a connection. */
+  readonly maxConcurrentAppends: number;
+  /** Most bytes of one append, as the server counts them. */
+  readonly maxAppendBytes: number;
+}
+
+/** How much longer than the call's own deadline this adapter waits for the client to keep it. */
+const graceMs = 500;
+
+/** Each append is one call, on a connection that no read and no subscription shares. */
+export class Appender {
+  readonly #settings: AppenderSettings;
+  readonly #connection: LastingConnection;
+  readonly #gate: Gate;
+
+  constructor(settings: AppenderSettings) {
+    this.#settings = settings;
+    this.#connection = new LastingConnection(settings.connectionString);
+    this.#gate = new Gate(settings.maxConcurrentAppends, settings.deadlineMs);
+  }
+
+  async append(request: AppendRequest): Promise<AppendResult> {
+    const bytes = request.events.reduce((sum, event) => sum + proposedBytes(event), 0);
+    const { maxAppendBytes, deadlineMs } = this.#settings;
+    if (bytes > maxAppendBytes) throw new AppendTooLargeError(bytes, maxAppendBytes);
+    return this.#gate.pass(async () => {
+      const connection = this.#connection.get();
+      try {
+        const appending = connection.use((client) => send(client, request, deadlineMs));
+        return await withDeadline(appending, deadlineMs + graceMs, 'the append was not answered');
+      } catch (error) {
+        const failure = asAppendFailure(error, request, bytes);
+        if (failure instanceof EventStoreUnavailableError) this.#connection.discard(connection);
+        throw failure;
+      }
+    });
+  }
+
+  /** Ends after the appends under way. */
+  async close(): Promise<void> {
+    await this.#gate.idle();
+    await this.#connection.close();
+  }
+}
+
+async function send(
+  client: EventStoreDBClient,
+  { stream, events, expected }: AppendRequest,
+  deadlineMs: number,
+): Promise<AppendResult> {
+  const { nextExpectedRevision, position } = await client.appendToStream(stream, events.map(proposedEvent), {
+    expectedRevision: expectedRevision(expected),
+    deadline: deadlineMs,
+  });
+  if (!position) throw new EventStoreUnavailableError('the server did not say where it stored the append');
+  return { position: positionOf(position), revision: Number(nextExpectedRevision) };
+}
+
+/** `checkAppend` has turned `noRevision` into `no-stream`: the client has no name for revision -1. */
+function expectedRevision(expected: ExpectedRevision): AppendExpectedRevision {
+  switch (expected) {
+    case 'any':
+      return ANY;
+    case 'no-stream':
+      return NO_STREAM;
+    case 'exists':
+      return STREAM_EXISTS;
+    default:
+      return BigInt(expected);
+  }
+}
+
+function asAppendFailure(error: unknown, { stream, expected }: AppendRequest, bytes: number): Error {
+  if (error instanceof WrongExpectedVersionError) {
+    const { actualVersion } = error;
+    const actual = typeof actualVersion === 'bigint' ? Number(actualVersion) : noRevision;
+    return new RevisionConflictError(stream, expected, actual);
+  }
+  return asTooLarge(error, bytes) ?? asUnavailable(error);
+}

@@ -1,0 +1,113 @@
+import { EventStoreDBClient } from '@eventstore/db-client';
+
+export interface ConnectionSettings {
+  /** `esdb://…` or `esdb+discover://…` of an EventStoreDB 24.10 or newer, or a KurrentDB. */
+  readonly connectionString: string;
+  /** Longest a call may take, and an append may wait for its turn, before the store counts as unavailable. */
+  readonly deadlineMs: number;
+}
+
+/** Members of the client that this adapter replaces. They are not in its types, so `openClient` looks whether they are there. */
+interface ClientInternals {
+  supports: () => Promise<boolean>;
+  handleError: (...details: unknown[]) => Promise<void>;
+  getChannel: () => Promise<{ close(): void }>;
+}
+
+const defaultKeepAliveTimeoutMs = 10_000;
+let connections = 0;
+
+/** A client with a connection of its own. Connects when first used. */
+export class Connection {
+  readonly client: EventStoreDBClient;
+  #channel: Promise<{ close(): void }> | undefined;
+  #uses = 0;
+  #isRetired = false;
+
+  constructor(connectionString: string) {
+    this.client = EventStoreDBClient.connectionString(withOwnConnection(connectionString));
+    const internals = this.client as unknown as ClientInternals;
+    const { supports, handleError, getChannel } = internals;
+    if (![supports, handleError, getChannel].every((member) => typeof member === 'function')) {
+      throw new Error('this version of @eventstore/db-client has changed inside: see libs/event-store/src/eventstoredb');
+    }
+    // Plain Append, always. The client's BatchAppend has no deadline, and one promise bank for the whole process: the
+    // broken stream of one client rejects the appends of the others, and a late answer ends the process.
+    // Nor is the server asked for its features: a failure of that question would stay with the client for good.
+    internals.supports = async () => false;
+    // Nobody waits for it: a rejection (a cluster that cannot be discovered) would end the process.
+    internals.handleError = (...details) => handleError(...details).catch(() => undefined);
+    internals.getChannel = () => (this.#channel = getChannel());
+  }
+
+  /** Runs one call. A retired connection is closed when the last of its calls has ended. */
+  async use<Result>(call: (client: EventStoreDBClient) => Promise<Result>): Promise<Result> {
+    this.#uses++;
+    try {
+      return await call(this.client);
+    } finally {
+      this.#uses--;
+      if (this.#isRetired && this.#uses === 0) await this.#close();
+    }
+  }
+
+  async retire(): Promise<void> {
+    if (this.#isRetired) return;
+    this.#isRetired = true;
+    if (this.#uses === 0) await this.#close();
+  }
+
+  async #close(): Promise<void> {
+    await this.client.dispose();
+    const channel = await this.#channel?.catch(() => undefined);
+    channel?.close();
+  }
+}
+
+/** One connection at a time, replaced by the next call after one has failed on it. */
+export class LastingConnection {
+  readonly #connectionString: string;
+  #connection: Connection | undefined;
+
+  constructor(connectionString: string) {
+    this.#connectionString = connectionString;
+  }
+
+  get(): Connection {
+    return (this.#connection ??= new Connection(this.#connectionString));
+  }
+
+  /** Calls under way on it end first. Calls that failed together replace it once. */
+  discard(connection: Connection): void {
+    if (connection === this.#connection) this.#connection = undefined;
+    void connection.retire();
+  }
+
+  async close(): Promise<void> {
+    await this.#connection?.retire();
+  }
+}
+
+/**
+ * grpc-js lets all channels of a process with equal settings share one connection, and with it the server's limit of
+ * 100 calls and the flow control: a subscriber that reads slowly would hold everybody. A keep-alive time-out that is
+ * some milliseconds longer than that of the others makes the settings unequal.
+ */
+function withOwnConnection(connectionString: string): string {
+  const given = /[?&]keepAliveTimeout=(\d+)/i.exec(connectionString);
+  const timeoutMs = Number(given?.[1] ?? defaultKeepAliveTimeoutMs) + (connections++ % 5_000);
+  const setting = `keepAliveTimeout=${timeoutMs}`;
+  if (given) return connectionString.replace(given[0], `${given[0].charAt(0)}${setting}`);
+  return `${connectionString}${connectionString.includes('?') ? '&' : '?'}${setting}`;
+}
+
+/** @throws TypeError for a connection string that this adapter cannot keep its promises with. */
+export function checkConnectionString(connectionString: string): void {
+  if (!/^esdb(\+discover)?:\/\//.test(connectionString)) {
+    throw new TypeError('an EventStoreDB connection string begins with esdb:// or esdb+discover://');
+  }
+  // Without exceptions, the client gives a wrong revision for a conflict.
+  if (/[?&]throwOnAppendFailure=false/i.test(connectionString)) {
+    throw new TypeError('throwOnAppendFailure=false is not supported');
+  }
+}

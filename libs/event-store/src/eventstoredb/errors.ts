@@ -1,0 +1,52 @@
+import { AppendTooLargeError, EventStoreUnavailableError } from '../port.ts';
+
+/** What the client throws: its own errors have a `type`, those of grpc only a `code`, those of discovery neither. */
+interface ClientError extends Error {
+  readonly type?: string;
+  readonly code?: number | string;
+  readonly maxAppendSize?: number;
+  readonly _raw?: { readonly metadata?: { getMap(): Record<string, unknown> } };
+}
+
+/** gRPC status codes that say that the call was wrong, not the moment: the same call would fail again. */
+const defectCodes: ReadonlySet<unknown> = new Set([3, 5, 6, 9, 11, 12, 15]);
+
+const refusals: ReadonlySet<unknown> = new Set([
+  'stream-deleted',
+  'invalid-argument',
+  'missing-required-metadata-property',
+  'unsupported',
+  'no-stream',
+  'not-found',
+]);
+
+/** What can be told apart of an error: the client's name for it, or the gRPC status code. */
+export function errorKind(error: unknown): string | number | undefined {
+  const { type, code } = error as ClientError;
+  return type ?? code;
+}
+
+/**
+ * The error that callers may retry on, or the error itself when it is a defect. What cannot be told is unavailable:
+ * to repeat an append with the same ids is safe, to give it up may not be.
+ */
+export function asUnavailable(error: unknown): Error {
+  if (error instanceof EventStoreUnavailableError) return error;
+  if (error instanceof TypeError || error instanceof RangeError || isDefect(error)) return error as Error;
+  const reason = errorKind(error) ?? (error instanceof Error ? error.message : 'unknown');
+  return new EventStoreUnavailableError(`the event store is unavailable: ${reason}`, { cause: error });
+}
+
+function isDefect(error: unknown): boolean {
+  const { type, code } = error as ClientError;
+  if (refusals.has(type)) return true;
+  return (type === undefined || type === 'unknown') && defectCodes.has(code);
+}
+
+/** The server found an append, or one of its events, too large; servers newer than the client have an error of their own for it. */
+export function asTooLarge(error: unknown, bytes: number): AppendTooLargeError | undefined {
+  const { type, maxAppendSize, _raw } = error as ClientError;
+  if (type === 'maximum-append-size-exceeded') return new AppendTooLargeError(bytes, maxAppendSize);
+  const exception = String(_raw?.metadata?.getMap()['exception'] ?? '');
+  return /^maximum-append-(event-)?size-exceeded$/.test(exception) ? new AppendTooLargeError(bytes) : undefined;
+}

@@ -1,0 +1,117 @@
+import type { EventRegistry } from '@token-vault/contracts';
+import { checkAppend, checkMaxBatch } from '../append-request.ts';
+import { untilAborted } from '../bell.ts';
+import {
+  EventStoreUnavailableError,
+  type EventStore,
+  type ReadAllOptions,
+  type ReadStreamOptions,
+  type RecordedEvent,
+  type SubscribeOptions,
+} from '../port.ts';
+import { Appender } from './appender.ts';
+import { checkConnectionString } from './connection.ts';
+import { Reader, type Page } from './reader.ts';
+import { follow } from './subscription.ts';
+
+export interface EventStoreDbOptions {
+  readonly registry: EventRegistry;
+  /** `esdb://…` or `esdb+discover://…`, of an EventStoreDB from 24.10 or a KurrentDB. */
+  readonly connectionString: string;
+  /** Longest a call may take, and wait for its turn, before the store counts as unavailable; 10 000 by default. */
+  readonly deadlineMs?: number;
+  /** 64 by default and at most: servers refuse more than 100 calls on a connection. */
+  readonly maxConcurrentAppends?: number;
+  /** 32 by default, 64 at most. */
+  readonly maxConcurrentReads?: number;
+  /** Most bytes of one append; 1 000 000 by default, as servers before 25.1 refuse more than 1 MiB. */
+  readonly maxAppendBytes?: number;
+  /** How often a subscription that hears nothing is compared with the head of the log; 5 000 by default. */
+  readonly stallCheckMs?: number;
+}
+
+const maxConcurrentCalls = 64;
+const maxSubscriptionBatch = 1_000;
+
+/**
+ * The event log in EventStoreDB: its `$all` without system events. Connects when first used.
+ * @throws TypeError for a connection string that cannot work.
+ */
+export function createEventStoreDbEventStore(options: EventStoreDbOptions): EventStore {
+  const { registry, connectionString, deadlineMs = 10_000, stallCheckMs = 5_000 } = options;
+  checkConnectionString(connectionString);
+  const connection = { connectionString, deadlineMs };
+  const appender = new Appender({
+    ...connection,
+    maxConcurrentAppends: Math.min(options.maxConcurrentAppends ?? 64, maxConcurrentCalls),
+    maxAppendBytes: options.maxAppendBytes ?? 1_000_000,
+  });
+  const reader = new Reader({
+    ...connection,
+    registry,
+    maxConcurrentReads: Math.min(options.maxConcurrentReads ?? 32, maxConcurrentCalls),
+  });
+  const end = new AbortController();
+  let closing: Promise<void> | undefined;
+
+  function refuseIfClosed(): void {
+    if (closing) throw new EventStoreUnavailableError('the event store is closed');
+  }
+
+  return {
+    async append(stream, events, expected) {
+      refuseIfClosed();
+      return appender.append(checkAppend(registry, stream, events, expected));
+    },
+    async *readStream(stream, { from = 0 }: ReadStreamOptions = {}) {
+      refuseIfClosed();
+      yield* eachEvent((last) => reader.streamPage(stream, last?.revision ?? from));
+    },
+    async *readAll(after, { until, signal }: ReadAllOptions = {}) {
+      refuseIfClosed();
+      if (signal?.aborted) return;
+      const last = until ?? (await untilAborted(reader.end(), signal))?.last;
+      if (last) yield* eachEvent((next) => reader.logPage(next?.position ?? after, last), signal);
+    },
+    async *subscribe(after, signal, { maxBatch = maxSubscriptionBatch }: SubscribeOptions = {}) {
+      refuseIfClosed();
+      checkMaxBatch(maxBatch);
+      const source = {
+        connectionString,
+        registry,
+        stallCheckMs,
+        maxBatch: Math.min(maxBatch, maxSubscriptionBatch),
+        logEnd: () => reader.end(),
+      };
+      yield* follow(source, after, AbortSignal.any([signal, end.signal]));
+    },
+    async head() {
+      refuseIfClosed();
+      return (await reader.end()).head;
+    },
+    close() {
+      end.abort();
+      closing ??= Promise.all([appender.close(), reader.close()]).then(() => undefined);
+      return closing;
+    },
+  };
+}
+
+/** The events of page after page, one page read ahead. */
+async function* eachEvent(
+  read: (next: Page['next']) => Promise<Page>,
+  signal?: AbortSignal,
+): AsyncGenerator<RecordedEvent, void> {
+  let reading: Promise<Page> | undefined = read(undefined);
+  while (reading) {
+    const page: Page | undefined = await untilAborted(reading, signal);
+    if (!page) return;
+    reading = page.next && read(page.next);
+    reading?.catch(() => undefined);
+    for (const event of page.events) {
+      if (signal?.aborted) return;
+      yield event;
+    }
+    if (page.failure) throw page.failure;
+  }
+}

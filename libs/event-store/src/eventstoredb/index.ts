@@ -1,0 +1,1 @@
+export { createEventStoreDbEventStore, type EventStoreDbOptions } from './eventstoredb-event-store.ts';

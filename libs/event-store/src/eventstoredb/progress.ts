@@ -1,0 +1,68 @@
+import { comparePositions, type EventBatch, type Position, type RecordedEvent } from '../port.ts';
+import type { Received } from './live-log.ts';
+import type { LogEnd } from './reader.ts';
+
+/**
+ * How far a subscriber has been shown the log, and whether that is all. Servers tell when a subscription has caught up, but
+ * not when it falls behind again, and older ones do neither: so the head of the log decides.
+ */
+export class Progress {
+  readonly #logEnd: () => Promise<LogEnd>;
+  #position: Position;
+  /** The end of the log when it was last read. */
+  #end: LogEnd;
+  #isLive: boolean;
+  #hasToldLive: boolean;
+
+  constructor(logEnd: () => Promise<LogEnd>, after: Position, end: LogEnd) {
+    this.#logEnd = logEnd;
+    this.#position = after;
+    this.#end = end;
+    this.#isLive = this.#hasToldLive = comparePositions(after, end.head) >= 0;
+  }
+
+  get position(): Position {
+    return this.#position;
+  }
+
+  get isLive(): boolean {
+    return this.#isLive;
+  }
+
+  /** The batch to deliver, or undefined when there is no news. `received` is missing when `events` ends early. */
+  async advance(events: readonly RecordedEvent[], received?: Received): Promise<EventBatch | undefined> {
+    const before = this.#position;
+    this.#position = events.at(-1)?.position ?? before;
+    let isCaughtUp = false;
+    if (received) {
+      await this.#passTo(received.checkpoint);
+      isCaughtUp = await this.#isAtHead(received);
+    }
+    if (this.#position === before && (!isCaughtUp || this.#hasToldLive)) return undefined;
+    this.#hasToldLive ||= isCaughtUp;
+    return { events, position: this.#position, isCaughtUp };
+  }
+
+  /**
+   * A checkpoint counts no further than the last event there is: the server may place it beyond, where the next event will
+   * be, and who resumed from there would miss that one, or claim to have seen more than the log holds.
+   */
+  async #passTo(checkpoint: Position | undefined): Promise<void> {
+    if (!checkpoint || comparePositions(checkpoint, this.#position) <= 0) return;
+    if (comparePositions(checkpoint, this.#end.last) > 0) this.#end = await this.#logEnd();
+    const passed = comparePositions(checkpoint, this.#end.last) > 0 ? this.#end.last : checkpoint;
+    if (comparePositions(passed, this.#position) > 0) this.#position = passed;
+  }
+
+  async #isAtHead({ isCaughtUp, wasHeld, isMoreWaiting }: Received): Promise<boolean> {
+    if (wasHeld) this.#isLive = false;
+    if (isCaughtUp) this.#isLive = true;
+    if (isMoreWaiting) return false;
+    // Once the end that was known is reached, the log is asked again: so as seldom as possible.
+    if (!this.#isLive && comparePositions(this.#position, this.#end.head) >= 0) {
+      this.#end = await this.#logEnd();
+      this.#isLive = comparePositions(this.#position, this.#end.head) >= 0;
+    }
+    return this.#isLive;
+  }
+}

@@ -1,0 +1,156 @@
+import { BACKWARDS, END, StreamNotFoundError, type EventStoreDBClient, type StreamingRead } from '@eventstore/db-client';
+import type { EventRegistry } from '@token-vault/contracts';
+import type { DecodedEvents } from '../codec.ts';
+import { comparePositions, EventStoreUnavailableError, startPosition, type Position } from '../port.ts';
+import { LastingConnection, type ConnectionSettings } from './connection.ts';
+import { asUnavailable } from './errors.ts';
+import { Gate } from './gate.ts';
+import { isSystemEvent, positionOf, readFrom, recordedEvents, type ServerEvent } from './recorded.ts';
+
+/** A stretch of the log, or of one stream. */
+export interface Page extends DecodedEvents {
+  /** Where the next page begins; undefined after the last. */
+  readonly next: { readonly revision: number; readonly position: Position } | undefined;
+}
+
+export interface LogEnd {
+  /** Of the last event, whoever wrote it. A subscriber has seen everything when it has been shown everything up to here. */
+  readonly last: Position;
+  /** Of the last event of the vault, as far as it is near. */
+  readonly head: Position;
+}
+
+interface ReaderSettings extends ConnectionSettings {
+  readonly registry: EventRegistry;
+  /** Most reads under way at once, of the 100 calls that the server allows on a connection. */
+  readonly maxConcurrentReads: number;
+}
+
+const maxPageEvents = 500;
+const maxPageBytes = 4 * 1024 * 1024;
+/** How far back the head looks for an event that is not the server's own. */
+const maxSystemEvents = 32;
+
+/**
+ * Reads whole pages into memory: each call is short, always drained or cancelled, and never held open by a slow reader
+ * (abandoned reads stay open, and the 100th would hang the client).
+ */
+export class Reader {
+  readonly #settings: ReaderSettings;
+  readonly #connection: LastingConnection;
+  readonly #gate: Gate;
+
+  constructor(settings: ReaderSettings) {
+    this.#settings = settings;
+    this.#connection = new LastingConnection(settings.connectionString);
+    this.#gate = new Gate(settings.maxConcurrentReads, settings.deadlineMs);
+  }
+
+  /** A stream from revision `from` (inclusive). */
+  async streamPage(stream: string, from: number): Promise<Page> {
+    const { events, isLast } = await this.#read((client) =>
+      client.readStream(stream, { fromRevision: BigInt(from), maxCount: maxPageEvents }),
+    );
+    return this.#page(events, isLast);
+  }
+
+  /** The log after `after` (exclusive) up to `until` (inclusive). */
+  async logPage(after: Position, until: Position): Promise<Page> {
+    const { events, isLast } = await this.#read((client) =>
+      client.readAll({ fromPosition: readFrom(after), maxCount: maxPageEvents }),
+    );
+    const reached = events.at(-1);
+    const isOver = isLast || !reached?.position || comparePositions(positionOf(reached.position), until) >= 0;
+    const wanted = events.filter((event) => event.position && isWithin(positionOf(event.position), after, until));
+    return this.#page(wanted, isOver, reached);
+  }
+
+  /** Two positions of the end of the log at this moment. */
+  async end(): Promise<LogEnd> {
+    const [last] = await this.#readBack(1);
+    if (!last?.position) return { last: startPosition, head: startPosition };
+    const isOurs = !isSystemEvent(last);
+    const newest = isOurs ? last : (await this.#readBack(maxSystemEvents)).find((event) => !isSystemEvent(event));
+    const position = positionOf(last.position);
+    return { last: position, head: newest?.position ? positionOf(newest.position) : position };
+  }
+
+  /** Ends after the reads under way. */
+  async close(): Promise<void> {
+    await this.#gate.idle();
+    await this.#connection.close();
+  }
+
+  async #readBack(maxCount: number): Promise<readonly ServerEvent[]> {
+    const { events } = await this.#read((client) =>
+      client.readAll({ fromPosition: END, direction: BACKWARDS, maxCount }),
+    );
+    return events;
+  }
+
+  #page(events: readonly ServerEvent[], isLast: boolean, reached = events.at(-1)): Page {
+    const decoded = recordedEvents(
+      this.#settings.registry,
+      events.filter((event) => !isSystemEvent(event)),
+    );
+    const end = isLast || decoded.failure ? undefined : reached;
+    return {
+      ...decoded,
+      next: end?.position && { revision: Number(end.revision) + 1, position: positionOf(end.position) },
+    };
+  }
+
+  #read(start: (client: EventStoreDBClient) => Read): Promise<Drained> {
+    return this.#gate.pass(async () => {
+      const connection = this.#connection.get();
+      try {
+        return await connection.use((client) => drain(start(client), this.#settings.deadlineMs));
+      } catch (error) {
+        const failure = asUnavailable(error);
+        if (failure instanceof EventStoreUnavailableError) this.#connection.discard(connection);
+        throw failure;
+      }
+    });
+  }
+}
+
+type Read = StreamingRead<{ readonly event?: ServerEvent }>;
+
+interface Drained {
+  readonly events: readonly ServerEvent[];
+  /** Nothing followed at the moment of reading. */
+  readonly isLast: boolean;
+}
+
+/** The events of one call, up to the bytes of a page. The call is over when this returns, however it returns. */
+async function drain(read: Read, deadlineMs: number): Promise<Drained> {
+  const events: ServerEvent[] = [];
+  let count = 0;
+  let bytes = 0;
+  // Reads have no deadline of their own. Also hears what comes after the loop was left: unheard it would end the process.
+  read.on('error', () => undefined);
+  const timer = setTimeout(() => {
+    read.destroy(new EventStoreUnavailableError('the read was not answered in time'));
+  }, deadlineMs);
+  try {
+    for await (const { event } of read as AsyncIterable<{ readonly event?: ServerEvent }>) {
+      timer.refresh();
+      count++;
+      if (event) events.push(event);
+      bytes += event?.data instanceof Uint8Array ? event.data.length : 0;
+      if (bytes >= maxPageBytes) return { events, isLast: false };
+    }
+    return { events, isLast: count < maxPageEvents };
+  } catch (error) {
+    if (error instanceof StreamNotFoundError) return { events: [], isLast: true };
+    throw error;
+  } finally {
+    clearTimeout(timer);
+    // Not awaited: it waits for the connection, which may never come.
+    read.cancel().catch(() => undefined);
+  }
+}
+
+function isWithin(position: Position, after: Position, until: Position): boolean {
+  return comparePositions(position, after) > 0 && comparePositions(position, until) <= 0;
+}

@@ -1,0 +1,87 @@
+import type {
+  AllStreamResolvedEvent,
+  EventData,
+  Position as ClientPosition,
+  ResolvedEvent,
+} from '@eventstore/db-client';
+import { UnknownEventError, type EventMetadata, type EventRegistry, type JsonObject } from '@token-vault/contracts';
+import type { DecodedEvents, EncodedEvent } from '../codec.ts';
+import { startPosition, type Position, type RecordedEvent } from '../port.ts';
+
+/** A place to read or subscribe from, as the client wants it. */
+export type ReadFrom = 'start' | ClientPosition;
+
+export type ServerEvent = NonNullable<ResolvedEvent['event'] | AllStreamResolvedEvent['event']>;
+
+const utf8 = new TextEncoder();
+const text = new TextDecoder();
+
+/**
+ * The event as it goes over the wire. Bytes, not objects: the client would turn objects into JSON a second time, and what
+ * it cannot turn into JSON leaves the append unanswered. Metadata is the event's, with the schema version in front.
+ */
+export function proposedEvent(event: EncodedEvent): EventData {
+  return {
+    id: event.id,
+    contentType: 'application/octet-stream',
+    type: event.type,
+    data: utf8.encode(event.data),
+    // A Uint8Array and not a Buffer, which the client would write as an object of numbers.
+    metadata: utf8.encode(`{"version":${event.version},${event.metadata.slice(1)}`),
+  };
+}
+
+/** The size that the server compares with its limit (Event.SizeOnDisk of EventStoreDB). */
+export function proposedBytes(event: EncodedEvent): number {
+  return event.bytes + `"version":${event.version},`.length + 2 * event.type.length;
+}
+
+/** System events begin with `$`, in whichever stream they are: metadata, tombstones, links, statistics. */
+export function isSystemEvent({ type, streamId }: ServerEvent): boolean {
+  return type.startsWith('$') || streamId.startsWith('$');
+}
+
+/** Commit and prepare position are equal for everything but explicit transactions of ancient clients. */
+export function positionOf(position: ClientPosition): Position {
+  return String(position.commit) as Position;
+}
+
+export function readFrom(position: Position): ReadFrom {
+  if (position === startPosition) return 'start';
+  const commit = BigInt(position);
+  return { commit, prepare: commit };
+}
+
+/** @throws UnknownEventError for an event that this binary does not know, also one of another application in the same log. */
+export function recordedEvent(registry: EventRegistry, event: ServerEvent): RecordedEvent {
+  const { version: stored = 0, ...metadata } = (event.metadata ?? {}) as { readonly version?: number };
+  if (!Number.isInteger(stored) || stored < 1) throw new UnknownEventError(event.type, stored);
+  const { version, data } = registry.upcast(event.type, stored, dataOf(event));
+  return {
+    id: event.id,
+    type: event.type,
+    version,
+    data,
+    metadata: metadata as EventMetadata,
+    stream: event.streamId,
+    revision: Number(event.revision),
+    position: event.position ? positionOf(event.position) : startPosition,
+  };
+}
+
+function dataOf({ data }: ServerEvent): JsonObject {
+  return (data instanceof Uint8Array ? JSON.parse(text.decode(data)) : data) as JsonObject;
+}
+
+/** Decodes until the first event that this binary does not know, so that those before it can still be delivered. */
+export function recordedEvents(registry: EventRegistry, events: readonly ServerEvent[]): DecodedEvents {
+  const recorded: RecordedEvent[] = [];
+  for (const event of events) {
+    try {
+      recorded.push(recordedEvent(registry, event));
+    } catch (failure) {
+      return { events: recorded, failure: failure as Error };
+    }
+  }
+  return { events: recorded };
+}

@@ -1,0 +1,47 @@
+import { comparePositions, EventStoreUnavailableError, type Position } from '../port.ts';
+import type { LiveLog } from './live-log.ts';
+import type { LogEnd } from './reader.ts';
+
+interface Watched {
+  readonly log: LiveLog;
+  readonly progress: { readonly position: Position };
+  readonly logEnd: () => Promise<LogEnd>;
+  readonly intervalMs: number;
+}
+
+/**
+ * Fails a subscription that hears nothing although the log goes on: a server may forget one, or a network drop its packets,
+ * without a word. Silent for two looks in a row with something to say: a follower may lag behind the leader for one.
+ * Gives the way to stop watching.
+ */
+export function watchForStall({ log, progress, logEnd, intervalMs }: Watched): () => void {
+  let heard = -1;
+  let isSuspect = false;
+  let isStopped = false;
+
+  async function look(): Promise<void> {
+    const isSilent = log.messages === heard && !log.hasReceived && !log.isHeld;
+    heard = log.messages;
+    if (!isSilent) return void (isSuspect = false);
+    const { head } = await logEnd();
+    const isBehind = comparePositions(head, progress.position) > 0 && log.messages === heard;
+    if (isBehind && isSuspect) log.fail(new EventStoreUnavailableError('the subscription has stalled'));
+    isSuspect = isBehind;
+  }
+
+  function schedule(): NodeJS.Timeout {
+    return setTimeout(() => {
+      look()
+        .catch((error: unknown) => log.fail(error as Error))
+        .finally(() => {
+          if (!isStopped) timer = schedule();
+        });
+    }, intervalMs);
+  }
+
+  let timer = schedule();
+  return () => {
+    isStopped = true;
+    clearTimeout(timer);
+  };
+}
