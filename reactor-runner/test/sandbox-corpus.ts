@@ -261,6 +261,6 @@ const floods: readonly Attack[] = [
   ),
 ];
 
-export const attacks: readonly Attack[] = [...loops, ...natives, ...memory, ...results, ...floods].map((each) =>
-  each.ends.includes('timed-out') ? each : { ...each, timeoutMs: 15_000 },
+export const attacks: readonly Attack[] = [...loops, ...natives, ...memory, ...results, ...floods].map(
+  (each) => (each.ends.includes('timed-out') ? each : { ...each, timeoutMs: 15_000 }),
 );
