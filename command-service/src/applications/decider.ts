@@ -30,15 +30,10 @@ export type ApplicationCommand =
       readonly expiresAt: string | undefined;
       readonly now: Date;
     } & Grants)
-  | ({ readonly kind: 'update'; readonly name: string } & Grants)
-  | { readonly kind: 'regenerate-key'; readonly keyHash: string }
-  | { readonly kind: 'delete' }
+  | ({ readonly kind: 'update'; readonly name: string; readonly now: Date } & Grants)
+  | { readonly kind: 'regenerate-key'; readonly keyHash: string; readonly now: Date }
+  | { readonly kind: 'delete'; readonly now: Date }
   | { readonly kind: 'expire'; readonly now: Date };
-
-function requireActive(state: ApplicationState): ApplicationDetails {
-  if (state.kind !== 'active') throw new NotFoundError('The application');
-  return state.details;
-}
 
 function requireGrants(type: ApplicationType, grants: Grants): void {
   const errors = checkGrants(type, grants);
@@ -47,6 +42,13 @@ function requireGrants(type: ApplicationType, grants: Grants): void {
 
 function isDue(expiresAt: string | undefined, now: Date): boolean {
   return expiresAt !== undefined && Date.parse(expiresAt) <= now.getTime();
+}
+
+/** From its expiry an application is gone, even when nobody has swept it yet. @throws NotFoundError */
+export function requireActive(state: ApplicationState, now: Date): ApplicationDetails {
+  if (state.kind !== 'active' || isDue(state.details.expiresAt, now))
+    throw new NotFoundError('The application');
+  return state.details;
 }
 
 function create(state: ApplicationState, command: Extract<ApplicationCommand, { kind: 'create' }>): Fact[] {
@@ -75,17 +77,17 @@ function decide(state: ApplicationState, command: ApplicationCommand): readonly 
     case 'create':
       return create(state, command);
     case 'update': {
-      const { id, type } = requireActive(state);
+      const { id, type } = requireActive(state, command.now);
       requireGrants(type, command);
       const { name, permissions, rules } = command;
       return [fact(ApplicationUpdated, { application_id: id, name, permissions, rules })];
     }
     case 'regenerate-key': {
-      const { id } = requireActive(state);
+      const { id } = requireActive(state, command.now);
       return [fact(ApplicationKeyRegenerated, { application_id: id, key_hash: command.keyHash })];
     }
     case 'delete':
-      return [fact(ApplicationDeleted, { application_id: requireActive(state).id })];
+      return [fact(ApplicationDeleted, { application_id: requireActive(state, command.now).id })];
     case 'expire': {
       const isOver = state.kind === 'active' && isDue(state.details.expiresAt, command.now);
       return isOver ? [fact(ApplicationExpired, { application_id: state.details.id })] : [];

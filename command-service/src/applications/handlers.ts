@@ -9,7 +9,7 @@ import { generateApiKey, hashApiKey, type ApiKeyType } from '@token-vault/crypto
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
 import { execute, load } from '../aggregates/decider.ts';
-import { applicationDecider, type ApplicationCommand } from './decider.ts';
+import { applicationDecider, requireActive, type ApplicationCommand } from './decider.ts';
 import type { ApplicationDetails } from './state.ts';
 
 const keyTypes: Readonly<Record<Application['type'], ApiKeyType>> = {
@@ -77,7 +77,7 @@ export function createApplicationHandlers(store: EventStore) {
 
     update(id: string, body: UpdateApplicationBody, context: RequestContext): Promise<ApplicationAnswer> {
       const { name, permissions = [], rules = [] } = body;
-      return run(context, id, { kind: 'update', name, permissions, rules });
+      return run(context, id, { kind: 'update', name, permissions, rules, now: context.now });
     },
 
     /** The key's prefix tells its application's type, so the type is looked up first; it never changes. */
@@ -87,9 +87,9 @@ export function createApplicationHandlers(store: EventStore) {
         streams.application(context.principal.tenant.id, id),
         applicationDecider,
       );
-      if (state.kind !== 'active') throw new NotFoundError('The application');
-      const key = generateApiKey(keyTypes[state.details.type]);
-      return run(context, id, { kind: 'regenerate-key', keyHash: hashApiKey(key) }, key);
+      const { type } = requireActive(state, context.now);
+      const key = generateApiKey(keyTypes[type]);
+      return run(context, id, { kind: 'regenerate-key', keyHash: hashApiKey(key), now: context.now }, key);
     },
 
     async delete(id: string, context: RequestContext): Promise<Position | undefined> {
@@ -99,7 +99,7 @@ export function createApplicationHandlers(store: EventStore) {
         store,
         stream,
         decider: applicationDecider,
-        command: { kind: 'delete' },
+        command: { kind: 'delete', now: context.now },
         event,
       });
       return executed.position;

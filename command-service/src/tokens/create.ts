@@ -1,22 +1,23 @@
 import {
   ConflictError,
   streams,
-  TokenCreationAbandoned,
   type CreateTokenBody,
   type Token,
   type TokenContent,
 } from '@token-vault/contracts';
+import { isRefusal } from '../aggregates/refusal.ts';
 import { RevisionConflictError, type Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
 import { expectedAt } from '../aggregates/decider.ts';
 import { keyIdsOf, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { draftToken, type TokenDraft } from './drafts.ts';
+import { Duplicates } from './duplicates.ts';
 import { ExistingTokens } from './existing.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
 import { presentToken, transformData } from './present.ts';
-import { sealNewToken } from './sealing.ts';
-import { hasFingerprint, isExpired, type TokenDetails } from './state.ts';
+import { openToken, sealNewToken } from './sealing.ts';
+import { isExpired, type TokenDetails } from './state.ts';
 
 export interface CreatedToken {
   readonly token: Token;
@@ -25,36 +26,157 @@ export interface CreatedToken {
   readonly isNew: boolean;
 }
 
-/** decisions.md §4: after so many collisions of a drawn id a UUID is used. */
-const maxDraws = 10;
-const maxRaces = 20;
+/** What one attempt to write the token rests on. */
+interface Attempt {
+  readonly id: string;
+  /** Undefined: the stream is believed not to exist, which is the rule and saves reading it. */
+  readonly history: TokenHistory | undefined;
+  readonly claim: ((tokenId: string) => Promise<void>) | undefined;
+}
+
+const maxAttempts = 20;
 
 /** Creates tokens, alone or deduplicated. */
 export class TokenCreation {
   readonly #dependencies: TokenDependencies;
   readonly #existing: ExistingTokens;
+  readonly #duplicates: Duplicates;
 
   constructor(dependencies: TokenDependencies) {
     this.#dependencies = dependencies;
     this.#existing = new ExistingTokens(dependencies);
+    this.#duplicates = new Duplicates(dependencies);
   }
 
-  /** @throws ValidationError, ForbiddenError, ConflictError */
+  /** @throws ValidationError, ForbiddenError, ConflictError; NotFoundError for the transaction */
   async create(body: CreateTokenBody, context: RequestContext): Promise<CreatedToken> {
+    await this.#dependencies.enlistment.check(context);
     return this.createDraft(await draftToken(this.#dependencies.keyRing, body, context), context);
   }
 
-  createDraft(draft: TokenDraft, context: RequestContext): Promise<CreatedToken> {
+  /** In a transaction that has been checked. */
+  async createDraft(draft: TokenDraft, context: RequestContext): Promise<CreatedToken> {
     const { fingerprint } = draft.derived;
-    const isDeduplicating = draft.deduplicate && fingerprint !== undefined;
-    return isDeduplicating
-      ? this.#createDeduplicated(draft, context, fingerprint)
-      : this.#createPlain(draft, context);
+    const isDeduplicated = draft.deduplicate && fingerprint !== undefined;
+    for (let attempt = 0; attempt < maxAttempts; attempt += 1) {
+      const id = draft.nextId();
+      const created = isDeduplicated
+        ? await this.#createUnlessDuplicate(draft, context, id, fingerprint)
+        : await this.#createPlain(draft, context, id);
+      if (created) return created;
+    }
+    throw new ConflictError('conflict', 'The token was written at the same time by others. Try again.');
+  }
+
+  async #createPlain(draft: TokenDraft, context: RequestContext, id: string) {
+    const { fingerprint } = draft.derived;
+    const claim =
+      fingerprint === undefined
+        ? undefined
+        : (tokenId: string) => this.#dependencies.claims.claim(context, fingerprint, tokenId);
+    const created = await this.#append(draft, context, { id, history: undefined, claim });
+    if (created) return created;
+    const history = await this.#historyOf(context, id);
+    return this.#isFree(history, draft, context.now)
+      ? this.#append(draft, context, { id, history, claim })
+      : undefined;
+  }
+
+  async #createUnlessDuplicate(draft: TokenDraft, context: RequestContext, id: string, fingerprint: string) {
+    try {
+      const { duplicate, claim } = await this.#duplicates.find(context, fingerprint);
+      if (duplicate) {
+        const token = await this.#existing.show(context, duplicate, 'create');
+        return { token, position: undefined, isNew: false };
+      }
+      const history = await this.#historyOf(context, id);
+      return this.#isFree(history, draft, context.now)
+        ? await this.#append(draft, context, { id, history, claim })
+        : undefined;
+    } catch (error) {
+      if (error instanceof RevisionConflictError) return undefined;
+      throw error;
+    }
   }
 
   #historyOf(context: RequestContext, tokenId: string): Promise<TokenHistory> {
     const { store, outcomes } = this.#dependencies;
     return readTokenHistory(store, outcomes, context.principal.tenant.id, tokenId, context.transactionId);
+  }
+
+  /** What the stream says of the id. @throws ConflictError when it cannot be had and no other may be drawn. */
+  #isFree(history: TokenHistory, draft: TokenDraft, now: Date): boolean {
+    const isTaken = history.state.kind === 'present' && !isExpired(history.state.details, now);
+    if (!isTaken && history.lockedBy === undefined) return true;
+    if (draft.idKind === 'drawn') return false;
+    if (history.lockedBy !== undefined)
+      throw new ConflictError('token_locked', 'The token is locked by an open transaction.');
+    throw new ConflictError('token_id_taken', 'The token id is taken.');
+  }
+
+  /** Appends the token's first event. Undefined when somebody else wrote to the id or the fingerprint. */
+  async #append(
+    draft: TokenDraft,
+    context: RequestContext,
+    { id, history, claim }: Attempt,
+  ): Promise<CreatedToken | undefined> {
+    const { store, keyRing, enlistment } = this.#dependencies;
+    const tenantId = context.principal.tenant.id;
+    await enlistment.begin(context, id);
+    // Sealed before the claim, so that a claim is without its token for no longer than the append takes.
+    const content = await this.#contentOf(draft, context, id);
+    const state = history?.state ?? tokenDecider.initialState;
+    const command = { kind: 'create', id, type: draft.type, content, now: context.now } as const;
+    let position: Position;
+    let isSent = false;
+    try {
+      const events = tokenDecider.decide(state, command).map((each) => context.event(each, each.data));
+      await claim?.(id);
+      const expected = history ? expectedAt(history.revision) : 'no-stream';
+      isSent = true;
+      ({ position } = await store.append(streams.token(tenantId, id), events, expected));
+    } catch (error) {
+      if (!isSent || isRefusal(error)) await keyRing.destroyKeys(tenantId, keyIdsOf(content));
+      if (error instanceof RevisionConflictError) return undefined;
+      throw error;
+    }
+    await enlistment.confirm(context, id, position);
+    if (context.isRepeatable) {
+      const repeat = await this.#repeatOf(draft, context, id, content);
+      if (repeat !== 'first') return repeat;
+    }
+    // Under a used id: keys of an expired token that nobody has swept yet.
+    if (history !== undefined && context.transactionId === undefined)
+      await this.#dependencies.erasure.eraseUnneeded(tenantId, id);
+    const shown = transformData(draft.transform, draft.data, draft.mask);
+    return {
+      token: presentToken(tenantId, newDetails(draft, context, id, content), shown),
+      position,
+      isNew: true,
+    };
+  }
+
+  /**
+   * The store takes the repeat of an append for done: then what is stored is what the first one brought, and the keys of the
+   * repeat go. Undefined when even that did not count, its transaction having come to nothing.
+   */
+  async #repeatOf(
+    draft: TokenDraft,
+    context: RequestContext,
+    id: string,
+    content: TokenContent,
+  ): Promise<CreatedToken | undefined | 'first'> {
+    const { keyRing } = this.#dependencies;
+    const tenantId = context.principal.tenant.id;
+    const { state, keyIds, position } = await this.#historyOf(context, id);
+    const own = keyIdsOf(content);
+    if (own.some((keyId) => keyIds.has(keyId))) return 'first';
+    await keyRing.destroyKeys(tenantId, own);
+    if (state.kind !== 'present' || isExpired(state.details, context.now)) return undefined;
+    const stored = state.details.content;
+    const data = await openToken(keyRing, { tenantId, tokenId: id }, stored, context.now);
+    const shown = transformData(draft.transform, data, stored.mask);
+    return { token: presentToken(tenantId, state.details, shown), position, isNew: true };
   }
 
   async #contentOf(draft: TokenDraft, context: RequestContext, tokenId: string): Promise<TokenContent> {
@@ -71,141 +193,21 @@ export class TokenCreation {
       ...(expiresAt === undefined ? {} : { expires_at: expiresAt }),
     };
   }
+}
 
-  /** Appends the token's first event. Undefined when the id is taken, or was taken from under us. */
-  async #append(
-    draft: TokenDraft,
-    context: RequestContext,
-    id: string,
-    history: TokenHistory | undefined,
-  ): Promise<CreatedToken | undefined> {
-    await this.#dependencies.enlistment.begin(context, id);
-    const tenantId = context.principal.tenant.id;
-    const content = await this.#contentOf(draft, context, id);
-    const state = history?.state ?? tokenDecider.initialState;
-    const command = { kind: 'create', id, type: draft.type, content, now: context.now } as const;
-    const events = tokenDecider.decide(state, command).map((each) => context.event(each, each.data));
-    try {
-      const expected = history ? expectedAt(history.revision) : 'no-stream';
-      const { position } = await this.#dependencies.store.append(
-        streams.token(tenantId, id),
-        events,
-        expected,
-      );
-      await this.#dependencies.enlistment.confirm(context, position);
-      return { token: this.#present(draft, context, id, content), position, isNew: true };
-    } catch (error) {
-      if (!(error instanceof RevisionConflictError)) throw error;
-      // Nothing was stored under these keys, so they go at once.
-      await this.#dependencies.keyRing.destroyKeys(tenantId, keyIdsOf(content));
-      return undefined;
-    }
-  }
-
-  #present(draft: TokenDraft, context: RequestContext, id: string, content: TokenContent): Token {
-    const details: TokenDetails = {
-      id,
-      type: draft.type,
-      content,
-      createdBy: context.metadata.actor.id,
-      createdAt: context.metadata.occurred_at,
-      modifiedBy: undefined,
-      modifiedAt: undefined,
-    };
-    const shown = transformData(draft.transform, draft.data, draft.mask);
-    return presentToken(context.principal.tenant.id, details, shown);
-  }
-
-  /** What a stream with events says of the id. @throws ConflictError when it cannot be had and none may be drawn. */
-  #isFree(history: TokenHistory, draft: TokenDraft, now: Date): boolean {
-    if (history.lockedBy !== undefined) {
-      if (draft.idKind === 'drawn') return false;
-      throw new ConflictError('token_locked', 'The token is locked by an open transaction.');
-    }
-    const isTaken = history.state.kind === 'present' && !isExpired(history.state.details, now);
-    if (isTaken && draft.idKind === 'literal')
-      throw new ConflictError('token_id_taken', 'The token id is taken.');
-    return !isTaken;
-  }
-
-  /** Without deduplication: the first attempt reads nothing, since a new stream is the rule. */
-  async #createPlain(draft: TokenDraft, context: RequestContext): Promise<CreatedToken> {
-    for (let draws = 0; draws < maxRaces; draws += 1) {
-      const id = draws < maxDraws ? draft.nextId() : context.newEntityId();
-      const { fingerprint } = draft.derived;
-      if (fingerprint !== undefined) await this.#dependencies.claims.claim(context, fingerprint, id);
-      const created = await this.#append(draft, context, id, undefined);
-      if (created) return created;
-      const history = await this.#historyOf(context, id);
-      const second = this.#isFree(history, draft, context.now)
-        ? await this.#append(draft, context, id, history)
-        : undefined;
-      if (second) return second;
-    }
-    throw new ConflictError('conflict', 'The token was written at the same time by others. Try again.');
-  }
-
-  /** The live token among those that claim the fingerprint. A claim without a token is a creation cut short: it is ended. */
-  async #findDuplicate(
-    context: RequestContext,
-    fingerprint: string,
-    claimants: readonly string[],
-  ): Promise<TokenDetails | undefined> {
-    for (const id of claimants) {
-      const history = await this.#historyOf(context, id);
-      const { state } = history;
-      if (hasFingerprint(state, fingerprint, context.now)) return state.details;
-      if (state.kind === 'absent' && history.lockedBy === undefined)
-        await this.#abandon(context, id, history.revision);
-    }
-    return undefined;
-  }
-
-  async #abandon(context: RequestContext, id: string, revision: number): Promise<void> {
-    const { transactionId: _transaction, ...outside } = context;
-    const event = { ...outside.event(TokenCreationAbandoned, { token_id: id }) };
-    const { transaction_id: _id, ...metadata } = event.metadata;
-    await this.#dependencies.store.append(
-      streams.token(context.principal.tenant.id, id),
-      [{ ...event, metadata }],
-      expectedAt(revision),
-    );
-  }
-
-  /**
-   * Two creations of equal data meet on the fingerprint's stream: the claim names the token before the token is written, and
-   * whoever comes second finds it. @throws RevisionConflictError to be tried again.
-   */
-  async #attemptDeduplicated(
-    draft: TokenDraft,
-    context: RequestContext,
-    fingerprint: string,
-    id: string,
-  ): Promise<CreatedToken | undefined> {
-    const { state: claimants, revision } = await this.#dependencies.claims.read(
-      context.principal.tenant.id,
-      fingerprint,
-    );
-    const duplicate = await this.#findDuplicate(context, fingerprint, claimants);
-    if (duplicate) {
-      return { token: await this.#existing.show(context, duplicate), position: undefined, isNew: false };
-    }
-    const history = await this.#historyOf(context, id);
-    if (!this.#isFree(history, draft, context.now)) return undefined;
-    await this.#dependencies.claims.claim(context, fingerprint, id, revision);
-    return this.#append(draft, context, id, history);
-  }
-
-  async #createDeduplicated(draft: TokenDraft, context: RequestContext, fingerprint: string) {
-    for (let races = 0; races < maxRaces; races += 1) {
-      try {
-        const id = races < maxDraws ? draft.nextId() : context.newEntityId();
-        const created = await this.#attemptDeduplicated(draft, context, fingerprint, id);
-        if (created) return created;
-      } catch (error) {
-        if (!(error instanceof RevisionConflictError)) throw error;
-      }
-    }
-    throw new ConflictError('conflict', 'Equal tokens are being written at the same time. Try again.');
-  }
+function newDetails(
+  draft: TokenDraft,
+  context: RequestContext,
+  id: string,
+  content: TokenContent,
+): TokenDetails {
+  return {
+    id,
+    type: draft.type,
+    content,
+    createdBy: context.metadata.actor.id,
+    createdAt: context.metadata.occurred_at,
+    modifiedBy: undefined,
+    modifiedAt: undefined,
+  };
 }

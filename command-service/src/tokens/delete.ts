@@ -5,39 +5,47 @@ import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
 import { requirePresent, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { requireAccess } from './drafts.ts';
-import type { TokenErasure } from './erasure.ts';
 import { readTokenHistory } from './history.ts';
 
 /**
  * Deletes a token: the decision is durable first, then its keys are destroyed, both before the answer. In a transaction the
- * keys live until its commit. @throws NotFoundError, ForbiddenError, ConflictError
+ * keys live until its commit. What it claimed of fingerprints is void by its end and taken away by whoever comes across it.
+ * @throws NotFoundError, ForbiddenError, ConflictError
  */
 export async function deleteToken(
   dependencies: TokenDependencies,
-  erasure: TokenErasure,
   id: string,
   context: RequestContext,
 ): Promise<Position> {
-  const { store, outcomes, enlistment, claims } = dependencies;
+  await dependencies.enlistment.check(context);
+  const position = await appendDeletion(dependencies, id, context, (containers) =>
+    requireAccess(context, 'token:delete', { id, containers }),
+  );
+  if (context.transactionId === undefined) {
+    await dependencies.erasure.eraseUnneeded(context.principal.tenant.id, id);
+  }
+  return position;
+}
+
+/** @throws what `authorize` throws, given the token's containers */
+export async function appendDeletion(
+  { store, outcomes, enlistment }: TokenDependencies,
+  id: string,
+  context: RequestContext,
+  authorize: (containers: readonly string[]) => unknown,
+): Promise<Position> {
   const tenantId = context.principal.tenant.id;
-  const { position, details } = await retryOnConflict(async () => {
+  const position = await retryOnConflict(async () => {
     const history = await readTokenHistory(store, outcomes, tenantId, id, context.transactionId);
-    const present = requirePresent(history.state, context.now);
-    requireAccess(context, 'token:delete', { id, containers: present.content.containers });
+    authorize(requirePresent(history.state, context.now).content.containers);
     if (history.lockedBy !== undefined) {
       throw new ConflictError('token_locked', 'The token is locked by an open transaction.');
     }
     await enlistment.begin(context, id);
     const facts = tokenDecider.decide(history.state, { kind: 'delete', now: context.now });
     const events = facts.map((each) => context.event(each, each.data));
-    const appended = await store.append(streams.token(tenantId, id), events, expectedAt(history.revision));
-    return { position: appended.position, details: present };
+    return (await store.append(streams.token(tenantId, id), events, expectedAt(history.revision))).position;
   });
-  await enlistment.confirm(context, position);
-  if (context.transactionId === undefined) {
-    await erasure.eraseUnneeded(tenantId, id);
-    const { fingerprint } = details.content;
-    if (fingerprint !== undefined) await claims.release(context, fingerprint, id);
-  }
+  await enlistment.confirm(context, id, position);
   return position;
 }

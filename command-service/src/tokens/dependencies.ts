@@ -1,10 +1,12 @@
 import type { CommandDependencies } from '../dependencies.ts';
 import type { TransactionOutcomes } from '../transactions/outcomes.ts';
 import type { Enlistment } from './enlistment.ts';
+import type { TokenErasure } from './erasure.ts';
 import type { FingerprintClaims } from './fingerprint-claims.ts';
 
 export interface TokenDependencies extends CommandDependencies {
   readonly outcomes: TransactionOutcomes;
   readonly enlistment: Enlistment;
   readonly claims: FingerprintClaims;
+  readonly erasure: TokenErasure;
 }

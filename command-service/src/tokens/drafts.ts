@@ -14,6 +14,7 @@ import type { RequestContext } from '@token-vault/service-kit';
 import { deriveValues, type DerivedValues } from './derived-values.ts';
 import { refuseBadExpressions, refuseBadMask } from './expression-errors.ts';
 import { parseExpiry } from './expiry.ts';
+import { lastingPart } from './sealing.ts';
 import { typeDefaults } from './types/defaults.ts';
 import { validateData } from './types/validate-data.ts';
 
@@ -30,7 +31,7 @@ export interface TokenDraft {
   readonly expiresAt: string | undefined;
   /** How the answer shows the data. */
   readonly transform: Transform;
-  /** A new candidate each time for an expression that draws at random. */
+  /** The next candidate; after some collisions of an expression's, a UUID. @throws ValidationError, ForbiddenError */
   readonly nextId: () => string;
   /** `literal`: taken means 409. `drawn`: taken means draw again. */
   readonly idKind: 'literal' | 'drawn';
@@ -52,14 +53,35 @@ function checkedId(id: string): string {
   return result.data;
 }
 
-function idSource(given: string | undefined, data: Secret<Json>, context: RequestContext) {
-  if (given === undefined) return { idKind: 'drawn', nextId: () => context.newEntityId() } as const;
-  if (!containsExpression(given)) {
-    const id = checkedId(given);
-    return { idKind: 'literal', nextId: () => id } as const;
-  }
-  const draw = () => checkedId(refuseBadExpressions(() => evaluateId(given, data.expose())));
-  return { idKind: 'drawn', nextId: draw } as const;
+/** decisions.md §4: after so many collisions of a drawn id a UUID is used. */
+const maxDraws = 10;
+
+/** Candidates for the id, each allowed to the caller; the first is drawn at once, so that it is refused before anything is written. */
+function candidateIds(
+  given: string | undefined,
+  lasting: Secret<Json>,
+  context: RequestContext,
+  containers: string[],
+) {
+  const isExpression = given !== undefined && containsExpression(given);
+  const idKind = given === undefined || isExpression ? 'drawn' : 'literal';
+  let draws = 0;
+  const draw = (): string => {
+    draws += 1;
+    if (given === undefined || (isExpression && draws > maxDraws)) return context.newEntityId();
+    if (!isExpression) return checkedId(given);
+    return checkedId(refuseBadExpressions(() => evaluateId(given, lasting.expose())));
+  };
+  const first = draw();
+  const transform = requireAccess(context, 'token:create', { id: first, containers });
+  let next: string | undefined = first;
+  const nextId = (): string => {
+    const id = next ?? draw();
+    next = undefined;
+    if (id !== first) requireAccess(context, 'token:create', { id, containers });
+    return id;
+  };
+  return { idKind, nextId, transform } as const;
 }
 
 /** When a token gets a fingerprint and by which expression (decisions.md §3). */
@@ -94,12 +116,12 @@ export async function draftToken(
   const mask = body.mask ?? defaults.mask;
   refuseBadMask(body.mask, data);
   const expiresAt = body.expires_at === undefined ? undefined : parseExpiry(body.expires_at, context.now);
-  const source = idSource(body.id, data, context);
-  const transform = requireAccess(context, 'token:create', { id: body.id ?? '', containers });
+  const lasting = lastingPart(type, data);
+  const candidates = candidateIds(body.id, lasting, context, containers);
   const deduplicate = isDeduplicated(context, body.deduplicate_token);
   const derived = deriveValues(await keyRing.hashes(context.principal.tenant.id), {
     type,
-    data,
+    data: lasting,
     metadata: body.metadata,
     searchIndexes: body.search_indexes ?? defaults.searchIndexes,
     fingerprintExpression: fingerprintExpressionFor(context, type, body.fingerprint_expression, deduplicate),
@@ -114,7 +136,6 @@ export async function draftToken(
     deduplicate,
     deduplicateToken: body.deduplicate_token,
     expiresAt,
-    transform,
-    ...source,
+    ...candidates,
   };
 }

@@ -6,8 +6,8 @@ import { readTokenHistory } from './history.ts';
 
 export interface TokenErasure {
   /**
-   * Destroys every data key that the token's events name and its committed state no longer needs. Safe to repeat: what the
-   * log has decided is carried out, never more. While a transaction holds the token nothing is destroyed.
+   * Destroys every data key that the token's events name and that neither its committed state nor an open transaction needs.
+   * Safe to repeat: what the log has decided is carried out, never more.
    */
   eraseUnneeded(tenantId: string, tokenId: string): Promise<void>;
 }
@@ -20,10 +20,10 @@ export function createTokenErasure(options: {
   const { store, keyRing, outcomes } = options;
   return {
     async eraseUnneeded(tenantId, tokenId) {
-      const { state, lockedBy, keyIds } = await readTokenHistory(store, outcomes, tenantId, tokenId);
-      if (lockedBy !== undefined) return;
-      const needed = new Set(state.kind === 'present' ? keyIdsOf(state.details.content) : []);
-      const unneeded = [...keyIds].filter((id) => !needed.has(id));
+      const history = await readTokenHistory(store, outcomes, tenantId, tokenId);
+      const committed = history.state.kind === 'present' ? keyIdsOf(history.state.details.content) : [];
+      const needed = new Set([...committed, ...history.pendingKeyIds]);
+      const unneeded = [...history.keyIds].filter((id) => !needed.has(id));
       if (unneeded.length > 0) await keyRing.destroyKeys(tenantId, unneeded);
     },
   };

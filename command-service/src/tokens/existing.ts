@@ -2,6 +2,7 @@ import { decideTokenAccess } from '@token-vault/access';
 import { TokensRead, type Json, type Token, type Transform } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
 import type { RequestContext } from '@token-vault/service-kit';
+import { outsideTransaction } from '../transactions/context.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { presentToken, transformData } from './present.ts';
 import { openToken } from './sealing.ts';
@@ -15,14 +16,25 @@ export class ExistingTokens {
     this.#dependencies = dependencies;
   }
 
-  /** decisions.md §5: unchanged, and without `token:read` on it no more than what names it. */
-  async show(context: RequestContext, details: TokenDetails): Promise<Token> {
+  /**
+   * decisions.md §5: unchanged; without `token:read` on it, the answer of a create has only what names it, that of an update
+   * lacks what tells of its content.
+   */
+  async show(context: RequestContext, details: TokenDetails, answerOf: 'create' | 'update'): Promise<Token> {
     const tenantId = context.principal.tenant.id;
     const { id, type, content } = details;
     const access = decideTokenAccess(context.principal, 'token:read', { id, containers: content.containers });
     if (!access.isGranted) {
       const { fingerprint, containers } = content;
-      return { id, type, tenant_id: tenantId, fingerprint, containers };
+      if (answerOf === 'create') return { id, type, tenant_id: tenantId, fingerprint, containers };
+      const {
+        mask: _mask,
+        metadata: _metadata,
+        search_indexes: _indexes,
+        fingerprint_expression: _expression,
+        ...visible
+      } = presentToken(tenantId, details, undefined);
+      return visible;
     }
     return presentToken(tenantId, details, await this.#reveal(context, details, access.transform));
   }
@@ -35,7 +47,10 @@ export class ExistingTokens {
   ): Promise<Json | undefined> {
     const { id, type, content } = details;
     const tokens = [{ token_id: id, token_type: type, transform }];
-    await this.#dependencies.audit.record(context, TokensRead, { operation: 'read', tokens });
+    await this.#dependencies.audit.record(outsideTransaction(context), TokensRead, {
+      operation: 'read',
+      tokens,
+    });
     if (transform === 'redact') return undefined;
     const place = { tenantId: context.principal.tenant.id, tokenId: id };
     try {

@@ -29,6 +29,10 @@ function fromIso(text: string): string {
   return `${date}T${clock.length === 5 ? `${clock}:00` : clock}${withColon}`;
 }
 
+/** RFC 3339 ends a day before 24:00 and an offset before 24 hours; Date.parse is more generous. */
+const isRegular = (text: string): boolean =>
+  Number(text.slice(11, 13)) < 24 && Number(text.slice(-5, -3)) < 24 && Number(text.slice(-2)) < 60;
+
 /** Date.parse takes 31 February for 3 March: the day must survive the round trip. */
 function isRealDate(text: string): boolean {
   const time = Date.parse(text);
@@ -43,7 +47,7 @@ function isRealDate(text: string): boolean {
 export function parseExpiry(text: string, now: Date): string {
   const match = american.exec(text);
   const candidate = match ? fromAmerican(match) : iso.test(text) ? fromIso(text) : undefined;
-  if (candidate === undefined || !isRealDate(candidate)) {
+  if (candidate === undefined || !isRegular(candidate) || !isRealDate(candidate)) {
     throw ValidationError.of(
       'expires_at',
       'must be a date such as 8/26/2030, 8/26/2030 7:23:57 PM -07:00 or ISO 8601',

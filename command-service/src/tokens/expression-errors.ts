@@ -22,9 +22,14 @@ export function refuseBadExpressions<Result>(work: () => Result): Result {
   }
 }
 
+const maskLimitBytes = 512 * 1024;
+
 /** A mask must parse, and must work on the data it is given with: better a 400 now than a failed read later. */
 export function refuseBadMask(mask: Json | undefined, data: Secret<Json>): void {
   if (mask === undefined) return;
+  // Merging could otherwise make it grow from patch to patch.
+  if (Buffer.byteLength(JSON.stringify(mask)) > maskLimitBytes)
+    throw ValidationError.of('mask', 'must be at most 512 KiB as JSON');
   const issues = validateMask(mask);
   if (issues.length === 0) {
     refuseBadExpressions(() => renderMask(mask, data.expose()));

@@ -1,51 +1,53 @@
 import { FingerprintClaimed, FingerprintReleased, streams, type DataOf } from '@token-vault/contracts';
-import type { EventStore, RecordedEvent } from '@token-vault/event-store';
+import { noRevision, type EventStore, type Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
-import { expectedAt, fact, load, type Loaded } from '../aggregates/decider.ts';
+import { expectedAt } from '../aggregates/decider.ts';
+import { outsideTransaction } from '../transactions/context.ts';
 
-/** The tokens that say they have a fingerprint, in order of saying so. Whether they do is told by their own streams. */
-export type Claimants = readonly string[];
-
-function evolve(claimants: Claimants, event: RecordedEvent): Claimants {
-  const { token_id: tokenId } = event.data as unknown as DataOf<'FingerprintClaimed'>;
-  const others = claimants.filter((id) => id !== tokenId);
-  if (event.type === 'FingerprintClaimed') return [...others, tokenId];
-  return event.type === 'FingerprintReleased' ? others : claimants;
+/**
+ * The tokens that are said to have a fingerprint, and where in the log that was last said. A claim comes before the write it
+ * is made for, so only the token's own stream tells whether it has the fingerprint.
+ */
+export interface Claims {
+  readonly claimants: ReadonlyMap<string, Position>;
+  readonly revision: number;
 }
 
 export function createFingerprintClaims(store: EventStore) {
+  async function append(
+    context: RequestContext,
+    fingerprint: string,
+    changes: { release: readonly string[]; claim?: string },
+    revision?: number,
+  ): Promise<void> {
+    const { release, claim } = changes;
+    const outside = outsideTransaction(context);
+    const events = release.map((id) => outside.event(FingerprintReleased, { fingerprint, token_id: id }));
+    if (claim !== undefined) events.push(outside.event(FingerprintClaimed, { fingerprint, token_id: claim }));
+    const stream = streams.fingerprint(context.principal.tenant.id, fingerprint);
+    await store.append(stream, events, revision === undefined ? 'any' : expectedAt(revision));
+  }
+
   return {
-    async read(tenantId: string, fingerprint: string): Promise<Loaded<Claimants>> {
-      return load(store, streams.fingerprint(tenantId, fingerprint), { initialState: [], evolve });
+    /** In order of claiming. One mutable map, since a common value may have very many claimants. */
+    async read(tenantId: string, fingerprint: string): Promise<Claims> {
+      const claimants = new Map<string, Position>();
+      let revision = noRevision;
+      for await (const event of store.readStream(streams.fingerprint(tenantId, fingerprint))) {
+        const { token_id: tokenId } = event.data as unknown as DataOf<'FingerprintClaimed'>;
+        claimants.delete(tokenId);
+        if (event.type === 'FingerprintClaimed') claimants.set(tokenId, event.position);
+        revision = event.revision;
+      }
+      return { claimants, revision };
     },
 
-    /**
-     * Claims the fingerprint for a token, provided that nobody has claimed it since `revision`; without `revision` in any
-     * case. @throws RevisionConflictError
-     */
-    async claim(
-      context: RequestContext,
-      fingerprint: string,
-      tokenId: string,
-      revision?: number,
-    ): Promise<void> {
-      const claimed = fact(FingerprintClaimed, { fingerprint, token_id: tokenId });
-      const stream = streams.fingerprint(context.principal.tenant.id, fingerprint);
-      const event = withoutTransaction(context.event(claimed, claimed.data));
-      await store.append(stream, [event], revision === undefined ? 'any' : expectedAt(revision));
-    },
+    /** Claims the fingerprint for a token, whoever else has it. */
+    claim: (context: RequestContext, fingerprint: string, tokenId: string): Promise<void> =>
+      append(context, fingerprint, { release: [], claim: tokenId }),
 
-    async release(context: RequestContext, fingerprint: string, tokenId: string): Promise<void> {
-      const stream = streams.fingerprint(context.principal.tenant.id, fingerprint);
-      const data = { fingerprint, token_id: tokenId };
-      await store.append(stream, [withoutTransaction(context.event(FingerprintReleased, data))], 'any');
-    },
+    /** Ends claims and makes one, if nobody has changed them since `revision`. @throws RevisionConflictError */
+    change: append,
   };
 }
 export type FingerprintClaims = ReturnType<typeof createFingerprintClaims>;
-
-/** A claim takes effect at once: it coordinates writers and is no part of what a transaction may take back. */
-export function withoutTransaction<E extends { metadata: RecordedEvent['metadata'] }>(event: E): E {
-  const { transaction_id: _transaction, ...metadata } = event.metadata;
-  return { ...event, metadata };
-}

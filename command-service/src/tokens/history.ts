@@ -1,6 +1,12 @@
 import { streams } from '@token-vault/contracts';
 import { keyIdOf, isSealedValue } from '@token-vault/crypto';
-import { comparePositions, noRevision, type EventStore, type RecordedEvent } from '@token-vault/event-store';
+import {
+  comparePositions,
+  noRevision,
+  type EventStore,
+  type Position,
+  type RecordedEvent,
+} from '@token-vault/event-store';
 import type { TransactionOutcomes } from '../transactions/outcomes.ts';
 import type { TransactionState } from '../transactions/state.ts';
 import { evolve, initialState, type TokenState } from './state.ts';
@@ -10,10 +16,16 @@ export interface TokenHistory {
   /** Committed, and what the given transaction has done itself. */
   readonly state: TokenState;
   readonly revision: number;
+  /** Of the last event; undefined when there is none. */
+  readonly position: Position | undefined;
   /** Another transaction that is open and has touched the token: nobody else may write (decisions.md §9). */
   readonly lockedBy: string | undefined;
+  /** An open transaction, the given one included, has touched the token. */
+  readonly isPending: boolean;
   /** Every data key that any event of the stream names, whether it counted or not. */
   readonly keyIds: ReadonlySet<string>;
+  /** Those of them that what is pending would bring. */
+  readonly pendingKeyIds: ReadonlySet<string>;
 }
 
 function keyIdsIn(event: RecordedEvent): string[] {
@@ -24,6 +36,16 @@ function keyIdsIn(event: RecordedEvent): string[] {
 
 function counts(event: RecordedEvent, transaction: TransactionState): boolean {
   return transaction.kind === 'committed' && comparePositions(event.position, transaction.position) < 0;
+}
+
+/** Each transaction is looked at once a reading: all its events count, or none does. */
+function createLookup(outcomes: TransactionOutcomes, tenantId: string) {
+  const seen = new Map<string, TransactionState>();
+  return async (transactionId: string): Promise<TransactionState> => {
+    const state = seen.get(transactionId) ?? (await outcomes.stateOf(tenantId, transactionId));
+    seen.set(transactionId, state);
+    return state;
+  };
 }
 
 /**
@@ -37,21 +59,28 @@ export async function readTokenHistory(
   tokenId: string,
   ownTransactionId?: string,
 ): Promise<TokenHistory> {
+  const transactionOf = createLookup(outcomes, tenantId);
   let state = initialState;
-  let revision = noRevision;
+  let last: RecordedEvent | undefined;
   let lockedBy: string | undefined;
+  let isPending = false;
   const keyIds = new Set<string>();
+  const pendingKeyIds = new Set<string>();
   for await (const event of store.readStream(streams.token(tenantId, tokenId))) {
-    revision = event.revision;
-    for (const id of keyIdsIn(event)) keyIds.add(id);
+    last = event;
+    const named = keyIdsIn(event);
+    for (const id of named) keyIds.add(id);
     const enlistedIn = event.metadata.transaction_id;
-    if (enlistedIn === undefined || enlistedIn === ownTransactionId) {
+    const transaction = enlistedIn === undefined ? undefined : await transactionOf(enlistedIn);
+    if (transaction?.kind === 'open') {
+      isPending = true;
+      for (const id of named) pendingKeyIds.add(id);
+      if (enlistedIn === ownTransactionId) state = evolve(state, event);
+      else lockedBy = enlistedIn;
+    } else if (transaction === undefined || counts(event, transaction)) {
       state = evolve(state, event);
-      continue;
     }
-    const transaction = await outcomes.stateOf(tenantId, enlistedIn);
-    if (counts(event, transaction)) state = evolve(state, event);
-    else if (transaction.kind === 'open') lockedBy = enlistedIn;
   }
-  return { state, revision, lockedBy, keyIds };
+  const { revision, position } = last ?? { revision: noRevision, position: undefined };
+  return { state, revision, position, lockedBy, isPending, keyIds, pendingKeyIds };
 }

@@ -1,6 +1,6 @@
 import type { Json, Token, Transform } from '@token-vault/contracts';
 import type { Secret } from '@token-vault/crypto';
-import { renderMask } from '@token-vault/expressions';
+import { ExpressionEvaluationError, ExpressionSyntaxError, renderMask } from '@token-vault/expressions';
 import type { TokenDetails } from './state.ts';
 
 /** What the transform leaves of the data (interface.md, Access rule transforms). */
@@ -15,7 +15,18 @@ export function transformData(
     case 'reveal':
       return data.expose();
     case 'mask':
-      return mask === undefined ? undefined : renderMask(mask, data.expose());
+      return mask === undefined ? undefined : applyMask(mask, data);
+  }
+}
+
+/** A mask that the data no longer suits (a cvc has gone, a limit of time is met) shows nothing, as on a read. */
+function applyMask(mask: Json, data: Secret<Json>): Json | undefined {
+  try {
+    return renderMask(mask, data.expose());
+  } catch (error) {
+    if (error instanceof ExpressionEvaluationError || error instanceof ExpressionSyntaxError)
+      return undefined;
+    throw error;
   }
 }
 

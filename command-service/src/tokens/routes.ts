@@ -1,18 +1,14 @@
 import type { Handlers } from '@token-vault/service-kit';
-import type { KeyRing } from '@token-vault/crypto';
 import type { TokenCreation } from './create.ts';
 import { deleteToken } from './delete.ts';
 import type { TokenDependencies } from './dependencies.ts';
-import type { TokenErasure } from './erasure.ts';
 import { tokenize, type AtomicWrites } from './tokenize.ts';
 import type { TokenUpdate } from './update.ts';
 
 export interface TokenCommands {
   readonly dependencies: TokenDependencies;
-  readonly keyRing: KeyRing;
   readonly creation: TokenCreation;
   readonly update: TokenUpdate;
-  readonly erasure: TokenErasure;
   readonly atomic: AtomicWrites;
 }
 
@@ -27,7 +23,7 @@ export function tokenRoutes(tokens: TokenCommands) {
       return { body: token, position };
     },
     async deleteToken({ params }, context) {
-      return { position: await deleteToken(tokens.dependencies, tokens.erasure, params.id, context) };
+      return { position: await deleteToken(tokens.dependencies, params.id, context) };
     },
     async tokenize({ body }, context) {
       return tokenize(tokens, body, context);

@@ -36,6 +36,13 @@ function split(type: string, data: Json): { rest: Json; cvc: Json | undefined } 
   return { rest, cvc };
 }
 
+/**
+ * The data that ids, fingerprints and search indexes may be made of: not a card's cvc, of which nothing may outlast its hour,
+ * not even a keyed hash (PCI DSS 3.3.1).
+ */
+export const lastingPart = (type: string, data: Secret<Json>): Secret<Json> =>
+  secret(split(type, data.expose()).rest);
+
 const context = ({ tenantId, tokenId }: Place, field: 'data' | 'cvc') => ({
   tenantId,
   entity: tokenEntity(tokenId),

@@ -57,8 +57,6 @@ export function evolve(state: TokenState, event: RecordedEvent): TokenState {
     case 'TokenDeleted':
     case 'TokenExpired':
       return { kind: 'ended' };
-    case 'TokenCreationAbandoned':
-      return { kind: 'absent' };
     default:
       return state;
   }

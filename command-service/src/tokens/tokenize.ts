@@ -4,13 +4,14 @@ import {
   type CreateTokenBody,
   type Json,
   type JsonObject,
-  type Token,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { Position } from '@token-vault/event-store';
 import { comparePositions } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
 import type { CreatedToken, TokenCreation } from './create.ts';
+import { appendDeletion } from './delete.ts';
+import type { TokenDependencies } from './dependencies.ts';
 import { draftToken, type TokenDraft } from './drafts.ts';
 
 /** decisions.md §3: tokenize ≤ 100 tokens. */
@@ -112,33 +113,60 @@ export interface AtomicWrites {
   ): Promise<{ result: Result; position: Position | undefined }>;
 }
 
-/** Tokenizes any JSON, all or nothing. @throws ValidationError with the paths within the payload, ForbiddenError */
+export interface TokenizeDependencies {
+  readonly dependencies: TokenDependencies;
+  readonly creation: TokenCreation;
+  readonly atomic: AtomicWrites;
+}
+
+/** Tokenizes any JSON, all or nothing. @throws ValidationError with the paths within the payload, ForbiddenError, ConflictError */
 export async function tokenize(
-  dependencies: { keyRing: KeyRing; creation: TokenCreation; atomic: AtomicWrites },
+  { dependencies, creation, atomic }: TokenizeDependencies,
   payload: Json,
   context: RequestContext,
 ): Promise<Tokenized> {
+  await dependencies.enlistment.check(context);
   const slots = collect(payload);
   const drafts = await draftAll(dependencies.keyRing, slots, context);
-  const createAll = async (within: RequestContext): Promise<CreatedToken[]> => {
-    const created: CreatedToken[] = [];
+  const created: CreatedToken[] = [];
+  const createAll = async (within: RequestContext): Promise<void> => {
     // One after the other: equal values that are deduplicated must find each other.
-    for (const draft of drafts) created.push(await dependencies.creation.createDraft(draft, within));
-    return created;
+    for (const draft of drafts) created.push(await creation.createDraft(draft, within));
   };
-  const isAlone = drafts.length <= 1 || context.transactionId !== undefined;
-  const { result, position } = isAlone
-    ? { result: await createAll(context), position: undefined }
-    : await dependencies.atomic.run(context, createAll);
-  const tokens: Token[] = result.map((created) => created.token);
+  let position: Position | undefined;
+  if (context.transactionId !== undefined) await createOrWithdraw(dependencies, context, createAll, created);
+  else if (drafts.length <= 1) await createAll(context);
+  else ({ position } = await atomic.run(context, createAll));
+  return { body: fill(payload, created), position: position ?? last(created) };
+}
+
+/** The caller's transaction may yet be committed, so a failure takes back what came before it. */
+async function createOrWithdraw(
+  dependencies: TokenDependencies,
+  context: RequestContext,
+  createAll: (within: RequestContext) => Promise<void>,
+  created: readonly CreatedToken[],
+): Promise<void> {
+  try {
+    await createAll(context);
+  } catch (error) {
+    for (const { token, isNew } of created) {
+      // Should this fail too, the transaction has ended, or the store is gone and the first error says so.
+      if (isNew)
+        await appendDeletion(dependencies, token.id, context, () => undefined).catch(() => undefined);
+    }
+    throw error;
+  }
+}
+
+function fill(payload: Json, created: readonly CreatedToken[]): Json {
   let next = 0;
-  const body = mapSlots(payload, [], (slot) => {
-    const token = tokens[next];
+  return mapSlots(payload, [], (slot) => {
+    const token = created[next]?.token;
     next += 1;
     if (!token) throw new Error('a token of the payload is missing');
     return slot.kind === 'leaf' ? token.id : (token as unknown as JsonObject);
   });
-  return { body, position: position ?? last(result) };
 }
 
 function last(created: readonly CreatedToken[]): Position | undefined {

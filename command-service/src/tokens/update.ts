@@ -13,19 +13,21 @@ import { KeyDestroyedError, secret, type Secret } from '@token-vault/crypto';
 import type { Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
 import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
-import { requirePresent, tokenDecider } from './decider.ts';
+import { isRefusal } from '../aggregates/refusal.ts';
+import { outsideTransaction } from '../transactions/context.ts';
+import { keyIdsOf, requirePresent, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { deriveValues, type DerivedValues } from './derived-values.ts';
 import { fingerprintExpressionFor, isDeduplicated, requireAccess } from './drafts.ts';
-import type { TokenErasure } from './erasure.ts';
+import { Duplicates } from './duplicates.ts';
 import { ExistingTokens } from './existing.ts';
 import { refuseBadMask } from './expression-errors.ts';
 import { parseExpiry } from './expiry.ts';
-import { readTokenHistory } from './history.ts';
+import { readTokenHistory, type TokenHistory } from './history.ts';
 import { mergePatch } from './merge-patch.ts';
 import { presentToken, transformData } from './present.ts';
-import { openToken, resealToken } from './sealing.ts';
-import { evolve, hasFingerprint, type TokenDetails } from './state.ts';
+import { lastingPart, openToken, resealToken } from './sealing.ts';
+import { evolve, type TokenDetails } from './state.ts';
 import { typeDefaults } from './types/defaults.ts';
 import { validateData } from './types/validate-data.ts';
 
@@ -74,61 +76,92 @@ const isCvcIn = (patch: Json | undefined): boolean =>
 /** Updates tokens by JSON merge patch (interface.md, PATCH /tokens/{id}; decisions.md §5). */
 export class TokenUpdate {
   readonly #dependencies: TokenDependencies;
-  readonly #erasure: TokenErasure;
   readonly #existing: ExistingTokens;
+  readonly #duplicates: Duplicates;
 
-  constructor(dependencies: TokenDependencies, erasure: TokenErasure) {
+  constructor(dependencies: TokenDependencies) {
     this.#dependencies = dependencies;
-    this.#erasure = erasure;
     this.#existing = new ExistingTokens(dependencies);
+    this.#duplicates = new Duplicates(dependencies);
   }
 
   /** @throws NotFoundError, ForbiddenError, ValidationError, ConflictError */
-  update(id: string, patch: PatchTokenBody, context: RequestContext): Promise<UpdatedToken> {
-    return retryOnConflict(() => this.#attempt(id, patch, context));
+  async update(id: string, patch: PatchTokenBody, context: RequestContext): Promise<UpdatedToken> {
+    try {
+      return await retryOnConflict(() => this.#attempt(id, patch, context));
+    } catch (error) {
+      // Deleted under our hands.
+      if (error instanceof KeyDestroyedError) throw new NotFoundError('The token');
+      throw error;
+    }
   }
 
   async #attempt(id: string, patch: PatchTokenBody, context: RequestContext): Promise<UpdatedToken> {
     const { store, outcomes, enlistment } = this.#dependencies;
     const tenantId = context.principal.tenant.id;
+    await enlistment.check(context);
     const history = await readTokenHistory(store, outcomes, tenantId, id, context.transactionId);
     const details = requirePresent(history.state, context.now);
+    const { containers } = details.content;
+    requireAccess(context, 'token:update', { id, containers });
     if (history.lockedBy !== undefined) {
       throw new ConflictError('token_locked', 'The token is locked by an open transaction.');
     }
-    const { containers } = details.content;
-    requireAccess(context, 'token:update', { id, containers });
     const target =
       patch.containers === null ? [typeDefaults[details.type].container] : (patch.containers ?? containers);
     const transform = requireAccess(context, 'token:update', { id, containers: target });
 
     const change = await this.#change(details, patch, target, context);
-    const duplicate = await this.#findDuplicate(details, change, context);
-    if (duplicate) return { token: await this.#existing.show(context, duplicate), position: undefined };
+    const { duplicate, claim } = await this.#clear(details, change, patch, context);
+    if (duplicate) {
+      return { token: await this.#existing.show(context, duplicate, 'update'), position: undefined };
+    }
+    const { updated, position } = await this.#append(history, details, change, patch, context, claim);
+    if (transform !== 'redact') {
+      const tokens = [{ token_id: id, token_type: details.type, transform }];
+      const outside = outsideTransaction(context);
+      await this.#dependencies.audit.record(outside, TokensRead, { operation: 'read', tokens });
+    }
+    const shown = transformData(transform, change.data, change.rest.mask);
+    return { token: presentToken(tenantId, updated, shown), position };
+  }
 
+  /** Seals, claims, appends: in this order, so that what fails leaves nothing but keys to destroy. */
+  async #append(
+    history: TokenHistory,
+    details: TokenDetails,
+    change: Change,
+    patch: PatchTokenBody,
+    context: RequestContext,
+    claim: () => Promise<void>,
+  ): Promise<{ updated: TokenDetails; position: Position }> {
+    const { store, enlistment, keyRing, erasure } = this.#dependencies;
+    const tenantId = context.principal.tenant.id;
+    const { id } = details;
     await enlistment.begin(context, id);
     const sealed = await this.#reseal(details, change, patch, context);
-    const command = { kind: 'update', content: { ...sealed, ...change.rest }, now: context.now } as const;
+    const content = { ...sealed, ...change.rest };
+    const command = { kind: 'update', content, now: context.now } as const;
     const events = tokenDecider.decide(history.state, command).map((each) => context.event(each, each.data));
-    const { position } = await store.append(
-      streams.token(tenantId, id),
-      events,
-      expectedAt(history.revision),
-    );
-    await enlistment.confirm(context, position);
-    if (context.transactionId === undefined) await this.#erasure.eraseUnneeded(tenantId, id);
-
+    let position: Position;
+    let isSent = false;
+    try {
+      await claim();
+      isSent = true;
+      ({ position } = await store.append(streams.token(tenantId, id), events, expectedAt(history.revision)));
+    } catch (error) {
+      const kept = new Set(keyIdsOf(details.content));
+      const made = keyIdsOf(content).filter((keyId) => !kept.has(keyId));
+      if (!isSent || isRefusal(error)) await keyRing.destroyKeys(tenantId, made);
+      throw error;
+    }
+    await enlistment.confirm(context, id, position);
+    if (context.transactionId === undefined) await erasure.eraseUnneeded(tenantId, id);
     const after = events.reduce(
       (state, event) => evolve(state, { ...event, stream: '', revision: 0, position }),
       history.state,
     );
-    const updated = requirePresent(after, context.now);
-    if (transform !== 'redact') {
-      const tokens = [{ token_id: id, token_type: details.type, transform }];
-      await this.#dependencies.audit.record(context, TokensRead, { operation: 'read', tokens });
-    }
-    const shown = transformData(transform, change.data, change.rest.mask);
-    return { token: presentToken(tenantId, updated, shown), position };
+    return { updated: requirePresent(after, context.now), position };
   }
 
   async #change(
@@ -152,7 +185,7 @@ export class TokenUpdate {
       await this.#dependencies.keyRing.hashes(context.principal.tenant.id),
       {
         type,
-        data,
+        data: lastingPart(type, data),
         metadata,
         searchIndexes: replace(content.search_indexes, patch.search_indexes) ?? [],
         fingerprintExpression: fingerprintExpressionFor(
@@ -174,14 +207,9 @@ export class TokenUpdate {
     return { data, rest, deduplicate };
   }
 
-  async #open(details: TokenDetails, context: RequestContext): Promise<Secret<Json>> {
+  #open(details: TokenDetails, context: RequestContext): Promise<Secret<Json>> {
     const place = { tenantId: context.principal.tenant.id, tokenId: details.id };
-    try {
-      return await openToken(this.#dependencies.keyRing, place, details.content, context.now);
-    } catch (error) {
-      if (error instanceof KeyDestroyedError) throw new NotFoundError('The token');
-      throw error;
-    }
+    return openToken(this.#dependencies.keyRing, place, details.content, context.now);
   }
 
   #reseal(details: TokenDetails, change: Change, patch: PatchTokenBody, context: RequestContext) {
@@ -205,28 +233,21 @@ export class TokenUpdate {
     );
   }
 
-  /** Another live token of equal content when this one must not become its double; otherwise the fingerprint is claimed. */
-  async #findDuplicate(
-    details: TokenDetails,
+  /** Another live token of equal content when this one must not become its double; otherwise the claim to be made. */
+  async #clear(
+    { id, content }: TokenDetails,
     change: Change,
+    patch: PatchTokenBody,
     context: RequestContext,
-  ): Promise<TokenDetails | undefined> {
+  ): Promise<{ duplicate: TokenDetails | undefined; claim: () => Promise<void> }> {
     const { fingerprint } = change.rest;
-    if (fingerprint === undefined || fingerprint === details.content.fingerprint) return undefined;
-    const { claims, store, outcomes } = this.#dependencies;
+    const isAsked = fingerprint !== content.fingerprint || patch.deduplicate_token === true;
+    if (fingerprint === undefined || !isAsked) return { duplicate: undefined, claim: async () => undefined };
     if (!change.deduplicate) {
-      await claims.claim(context, fingerprint, details.id);
-      return undefined;
+      const claim = () => this.#dependencies.claims.claim(context, fingerprint, id);
+      return { duplicate: undefined, claim };
     }
-    const tenantId = context.principal.tenant.id;
-    const { state: claimants, revision } = await claims.read(tenantId, fingerprint);
-    for (const id of claimants) {
-      if (id === details.id) continue;
-      const { state } = await readTokenHistory(store, outcomes, tenantId, id, context.transactionId);
-      if (hasFingerprint(state, fingerprint, context.now)) return state.details;
-    }
-    // Whoever claims between the look and this claim makes it fail, and the update looks again.
-    await claims.claim(context, fingerprint, details.id, revision);
-    return undefined;
+    const { duplicate, claim } = await this.#duplicates.find(context, fingerprint, id);
+    return { duplicate, claim: () => claim(id) };
   }
 }

@@ -1,14 +1,17 @@
-import { streams } from '@token-vault/contracts';
+import { newId, streams } from '@token-vault/contracts';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
-import { execute, load } from '../aggregates/decider.ts';
+import { execute, load, type Executed } from '../aggregates/decider.ts';
 import type { TokenErasure } from '../tokens/erasure.ts';
-import { withoutTransaction } from '../tokens/fingerprint-claims.ts';
-import { transactionDecider, type TransactionCommand } from './decider.ts';
+import { outsideTransaction, withinTransaction } from './context.ts';
+import { isOver, transactionDecider, type TransactionCommand } from './decider.ts';
 import type { TransactionState } from './state.ts';
 
 /** decisions.md §9. */
 export const transactionLifetimeMs = 60 * 60 * 1000;
+
+/** Tokens whose keys are seen to at the same time. */
+const settledAtOnce = 16;
 
 export interface TransactionView {
   readonly id: string;
@@ -30,31 +33,32 @@ export class Transactions {
   async open(
     context: RequestContext,
   ): Promise<{ transaction: TransactionView; position: Position | undefined }> {
-    const id = context.newEntityId();
-    const expiresAt = new Date(context.now.getTime() + transactionLifetimeMs).toISOString();
-    const position = await this.#run(context, { kind: 'open', id, expiresAt });
-    const transaction = {
-      id,
-      created_at: context.metadata.occurred_at,
-      created_by: context.principal.applicationId,
-      expires_at: expiresAt,
-    };
+    const { transaction, position } = await this.#open(context, context.newEntityId());
     return { transaction, position };
+  }
+
+  async #open(context: RequestContext, id: string) {
+    const expiresAt = new Date(context.now.getTime() + transactionLifetimeMs).toISOString();
+    const { position, before } = await this.#run(context, { kind: 'open', id, expiresAt });
+    // A repeated request finds it there already.
+    const opened = before.kind === 'absent' ? { createdAt: context.metadata.occurred_at, expiresAt } : before;
+    const transaction: TransactionView = {
+      id,
+      created_at: opened.createdAt,
+      created_by: context.principal.applicationId,
+      expires_at: opened.expiresAt,
+    };
+    return { transaction, position, before };
   }
 
   /** @throws NotFoundError, ConflictError */
   commit(id: string, context: RequestContext): Promise<Position | undefined> {
-    return this.#end(context, { kind: 'commit', id, by: context.principal.applicationId, now: context.now });
+    return this.#end(context, { kind: 'commit', id, by: context.principal.actor.id, now: context.now });
   }
 
   /** @throws NotFoundError, ConflictError */
   rollback(id: string, context: RequestContext): Promise<Position | undefined> {
-    return this.#end(context, {
-      kind: 'rollback',
-      id,
-      by: context.principal.applicationId,
-      now: context.now,
-    });
+    return this.#end(context, { kind: 'rollback', id, by: context.principal.actor.id, now: context.now });
   }
 
   /** Runs `work` in a transaction of its own: what it writes appears all at once, or not at all when it throws. */
@@ -62,26 +66,27 @@ export class Transactions {
     context: RequestContext,
     work: (enlisted: RequestContext) => Promise<Result>,
   ): Promise<{ result: Result; position: Position | undefined }> {
-    const { transaction } = await this.open(context);
-    const metadata = { ...context.metadata, transaction_id: transaction.id };
-    const enlisted: RequestContext = {
-      ...context,
-      transactionId: transaction.id,
-      metadata,
-      event: (definition, data) => ({ ...context.event(definition, data), metadata }),
-    };
+    const id = await this.#openForWork(context);
+    const enlisted = withinTransaction(context, id);
     try {
       const result = await work(enlisted);
-      return { result, position: await this.commit(transaction.id, context) };
+      return { result, position: await this.commit(id, context) };
     } catch (error) {
       // Should this fail too, the transaction ends by its time; nothing of it is ever shown.
-      await this.rollback(transaction.id, context).catch(() => undefined);
+      await this.rollback(id, context).catch(() => undefined);
       throw error;
     }
   }
 
+  /** A repeated request takes up the transaction it left open; one that has ended is of no more use. */
+  async #openForWork(context: RequestContext): Promise<string> {
+    const { transaction, before } = await this.#open(context, context.newEntityId());
+    const isUsable = before.kind === 'absent' || (before.kind === 'open' && !isOver(before, context.now));
+    return isUsable ? transaction.id : (await this.#open(context, newId())).transaction.id;
+  }
+
   async #end(context: RequestContext, command: TransactionCommand): Promise<Position | undefined> {
-    const position = await this.#run(context, command);
+    const { position } = await this.#run(context, command);
     await this.settle(context.principal.tenant.id, command.id);
     return position;
   }
@@ -90,7 +95,11 @@ export class Transactions {
   async settle(tenantId: string, transactionId: string): Promise<void> {
     const state = await this.#load(tenantId, transactionId);
     if (state.kind !== 'committed' && state.kind !== 'dropped') return;
-    for (const tokenId of state.tokenIds) await this.#erasure.eraseUnneeded(tenantId, tokenId);
+    const tokenIds = [...state.tokenIds];
+    while (tokenIds.length > 0) {
+      const portion = tokenIds.splice(0, settledAtOnce);
+      await Promise.all(portion.map((tokenId) => this.#erasure.eraseUnneeded(tenantId, tokenId)));
+    }
   }
 
   async #load(tenantId: string, transactionId: string): Promise<TransactionState> {
@@ -98,17 +107,14 @@ export class Transactions {
     return (await load(this.#store, stream, transactionDecider)).state;
   }
 
-  async #run(context: RequestContext, command: TransactionCommand): Promise<Position | undefined> {
-    const stream = streams.transaction(context.principal.tenant.id, command.id);
-    const event: RequestContext['event'] = (definition, data) =>
-      withoutTransaction(context.event(definition, data));
-    const executed = await execute({
+  #run(context: RequestContext, command: TransactionCommand): Promise<Executed<TransactionState>> {
+    const outside = outsideTransaction(context);
+    return execute({
       store: this.#store,
-      stream,
+      stream: streams.transaction(context.principal.tenant.id, command.id),
       decider: transactionDecider,
       command,
-      event,
+      event: outside.event.bind(outside),
     });
-    return executed.position;
   }
 }

@@ -36,12 +36,12 @@ export const TokenExpired = defineEvent('TokenExpired', ended);
 export const TokenCvcPurged = defineEvent('TokenCvcPurged', ended);
 
 /**
- * Ends a creation that stopped half-way: the fingerprint was claimed, the token never came. Written on the absent token's
- * stream, so that the slow creator, should it wake, meets a revision conflict.
+ * The token's stream says nothing of a fingerprint that was claimed for it: its writer stopped half-way, or is slow. Written
+ * on that stream, so that the slow writer, should it wake, meets a revision conflict. Changes nothing of the token.
  */
-export const TokenCreationAbandoned = defineEvent(
-  'TokenCreationAbandoned',
-  z.object({ token_id: z.string() }),
+export const FingerprintClaimVoided = defineEvent(
+  'FingerprintClaimVoided',
+  z.object({ fingerprint: z.string(), token_id: z.string() }),
 );
 
 export const FingerprintClaimed = defineEvent(
@@ -59,7 +59,7 @@ export const tokenEvents = [
   TokenDeleted,
   TokenExpired,
   TokenCvcPurged,
-  TokenCreationAbandoned,
   FingerprintClaimed,
   FingerprintReleased,
+  FingerprintClaimVoided,
 ] as const;

@@ -11,6 +11,8 @@ export interface RequestContext {
   readonly transactionId: string | undefined;
   /** What the request's events carry. */
   readonly metadata: EventMetadata;
+  /** Sent under an idempotency key: it may be the repeat of a request that was cut off, in whole or in part done. */
+  readonly isRepeatable: boolean;
   /** A new entity id; the same one when a command is repeated under its idempotency key. */
   newEntityId(): string;
   /** Makes an event of this request. Its id is deterministic under an idempotency key, so a repeat stores nothing twice. */
@@ -48,6 +50,7 @@ export function createRequestContext(options: RequestContextOptions): RequestCon
     now,
     transactionId,
     metadata,
+    isRepeatable: idempotencyScope !== undefined,
     newEntityId: () => nextId('entity'),
     event: (definition, data) => ({
       id: nextId('event'),

@@ -1,0 +1,17 @@
+import { DomainError, InvalidEventError, UnknownEventError } from '@token-vault/contracts';
+import { AppendTooLargeError, RevisionConflictError } from '@token-vault/event-store';
+
+const refusals = [
+  RevisionConflictError,
+  InvalidEventError,
+  UnknownEventError,
+  AppendTooLargeError,
+  DomainError,
+  TypeError,
+];
+
+/**
+ * Whether a failed append has certainly stored nothing. After any other error it may have: what the events rest on, such as
+ * the keys of sealed values, must stay.
+ */
+export const isRefusal = (error: unknown): boolean => refusals.some((type) => error instanceof type);
