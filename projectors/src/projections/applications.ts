@@ -1,4 +1,5 @@
 import type { Projection, SqlOp } from '../projection.ts';
+import { accessChangesOf } from './access-changes.ts';
 
 /** Keeps the present key of an application as one that was valid, so that its further use is logged for its tenant. */
 const retireKey = (applicationId: string, reason: string, retiredAt: string): SqlOp => ({
@@ -18,7 +19,7 @@ const end = (applicationId: string, reason: string, endedAt: string): SqlOp[] =>
 
 export const applications: Projection = {
   name: 'applications',
-  version: 1,
+  version: 2,
   tables: [
     {
       name: 'application',
@@ -82,6 +83,7 @@ export const applications: Projection = {
       ],
     },
   ],
+  ddl: accessChangesOf(['application', 'session']),
   on: {
     ApplicationCreated: ({ data, metadata, position }) => [
       {

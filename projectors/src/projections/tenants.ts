@@ -1,8 +1,9 @@
 import type { Projection } from '../projection.ts';
+import { accessChangesOf } from './access-changes.ts';
 
 export const tenants: Projection = {
   name: 'tenants',
-  version: 1,
+  version: 2,
   tables: [
     {
       name: 'tenant',
@@ -20,6 +21,7 @@ export const tenants: Projection = {
       primaryKey: ['id'],
     },
   ],
+  ddl: accessChangesOf(['tenant']),
   on: {
     TenantCreated: ({ data, metadata }) => [
       {
