@@ -12,7 +12,12 @@ export interface RetiredKey {
 }
 
 export type Authentication =
-  | { readonly kind: 'authenticated'; readonly principal: Principal }
+  | {
+      readonly kind: 'authenticated';
+      readonly principal: Principal;
+      /** SHA-256 of the key, hex. */
+      readonly keyHash: string;
+    }
   | { readonly kind: 'retired'; readonly key: RetiredKey }
   | { readonly kind: 'unknown' };
 
@@ -59,9 +64,9 @@ const retiredByKey = {
 };
 
 interface Cached {
-  readonly principal: Principal;
+  readonly authentication: Authentication;
   readonly expiresAt: number;
-  readonly freshUntil: number;
+  readonly loadedAt: number;
 }
 
 /** Revocation reaches every replica within this time even when a notification is lost (architecture.md). */
@@ -90,28 +95,43 @@ export function createAuthenticator(options: {
 }): Authenticator {
   const { pool, clock } = options;
   const cache = new Map<string, Cached>();
+  /** Callers with the same key share a look-up, unless something changed since it began. */
+  let loading = new Map<string, Promise<Authentication>>();
   let generation = 0;
+
+  const isFresh = ({ loadedAt, expiresAt }: Cached, now: number): boolean =>
+    // `loadedAt <= now`: a clock that was set back must not lengthen the life of what is cached.
+    loadedAt <= now && now < loadedAt + cacheMs && now < expiresAt;
 
   async function load(hash: string): Promise<Authentication> {
     const startedIn = generation;
+    const loadedAt = clock.now().getTime();
     const { rows } = await pool.query<PrincipalRow>({ ...principalByKey, values: [hash] });
     const row = rows.find((candidate) => equalHashes(candidate.key_hash, hash));
     if (!row) return loadRetired(hash);
     const expiresAt = row.expires_at?.getTime() ?? Number.POSITIVE_INFINITY;
-    const principal = toPrincipal(row);
-    const now = clock.now().getTime();
-    if (now >= expiresAt) {
+    if (clock.now().getTime() >= expiresAt) {
       return {
         kind: 'retired',
         key: { tenantId: row.tenant_id, applicationId: row.application_id, reason: 'expired' },
       };
     }
+    const authentication = { kind: 'authenticated', principal: toPrincipal(row), keyHash: hash } as const;
     // Not when something changed while the query ran: the row may be the old one.
     if (startedIn === generation) {
       if (cache.size >= cacheSize) cache.clear();
-      cache.set(hash, { principal, expiresAt, freshUntil: now + cacheMs });
+      cache.set(hash, { authentication, expiresAt, loadedAt });
     }
-    return { kind: 'authenticated', principal };
+    return authentication;
+  }
+
+  function loadOnce(hash: string): Promise<Authentication> {
+    const shared = loading.get(hash);
+    if (shared) return shared;
+    const among = loading;
+    const result = load(hash).finally(() => among.delete(hash));
+    among.set(hash, result);
+    return result;
   }
 
   async function loadRetired(hash: string): Promise<Authentication> {
@@ -132,15 +152,13 @@ export function createAuthenticator(options: {
       if (!keyPattern.test(apiKey)) return { kind: 'unknown' };
       const hash = hashApiKey(apiKey);
       const cached = cache.get(hash);
-      const now = clock.now().getTime();
-      if (cached && now < cached.freshUntil && now < cached.expiresAt) {
-        return { kind: 'authenticated', principal: cached.principal };
-      }
-      return load(hash);
+      if (cached && isFresh(cached, clock.now().getTime())) return cached.authentication;
+      return loadOnce(hash);
     },
     forget() {
       generation += 1;
       cache.clear();
+      loading = new Map();
     },
   };
 }

@@ -1,9 +1,18 @@
+export { listenForAccessChanges, type AccessChanges } from './access-changes.ts';
 export { createAuditTrail, type AuditTrail } from './audit-trail.ts';
 export { createAuthenticator, type Authentication, type Authenticator } from './authentication.ts';
 export { systemClock, type Clock } from './clock.ts';
 export { createApp, finishApp, type AppDependencies } from './http/app.ts';
 export type { Answer, Handler, Handlers, Input } from './http/handlers.ts';
 export { mountHealth, type HealthCheck } from './http/health.ts';
+export {
+  createRateLimits,
+  defaultFailuresPerMinute,
+  defaultRequestsPerMinute,
+  RateLimitedError,
+  type RateLimitOptions,
+  type RateLimits,
+} from './http/rate-limits.ts';
 export { listen, type RunningServer } from './http/server.ts';
 export type { IdempotentAnswers, IdempotentRequest } from './idempotency.ts';
 export { createLogger, errorFields, silentLogger, type Logger, type LogFields } from './logger.ts';

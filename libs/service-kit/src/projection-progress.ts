@@ -36,6 +36,7 @@ class Progress implements ProjectionProgress {
   readonly #waiters = new Set<Waiter>();
   #client: pg.Client | undefined;
   #connecting: Promise<pg.Client | undefined> | undefined;
+  #refreshing: Promise<void> | undefined;
   #poll: NodeJS.Timeout | undefined;
   #isClosed = false;
 
@@ -44,6 +45,7 @@ class Progress implements ProjectionProgress {
   }
 
   waitFor(position: Position, timeoutMs: number, names?: readonly string[]): Promise<boolean> {
+    if (this.#isClosed) return Promise.resolve(false);
     const early = this.#verdict({ position, names, resolve: () => {} });
     if (early !== undefined && this.#client) return Promise.resolve(early);
     return new Promise((resolve) => {
@@ -70,14 +72,14 @@ class Progress implements ProjectionProgress {
     this.#isClosed = true;
     clearInterval(this.#poll);
     for (const waiter of [...this.#waiters]) waiter.resolve(false);
-    await this.#connecting?.catch(() => undefined);
+    await this.#refreshing;
     await this.#client?.end().catch(() => undefined);
   }
 
   /** Undefined while it has to wait. */
   #verdict(waiter: Waiter): boolean | undefined {
     if (this.#checkpoints.size === 0) return undefined;
-    let isPassed = true;
+    let isPassed = waiter.names?.every((name) => this.#checkpoints.has(name)) ?? true;
     for (const [name, checkpoint] of this.#checkpoints) {
       if (waiter.names && !waiter.names.includes(name)) continue;
       if (comparePositions(checkpoint.position, waiter.position) >= 0) continue;
@@ -118,14 +120,23 @@ class Progress implements ProjectionProgress {
     this.#poll.unref();
   }
 
-  async #refresh(): Promise<void> {
+  /** One at a time: a database that does not answer must not gather questions. */
+  #refresh(): Promise<void> {
+    this.#refreshing ??= this.#readCheckpoints().finally(() => {
+      this.#refreshing = undefined;
+    });
+    return this.#refreshing;
+  }
+
+  async #readCheckpoints(): Promise<void> {
     try {
       const client = await this.#connect();
       if (!client) return;
       const { rows } = await client.query<{ name: string; position: string; status: string }>(
-        'select name, position::text as position, status from projections.checkpoint where status <> $1',
-        ['rebuilding'],
+        'select name, position::text as position, status from projections.checkpoint',
       );
+      const names = new Set(rows.map((row) => row.name));
+      for (const name of this.#checkpoints.keys()) if (!names.has(name)) this.#checkpoints.delete(name);
       for (const row of rows) {
         const heard = this.#checkpoints.get(row.name)?.position ?? startPosition;
         const stored = parsePosition(row.position);
@@ -135,6 +146,10 @@ class Progress implements ProjectionProgress {
       this.#settle();
     } catch (error) {
       this.#options.logger.warn(errorFields(error), 'projection progress is not readable');
+      // Whatever is wrong with the connection, the next attempt gets a new one.
+      const client = this.#client;
+      this.#client = undefined;
+      client?.end().catch(() => undefined);
     }
   }
 
@@ -150,6 +165,10 @@ class Progress implements ProjectionProgress {
     const client = new pg.Client({
       connectionString: this.#options.connectionString,
       application_name: 'vault-progress',
+      connectionTimeoutMillis: 5_000,
+      query_timeout: 5_000,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: 10_000,
     });
     const drop = () => {
       if (this.#client === client) this.#client = undefined;
@@ -159,7 +178,8 @@ class Progress implements ProjectionProgress {
     client.on('notification', (message) => this.#hear(message.payload ?? ''));
     await client.connect();
     await client.query('listen projection_progress');
-    this.#client = client;
+    if (this.#isClosed) await client.end();
+    else this.#client = client;
     return client;
   }
 }

@@ -9,8 +9,8 @@ import { traceIdOf } from './trace-id.ts';
 
 export interface AppDependencies extends OperationDependencies {
   readonly handlers: Handlers;
-  /** Runs before anything else of a request: limits of rate. Throws to refuse. */
-  readonly admit?: (request: Request, response: Response) => Promise<void> | void;
+  /** Which peers may say for whom they speak (`X-Forwarded-For`), as Express's `trust proxy`; none by default. */
+  readonly trustProxy?: string | number | boolean;
 }
 
 const notFound: Problem = { status: 404, code: 'not_found', detail: 'There is nothing at this path.' };
@@ -41,7 +41,6 @@ function route(
     const traceId = traceIdOf(request);
     response.setHeader('SVC-TRACE-ID', traceId);
     try {
-      await dependencies.admit?.(request, response);
       const answer = await runOperation({ id, operation, handler, request, response, traceId }, dependencies);
       for (const [name, value] of Object.entries(answer.headers ?? {})) response.setHeader(name, value);
       sendJson(response, answer.status ?? operation.success, answer.body);
@@ -60,6 +59,7 @@ function route(
 export function createApp(dependencies: AppDependencies): Express {
   const app = express();
   app.disable('x-powered-by').disable('etag');
+  app.set('trust proxy', dependencies.trustProxy ?? false);
   const methods = new Map<string, string[]>();
   for (const [id, operation] of Object.entries(operations) as [OperationId, Operation][]) {
     const handler = dependencies.handlers[id] as Handler<OperationId> | undefined;

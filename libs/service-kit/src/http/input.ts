@@ -1,48 +1,9 @@
 import { DomainError, ValidationError, type Operation } from '@token-vault/contracts';
-import express, { type Request, type Response } from 'express';
+import type { Request } from 'express';
 import type { z } from 'zod';
 
-/** decisions.md §3. */
-export const bodyLimitBytes = 1024 * 1024;
-/** Deeper nesting serves nobody and would exhaust the stack of JSON.stringify. */
-export const maxDepth = 100;
-
-const parseJson = express.json({ limit: bodyLimitBytes, strict: false, inflate: false, type: () => true });
-
-/** Reads a JSON body; undefined when there is none, whatever its Content-Type (decisions.md §1). */
-export async function readBody(request: Request, response: Response): Promise<unknown> {
-  if (
-    request.headers['transfer-encoding'] === undefined &&
-    (request.headers['content-length'] ?? '0') === '0'
-  ) {
-    return undefined;
-  }
-  await new Promise<void>((resolve, reject) => {
-    parseJson(request, response, (error?: unknown) => {
-      if (error) reject(error instanceof Error ? error : new Error('the body could not be read'));
-      else resolve();
-    });
-  });
-  const body: unknown = request.body;
-  refuseDepth(body);
-  return body;
-}
-
-/** Iterative, since the input may be nested deeper than the stack reaches. */
-function refuseDepth(body: unknown): void {
-  let level = [body];
-  for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth > maxDepth)
-      throw ValidationError.of('body', `must not be nested deeper than ${maxDepth} levels`);
-    const next: unknown[] = [];
-    for (const value of level) {
-      if (typeof value !== 'object' || value === null) continue;
-      for (const child of Object.values(value))
-        if (typeof child === 'object' && child !== null) next.push(child);
-    }
-    level = next;
-  }
-}
+/** A field's name comes from the request when it is a key of a map: it is shown, but not at any length. */
+const maxPathLength = 200;
 
 /** PATCH bodies must say that they are a merge patch (interface.md, Errors 1). */
 export function checkBodyType(operation: Operation, request: Request): void {
@@ -57,12 +18,14 @@ function parse(schema: z.ZodType | undefined, value: unknown, root: string): unk
   if (!schema) return undefined;
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const errors: Record<string, string[]> = {};
+  const errors = new Map<string, string[]>();
   for (const issue of result.error.issues) {
-    const path = issue.path.map(String).join('.') || root;
-    (errors[path] ??= []).push(issue.message);
+    const path = issue.path.map(String).join('.').slice(0, maxPathLength).toWellFormed() || root;
+    const messages = errors.get(path);
+    if (messages) messages.push(issue.message);
+    else errors.set(path, [issue.message]);
   }
-  throw new ValidationError(errors);
+  throw new ValidationError(Object.fromEntries(errors));
 }
 
 export function parseParams(operation: Operation, request: Request): unknown {

@@ -21,7 +21,9 @@ import { errorFields, type Logger } from '../logger.ts';
 import type { ProjectionProgress } from '../projection-progress.ts';
 import { createRequestContext, type RequestContext } from '../request-context.ts';
 import type { Answer, Handler } from './handlers.ts';
-import { checkBodyType, parseBody, parseParams, parseQuery, readBody } from './input.ts';
+import { readBody } from './body.ts';
+import { checkBodyType, parseBody, parseParams, parseQuery } from './input.ts';
+import type { RateLimits } from './rate-limits.ts';
 
 export interface OperationDependencies {
   readonly authenticator: Authenticator;
@@ -30,6 +32,7 @@ export interface OperationDependencies {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly idempotency?: IdempotentAnswers;
+  readonly rateLimits?: RateLimits;
 }
 
 export interface OperationCall {
@@ -50,11 +53,17 @@ const header = (request: Request, name: string): string | undefined => {
 };
 
 async function authenticate(call: OperationCall, dependencies: OperationDependencies): Promise<Principal> {
+  const { authenticator, rateLimits } = dependencies;
   const key = header(call.request, 'svc-api-key');
-  if (key === undefined) throw new UnauthenticatedError();
-  const result = await dependencies.authenticator.authenticate(key);
-  if (result.kind === 'authenticated') return result.principal;
-  if (result.kind === 'retired') await recordRetiredKey(call, result.key, dependencies);
+  rateLimits?.admit(call.request.ip, key);
+  const result = key === undefined ? undefined : await authenticator.authenticate(key);
+  if (result?.kind === 'authenticated') {
+    const { principal, keyHash } = result;
+    rateLimits?.passed({ id: principal.actor.id, keyHash }, call.response);
+    return principal;
+  }
+  rateLimits?.failed(call.request.ip, key);
+  if (result?.kind === 'retired') await recordRetiredKey(call, result.key, dependencies);
   throw new UnauthenticatedError();
 }
 
@@ -154,11 +163,11 @@ async function runHandler(
   principal: Principal,
   dependencies: OperationDependencies,
 ): Promise<Answer> {
-  const { operation, request, response } = call;
+  const { operation, request } = call;
   checkBodyType(operation, request);
   const params = parseParams(operation, request);
   const query = parseQuery(operation, request);
-  const body = operation.body ? parseBody(operation, await readBody(request, response)) : undefined;
+  const body = operation.body ? parseBody(operation, await readBody(request)) : undefined;
   const transactionId = transactionIdOf(call, principal);
   await waitForGivenPosition(call, dependencies.progress);
 
@@ -176,7 +185,9 @@ async function runHandler(
   ) {
     return run();
   }
-  return dependencies.idempotency.run({ principal, method: operation.method, path: request.path, key }, run);
+  // The parsed path, so that another spelling of it (a trailing slash, an escape) is the same request.
+  const path = JSON.stringify([operation.path, params ?? null]);
+  return dependencies.idempotency.run({ principal, method: operation.method, path, key }, run);
 }
 
 /** Authenticate, authorise, validate, handle, wait for the read models: the same steps for every operation. */
@@ -204,7 +215,9 @@ async function recordDenied(
 ): Promise<void> {
   const context = createRequestContext({ principal, traceId: call.traceId, now: clock.now() });
   const { operation, request } = call;
-  const id = request.params.id;
+  // Checked: what a database cannot hold (a NUL) must not get into the log, whose projection it would stop.
+  const params = operation.params?.safeParse(request.params).data as { id?: unknown } | undefined;
+  const id = params?.id;
   const data = {
     entity_type: operation.entity,
     ...(typeof id === 'string' ? { entity_id: id } : {}),

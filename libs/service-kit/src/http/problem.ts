@@ -5,6 +5,8 @@ import {
   type ProblemCode,
   type ProblemDetails,
 } from '@token-vault/contracts';
+import { RequestAbortedError } from './body.ts';
+import { RateLimitedError } from './rate-limits.ts';
 import { EventStoreUnavailableError, RevisionConflictError } from '@token-vault/event-store';
 
 /** What an error becomes on the wire. */
@@ -16,45 +18,34 @@ export interface Problem {
   readonly retryAfterSeconds?: number;
 }
 
-/** Errors of the body reader: their messages quote the body, so only their kind is used. */
-const bodyProblems: Readonly<Record<string, Problem>> = {
-  'entity.too.large': {
-    status: 413,
-    code: 'payload_too_large',
-    detail: 'The request body is larger than 1 MiB.',
-  },
-  'entity.parse.failed': invalidBody('is not valid JSON'),
-  'encoding.unsupported': {
-    status: 415,
-    code: 'unsupported_media_type',
-    detail: 'The request body must not be compressed.',
-  },
-  'charset.unsupported': {
-    status: 415,
-    code: 'unsupported_media_type',
-    detail: 'The request body must be UTF-8.',
-  },
-  'request.size.invalid': invalidBody('is not of the length that Content-Length gives'),
-  'request.aborted': invalidBody('was cut off'),
+const invalidPath: Problem = {
+  status: 400,
+  code: 'validation_failed',
+  detail: 'The path is not valid.',
+  errors: { path: ['is not valid percent-encoding'] },
 };
 
-function invalidBody(message: string): Problem {
-  return {
-    status: 400,
-    code: 'validation_failed',
-    detail: `The request body ${message}.`,
-    errors: { body: [message] },
-  };
-}
+/** Answered to nobody; only its status is logged. */
+const aborted: Problem = {
+  status: 400,
+  code: 'validation_failed',
+  detail: 'The request was cut off.',
+  errors: { body: ['was cut off'] },
+};
 
-/** Postgres: connection lost or refused, shutting down, too many connections, statement timeout, read-only. */
-const unavailableCodes = /^(08...|57P0.|57014|53300|25006|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EPIPE|ENOENT)$/;
+/** Postgres: connection lost or refused, shutting down, no resources, statement or lock timeout, deadlock, read-only. */
+const unavailableCodes =
+  /^(08...|53...|57P0.|57014|55P03|40P01|40001|25006|ECONN\w+|ETIMEDOUT|EPIPE|ENOENT|ENOTFOUND|EAI_AGAIN|E\w+UNREACH)$/;
+
+/** Of pg, whose own errors have no code. */
+const unavailableMessages =
+  /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered|Client was closed|Cannot use a pool after)/;
 
 function isUnavailable(error: Error): boolean {
   if (error instanceof EventStoreUnavailableError) return true;
   const code: unknown = (error as { code?: unknown }).code;
   if (typeof code === 'string' && unavailableCodes.test(code)) return true;
-  return /^(Connection terminated|timeout exceeded when trying to connect)/.test(error.message);
+  return unavailableMessages.test(error.message);
 }
 
 const unavailable: Problem = {
@@ -73,6 +64,7 @@ export function toProblem(error: unknown): Problem {
       detail: error.message,
       ...(error.errors ? { errors: error.errors } : {}),
       ...(error.status === 503 ? { retryAfterSeconds: 1 } : {}),
+      ...(error instanceof RateLimitedError ? { retryAfterSeconds: error.retryAfterSeconds } : {}),
     };
   }
   if (error instanceof RevisionConflictError) {
@@ -83,16 +75,9 @@ export function toProblem(error: unknown): Problem {
     };
   }
   if (error instanceof Error) {
-    const type: unknown = (error as { type?: unknown }).type;
-    const known = typeof type === 'string' ? bodyProblems[type] : undefined;
-    if (known) return known;
+    if (error instanceof RequestAbortedError) return aborted;
     if (isUnavailable(error)) return unavailable;
-    if (error instanceof URIError)
-      return {
-        ...invalidBody(''),
-        detail: 'The path is not valid.',
-        errors: { path: ['is not valid percent-encoding'] },
-      };
+    if (error instanceof URIError) return invalidPath;
   }
   return {
     status: 500,

@@ -1,10 +1,35 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
 
 export interface RunningServer {
   readonly port: number;
   /** Takes no new requests, lets those under way end, cuts what is left after `graceMs`. */
   stop(graceMs: number): Promise<void>;
+}
+
+const malformed: Readonly<Record<string, readonly [status: number, title: string]>> = {
+  HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout'],
+};
+
+/** What is not even HTTP never becomes a request; it gets a problem all the same. */
+function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const [status, title] = malformed[error.code ?? ''] ?? [400, 'Bad Request'];
+  const body = JSON.stringify({
+    type: 'about:blank',
+    title,
+    status,
+    detail: 'The request is not valid HTTP.',
+  });
+  socket.end(
+    `HTTP/1.1 ${status} ${title}\r\nContent-Type: application/problem+json\r\nContent-Length: ${body.length}\r\n` +
+      `Cache-Control: no-store\r\nConnection: close\r\n\r\n${body}`,
+  );
 }
 
 /** Listens; rejects with the system's error (EADDRINUSE, EACCES …) when it cannot. */
@@ -16,6 +41,7 @@ export async function listen(
     { keepAliveTimeout: 65_000, headersTimeout: 20_000, requestTimeout: 60_000 },
     listener,
   );
+  server.on('clientError', refuseMalformed);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(options.port, options.host, () => {

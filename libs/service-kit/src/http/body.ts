@@ -1,0 +1,89 @@
+import { DomainError, ValidationError } from '@token-vault/contracts';
+import type { IncomingMessage } from 'node:http';
+
+/** decisions.md §3. */
+export const bodyLimitBytes = 1024 * 1024;
+/** Deeper nesting serves nobody and would exhaust the stack of JSON.stringify. */
+export const maxDepth = 100;
+
+const tooLarge = () => new DomainError('payload_too_large', 'The request body is larger than 1 MiB.');
+
+/** The client went away before its request was complete: there is nobody to answer. */
+export class RequestAbortedError extends Error {
+  readonly code = 'request_aborted';
+}
+
+/**
+ * Reads a JSON body; undefined when there is none, whatever its Content-Type (decisions.md §1). Malformed UTF-8 is refused,
+ * not repaired: a vault gives back what it was given.
+ * @throws DomainError 413 and 415, ValidationError, RequestAbortedError; none quotes the body
+ */
+export async function readBody(request: IncomingMessage): Promise<unknown> {
+  const {
+    'content-length': length,
+    'transfer-encoding': transfer,
+    'content-encoding': encoding,
+  } = request.headers;
+  if (transfer === undefined && (length ?? '0') === '0') return undefined;
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity')
+    throw new DomainError('unsupported_media_type', 'The request body must not be compressed.');
+  if (length !== undefined && Number(length) > bodyLimitBytes) throw tooLarge();
+  const bytes = await collect(request);
+  if (bytes.length === 0) return undefined;
+  const body = parseJson(bytes);
+  refuseDepth(body);
+  return body;
+}
+
+function collect(request: IncomingMessage): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const settle = (act: () => void) => {
+      request.off('data', take).off('end', finish).off('error', abort).off('close', abort);
+      act();
+    };
+    const take = (chunk: Buffer) => {
+      size += chunk.length;
+      chunks.push(chunk);
+      if (size > bodyLimitBytes) settle(() => reject(tooLarge()));
+    };
+    const finish = () =>
+      settle(() => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)));
+    const abort = () => settle(() => reject(new RequestAbortedError('the client went away')));
+    request.on('data', take).on('end', finish).on('error', abort).on('close', abort);
+  });
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** The errors of the decoder and of the parser quote what they were given, so they go no further. */
+function parseJson(bytes: Buffer): unknown {
+  let text: string;
+  try {
+    text = utf8.decode(bytes);
+  } catch {
+    throw ValidationError.of('body', 'must be UTF-8');
+  }
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw ValidationError.of('body', 'is not valid JSON');
+  }
+}
+
+/** Iterative, since the input may be nested deeper than the stack reaches. */
+function refuseDepth(body: unknown): void {
+  let level = [body];
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth > maxDepth)
+      throw ValidationError.of('body', `must not be nested deeper than ${maxDepth} levels`);
+    const next: unknown[] = [];
+    for (const value of level) {
+      if (typeof value !== 'object' || value === null) continue;
+      for (const child of Object.values(value))
+        if (typeof child === 'object' && child !== null) next.push(child);
+    }
+    level = next;
+  }
+}
