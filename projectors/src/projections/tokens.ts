@@ -75,10 +75,12 @@ export const tokens: Projection = {
       },
       primaryKey: ['tenant_id', 'id'],
       indexes: [
-        // Tokens of one transaction share `seq`; the id makes the order total.
-        { on: '(tenant_id, seq desc, id)' },
-        { on: '(tenant_id, container, seq desc, id)' },
-        { on: '(tenant_id, type, seq desc, id)' },
+        // Tokens of one transaction share `seq`; the id makes the order total. What else a list judges by is included, so
+        // that deep pages are counted off in the index alone.
+        { on: '(tenant_id, seq desc, id) include (type, container, expires_at)' },
+        { on: '(tenant_id, container, seq desc, id) include (type, expires_at)' },
+        { on: '(tenant_id, type, seq desc, id) include (container, expires_at)' },
+        { on: '(tenant_id, created_at)' },
         { on: '(tenant_id, fingerprint) where fingerprint is not null' },
         { on: '(expires_at) where expires_at is not null' },
         { on: '(cvc_expires_at) where cvc is not null' },
