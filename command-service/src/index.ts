@@ -19,6 +19,13 @@ import { createTransactionOutcomes } from './transactions/outcomes.ts';
 import { transactionRoutes } from './transactions/routes.ts';
 
 export type { CommandDependencies } from './dependencies.ts';
+export {
+  housekeepingMigrations,
+  startHousekeeping,
+  type Housekeeping,
+  type HousekeepingOptions,
+  type SweepReport,
+} from './housekeeping/index.ts';
 export type { CodeCheck, CompileCode } from './reactors/code-check.ts';
 export { createTenantCommands, type CreatedTenant, type TenantCommands } from './tenants/commands.ts';
 export { listTenants, type TenantSummary } from './tenants/list.ts';

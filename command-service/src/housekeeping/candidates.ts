@@ -1,0 +1,84 @@
+import type { Pool } from 'pg';
+
+/** An entity whose time seems to be over. Only its own stream tells whether it is. */
+export interface Candidate {
+  readonly tenantId: string;
+  readonly id: string;
+}
+
+/** Where a read model keeps what will be due. All parts are constants of this file. */
+interface Source {
+  readonly table: string;
+  readonly due: string;
+  readonly idType: 'text' | 'uuid';
+  readonly condition: string;
+}
+
+export const sources = {
+  expiredTokens: { table: 'rm_tokens.token', due: 'expires_at', idType: 'text', condition: 'true' },
+  dueCvcs: { table: 'rm_tokens.token', due: 'cvc_expires_at', idType: 'text', condition: 'cvc is not null' },
+  expiredApplications: {
+    table: 'rm_applications.application',
+    due: 'expires_at',
+    idType: 'uuid',
+    condition: 'true',
+  },
+  expiredSessions: { table: 'rm_applications.session', due: 'expires_at', idType: 'uuid', condition: 'true' },
+  expiredTransactions: {
+    table: 'rm_transactions.transaction',
+    due: 'expires_at',
+    idType: 'uuid',
+    condition: `status = 'open'`,
+  },
+} as const satisfies Record<string, Source>;
+export type SourceName = keyof typeof sources;
+
+interface CandidateRow {
+  readonly tenant_id: string;
+  readonly id: string;
+  /** As text: a Date would lose the microseconds, and with them its place in the order. */
+  readonly due_at: string;
+}
+
+const firstUuid = '00000000-0000-0000-0000-000000000000';
+
+const statement = ({ table, due, idType, condition }: Source): string => `
+  select tenant_id, id::text as id, ${due}::text as due_at from ${table}
+   where ${condition} and ${due} <= $1
+     and (${due}, tenant_id, id) > ($2::timestamptz, $3::uuid, $4::${idType})
+   order by ${due}, tenant_id, id limit $5`;
+
+/** The runner of the projections makes the tables at its first start: until then nothing is due. */
+function isNotThereYet(error: unknown): boolean {
+  const code: unknown = (error as { code?: unknown }).code;
+  return code === '42P01' || code === '3F000';
+}
+
+/**
+ * What is due at `now`, the longest overdue first, in pages. Each candidate comes once, so that one which stays due (locked
+ * by a transaction, failing) never keeps the others from their turn.
+ */
+export async function* dueCandidates(
+  pool: Pool,
+  name: SourceName,
+  now: Date,
+  pageSize: number,
+): AsyncGenerator<readonly Candidate[], void> {
+  const source: Source = sources[name];
+  let after = { due_at: '-infinity', tenant_id: firstUuid, id: source.idType === 'uuid' ? firstUuid : '' };
+  for (;;) {
+    let rows: CandidateRow[];
+    try {
+      const values = [now, after.due_at, after.tenant_id, after.id, pageSize];
+      ({ rows } = await pool.query<CandidateRow>(statement(source), values));
+    } catch (error) {
+      if (isNotThereYet(error)) return;
+      throw error;
+    }
+    const last = rows.at(-1);
+    if (!last) return;
+    yield rows.map(({ tenant_id: tenantId, id }) => ({ tenantId, id }));
+    if (rows.length < pageSize) return;
+    after = last;
+  }
+}

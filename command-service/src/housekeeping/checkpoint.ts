@@ -1,0 +1,36 @@
+import { parsePosition, startPosition, type Position } from '@token-vault/event-store';
+import type { Clock } from '@token-vault/service-kit';
+import type { Pool } from 'pg';
+
+export interface Checkpoint {
+  /** `startPosition` when there is none yet. */
+  read(): Promise<Position>;
+  /** Never moves back: one who led before and wakes late has done its work too, so the higher of two is right. */
+  advance(position: Position): Promise<void>;
+  /** Begins anew, when the log is another one than the checkpoint's. */
+  restart(): Promise<void>;
+}
+
+export function createCheckpoint(pool: Pool, clock: Clock, name: string): Checkpoint {
+  return {
+    async read() {
+      const { rows } = await pool.query<{ position: string }>(
+        'select position::text as position from housekeeping.checkpoint where name = $1',
+        [name],
+      );
+      const [row] = rows;
+      return row ? parsePosition(row.position) : startPosition;
+    },
+    async advance(position) {
+      await pool.query(
+        `insert into housekeeping.checkpoint as c (name, position, updated_at) values ($1, $2::numeric, $3)
+         on conflict (name) do update
+           set position = greatest(c.position, excluded.position), updated_at = excluded.updated_at`,
+        [name, position, clock.now()],
+      );
+    },
+    async restart() {
+      await pool.query('delete from housekeeping.checkpoint where name = $1', [name]);
+    },
+  };
+}

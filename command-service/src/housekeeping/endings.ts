@@ -1,0 +1,79 @@
+import { streams } from '@token-vault/contracts';
+import type { EventStore } from '@token-vault/event-store';
+import type { Clock } from '@token-vault/service-kit';
+import { execute, expectedAt, retryOnConflict, type Decider } from '../aggregates/decider.ts';
+import { systemContext } from '../aggregates/system-context.ts';
+import { applicationDecider } from '../applications/decider.ts';
+import { sessionDecider } from '../sessions/decider.ts';
+import { tokenDecider } from '../tokens/decider.ts';
+import type { TokenErasure } from '../tokens/erasure.ts';
+import { readTokenHistory } from '../tokens/history.ts';
+import type { Transactions } from '../transactions/handlers.ts';
+import type { TransactionOutcomes } from '../transactions/outcomes.ts';
+import type { Candidate, SourceName } from './candidates.ts';
+
+export interface EndingDependencies {
+  readonly store: EventStore;
+  readonly clock: Clock;
+  readonly outcomes: TransactionOutcomes;
+  readonly erasure: TokenErasure;
+  readonly transactions: Pick<Transactions, 'settle'>;
+}
+
+/** Ends what is over by its own stream. True when this call ended it; false when there was nothing to do, or not yet. */
+export type Ending = (candidate: Candidate, now: Date) => Promise<boolean>;
+
+/** One for each kind of thing that ends by time (interface.md, Time-based deletions). Any number may run at once. */
+export function createEndings(dependencies: EndingDependencies): Readonly<Record<SourceName, Ending>> {
+  const { store, clock, outcomes, erasure, transactions } = dependencies;
+
+  /** A token locked by an open transaction waits for its end, at most an hour. */
+  const endToken =
+    (kind: 'expire' | 'purge-cvc', task: string): Ending =>
+    async ({ tenantId, id }, now) => {
+      const isEnded = await retryOnConflict(async () => {
+        const history = await readTokenHistory(store, outcomes, tenantId, id);
+        if (history.lockedBy !== undefined) return false;
+        const context = systemContext(tenantId, task, clock);
+        const facts = tokenDecider.decide(history.state, { kind, now });
+        if (facts.length === 0) return false;
+        const events = facts.map((each) => context.event(each, each.data));
+        await store.append(streams.token(tenantId, id), events, expectedAt(history.revision));
+        return true;
+      });
+      if (isEnded) await erasure.eraseUnneeded(tenantId, id);
+      return isEnded;
+    };
+
+  const endAggregate =
+    <State, Command>(
+      streamOf: (tenantId: string, id: string) => string,
+      decider: Decider<State, Command | { kind: 'expire'; now: Date }>,
+      task: string,
+    ): Ending =>
+    async ({ tenantId, id }, now) => {
+      const context = systemContext(tenantId, task, clock);
+      const { position } = await execute({
+        store,
+        stream: streamOf(tenantId, id),
+        decider,
+        command: { kind: 'expire', now },
+        event: context.event.bind(context),
+      });
+      return position !== undefined;
+    };
+
+  return {
+    async expiredTransactions({ tenantId, id }) {
+      // Looking at one past its time ends it.
+      const { kind } = await outcomes.stateOf(tenantId, id);
+      if (kind === 'open' || kind === 'absent') return false;
+      await transactions.settle(tenantId, id);
+      return true;
+    },
+    expiredTokens: endToken('expire', 'token-expiry'),
+    dueCvcs: endToken('purge-cvc', 'cvc-purge'),
+    expiredApplications: endAggregate(streams.application, applicationDecider, 'application-expiry'),
+    expiredSessions: endAggregate(streams.session, sessionDecider, 'session-expiry'),
+  };
+}

@@ -1,0 +1,3 @@
+export { housekeepingMigrations } from './migrations.ts';
+export { startHousekeeping, type Housekeeping, type HousekeepingOptions } from './start.ts';
+export type { SweepReport } from './sweeper.ts';

@@ -1,0 +1,95 @@
+import { errorFields, type Logger } from '@token-vault/service-kit';
+import pg from 'pg';
+import { backOffMs, pause } from './pause.ts';
+
+export interface LeadershipOptions {
+  readonly connectionString: string;
+  /** Who leads under the same name in the same database excludes the others. */
+  readonly name: string;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+}
+
+/** Any constant: tells these locks from others in the database. */
+const lockClass = 7_310_581;
+/** A standby asks again; one that waited inside Postgres would hold back vacuum for as long as the leader lives. */
+const pollMs = 1_000;
+/** A connection that died without a word is noticed by asking over it. */
+const heartbeatMs = 5_000;
+
+/**
+ * Runs `lead` while this process holds the lock, again and again until `signal` aborts. The lock lives with one connection:
+ * when that is lost, by a crash, a cut or a failover, Postgres gives the lock to the next one, and the signal of `lead`
+ * aborts here. For a moment two may believe that they lead: `lead` must be safe against that.
+ */
+export async function leadWheneverPossible(
+  options: LeadershipOptions,
+  lead: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const { logger, signal, name } = options;
+  for (let attempt = 0; !signal.aborted; attempt += 1) {
+    const term = new AbortController();
+    let client: pg.Client | undefined;
+    try {
+      client = await connect(options, term);
+      if (!(await acquire(client, name, AbortSignal.any([signal, term.signal])))) continue;
+      attempt = 0;
+      logger.info({ task: name }, 'leads housekeeping');
+      await Promise.all([lead(AbortSignal.any([signal, term.signal])), watch(client, term, signal)]);
+    } catch (error) {
+      if (!signal.aborted)
+        logger.warn({ task: name, ...errorFields(error) }, 'housekeeping lost its connection');
+    } finally {
+      term.abort();
+      await client?.end().catch(() => undefined);
+    }
+    await pause(backOffMs(attempt), signal);
+  }
+}
+
+async function connect(
+  { connectionString, name }: LeadershipOptions,
+  term: AbortController,
+): Promise<pg.Client> {
+  const client = new pg.Client({
+    connectionString,
+    application_name: `vault ${name}`.slice(0, 63),
+    connectionTimeoutMillis: 10_000,
+    query_timeout: 10_000,
+    keepAlive: true,
+  });
+  client.on('error', () => term.abort());
+  client.on('end', () => term.abort());
+  await client.connect();
+  // When this machine disappears, Postgres notices within 20 s and frees the lock.
+  await client.query(
+    'set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 3; set tcp_keepalives_count = 3',
+  );
+  return client;
+}
+
+/** False when `signal` aborted first. */
+async function acquire(client: pg.Client, name: string, signal: AbortSignal): Promise<boolean> {
+  while (!signal.aborted) {
+    const { rows } = await client.query<{ locked: boolean }>(
+      'select pg_try_advisory_lock($1, hashtext($2)) as locked',
+      [lockClass, name],
+    );
+    if (rows[0]?.locked === true) return true;
+    await pause(pollMs, signal);
+  }
+  return false;
+}
+
+/** Ends the term when the connection that holds the lock does not answer. */
+async function watch(client: pg.Client, term: AbortController, signal: AbortSignal): Promise<void> {
+  const either = AbortSignal.any([signal, term.signal]);
+  try {
+    while (!either.aborted) {
+      await pause(heartbeatMs, either);
+      if (!either.aborted) await client.query('select 1');
+    }
+  } finally {
+    term.abort();
+  }
+}

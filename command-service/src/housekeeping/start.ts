@@ -1,0 +1,85 @@
+import type { KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
+import type { Clock, Logger } from '@token-vault/service-kit';
+import type { Pool } from 'pg';
+import { createTokenErasure } from '../tokens/erasure.ts';
+import { Transactions } from '../transactions/handlers.ts';
+import { createTransactionOutcomes } from '../transactions/outcomes.ts';
+import { createCheckpoint } from './checkpoint.ts';
+import { createEndings } from './endings.ts';
+import { createErasures } from './erasures.ts';
+import { followErasures } from './follow-log.ts';
+import { leadWheneverPossible } from './leadership.ts';
+import { pause } from './pause.ts';
+import { createSweeper, type SweepReport } from './sweeper.ts';
+
+export interface HousekeepingOptions {
+  readonly store: EventStore;
+  readonly keyRing: KeyRing;
+  /** Of the read models and of `housekeepingMigrations`, which must be applied. Never ended here. */
+  readonly pool: Pool;
+  /** Of the same database; one session is taken that holds the lock, so not through a transaction pooler. */
+  readonly connectionString: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Between two sweeps; 30 s by default. */
+  readonly intervalMs?: number;
+}
+
+export interface Housekeeping {
+  /** One sweep now, whoever leads: decisions rest on the log alone, so any number may run at once. */
+  runOnce(): Promise<SweepReport>;
+  /** Ends within about a second; the next replica takes over. */
+  close(): Promise<void>;
+}
+
+const defaultIntervalMs = 30_000;
+
+/**
+ * Ends what is past its time and repeats interrupted erasures. Any replica may run it and one does; when that one dies,
+ * another takes over.
+ */
+export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
+  const { store, keyRing, pool, connectionString, clock, logger, intervalMs = defaultIntervalMs } = options;
+  const abort = new AbortController();
+  const outcomes = createTransactionOutcomes(store, clock);
+  const erasure = createTokenErasure({ store, keyRing, outcomes });
+  const transactions = new Transactions(store, erasure);
+  const endings = createEndings({ store, clock, outcomes, erasure, transactions });
+  const sweeper = createSweeper({ pool, keyRing, clock, logger, endings });
+  const erasures = createErasures({ keyRing, erasure, outcomes, transactions });
+  const checkpoint = createCheckpoint(pool, clock, 'erasure');
+
+  const running = new Set<Promise<SweepReport>>();
+  const sweep = (signal: AbortSignal): Promise<SweepReport> => {
+    const run = sweeper.sweep(signal).finally(() => running.delete(run));
+    running.add(run);
+    return run;
+  };
+
+  const sweepRegularly = async (signal: AbortSignal): Promise<void> => {
+    while (!signal.aborted) {
+      await sweep(signal);
+      await pause(intervalMs, signal);
+    }
+  };
+
+  const leading = leadWheneverPossible(
+    { connectionString, name: 'housekeeping', logger, signal: abort.signal },
+    async (signal) => {
+      await Promise.all([
+        sweepRegularly(signal),
+        followErasures({ store, checkpoint, erasures, logger }, signal),
+      ]);
+    },
+  );
+
+  return {
+    runOnce: () => sweep(abort.signal),
+    async close() {
+      abort.abort();
+      await leading;
+      await Promise.allSettled(running);
+    },
+  };
+}
