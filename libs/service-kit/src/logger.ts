@@ -22,15 +22,23 @@ export interface Logger {
   readonly error: Log;
 }
 
+/** What follows the message in a stack: a message of several lines may look like frames itself. */
+function framesOf({ stack = '', message }: Error): string[] {
+  const start = stack.indexOf(message);
+  // The message was changed after the stack was made: where it ends is not known.
+  if (start < 0) return [];
+  const lines = stack.slice(start + message.length).split('\n');
+  return lines.filter((line) => /^\s+at /.test(line));
+}
+
 /** Name, code and stack frames of an error. Its message is left out: a database's holds row values. */
 export function errorFields(error: unknown): LogFields {
   if (!(error instanceof Error)) return { error_name: typeof error };
-  const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line));
   const code: unknown = (error as { code?: unknown }).code;
   return {
     error_name: error.name === 'Error' ? error.constructor.name : error.name,
     error_code: typeof code === 'string' ? code.slice(0, 60) : undefined,
-    stack: frames.slice(0, 12).join('\n'),
+    stack: framesOf(error).slice(0, 12).join('\n'),
   };
 }
 
