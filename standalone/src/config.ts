@@ -32,6 +32,7 @@ function readDatabaseUrl(text: string | undefined): string | undefined {
   if (text === undefined || text === '') return undefined;
   if (!/^postgres(ql)?:\/\//.test(text))
     throw new StandaloneError('DATABASE_URL must begin with postgres://');
+  if (!URL.canParse(text)) throw new StandaloneError('DATABASE_URL is not a valid URL');
   return text;
 }
 

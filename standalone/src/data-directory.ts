@@ -1,4 +1,4 @@
-import { access, constants, mkdir } from 'node:fs/promises';
+import { access, constants, mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { StandaloneError } from './config.ts';
 import { defaultDataDirectory } from './postgres/index.ts';
@@ -18,7 +18,7 @@ export interface DataDirectory {
 export async function openDataDirectory(configured: string | undefined): Promise<DataDirectory> {
   const root = configured ?? (await defaultDataDirectory(path.resolve('.vault')));
   try {
-    await mkdir(root, { recursive: true, mode: 0o711 });
+    await makeDirectories(root);
     await access(root, constants.W_OK | constants.X_OK);
   } catch (cause) {
     const reason = (cause as NodeJS.ErrnoException).code ?? 'unknown';
@@ -32,4 +32,15 @@ export async function openDataDirectory(configured: string | undefined): Promise
     rootKeyFile: path.join(root, 'root.key'),
     credentialsFile: path.join(root, 'credentials.json'),
   };
+}
+
+/** Node's own recursive mkdir never comes back from a parent that exists and answers ENOENT, as /proc does. */
+async function makeDirectories(directory: string): Promise<void> {
+  const isThere = async (place: string) => (await stat(place).catch(() => undefined))?.isDirectory() === true;
+  if (await isThere(directory)) return;
+  const parent = path.dirname(directory);
+  if (parent !== directory) await makeDirectories(parent);
+  await mkdir(directory, { mode: 0o711 }).catch(async (error: unknown) => {
+    if (!(await isThere(directory))) throw error;
+  });
 }

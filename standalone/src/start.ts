@@ -3,6 +3,7 @@ import type { RequestListener } from 'node:http';
 import { StandaloneError, type StandaloneConfig } from './config.ts';
 import type { Credentials } from './credentials.ts';
 import { openDataDirectory, type DataDirectory } from './data-directory.ts';
+import { requireReachable } from './external-database.ts';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from './postgres/index.ts';
 import { openVault, type Vault } from './vault.ts';
 
@@ -49,7 +50,10 @@ function displayUrl(host: string, port: number): string {
 }
 
 async function openDatabase(config: StandaloneConfig, directory: DataDirectory, logger: Logger) {
-  if (config.databaseUrl !== undefined) return { url: config.databaseUrl, postgres: undefined };
+  if (config.databaseUrl !== undefined) {
+    await requireReachable(config.databaseUrl);
+    return { url: config.databaseUrl, postgres: undefined };
+  }
   const postgres = await startEmbeddedPostgres({ dataDir: directory.postgres, logger });
   return { url: postgres.url, postgres };
 }

@@ -54,7 +54,8 @@ process.once('exit', () => {
 
 /** A fresh directory that the account of Postgres may pass through; `removeDataDirectory` removes it. */
 export async function createDataDirectory(): Promise<string> {
-  const directory = await mkdtemp(path.join(tmpdir(), 'token-vault-e2e-'));
+  // By this name the next run knows what a killed one has left.
+  const directory = await mkdtemp(path.join(tmpdir(), `token-vault-test-${process.pid}-`));
   await chmod(directory, 0o711);
   return directory;
 }
