@@ -9,7 +9,7 @@ export type { RootKeyProvider } from './root-keys/port.ts';
 export { environmentRootKey } from './root-keys/environment.ts';
 export { fileRootKey, type FileRootKeyOptions } from './root-keys/file.ts';
 export { keyRingMigrations, type Migration } from './key-ring/migrations.ts';
-export { isKeyRingInitialised } from './key-ring/root-key-set.ts';
+export { isKeyRingInitialised, type FindRootKey } from './key-ring/root-key-set.ts';
 export {
   createKeyRing,
   type DataKeyRequest,

@@ -154,6 +154,29 @@ describe('the rotation of the root key', () => {
     await expect(ring.rotateRoot(setup.rootKey)).rejects.toThrow('was retired');
   });
 
+  it('fails no request of a replica that finds the new key only when it meets it', async () => {
+    const next = randomRootKey();
+    const made = await make(ring);
+    const asked: string[] = [];
+    const findRootKey = async (id: string) => {
+      asked.push(id);
+      return next;
+    };
+    const replica = await setup.ring({ findRootKey, tenantKeyTimeToLiveMs: 0 });
+    const load = startLoad(replica);
+    await ring.rotateRoot(next);
+    await expectOpen(await setup.ring({ rootKey: next }), [made, ...(await load.stop())]);
+    await expectOpen(replica, [await make(replica, await setup.tenant(replica))]);
+    expect(new Set(asked)).toEqual(new Set([next.id]));
+  });
+
+  it('is not done by a root key of another id than the one looked for', async () => {
+    const next = randomRootKey();
+    const replica = await setup.ring({ findRootKey: async () => randomRootKey(), tenantKeyTimeToLiveMs: 0 });
+    await ring.rotateRoot(next);
+    await expect(replica.hashes(tenantId)).rejects.toThrow(WrongRootKeyError);
+  });
+
   it('needs both keys until it has ended, and goes on where it was interrupted', async () => {
     const next = randomRootKey();
     const made = await make(ring);

@@ -12,7 +12,7 @@ import { createDataKeyInserts, wrapDataKey, type KeyDurability } from './data-ke
 import { createDataKeyLookups } from './data-key-lookups.ts';
 import { createKeyDestruction, type KeyDestruction } from './destruction.ts';
 import { newKeyId, requireText, requireUuid } from './identifiers.ts';
-import { RootKeySet } from './root-key-set.ts';
+import { RootKeySet, type FindRootKey } from './root-key-set.ts';
 import { rotateRoot } from './root-rotation.ts';
 import { createTenantKeys, TenantKeys } from './tenant-keys.ts';
 import { rotateTenant } from './tenant-rotation.ts';
@@ -23,6 +23,11 @@ export interface KeyRingOptions {
   readonly rootKey: RootKeyProvider;
   /** While the root key is being rotated: the other one. */
   readonly otherRootKeys?: readonly RootKeyProvider[];
+  /**
+   * Looks for a root key that is in use but not held, as when another process has begun to rotate to it. Asked at each
+   * use until it is found.
+   */
+  readonly findRootKey?: FindRootKey;
   readonly clock: Clock;
   readonly durability: KeyDurability;
   /** Tenants whose unwrapped keys are held in memory at once; 1000 by default. */
@@ -88,7 +93,7 @@ const defaultTimeToLiveMs = 5 * 60_000;
  */
 export async function createKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   const { pool, clock } = options;
-  const rootKeys = new RootKeySet(options.rootKey, options.otherRootKeys ?? []);
+  const rootKeys = new RootKeySet(options.rootKey, options.otherRootKeys ?? [], options.findRootKey);
   await rootKeys.check(pool, clock);
   const tenantKeys = new TenantKeys({
     pool,

@@ -21,13 +21,22 @@ export async function isKeyRingInitialised(pool: Pool): Promise<boolean> {
   return rows[0]?.initialised === true;
 }
 
+/** Looks for a root key that this process was not started with; undefined when there is none of this id. */
+export type FindRootKey = (rootKeyId: string) => Promise<RootKeyProvider | undefined>;
+
 /** The root keys this process holds. The first one is used for a new vault; the others are for a rotation. */
 export class RootKeySet {
   readonly #providers: Map<string, RootKeyProvider>;
   readonly #first: RootKeyProvider;
+  readonly #find: FindRootKey;
 
-  constructor(first: RootKeyProvider, others: readonly RootKeyProvider[]) {
+  constructor(
+    first: RootKeyProvider,
+    others: readonly RootKeyProvider[],
+    find: FindRootKey = async () => undefined,
+  ) {
     this.#first = first;
+    this.#find = find;
     this.#providers = new Map([...others, first].map((provider) => [provider.id, provider]));
   }
 
@@ -36,11 +45,14 @@ export class RootKeySet {
     this.#providers.set(provider.id, provider);
   }
 
-  /** @throws WrongRootKeyError when this process does not hold it. */
-  get(rootKeyId: string): RootKeyProvider {
-    const provider = this.#providers.get(rootKeyId);
-    if (!provider) throw wrongRootKey(rootKeyId, [...this.#providers.keys()]);
-    return provider;
+  /** Held, or found now and held from here on. @throws WrongRootKeyError when it is neither. */
+  async get(rootKeyId: string): Promise<RootKeyProvider> {
+    const held = this.#providers.get(rootKeyId);
+    if (held) return held;
+    const found = await this.#find(rootKeyId);
+    if (found?.id !== rootKeyId) throw wrongRootKey(rootKeyId, [...this.#providers.keys()]);
+    this.hold(found);
+    return found;
   }
 
   /**
@@ -58,7 +70,7 @@ export class RootKeySet {
     });
     for (const row of rows) {
       if (row.retired_at) continue;
-      await verify(this.get(row.root_key_id), row);
+      await verify(await this.get(row.root_key_id), row);
     }
   }
 

@@ -19,7 +19,7 @@ const portion = 100;
 /**
  * Wraps every tenant key by another root key and retires the ones before. Nothing else is touched: data keys and data
  * stay as they are. Online and resumable: repeat it after an interruption. Every running replica must hold both root
- * keys (`otherRootKeys`) while it runs; afterwards the old one is refused at start.
+ * keys (`otherRootKeys`), or find the new one (`findRootKey`), while it runs; afterwards the old one is refused at start.
  * @returns how many tenant keys this call wrapped
  * @throws WrongRootKeyError when `to` was retired before, or a root key in use is not held.
  * @throws RotationInProgressError
@@ -71,7 +71,9 @@ async function rewrapAll(
        where root_key_id <> $1 order by tenant_id, version limit $2`,
       [to.id, portion],
     );
-    for (const row of rows) total += await rewrap(database, rootKeys.get(row.root_key_id), to, row);
+    for (const row of rows) {
+      total += await rewrap(database, await rootKeys.get(row.root_key_id), to, row);
+    }
     if (rows.length === 0) return total;
   }
 }

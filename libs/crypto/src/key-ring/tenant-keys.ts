@@ -108,7 +108,8 @@ export class TenantKeys {
     const versions = new Map<number, TenantKey>();
     for (const row of rows) {
       const binding = keyBinding.tenantKey(tenantId, row.version, row.root_key_id);
-      const bytes = await rootKeys.get(row.root_key_id).unwrap(row.wrapped, binding);
+      const rootKey = await rootKeys.get(row.root_key_id);
+      const bytes = await rootKey.unwrap(row.wrapped, binding);
       versions.set(row.version, deriveTenantKey(tenantId, row.version, bytes));
       bytes.fill(0);
     }
