@@ -1,0 +1,36 @@
+import { createDataDirectory, removeDataDirectory } from '@token-vault/test-support';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { KilledVault, manners } from './killing.ts';
+
+const rounds = 5;
+
+describe('a vault that is killed under load', () => {
+  let dataDir: string;
+  let killed: KilledVault;
+
+  beforeAll(async () => {
+    dataDir = await createDataDirectory();
+    killed = new KilledVault(dataDir);
+    await killed.start();
+  });
+  afterAll(() => removeDataDirectory(dataDir));
+
+  it.each(
+    Array.from({ length: rounds }, (_, round) =>
+      manners.map((manner) => [round + 1, manner] as const),
+    ).flat(),
+  )('goes on, round %i: kill -9 of %s', async (_round, manner) => {
+    expect(await killed.killUnderLoad(manner)).toBeGreaterThan(0);
+    expect(killed.ledger.violations).toEqual([]);
+  });
+
+  it('has lost no acknowledged write, kept no deleted data, and logged all of it', async () => {
+    const { ledger } = killed;
+    expect(ledger.deleted).toBeGreaterThan(rounds * manners.length);
+    const access = await killed.access();
+    expect(await ledger.audit(access)).toEqual([]);
+    expect(await ledger.auditLog(access)).toEqual([]);
+    expect(await killed.differingProjections()).toEqual([]);
+    await access.manager.expect(200, 'GET', '/health/ready');
+  });
+});

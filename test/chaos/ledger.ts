@@ -1,0 +1,185 @@
+import type { LogEntry, Pagination, Token } from '@token-vault/contracts';
+import { cardNumber, cardToken, type Client } from '@token-vault/test-support';
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+
+/** What a client knows of a token it asked for: only what was answered counts as done. */
+interface Known {
+  readonly id: string;
+  readonly number: string;
+  isCreated: boolean;
+  /** Asked for, maybe without an answer. */
+  isDeleteTried: boolean;
+  isDeleted: boolean;
+  /** Reads of it that were answered with data. */
+  reads: number;
+}
+
+interface Page<Item> {
+  readonly pagination: Pagination;
+  readonly data: readonly Item[];
+}
+
+export interface Access {
+  /** May do everything with tokens and sees plaintext. */
+  readonly tokens: Client;
+  readonly manager: Client;
+  readonly databaseUrl: string;
+}
+
+/** The clients' side of the story: what they did, what was acknowledged, and whether the vault still stands by it. */
+export class Ledger {
+  readonly #known: Known[] = [];
+  /** Answers that no client should ever get, whenever they came. */
+  readonly violations: string[] = [];
+
+  get acknowledged(): number {
+    return this.#known.filter(({ isCreated }) => isCreated).length;
+  }
+
+  get deleted(): number {
+    return this.#known.filter(({ isDeleted }) => isDeleted).length;
+  }
+
+  /** Ids of tokens that must be there. */
+  get survivors(): string[] {
+    return this.#known
+      .filter(({ isCreated, isDeleteTried }) => isCreated && !isDeleteTried)
+      .map(({ id }) => id);
+  }
+
+  /** Claims operations on `id` that never were. */
+  pretend(id: string): void {
+    for (const token of this.#known)
+      if (token.id === id) Object.assign(token, { isDeleted: true, reads: 99 });
+  }
+
+  /** One client's life: create, read, sometimes delete, until it is told to end or the connection breaks. */
+  async live(client: Client, signal: AbortSignal): Promise<void> {
+    for (let turn = 0; !signal.aborted; turn += 1) {
+      const token: Known = {
+        id: randomUUID(),
+        number: cardNumber(),
+        isCreated: false,
+        isDeleteTried: false,
+        isDeleted: false,
+        reads: 0,
+      };
+      this.#known.push(token);
+      try {
+        await this.#live(client, token, turn);
+      } catch {
+        // The vault is gone. What was not acknowledged may or may not have happened.
+        return;
+      }
+    }
+  }
+
+  async #live(client: Client, token: Known, turn: number): Promise<void> {
+    const { id, number } = token;
+    const body = cardToken(number, { id, metadata: { turn: String(turn) } });
+    token.isCreated = this.#isStatus(201, await client.request('POST', '/tokens', { body }), id);
+    // As a client should that is told to come again.
+    if (!token.isCreated) return sleep(50);
+    if (turn % 2 === 0) await this.#read(client, token);
+    if (turn % 3 !== 0) return;
+    token.isDeleteTried = true;
+    token.isDeleted = this.#isStatus(204, await client.request('DELETE', `/tokens/${id}`), id);
+    if (token.isDeleted) this.#isStatus(404, await client.request('GET', `/tokens/${id}`), id);
+  }
+
+  async #read(client: Client, token: Known): Promise<void> {
+    const answer = await client.request<Token>('GET', `/tokens/${token.id}`);
+    if (!this.#isStatus(200, answer, token.id)) return;
+    token.reads += 1;
+    const { number } = answer.body.data as { number: string };
+    if (number !== token.number) this.violations.push(`${token.id} was read with other data`);
+  }
+
+  /** 503 is the answer of a vault whose database was killed: nothing was done, says decisions.md §1. */
+  #isStatus(expected: number, answer: { status: number; text: string }, id: string): boolean {
+    if (answer.status === expected) return true;
+    if (answer.status !== 503)
+      this.violations.push(`${id}: ${answer.status} instead of ${expected}: ${answer.text}`);
+    return false;
+  }
+
+  /** Reads every token that was ever asked for and compares. Gives what is wrong. */
+  async audit(access: Access): Promise<string[]> {
+    const wrong: string[] = [];
+    const left = [...this.#known];
+    const reader = async () => {
+      for (let token = left.pop(); token; token = left.pop()) {
+        const answer = await access.tokens.request<Token>('GET', `/tokens/${token.id}`);
+        if (answer.status === 200) token.reads += 1;
+        const problem = judge(token, answer);
+        if (problem !== undefined) wrong.push(`${token.id} ${problem}`);
+      }
+    };
+    await Promise.all(Array.from({ length: 16 }, reader));
+    return [...wrong, ...(await this.#auditList(access)), ...(await this.#auditKeys(access))];
+  }
+
+  /** The list, its total included, has what was created and not deleted, no more and no less. */
+  async #auditList({ tokens }: Access): Promise<string[]> {
+    const listed = new Set<string>();
+    let total = 0;
+    for (let page = 1, pages = 1; page <= pages; page += 1) {
+      const { body } = await tokens.expect<Page<Token>>(200, 'GET', `/tokens?size=100&page=${page}`);
+      for (const { id } of body.data) listed.add(id);
+      pages = body.pagination.total_pages;
+      total = body.pagination.total_items;
+    }
+    const wrong = this.#known.filter(
+      ({ id, isCreated, isDeleteTried, isDeleted }) =>
+        (isDeleted && listed.has(id)) || (isCreated && !isDeleteTried && !listed.has(id)),
+    );
+    const findings = wrong.map(({ id }) => `${id} is ${listed.has(id) ? '' : 'not '}listed`);
+    if (total !== listed.size) findings.push(`the total of ${total} is not the ${listed.size} listed`);
+    return findings;
+  }
+
+  /** No key of a token whose deletion was acknowledged is left anywhere. */
+  async #auditKeys({ databaseUrl }: Access): Promise<string[]> {
+    const client = new pg.Client(databaseUrl);
+    await client.connect();
+    const { rows } = await client.query<{ entity: string }>('select entity from key_ring.data_key');
+    await client.end();
+    const entities = new Set(rows.map(({ entity }) => entity.slice(entity.indexOf(':') + 1)));
+    return this.#known
+      .filter(({ id, isDeleted }) => isDeleted && entities.has(id))
+      .map(({ id }) => `${id} is deleted, its keys are not`);
+  }
+
+  /** Each acknowledged operation is in the log, each read that showed data at least. Gives what is missing. */
+  async auditLog({ manager }: Access): Promise<string[]> {
+    const counts = new Map<string, number>();
+    // Reading the log is logged: the date keeps these entries from moving the pages.
+    const until = new Date(Date.now() + 1).toISOString();
+    for (let page = 1, pages = 1; page <= pages; page += 1) {
+      const path = `/logs?entity_type=card&size=100&page=${page}&end_date=${until}`;
+      const { body } = await manager.expect<Page<LogEntry>>(200, 'GET', path);
+      for (const { entity_id: id, operation } of body.data) {
+        counts.set(`${operation} ${id}`, (counts.get(`${operation} ${id}`) ?? 0) + 1);
+      }
+      pages = body.pagination.total_pages;
+    }
+    const count = (operation: string, id: string) => counts.get(`${operation} ${id}`) ?? 0;
+    return this.#known.flatMap(({ id, isCreated, isDeleted, reads }) => [
+      ...(isCreated && count('create', id) !== 1 ? [`${id} is created ${count('create', id)} times`] : []),
+      ...(isDeleted && count('delete', id) !== 1 ? [`${id} is deleted ${count('delete', id)} times`] : []),
+      ...(count('read', id) < reads ? [`${id}: ${count('read', id)} of ${reads} reads are in the log`] : []),
+    ]);
+  }
+}
+
+/** What is wrong with this answer for a token of which the client knows this; undefined when nothing is. */
+function judge(token: Known, answer: { status: number; body: Token }): string | undefined {
+  const { isCreated, isDeleteTried, isDeleted, number } = token;
+  const isAbsentAllowed = !isCreated || isDeleteTried;
+  if (answer.status === 404) return isAbsentAllowed ? undefined : 'was acknowledged and is lost';
+  if (answer.status !== 200) return `is answered ${answer.status}`;
+  if (isDeleted) return 'was deleted and is readable';
+  return (answer.body.data as { number: string }).number === number ? undefined : 'has other data';
+}
