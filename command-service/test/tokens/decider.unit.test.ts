@@ -1,0 +1,154 @@
+import {
+  FingerprintClaimVoided,
+  TokenCreated,
+  TokenCvcPurged,
+  TokenDeleted,
+  TokenExpired,
+  TokenUpdated,
+  type TokenContent,
+} from '@token-vault/contracts';
+import { describe, expect, it } from 'vitest';
+import { fact } from '../../src/aggregates/decider.ts';
+import { tokenDecider, type TokenCommand } from '../../src/tokens/decider.ts';
+import { later, now, specify } from '../aggregates/specification.ts';
+
+const { given } = specify(tokenDecider);
+const keyId = (n: number): string => `00000000-0000-4000-8000-00000000000${n}`;
+const sealed = (n: number): string => `sv1.${keyId(n)}.${'A'.repeat(60)}`;
+const content = (changes: Partial<TokenContent> = {}): TokenContent => ({
+  data: sealed(1),
+  containers: ['/general/high/'],
+  ...changes,
+});
+const identity = { token_id: 'tok', token_type: 'token' };
+const created = (changes: Partial<TokenContent> = {}) =>
+  fact(TokenCreated, { ...identity, ...content(changes) });
+const create = (changes: Partial<TokenContent> = {}): TokenCommand => ({
+  kind: 'create',
+  id: 'tok',
+  type: 'token',
+  content: content(changes),
+  now,
+});
+const ended = (...keyIds: string[]) => ({ ...identity, key_ids: keyIds });
+const soon = later(1000).toISOString();
+const cvc = { cvc: sealed(2), cvc_expires_at: soon };
+
+describe('creating a token', () => {
+  it('is possible under a new id', () => given().when(create()).then(created()));
+  it('is refused while the id is taken', () =>
+    given(created()).when(create()).thenRefused({ code: 'token_id_taken' }));
+  it('is possible under the id of a deleted token', () =>
+    given(created(), fact(TokenDeleted, ended(keyId(1))))
+      .when(create())
+      .then(created()));
+  it('is possible where a claim was voided', () =>
+    given(fact(FingerprintClaimVoided, { fingerprint: 'f', token_id: 'tok' }))
+      .when(create())
+      .then(created()));
+  it('ends an expired token that nobody has swept', () =>
+    given(created({ expires_at: soon }))
+      .when({ ...create(), now: later(1000) } as TokenCommand)
+      .then(fact(TokenExpired, ended(keyId(1))), created()));
+  it('is refused a millisecond before the expiry', () =>
+    given(created({ expires_at: soon }))
+      .when({ ...create(), now: later(999) } as TokenCommand)
+      .thenRefused({ code: 'token_id_taken' }));
+});
+
+describe('updating a token', () => {
+  const update: TokenCommand = { kind: 'update', content: content({ metadata: { a: 'b' } }), now };
+  it('records everything the token is afterwards', () =>
+    given(created())
+      .when(update)
+      .then(fact(TokenUpdated, { ...identity, ...content({ metadata: { a: 'b' } }) })));
+  it('finds no absent token', () => given().when(update).thenRefused({ code: 'not_found' }));
+  it('finds no deleted token', () =>
+    given(created(), fact(TokenDeleted, ended(keyId(1))))
+      .when(update)
+      .thenRefused({ code: 'not_found' }));
+  it('finds no expired token', () =>
+    given(created({ expires_at: now.toISOString() }))
+      .when(update)
+      .thenRefused({ code: 'not_found' }));
+});
+
+describe('deleting a token', () => {
+  const remove: TokenCommand = { kind: 'delete', now };
+  it('names every key to be destroyed', () =>
+    given(created(cvc))
+      .when(remove)
+      .then(fact(TokenDeleted, ended(keyId(1), keyId(2)))));
+  it('names a key once', () =>
+    given(created({ ...cvc, cvc: sealed(1) }))
+      .when(remove)
+      .then(fact(TokenDeleted, ended(keyId(1)))));
+  it('finds no absent token', () => given().when(remove).thenRefused({ code: 'not_found' }));
+  it('finds no expired token', () =>
+    given(created({ expires_at: now.toISOString() }))
+      .when(remove)
+      .thenRefused({ code: 'not_found' }));
+});
+
+describe('the passing of time', () => {
+  const at = (kind: 'expire' | 'purge-cvc', ms: number): TokenCommand => ({ kind, now: later(ms) });
+  it('expires a token at its instant', () =>
+    given(created({ expires_at: soon }))
+      .when(at('expire', 1000))
+      .then(fact(TokenExpired, ended(keyId(1)))));
+  it('compares instants, not texts', () =>
+    given(created({ expires_at: '2030-01-01T05:30:01+05:30' }))
+      .when(at('expire', 1000))
+      .then(fact(TokenExpired, ended(keyId(1)))));
+  it('leaves a token alone before', () =>
+    given(created({ expires_at: soon }))
+      .when(at('expire', 999))
+      .thenNothing());
+  it('leaves a token without expiry alone', () => given(created()).when(at('expire', 1e12)).thenNothing());
+  it('expires nothing twice', () =>
+    given(created({ expires_at: soon }), fact(TokenExpired, ended(keyId(1))))
+      .when(at('expire', 2000))
+      .thenNothing());
+  it('purges a cvc, and only it', () =>
+    given(created(cvc))
+      .when(at('purge-cvc', 1000))
+      .then(fact(TokenCvcPurged, ended(keyId(2)))));
+  it('purges no cvc early, none that is not there, none twice', () => {
+    given(created(cvc)).when(at('purge-cvc', 999)).thenNothing();
+    given(created()).when(at('purge-cvc', 1e12)).thenNothing();
+    given().when(at('purge-cvc', 1e12)).thenNothing();
+    given(created(cvc), fact(TokenCvcPurged, ended(keyId(2))))
+      .when(at('purge-cvc', 2000))
+      .thenNothing();
+  });
+});
+
+describe('a token', () => {
+  const details = (...past: Parameters<typeof given>) => {
+    const { state } = given(...past);
+    return state.kind === 'present' ? state.details : undefined;
+  };
+  it('tells who made and who last changed it', () => {
+    const updated = {
+      ...fact(TokenUpdated, { ...identity, ...content() }),
+      actor: { kind: 'session', id: 'other' } as const,
+      at: later(5),
+    };
+    expect(details(created(), updated)).toMatchObject({
+      createdBy: 'app',
+      createdAt: now.toISOString(),
+      modifiedBy: 'other',
+      modifiedAt: later(5).toISOString(),
+    });
+  });
+  it('is what its last event says, nothing of before', () =>
+    expect(
+      details(created({ mask: 'x', ...cvc }), fact(TokenUpdated, { ...identity, ...content() }))?.content,
+    ).toEqual(content()));
+  it('forgets its cvc when that is purged', () =>
+    expect(details(created(cvc), fact(TokenCvcPurged, ended(keyId(2))))?.content).toEqual(content()));
+  it('is untouched by a voided claim', () =>
+    expect(details(created(), fact(FingerprintClaimVoided, { fingerprint: 'f', token_id: 'tok' }))).toEqual(
+      details(created()),
+    ));
+});

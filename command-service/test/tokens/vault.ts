@@ -1,0 +1,233 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import type { Principal } from '@token-vault/access';
+import {
+  eventRegistry,
+  operations,
+  streams,
+  ValidationError,
+  type Json,
+  type Operation,
+  type OperationId,
+  type Token,
+} from '@token-vault/contracts';
+import { createKeyRing, environmentRootKey, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
+import { startPosition, type EventStore, type RecordedEvent } from '@token-vault/event-store';
+import { createMemoryEventStore } from '@token-vault/event-store/memory';
+import {
+  createAuditTrail,
+  createRequestContext,
+  silentLogger,
+  type Answer,
+  type Handler,
+} from '@token-vault/service-kit';
+import { createTestDatabase, createTestPool, manualClock, type ManualClock } from '@token-vault/test-support';
+import type { Pool } from 'pg';
+import { createCommandHandlers } from '../../src/index.ts';
+import { readTokenHistory } from '../../src/tokens/history.ts';
+import { openToken } from '../../src/tokens/sealing.ts';
+import { createTransactionOutcomes } from '../../src/transactions/outcomes.ts';
+import { createFaultyStore, type FaultyStore } from './faults.ts';
+
+const template = {
+  name: `command-service-${keyRingMigrations.map(({ sql }) => sql.length).join('-')}`,
+  fill: async (url: string): Promise<void> => {
+    const pool = createTestPool(url);
+    for (const { sql } of keyRingMigrations) await pool.query(sql);
+    await pool.end();
+  },
+};
+
+export interface CallOptions {
+  readonly as?: Principal;
+  readonly transaction?: string | undefined;
+  readonly idempotencyKey?: string;
+}
+type Input = { params?: unknown; body?: unknown };
+
+/** All token permissions over everything, shown in plaintext. */
+export const anyone = (changes: Partial<Principal> = {}): Principal => ({
+  tenant: { id: randomUUID(), plan: 'enterprise', settings: {} },
+  actor: { kind: 'application', id: 'app' },
+  applicationId: 'app',
+  applicationType: 'private',
+  permissions: [],
+  rules: [
+    {
+      description: undefined,
+      priority: 1,
+      container: '/',
+      conditions: undefined,
+      transform: 'reveal',
+      permissions: [
+        'token:create',
+        'token:read',
+        'token:update',
+        'token:delete',
+        'token:search',
+        'token:use',
+      ],
+    },
+  ],
+  ...changes,
+});
+
+/** The command side on a log in memory and a real key ring, called as the HTTP edge calls it. */
+export class TestVault {
+  readonly pool: Pool;
+  readonly clock: ManualClock;
+  readonly keyRing: KeyRing;
+  readonly faults: FaultyStore;
+  /** Without faults. */
+  readonly log: EventStore;
+  readonly #drop: () => Promise<void>;
+  #handlers: ReturnType<typeof createCommandHandlers>;
+  /** The default caller, of a tenant with keys. */
+  principal = anyone();
+
+  constructor(parts: { pool: Pool; clock: ManualClock; keyRing: KeyRing; drop: () => Promise<void> }) {
+    this.pool = parts.pool;
+    this.clock = parts.clock;
+    this.keyRing = parts.keyRing;
+    this.#drop = parts.drop;
+    this.log = createMemoryEventStore({ registry: eventRegistry });
+    this.faults = createFaultyStore(this.log);
+    this.#handlers = this.replica();
+  }
+
+  /** Another process on the same log and keys. */
+  replica(): ReturnType<typeof createCommandHandlers> {
+    const { clock, keyRing } = this;
+    const { store } = this.faults;
+    return createCommandHandlers({
+      store,
+      keyRing,
+      clock,
+      audit: createAuditTrail(store),
+      logger: silentLogger,
+    });
+  }
+
+  restart(): void {
+    this.#handlers = this.replica();
+  }
+
+  /** A tenant of its own for a test, so that tests need not be apart in anything else. */
+  async newTenant(settings: Record<string, string> = {}): Promise<Principal> {
+    this.principal = anyone({ tenant: { id: randomUUID(), plan: 'enterprise', settings } });
+    await this.keyRing.createTenantKeys(this.principal.tenant.id);
+    return this.principal;
+  }
+
+  async call(id: OperationId, input: Input, options: CallOptions = {}): Promise<Answer> {
+    const { as: principal = this.principal, transaction, idempotencyKey } = options;
+    const operation: Operation = operations[id];
+    const parsed = operation.body?.safeParse(input.body);
+    if (parsed && !parsed.success) throw new ValidationError({ body: ['is refused at the edge'] });
+    const context = createRequestContext({
+      principal,
+      traceId: randomUUID(),
+      now: this.clock.now(),
+      transactionId: transaction,
+      idempotencyScope: idempotencyKey === undefined ? undefined : [principal.tenant.id, idempotencyKey],
+    });
+    const handler = this.#handlers[id] as Handler<OperationId> | undefined;
+    if (!handler) throw new Error(`no handler for ${id}`);
+    const request = { params: input.params, query: undefined, body: parsed?.data };
+    return handler(request as unknown as Parameters<typeof handler>[0], context);
+  }
+
+  async create(body: object, options?: CallOptions): Promise<Token> {
+    return (await this.call('createToken', { body }, options)).body as Token;
+  }
+  async update(id: string, body: object, options?: CallOptions): Promise<Token> {
+    return (await this.call('updateToken', { params: { id }, body }, options)).body as Token;
+  }
+  async remove(id: string, options?: CallOptions): Promise<void> {
+    await this.call('deleteToken', { params: { id } }, options);
+  }
+  async tokenize(body: unknown, options?: CallOptions): Promise<Json> {
+    return (await this.call('tokenize', { body }, options)).body as Json;
+  }
+  async begin(options?: CallOptions): Promise<string> {
+    return ((await this.call('createTransaction', {}, options)).body as { id: string }).id;
+  }
+  async end(how: 'commit' | 'rollback', id: string, options?: CallOptions): Promise<void> {
+    await this.call(
+      how === 'commit' ? 'commitTransaction' : 'rollbackTransaction',
+      { params: { id } },
+      options,
+    );
+  }
+
+  history(tokenId: string, transactionId?: string) {
+    const outcomes = createTransactionOutcomes(this.log, this.clock);
+    return readTokenHistory(this.log, outcomes, this.principal.tenant.id, tokenId, transactionId);
+  }
+
+  /** The live token with its data in plaintext, as committed or as the transaction sees it. */
+  async stored(tokenId: string, transactionId?: string) {
+    const { state } = await this.history(tokenId, transactionId);
+    const expiresAt = state.kind === 'present' ? state.details.content.expires_at : undefined;
+    const isOver = expiresAt !== undefined && Date.parse(expiresAt) <= this.clock.now().getTime();
+    if (state.kind !== 'present' || isOver) return undefined;
+    const place = { tenantId: this.principal.tenant.id, tokenId };
+    const data = await openToken(this.keyRing, place, state.details.content, this.clock.now());
+    return { ...state.details, data: data.expose() };
+  }
+
+  async events(stream?: string): Promise<RecordedEvent[]> {
+    const { id } = this.principal.tenant;
+    const all: RecordedEvent[] = [];
+    for await (const event of this.log.readAll(startPosition)) all.push(event);
+    return all.filter(
+      (event) => event.metadata.tenant_id === id && (stream === undefined || event.stream === stream),
+    );
+  }
+
+  /** Ids of tokens that any event names. */
+  async tokenIds(): Promise<Set<string>> {
+    const prefix = streams.token(this.principal.tenant.id, '');
+    const named = (await this.events()).filter((event) => event.stream.startsWith(prefix));
+    return new Set(named.map((event) => decodeURIComponent(event.stream.slice(prefix.length))));
+  }
+
+  /** Live tokens, as committed. */
+  async live(): Promise<string[]> {
+    const ids = [...(await this.tokenIds())];
+    const stored = await Promise.all(ids.map((id) => this.stored(id)));
+    return ids.filter((_id, index) => stored[index] !== undefined).sort();
+  }
+
+  /** Data keys of the tenant: `<entity> <purpose>`, sorted. */
+  async keys(): Promise<string[]> {
+    const { rows } = await this.pool.query<{ entity: string; purpose: string }>(
+      'select entity, purpose from key_ring.data_key where tenant_id = $1 order by entity, purpose',
+      [this.principal.tenant.id],
+    );
+    return rows.map(({ entity, purpose }) => `${entity.replace('token:', '')} ${purpose}`);
+  }
+
+  async close(): Promise<void> {
+    await this.log.close();
+    await this.pool.end();
+    await this.#drop();
+  }
+}
+
+export async function openVault(): Promise<TestVault> {
+  const database = await createTestDatabase({ template });
+  const pool = createTestPool(database.url);
+  const clock = manualClock();
+  const rootKey = environmentRootKey(randomBytes(32).toString('hex'));
+  const keyRing = await createKeyRing({ pool, rootKey, clock, durability: 'own' });
+  return new TestVault({ pool, clock, keyRing, drop: database.drop });
+}
+
+/** What a refusal looks like. */
+export const refusal = (code: string, ...fields: string[]): object => ({
+  code,
+  ...(fields.length === 0 ? {} : { errors: Object.fromEntries(fields.map((field) => [field, anyMessages])) }),
+});
+const anyMessages = { asymmetricMatch: (value: unknown) => Array.isArray(value) && value.length > 0 };
+
+export const card = '4242424242424242';

@@ -1,0 +1,82 @@
+import {
+  TransactionCommitted,
+  TransactionExpired,
+  TransactionOpened,
+  TransactionRolledBack,
+  TransactionTokenEnlisted,
+} from '@token-vault/contracts';
+import { describe, expect, it } from 'vitest';
+import { fact } from '../../src/aggregates/decider.ts';
+import { transactionDecider, type TransactionCommand } from '../../src/transactions/decider.ts';
+import { later, now, specify } from '../aggregates/specification.ts';
+
+const { given } = specify(transactionDecider);
+const id = '00000000-0000-4000-8000-0000000000aa';
+const identity = { transaction_id: id };
+const expiresAt = later(1000).toISOString();
+const opened = fact(TransactionOpened, { ...identity, expires_at: expiresAt });
+const enlisted = (tokenId: string) => fact(TransactionTokenEnlisted, { ...identity, token_id: tokenId });
+const end = (kind: 'commit' | 'rollback', changes: { by?: string; now?: Date } = {}): TransactionCommand => ({
+  kind,
+  id,
+  by: 'app',
+  now,
+  ...changes,
+});
+const definitions = { commit: TransactionCommitted, rollback: TransactionRolledBack };
+
+describe('opening a transaction', () => {
+  const open: TransactionCommand = { kind: 'open', id, expiresAt };
+  it('is an event', () => given().when(open).then(opened));
+  it('is done once, whatever became of it', () => {
+    given(opened).when(open).thenNothing();
+    given(opened, fact(TransactionExpired, identity)).when(open).thenNothing();
+  });
+});
+
+describe.each(['commit', 'rollback'] as const)('the %s of a transaction', (kind) => {
+  it('ends one that is open', () =>
+    given(opened, enlisted('a')).when(end(kind)).then(fact(definitions[kind], identity)));
+  it('finds no absent one', () => given().when(end(kind)).thenRefused({ code: 'not_found' }));
+  it('finds none of another application', () =>
+    given(opened)
+      .when(end(kind, { by: 'other' }))
+      .thenRefused({ code: 'not_found' }));
+  it.each([TransactionCommitted, TransactionRolledBack, TransactionExpired])(
+    'is too late after $type',
+    (definition) =>
+      given(opened, fact(definition, identity)).when(end(kind)).thenRefused({ code: 'transaction_not_open' }),
+  );
+  it('is possible until the very end of its time, not at it', () => {
+    given(opened)
+      .when(end(kind, { now: later(999) }))
+      .then(fact(definitions[kind], identity));
+    given(opened)
+      .when(end(kind, { now: later(1000) }))
+      .thenRefused({ code: 'transaction_not_open' });
+  });
+});
+
+describe('the expiry of a transaction', () => {
+  const expire = (ms: number): TransactionCommand => ({ kind: 'expire', id, now: later(ms) });
+  it('comes with its time', () => given(opened).when(expire(1000)).then(fact(TransactionExpired, identity)));
+  it('does not come before, nor to none, nor after another end', () => {
+    given(opened).when(expire(999)).thenNothing();
+    given().when(expire(1e9)).thenNothing();
+    given(opened, fact(TransactionCommitted, identity)).when(expire(1e9)).thenNothing();
+  });
+});
+
+describe('a transaction', () => {
+  it('knows its tokens, each once, also those enlisted at the last moment', () => {
+    const { state } = given(
+      opened,
+      enlisted('a'),
+      enlisted('b'),
+      enlisted('a'),
+      fact(TransactionCommitted, identity),
+      enlisted('c'),
+    );
+    expect(state).toMatchObject({ kind: 'committed', position: '5', tokenIds: new Set(['a', 'b', 'c']) });
+  });
+});
