@@ -16,7 +16,12 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: 'slow', include: ['**/*.slow.test.ts'], exclude: ['**/node_modules/**'], testTimeout: 600_000 },
+        test: {
+          name: 'slow',
+          include: ['**/*.slow.test.ts'],
+          exclude: ['**/node_modules/**'],
+          testTimeout: 600_000,
+        },
       },
     ],
   },

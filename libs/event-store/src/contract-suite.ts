@@ -1,22 +1,12 @@
-import type { EventRegistry } from '@token-vault/contracts';
 import { afterAll, beforeAll, describe } from 'vitest';
 import { describeAppending } from './contract-suite/appending.ts';
 import { describeConcurrency } from './contract-suite/concurrency.ts';
 import { describeReading } from './contract-suite/reading.ts';
 import { describeSubscribing } from './contract-suite/subscribing.ts';
 import { Fixture } from './contract-suite/fixture.ts';
-import type { EventStore } from './port.ts';
+import type { EventStoreSubject } from './contract-suite/subject.ts';
 
-/** One log, and the ways to reach it. Tests use streams of their own, so one log serves the whole suite. */
-export interface EventStoreSubject {
-  /** A store on this log: each is to the others as another process. */
-  open(registry: EventRegistry): EventStore;
-  /** Breaks every connection that stores have to the log; new ones succeed. Without it those tests are left out. */
-  readonly cutConnections?: () => Promise<void>;
-  /** Size of the largest event the suite stores; 8 MiB by default. */
-  readonly largestEventBytes?: number;
-  drop(): Promise<void>;
-}
+export type { EventStoreSubject } from './contract-suite/subject.ts';
 
 /** What every event store promises (see `EventStore`), told to vitest. */
 export function describeEventStoreContract(

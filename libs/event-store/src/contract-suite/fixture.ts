@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { EventRegistry } from '@token-vault/contracts';
 import { onTestFinished } from 'vitest';
-import type { EventStoreSubject } from '../contract-suite.ts';
+import type { EventStoreSubject } from './subject.ts';
 import type { EventBatch, EventStore, Position, RecordedEvent, SubscribeOptions } from '../port.ts';
 import { testRegistry } from './test-events.ts';
 

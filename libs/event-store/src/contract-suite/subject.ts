@@ -1,0 +1,13 @@
+import type { EventRegistry } from '@token-vault/contracts';
+import type { EventStore } from '../port.ts';
+
+/** One log, and the ways to reach it. Tests use streams of their own, so one log serves the whole suite. */
+export interface EventStoreSubject {
+  /** A store on this log: each is to the others as another process. */
+  open(registry: EventRegistry): EventStore;
+  /** Breaks every connection that stores have to the log; new ones succeed. Without it those tests are left out. */
+  readonly cutConnections?: () => Promise<void>;
+  /** Size of the largest event the suite stores; 8 MiB by default. */
+  readonly largestEventBytes?: number;
+  drop(): Promise<void>;
+}
