@@ -10,6 +10,8 @@ export interface StandaloneConfig {
   readonly databaseUrl: string | undefined;
   /** Undefined: a file in the data directory. */
   readonly rootKey: string | undefined;
+  /** Only while the root key is being rotated; undefined: a file beside that of the root key, if there. */
+  readonly nextRootKey: string | undefined;
   readonly logLevel: string;
 }
 
@@ -45,13 +47,15 @@ function readLogLevel(text: string | undefined): string {
 
 /** @throws StandaloneError naming the variable */
 export function readConfig(environment: NodeJS.ProcessEnv): StandaloneConfig {
-  const { VAULT_DATA_DIR: dataDir, VAULT_ROOT_KEY: rootKey, VAULT_HOST: host } = environment;
+  const { VAULT_DATA_DIR: dataDir, VAULT_HOST: host } = environment;
+  const { VAULT_ROOT_KEY: rootKey, VAULT_ROOT_KEY_NEXT: nextRootKey } = environment;
   return {
     port: readPort(environment.VAULT_PORT),
     host: host === undefined || host === '' ? '127.0.0.1' : host,
     dataDir: dataDir === undefined || dataDir === '' ? undefined : path.resolve(dataDir),
     databaseUrl: readDatabaseUrl(environment.DATABASE_URL),
     rootKey: rootKey === undefined || rootKey === '' ? undefined : rootKey,
+    nextRootKey: nextRootKey === undefined || nextRootKey === '' ? undefined : nextRootKey,
     logLevel: readLogLevel(environment.VAULT_LOG_LEVEL),
   };
 }

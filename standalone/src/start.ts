@@ -86,7 +86,8 @@ export async function startStandalone(config: StandaloneConfig): Promise<Running
   try {
     const database = await openDatabase(config, directory, logger);
     postgres = database.postgres;
-    const options = { databaseUrl: database.url, directory, rootKey: config.rootKey, baseUrl: url, logger };
+    const { rootKey, nextRootKey } = config;
+    const options = { databaseUrl: database.url, directory, rootKey, nextRootKey, baseUrl: url, logger };
     vault = await openVault(options);
     current = vault.app;
     return { url, directory, credentials: vault.credentials, stop, databaseLost: whenLost(postgres) };

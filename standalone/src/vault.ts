@@ -1,14 +1,6 @@
 import { createCommandHandlers, createTenantCommands } from '@token-vault/command-service';
 import { eventRegistry } from '@token-vault/contracts';
-import {
-  createKeyRing,
-  environmentRootKey,
-  fileRootKey,
-  isKeyRingInitialised,
-  keyRingMigrations,
-  type KeyRing,
-  type RootKeyProvider,
-} from '@token-vault/crypto';
+import { createKeyRing, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
 import { startPosition, type EventStore } from '@token-vault/event-store';
 import { createPostgresEventStore, eventStoreMigrations } from '@token-vault/event-store/postgres';
 import { projectorMigrations, startProjectors, type Projectors } from '@token-vault/projectors';
@@ -28,13 +20,16 @@ import type { Express } from 'express';
 import pg from 'pg';
 import { makeFirstTenant, type Credentials } from './credentials.ts';
 import type { DataDirectory } from './data-directory.ts';
-import { migrate } from './migrations/index.ts';
+import { migrate, type MigrationSet } from './migrations/index.ts';
+import { openRootKeys } from './root-keys.ts';
 
 export interface VaultOptions {
   readonly databaseUrl: string;
   readonly directory: DataDirectory;
   /** VAULT_ROOT_KEY. */
   readonly rootKey: string | undefined;
+  /** VAULT_ROOT_KEY_NEXT, while the root key is being rotated. */
+  readonly nextRootKey?: string | undefined;
   readonly baseUrl: string;
   readonly logger: Logger;
 }
@@ -46,8 +41,15 @@ export interface Vault {
   close(): Promise<void>;
 }
 
+/** All tables but those of read models, which their projections make. */
+export const schema: readonly MigrationSet[] = [
+  { name: 'event-store', migrations: eventStoreMigrations },
+  { name: 'key-ring', migrations: keyRingMigrations },
+  { name: 'projectors', migrations: projectorMigrations },
+];
+
 /** A stack of what must be closed, last opened first. */
-class Closers {
+export class Closers {
   readonly #closers: (() => Promise<unknown>)[] = [];
   add<Resource>(resource: Resource, close: (resource: Resource) => Promise<unknown>): Resource {
     this.#closers.push(() => close(resource));
@@ -58,13 +60,7 @@ class Closers {
   }
 }
 
-async function openRootKey(options: VaultOptions, pool: pg.Pool): Promise<RootKeyProvider> {
-  if (options.rootKey !== undefined) return environmentRootKey(options.rootKey, 'VAULT_ROOT_KEY');
-  // A missing file is made only for a vault that has never had a key: otherwise it would hide that the key is lost.
-  return fileRootKey(options.directory.rootKeyFile, { initialise: !(await isKeyRingInitialised(pool)) });
-}
-
-function createPool(connectionString: string, max: number, name: string, logger: Logger): pg.Pool {
+export function createPool(connectionString: string, max: number, name: string, logger: Logger): pg.Pool {
   const pool = new pg.Pool({ connectionString, max, application_name: name, connectionTimeoutMillis: 5_000 });
   // An idle connection that the server closes is replaced at the next use.
   pool.on('error', () => logger.warn({ reason: name }, 'a database connection was lost'));
@@ -81,17 +77,12 @@ interface Parts {
 
 async function openParts(options: VaultOptions, closers: Closers): Promise<Parts> {
   const { databaseUrl, logger } = options;
-  await migrate(databaseUrl, [
-    { name: 'event-store', migrations: eventStoreMigrations },
-    { name: 'key-ring', migrations: keyRingMigrations },
-    { name: 'projectors', migrations: projectorMigrations },
-  ]);
+  await migrate(databaseUrl, schema);
   const end = (pool: pg.Pool) => pool.end();
   const keyPool = closers.add(createPool(databaseUrl, 3, 'vault keys', logger), end);
-  const rootKey = await openRootKey(options, keyPool);
   const keyRing = await createKeyRing({
     pool: keyPool,
-    rootKey,
+    ...(await openRootKeys({ ...options, rootKeyFile: options.directory.rootKeyFile }, keyPool)),
     clock: systemClock,
     durability: 'follows-log',
   });
