@@ -4,6 +4,7 @@ import type { Projection } from './projection.ts';
 import { projections as allProjections } from './projections/index.ts';
 import { rebuildProjection } from './rebuild/rebuild.ts';
 import { RebuildUnderWayError } from './rebuild/successor.ts';
+import { createHerald } from './runner/herald.ts';
 import { runProjection, type Logger } from './runner/run-projection.ts';
 import { readProjectionStatus, type ProjectionStatus } from './status.ts';
 
@@ -54,13 +55,15 @@ export function startProjectors(options: ProjectorOptions): Projectors {
       if (!(error instanceof RebuildUnderWayError)) throw error;
     }
   };
-  const context = { store, connectionString, logger, maxBatch, replace };
+  const herald = createHerald(connectionString);
+  const context = { store, connectionString, logger, maxBatch, replace, herald };
   const runs = projections.map((projection) => runProjection(projection, context, abort.signal));
   return {
     status: () => readProjectionStatus(pool),
     async close() {
       abort.abort();
       await Promise.all(runs);
+      await herald.close();
       if (!pool.ended) await pool.end();
     },
   };

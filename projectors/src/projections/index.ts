@@ -1,5 +1,6 @@
 import type { Projection } from '../projection.ts';
 import { applications } from './applications.ts';
+import { invocations } from './invocations.ts';
 import { log } from './log.ts';
 import { reactors } from './reactors.ts';
 import { tenants } from './tenants.ts';
@@ -14,6 +15,7 @@ export const projections: readonly Projection[] = [
   log,
   reactors,
   transactions,
+  invocations,
 ];
 
-export { applications, log, reactors, tenants, tokens, transactions };
+export { applications, invocations, log, reactors, tenants, tokens, transactions };

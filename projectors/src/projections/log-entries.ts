@@ -88,6 +88,12 @@ export const logHandlers: Handlers = {
   ReactorCreated: reactor('create', 'Reactor created'),
   ReactorUpdated: reactor('update', 'Reactor updated'),
   ReactorDeleted: reactor('delete', 'Reactor deleted'),
+  ReactorInvoked: reactor('react', 'Reactor invoked'),
+  ReactorSucceeded: reactor('react', 'Reactor succeeded'),
+  ReactorFailed: reactor('react', 'Reactor failed'),
+  WebhookDelivered: reactor('webhook', 'Reactor webhook delivered'),
+  WebhookAttemptFailed: reactor('webhook', 'Reactor webhook attempt failed'),
+  WebhookGivenUp: reactor('webhook', 'Reactor webhook given up'),
 
   TransactionOpened: transaction('create', 'Transaction created'),
   TransactionCommitted: transaction('commit', 'Transaction committed'),
@@ -131,8 +137,9 @@ export const logHandlers: Handlers = {
   },
 };
 
-/** Book-keeping of one command, told already by the event of the token itself. */
+/** Book-keeping of one command, told already by the events around it. */
 export const unloggedEvents = [
+  'ReactorStarted',
   'FingerprintClaimed',
   'FingerprintReleased',
   'FingerprintClaimVoided',

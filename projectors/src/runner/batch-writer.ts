@@ -1,6 +1,7 @@
 import type { Position, RecordedEvent } from '@token-vault/event-store';
 import type { Projection } from '../projection.ts';
 import { BatchFold } from './fold.ts';
+import type { Herald } from './herald.ts';
 import type { Session } from './session.ts';
 import {
   Applier,
@@ -21,6 +22,8 @@ export interface Target {
   readonly projection: Projection;
   readonly generation: number;
   readonly kind: 'live' | 'rebuild';
+  /** Moves the checkpoint where there is nothing to write; without it the session does. */
+  readonly herald?: Herald;
 }
 
 /** Writes stretches of the log to one read model, each in one fenced transaction. One stretch at a time. */
@@ -55,10 +58,15 @@ export class BatchWriter {
     if (last && touched && touched.ending.length > 0)
       statements.push(forgetClosed(last.metadata.occurred_at));
     await this.#underWay;
-    const flight = [this.#fence(to), ...statements];
-    this.#position = to;
-    this.#underWay = this.#session.transaction(flight);
+    this.#underWay = this.#send(statements, to);
     this.#underWay.catch(() => undefined);
+    this.#position = to;
+  }
+
+  #send(statements: readonly Statement[], to: Position): Promise<unknown> {
+    const { projection, generation, herald } = this.#target;
+    if (statements.length > 0 || !herald) return this.#session.transaction([this.#fence(to), ...statements]);
+    return herald.advance({ name: projection.name, generation, from: this.#position, to });
   }
 
   /** Resolves when everything written is committed; throws when it is not. */

@@ -4,7 +4,15 @@ import pg from 'pg';
 /** Somebody else moved, paused, failed or replaced the projection: read the checkpoint again. */
 export const fencedCode = 'PRJ01';
 
-export const isFenced = (error: unknown): boolean => sqlState(error) === fencedCode;
+export class FencedError extends Error {
+  readonly code = fencedCode;
+  constructor(name: string) {
+    super(`projection ${name} has been moved by somebody else`);
+  }
+}
+
+export const isFenced = (error: unknown): boolean =>
+  error instanceof FencedError || sqlState(error) === fencedCode;
 
 /** Connection, conflict, resource, shutdown, system or internal trouble of Postgres: goes by, or needs an operator there. */
 const passingStates = /^(08|25|40|53|55|57|58|XX)/;

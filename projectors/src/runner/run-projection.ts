@@ -10,6 +10,7 @@ import {
 } from './checkpoint.ts';
 import { findCulprit } from './culprit.ts';
 import { failureCode, isFenced, isPassing } from './failures.ts';
+import type { Herald } from './herald.ts';
 import { becomeLeader, pause, tryToLead } from './leadership.ts';
 import { openSession, type Session } from './session.ts';
 
@@ -25,6 +26,7 @@ export interface RunContext {
   readonly connectionString: string;
   readonly logger: Logger;
   readonly maxBatch: number;
+  readonly herald: Herald;
   /** Builds the successor of an outdated read model and swaps it in; resolves when done or `signal` aborted. */
   readonly replace: (projection: Projection, signal: AbortSignal) => Promise<void>;
 }
@@ -139,6 +141,8 @@ class ProjectionRun {
   }
 
   #writer(session: Session, generation: number, position: Position): BatchWriter {
-    return new BatchWriter(session, { projection: this.#projection, generation, kind: 'live' }, position);
+    const { herald } = this.#context;
+    const target = { projection: this.#projection, generation, kind: 'live', herald } as const;
+    return new BatchWriter(session, target, position);
   }
 }
