@@ -85,14 +85,45 @@ function toPrincipal(row: PrincipalRow): Principal {
   };
 }
 
+type Pool = Pick<pg.Pool, 'query'>;
+
+interface Found {
+  readonly authentication: Authentication;
+  /** Of an authenticated caller. */
+  readonly expiresAt: number;
+}
+
+async function findRetired(pool: Pool, hash: string): Promise<Authentication> {
+  const { rows } = await pool.query<{ tenant_id: string; application_id: string; reason: string }>({
+    ...retiredByKey,
+    values: [hash],
+  });
+  const row = rows[0];
+  if (!row) return { kind: 'unknown' };
+  return {
+    kind: 'retired',
+    key: { tenantId: row.tenant_id, applicationId: row.application_id, reason: row.reason },
+  };
+}
+
+async function find(pool: Pool, clock: Clock, hash: string): Promise<Found> {
+  const { rows } = await pool.query<PrincipalRow>({ ...principalByKey, values: [hash] });
+  const row = rows.find((candidate) => equalHashes(candidate.key_hash, hash));
+  if (!row) return { authentication: await findRetired(pool, hash), expiresAt: 0 };
+  const expiresAt = row.expires_at?.getTime() ?? Number.POSITIVE_INFINITY;
+  if (clock.now().getTime() >= expiresAt) {
+    const key = { tenantId: row.tenant_id, applicationId: row.application_id, reason: 'expired' };
+    return { authentication: { kind: 'retired', key }, expiresAt };
+  }
+  const principal = toPrincipal(row);
+  return { authentication: { kind: 'authenticated', principal, keyHash: hash }, expiresAt };
+}
+
 /**
  * Makes out the caller by the SHA-256 of its key. This is the one decision taken from a read model; expiry is judged by
  * the clock at every use, so it is exact.
  */
-export function createAuthenticator(options: {
-  readonly pool: pg.Pool;
-  readonly clock: Clock;
-}): Authenticator {
+export function createAuthenticator(options: { readonly pool: Pool; readonly clock: Clock }): Authenticator {
   const { pool, clock } = options;
   const cache = new Map<string, Cached>();
   /** Callers with the same key share a look-up, unless something changed since it began. */
@@ -106,19 +137,9 @@ export function createAuthenticator(options: {
   async function load(hash: string): Promise<Authentication> {
     const startedIn = generation;
     const loadedAt = clock.now().getTime();
-    const { rows } = await pool.query<PrincipalRow>({ ...principalByKey, values: [hash] });
-    const row = rows.find((candidate) => equalHashes(candidate.key_hash, hash));
-    if (!row) return loadRetired(hash);
-    const expiresAt = row.expires_at?.getTime() ?? Number.POSITIVE_INFINITY;
-    if (clock.now().getTime() >= expiresAt) {
-      return {
-        kind: 'retired',
-        key: { tenantId: row.tenant_id, applicationId: row.application_id, reason: 'expired' },
-      };
-    }
-    const authentication = { kind: 'authenticated', principal: toPrincipal(row), keyHash: hash } as const;
+    const { authentication, expiresAt } = await find(pool, clock, hash);
     // Not when something changed while the query ran: the row may be the old one.
-    if (startedIn === generation) {
+    if (authentication.kind === 'authenticated' && startedIn === generation) {
       if (cache.size >= cacheSize) cache.clear();
       cache.set(hash, { authentication, expiresAt, loadedAt });
     }
@@ -132,19 +153,6 @@ export function createAuthenticator(options: {
     const result = load(hash).finally(() => among.delete(hash));
     among.set(hash, result);
     return result;
-  }
-
-  async function loadRetired(hash: string): Promise<Authentication> {
-    const { rows } = await pool.query<{ tenant_id: string; application_id: string; reason: string }>({
-      ...retiredByKey,
-      values: [hash],
-    });
-    const row = rows[0];
-    if (!row) return { kind: 'unknown' };
-    return {
-      kind: 'retired',
-      key: { tenantId: row.tenant_id, applicationId: row.application_id, reason: row.reason },
-    };
   }
 
   return {

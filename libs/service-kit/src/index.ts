@@ -5,6 +5,7 @@ export { systemClock, type Clock } from './clock.ts';
 export { createApp, finishApp, type AppDependencies } from './http/app.ts';
 export type { Answer, Handler, Handlers, Input } from './http/handlers.ts';
 export { mountHealth, type HealthCheck } from './http/health.ts';
+export { problemDetails, toProblem, type Problem } from './http/problem.ts';
 export {
   createRateLimits,
   defaultFailuresPerMinute,
@@ -14,7 +15,14 @@ export {
   type RateLimits,
 } from './http/rate-limits.ts';
 export { listen, type RunningServer } from './http/server.ts';
-export type { IdempotentAnswers, IdempotentRequest } from './idempotency.ts';
+export {
+  createIdempotentAnswers,
+  type IdempotentAnswersOptions,
+  type SweptIdempotentAnswers,
+} from './idempotency/idempotent-answers.ts';
+export { idempotencyMigrations } from './idempotency/migrations.ts';
+export type { IdempotentAnswers, IdempotentRequest } from './idempotency/port.ts';
+export { answerEntityOfToken } from './idempotency/sealed-answer.ts';
 export { createLogger, errorFields, silentLogger, type Logger, type LogFields } from './logger.ts';
 export { createProjectionProgress, type ProjectionProgress } from './projection-progress.ts';
 export { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';

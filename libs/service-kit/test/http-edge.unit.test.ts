@@ -305,7 +305,7 @@ describe('reading your own writes', () => {
 });
 
 describe('an error', () => {
-  const failing = (error: unknown): Handlers => ({ getToken: () => Promise.reject(error as Error) });
+  const failing = (error: Error): Handlers => ({ getToken: () => Promise.reject(error) });
 
   it('that nobody foresaw tells the caller nothing and the log neither message nor data', async () => {
     const error = Object.assign(new Error(`duplicate key (number)=(${canary})`), {

@@ -75,7 +75,7 @@ export interface TinyApp {
   readonly store: EventStore;
   /** Lines of the log so far. */
   readonly lines: Record<string, unknown>[];
-  send(path: string, sending?: Sending): Promise<Reply>;
+  readonly send: (path: string, sending?: Sending) => Promise<Reply>;
   /** What was recorded, oldest first. */
   events(): Promise<RecordedEvent[]>;
   stop(): Promise<void>;
@@ -130,7 +130,11 @@ export async function startTinyApp(options: TinyOptions = {}): Promise<TinyApp> 
     lines,
     send: (path, sending = {}) =>
       send(server.port, path, { ...sending, headers: { 'SVC-API-KEY': goodKey, ...sending.headers } }),
-    events: () => Array.fromAsync(store.readAll(startPosition)),
+    async events() {
+      const events: RecordedEvent[] = [];
+      for await (const event of store.readAll(startPosition)) events.push(event);
+      return events;
+    },
     stop: () => server.stop(1000),
   };
 }

@@ -16,7 +16,7 @@ import type { Request, Response } from 'express';
 import type { AuditTrail } from '../audit-trail.ts';
 import type { Authenticator, RetiredKey } from '../authentication.ts';
 import type { Clock } from '../clock.ts';
-import type { IdempotentAnswers } from '../idempotency.ts';
+import type { IdempotentAnswers } from '../idempotency/port.ts';
 import { errorFields, type Logger } from '../logger.ts';
 import type { ProjectionProgress } from '../projection-progress.ts';
 import { createRequestContext, type RequestContext } from '../request-context.ts';

@@ -1,0 +1,170 @@
+import { createHmac } from 'node:crypto';
+import { ConflictError, DomainError, NotFoundError, ValidationError } from '@token-vault/contracts';
+import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
+import { RevisionConflictError } from '@token-vault/event-store';
+import type { Clock } from '../clock.ts';
+import type { Answer } from '../http/handlers.ts';
+import { errorFields, silentLogger, type Logger } from '../logger.ts';
+import { createAnswerTable, type AnswerTable, type Queryable } from './answer-table.ts';
+import type { IdempotentAnswers, IdempotentRequest } from './port.ts';
+import { openAnswer, sealAnswer, type StoredAnswer } from './sealed-answer.ts';
+
+export interface IdempotentAnswersOptions {
+  /** Of the primary. */
+  readonly pool: Queryable;
+  readonly keyRing: Pick<KeyRing, 'createDataKey' | 'open' | 'hashes'>;
+  readonly clock: Clock;
+  readonly logger?: Logger;
+  /** After how long without a sign of life a request counts as cut off. */
+  readonly leaseMs?: number;
+}
+
+/** decisions.md §2. */
+const lifetimeMs = 24 * 60 * 60 * 1000;
+const defaultLeaseMs = 60_000;
+const maxKeyLength = 255;
+
+/** Holds what this process runs, until told otherwise. The timer runs only while there is something to hold. */
+class Leases {
+  readonly #table: AnswerTable;
+  readonly #logger: Logger;
+  readonly #intervalMs: number;
+  readonly #holders = new Set<string>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(table: AnswerTable, logger: Logger, leaseMs: number) {
+    this.#table = table;
+    this.#logger = logger;
+    this.#intervalMs = leaseMs / 4;
+  }
+
+  add(holder: string): void {
+    this.#holders.add(holder);
+    this.#timer ??= setInterval(() => void this.#extend(), this.#intervalMs).unref();
+  }
+
+  remove(holder: string): void {
+    this.#holders.delete(holder);
+  }
+
+  async #extend(): Promise<void> {
+    if (this.#holders.size === 0) {
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+      return;
+    }
+    try {
+      await this.#table.extend([...this.#holders]);
+    } catch (error) {
+      this.#logger.warn(errorFields(error), 'idempotent requests could not be held');
+    }
+  }
+}
+
+/** Whether it is known how the request ended. What is not known, the next attempt finds out. */
+function isDefinite(error: unknown): boolean {
+  return error instanceof RevisionConflictError || (error instanceof DomainError && error.status !== 503);
+}
+
+class PostgresIdempotentAnswers implements IdempotentAnswers {
+  readonly #options: IdempotentAnswersOptions;
+  readonly #logger: Logger;
+  readonly #table: AnswerTable;
+  readonly #leases: Leases;
+
+  constructor(options: IdempotentAnswersOptions) {
+    const leaseMs = options.leaseMs ?? defaultLeaseMs;
+    this.#options = options;
+    this.#logger = options.logger ?? silentLogger;
+    this.#table = createAnswerTable(options.pool, leaseMs);
+    this.#leases = new Leases(this.#table, this.#logger, leaseMs);
+  }
+
+  async run(
+    request: IdempotentRequest,
+    handle: (scope: readonly string[]) => Promise<Answer>,
+  ): Promise<Answer> {
+    const tenantId = request.principal.tenant.id;
+    const scope = await this.#scopeOf(request);
+    const now = this.#options.clock.now();
+    const expiresAt = new Date(now.getTime() + lifetimeMs);
+    const claim = await this.#table.claim(scope, tenantId, now, expiresAt);
+    if (claim.kind === 'in-flight')
+      throw new ConflictError('idempotency_in_flight', 'A request with this idempotency key is running.');
+    if (claim.kind === 'answered') return this.#replay(tenantId, claim.answer);
+    const { requestId, holder } = claim;
+    this.#leases.add(holder);
+    try {
+      const answer = await handle([tenantId, requestId]);
+      await this.#keep(scope, holder, { tenantId, requestId, now, expiresAt }, answer);
+      return answer;
+    } catch (error) {
+      await this.#letGo(scope, holder, error);
+      throw error;
+    } finally {
+      this.#leases.remove(holder);
+    }
+  }
+
+  /** Rows are deleted; the keys of their answers end by their own time, which is the same or earlier. */
+  sweep(now: Date): Promise<number> {
+    return this.#table.sweep(now);
+  }
+
+  /** The key is not stored: callers put order numbers and worse into it. */
+  async #scopeOf({ principal, method, path, key }: IdempotentRequest): Promise<Buffer> {
+    if (key.length > maxKeyLength)
+      throw ValidationError.of('SVC-IDEMPOTENCY-KEY', `must be at most ${maxKeyLength} characters`);
+    const { tenant, applicationId, actor } = principal;
+    const hashes = await this.#options.keyRing.hashes(tenant.id);
+    // A session is a caller of its own: its rules may differ from those of the application's other sessions.
+    const parts = [applicationId, actor.kind, actor.id, method, path, key];
+    return createHmac('sha256', hashes.macKey('idempotency')).update(JSON.stringify(parts)).digest();
+  }
+
+  async #replay(tenantId: string, stored: StoredAnswer): Promise<Answer> {
+    try {
+      return await openAnswer(this.#options.keyRing, tenantId, stored);
+    } catch (error) {
+      if (error instanceof KeyDestroyedError) throw new NotFoundError('What the first request answered with');
+      throw error;
+    }
+  }
+
+  /** The request has succeeded, so nothing here may fail it: the worst is that a repeat runs again, with the same event ids. */
+  async #keep(
+    scope: Buffer,
+    holder: string,
+    request: Parameters<typeof sealAnswer>[1],
+    answer: Answer,
+  ): Promise<void> {
+    try {
+      await this.#table.store(scope, holder, await sealAnswer(this.#options.keyRing, request, answer));
+    } catch (error) {
+      this.#logger.warn(errorFields(error), 'idempotent answer not stored');
+      await this.#table.abandon(scope, holder).catch(() => undefined);
+    }
+  }
+
+  async #letGo(scope: Buffer, holder: string, error: unknown): Promise<void> {
+    try {
+      if (isDefinite(error)) await this.#table.release(scope, holder);
+      else await this.#table.abandon(scope, holder);
+    } catch (failure) {
+      this.#logger.warn(errorFields(failure), 'idempotent request not let go');
+    }
+  }
+}
+
+export type SweptIdempotentAnswers = IdempotentAnswers & {
+  /** Deletes what has expired; any replica may call it. Gives how many answers went. */
+  sweep(now: Date): Promise<number>;
+};
+
+/**
+ * Idempotent answers in Postgres (`idempotencyMigrations` must be applied). A request that was cut off is run again under the
+ * ids of the first attempt, so that what it had written is recognised.
+ */
+export function createIdempotentAnswers(options: IdempotentAnswersOptions): SweptIdempotentAnswers {
+  return new PostgresIdempotentAnswers(options);
+}

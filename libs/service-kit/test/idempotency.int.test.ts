@@ -1,0 +1,355 @@
+import { randomBytes } from 'node:crypto';
+import type pg from 'pg';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ConflictError, UnavailableError, ValidationError } from '@token-vault/contracts';
+import { createKeyRing, environmentRootKey, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
+import type { Position } from '@token-vault/event-store';
+import { createTestDatabase, createTestPool, manualClock, waitUntil } from '@token-vault/test-support';
+import {
+  answerEntityOfToken,
+  createIdempotentAnswers,
+  idempotencyMigrations,
+  type Answer,
+  type IdempotentRequest,
+  type SweptIdempotentAnswers,
+} from '../src/index.ts';
+import { principalWith, tenantId } from './tiny-app.ts';
+
+const canary = '4111111111111111';
+const hourMs = 3_600_000;
+const clock = manualClock();
+const migrations = [...keyRingMigrations, ...idempotencyMigrations];
+const template = {
+  name: `idempotency-${migrations.map(({ sql }) => sql.length).join('-')}`,
+  fill: async (url: string) => {
+    const own = createTestPool(url);
+    for (const { sql } of migrations) await own.query(sql);
+    await own.end();
+  },
+};
+const rootKey = environmentRootKey(randomBytes(32).toString('hex'));
+
+let database: Awaited<ReturnType<typeof createTestDatabase>>;
+let pool: pg.Pool;
+const pools: pg.Pool[] = [];
+let keyRing: KeyRing;
+let answers: SweptIdempotentAnswers;
+
+beforeEach(async () => {
+  database = await createTestDatabase({ template });
+  clock.set('2030-01-01T00:00:00Z');
+  await restart();
+  await keyRing.createTenantKeys(tenantId);
+});
+
+afterEach(async () => {
+  await Promise.all(pools.splice(0).map((each) => each.end()));
+  await database.drop();
+});
+
+async function restart(leaseMs = 60_000): Promise<void> {
+  pool = createTestPool(database.url, { max: 10 });
+  pools.push(pool);
+  keyRing = await createKeyRing({ pool, clock, rootKey, durability: 'own' });
+  answers = createIdempotentAnswers({ pool, keyRing, clock, leaseMs });
+}
+
+const requestOf = (change: Partial<IdempotentRequest> = {}): IdempotentRequest => ({
+  principal: principalWith(),
+  method: 'POST',
+  path: '/tokens',
+  key: canary,
+  ...change,
+});
+
+const token = (change: object = {}) => ({
+  id: 'tok_1',
+  tenant_id: tenantId,
+  type: 'card',
+  data: { number: canary },
+  containers: ['/pci/high/'],
+  ...change,
+});
+
+/** Counts its runs. */
+function handler(answer: Answer = { status: 201, body: token(), position: '7' as Position }) {
+  const scopes: (readonly string[])[] = [];
+  const handle = async (scope: readonly string[]) => {
+    scopes.push(scope);
+    return answer;
+  };
+  return { handle, scopes };
+}
+
+describe('a request sent again with its idempotency key', () => {
+  it('gets the first answer and does nothing', async () => {
+    const { handle, scopes } = handler();
+    const first = await answers.run(requestOf(), handle);
+    const second = await answers.run(requestOf(), handle);
+    expect(second).toEqual(first);
+    expect(scopes).toHaveLength(1);
+  });
+
+  it('gets it also after a restart, for 24 hours, and is then a new request', async () => {
+    const { handle, scopes } = handler();
+    await answers.run(requestOf(), handle);
+    await restart();
+    clock.advance(24 * hourMs - 1);
+    expect(await answers.run(requestOf(), handle)).toMatchObject({ status: 201, body: token() });
+    expect(scopes).toHaveLength(1);
+    clock.advance(1);
+    await answers.run(requestOf(), handle);
+    expect(scopes).toHaveLength(2);
+    expect(scopes[1]).not.toEqual(scopes[0]);
+  });
+
+  it.each([
+    [
+      'another application',
+      { principal: principalWith({ applicationId: 'a2', actor: { kind: 'application', id: 'a2' } }) },
+    ],
+    ['a session of the application', { principal: principalWith({ actor: { kind: 'session', id: 's1' } }) }],
+    ['another method', { method: 'PUT' }],
+    ['another path', { path: '/tokenize' }],
+    ['another key', { key: 'other' }],
+  ] as const)('is another request from %s', async (_what, change) => {
+    const { handle, scopes } = handler();
+    await answers.run(requestOf(), handle);
+    await answers.run(requestOf(change), handle);
+    expect(scopes).toHaveLength(2);
+    expect(scopes[1]).not.toEqual(scopes[0]);
+  });
+
+  it('runs again when the first one failed, as a new request when that is known to have done nothing', async () => {
+    const failing = handler();
+    const fail = (error: Error) => async (scope: readonly string[]) => {
+      failing.scopes.push(scope);
+      throw error;
+    };
+    await expect(answers.run(requestOf(), fail(ValidationError.of('type', 'is bad')))).rejects.toThrow(
+      ValidationError,
+    );
+    await expect(answers.run(requestOf(), fail(new UnavailableError('down')))).rejects.toThrow('down');
+    await expect(answers.run(requestOf(), fail(new Error('unforeseen')))).rejects.toThrow('unforeseen');
+    expect(await answers.run(requestOf(), failing.handle)).toMatchObject({ status: 201 });
+    const [first, second, third, fourth] = failing.scopes;
+    expect(second).not.toEqual(first);
+    expect([third, fourth]).toEqual([second, second]);
+  });
+
+  it('of 50 at once runs once; the others are told that it runs, or get its answer', async () => {
+    const { scopes } = handler();
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    const slow = async (scope: readonly string[]) => {
+      scopes.push(scope);
+      await held;
+      return { status: 201, body: token() };
+    };
+    const runs = Array.from({ length: 50 }, () => answers.run(requestOf(), slow));
+    const settled = Promise.allSettled(runs);
+    let refused = 0;
+    for (const run of runs) run.catch(() => (refused += 1));
+    await waitUntil(() => refused === 49, { what: '49 refusals' });
+    release();
+    const outcomes = await settled;
+    expect(scopes).toHaveLength(1);
+    for (const outcome of outcomes) {
+      if (outcome.status === 'rejected') {
+        expect(outcome.reason).toBeInstanceOf(ConflictError);
+        expect((outcome.reason as ConflictError).code).toBe('idempotency_in_flight');
+      }
+    }
+    expect(await answers.run(requestOf(), slow)).toMatchObject({ status: 201, body: token() });
+    expect(scopes).toHaveLength(1);
+  });
+
+  it('refuses a key of absurd length', async () => {
+    await expect(answers.run(requestOf({ key: 'k'.repeat(256) }), handler().handle)).rejects.toThrow(
+      ValidationError,
+    );
+  });
+});
+
+describe('a request whose process was killed', () => {
+  /** As a killed process leaves it: a row without an answer that nobody extends. */
+  async function cutOff(scopes: (readonly string[])[]): Promise<void> {
+    await restart(5);
+    const dead = createIdempotentAnswers({
+      pool: {
+        query: (query: pg.QueryConfig) =>
+          query.name === 'idempotency-extend' ? undefined : pool.query(query),
+      } as never,
+      keyRing,
+      clock,
+      leaseMs: 5,
+    });
+    void dead.run(requestOf(), (scope) => {
+      scopes.push(scope);
+      return new Promise(() => {});
+    });
+    await waitUntil(() => scopes.length === 1);
+  }
+
+  it('is taken over by one of those who try again, under the same ids', async () => {
+    const { handle, scopes } = handler();
+    await cutOff(scopes);
+    const attempt = async () => {
+      const tries = await Promise.allSettled(
+        Array.from({ length: 10 }, () => answers.run(requestOf(), handle)),
+      );
+      return tries.some((each) => each.status === 'fulfilled');
+    };
+    await waitUntil(attempt, { what: 'a takeover' });
+    expect(scopes).toHaveLength(2);
+    expect(scopes[1]).toEqual(scopes[0]);
+  });
+
+  it('leaves the answer of the one that took over when it wakes after all', async () => {
+    const late: Answer = { status: 200, body: { is: 'late' } };
+    const { promise: held, resolve: wake } = Promise.withResolvers<void>();
+    await restart(5);
+    const sleeper = createIdempotentAnswers({
+      pool: {
+        query: (query: pg.QueryConfig) =>
+          query.name === 'idempotency-extend' ? undefined : pool.query(query),
+      } as never,
+      keyRing,
+      clock,
+      leaseMs: 5,
+    });
+    let isAsleep = false;
+    const sleeping = sleeper.run(requestOf(), async () => {
+      isAsleep = true;
+      await held;
+      return late;
+    });
+    await waitUntil(() => isAsleep);
+    const { handle } = handler();
+    await waitUntil(() => answers.run(requestOf(), handle), { what: 'a takeover' });
+    wake();
+    expect(await sleeping).toEqual(late);
+    expect(await answers.run(requestOf(), handle)).toMatchObject({ status: 201, body: token() });
+  });
+
+  it('is not taken over while its process lives, however long it runs', async () => {
+    await restart(40);
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    const { handle, scopes } = handler();
+    const running = answers.run(requestOf(), async (scope) => {
+      await held;
+      return handle(scope).then((answer) => answer);
+    });
+    const extended = async () => {
+      const { rows } = await pool.query<{ is: boolean }>(
+        `select held_until > created + interval '80 milliseconds' as is from idempotency.answer, began`,
+      );
+      return rows[0]?.is;
+    };
+    await waitUntil(async () => (await pool.query('select from idempotency.answer')).rowCount === 1);
+    await pool.query(
+      "create table began as select held_until - interval '40 milliseconds' as created from idempotency.answer",
+    );
+    await waitUntil(extended, { what: 'two extensions' });
+    await expect(answers.run(requestOf(), handle)).rejects.toThrow('is running');
+    release();
+    await running;
+    expect(scopes).toHaveLength(1);
+  });
+});
+
+describe('a stored answer', () => {
+  const dump = async () => JSON.stringify((await pool.query('select * from idempotency.answer')).rows);
+
+  it('holds neither the key nor the data in clear', async () => {
+    const { handle } = handler({ status: 201, body: { id: 'x', key: `key_pvt_${canary}` } });
+    await answers.run(requestOf(), handle);
+    await answers.run(requestOf({ path: '/other' }), handler().handle);
+    const { rows } = await pool.query<{ row: string }>('select a::text as row from idempotency.answer a');
+    expect(rows).toHaveLength(2);
+    expect(rows.map(({ row }) => row).join()).not.toContain(canary);
+    expect(await dump()).not.toContain(canary);
+  });
+
+  it('is shredded with its token, and then there is nothing to replay and nothing to do', async () => {
+    const { handle, scopes } = handler();
+    await answers.run(requestOf(), handle);
+    await keyRing.destroyKeysOfEntity(tenantId, answerEntityOfToken('tok_1'));
+    await expect(answers.run(requestOf(), handle)).rejects.toMatchObject({ code: 'not_found' });
+    expect(scopes).toHaveLength(1);
+  });
+
+  it('of many tokens is given back as it was, and not at all when one of them is gone', async () => {
+    const body = {
+      a: [token({ id: 'tok_2' }), null, 'tok_9', { deep: token({ id: 'tok_3' }) }],
+      paths: [['a', 0]],
+      ['__proto__']: 1,
+      body: 5,
+    };
+    const { handle } = handler({ body });
+    await answers.run(requestOf(), handle);
+    expect(await answers.run(requestOf(), handle)).toEqual({ body });
+    await keyRing.destroyKeysOfEntity(tenantId, answerEntityOfToken('tok_3'));
+    await expect(answers.run(requestOf(), handle)).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  it('does not show a token after it expired, nor a cvc after an hour', async () => {
+    const expiring = handler({ body: token({ id: 'tok_4', expires_at: '2030-01-01T03:30:00+02:00' }) });
+    const card = handler({ body: token({ id: 'tok_5', data: { number: canary, cvc: '123' } }) });
+    await answers.run(requestOf({ path: '/4' }), expiring.handle);
+    await answers.run(requestOf({ path: '/5' }), card.handle);
+    clock.advance(hourMs - 1);
+    expect(await answers.run(requestOf({ path: '/5' }), card.handle)).toMatchObject({
+      body: { id: 'tok_5' },
+    });
+    clock.advance(1);
+    await expect(answers.run(requestOf({ path: '/5' }), card.handle)).rejects.toMatchObject({
+      code: 'not_found',
+    });
+    expect(await answers.run(requestOf({ path: '/4' }), expiring.handle)).toMatchObject({
+      body: { id: 'tok_4' },
+    });
+    clock.advance(hourMs / 2);
+    await expect(answers.run(requestOf({ path: '/4' }), expiring.handle)).rejects.toMatchObject({
+      code: 'not_found',
+    });
+  });
+
+  it('of no body is given back as one', async () => {
+    const { handle, scopes } = handler({ position: '9' as Position });
+    await answers.run(requestOf(), handle);
+    expect(await answers.run(requestOf(), handle)).toEqual({ position: '9' });
+    expect(scopes).toHaveLength(1);
+  });
+
+  it('is swept when it has expired, its keys with it; what still runs stays', async () => {
+    await answers.run(requestOf(), handler().handle);
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    const running = answers.run(requestOf({ path: '/slow' }), async () => {
+      await held;
+      return {};
+    });
+    await waitUntil(async () => (await pool.query('select from idempotency.answer')).rowCount === 2);
+    expect(await answers.sweep(clock.now())).toBe(0);
+    clock.advance(24 * hourMs);
+    expect(await answers.sweep(clock.now())).toBe(1);
+    expect(await keyRing.destroyDue(clock.now(), 10)).toHaveLength(1);
+    expect((await pool.query('select from key_ring.data_key')).rowCount).toBe(0);
+    release();
+    await running;
+  });
+
+  it('that cannot be stored does not fail the request that has succeeded', async () => {
+    const broken = createIdempotentAnswers({
+      pool: {
+        query: (query: pg.QueryConfig) =>
+          query.name === 'idempotency-store' ? Promise.reject(new Error('gone')) : pool.query(query),
+      } as never,
+      keyRing,
+      clock,
+    });
+    const { handle, scopes } = handler();
+    expect(await broken.run(requestOf(), handle)).toMatchObject({ status: 201 });
+    await answers.run(requestOf(), handle);
+    expect(scopes[1]).toEqual(scopes[0]);
+  });
+});
