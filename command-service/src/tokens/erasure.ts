@@ -1,5 +1,6 @@
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
+import { answerEntityOfToken } from '@token-vault/service-kit';
 import type { TransactionOutcomes } from '../transactions/outcomes.ts';
 import { keyIdsOf } from './decider.ts';
 import { readTokenHistory } from './history.ts';
@@ -7,7 +8,8 @@ import { readTokenHistory } from './history.ts';
 export interface TokenErasure {
   /**
    * Destroys every data key that the token's events name and that neither its committed state nor an open transaction needs.
-   * Safe to repeat: what the log has decided is carried out, never more.
+   * With a token that is no more go its stored idempotent answers (decisions.md §2). Safe to repeat: what the log has decided is
+   * carried out, never more.
    */
   eraseUnneeded(tenantId: string, tokenId: string): Promise<void>;
 }
@@ -24,7 +26,11 @@ export function createTokenErasure(options: {
       const committed = history.state.kind === 'present' ? keyIdsOf(history.state.details.content) : [];
       const needed = new Set([...committed, ...history.pendingKeyIds]);
       const unneeded = [...history.keyIds].filter((id) => !needed.has(id));
-      if (unneeded.length > 0) await keyRing.destroyKeys(tenantId, unneeded);
+      const isEnded = history.state.kind !== 'present' && !history.isPending;
+      await Promise.all([
+        unneeded.length > 0 ? keyRing.destroyKeys(tenantId, unneeded) : undefined,
+        isEnded ? keyRing.destroyKeysOfEntity(tenantId, answerEntityOfToken(tokenId)) : undefined,
+      ]);
     },
   };
 }
