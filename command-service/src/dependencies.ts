@@ -1,6 +1,7 @@
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { AuditTrail, Clock, Logger } from '@token-vault/service-kit';
+import type { InvocationOutcomes } from './invocations/outcomes.ts';
 import type { CompileCode } from './reactors/code-check.ts';
 
 /** What command handlers are given. */
@@ -12,4 +13,6 @@ export interface CommandDependencies {
   readonly logger: Logger;
   /** Compiles reactor code where it would run; it is only parsed when absent. */
   readonly compileCode?: CompileCode;
+  /** Reactors cannot be invoked when absent. */
+  readonly invocations?: { readonly outcomes: InvocationOutcomes; readonly allowsPlainHttp: boolean };
 }

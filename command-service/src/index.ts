@@ -2,6 +2,8 @@ import type { Handlers } from '@token-vault/service-kit';
 import { createApplicationHandlers } from './applications/handlers.ts';
 import { applicationRoutes } from './applications/routes.ts';
 import type { CommandDependencies } from './dependencies.ts';
+import { Invocations } from './invocations/react.ts';
+import { invocationRoutes } from './invocations/routes.ts';
 import { Reactors } from './reactors/handlers.ts';
 import { reactorRoutes } from './reactors/routes.ts';
 import { createSessionHandlers } from './sessions/handlers.ts';
@@ -26,6 +28,8 @@ export {
   type HousekeepingOptions,
   type SweepReport,
 } from './housekeeping/index.ts';
+export { createInvocationOutcomes, type InvocationOutcomes } from './invocations/outcomes.ts';
+export { createTokenUse, type TokenUse } from './invocations/token-use.ts';
 export type { CodeCheck, CompileCode } from './reactors/code-check.ts';
 export { createTenantCommands, type CreatedTenant, type TenantCommands } from './tenants/commands.ts';
 export { listTenants, type TenantSummary } from './tenants/list.ts';
@@ -39,10 +43,12 @@ export function createCommandHandlers(dependencies: CommandDependencies): Handle
   const claims = createFingerprintClaims(store);
   const tokenDependencies = { ...dependencies, outcomes, enlistment, claims, erasure };
   const transactions = new Transactions(store, erasure);
+  const { invocations } = dependencies;
   return {
     ...applicationRoutes(createApplicationHandlers(store)),
     ...sessionRoutes(createSessionHandlers(store)),
     ...reactorRoutes(new Reactors(dependencies)),
+    ...(invocations ? invocationRoutes(new Invocations({ ...dependencies, ...invocations })) : {}),
     ...tenantRoutes(createTenantHandlers(dependencies)),
     ...transactionRoutes(transactions),
     ...tokenRoutes({

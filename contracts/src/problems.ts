@@ -23,6 +23,23 @@ export const problems = {
 } as const satisfies Record<string, { status: number; title: string }>;
 export type ProblemCode = keyof typeof problems;
 
+const codesOfFailures: Readonly<Record<number, ProblemCode>> = {
+  400: 'validation_failed',
+  401: 'unauthenticated',
+  402: 'payment_required',
+  403: 'forbidden',
+  404: 'not_found',
+  409: 'conflict',
+  413: 'payload_too_large',
+  422: 'code_invalid',
+  429: 'rate_limited',
+  503: 'unavailable',
+};
+
+/** What a run of a reactor that failed with this status is to its caller. */
+export const reactorProblemCode = (status: number): ProblemCode =>
+  codesOfFailures[status] ?? 'reactor_failed';
+
 /** `{"metadata.color": ["must be text"]}`: snake_case dotted path → messages. Never holds a value of the request. */
 export type FieldErrors = Readonly<Record<string, readonly string[]>>;
 

@@ -1,5 +1,6 @@
 import { accessEvents } from './access.ts';
 import { applicationEvents, sessionEvents } from './application.ts';
+import { invocationEvents } from './invocation.ts';
 import { reactorEvents } from './reactor.ts';
 import { EventRegistry, type EventOf } from './registry.ts';
 import { tenantEvents } from './tenant.ts';
@@ -8,6 +9,7 @@ import { transactionEvents } from './transaction.ts';
 
 export * from './access.ts';
 export * from './application.ts';
+export * from './invocation.ts';
 export * from './reactor.ts';
 export * from './registry.ts';
 export * from './tenant.ts';
@@ -20,6 +22,7 @@ export const eventDefinitions = [
   ...sessionEvents,
   ...tokenEvents,
   ...reactorEvents,
+  ...invocationEvents,
   ...transactionEvents,
   ...accessEvents,
 ] as const;

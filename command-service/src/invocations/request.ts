@@ -1,0 +1,54 @@
+import {
+  EnterpriseRequiredError,
+  ValidationError,
+  type BodyOf,
+  type Operations,
+} from '@token-vault/contracts';
+import { findTokenReferences } from '@token-vault/expressions';
+import type { RequestContext } from '@token-vault/service-kit';
+import { refuseBadExpressions } from '../tokens/expression-errors.ts';
+
+export type ReactBody = BodyOf<Operations['react']>;
+
+/** What one request to react asks for, checked as far as it can be by itself. */
+export interface ReactRequest {
+  readonly args: ReactBody['args'];
+  readonly tokenIds: readonly string[];
+  readonly callbackUrl: string | undefined;
+  readonly timeoutMs: number;
+}
+
+/** decisions.md §3 and interface.md, Limits. */
+const maxArgsBytes = 1_048_576;
+const maxTokens = 100;
+const defaultTimeoutMs = 10_000;
+
+function checkCallbackUrl(text: string, allowsPlainHttp: boolean): void {
+  const url = URL.parse(text);
+  const isSecure = url?.protocol === 'https:';
+  if (url === null || !(isSecure || (allowsPlainHttp && url.protocol === 'http:')))
+    throw ValidationError.of('callback_url', 'must be an https URL');
+  if (url.username !== '' || url.password !== '')
+    throw ValidationError.of('callback_url', 'must not hold a user name or password');
+}
+
+/** @throws ValidationError, EnterpriseRequiredError */
+export function readReactRequest(
+  body: ReactBody,
+  context: RequestContext,
+  allowsPlainHttp: boolean,
+): ReactRequest {
+  const { args, callbackUrl, timeoutMs } = body;
+  const isEnterprise = context.principal.tenant.plan === 'enterprise';
+  if (callbackUrl !== undefined && !isEnterprise) throw new EnterpriseRequiredError('callback_url');
+  if (timeoutMs !== undefined && !isEnterprise) throw new EnterpriseRequiredError('timeout_ms');
+  if (timeoutMs !== undefined && callbackUrl === undefined)
+    throw ValidationError.of('timeout_ms', 'is only supported for asynchronous requests');
+  if (callbackUrl !== undefined) checkCallbackUrl(callbackUrl, allowsPlainHttp);
+  if (Buffer.byteLength(JSON.stringify(args)) > maxArgsBytes)
+    throw ValidationError.of('args', 'must be at most 1 MiB as JSON');
+  const { ids: tokenIds } = refuseBadExpressions(() => findTokenReferences(args));
+  if (tokenIds.length > maxTokens)
+    throw ValidationError.of('args', `must not name more than ${maxTokens} tokens`);
+  return { args, tokenIds, callbackUrl, timeoutMs: timeoutMs ?? defaultTimeoutMs };
+}

@@ -1,0 +1,91 @@
+import { decideTokenAccess } from '@token-vault/access';
+import { ForbiddenError, TokensRead, ValidationError, type Json } from '@token-vault/contracts';
+import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
+import type { DetokenizedToken } from '@token-vault/expressions';
+import type { AuditTrail, Clock, RequestContext } from '@token-vault/service-kit';
+import { readTokenHistory } from '../tokens/history.ts';
+import { presentToken } from '../tokens/present.ts';
+import { openToken } from '../tokens/sealing.ts';
+import { isExpired, type TokenDetails } from '../tokens/state.ts';
+import { createTransactionOutcomes } from '../transactions/outcomes.ts';
+
+/** Tokens as reactor arguments name them (interface.md, react; decisions.md §4). */
+export interface TokenUse {
+  /** @throws ValidationError for a token that does not exist, ForbiddenError without `token:use` on its container */
+  check(tokenIds: readonly string[], context: RequestContext): Promise<void>;
+  /**
+   * Opens tokens that were checked before. Their use is on record, durably, before this resolves.
+   * @throws ValidationError when one is gone meanwhile
+   */
+  open(tokenIds: readonly string[], context: RequestContext): Promise<ReadonlyMap<string, DetokenizedToken>>;
+}
+
+export interface TokenUseDependencies {
+  readonly store: EventStore;
+  readonly keyRing: KeyRing;
+  readonly audit: AuditTrail;
+  readonly clock: Clock;
+}
+
+const missing = (): ValidationError => ValidationError.of('args', 'names a token that does not exist');
+
+export function createTokenUse({ store, keyRing, audit, clock }: TokenUseDependencies): TokenUse {
+  const outcomes = createTransactionOutcomes(store, clock);
+
+  async function find(tokenId: string, context: RequestContext): Promise<TokenDetails> {
+    const { state } = await readTokenHistory(store, outcomes, context.principal.tenant.id, tokenId);
+    if (state.kind !== 'present' || isExpired(state.details, context.now)) throw missing();
+    return state.details;
+  }
+
+  const findAll = (tokenIds: readonly string[], context: RequestContext): Promise<TokenDetails[]> =>
+    Promise.all(tokenIds.map((tokenId) => find(tokenId, context)));
+
+  async function openOne(details: TokenDetails, context: RequestContext): Promise<DetokenizedToken> {
+    const tenantId = context.principal.tenant.id;
+    try {
+      const opened = await openToken(
+        keyRing,
+        { tenantId, tokenId: details.id },
+        details.content,
+        context.now,
+      );
+      const data = opened.expose();
+      // As JSON: what is undefined in a token is absent in its answer.
+      const token = JSON.parse(JSON.stringify(presentToken(tenantId, details, data))) as Json;
+      return { data, token };
+    } catch (error) {
+      if (error instanceof KeyDestroyedError) throw missing();
+      throw error;
+    }
+  }
+
+  return {
+    async check(tokenIds, context) {
+      for (const { id, content } of await findAll(tokenIds, context)) {
+        const access = decideTokenAccess(context.principal, 'token:use', {
+          id,
+          containers: content.containers,
+        });
+        if (!access.isGranted)
+          throw new ForbiddenError('The caller lacks the permission token:use for a token of the arguments.');
+      }
+    },
+
+    async open(tokenIds, context) {
+      if (tokenIds.length === 0) return new Map();
+      const found = await findAll(tokenIds, context);
+      const tokens = found.map(({ id, type }) => ({
+        token_id: id,
+        token_type: type,
+        transform: 'reveal' as const,
+      }));
+      const [opened] = await Promise.all([
+        Promise.all(found.map((details) => openOne(details, context))),
+        audit.record(context, TokensRead, { operation: 'use', tokens }),
+      ]);
+      return new Map(found.map(({ id }, index) => [id, opened[index] as DetokenizedToken]));
+    },
+  };
+}
