@@ -7,6 +7,7 @@ export * from './api/reactors.ts';
 export * from './api/tenants.ts';
 export * from './api/tokens.ts';
 export * from './events/index.ts';
+export * from './hash-domains.ts';
 export * from './ids.ts';
 export * from './metadata.ts';
 export * from './operations/index.ts';

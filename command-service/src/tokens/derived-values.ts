@@ -1,10 +1,7 @@
-import type { Json, TokenType } from '@token-vault/contracts';
+import { hashDomains, type Json, type TokenType } from '@token-vault/contracts';
 import type { Secret, TenantHashes } from '@token-vault/crypto';
 import { evaluateFingerprint, evaluateSearchIndexes } from '@token-vault/expressions';
 import { refuseBadExpressions } from './expression-errors.ts';
-
-/** The domain of hashed search indexes; a search hashes its term in the same one. */
-export const searchIndexDomain = 'search_index';
 
 export interface DerivedValues {
   readonly search_indexes?: string[];
@@ -30,7 +27,7 @@ export function deriveValues(hashes: TenantHashes, derivation: Derivation): Deri
     const values = evaluateSearchIndexes(searchIndexes, data);
     const indexes = {
       search_indexes: [...searchIndexes],
-      index_hashes: [...new Set(values.map((value) => hashes.blindIndex(searchIndexDomain, value)))],
+      index_hashes: [...new Set(values.map((value) => hashes.blindIndex(hashDomains.searchIndex, value)))],
     };
     if (fingerprintExpression === undefined) return indexes;
     const value = evaluateFingerprint(fingerprintExpression, data, metadata ?? {});

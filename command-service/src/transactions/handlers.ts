@@ -45,7 +45,7 @@ export class Transactions {
     const transaction: TransactionView = {
       id,
       created_at: opened.createdAt,
-      created_by: context.principal.applicationId,
+      created_by: context.principal.actor.id,
       expires_at: opened.expiresAt,
     };
     return { transaction, position, before };

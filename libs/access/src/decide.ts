@@ -35,7 +35,8 @@ function holds(condition: AccessRuleCondition, token: AccessibleToken): boolean 
 
 function applies(rule: AccessRule, token: AccessibleToken): boolean {
   if (rule.container !== undefined) return covers(rule.container, token);
-  return rule.conditions !== undefined && rule.conditions.every((condition) => holds(condition, token));
+  const { conditions = [] } = rule;
+  return conditions.length > 0 && conditions.every((condition) => holds(condition, token));
 }
 
 /**

@@ -1,10 +1,8 @@
+import { hashDomains } from '@token-vault/contracts';
 import type { TenantHashes } from '@token-vault/crypto';
 import { allOf, anyOf, sql, type Sql } from '../../sql.ts';
 import { hasIdOf, idsByIndex, idsByMetadata } from '../filters.ts';
 import type { SearchQuery, Stretch, TextField } from './query.ts';
-
-/** The domain of the keyed hashes of evaluated search indexes, as commands make them. */
-const indexField = 'search_index';
 
 /** Whose tokens are searched. Values become parameters or, for data, keyed hashes of the tenant. */
 export interface Searched {
@@ -58,7 +56,7 @@ function textCondition(field: TextField, value: string, searched: Searched): Sql
 }
 
 const idsByData = (value: string, { tenantId, hashes }: Searched): Sql =>
-  idsByIndex(tenantId, hashes.blindIndex(indexField, value));
+  idsByIndex(tenantId, hashes.blindIndex(hashDomains.searchIndex, value));
 
 /**
  * The ids a query finds, where indexes give them by themselves; undefined otherwise. Alternatives of such are one set of
