@@ -78,11 +78,12 @@ export class Transactions {
     }
   }
 
-  /** A repeated request takes up the transaction it left open; one that has ended is of no more use. */
+  /** A repeated request takes back what its first run left open, and begins anew; what that had committed it will find. */
   async #openForWork(context: RequestContext): Promise<string> {
     const { transaction, before } = await this.#open(context, context.newEntityId());
-    const isUsable = before.kind === 'absent' || (before.kind === 'open' && !isOver(before, context.now));
-    return isUsable ? transaction.id : (await this.#open(context, newId())).transaction.id;
+    if (before.kind === 'absent') return transaction.id;
+    if (before.kind === 'open' && !isOver(before, context.now)) await this.rollback(transaction.id, context);
+    return (await this.#open(context, newId())).transaction.id;
   }
 
   async #end(context: RequestContext, command: TransactionCommand): Promise<Position | undefined> {

@@ -13,6 +13,7 @@ import {
 import { createKeyRing, environmentRootKey, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
 import { startPosition, type EventStore, type RecordedEvent } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
+import { projectorMigrations } from '@token-vault/projectors';
 import {
   createAuditTrail,
   createRequestContext,
@@ -23,16 +24,18 @@ import {
 import { createTestDatabase, createTestPool, manualClock, type ManualClock } from '@token-vault/test-support';
 import type { Pool } from 'pg';
 import { createCommandHandlers } from '../../src/index.ts';
+import { createTokenErasure } from '../../src/tokens/erasure.ts';
 import { readTokenHistory } from '../../src/tokens/history.ts';
 import { openToken } from '../../src/tokens/sealing.ts';
+import { Transactions } from '../../src/transactions/handlers.ts';
 import { createTransactionOutcomes } from '../../src/transactions/outcomes.ts';
 import { createFaultyStore, type FaultyStore } from './faults.ts';
 
 const template = {
-  name: `command-service-${keyRingMigrations.map(({ sql }) => sql.length).join('-')}`,
+  name: `command-service-${[...keyRingMigrations, ...projectorMigrations].map(({ sql }) => sql.length).join('-')}`,
   fill: async (url: string): Promise<void> => {
     const pool = createTestPool(url);
-    for (const { sql } of keyRingMigrations) await pool.query(sql);
+    for (const { sql } of [...keyRingMigrations, ...projectorMigrations]) await pool.query(sql);
     await pool.end();
   },
 };
@@ -73,6 +76,7 @@ export const anyone = (changes: Partial<Principal> = {}): Principal => ({
 
 /** The command side on a log in memory and a real key ring, called as the HTTP edge calls it. */
 export class TestVault {
+  readonly url: string;
   readonly pool: Pool;
   readonly clock: ManualClock;
   readonly keyRing: KeyRing;
@@ -84,7 +88,14 @@ export class TestVault {
   /** The default caller, of a tenant with keys. */
   principal = anyone();
 
-  constructor(parts: { pool: Pool; clock: ManualClock; keyRing: KeyRing; drop: () => Promise<void> }) {
+  constructor(parts: {
+    url: string;
+    pool: Pool;
+    clock: ManualClock;
+    keyRing: KeyRing;
+    drop: () => Promise<void>;
+  }) {
+    this.url = parts.url;
     this.pool = parts.pool;
     this.clock = parts.clock;
     this.keyRing = parts.keyRing;
@@ -164,6 +175,17 @@ export class TestVault {
     return readTokenHistory(this.log, outcomes, this.principal.tenant.id, tokenId, transactionId);
   }
 
+  /** What housekeeping does when a transaction has ended by its time. */
+  async settle(transactionId: string): Promise<void> {
+    const { log, keyRing, clock } = this;
+    const erasure = createTokenErasure({
+      store: log,
+      keyRing,
+      outcomes: createTransactionOutcomes(log, clock),
+    });
+    await new Transactions(log, erasure).settle(this.principal.tenant.id, transactionId);
+  }
+
   /** The live token with its data in plaintext, as committed or as the transaction sees it. */
   async stored(tokenId: string, transactionId?: string) {
     const { state } = await this.history(tokenId, transactionId);
@@ -220,7 +242,7 @@ export async function openVault(): Promise<TestVault> {
   const clock = manualClock();
   const rootKey = environmentRootKey(randomBytes(32).toString('hex'));
   const keyRing = await createKeyRing({ pool, rootKey, clock, durability: 'own' });
-  return new TestVault({ pool, clock, keyRing, drop: database.drop });
+  return new TestVault({ url: database.url, pool, clock, keyRing, drop: database.drop });
 }
 
 /** What a refusal looks like. */

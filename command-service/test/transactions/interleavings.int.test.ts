@@ -1,16 +1,18 @@
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import { openVault, type TestVault } from '../tokens/vault.ts';
-import { checkBrokenInterleavings, checkInterleavings } from './interleavings.ts';
+import { checkBrokenInterleavings, checkInterleavings, checkReadModel } from './interleavings.ts';
 
 let vault: TestVault;
-beforeAll(async () => {
+beforeEach(async () => {
   vault = await openVault();
 });
-afterAll(() => vault.close());
+afterEach(() => vault.close());
 
-describe('transactions and plain writes, interleaved at random', { timeout: 120_000 }, () => {
-  it('are read committed, all or nothing, with locks exactly where the model has them', () =>
-    checkInterleavings(vault, 200));
-  it('are so when the store breaks off before or after an append', () =>
-    checkBrokenInterleavings(vault, 200));
+describe('transactions and plain writes, interleaved at random', { timeout: 180_000 }, () => {
+  it('are read committed, all or nothing, with locks exactly where the model has them', async () => {
+    await checkReadModel(vault, await checkInterleavings(vault, 200));
+  });
+  it('are so when the store breaks off before or after an append', async () => {
+    await checkReadModel(vault, await checkBrokenInterleavings(vault, 200));
+  });
 });

@@ -1,3 +1,5 @@
+import { projections as allProjections, startProjectors } from '@token-vault/projectors';
+import { waitUntil } from '@token-vault/test-support';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import type { Fault } from '../tokens/faults.ts';
@@ -140,8 +142,8 @@ export class Run {
     const value = this.#newValue();
     const options = { transaction: index === undefined ? undefined : this.#opened[index] };
     const run = async (): Promise<unknown> => {
-      if (kind === 'create') return vault.create({ type: 'token', id, data: value }, options);
-      if (kind === 'patch') return vault.update(id, { data: value }, options);
+      if (kind === 'create') return vault.create({ type: 'token', id, ...valued(value) }, options);
+      if (kind === 'patch') return vault.update(id, valued(value), options);
       return vault.remove(id, options);
     };
     const expected = (): Outcome => model.write(kind, id, value, index);
@@ -157,7 +159,7 @@ export class Run {
     const { vault, model } = this;
     const value = this.#newValue();
     const options = { transaction: index === undefined ? undefined : this.#opened[index] };
-    const payload = tokenIds.map((id) => ({ type: 'token', id, data: value }));
+    const payload = tokenIds.map((id) => ({ type: 'token', id, ...valued(value) }));
     const recover = async (): Promise<void> => {
       const seen = await Promise.all(tokenIds.map((id) => this.#read(id, index)));
       const done = tokenIds.filter((_id, n) => seen[n] === value);
@@ -193,8 +195,10 @@ export class Run {
     return `value-${this.#value}`;
   }
 
-  async #read(id: string, index: number | undefined): Promise<unknown> {
-    return (await this.vault.stored(id, index === undefined ? undefined : this.#opened[index]))?.data;
+  /** The value without opening anything, so that everything can be read after every step. */
+  async #read(id: string, index: number | undefined): Promise<string | undefined> {
+    const { state } = await this.vault.history(id, index === undefined ? undefined : this.#opened[index]);
+    return state.kind === 'present' ? state.details.content.metadata?.value : undefined;
   }
 
   /** Everybody sees what the model says: the committed, and each open transaction its own. */
@@ -211,16 +215,21 @@ export class Run {
   }
 
   /** Ends every transaction; then one data key is left for each live token, and no other. */
-  async verifyKeys(): Promise<void> {
-    for (const index of this.#opened.keys())
+  async finish(): Promise<void> {
+    for (const [index, id] of this.#opened.entries()) {
       if (this.model.isOpen(index))
         await this.take({ kind: 'rollback', of: this.#opened.length - 1 - index });
+      await this.vault.settle(id);
+    }
     await this.verify();
-    expect(await this.vault.keys()).toEqual(
-      [...this.model.committed.keys()].sort().map((id) => `${id} data`),
-    );
+    for (const [id, value] of this.model.committed) expect((await this.vault.stored(id))?.data).toBe(value);
+    const live = [...this.model.committed.keys()].sort();
+    expect(await this.vault.keys()).toEqual(live.map((id) => `${id} data`));
   }
 }
+
+/** The same in clear and sealed. */
+const valued = (value: string) => ({ data: value, metadata: { value } });
 
 const sorted = (map: ReadonlyMap<string, unknown>) =>
   [...map].sort(([left], [right]) => left.localeCompare(right));
@@ -253,33 +262,57 @@ export const breaks: fc.Arbitrary<(Break | undefined)[]> = fc.array(
   { minLength: 30, maxLength: 30 },
 );
 
+/** Ids of the live tokens of each tenant, after a property: one tenant a run, all on one log. */
+export type LiveTokens = Map<string, string[]>;
+
 /** `numRuns` random interleavings, with everything read after each step. */
-export async function checkInterleavings(vault: TestVault, numRuns: number): Promise<void> {
-  await fc.assert(
-    fc.asyncProperty(steps, async (taken) => {
-      const run = new Run(vault);
-      await run.start();
-      for (const step of taken) {
-        await run.take(step);
-        await run.verify();
-      }
-    }),
-    { numRuns },
-  );
+export async function checkInterleavings(vault: TestVault, numRuns: number): Promise<LiveTokens> {
+  const live: LiveTokens = new Map();
+  const property = fc.asyncProperty(steps, async (taken) => {
+    const run = new Run(vault);
+    await run.start();
+    for (const step of taken) {
+      await run.take(step);
+      await run.verify();
+    }
+    live.set(vault.principal.tenant.id, [...run.model.committed.keys()].sort());
+    await run.finish();
+  });
+  await fc.assert(property, { numRuns });
+  return live;
 }
 
 /** The same while the store breaks now and then, before or after an append took effect. */
-export async function checkBrokenInterleavings(vault: TestVault, numRuns: number): Promise<void> {
-  await fc.assert(
-    fc.asyncProperty(steps, breaks, async (taken, broken) => {
-      const run = new Run(vault);
-      await run.start();
-      for (const [n, step] of taken.entries()) {
-        const fault = broken[n];
-        await (fault ? run.takeBroken(step, fault.nth, fault.fault) : run.take(step));
-        await run.verify();
-      }
-    }),
-    { numRuns },
+export async function checkBrokenInterleavings(vault: TestVault, numRuns: number): Promise<LiveTokens> {
+  const live: LiveTokens = new Map();
+  const property = fc.asyncProperty(steps, breaks, async (taken, broken) => {
+    const run = new Run(vault);
+    await run.start();
+    for (const [n, step] of taken.entries()) {
+      const fault = broken[n];
+      await (fault ? run.takeBroken(step, fault.nth, fault.fault) : run.take(step));
+      await run.verify();
+    }
+    live.set(vault.principal.tenant.id, [...run.model.committed.keys()].sort());
+  });
+  await fc.assert(property, { numRuns });
+  return live;
+}
+
+/** The read model of tokens, made of the whole log, holds the same tokens. */
+export async function checkReadModel(vault: TestVault, live: LiveTokens): Promise<void> {
+  const projections = allProjections.filter(({ name }) => name === 'tokens');
+  const projectors = startProjectors({ store: vault.log, connectionString: vault.url, projections });
+  const head = await vault.log.head();
+  await waitUntil(async () => (await projectors.status()).some(({ position }) => position === head), {
+    timeoutMs: 60_000,
+    what: 'the projection of the whole log',
+  });
+  await projectors.close();
+  const { rows } = await vault.pool.query<{ tenant_id: string; id: string }>(
+    'select tenant_id, id from rm_tokens.token order by tenant_id, id',
   );
+  const found: LiveTokens = new Map();
+  for (const { tenant_id: tenantId, id } of rows) found.set(tenantId, [...(found.get(tenantId) ?? []), id]);
+  for (const [tenantId, ids] of live) expect(found.get(tenantId) ?? []).toEqual(ids);
 }

@@ -1,0 +1,213 @@
+import { streams } from '@token-vault/contracts';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { anyone, card, openVault, refusal, type TestVault } from './vault.ts';
+
+let vault: TestVault;
+beforeAll(async () => {
+  vault = await openVault();
+});
+beforeEach(async () => {
+  vault.clock.set('2030-01-01T00:00:00Z');
+  vault.faults.decide = () => undefined;
+  vault.faults.interpose = async () => undefined;
+  await vault.newTenant();
+});
+afterAll(() => vault.close());
+
+const body = { type: 'card', data: { number: card }, deduplicate_token: true };
+const status = async (given: object, options?: Parameters<TestVault['call']>[2]) =>
+  (await vault.call('createToken', { body: given }, options)).status;
+
+describe('a deduplicated create', () => {
+  it('gives the existing token unchanged, with 200', async () => {
+    expect(await status(body)).toBe(201);
+    const [id] = await vault.live();
+    const answer = await vault.call('createToken', {
+      body: { ...body, data: { number: card, expiration_month: 3 }, metadata: { a: 'b' } },
+    });
+    expect(answer.status).toBe(200);
+    expect(answer.body).toMatchObject({ id, data: { number: card } });
+    expect(answer.body).not.toMatchObject({ metadata: { a: 'b' } });
+    expect(await vault.live()).toEqual([id]);
+    expect(await vault.keys()).toEqual([`${id} data`]);
+  });
+
+  it('tells equal by type and fingerprint', async () => {
+    await vault.create(body);
+    expect(await status({ ...body, type: 'card_number', data: card })).toBe(201);
+    expect(await status({ ...body, data: { number: '5555555555554444' } })).toBe(201);
+    expect(await status({ ...body, fingerprint_expression: '{{ data | stringify }}' })).toBe(201);
+  });
+
+  it('finds a token that was created without it, if that has a fingerprint', async () => {
+    await vault.create({ type: 'card', data: { number: card } });
+    expect(await status(body)).toBe(201);
+    await vault.newTenant({ fingerprint_tokens: 'true' });
+    await vault.create({ type: 'card', data: { number: card } });
+    expect(await status(body)).toBe(200);
+  });
+
+  it('follows the setting of the tenant unless the request says otherwise', async () => {
+    await vault.newTenant({ deduplicate_tokens: 'true' });
+    const silent = { type: 'card', data: { number: card } };
+    expect([await status(silent), await status(silent)]).toEqual([201, 200]);
+    expect(await status({ ...silent, deduplicate_token: false })).toBe(201);
+    expect(await status({ ...silent, deduplicate_token: null })).toBe(200);
+  });
+
+  it('does not find what is deleted or expired', async () => {
+    const first = await vault.create({ ...body, expires_at: '2030-01-01T00:00:01Z' });
+    vault.clock.advance(1000);
+    const second = await vault.create(body);
+    expect(second.id).not.toBe(first.id);
+    await vault.remove(second.id);
+    const third = await vault.create(body);
+    expect(await vault.live()).toEqual([third.id]);
+  });
+
+  it('costs no more when equal tokens have come and gone', async () => {
+    for (let n = 0; n < 5; n += 1) await vault.remove((await vault.create(body)).id);
+    const { fingerprint = '' } = await vault.create(body);
+    const events = await vault.events(streams.fingerprint(vault.principal.tenant.id, fingerprint));
+    const claimants = new Set<unknown>();
+    for (const { type, data } of events)
+      if (type === 'FingerprintClaimed') claimants.add(data.token_id);
+      else claimants.delete(data.token_id);
+    expect(claimants.size).toBe(1);
+  });
+
+  it('shows a caller without token:read only what names the token', async () => {
+    const token = await vault.create({ ...body, metadata: { a: 'b' } });
+    const rules = anyone().rules.map((rule) => ({ ...rule, permissions: ['token:create' as const] }));
+    const answer = await vault.create(body, { as: { ...vault.principal, rules } });
+    expect(answer).toEqual({
+      id: token.id,
+      type: 'card',
+      tenant_id: vault.principal.tenant.id,
+      fingerprint: token.fingerprint,
+      containers: ['/pci/high/'],
+    });
+  });
+
+  it('records the read before it shows what is stored', async () => {
+    await vault.create(body);
+    vault.faults.decide = (stream) => (stream.startsWith('access-') ? 'before' : undefined);
+    await expect(vault.create(body)).rejects.toThrow('cut off');
+    vault.faults.decide = () => undefined;
+    await vault.create(body);
+    expect((await vault.events()).filter(({ type }) => type === 'TokensRead')).toHaveLength(1);
+  });
+
+  it('under a literal id that is taken by the equal token gives that token', async () => {
+    await vault.create({ ...body, id: 'mine' });
+    expect(await status({ ...body, id: 'mine' })).toBe(200);
+    await expect(status({ ...body, id: 'mine', data: { number: '5555555555554444' } })).rejects.toMatchObject(
+      refusal('token_id_taken'),
+    );
+  });
+});
+
+describe('equal creates at the same time', () => {
+  it.each([
+    ['drawn ids', () => body],
+    ['ids of their own', (n: number) => ({ ...body, id: `token-${n}` })],
+    ['one id', () => ({ ...body, id: 'mine' })],
+  ])('give one token to fifty: %s', async (_what, given) => {
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, n) => vault.call('createToken', { body: given(n) })),
+    );
+    expect(answers.filter((answer) => answer.status === 201)).toHaveLength(1);
+    expect(new Set(answers.map((answer) => (answer.body as { id: string }).id)).size).toBe(1);
+    expect(await vault.live()).toHaveLength(1);
+    expect(await vault.keys()).toHaveLength(1);
+  });
+
+  it('give one token when the first crashed between claim and create', async () => {
+    vault.faults.decide = (stream) => (stream.startsWith('token-') ? 'before' : undefined);
+    await expect(vault.create({ ...body, id: 'crashed' })).rejects.toThrow('cut off');
+    vault.faults.decide = () => undefined;
+    vault.restart();
+    const answers = await Promise.all(Array.from({ length: 20 }, () => vault.create(body)));
+    expect(new Set(answers.map(({ id }) => id)).size).toBe(1);
+    expect(await vault.live()).toEqual([answers[0]?.id]);
+    expect((await vault.create({ ...body, deduplicate_token: false, id: 'crashed' })).id).toBe('crashed');
+  });
+
+  it.each(['create', 'update'] as const)('let no slow %s slip in after it was given up', async (kind) => {
+    const id = 'slow';
+    if (kind === 'update') await vault.create({ type: 'card', data: { number: '5555555555554444' }, id });
+    let isFirst = true;
+    vault.faults.interpose = async (stream) => {
+      if (!isFirst || !stream.startsWith('token-')) return;
+      isFirst = false;
+      // The slow writer has claimed and stands before its append; another has the patience to give it up.
+      await vault.create({ ...body, id: 'fast' });
+    };
+    const answer =
+      kind === 'create'
+        ? await vault.create({ ...body, id })
+        : await vault.update(id, { data: { number: card }, deduplicate_token: true });
+    expect(answer.id).toBe('fast');
+    const live = await Promise.all(
+      (await vault.live()).map(async (each) => (await vault.stored(each))?.data),
+    );
+    expect(live.filter((data) => JSON.stringify(data) === JSON.stringify({ number: card }))).toHaveLength(1);
+  });
+
+  it('give one token though one of that id is deleted and made again meanwhile', async () => {
+    await vault.create({ ...body, id: 'mine' });
+    const work = Array.from({ length: 30 }, (_, n) =>
+      n % 3 === 0
+        ? vault.remove('mine').catch(() => undefined)
+        : vault.create({ ...body, id: n % 2 === 0 ? 'mine' : `id-${n}` }),
+    );
+    await Promise.all(work);
+    await vault.create(body);
+    expect(await vault.live()).toHaveLength(1);
+    expect(await vault.keys()).toHaveLength(1);
+  });
+});
+
+describe('deduplication in transactions', () => {
+  it('sees committed tokens and its own, not those of other open ones', async () => {
+    const [one, two] = [await vault.begin(), await vault.begin()];
+    const first = await vault.create(body, { transaction: one });
+    expect((await vault.create(body, { transaction: one })).id).toBe(first.id);
+    const second = await vault.create(body, { transaction: two });
+    expect(second.id).not.toBe(first.id);
+    await vault.end('rollback', one);
+    await vault.end('commit', two);
+    expect((await vault.create(body)).id).toBe(second.id);
+  });
+
+  it('finds again what a rolled back transaction had deleted', async () => {
+    const first = await vault.create(body);
+    const transaction = await vault.begin();
+    await vault.remove(first.id, { transaction });
+    const second = await vault.create(body, { transaction });
+    expect(second.id).not.toBe(first.id);
+    await vault.end('rollback', transaction);
+    expect((await vault.create(body)).id).toBe(first.id);
+    expect(await vault.live()).toEqual([first.id]);
+  });
+
+  it('keeps the record of a read that was made in one, even if it is rolled back', async () => {
+    await vault.create(body);
+    const transaction = await vault.begin();
+    await vault.create(body, { transaction });
+    await vault.end('rollback', transaction);
+    const reads = (await vault.events()).filter(({ type }) => type === 'TokensRead');
+    expect(reads.map(({ metadata }) => metadata.transaction_id)).toEqual([undefined]);
+  });
+
+  it('shows nothing of a transaction to who does not own it', async () => {
+    const transaction = await vault.begin();
+    await vault.create(body, { transaction });
+    const other = {
+      ...vault.principal,
+      actor: { kind: 'application', id: 'other' } as const,
+      applicationId: 'other',
+    };
+    await expect(vault.create(body, { transaction, as: other })).rejects.toMatchObject(refusal('not_found'));
+  });
+});

@@ -1,0 +1,356 @@
+import { streams } from '@token-vault/contracts';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { anyone, card, openVault, refusal, type TestVault } from './vault.ts';
+
+let vault: TestVault;
+beforeAll(async () => {
+  vault = await openVault();
+});
+beforeEach(async () => {
+  vault.clock.set('2030-01-01T00:00:00Z');
+  vault.faults.decide = () => undefined;
+  vault.faults.interpose = async () => undefined;
+  await vault.newTenant();
+});
+afterAll(() => vault.close());
+
+const hour = 60 * 60 * 1000;
+const otherCard = '5555555555554444';
+const create = (body: object = {}) =>
+  vault.create({ type: 'token', data: { a: 1, b: { c: 2 } }, id: 'tok', ...body });
+
+describe('an update', () => {
+  it('merges data, mask and metadata', async () => {
+    await create({ mask: { a: 'X', b: 'Y' }, metadata: { one: '1', two: '2' } });
+    const patch = {
+      data: { a: null, b: { d: [3] } },
+      mask: { b: null, c: 'Z' },
+      metadata: { one: null, three: '3' },
+    };
+    const token = await vault.update('tok', patch);
+    expect(token).toMatchObject({
+      data: { b: { c: 2, d: [3] } },
+      mask: { a: 'X', c: 'Z' },
+      metadata: { two: '2', three: '3' },
+      modified_by: 'app',
+      modified_at: '2030-01-01T00:00:00.000Z',
+    });
+    expect((await vault.stored('tok'))?.data).toEqual({ b: { c: 2, d: [3] } });
+  });
+
+  it('replaces containers, search indexes, fingerprint expression, deduplication and expiry', async () => {
+    await create({
+      search_indexes: ['{{ data.a }}'],
+      fingerprint_expression: '{{ data.a }}',
+      containers: ['/a/'],
+    });
+    const token = await vault.update('tok', {
+      containers: ['/b/'],
+      search_indexes: ['{{ data.b.c }}'],
+      fingerprint_expression: '{{ data.b.c }}',
+      deduplicate_token: true,
+      expires_at: '1/2/2030',
+    });
+    expect(token).toMatchObject({
+      containers: ['/b/'],
+      search_indexes: ['{{ data.b.c }}'],
+      fingerprint_expression: '{{ data.b.c }}',
+      expires_at: '2030-01-02T00:00:00+00:00',
+    });
+    expect((await vault.stored('tok'))?.content.deduplicate_token).toBe(true);
+  });
+
+  it('takes optional fields back with null', async () => {
+    const given = {
+      mask: 'X',
+      metadata: { a: 'b' },
+      search_indexes: ['{{ data.a }}'],
+      expires_at: '1/2/2030',
+    };
+    await create({
+      ...given,
+      fingerprint_expression: '{{ data.a }}',
+      containers: ['/a/'],
+      deduplicate_token: true,
+    });
+    const all = [
+      'mask',
+      'metadata',
+      'search_indexes',
+      'expires_at',
+      'fingerprint_expression',
+      'containers',
+      'deduplicate_token',
+    ];
+    await vault.update('tok', Object.fromEntries(all.map((field) => [field, null])));
+    expect((await vault.stored('tok'))?.content).toEqual({
+      data: expect.any(String) as unknown,
+      containers: ['/general/high/'],
+      search_indexes: [],
+      index_hashes: [],
+    });
+  });
+
+  it('that says nothing changes nothing but who touched it', async () => {
+    await create({ mask: 'X', metadata: { a: 'b' }, search_indexes: ['{{ data.a }}'] });
+    const before = await vault.stored('tok');
+    await vault.update('tok', {});
+    expect(await vault.stored('tok')).toEqual({
+      ...before,
+      modifiedBy: 'app',
+      modifiedAt: '2030-01-01T00:00:00.000Z',
+    });
+  });
+
+  it('follows changed data with its fingerprint and search indexes', async () => {
+    await create({ search_indexes: ['{{ data.a }}'], fingerprint_expression: '{{ data.a }}' });
+    const before = (await vault.stored('tok'))?.content;
+    await vault.update('tok', { data: { a: 2 } });
+    const after = (await vault.stored('tok'))?.content;
+    expect(after?.fingerprint).not.toBe(before?.fingerprint);
+    expect(after?.index_hashes).not.toEqual(before?.index_hashes);
+  });
+
+  it.each<[string, object, string]>([
+    ['data that its type forbids', { data: { number: '4242424242424241' } }, 'data.number'],
+    ['no data', { data: null }, 'data'],
+    ['a field that its type needs removed', { data: { number: null } }, 'data.number'],
+    ['a mask that does not parse', { mask: '{{ data.number | nope }}' }, 'mask'],
+    ['an index without value', { search_indexes: ['{{ data.nothing }}'] }, 'search_indexes.0'],
+    ['an expiry in the past', { expires_at: '2029-12-31' }, 'expires_at'],
+    [
+      'more than 50 keys of metadata',
+      { metadata: Object.fromEntries(Array.from({ length: 50 }, (_, n) => [`k${n}`, 'v'])) },
+      'metadata',
+    ],
+  ])('is refused with %s', async (_what, patch, field) => {
+    await vault.create({ type: 'card', data: { number: card }, id: 'tok', metadata: { more: '1' } });
+    const before = await vault.events();
+    await expect(vault.update('tok', patch)).rejects.toMatchObject(refusal('validation_failed', field));
+    expect(await vault.events()).toEqual(before);
+  });
+
+  it('cannot make a mask grow without end', async () => {
+    await create();
+    const big = (key: string) => ({
+      mask: {
+        [key]: 'x'
+          .repeat(8000)
+          .split('')
+          .map(() => 12345678901),
+      },
+    });
+    const grow = async () => {
+      for (let n = 0; n < 10; n += 1) await vault.update('tok', big(`k${n}`));
+    };
+    await expect(grow()).rejects.toMatchObject(refusal('validation_failed', 'mask'));
+  });
+
+  it('needs its permission in the old and the new container', async () => {
+    await create({ containers: ['/a/'] });
+    await vault.create({ type: 'token', data: 1, id: 'other', containers: ['/b/'] });
+    const rules = anyone().rules.map((rule) => ({ ...rule, container: '/a/' }));
+    const as = { ...vault.principal, rules };
+    await expect(vault.update('other', { containers: ['/a/'] }, { as })).rejects.toMatchObject(
+      refusal('forbidden'),
+    );
+    await expect(vault.update('tok', { containers: ['/b/'] }, { as })).rejects.toMatchObject(
+      refusal('forbidden'),
+    );
+    await expect(vault.update('tok', { containers: ['/a/b/'] }, { as })).resolves.toMatchObject({
+      containers: ['/a/b/'],
+    });
+  });
+
+  it('finds no token that is absent, deleted, expired or of another tenant', async () => {
+    await expect(vault.update('tok', {})).rejects.toMatchObject(refusal('not_found'));
+    await create();
+    await vault.remove('tok');
+    await expect(vault.update('tok', {})).rejects.toMatchObject(refusal('not_found'));
+    await create({ expires_at: '2030-01-01T00:00:01Z' });
+    vault.clock.advance(1000);
+    await expect(vault.update('tok', {})).rejects.toMatchObject(refusal('not_found'));
+    await vault.create({ type: 'token', data: 1, id: 'theirs' });
+    await vault.newTenant();
+    await expect(vault.update('theirs', {})).rejects.toMatchObject(refusal('not_found'));
+  });
+
+  it('shows nothing where the rule redacts, and records the read where it does not', async () => {
+    await create();
+    const reads = async () => (await vault.events()).filter(({ type }) => type === 'TokensRead').length;
+    const rules = anyone().rules.map((rule) => ({ ...rule, transform: 'redact' as const }));
+    expect((await vault.update('tok', {}, { as: { ...vault.principal, rules } })).data).toBeUndefined();
+    expect(await reads()).toBe(0);
+    await vault.update('tok', {});
+    expect(await reads()).toBe(1);
+  });
+
+  it('is none lost among many at once', async () => {
+    await create({ data: {} });
+    const patches = Array.from({ length: 4 }, (_, n) => vault.update('tok', { data: { [`k${n}`]: n } }));
+    await Promise.all(patches);
+    expect((await vault.stored('tok'))?.data).toEqual({ k0: 0, k1: 1, k2: 2, k3: 3 });
+  });
+
+  it('ends as not found when the token is deleted under its hands', async () => {
+    await create();
+    let isFirst = true;
+    vault.faults.interpose = async (stream) => {
+      if (!isFirst || !stream.startsWith('token-')) return;
+      isFirst = false;
+      await vault.remove('tok');
+    };
+    await expect(vault.update('tok', { data: { a: 2 } })).rejects.toMatchObject(refusal('not_found'));
+    expect(await vault.keys()).toEqual([]);
+  });
+});
+
+describe('the cvc of a card', () => {
+  const data = { number: card, cvc: '123' };
+  beforeEach(() => vault.create({ type: 'card', data, id: 'tok' }));
+  const shown = async () => (await vault.stored('tok'))?.data;
+
+  it('stays through an update that does not speak of it, for its first hour', async () => {
+    await vault.update('tok', { data: { expiration_month: 1 } });
+    await vault.update('tok', { metadata: { a: 'b' } });
+    expect(await shown()).toEqual({ ...data, expiration_month: 1 });
+    vault.clock.advance(hour - 1);
+    expect(await shown()).toHaveProperty('cvc');
+    vault.clock.advance(1);
+    expect(await shown()).toEqual({ number: card, expiration_month: 1 });
+    expect((await vault.update('tok', { metadata: { a: 'c' } })).data).not.toHaveProperty('cvc');
+  });
+
+  it('given anew has an hour of its own, and the old key goes', async () => {
+    vault.clock.advance(hour - 1);
+    await vault.update('tok', { data: { cvc: '456' } });
+    expect(await vault.keys()).toEqual(['tok cvc', 'tok data']);
+    vault.clock.advance(hour - 1);
+    expect(await shown()).toEqual({ number: card, cvc: '456' });
+    vault.clock.advance(1);
+    expect(await shown()).toEqual({ number: card });
+  });
+
+  it('taken back is erased at once', async () => {
+    expect((await vault.update('tok', { data: { cvc: null } })).data).toEqual({ number: card });
+    expect(await vault.keys()).toEqual(['tok data']);
+  });
+
+  it('leaves no key when the update that brings it is refused by the log', async () => {
+    let others = 0;
+    vault.faults.interpose = async (stream) => {
+      if (!stream.startsWith('token-') || others >= 5) return;
+      others += 1;
+      const { interpose } = vault.faults;
+      vault.faults.interpose = async () => undefined;
+      await vault.update('tok', { metadata: { n: String(others) } });
+      vault.faults.interpose = interpose;
+    };
+    await expect(vault.update('tok', { data: { cvc: '456' } })).rejects.toMatchObject({
+      code: 'revision_conflict',
+    });
+    expect(await vault.keys()).toEqual(['tok cvc', 'tok data']);
+    expect(await shown()).toEqual(data);
+  });
+
+  it('does not break an answer whose mask needs it', async () => {
+    await vault.update('tok', { mask: { cvc: '{{ data.cvc | reveal_last: 1 }}' } });
+    vault.clock.advance(hour);
+    const as = { ...vault.principal, rules: [], permissions: ['token:update'] as const };
+    await expect(vault.update('tok', { metadata: {} }, { as })).resolves.toMatchObject({ id: 'tok' });
+  });
+});
+
+describe('an update that makes a token the equal of another', () => {
+  const first = {
+    type: 'card',
+    data: { number: card },
+    fingerprint_expression: '{{ data.number }}',
+    id: 'one',
+  };
+  const second = { ...first, data: { number: otherCard }, id: 'two', metadata: { a: 'b' } };
+  beforeEach(async () => {
+    await vault.create(first);
+    await vault.create(second);
+  });
+
+  it('answers with the other and changes nothing, when deduplicated', async () => {
+    const answer = await vault.update('two', { data: { number: card }, deduplicate_token: true });
+    expect(answer).toMatchObject({ id: 'one', data: { number: card } });
+    expect((await vault.stored('two'))?.data).toEqual({ number: otherCard });
+  });
+
+  it('redacts what tells of the other from who may not read it', async () => {
+    const rules = anyone().rules.map((rule) => ({ ...rule, permissions: ['token:update' as const] }));
+    const answer = await vault.update(
+      'two',
+      { data: { number: card }, deduplicate_token: true },
+      { as: { ...vault.principal, rules } },
+    );
+    expect(answer).toMatchObject({ id: 'one', type: 'card', containers: ['/pci/high/'], created_by: 'app' });
+    for (const field of ['data', 'metadata', 'fingerprint_expression', 'search_indexes', 'mask'])
+      expect(answer[field as 'data']).toBeUndefined();
+  });
+
+  it('is done when nobody asks for deduplication', async () => {
+    expect((await vault.update('two', { data: { number: card } })).id).toBe('two');
+    expect(await vault.live()).toEqual(['one', 'two']);
+  });
+
+  it('is told when deduplication is asked for afterwards, and not by every later change', async () => {
+    await vault.update('two', { data: { number: card } });
+    expect((await vault.update('two', { deduplicate_token: true })).id).toBe('one');
+    expect((await vault.update('two', { metadata: { a: 'c' } })).id).toBe('two');
+  });
+
+  it('frees what it was equal to before', async () => {
+    await vault.update('two', { data: { number: '378282246310005' } });
+    const answer = await vault.call('createToken', {
+      body: { ...first, data: { number: otherCard }, id: 'three', deduplicate_token: true },
+    });
+    expect(answer.status).toBe(201);
+  });
+
+  it('is made by one of many at once', async () => {
+    const patch = { data: { number: '378282246310005' }, deduplicate_token: true };
+    const ids = (await Promise.all([vault.update('one', patch), vault.update('two', patch)])).map(
+      ({ id }) => id,
+    );
+    expect(new Set(ids).size).toBe(1);
+  });
+});
+
+describe('a deletion', () => {
+  it('destroys every key before it answers, and the log keeps that it did', async () => {
+    await vault.create({ type: 'card', data: { number: card, cvc: '123' }, id: 'tok' });
+    await vault.remove('tok');
+    expect(await vault.keys()).toEqual([]);
+    const events = await vault.events(streams.token(vault.principal.tenant.id, 'tok'));
+    expect(events.map(({ type }) => type)).toEqual(['TokenCreated', 'TokenDeleted']);
+    expect(events[1]?.data.key_ids).toHaveLength(2);
+  });
+
+  it('finds no token twice, nor an expired one', async () => {
+    await expect(vault.remove('tok')).rejects.toMatchObject(refusal('not_found'));
+    await create({ expires_at: '2030-01-01T00:00:01Z' });
+    vault.clock.advance(1000);
+    await expect(vault.remove('tok')).rejects.toMatchObject(refusal('not_found'));
+  });
+
+  it('needs its permission in the container', async () => {
+    await create();
+    const rules = anyone().rules.map((rule) => ({ ...rule, container: '/pci/' }));
+    await expect(vault.remove('tok', { as: { ...vault.principal, rules } })).rejects.toMatchObject(
+      refusal('forbidden'),
+    );
+    expect(await vault.live()).toEqual(['tok']);
+  });
+
+  it('destroys nothing when it is not certain', async () => {
+    await create();
+    vault.faults.decide = () => 'before';
+    await expect(vault.remove('tok')).rejects.toThrow('cut off');
+    vault.faults.decide = () => undefined;
+    expect((await vault.stored('tok'))?.data).toEqual({ a: 1, b: { c: 2 } });
+  });
+});

@@ -1,0 +1,18 @@
+import { afterEach, beforeEach, describe, it } from 'vitest';
+import { openVault, type TestVault } from '../tokens/vault.ts';
+import { checkBrokenInterleavings, checkInterleavings, checkReadModel } from './interleavings.ts';
+
+let vault: TestVault;
+beforeEach(async () => {
+  vault = await openVault();
+});
+afterEach(() => vault.close());
+
+describe('transactions and plain writes, interleaved at random, many times', () => {
+  it('are read committed, all or nothing, with locks exactly where the model has them', async () => {
+    await checkReadModel(vault, await checkInterleavings(vault, 3000));
+  });
+  it('are so when the store breaks off before or after an append', async () => {
+    await checkReadModel(vault, await checkBrokenInterleavings(vault, 5000));
+  });
+});
