@@ -28,9 +28,9 @@ export interface HousekeepingOptions {
 
 export interface Housekeeping {
   /** One sweep now, whoever leads: decisions rest on the log alone, so any number may run at once. */
-  runOnce(): Promise<SweepReport>;
+  readonly runOnce: () => Promise<SweepReport>;
   /** Ends within about a second; the next replica takes over. */
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 const defaultIntervalMs = 30_000;

@@ -1,0 +1,123 @@
+import { streams } from '@token-vault/contracts';
+import type { KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
+import { projections, startProjectors } from '@token-vault/projectors';
+import { createProjectionProgress, silentLogger, type Logger } from '@token-vault/service-kit';
+import { waitUntil } from '@token-vault/test-support';
+import {
+  housekeepingMigrations,
+  startHousekeeping,
+  type Housekeeping,
+  type HousekeepingOptions,
+} from '../../src/index.ts';
+import { openVault, type TestVault } from '../tokens/vault.ts';
+
+/** A vault with read models, and with as many housekeepers as a test wants. */
+export interface House {
+  readonly vault: TestVault;
+  readonly url: string;
+  /** One that has not swept by itself within a test. Closed with the house. */
+  keep(options?: Partial<HousekeepingOptions>): Housekeeping;
+  /** Waits until the read models have all there is. */
+  settle(): Promise<void>;
+  /** Makes the read model of tokens say something else than the log. */
+  tamper(sql: string, values?: unknown[]): Promise<void>;
+  /** Types of the events of a token's stream. */
+  typesOf(tokenId: string): Promise<string[]>;
+  close(): Promise<void>;
+}
+
+export async function openHouse(): Promise<House> {
+  const vault = await openVault();
+  const url = vault.pool.options.connectionString;
+  if (url === undefined) throw new Error('the pool has no connection string');
+  for (const { sql } of housekeepingMigrations) await vault.pool.query(sql);
+  const projectors = startProjectors({ store: vault.log, connectionString: url });
+  await waitUntil(async () => (await projectors.status()).length === projections.length, {
+    what: 'all projections',
+  });
+  const progress = await createProjectionProgress({ connectionString: url, logger: silentLogger });
+  const kept: Housekeeping[] = [];
+  return {
+    vault,
+    url,
+    keep(options = {}) {
+      const { log: store, keyRing, pool, clock } = vault;
+      const housekeeping = startHousekeeping({
+        store,
+        keyRing,
+        pool,
+        clock,
+        connectionString: url,
+        logger: silentLogger,
+        intervalMs: 3_600_000,
+        ...options,
+      });
+      kept.push(housekeeping);
+      return housekeeping;
+    },
+    async settle() {
+      if (!(await progress.waitFor(await vault.log.head(), 20_000)))
+        throw new Error('a projection stands still');
+    },
+    async tamper(sql, values = []) {
+      const client = await vault.pool.connect();
+      try {
+        await client.query('set search_path = rm_tokens');
+        await client.query(sql, values);
+        await client.query('reset search_path');
+      } finally {
+        client.release();
+      }
+    },
+    async typesOf(tokenId) {
+      const events = await vault.events(streams.token(vault.principal.tenant.id, tokenId));
+      return events.map(({ type }) => type);
+    },
+    async close() {
+      await Promise.all(kept.map((each) => each.close()));
+      await projectors.close();
+      await progress.close();
+      await vault.close();
+    },
+  };
+}
+
+/** A ring that destroys nothing, as if the process had died just before. */
+export function withoutDestruction(keyRing: KeyRing): KeyRing {
+  const nothing = () => Promise.resolve([]);
+  return {
+    ...keyRing,
+    destroyKeys: nothing,
+    destroyKeysOfEntity: nothing,
+    destroyDue: nothing,
+    destroyAllOfTenant: () => Promise.resolve(0),
+  };
+}
+
+/** The store without its live tail, so that a housekeeper sweeps and does nothing else. */
+export function withoutTail(store: EventStore): EventStore {
+  return {
+    append: store.append.bind(store),
+    readStream: store.readStream.bind(store),
+    readAll: store.readAll.bind(store),
+    head: store.head.bind(store),
+    close: store.close.bind(store),
+    async *subscribe(_after, signal) {
+      await new Promise<void>((resolve) => {
+        if (signal.aborted) resolve();
+        signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+      yield* [];
+    },
+  };
+}
+
+export interface HeardLogger extends Logger {
+  readonly messages: string[];
+}
+export function hearingLogger(): HeardLogger {
+  const messages: string[] = [];
+  const log = (_fields: object, message: string): void => void messages.push(message);
+  return { messages, debug: log, info: log, warn: log, error: log };
+}
