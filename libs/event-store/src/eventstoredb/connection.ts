@@ -29,7 +29,9 @@ export class Connection {
     const internals = this.client as unknown as ClientInternals;
     const { supports, handleError, getChannel } = internals;
     if (![supports, handleError, getChannel].every((member) => typeof member === 'function')) {
-      throw new Error('this version of @eventstore/db-client has changed inside: see libs/event-store/src/eventstoredb');
+      throw new Error(
+        'this version of @eventstore/db-client has changed inside: see libs/event-store/src/eventstoredb',
+      );
     }
     // Plain Append, always. The client's BatchAppend has no deadline, and one promise bank for the whole process: the
     // broken stream of one client rejects the appends of the others, and a late answer ends the process.
@@ -58,7 +60,8 @@ export class Connection {
   }
 
   async #close(): Promise<void> {
-    await this.client.dispose();
+    // Cancels what is open at once. Its end is not waited for: a cancelled call that nobody drains has none.
+    void this.client.dispose();
     const channel = await this.#channel?.catch(() => undefined);
     channel?.close();
   }

@@ -5,7 +5,11 @@ import { EventStoreUnavailableError } from '../port.ts';
  * have none, and a call that waits for a connection may wait for ever.
  * @throws EventStoreUnavailableError.
  */
-export function withDeadline<Value>(promise: Promise<Value>, timeoutMs: number, message: string): Promise<Value> {
+export function withDeadline<Value>(
+  promise: Promise<Value>,
+  timeoutMs: number,
+  message: string,
+): Promise<Value> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new EventStoreUnavailableError(`${message} in time`)), timeoutMs);
     promise.then(resolve, reject).finally(() => clearTimeout(timer));

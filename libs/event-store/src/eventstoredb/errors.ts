@@ -5,7 +5,7 @@ interface ClientError extends Error {
   readonly type?: string;
   readonly code?: number | string;
   readonly maxAppendSize?: number;
-  readonly _raw?: { readonly metadata?: { getMap(): Record<string, unknown> } };
+  readonly _raw?: { readonly metadata?: { getMap(): Record<string, string | Buffer> } };
 }
 
 /** gRPC status codes that say that the call was wrong, not the moment: the same call would fail again. */
@@ -47,6 +47,8 @@ function isDefect(error: unknown): boolean {
 export function asTooLarge(error: unknown, bytes: number): AppendTooLargeError | undefined {
   const { type, maxAppendSize, _raw } = error as ClientError;
   if (type === 'maximum-append-size-exceeded') return new AppendTooLargeError(bytes, maxAppendSize);
-  const exception = String(_raw?.metadata?.getMap()['exception'] ?? '');
-  return /^maximum-append-(event-)?size-exceeded$/.test(exception) ? new AppendTooLargeError(bytes) : undefined;
+  const exception = _raw?.metadata?.getMap()['exception']?.toString() ?? '';
+  return /^maximum-append-(event-)?size-exceeded$/.test(exception)
+    ? new AppendTooLargeError(bytes)
+    : undefined;
 }

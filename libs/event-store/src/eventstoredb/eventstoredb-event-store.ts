@@ -24,6 +24,8 @@ export interface EventStoreDbOptions {
   readonly maxConcurrentAppends?: number;
   /** 32 by default, 64 at most. */
   readonly maxConcurrentReads?: number;
+  /** Most bytes of data read into memory for one reader at a time; 4 MiB by default. */
+  readonly maxPageBytes?: number;
   /** Most bytes of one append; 1 000 000 by default, as servers before 25.1 refuse more than 1 MiB. */
   readonly maxAppendBytes?: number;
   /** How often a subscription that hears nothing is compared with the head of the log; 5 000 by default. */
@@ -50,6 +52,7 @@ export function createEventStoreDbEventStore(options: EventStoreDbOptions): Even
     ...connection,
     registry,
     maxConcurrentReads: Math.min(options.maxConcurrentReads ?? 32, maxConcurrentCalls),
+    maxPageBytes: options.maxPageBytes ?? 4 * 1024 * 1024,
   });
   const end = new AbortController();
   let closing: Promise<void> | undefined;

@@ -1,4 +1,9 @@
-import { excludeSystemEvents, type AllStreamSubscription, type EventStoreDBClient } from '@eventstore/db-client';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import {
+  excludeSystemEvents,
+  type AllStreamSubscription,
+  type EventStoreDBClient,
+} from '@eventstore/db-client';
 import { Bell } from '../bell.ts';
 import { EventStoreUnavailableError, type Position } from '../port.ts';
 import { asUnavailable } from './errors.ts';
@@ -57,7 +62,9 @@ export class LiveLog {
     subscription.on('caughtUp', () => this.#mark({ isCaughtUp: true }));
     subscription.on('error', (error) => this.fail(asUnavailable(error)));
     for (const end of ['end', 'close'] as const) {
-      subscription.on(end, () => this.fail(new EventStoreUnavailableError('the server ended the subscription')));
+      subscription.on(end, () =>
+        this.fail(new EventStoreUnavailableError('the server ended the subscription')),
+      );
     }
     this.#subscription = subscription;
   }
@@ -79,6 +86,14 @@ export class LiveLog {
   /** How many messages arrived so far: whether the server still speaks. */
   get messages(): number {
     return this.#messages;
+  }
+
+  /** Waits for the rest of what is arriving, as long as a batch has room: events come out of the client one by one. */
+  async gather(): Promise<void> {
+    for (let heard = -1; heard !== this.#messages && this.#queue.length < this.#maxBatch && !this.#failure;) {
+      heard = this.#messages;
+      await nextTurn();
+    }
   }
 
   take(): Received {

@@ -1,4 +1,10 @@
-import { BACKWARDS, END, StreamNotFoundError, type EventStoreDBClient, type StreamingRead } from '@eventstore/db-client';
+import {
+  BACKWARDS,
+  END,
+  StreamNotFoundError,
+  type EventStoreDBClient,
+  type StreamingRead,
+} from '@eventstore/db-client';
 import type { EventRegistry } from '@token-vault/contracts';
 import type { DecodedEvents } from '../codec.ts';
 import { comparePositions, EventStoreUnavailableError, startPosition, type Position } from '../port.ts';
@@ -24,10 +30,11 @@ interface ReaderSettings extends ConnectionSettings {
   readonly registry: EventRegistry;
   /** Most reads under way at once, of the 100 calls that the server allows on a connection. */
   readonly maxConcurrentReads: number;
+  /** Most bytes of data of a page, give or take an event: the rest of the call is cancelled. */
+  readonly maxPageBytes: number;
 }
 
 const maxPageEvents = 500;
-const maxPageBytes = 4 * 1024 * 1024;
 /** How far back the head looks for an event that is not the server's own. */
 const maxSystemEvents = 32;
 
@@ -61,7 +68,9 @@ export class Reader {
     );
     const reached = events.at(-1);
     const isOver = isLast || !reached?.position || comparePositions(positionOf(reached.position), until) >= 0;
-    const wanted = events.filter((event) => event.position && isWithin(positionOf(event.position), after, until));
+    const wanted = events.filter(
+      (event) => event.position && isWithin(positionOf(event.position), after, until),
+    );
     return this.#page(wanted, isOver, reached);
   }
 
@@ -70,7 +79,9 @@ export class Reader {
     const [last] = await this.#readBack(1);
     if (!last?.position) return { last: startPosition, head: startPosition };
     const isOurs = !isSystemEvent(last);
-    const newest = isOurs ? last : (await this.#readBack(maxSystemEvents)).find((event) => !isSystemEvent(event));
+    const newest = isOurs
+      ? last
+      : (await this.#readBack(maxSystemEvents)).find((event) => !isSystemEvent(event));
     const position = positionOf(last.position);
     return { last: position, head: newest?.position ? positionOf(newest.position) : position };
   }
@@ -104,7 +115,7 @@ export class Reader {
     return this.#gate.pass(async () => {
       const connection = this.#connection.get();
       try {
-        return await connection.use((client) => drain(start(client), this.#settings.deadlineMs));
+        return await connection.use((client) => drain(start(client), this.#settings));
       } catch (error) {
         const failure = asUnavailable(error);
         if (failure instanceof EventStoreUnavailableError) this.#connection.discard(connection);
@@ -122,33 +133,45 @@ interface Drained {
   readonly isLast: boolean;
 }
 
-/** The events of one call, up to the bytes of a page. The call is over when this returns, however it returns. */
-async function drain(read: Read, deadlineMs: number): Promise<Drained> {
+/**
+ * The events of one call, up to the bytes of a page. The rest is cancelled and drained: only a call that was read to its
+ * end is forgotten by the client, buffer and all.
+ */
+async function drain(read: Read, { deadlineMs, maxPageBytes }: ReaderSettings): Promise<Drained> {
   const events: ServerEvent[] = [];
-  let count = 0;
-  let bytes = 0;
-  // Reads have no deadline of their own. Also hears what comes after the loop was left: unheard it would end the process.
+  let [count, bytes] = [0, 0];
+  let isCut = false;
+  // Also hears what comes after the loop was left: unheard it would end the process.
   read.on('error', () => undefined);
-  const timer = setTimeout(() => {
-    read.destroy(new EventStoreUnavailableError('the read was not answered in time'));
-  }, deadlineMs);
+  // Reads have no deadline of their own.
+  const timer = setTimeout(
+    () => read.destroy(new EventStoreUnavailableError('the read was not answered in time')),
+    deadlineMs,
+  );
   try {
     for await (const { event } of read as AsyncIterable<{ readonly event?: ServerEvent }>) {
+      if (isCut) continue;
       timer.refresh();
       count++;
       if (event) events.push(event);
       bytes += event?.data instanceof Uint8Array ? event.data.length : 0;
-      if (bytes >= maxPageBytes) return { events, isLast: false };
+      isCut = bytes >= maxPageBytes;
+      if (isCut) cancel(read);
     }
-    return { events, isLast: count < maxPageEvents };
+    return { events, isLast: !isCut && count < maxPageEvents };
   } catch (error) {
     if (error instanceof StreamNotFoundError) return { events: [], isLast: true };
+    if (isCut) return { events, isLast: false };
     throw error;
   } finally {
     clearTimeout(timer);
-    // Not awaited: it waits for the connection, which may never come.
-    read.cancel().catch(() => undefined);
+    cancel(read);
   }
+}
+
+/** Not awaited: it waits for the connection, which may never come. */
+function cancel(read: Read): void {
+  read.cancel().catch(() => undefined);
 }
 
 function isWithin(position: Position, after: Position, until: Position): boolean {

@@ -4,7 +4,12 @@ import type {
   Position as ClientPosition,
   ResolvedEvent,
 } from '@eventstore/db-client';
-import { UnknownEventError, type EventMetadata, type EventRegistry, type JsonObject } from '@token-vault/contracts';
+import {
+  UnknownEventError,
+  type EventMetadata,
+  type EventRegistry,
+  type JsonObject,
+} from '@token-vault/contracts';
 import type { DecodedEvents, EncodedEvent } from '../codec.ts';
 import { startPosition, type Position, type RecordedEvent } from '../port.ts';
 

@@ -53,6 +53,7 @@ async function* deliver(
       await log.bell.wait(signal);
       continue;
     }
+    await log.gather();
     const received = log.take();
     const { events, failure } = recordedEvents(registry, received.events);
     const batch = await untilAborted(progress.advance(events, failure ? undefined : received), signal);

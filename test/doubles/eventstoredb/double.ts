@@ -1,0 +1,228 @@
+import { promisify } from 'node:util';
+import {
+  Server,
+  ServerCredentials,
+  status,
+  type handleUnaryCall,
+  type UntypedServiceImplementation,
+} from '@grpc/grpc-js';
+import featuresPb from '@eventstore/db-client/generated/serverfeatures_pb.js';
+import featuresGrpc from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
+import type shared from '@eventstore/db-client/generated/shared_pb.js';
+import streams from '@eventstore/db-client/generated/streams_pb.js';
+import streamsGrpc from '@eventstore/db-client/generated/streams_grpc_pb.js';
+import { Appends } from './appends.ts';
+import { noFaults, type Faults } from './faults.ts';
+import { NetworkLink } from './link.ts';
+import { EventLog, type Proposed } from './log.ts';
+import { Reads } from './reads.ts';
+import { rpcError } from './wire.ts';
+
+export interface EventStoreDbDouble {
+  /** `esdb://127.0.0.1:…`; stays the same while the double lives. */
+  readonly connectionString: string;
+  readonly port: number;
+  readonly log: EventLog;
+  /** Switches, to be changed at any time. */
+  readonly faults: Faults;
+  /** Calls so far by method, and the connections (client addresses) they came on. */
+  readonly calls: ReadonlyMap<string, readonly string[]>;
+  /** Most calls of a method that were open at once. */
+  peak(method: string): number;
+  /** Reads and subscriptions that are open. */
+  openReads(): number;
+  /** Breaks every open BatchAppend stream. */
+  killBatch(): void;
+  /** Ends every subscription: with UNAVAILABLE, or cleanly. */
+  dropSubscriptions(how?: 'error' | 'end'): void;
+  /** Breaks every connection; new ones succeed. Appends that have arrived are stored all the same. */
+  cutConnections(): void;
+  /** The network loses everything, on connections that stay open. */
+  freeze(): void;
+  thaw(): void;
+  /** The port is closed. The log is kept for `up`. */
+  down(): Promise<void>;
+  up(): Promise<void>;
+  /** Events of the server itself, as real logs have between everybody's. */
+  writeSystemEvents(count: number): void;
+  close(): Promise<void>;
+}
+
+export interface DoubleOptions {
+  /** Any free port by default. */
+  readonly port?: number;
+  readonly maxAppendBytes?: number;
+  readonly faults?: Partial<Faults>;
+}
+
+/**
+ * An EventStoreDB in memory that speaks the real protocol over real gRPC, from the client package's own service
+ * definitions. Not there: persistent subscriptions, access control, TLS, projections, links, scavenge.
+ */
+export async function startEventStoreDbDouble(options: DoubleOptions = {}): Promise<EventStoreDbDouble> {
+  const log = new EventLog(options.maxAppendBytes);
+  const faults: Faults = { ...noFaults(), ...options.faults };
+  const appends = new Appends(log, faults);
+  const reads = new Reads(log, faults);
+  const calls = new Map<string, string[]>();
+  const services = createServices(faults, appends, reads);
+  const { server, open, peaks } = createServer(services, calls);
+  const internalPort = await promisify(server.bindAsync.bind(server))(
+    '127.0.0.1:0',
+    ServerCredentials.createInsecure(),
+  );
+  const link = new NetworkLink(internalPort);
+  await link.up(options.port);
+  return {
+    connectionString: `esdb://127.0.0.1:${link.port}?tls=false`,
+    port: link.port,
+    log,
+    faults,
+    calls,
+    peak: (method) => peaks.get(method) ?? 0,
+    openReads: () => open.get('read')?.size ?? 0,
+    killBatch: () => appends.killBatch(),
+    dropSubscriptions: (how = 'error') => reads.drop(how),
+    cutConnections: () => link.cut(),
+    freeze: () => link.freeze(),
+    thaw: () => link.thaw(),
+    down: () => link.down(),
+    up: () => link.up(),
+    writeSystemEvents: (count) => writeSystemEvents(log, count),
+    async close() {
+      await link.down();
+      server.forceShutdown();
+    },
+  };
+}
+
+type Handler = (call: never, answer: never) => unknown;
+
+interface Services {
+  readonly features: Record<string, Handler>;
+  readonly streams: Record<string, Handler>;
+}
+
+function createServices(faults: Faults, appends: Appends, reads: Reads): Services {
+  const getSupportedMethods: handleUnaryCall<shared.Empty, featuresPb.SupportedMethods> = (_call, answer) => {
+    if (faults.failFeatures) return answer(rpcError(status.INTERNAL, 'told to fail'));
+    answer(null, supportedMethods(faults.batchAppend));
+  };
+  const deleteStream: handleUnaryCall<streams.DeleteReq, streams.DeleteResp> = (call, answer) => {
+    answerRemoval(answer, () => {
+      const position = new streams.DeleteResp.Position();
+      setPosition(position, appends.remove(call, false).position);
+      const response = new streams.DeleteResp();
+      response.setPosition(position);
+      return response;
+    });
+  };
+  const tombstone: handleUnaryCall<streams.TombstoneReq, streams.TombstoneResp> = (call, answer) => {
+    answerRemoval(answer, () => {
+      const position = new streams.TombstoneResp.Position();
+      setPosition(position, appends.remove(call, true).position);
+      const response = new streams.TombstoneResp();
+      response.setPosition(position);
+      return response;
+    });
+  };
+  return {
+    features: { getSupportedMethods },
+    streams: {
+      append: appends.append.bind(appends),
+      batchAppend: appends.batchAppend.bind(appends),
+      read: reads.read.bind(reads),
+      delete: deleteStream,
+      tombstone,
+    },
+  };
+}
+
+function answerRemoval<Response>(
+  answer: (error: Error | null, response?: Response) => void,
+  remove: () => Response,
+): void {
+  try {
+    answer(null, remove());
+  } catch (error) {
+    answer(error as Error);
+  }
+}
+
+interface Observed {
+  getPeer(): string;
+  on(event: string, listener: () => void): unknown;
+}
+
+/** Registers the services, and notes each call and what is open. */
+function createServer(services: Services, calls: Map<string, string[]>) {
+  const server = new Server({
+    'grpc.max_receive_message_length': 17 * 1024 * 1024,
+    // Kestrel's default, which the server never changes.
+    'grpc.max_concurrent_streams': 100,
+  });
+  const open = new Map<string, Set<Observed>>();
+  const peaks = new Map<string, number>();
+  const note = (call: Observed, method: string) => {
+    const peers = calls.get(method) ?? [];
+    peers.push(call.getPeer());
+    calls.set(method, peers);
+    const others = open.get(method) ?? new Set();
+    open.set(method, others.add(call));
+    peaks.set(method, Math.max(peaks.get(method) ?? 0, others.size));
+    for (const end of ['close', 'cancelled', 'finish', 'end']) call.on(end, () => others.delete(call));
+  };
+  const observe = (handlers: Record<string, Handler>) =>
+    Object.fromEntries(
+      Object.entries(handlers).map(([method, handler]) => [
+        method,
+        (call: Observed, answer: never) => {
+          note(call, method);
+          return handler(call as never, answer);
+        },
+      ]),
+    ) as unknown as UntypedServiceImplementation;
+  server.addService(featuresGrpc.ServerFeaturesService, observe(services.features));
+  server.addService(streamsGrpc.StreamsService, observe(services.streams));
+  return { server, open, peaks };
+}
+
+function supportedMethods(hasBatchAppend: boolean): featuresPb.SupportedMethods {
+  const supported = new featuresPb.SupportedMethods();
+  supported.setEventStoreServerVersion('24.10.0');
+  const batchAppend: [string, string[]][] = hasBatchAppend ? [['batchappend', ['deadline_duration']]] : [];
+  const methods: [string, string[]][] = [
+    ['append', []],
+    ['read', ['position', 'events']],
+    ['delete', []],
+    ['tombstone', []],
+    ...batchAppend,
+  ];
+  for (const [name, features] of methods) {
+    const method = new featuresPb.SupportedMethod();
+    method.setServiceName('event_store.client.streams.streams');
+    method.setMethodName(name);
+    method.setFeaturesList(features);
+    supported.addMethods(method);
+  }
+  return supported;
+}
+
+function setPosition(
+  position: { setCommitPosition(value: string): unknown; setPreparePosition(value: string): unknown },
+  value: number,
+): void {
+  position.setCommitPosition(String(value));
+  position.setPreparePosition(String(value));
+}
+
+function writeSystemEvents(log: EventLog, count: number): void {
+  const statistics: Proposed[] = Array.from({ length: count }, () => ({
+    id: crypto.randomUUID(),
+    type: '$statsCollected',
+    contentType: 'application/json',
+    data: new TextEncoder().encode('{}'),
+    metadata: new Uint8Array(),
+  }));
+  log.append('$stats-127.0.0.1:2113', 'any', statistics);
+}

@@ -1,0 +1,2 @@
+export { startEventStoreDbDouble, type DoubleOptions, type EventStoreDbDouble } from './double.ts';
+export type { Faults } from './faults.ts';

@@ -1,0 +1,194 @@
+import { status, type ServerWritableStream } from '@grpc/grpc-js';
+import streams from '@eventstore/db-client/generated/streams_pb.js';
+import type { Faults } from './faults.ts';
+import type { EventLog, Recorded } from './log.ts';
+import {
+  caughtUpResponse,
+  checkpointResponse,
+  confirmationResponse,
+  eventResponse,
+  notFoundResponse,
+  rpcError,
+  streamDeletedError,
+  streamName,
+} from './wire.ts';
+
+type Options = streams.ReadReq.Options;
+
+/** Considered events between two checkpoints when the client names no window. */
+const defaultSearchWindow = 32;
+
+/** The reading half of the streams service: pages and subscriptions, of a stream or of everything. */
+export class Reads {
+  readonly #log: EventLog;
+  readonly #faults: Faults;
+  readonly #subscriptions = new Set<ReadCall>();
+
+  constructor(log: EventLog, faults: Faults) {
+    this.#log = log;
+    this.#faults = faults;
+  }
+
+  async read(call: ServerWritableStream<streams.ReadReq, streams.ReadResp>): Promise<void> {
+    const options = call.request.getOptions();
+    const read = new ReadCall(call, () => this.#log.wake());
+    if (!options || this.#faults.swallowReads) return;
+    if (options.hasSubscription()) return this.#subscribe(read, options);
+    const events = options.hasStream() ? this.#streamEvents(read, options) : this.#logEvents(options);
+    if (!events) return;
+    for (const event of events) {
+      if (read.isGone) return;
+      await read.write(eventResponse(event));
+    }
+    read.end();
+  }
+
+  /** Ends every subscription as an overloaded server does, or as one that shuts down in good order. */
+  drop(how: 'error' | 'end'): void {
+    for (const subscription of this.#subscriptions) {
+      if (how === 'end') subscription.end();
+      else subscription.fail(rpcError(status.UNAVAILABLE, 'Server Is Too Busy'));
+    }
+    this.#subscriptions.clear();
+  }
+
+  #streamEvents(read: ReadCall, options: Options): Iterable<Recorded> | undefined {
+    const from = options.getStream();
+    const name = streamName(from?.getStreamIdentifier());
+    if (this.#log.isTombstoned(name)) return void read.fail(streamDeletedError(name));
+    const events = this.#log.readable(name);
+    if (!events) {
+      void read.write(notFoundResponse(name));
+      return void read.end();
+    }
+    const count = Number(options.getCount());
+    const revision = from?.hasRevision() ? Number(from.getRevision()) : undefined;
+    const first = events[0]?.revision ?? 0;
+    if (isBackwards(options)) {
+      const end = revision === undefined ? events.length : revision - first + 1;
+      return events.slice(Math.max(0, end - count), Math.max(0, end)).reverse();
+    }
+    if (from?.hasEnd()) return [];
+    const start = Math.max(0, (revision ?? 0) - first);
+    return events.slice(start, start + count);
+  }
+
+  /** Inclusive of the given position. */
+  #logEvents(options: Options): Iterable<Recorded> {
+    const all = options.getAll();
+    const { events } = this.#log;
+    const count = Number(options.getCount());
+    const given = all?.getPosition()?.getCommitPosition();
+    const index = given === undefined ? undefined : this.#log.indexOf(Number(given));
+    if (isBackwards(options)) {
+      const end = all?.hasStart() ? 0 : (index ?? events.length);
+      return events.slice(Math.max(0, end - count), end).reverse();
+    }
+    if (all?.hasEnd()) return [];
+    return events.slice(index ?? 0, (index ?? 0) + count);
+  }
+
+  /** Exclusive of the given position. One cursor over the log serves catching up and what comes live. */
+  async #subscribe(read: ReadCall, options: Options): Promise<void> {
+    this.#subscriptions.add(read);
+    await read.write(confirmationResponse());
+    const { log, wants, matches, checkpointEvery } = this.#plan(options);
+    let index = this.#firstIndex(options);
+    let considered = 0;
+    let passed: number | undefined;
+    let isLive = false;
+    while (!read.isGone) {
+      const event = this.#faults.stallSubscriptions ? undefined : log[index];
+      if (event) {
+        index++;
+        if (!wants(event)) continue;
+        passed = event.position;
+        if (matches(event)) await read.write(eventResponse(event));
+        if (checkpointEvery && ++considered % checkpointEvery === 0)
+          await read.write(checkpointResponse(passed));
+      } else if (isLive || this.#faults.stallSubscriptions) {
+        await new Promise<void>((resolve) => this.#log.once(resolve));
+      } else {
+        isLive = true;
+        if (checkpointEvery && passed !== undefined) await read.write(checkpointResponse(passed));
+        await read.write(caughtUpResponse());
+      }
+    }
+    this.#subscriptions.delete(read);
+  }
+
+  #plan(options: Options) {
+    const stream = options.getStream();
+    const name = streamName(stream?.getStreamIdentifier());
+    const after = stream?.hasRevision() ? Number(stream.getRevision()) : -1;
+    const filter = options.getFilter();
+    const window = filter?.hasMax() ? filter.getMax() : defaultSearchWindow;
+    return {
+      log: this.#log.events,
+      wants: (event: Recorded) => !stream || (event.stream === name && event.revision > after),
+      matches: filter ? matcher(filter) : () => true,
+      checkpointEvery: filter ? filter.getCheckpointintervalmultiplier() * window : 0,
+    };
+  }
+
+  #firstIndex(options: Options): number {
+    const all = options.getAll();
+    if (all?.hasEnd() || options.getStream()?.hasEnd()) return this.#log.events.length;
+    const after = all?.getPosition()?.getCommitPosition();
+    return after === undefined ? 0 : this.#log.indexOf(Number(after) + 1);
+  }
+}
+
+/** One call, with its flow control: a write resolves when the client has room for more, or is gone. */
+class ReadCall {
+  readonly #call: ServerWritableStream<streams.ReadReq, streams.ReadResp>;
+  #isOver = false;
+  #wake: () => void = () => undefined;
+
+  constructor(call: ServerWritableStream<streams.ReadReq, streams.ReadResp>, onGone: () => void) {
+    this.#call = call;
+    call.on('drain', () => this.#wake());
+    for (const end of ['cancelled', 'close', 'error'] as const) {
+      call.on(end, () => {
+        this.#isOver = true;
+        this.#wake();
+        onGone();
+      });
+    }
+  }
+
+  get isGone(): boolean {
+    return this.#isOver || this.#call.cancelled;
+  }
+
+  async write(response: streams.ReadResp): Promise<void> {
+    if (this.isGone || this.#call.write(response)) return;
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  end(): void {
+    this.#isOver = true;
+    this.#call.end();
+  }
+
+  fail(error: Error): void {
+    this.#isOver = true;
+    this.#call.emit('error', error);
+  }
+}
+
+function isBackwards(options: Options): boolean {
+  return options.getReadDirection() === streams.ReadReq.Options.ReadDirection.BACKWARDS;
+}
+
+function matcher(filter: streams.ReadReq.Options.FilterOptions): (event: Recorded) => boolean {
+  const onStream = filter.hasStreamIdentifier();
+  const expression = onStream ? filter.getStreamIdentifier() : filter.getEventType();
+  const pattern = expression?.getRegex() ? new RegExp(expression.getRegex()) : undefined;
+  const prefixes = expression?.getPrefixList() ?? [];
+  const keyOf = (event: Recorded) => (onStream ? event.stream : event.type);
+  if (pattern) return (event) => pattern.test(keyOf(event));
+  return (event) => prefixes.some((prefix) => keyOf(event).startsWith(prefix));
+}
