@@ -3,5 +3,6 @@ export type { Logger } from './logger.ts';
 export type { PostgresExit } from './server.ts';
 export type { PostgresSettings } from './settings.ts';
 export { defaultDataDirectory } from './data-directory.ts';
-export { StartError } from './start-error.ts';
+export { type RunningPostgres, runningPostgres } from './running.ts';
+export { DataDirectoryInUseError, StartError } from './start-error.ts';
 export { type EmbeddedPostgres, type EmbeddedPostgresOptions, startEmbeddedPostgres } from './supervisor.ts';

@@ -8,6 +8,9 @@ export class StartError extends Error {
   }
 }
 
+/** Another vault, or an operator's command, holds it. */
+export class DataDirectoryInUseError extends StartError {}
+
 const reasons: Record<string, string> = {
   EACCES: 'permission denied',
   EPERM: 'operation not permitted',

@@ -2,7 +2,7 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { holdsWithin } from './processes.ts';
-import { StartError } from './start-error.ts';
+import { DataDirectoryInUseError, StartError } from './start-error.ts';
 
 const sqliteBusy = 5;
 
@@ -35,6 +35,13 @@ export async function acquireSupervisorLock(dataDir: string): Promise<() => Prom
   };
 }
 
+/** Whether a supervisor, in whatever process, holds the data directory right now. */
+export function isSupervised(dataDir: string): boolean {
+  const lock = open(dataDir);
+  lock?.close();
+  return lock === undefined;
+}
+
 /** Undefined when another process, or another supervisor in this one, holds the lock. */
 function open(dataDir: string): DatabaseSync | undefined {
   let lock: DatabaseSync | undefined;
@@ -52,7 +59,7 @@ function open(dataDir: string): DatabaseSync | undefined {
 
 async function inUse(dataDir: string, pidFile: string): Promise<StartError> {
   const pid = (await readFile(pidFile, 'utf8').catch(() => '')).trim();
-  return new StartError(
+  return new DataDirectoryInUseError(
     `the data directory ${dataDir} is in use by another vault${pid && ` (process ${pid})`}`,
   );
 }

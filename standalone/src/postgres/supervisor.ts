@@ -139,7 +139,7 @@ async function openTo(account: Account, dataDir: string): Promise<void> {
 }
 
 // The empty host of this form is what `new URL`, node-postgres and libpq all read; `user@/` is no URL.
-function connectionUrl(socketDirectory: string, cluster: Cluster): string {
+export function connectionUrl(socketDirectory: string, cluster: Pick<Cluster, 'password'>): string {
   const query = { host: socketDirectory, user: superuser, password: cluster.password };
   const pairs = Object.entries(query).map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
   return `postgres:///postgres?${pairs.join('&')}`;

@@ -1,0 +1,89 @@
+import { eventRegistry } from '@token-vault/contracts';
+import { createKeyRing, isKeyRingInitialised, type KeyRing } from '@token-vault/crypto';
+import { parsePosition, type EventStore } from '@token-vault/event-store';
+import { createPostgresEventStore } from '@token-vault/event-store/postgres';
+import { createProjectionProgress, silentLogger, systemClock } from '@token-vault/service-kit';
+import { startProjectors } from '@token-vault/projectors';
+import pg from 'pg';
+import { readConfig, StandaloneError, type StandaloneConfig } from '../config.ts';
+import { openRootKeys, type HeldRootKeys, type RootKeySources } from '../root-keys.ts';
+import { Closers } from '../vault.ts';
+import { openCommandDatabase, type CommandDatabase } from './database.ts';
+import type { Terminal } from './terminal.ts';
+
+/** What commands work with. Each part is opened when first asked for and closed when the command ends. */
+export interface Parts {
+  readonly config: StandaloneConfig;
+  readonly database: CommandDatabase;
+  readonly pool: pg.Pool;
+  readonly store: EventStore;
+  readonly rootKeySources: RootKeySources;
+  /** @throws RootKeyUnusableError, StandaloneError when the vault has never started. */
+  readonly rootKeys: () => Promise<HeldRootKeys>;
+  /** @throws as `rootKeys`, WrongRootKeyError */
+  readonly keyRing: () => Promise<KeyRing>;
+  /** Whether the read models show everything up to `position` within 10 s, so that what was made can be used. */
+  readonly caughtUp: (position: string | undefined) => Promise<boolean>;
+}
+
+/** Runs a command on the vault that the environment names, and closes everything whatever happens. */
+export async function withParts<Result>(
+  terminal: Terminal,
+  work: (parts: Parts) => Promise<Result>,
+): Promise<Result> {
+  const config = readConfig(terminal.environment);
+  const closers = new Closers();
+  try {
+    const database = closers.add(await openCommandDatabase(config), (it) => it.close());
+    return await work(openParts(config, database, closers));
+  } finally {
+    await closers.close();
+  }
+}
+
+function openParts(config: StandaloneConfig, database: CommandDatabase, closers: Closers): Parts {
+  const { url } = database;
+  // Keys and their ends must not be lost by a crash, whatever the operator's own server is set to.
+  const settings = { max: 3, application_name: 'vault command', options: '-c synchronous_commit=on' };
+  const pool = closers.add(new pg.Pool({ connectionString: url, ...settings }), (it) => it.end());
+  pool.on('error', () => {});
+  const store = closers.add(
+    createPostgresEventStore({
+      registry: eventRegistry,
+      connection: { connectionString: url },
+      maxReadConnections: 2,
+    }),
+    (it) => it.close(),
+  );
+  const { rootKey, nextRootKey } = config;
+  const rootKeySources = { rootKey, nextRootKey, rootKeyFile: database.directory.rootKeyFile };
+
+  async function rootKeys(): Promise<HeldRootKeys> {
+    if (!(await isKeyRingInitialised(pool)))
+      throw new StandaloneError('this vault has never been started: start it once, then repeat');
+    return openRootKeys(rootKeySources, pool);
+  }
+
+  return {
+    config,
+    database,
+    pool,
+    store,
+    rootKeySources,
+    rootKeys,
+    async keyRing() {
+      return createKeyRing({ pool, ...(await rootKeys()), clock: systemClock, durability: 'follows-log' });
+    },
+    async caughtUp(position) {
+      if (position === undefined) return true;
+      const connectionString = url;
+      if (database.server === 'ours')
+        closers.add(startProjectors({ store, connectionString }), (it) => it.close());
+      const progress = closers.add(
+        await createProjectionProgress({ connectionString, logger: silentLogger }),
+        (it) => it.close(),
+      );
+      return progress.waitFor(parsePosition(position), 10_000);
+    },
+  };
+}

@@ -1,0 +1,20 @@
+import { Command } from 'commander';
+import { addKeyCommands } from './keys.ts';
+import { addProjectionCommands } from './projections.ts';
+import { addApplicationCommands, addTenantCommands } from './tenants.ts';
+import type { Terminal } from './terminal.ts';
+
+/** `npm run vault -- <command>`: what an operator does to a vault, running or not. */
+export function createProgram(terminal: Terminal): Command {
+  const program = new Command('vault')
+    .description(
+      'Operate a vault. It is found as it is started: VAULT_DATA_DIR, DATABASE_URL, VAULT_ROOT_KEY.',
+    )
+    .helpCommand(false)
+    .configureOutput({ outputError: (text, write) => write(text.replace(/^error:/, 'vault:')) });
+  addTenantCommands(program, terminal);
+  addApplicationCommands(program, terminal);
+  addProjectionCommands(program, terminal);
+  addKeyCommands(program, terminal);
+  return program;
+}

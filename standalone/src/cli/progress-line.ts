@@ -1,0 +1,78 @@
+import type { Terminal } from './terminal.ts';
+
+export interface Progress {
+  /** Events. */
+  readonly done: number;
+  readonly total: number;
+  /** Done by this run, which may have taken up the work of another. */
+  readonly doneHere: number;
+  readonly elapsedMs: number;
+}
+
+const barWidth = 24;
+const thousands = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+
+/** `[######------]  50 %  5,000 of 10,000 events  2,500/s  2 s left` */
+export function progressLine({ done, total, doneHere, elapsedMs }: Progress): string {
+  const share = total === 0 ? 1 : Math.min(1, done / total);
+  const filled = Math.floor(share * barWidth);
+  const bar = `[${'#'.repeat(filled)}${'-'.repeat(barWidth - filled)}]`;
+  const percent = `${Math.floor(share * 100)} %`.padStart(5);
+  const parts = [bar, percent, `${thousands.format(done)} of ${thousands.format(total)} events`];
+  if (doneHere > 0 && elapsedMs > 0) {
+    const perSecond = (doneHere * 1000) / elapsedMs;
+    parts.push(`${thousands.format(perSecond)}/s`);
+    if (done < total) parts.push(`${duration((total - done) / perSecond)} left`);
+  }
+  return parts.join('  ');
+}
+
+/** `3 s`, `2 min 5 s`, `1 h 2 min`; the time is an estimate, so it has no more than two parts. */
+export function duration(seconds: number): string {
+  const whole = Math.ceil(seconds);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+}
+
+/** Often enough for an eye, rarely enough for a log. */
+const intervalMs = { terminal: 100, log: 5_000 };
+
+export interface ProgressReport {
+  update(done: number, total: number): void;
+  /** Leaves the cursor at the beginning of a line. */
+  end(): void;
+}
+
+/**
+ * Shows how far long work is: one line that is rewritten on a terminal, a line now and then elsewhere.
+ * @param startedAt how much had been done before
+ */
+export function reportProgress(
+  terminal: Terminal,
+  label: string,
+  startedAt: number | undefined,
+  nowMs: () => number = () => performance.now(),
+): ProgressReport {
+  const beganMs = nowMs();
+  const interval = terminal.rewrite ? intervalMs.terminal : intervalMs.log;
+  let first = startedAt;
+  let shownMs = terminal.rewrite ? -Infinity : beganMs;
+  let hasLine = false;
+  return {
+    update(done, total) {
+      first ??= done;
+      const isLast = done >= total;
+      if (nowMs() - shownMs < interval && !isLast) return;
+      shownMs = nowMs();
+      const progress = { done, total, doneHere: done - first, elapsedMs: shownMs - beganMs };
+      const line = `${label}  ${progressLine(progress)}`;
+      if (terminal.rewrite) terminal.rewrite(line);
+      else terminal.note(line);
+      hasLine = true;
+    },
+    end() {
+      if (hasLine && terminal.rewrite) terminal.note('');
+    },
+  };
+}

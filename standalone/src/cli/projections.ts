@@ -1,0 +1,173 @@
+import {
+  createProjectionAdmin,
+  projections as allProjections,
+  type ProjectionAdmin,
+  type ProjectionStatus,
+  type RunOptions,
+  type Verification,
+} from '@token-vault/projectors';
+import type { Command } from 'commander';
+import { CommandError } from './failure.ts';
+import { withParts, type Parts } from './parts.ts';
+import { reportProgress } from './progress-line.ts';
+import { table } from './table.ts';
+import type { Terminal } from './terminal.ts';
+
+interface Work {
+  readonly admin: ProjectionAdmin;
+  readonly parts: Parts;
+  readonly terminal: Terminal;
+}
+
+const withAdmin = (terminal: Terminal, work: (work: Work) => Promise<void>): Promise<void> =>
+  withParts(terminal, (parts) => {
+    const admin = createProjectionAdmin({ store: parts.store, connectionString: parts.database.url });
+    return work({ admin, parts, terminal });
+  });
+
+/** Positions are up to 64 bits; what is shown of them may be rounded. */
+const shown = (position: string): number => Number(position);
+
+function statusRow(status: ProjectionStatus, head: string): string[] {
+  const { name, version, position, rebuild } = status;
+  const behind = String(BigInt(head) - BigInt(position));
+  const error =
+    status.errorCode === undefined ? '' : `${status.errorCode} at event ${status.errorEventId ?? '?'}`;
+  return [
+    name,
+    String(version),
+    status.status,
+    position,
+    behind,
+    rebuild ? rebuildCell(rebuild, head) : '',
+    error,
+  ];
+}
+
+function rebuildCell(rebuild: NonNullable<ProjectionStatus['rebuild']>, head: string): string {
+  const percent = head === '0' ? 100 : Math.floor((shown(rebuild.position) / shown(head)) * 100);
+  const purpose = rebuild.purpose === 'swap' ? 'rebuild' : 'verify';
+  const error =
+    rebuild.errorCode === undefined ? '' : ` ${rebuild.errorCode} at event ${rebuild.errorEventId ?? '?'}`;
+  return `${purpose} ${rebuild.status} ${percent} %${error}`;
+}
+
+async function showStatus({ admin, parts, terminal }: Work, isJson: boolean): Promise<void> {
+  const statuses = await admin.status();
+  const head = await parts.store.head();
+  if (isJson) {
+    for (const status of statuses) terminal.print(JSON.stringify({ ...status, head }));
+    return;
+  }
+  const names = ['name', 'version', 'status', 'position', 'behind', 'rebuild', 'error'];
+  terminal.print(
+    table(
+      names,
+      statuses.map((status) => statusRow(status, head)),
+    ),
+  );
+}
+
+/** Runs work that reports where it is. The first position it tells may be one that another run had reached. */
+async function reported<Result>(
+  { admin, terminal }: Work,
+  label: string,
+  name: string,
+  run: (options: RunOptions) => Promise<Result>,
+): Promise<Result> {
+  const before = (await admin.status()).find((status) => status.name === name)?.rebuild?.position;
+  const report = reportProgress(terminal, label, shown(before ?? '0'));
+  try {
+    return await run({
+      signal: terminal.interrupted,
+      onProgress: (position, until) => report.update(shown(position), shown(until)),
+    });
+  } finally {
+    report.end();
+  }
+}
+
+async function rebuild(work: Work, name: string): Promise<void> {
+  const run = (options: RunOptions) => work.admin.rebuild(name, options);
+  const outcome = await reported(work, `rebuild ${name}`, name, run);
+  if (outcome === 'swapped') work.terminal.print(`${name}: rebuilt`);
+  else if (outcome === 'cancelled') throw new CommandError(`the rebuild of ${name} was cancelled`);
+  else throw new CommandError(`interrupted; to go on: vault projections rebuild ${name}`);
+}
+
+function describeDifference({ tables }: Verification): string {
+  return tables
+    .filter(({ surplus, missing }) => surplus > 0 || missing > 0)
+    .map(({ table: of, surplus, missing }) => `${of} has ${surplus} rows too many and lacks ${missing}`)
+    .join('; ');
+}
+
+async function verify(work: Work, name: string): Promise<void> {
+  const run = (options: RunOptions) => work.admin.verify(name, options);
+  const found = await reported(work, `verify ${name}`, name, run);
+  if (!found) throw new CommandError(`the verification of ${name} was ended before it was done`);
+  if (!found.isEqual)
+    throw new CommandError(
+      `${name} is not what the log gives: ${describeDifference(found)} (up to ${found.position})`,
+    );
+  const rows = found.tables.reduce((sum, each) => sum + each.rows, 0);
+  work.terminal.print(
+    `${name}: ${rows} rows in ${found.tables.length} tables are what the log gives, up to ${found.position}`,
+  );
+}
+
+async function change({ admin, terminal }: Work, verb: 'pause' | 'resume', name: string): Promise<void> {
+  const changed = await admin[verb](name);
+  if (changed === 'nothing') throw new CommandError(`${name}: there is nothing to ${verb}`);
+  terminal.print(`${name}: ${changed === 'rebuild' ? 'rebuild' : 'live projection'} ${verb}d`);
+}
+
+async function cancel({ admin, terminal }: Work, name: string): Promise<void> {
+  if (!(await admin.cancel(name))) throw new CommandError(`${name}: there is no rebuild to cancel`);
+  terminal.print(`${name}: rebuild cancelled`);
+}
+
+export function addProjectionCommands(program: Command, terminal: Terminal): void {
+  const group = program.command('projections').description('see, rebuild and check the read models');
+  const run = (work: (work: Work) => Promise<void>) => withAdmin(terminal, work);
+
+  group
+    .command('status')
+    .description('where each projection is')
+    .option('--json', 'one JSON object a line')
+    .action(({ json }: { json?: true }) => run((work) => showStatus(work, json === true)));
+
+  group
+    .command('rebuild')
+    .description('make a read model anew from the log, while the present one serves; repeat it to go on')
+    .argument('[name]')
+    .option('--all', 'each projection, one after the other')
+    .action((name: string | undefined, { all }: { all?: true }) => {
+      if ((name === undefined) !== (all === true))
+        throw new CommandError('give the name of a projection, or --all');
+      const names = name === undefined ? allProjections.map((each) => each.name) : [name];
+      return run(async (work) => {
+        for (const each of names) await rebuild(work, each);
+      });
+    });
+
+  group
+    .command('verify')
+    .description('compare a read model, row by row, with what the log gives; status 1 when they differ')
+    .argument('<name>')
+    .action((name: string) => run((work) => verify(work, name)));
+
+  for (const verb of ['pause', 'resume'] as const) {
+    group
+      .command(verb)
+      .description(`${verb} a rebuild if there is one, else the live projection`)
+      .argument('<name>')
+      .action((name: string) => run((work) => change(work, verb, name)));
+  }
+
+  group
+    .command('cancel')
+    .description('drop a rebuild; the live read model is not touched')
+    .argument('<name>')
+    .action((name: string) => run((work) => cancel(work, name)));
+}

@@ -1,0 +1,41 @@
+import { fileRootKey, type RootKeyProvider } from '@token-vault/crypto';
+import { constants, copyFile, link, open, rename } from 'node:fs/promises';
+import path from 'node:path';
+import { nextRootKeyFile } from '../root-keys.ts';
+
+/** The file of the next root key, made with a random key when there is none. @throws RootKeyUnusableError */
+export function makeNextRootKey(rootKeyFile: string): Promise<RootKeyProvider> {
+  return fileRootKey(nextRootKeyFile(rootKeyFile), { initialise: true });
+}
+
+/**
+ * The next root key takes the place of the one before, whose file stays under another name: backups may need it. Only when no
+ * key is wrapped by the former. Each step may be the last before a crash: whatever is left is a vault that starts.
+ * @returns where the former key is now; undefined when this was done before.
+ */
+export async function promoteNextRootKey(
+  rootKeyFile: string,
+  next: RootKeyProvider,
+): Promise<string | undefined> {
+  const former = await fileRootKey(rootKeyFile);
+  if (former.id === next.id) return undefined;
+  const keptAs = `${rootKeyFile}.retired-${former.id.replace(/^local:/, '')}`;
+  await keep(rootKeyFile, keptAs);
+  await rename(nextRootKeyFile(rootKeyFile), rootKeyFile);
+  const directory = await open(path.dirname(rootKeyFile), 'r');
+  await directory.sync().finally(() => directory.close());
+  return keptAs;
+}
+
+async function keep(file: string, as: string): Promise<void> {
+  const isThere = (error: unknown) => (error as NodeJS.ErrnoException).code === 'EEXIST';
+  try {
+    await link(file, as);
+  } catch (error) {
+    if (isThere(error)) return;
+    // Some file systems know no hard links. A copy has the mode of its original.
+    await copyFile(file, as, constants.COPYFILE_EXCL).catch((failure: unknown) => {
+      if (!isThere(failure)) throw failure;
+    });
+  }
+}

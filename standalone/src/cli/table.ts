@@ -1,0 +1,13 @@
+/** Columns as wide as their widest cell, two spaces apart, as `ls` and `docker ps` have it. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const lines = [head.map((cell) => cell.toUpperCase()), ...rows];
+  const widths = head.map((_, column) => Math.max(...lines.map((line) => (line[column] ?? '').length)));
+  return lines
+    .map((line) =>
+      line
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}
