@@ -1,4 +1,5 @@
 import { tokenTypes, type Plan } from '@token-vault/contracts';
+import type { SealedValue } from '@token-vault/crypto';
 import type { Pool } from 'pg';
 import { totalOf } from '../paging.ts';
 import { compile, sql } from '../sql.ts';
@@ -17,6 +18,17 @@ export async function findTenant(pool: Pool, tenantId: string): Promise<TenantRo
   const statement = sql`select t.id, t.name, t.plan, t.settings, t.created_at, t.modified_at, t.modified_by
     from rm_tenants.tenant t where t.id = ${tenantId}::uuid and not t.is_deleted`;
   return (await pool.query<TenantRow>({ name: 'find_tenant', ...compile(statement) })).rows[0];
+}
+
+/** Null when the tenant has none; undefined when there is no such tenant. */
+export async function findWebhookSecret(
+  pool: Pool,
+  tenantId: string,
+): Promise<SealedValue | null | undefined> {
+  const statement = sql`select t.webhook_secret from rm_tenants.tenant t
+    where t.id = ${tenantId}::uuid and not t.is_deleted`;
+  const { rows } = await pool.query<{ webhook_secret: SealedValue | null }>(compile(statement));
+  return rows[0]?.webhook_secret;
 }
 
 export interface TypeUsage {

@@ -1,14 +1,17 @@
 import { EntitiesRead, NotFoundError } from '@token-vault/contracts';
+import type { KeyRing } from '@token-vault/crypto';
 import type { AuditTrail, Handlers, RequestContext } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
-import { countActiveTokens, countTokensByType, findTenant } from './queries.ts';
+import { isErased } from '../erased.ts';
+import { countActiveTokens, countTokensByType, findTenant, findWebhookSecret } from './queries.ts';
 
 export interface TenantDependencies {
   readonly pool: Pool;
+  readonly keyRing: Pick<KeyRing, 'open'>;
   readonly audit: AuditTrail;
 }
 
-export function createTenantHandlers({ pool, audit }: TenantDependencies): Handlers {
+export function createTenantHandlers({ pool, keyRing, audit }: TenantDependencies): Handlers {
   const record = (context: RequestContext, tenantId: string) =>
     audit.record(context, EntitiesRead, {
       entity_type: 'tenant',
@@ -32,6 +35,22 @@ export function createTenantHandlers({ pool, audit }: TenantDependencies): Handl
           modified_by: row.modified_by ?? undefined,
         },
       };
+    },
+
+    /** Recorded before it is shown, as everything is that was sealed. */
+    async getWebhookSecret(_input, context) {
+      const tenantId = context.principal.tenant.id;
+      const sealed = await findWebhookSecret(pool, tenantId);
+      if (!sealed) throw new NotFoundError('The webhook secret');
+      const place = { tenantId, entity: `tenant:${tenantId}`, field: 'webhook_secret' };
+      try {
+        const secret = await keyRing.open<string>(place, sealed);
+        await record(context, tenantId);
+        return { body: { secret: secret.expose() } };
+      } catch (error) {
+        if (isErased(error)) throw new NotFoundError('The webhook secret');
+        throw error;
+      }
     },
 
     async getUsageReport(_input, context) {
