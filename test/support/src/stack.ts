@@ -48,9 +48,12 @@ export interface StandaloneProcess extends SpawnedStandalone {
 
 /** Each with its data directory. */
 const running = new Map<ChildProcess, string>();
-process.once('exit', () => {
-  for (const child of running.keys()) child.kill('SIGKILL');
-});
+// A worker of vitest that is cut off in the middle of a test loses its channel first.
+for (const end of ['exit', 'disconnect']) {
+  process.once(end, () => {
+    for (const child of running.keys()) child.kill('SIGKILL');
+  });
+}
 
 /** A fresh directory that the account of Postgres may pass through; `removeDataDirectory` removes it. */
 export async function createDataDirectory(): Promise<string> {

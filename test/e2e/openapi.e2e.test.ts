@@ -1,0 +1,241 @@
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  createOpenApiDocument,
+  operations,
+  type JsonSchema,
+  type OpenApiContent,
+  type OpenApiDocument,
+  type OpenApiOperation,
+  type OperationId,
+} from '@token-vault/contracts';
+import { startVault, type Call, type Reply, type RunningVault } from './running-vault.ts';
+
+const document = createOpenApiDocument({ serverUrl: '/', version: '1.0.0' });
+const operationById = new Map<string, OpenApiOperation>(
+  Object.values(document.paths).flatMap((methods) =>
+    Object.values(methods).map((operation) => [operation.operationId, operation] as const),
+  ),
+);
+
+const ajv = new Ajv2020({ strict: false, allErrors: true });
+addFormats.default(ajv);
+ajv.addSchema({ ...document, $id: 'openapi' });
+
+/** A validator of a schema inside the document, so that its references resolve. */
+function validatorOf(schema: JsonSchema): ValidateFunction {
+  const absolute = JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"openapi#/')) as object;
+  return ajv.compile(absolute);
+}
+
+function resolve<Value>(value: Value | { readonly $ref: string }): Value {
+  if (typeof value !== 'object' || value === null || !('$ref' in value)) return value;
+  const steps = value.$ref.slice(2).split('/');
+  return steps.reduce<unknown>((at, step) => (at as Record<string, unknown>)[step], document) as Value;
+}
+
+/** Checks an answer against what the document says of it. */
+function expectDocumented(id: OperationId, reply: Reply): void {
+  const operation = operationById.get(id);
+  const found = operation?.responses[String(reply.status)];
+  expect(found, `${id} may answer ${reply.status}: ${reply.text}`).toBeDefined();
+  const { content } = resolve(found as Partial<OpenApiContent>);
+  const type = reply.headers.get('content-type')?.split(';')[0] ?? '';
+  expect(type === '' ? [] : [type]).toEqual(Object.keys(content ?? {}));
+  const schema = content?.[type]?.schema;
+  if (!schema) return;
+  const validate = validatorOf(schema);
+  validate(reply.body);
+  expect(validate.errors ?? [], `${id} ${reply.status}: ${reply.text}`).toEqual([]);
+}
+
+describe('the document', () => {
+  it('is valid OpenAPI 3.1 and has every operation of the table once', async () => {
+    const copy = JSON.parse(JSON.stringify(document)) as Record<string, unknown>;
+    const result = await new Validator().validate(copy);
+    expect(result).toMatchObject({ valid: true });
+    expect([...operationById.keys()].sort()).toEqual(Object.keys(operations).sort());
+  });
+
+  it('has for every operation with a body, and every answer with one, an example that is valid', () => {
+    for (const [id, operation] of operationById) {
+      const bodies = [
+        operation.requestBody,
+        resolve(operation.responses[String(operations[id as OperationId].success)]),
+      ];
+      for (const body of bodies as (Partial<OpenApiContent> | undefined)[]) {
+        for (const { schema, examples } of Object.values(body?.content ?? {})) {
+          const [example] = Object.values(examples ?? {}) as { value: unknown }[];
+          expect(example, `${id} has an example`).toBeDefined();
+          const validate = validatorOf(schema);
+          validate(example?.value);
+          expect(validate.errors ?? [], id).toEqual([]);
+        }
+      }
+    }
+  });
+
+  it('has examples of requests that the vault itself takes for valid', () => {
+    for (const [id, { requestBody }] of operationById) {
+      const { body } = operations[id as OperationId] as {
+        body?: { safeParse(value: unknown): { success: boolean } };
+      };
+      for (const { examples } of Object.values(requestBody?.content ?? {}))
+        for (const { value } of Object.values(examples ?? {}) as { value: unknown }[])
+          expect(body?.safeParse(value).success, id).toBe(true);
+    }
+  });
+});
+
+describe('a running vault', () => {
+  let vault: RunningVault;
+  const seen = new Map<string, Set<number>>();
+  const keys = { management: '', private: '', public: '' };
+
+  beforeAll(async () => {
+    vault = await startVault();
+    keys.management = vault.managementKey;
+  });
+  afterAll(() => vault.stop());
+
+  /** Calls an operation and checks the answer against the document. */
+  async function check(
+    id: OperationId,
+    status: number,
+    call: Partial<Call> = {},
+  ): Promise<Record<string, unknown>> {
+    const { method, path } = operations[id];
+    const reply = await vault.call({ method, path, key: keys.management, ...call });
+    expect(reply.status, `${id}: ${reply.text}`).toBe(status);
+    expectDocumented(id, reply);
+    seen.set(id, (seen.get(id) ?? new Set()).add(status));
+    return reply.body as Record<string, unknown>;
+  }
+
+  it('answers as documented: applications', async () => {
+    const names = {
+      private: ['create', 'read', 'update', 'delete', 'search', 'use'],
+      public: ['create'],
+    } as const;
+    for (const type of ['private', 'public'] as const) {
+      const body = {
+        name: type,
+        type,
+        permissions: names[type].map((verb) => `token:${verb}`),
+        rules: [
+          {
+            description: 'r',
+            priority: 1,
+            container: '/PII/',
+            transform: 'reveal',
+            permissions: ['token:create'],
+          },
+        ],
+        expires_at: '2100-01-01T00:00:00+02:00',
+      };
+      keys[type] = String((await check('createApplication', 201, { body })).key);
+    }
+    const { id } = await check('createApplication', 201, {
+      body: { name: 'x', type: 'private', permissions: ['token:read'] },
+    });
+    const path = `/applications/${String(id)}`;
+    await check('getApplication', 200, { path });
+    await check('listApplications', 200, { path: `/applications?id=${String(id)}&type=private&size=1` });
+    await check('updateApplication', 200, { path, body: { name: 'y', permissions: ['token:read'] } });
+    await check('regenerateApplicationKey', 200, { path: `${path}/regenerate` });
+    await check('deleteApplication', 204, { path });
+    await check('getApplication', 404, { path });
+    await check('getApplicationByKey', 200, { key: keys.private });
+    await check('listPermissions', 200);
+    await check('createApplication', 400, { body: { name: '' } });
+    await check('createApplication', 403, { key: keys.private, body: { name: 'x' } });
+    await check('listApplications', 400, { path: '/applications?size=101' });
+    await check('getApplicationByKey', 401, { key: 'key_pvt_unknown' });
+  });
+
+  it('answers as documented: tokens', async () => {
+    const key = keys.private;
+    const data = { number: '4242424242424242', expiration_month: 12, expiration_year: 2040, cvc: '123' };
+    const body = {
+      id: 'my-token',
+      type: 'card',
+      data,
+      metadata: { a: 'b' },
+      search_indexes: ['{{ data.number | last4 }}'],
+      fingerprint_expression: '{{ data.number }}',
+      deduplicate_token: true,
+      expires_at: '12/31/2099 1:00:00 PM +02:00',
+    };
+    await check('createToken', 201, { key, body });
+    await check('createToken', 200, { key, body: { ...body, id: 'other' } });
+    await check('createToken', 409, { key, body: { id: 'my-token', type: 'token', data: 1 } });
+    await check('createToken', 413, { key, body: { type: 'token', data: 'x'.repeat(1_100_000) } });
+    await check('getToken', 200, { key, path: '/tokens/my-token' });
+    await check('getToken', 404, { key, path: '/tokens/not-there' });
+    await check('listTokens', 200, { key, path: '/tokens?type=card&metadata.a=B' });
+    await check('listTokens', 400, { key, path: '/tokens?page=0' });
+    await check('searchTokens', 200, { key, body: { query: 'data:4242' } });
+    await check('searchTokens', 400, { key, body: { query: 'data:(' } });
+    await check('updateToken', 200, { key, path: '/tokens/my-token', body: { metadata: { a: 'c' } } });
+    await check('updateToken', 415, {
+      key,
+      path: '/tokens/my-token',
+      body: {},
+      headers: { 'Content-Type': 'application/json' },
+    });
+    await check('tokenize', 200, { key, body: { a: { type: 'token', data: 1 }, b: [null, 'x'] } });
+    await check('deleteToken', 204, { key, path: '/tokens/my-token' });
+    await check('deleteToken', 404, { key, path: '/tokens/my-token' });
+    await check('createToken', 403, { body });
+    await check('createToken', 401, { key: 'nobody-has-this', body });
+  });
+
+  it('answers as documented: transactions', async () => {
+    const key = keys.private;
+    const open = async () => String((await check('createTransaction', 201, { key })).id);
+    const first = await open();
+    await check('commitTransaction', 200, { key, path: `/transactions/${first}/commit` });
+    await check('commitTransaction', 409, { key, path: `/transactions/${first}/commit` });
+    await check('rollbackTransaction', 200, { key, path: `/transactions/${await open()}/rollback` });
+    await check('rollbackTransaction', 404, { key, path: `/transactions/${crypto.randomUUID()}/rollback` });
+  });
+
+  it('answers as documented: tenant, logs, sessions', async () => {
+    await check('getTenant', 200);
+    await check('updateTenant', 200, { body: { name: 'n', settings: { deduplicate_tokens: 'false' } } });
+    await check('updateTenant', 400, { body: { settings: { a: 1 } } });
+    await check('getUsageReport', 200);
+    await check('listLogs', 200, { path: '/logs?entity_type=card&start_date=2020-01-01' });
+    await check('listLogs', 403, { key: keys.private });
+    await check('listEntityTypes', 200);
+  });
+
+  it('answers a repeated idempotency key with the first answer', async () => {
+    const call = {
+      key: keys.private,
+      body: { type: 'token', data: 'once' },
+      headers: { 'SVC-IDEMPOTENCY-KEY': 'once' },
+    };
+    const first = await check('createToken', 201, call);
+    expect(await check('createToken', 201, call)).toEqual(first);
+    await check('deleteToken', 204, { key: keys.private, path: `/tokens/${String(first.id)}` });
+    await check('createToken', 404, call);
+  });
+
+  it('shows its document and a reference page without a key, all from itself', async () => {
+    const served = await vault.call({ path: '/openapi.json' });
+    expect(served.status).toBe(200);
+    expect(Object.keys((served.body as OpenApiDocument).paths)).toEqual(Object.keys(document.paths));
+    const page = await vault.call({ path: '/docs' });
+    expect(page.headers.get('content-security-policy')).toContain("default-src 'none'; script-src 'self'");
+    const links = [...page.text.matchAll(/(?:src|href)="([^"]*)"/g)].map(([, link]) => link ?? '');
+    expect(links).toHaveLength(3);
+    for (const link of links) {
+      expect(link).toMatch(/^\/docs\//);
+      const asset = await vault.call({ path: link });
+      expect([asset.status, asset.text.length > 100]).toEqual([200, true]);
+    }
+  });
+});
