@@ -48,11 +48,11 @@ describe('creating a token', () => {
       .then(created()));
   it('ends an expired token that nobody has swept', () =>
     given(created({ expires_at: soon }))
-      .when({ ...create(), now: later(1000) } as TokenCommand)
+      .when({ ...create(), now: later(1000) })
       .then(fact(TokenExpired, ended(keyId(1))), created()));
   it('is refused a millisecond before the expiry', () =>
     given(created({ expires_at: soon }))
-      .when({ ...create(), now: later(999) } as TokenCommand)
+      .when({ ...create(), now: later(999) })
       .thenRefused({ code: 'token_id_taken' }));
 });
 

@@ -178,11 +178,9 @@ export class TestVault {
   /** What housekeeping does when a transaction has ended by its time. */
   async settle(transactionId: string): Promise<void> {
     const { log, keyRing, clock } = this;
-    const erasure = createTokenErasure({
-      store: log,
-      keyRing,
-      outcomes: createTransactionOutcomes(log, clock),
-    });
+    const outcomes = createTransactionOutcomes(log, clock);
+    await outcomes.stateOf(this.principal.tenant.id, transactionId);
+    const erasure = createTokenErasure({ store: log, keyRing, outcomes });
     await new Transactions(log, erasure).settle(this.principal.tenant.id, transactionId);
   }
 

@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { card, openVault, type TestVault } from './vault.ts';
+
+let vault: TestVault;
+beforeAll(async () => {
+  vault = await openVault();
+});
+const hour = 60 * 60 * 1000;
+const data = { number: card, cvc: '123' };
+const create = (id: string, transaction?: string) =>
+  vault.create({ type: 'card', data, id }, { transaction });
+
+describe('the keys that are left', () => {
+  let transaction: string;
+  beforeEach(async () => {
+    vault.clock.set('2030-01-01T00:00:00Z');
+    vault.faults.decide = () => undefined;
+    await vault.newTenant();
+    await create('kept');
+    await create('gone');
+    transaction = await vault.begin();
+    await create('new', transaction);
+    await create('brief', transaction);
+    await vault.remove('brief', { transaction });
+    await vault.remove('gone', { transaction });
+    await vault.update('kept', { data: { cvc: '456' } }, { transaction });
+  });
+  afterAll(() => vault.close());
+  const count = (keys: string[], name: string): number => keys.filter((key) => key === name).length;
+
+  it('while a transaction is open are those of either outcome', async () => {
+    const keys = await vault.keys();
+    expect(new Set(keys)).toEqual(
+      new Set([
+        'brief cvc',
+        'brief data',
+        'gone cvc',
+        'gone data',
+        'kept cvc',
+        'kept data',
+        'new cvc',
+        'new data',
+      ]),
+    );
+    expect(count(keys, 'kept cvc')).toBe(2);
+  });
+
+  it('after its commit are those of what it brought', async () => {
+    await vault.end('commit', transaction);
+    expect(await vault.keys()).toEqual(['kept cvc', 'kept data', 'new cvc', 'new data']);
+    expect((await vault.stored('kept'))?.data).toEqual({ number: card, cvc: '456' });
+  });
+
+  it('after its rollback are those of before', async () => {
+    await vault.end('rollback', transaction);
+    expect(await vault.keys()).toEqual(['gone cvc', 'gone data', 'kept cvc', 'kept data']);
+    expect((await vault.stored('kept'))?.data).toEqual({ ...data });
+  });
+
+  it('after its expiry are those of before', async () => {
+    vault.clock.advance(hour);
+    await vault.settle(transaction);
+    expect(await vault.keys()).toEqual(['gone cvc', 'gone data', 'kept cvc', 'kept data']);
+  });
+
+  it('when the end is not certain are all; the repeat carries out what the log has decided', async () => {
+    const before = await vault.keys();
+    vault.faults.decide = () => 'after';
+    await expect(vault.end('commit', transaction)).rejects.toThrow('cut off');
+    vault.faults.decide = () => undefined;
+    expect(await vault.keys()).toEqual(before);
+    await vault.settle(transaction);
+    await vault.settle(transaction);
+    expect(await vault.keys()).toEqual(['kept cvc', 'kept data', 'new cvc', 'new data']);
+  });
+
+  it('never include one that a deleted token had, though its id is taken anew in an open transaction', async () => {
+    await vault.end('commit', transaction);
+    vault.faults.decide = (stream) => (stream.includes('.kept') ? 'after' : undefined);
+    await expect(vault.remove('kept')).rejects.toThrow('cut off');
+    vault.faults.decide = () => undefined;
+    const again = await vault.begin();
+    await create('kept', again);
+    expect(count(await vault.keys(), 'kept data')).toBe(2);
+    await vault.end('rollback', again);
+    expect(await vault.keys()).toEqual(['new cvc', 'new data']);
+  });
+});

@@ -1,0 +1,215 @@
+import { streams } from '@token-vault/contracts';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { card, openVault, refusal, type TestVault } from '../tokens/vault.ts';
+
+let vault: TestVault;
+beforeAll(async () => {
+  vault = await openVault();
+});
+beforeEach(async () => {
+  vault.clock.set('2030-01-01T00:00:00Z');
+  vault.faults.decide = () => undefined;
+  vault.faults.interpose = async () => undefined;
+  await vault.newTenant();
+});
+afterAll(() => vault.close());
+
+const hour = 60 * 60 * 1000;
+const locked = refusal('token_locked');
+const notOpen = refusal('transaction_not_open');
+const create = (id: string, transaction?: string) =>
+  vault.create({ type: 'token', data: id, id }, { transaction });
+const other = () => ({
+  ...vault.principal,
+  actor: { kind: 'application', id: 'other' } as const,
+  applicationId: 'other',
+});
+
+/** Does `work` just before the next append to a token's stream. */
+function justBeforeTheAppend(work: () => Promise<unknown>): void {
+  vault.faults.interpose = async (stream) => {
+    if (!stream.startsWith('token-')) return;
+    vault.faults.interpose = async () => undefined;
+    await work();
+  };
+}
+
+describe('a transaction', () => {
+  it('is open for an hour', async () => {
+    const { body } = await vault.call('createTransaction', {});
+    expect(body).toEqual({
+      id: expect.any(String) as unknown,
+      created_at: '2030-01-01T00:00:00.000Z',
+      created_by: 'app',
+      expires_at: '2030-01-01T01:00:00.000Z',
+    });
+  });
+
+  it('repeated under its idempotency key is the same one, with its own times', async () => {
+    const first = await vault.call('createTransaction', {}, { idempotencyKey: 'k' });
+    vault.clock.advance(1000);
+    expect((await vault.call('createTransaction', {}, { idempotencyKey: 'k' })).body).toEqual(first.body);
+  });
+
+  it('shows nothing until its commit, then everything', async () => {
+    await create('old');
+    const transaction = await vault.begin();
+    await create('new', transaction);
+    await vault.update('old', { data: 'changed' }, { transaction });
+    expect([await vault.stored('new'), (await vault.stored('old'))?.data]).toEqual([undefined, 'old']);
+    expect((await vault.update('new', { data: 'again' }, { transaction })).data).toBe('again');
+    await vault.end('commit', transaction);
+    expect([(await vault.stored('new'))?.data, (await vault.stored('old'))?.data]).toEqual([
+      'again',
+      'changed',
+    ]);
+  });
+
+  it('locks what it touched against everybody else, and against none afterwards', async () => {
+    await create('old');
+    const [one, two] = [await vault.begin(), await vault.begin()];
+    await vault.update('old', {}, { transaction: one });
+    await create('new', one);
+    await expect(vault.update('old', {})).rejects.toMatchObject(locked);
+    await expect(vault.remove('old')).rejects.toMatchObject(locked);
+    await expect(vault.remove('old', { transaction: two })).rejects.toMatchObject(locked);
+    await expect(create('new')).rejects.toMatchObject(locked);
+    await expect(create('new', two)).rejects.toMatchObject(locked);
+    await expect(vault.update('new', {})).rejects.toMatchObject(refusal('not_found'));
+    await vault.end('rollback', one);
+    await create('new', two);
+    await vault.remove('old');
+  });
+
+  it('is nobody else’s', async () => {
+    await create('old');
+    const transaction = await vault.begin();
+    await create('new', transaction);
+    const theirs = { as: other(), transaction };
+    const absent = refusal('not_found');
+    await expect(vault.create({ type: 'token', data: 1 }, theirs)).rejects.toMatchObject(absent);
+    await expect(vault.update('new', {}, theirs)).rejects.toMatchObject(absent);
+    await expect(vault.remove('old', theirs)).rejects.toMatchObject(absent);
+    await expect(vault.tokenize([1, 2], theirs)).rejects.toMatchObject(absent);
+    await expect(vault.end('commit', transaction, { as: other() })).rejects.toMatchObject(absent);
+    await expect(vault.end('rollback', transaction, { as: other() })).rejects.toMatchObject(absent);
+    expect(await vault.keys()).toEqual(['new data', 'old data']);
+  });
+
+  it('that is unknown or ended takes no writes', async () => {
+    const unknown = '00000000-0000-4000-8000-00000000dead';
+    await expect(create('tok', unknown)).rejects.toMatchObject(refusal('not_found'));
+    for (const how of ['commit', 'rollback'] as const) {
+      const transaction = await vault.begin();
+      await vault.end(how, transaction);
+      await expect(create('tok', transaction)).rejects.toMatchObject(notOpen);
+      await expect(vault.end('commit', transaction)).rejects.toMatchObject(notOpen);
+    }
+    expect(await vault.keys()).toEqual([]);
+  });
+
+  it('of a session is the session’s own', async () => {
+    const as = { ...vault.principal, actor: { kind: 'session', id: 'session' } as const };
+    const transaction = await vault.begin({ as });
+    await vault.create({ type: 'token', data: 1, id: 'tok' }, { as, transaction });
+    await expect(vault.end('commit', transaction)).rejects.toMatchObject(refusal('not_found'));
+    await vault.end('commit', transaction, { as });
+    expect(await vault.live()).toEqual(['tok']);
+  });
+
+  it('past its hour is rolled back, its locks with it', async () => {
+    await create('old');
+    const transaction = await vault.begin();
+    await vault.remove('old', { transaction });
+    vault.clock.advance(hour - 1);
+    await expect(vault.remove('old')).rejects.toMatchObject(locked);
+    vault.clock.advance(1);
+    await expect(vault.end('commit', transaction)).rejects.toMatchObject(notOpen);
+    await vault.update('old', { data: 'kept' });
+    expect((await vault.stored('old'))?.data).toBe('kept');
+    const events = await vault.events(streams.transaction(vault.principal.tenant.id, transaction));
+    expect(events.at(-1)?.type).toBe('TransactionExpired');
+  });
+});
+
+describe('a write that overlaps the end of its transaction', () => {
+  it.each(['commit', 'rollback'] as const)(
+    'does not count when the %s comes first, and leaves no key',
+    async (how) => {
+      const transaction = await vault.begin();
+      justBeforeTheAppend(() => vault.end(how, transaction));
+      await expect(create('late', transaction)).rejects.toMatchObject(notOpen);
+      expect(await vault.live()).toEqual([]);
+      expect(await vault.keys()).toEqual([]);
+      await create('late');
+    },
+  );
+
+  it.each(['update', 'remove'] as const)('does not count as an %s either', async (what) => {
+    await vault.create({ type: 'card', data: { number: card }, id: 'tok' });
+    const transaction = await vault.begin();
+    justBeforeTheAppend(() => vault.end('commit', transaction));
+    const write =
+      what === 'update'
+        ? vault.update('tok', { data: { cvc: '123' } }, { transaction })
+        : vault.remove('tok', { transaction });
+    await expect(write).rejects.toMatchObject(notOpen);
+    expect((await vault.stored('tok'))?.data).toEqual({ number: card });
+    expect(await vault.keys()).toEqual(['tok data']);
+  });
+
+  it('does not count when its time is over', async () => {
+    const transaction = await vault.begin();
+    justBeforeTheAppend(async () => vault.clock.advance(hour));
+    await expect(create('late', transaction)).rejects.toMatchObject(notOpen);
+    expect(await vault.live()).toEqual([]);
+    expect(await vault.keys()).toEqual([]);
+  });
+
+  it('of another transaction meets the lock that came first', async () => {
+    await create('tok');
+    const [one, two] = [await vault.begin(), await vault.begin()];
+    justBeforeTheAppend(() => vault.remove('tok', { transaction: two }));
+    await expect(vault.update('tok', {}, { transaction: one })).rejects.toMatchObject(locked);
+  });
+});
+
+describe('many at once', () => {
+  it('get one lock', async () => {
+    await create('tok');
+    const transactions = await Promise.all(Array.from({ length: 8 }, () => vault.begin()));
+    const writes = await Promise.allSettled(
+      transactions.map((transaction, n) => vault.update('tok', { data: n }, { transaction })),
+    );
+    const winners = writes.flatMap(({ status }, n) => (status === 'fulfilled' ? [n] : []));
+    expect(winners).toHaveLength(1);
+    await Promise.all(transactions.map((transaction) => vault.end('commit', transaction)));
+    expect((await vault.stored('tok'))?.data).toBe(winners[0]);
+  });
+
+  it('end a transaction once', async () => {
+    const transaction = await vault.begin();
+    await create('tok', transaction);
+    const how = (n: number) => (n % 2 === 0 ? 'commit' : 'rollback');
+    const ends = await Promise.allSettled(
+      Array.from({ length: 8 }, (_, n) => vault.end(how(n), transaction)),
+    );
+    const winners = ends.flatMap(({ status }, n) => (status === 'fulfilled' ? [how(n)] : []));
+    expect(winners).toHaveLength(1);
+    expect(await vault.live()).toEqual(winners[0] === 'commit' ? ['tok'] : []);
+  });
+
+  it('write in one transaction while it is committed: what was answered with success is there', async () => {
+    const transaction = await vault.begin();
+    const ids = Array.from({ length: 12 }, (_, n) => `tok-${n}`);
+    const writes = ids.map((id) => create(id, transaction));
+    const [results] = await Promise.all([
+      Promise.allSettled(writes),
+      vault.end('commit', transaction).catch(() => undefined),
+    ]);
+    await vault.end('commit', transaction).catch(() => undefined);
+    const done = ids.filter((_id, n) => results[n]?.status === 'fulfilled').sort();
+    expect(await vault.live()).toEqual(done);
+    expect(await vault.keys()).toEqual(done.map((id) => `${id} data`));
+  });
+});
