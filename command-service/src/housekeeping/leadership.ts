@@ -32,10 +32,12 @@ export async function leadWheneverPossible(
     let client: pg.Client | undefined;
     try {
       client = await connect(options, term);
-      if (!(await acquire(client, name, AbortSignal.any([signal, term.signal])))) continue;
-      attempt = 0;
-      logger.info({ task: name }, 'leads housekeeping');
-      await Promise.all([lead(AbortSignal.any([signal, term.signal])), watch(client, term, signal)]);
+      const either = AbortSignal.any([signal, term.signal]);
+      if (await acquire(client, name, either)) {
+        attempt = 0;
+        logger.info({ task: name }, 'leads housekeeping');
+        await Promise.all([lead(either), watch(client, term, either)]);
+      }
     } catch (error) {
       if (!signal.aborted)
         logger.warn({ task: name, ...errorFields(error) }, 'housekeeping lost its connection');
@@ -83,11 +85,10 @@ async function acquire(client: pg.Client, name: string, signal: AbortSignal): Pr
 
 /** Ends the term when the connection that holds the lock does not answer. */
 async function watch(client: pg.Client, term: AbortController, signal: AbortSignal): Promise<void> {
-  const either = AbortSignal.any([signal, term.signal]);
   try {
-    while (!either.aborted) {
-      await pause(heartbeatMs, either);
-      if (!either.aborted) await client.query('select 1');
+    while (!signal.aborted) {
+      await pause(heartbeatMs, signal);
+      if (!signal.aborted) await client.query('select 1');
     }
   } finally {
     term.abort();
