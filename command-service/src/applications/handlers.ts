@@ -108,7 +108,8 @@ export function createApplicationHandlers(store: EventStore) {
 }
 export type ApplicationHandlers = ReturnType<typeof createApplicationHandlers>;
 
-/** A time without an offset is UTC (interface.md, Token expiration formats). */
+/** A time without seconds is on the minute, one without an offset is UTC (interface.md, Token expiration formats). */
 export function withOffset(moment: string): string {
-  return /(Z|[+-]\d\d:\d\d)$/i.test(moment) ? moment : `${moment}Z`;
+  const toTheSecond = moment.replace(/(T\d\d:\d\d)$/, '$1:00');
+  return /(Z|[+-]\d\d:\d\d)$/i.test(toTheSecond) ? toTheSecond : `${toTheSecond}Z`;
 }

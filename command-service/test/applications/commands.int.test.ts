@@ -72,12 +72,9 @@ describe('an application', () => {
     expect(changed.key).toBeUndefined();
   });
 
-  it.each(['2030-01-02T00:00Z', '2030-01-02T00:00:00.123+05:30', '2030-01-02T00:00'])(
-    'takes the expiry %s',
-    async (at) => {
-      expect((await create({ expires_at: at })).expires_at).toMatch(/^2030-01-02T00:00/);
-    },
-  );
+  it.each(['2030-01-02T00:00:00.123+05:30', '2030-01-02T00:00'])('takes the expiry %s', async (at) => {
+    expect((await create({ expires_at: at })).expires_at).toMatch(/^2030-01-02T00:00/);
+  });
 
   it('is gone when deleted, past its time, or of another tenant', async () => {
     const deleted = await create();
