@@ -10,6 +10,7 @@ export * from './events/index.ts';
 export * from './hash-domains.ts';
 export * from './ids.ts';
 export * from './metadata.ts';
+export * from './openapi/index.ts';
 export * from './operations/index.ts';
 export * from './permissions.ts';
 export * from './problems.ts';

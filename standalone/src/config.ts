@@ -1,7 +1,8 @@
 import path from 'node:path';
+import { readLimits, type LimitConfig } from './limits.ts';
 
 /** Where and how a standalone vault runs; each from an environment variable of the README's table. */
-export interface StandaloneConfig {
+export interface StandaloneConfig extends LimitConfig {
   readonly port: number;
   readonly host: string;
   /** Undefined: `./.vault`, or a place Postgres can reach when that one is closed to it. */
@@ -45,6 +46,14 @@ function readLogLevel(text: string | undefined): string {
   return text;
 }
 
+function explained<Result>(read: () => Result): Result {
+  try {
+    return read();
+  } catch (cause) {
+    throw new StandaloneError(cause instanceof Error ? cause.message : 'a setting is wrong', { cause });
+  }
+}
+
 /** @throws StandaloneError naming the variable */
 export function readConfig(environment: NodeJS.ProcessEnv): StandaloneConfig {
   const { VAULT_DATA_DIR: dataDir, VAULT_HOST: host } = environment;
@@ -57,5 +66,6 @@ export function readConfig(environment: NodeJS.ProcessEnv): StandaloneConfig {
     rootKey: rootKey === undefined || rootKey === '' ? undefined : rootKey,
     nextRootKey: nextRootKey === undefined || nextRootKey === '' ? undefined : nextRootKey,
     logLevel: readLogLevel(environment.VAULT_LOG_LEVEL),
+    ...explained(() => readLimits(environment)),
   };
 }

@@ -86,8 +86,7 @@ export async function startStandalone(config: StandaloneConfig): Promise<Running
   try {
     const database = await openDatabase(config, directory, logger);
     postgres = database.postgres;
-    const { rootKey, nextRootKey } = config;
-    const options = { databaseUrl: database.url, directory, rootKey, nextRootKey, baseUrl: url, logger };
+    const options = { ...config, databaseUrl: database.url, directory, baseUrl: url, logger };
     vault = await openVault(options);
     current = vault.app;
     return { url, directory, credentials: vault.credentials, stop, databaseLost: whenLost(postgres) };

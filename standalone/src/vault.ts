@@ -1,5 +1,5 @@
 import { createCommandHandlers, createTenantCommands } from '@token-vault/command-service';
-import { eventRegistry } from '@token-vault/contracts';
+import { createOpenApiDocument, eventRegistry } from '@token-vault/contracts';
 import { createKeyRing, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
 import { startPosition, type EventStore } from '@token-vault/event-store';
 import { createPostgresEventStore, eventStoreMigrations } from '@token-vault/event-store/postgres';
@@ -8,22 +8,26 @@ import { createQueryHandlers } from '@token-vault/query-service';
 import {
   createApp,
   createAuditTrail,
-  createAuthenticator,
   createProjectionProgress,
   finishApp,
+  idempotencyMigrations,
   mountHealth,
+  mountReference,
   systemClock,
   type Logger,
   type ProjectionProgress,
 } from '@token-vault/service-kit';
 import type { Express } from 'express';
+import { createRequire } from 'node:module';
 import pg from 'pg';
 import { makeFirstTenant, type Credentials } from './credentials.ts';
 import type { DataDirectory } from './data-directory.ts';
+import { openEdge, type Edge } from './edge.ts';
+import type { LimitConfig } from './limits.ts';
 import { migrate, type MigrationSet } from './migrations/index.ts';
 import { openRootKeys } from './root-keys.ts';
 
-export interface VaultOptions {
+export interface VaultOptions extends LimitConfig {
   readonly databaseUrl: string;
   readonly directory: DataDirectory;
   /** VAULT_ROOT_KEY. */
@@ -41,11 +45,15 @@ export interface Vault {
   close(): Promise<void>;
 }
 
+/** Of the release, as its package says. */
+const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
+
 /** All tables but those of read models, which their projections make. */
 export const schema: readonly MigrationSet[] = [
   { name: 'event-store', migrations: eventStoreMigrations },
   { name: 'key-ring', migrations: keyRingMigrations },
   { name: 'projectors', migrations: projectorMigrations },
+  { name: 'idempotency', migrations: idempotencyMigrations },
 ];
 
 /** A stack of what must be closed, last opened first. */
@@ -73,6 +81,7 @@ interface Parts {
   readonly projectors: Projectors;
   readonly progress: ProjectionProgress;
   readonly readPool: pg.Pool;
+  readonly edge: Edge;
 }
 
 async function openParts(options: VaultOptions, closers: Closers): Promise<Parts> {
@@ -98,10 +107,15 @@ async function openParts(options: VaultOptions, closers: Closers): Promise<Parts
     (it) => it.close(),
   );
   const readPool = closers.add(createPool(databaseUrl, 6, 'vault reads', logger), end);
-  return { store, keyRing, projectors, progress, readPool };
+  const writePool = closers.add(createPool(databaseUrl, 4, 'vault idempotency', logger), end);
+  const edge = closers.add(await openEdge({ ...options, readPool, writePool, keyRing }), (it) => it.close());
+  return { store, keyRing, projectors, progress, readPool, edge };
 }
 
-function createVaultApp({ store, keyRing, projectors, progress, readPool }: Parts, logger: Logger): Express {
+function createVaultApp(
+  { store, keyRing, projectors, progress, readPool, edge }: Parts,
+  logger: Logger,
+): Express {
   const audit = createAuditTrail(store);
   const clock = systemClock;
   const handlers = {
@@ -114,8 +128,7 @@ function createVaultApp({ store, keyRing, projectors, progress, readPool }: Part
       waitForProjections: (position, timeoutMs, names) => progress.waitFor(position, timeoutMs, names),
     }),
   };
-  const authenticator = createAuthenticator({ pool: readPool, clock });
-  const app = createApp({ handlers, authenticator, audit, progress, clock, logger });
+  const app = createApp({ ...edge, handlers, audit, progress, clock, logger });
   const checks = {
     event_store: async () => void (await store.head()),
     projections: async () => {
@@ -132,6 +145,7 @@ function createVaultApp({ store, keyRing, projectors, progress, readPool }: Part
     },
   };
   mountHealth(app, checks, logger);
+  mountReference(app, createOpenApiDocument({ serverUrl: '/', version }));
   finishApp(app, logger);
   return app;
 }

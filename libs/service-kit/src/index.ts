@@ -14,6 +14,7 @@ export {
   type RateLimitOptions,
   type RateLimits,
 } from './http/rate-limits.ts';
+export { mountReference } from './http/reference.ts';
 export { listen, type RunningServer } from './http/server.ts';
 export {
   createIdempotentAnswers,

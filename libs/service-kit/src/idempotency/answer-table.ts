@@ -33,6 +33,7 @@ on conflict (scope) do update
 returning request_id`;
 
 const maxRounds = 5;
+const sweepPortion = 2_000;
 
 /** The rows of `idempotency.answer`. */
 export function createAnswerTable(pool: Queryable, leaseMs: number) {
@@ -91,15 +92,23 @@ export function createAnswerTable(pool: Queryable, leaseMs: number) {
         values: [scope, holder],
       });
     },
-
-    /** Gives how many rows went. Those of requests that still run stay. */
-    async sweep(now: Date): Promise<number> {
-      const { rowCount } = await pool.query(
-        'delete from idempotency.answer where expires_at <= $1 and (answer is not null or held_until <= clock_timestamp())',
-        [now],
-      );
-      return rowCount ?? 0;
-    },
   };
 }
 export type AnswerTable = ReturnType<typeof createAnswerTable>;
+
+/** Deletes what has expired, but for requests that still run. In portions, so that nothing is locked for long. */
+export async function sweepAnswers(pool: Queryable, now: Date): Promise<number> {
+  let swept = 0;
+  for (;;) {
+    const { rowCount } = await pool.query({
+      name: 'idempotency-sweep',
+      text: `delete from idempotency.answer where scope = any(array(
+               select scope from idempotency.answer
+               where expires_at <= $1 and (answer is not null or held_until <= clock_timestamp())
+               order by expires_at limit $2 for update skip locked))`,
+      values: [now, sweepPortion],
+    });
+    swept += rowCount ?? 0;
+    if ((rowCount ?? 0) < sweepPortion) return swept;
+  }
+}

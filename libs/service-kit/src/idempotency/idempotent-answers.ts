@@ -5,7 +5,7 @@ import { RevisionConflictError } from '@token-vault/event-store';
 import type { Clock } from '../clock.ts';
 import type { Answer } from '../http/handlers.ts';
 import { errorFields, silentLogger, type Logger } from '../logger.ts';
-import { createAnswerTable, type AnswerTable, type Queryable } from './answer-table.ts';
+import { createAnswerTable, sweepAnswers, type AnswerTable, type Queryable } from './answer-table.ts';
 import type { IdempotentAnswers, IdempotentRequest } from './port.ts';
 import { openAnswer, sealAnswer, type StoredAnswer } from './sealed-answer.ts';
 
@@ -108,7 +108,7 @@ class PostgresIdempotentAnswers implements IdempotentAnswers {
 
   /** Rows are deleted; the keys of their answers end by their own time, which is the same or earlier. */
   sweep(now: Date): Promise<number> {
-    return this.#table.sweep(now);
+    return sweepAnswers(this.#options.pool, now);
   }
 
   /** The key is not stored: callers put order numbers and worse into it. */

@@ -1,0 +1,174 @@
+import type { OperationId } from '../operations/index.ts';
+
+export interface OperationExamples {
+  readonly body?: unknown;
+  readonly response?: unknown;
+}
+
+const tenantId = '6f1c0f2e-6a0e-4a86-9a53-5d7d5a1f6d11';
+const applicationId = '3c9d3c64-9a0b-4a77-8a66-2d9fb3c0c3a5';
+const reactorId = 'd5b6b2a4-5c0f-4c0e-8f9a-6f0f4b1e9c77';
+const created = { created_by: applicationId, created_at: '2026-01-31T09:30:00.000Z' };
+const one = { total_items: 1, page_number: 1, page_size: 20, total_pages: 1 };
+const listOf = (item: unknown) => ({ pagination: one, data: [item] });
+
+const token = {
+  id: '0f0e5bb2-5e0b-44c1-8f39-3b9d6a1c6b0e',
+  tenant_id: tenantId,
+  type: 'card',
+  data: { number: 'XXXXXXXXXXXX4242', expiration_month: 12, expiration_year: 2030 },
+  mask: {
+    number: '{{ data.number | reveal_last: 4 }}',
+    expiration_month: '{{ data.expiration_month }}',
+    expiration_year: '{{ data.expiration_year }}',
+  },
+  containers: ['/pci/high/'],
+  metadata: { customer: '1234' },
+  search_indexes: ['{{ data.number | last4 }}'],
+  ...created,
+};
+
+const application = {
+  id: applicationId,
+  tenant_id: tenantId,
+  name: 'backend',
+  type: 'private',
+  permissions: ['token:create', 'token:read'],
+  rules: [],
+  ...created,
+};
+const grants = {
+  name: 'backend',
+  rules: [
+    {
+      description: 'Cards in clear for payments',
+      priority: 1,
+      container: '/pci/',
+      transform: 'reveal',
+      permissions: ['token:read', 'token:create'],
+    },
+  ],
+};
+
+const reactorBody = {
+  name: 'charge',
+  code: 'module.exports = async function (req) { return { raw: { last4: req.args.card.number.slice(-4) } }; };',
+  configuration: { ENDPOINT: 'https://payments.example' },
+  application: { id: applicationId },
+};
+const reactor = {
+  id: reactorId,
+  tenant_id: tenantId,
+  ...reactorBody,
+  application: { id: applicationId, name: 'backend', type: 'private' },
+  ...created,
+};
+
+const tenant = {
+  id: tenantId,
+  name: 'Example Ltd',
+  plan: 'enterprise',
+  settings: { deduplicate_tokens: 'true' },
+  created_at: created.created_at,
+};
+const secret = { secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' };
+
+/** A request and an answer of each operation, in the words of a client. */
+export const operationExamples: Readonly<Partial<Record<OperationId, OperationExamples>>> = {
+  createToken: {
+    body: {
+      type: 'card',
+      data: { number: '4242424242424242', expiration_month: 12, expiration_year: 2030, cvc: '123' },
+      metadata: { customer: '1234' },
+      search_indexes: ['{{ data.number | last4 }}'],
+    },
+    response: token,
+  },
+  searchTokens: {
+    body: { query: 'data:4242 AND container:"/pci/*"', page: 1, size: 20 },
+    response: listOf(token),
+  },
+  listTokens: { response: listOf(token) },
+  getToken: { response: token },
+  updateToken: {
+    body: { metadata: { customer: '5678' } },
+    response: { ...token, metadata: { customer: '5678' } },
+  },
+  tokenize: {
+    body: { name: 'Ada', card: { type: 'card', data: { number: '4242424242424242' } }, note: null },
+    response: { name: '9a1b7c55-2f5c-4d8f-8a35-b8f9f6b35e0d', card: token, note: null },
+  },
+  createApplication: {
+    body: { name: 'backend', type: 'private', permissions: ['token:create', 'token:read'] },
+    response: { ...application, key: 'key_pvt_7MZ4WfS9sD3k2QpXcVbN8hJt' },
+  },
+  listApplications: { response: listOf(application) },
+  getApplicationByKey: { response: application },
+  getApplication: { response: application },
+  updateApplication: { body: grants, response: { ...application, permissions: [], rules: grants.rules } },
+  regenerateApplicationKey: { response: { ...application, key: 'key_pvt_Q2w3E4r5T6y7U8i9O1pAsDfG' } },
+  listPermissions: {
+    response: [
+      { type: 'token:create', description: 'Create tokens', application_types: ['private', 'public'] },
+    ],
+  },
+  createSession: {
+    response: {
+      session_key: 'key_ses_Z9x8C7v6B5n4M3k2J1hGfDsA',
+      nonce: 'b8Wm3Kq9',
+      expires_at: '2026-01-31T09:33:00.000Z',
+    },
+  },
+  authorizeSession: {
+    body: {
+      nonce: 'b8Wm3Kq9',
+      rules: [
+        {
+          priority: 1,
+          conditions: [{ attribute: 'id', operator: 'equals', value: token.id }],
+          transform: 'reveal',
+          permissions: ['token:read'],
+        },
+      ],
+    },
+  },
+  createReactor: { body: reactorBody, response: reactor },
+  listReactors: { response: listOf(reactor) },
+  getReactor: { response: reactor },
+  updateReactor: { body: reactorBody, response: reactor },
+  patchReactor: { body: { configuration: { ENDPOINT: null } } },
+  react: { body: { args: { card: `{{ ${token.id} }}`, amount: 100 } }, response: { raw: { last4: '4242' } } },
+  listLogs: {
+    response: listOf({
+      tenant_id: tenantId,
+      actor_id: applicationId,
+      actor_type: 'application',
+      entity_type: 'card',
+      entity_id: token.id,
+      operation: 'read',
+      message: 'Token retrieved',
+      created_at: created.created_at,
+    }),
+  },
+  listEntityTypes: { response: [{ display_name: 'Application', value: 'application' }] },
+  createTransaction: {
+    response: {
+      id: 'a4f6f0d1-52d0-4ae5-9d51-7f53a5f8c0aa',
+      ...created,
+      expires_at: '2026-01-31T10:30:00.000Z',
+    },
+  },
+  getTenant: { response: tenant },
+  updateTenant: { body: { name: tenant.name, settings: tenant.settings }, response: tenant },
+  getWebhookSecret: { response: secret },
+  rotateWebhookSecret: { response: secret },
+  getUsageReport: {
+    response: {
+      token_report: {
+        monthly_active_tokens: 3,
+        total_tokens: 5,
+        metrics_by_type: { card: { count: 5, last_created_at: created.created_at } },
+      },
+    },
+  },
+};

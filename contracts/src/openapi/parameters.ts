@@ -1,0 +1,98 @@
+import type { Operation } from '../operations/definition.ts';
+import { schemaOf } from './schemas.ts';
+import type { JsonSchema } from './types.ts';
+
+type Parameter = Readonly<Record<string, unknown>>;
+
+const uuid = { type: 'string', format: 'uuid' };
+
+/** Headers of requests, by the name under which they are referred to. */
+export const headerParameters: Readonly<Record<string, Parameter>> = {
+  TraceId: {
+    name: 'SVC-TRACE-ID',
+    in: 'header',
+    description: 'Echoed in the answer and found in the log; one is made when it is missing.',
+    schema: { type: 'string', maxLength: 128 },
+  },
+  Position: {
+    name: 'SVC-POSITION',
+    in: 'header',
+    description:
+      'A position that an earlier answer gave: the answer waits until it is visible, up to 2 s (then 503).',
+    schema: { type: 'string', pattern: '^(0|[1-9][0-9]{0,19})$' },
+  },
+  IdempotencyKey: {
+    name: 'SVC-IDEMPOTENCY-KEY',
+    in: 'header',
+    description:
+      'The first successful answer to this key, from this caller, to this method and path is given again for 24 hours. 409 while it runs.',
+    schema: { type: 'string', maxLength: 255 },
+  },
+  TransactionId: {
+    name: 'SVC-TRANSACTION-ID',
+    in: 'header',
+    description: 'Enterprise. Makes the write part of this open transaction.',
+    schema: uuid,
+  },
+  Prefer: {
+    name: 'Prefer',
+    in: 'header',
+    description: '`respond-async`: do not wait until the write is visible to reads.',
+    schema: { type: 'string' },
+  },
+};
+
+/** Headers of answers, likewise. */
+export const answerHeaders: Readonly<Record<string, Parameter>> = {
+  TraceId: { description: 'The trace id of the request.', schema: { type: 'string' } },
+  Position: { description: 'Of what was written; see the request header.', schema: { type: 'string' } },
+  Consistency: {
+    description: '`pending` when reads may not show the write yet.',
+    schema: { type: 'string', enum: ['pending'] },
+  },
+  RateLimit: {
+    description: 'What is left of the limit and when it begins anew (draft-ietf-httpapi-ratelimit-headers).',
+    schema: { type: 'string' },
+  },
+  RateLimitPolicy: { description: 'The limit and its window in seconds.', schema: { type: 'string' } },
+  RetryAfter: { description: 'Seconds after which to try again.', schema: { type: 'integer', minimum: 1 } },
+};
+
+const whole = (minimum: number, rest: object): JsonSchema => ({ type: 'integer', minimum, ...rest });
+
+/** Text on the wire, numbers in what they mean. */
+const pagingSchemas: Readonly<Record<string, JsonSchema>> = {
+  page: whole(1, { maximum: 999_999_999, default: 1 }),
+  size: whole(0, { maximum: 100, default: 20 }),
+};
+
+function objectParameters(schema: JsonSchema, place: 'path' | 'query'): Parameter[] {
+  const properties = (schema.properties ?? {}) as Record<string, JsonSchema>;
+  return Object.entries(properties).map(([name, property]) => ({
+    name,
+    in: place,
+    ...(place === 'path' ? { required: true } : {}),
+    schema: (place === 'query' ? pagingSchemas[name] : undefined) ?? property,
+    // As repeated parameters: `?id=a&id=b`.
+    ...(property.type === 'array' ? { style: 'form', explode: true } : {}),
+  }));
+}
+
+function headersOf(operation: Operation): string[] {
+  const isCommand = operation.service === 'command';
+  return [
+    'TraceId',
+    ...(isCommand ? ['Prefer'] : ['Position']),
+    ...(['POST', 'PUT', 'PATCH'].includes(operation.method) ? ['IdempotencyKey'] : []),
+    ...(operation.isEnlistable ? ['TransactionId'] : []),
+  ];
+}
+
+export function parametersOf(operation: Operation): Parameter[] {
+  const { params, query } = operation;
+  return [
+    ...(params ? objectParameters(schemaOf(params, 'input'), 'path') : []),
+    ...(query ? objectParameters(schemaOf(query, 'input'), 'query') : []),
+    ...headersOf(operation).map((name) => ({ $ref: `#/components/parameters/${name}` })),
+  ];
+}

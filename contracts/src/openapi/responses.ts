@@ -1,0 +1,126 @@
+import type { Operation, OperationId } from '../operations/index.ts';
+import { problems } from '../problems.ts';
+import type { OperationExamples } from './examples.ts';
+import { schemaOf, withReferences } from './schemas.ts';
+import type { OpenApiResponse } from './types.ts';
+
+const headerReferences = (...names: [header: string, component: string][]) =>
+  Object.fromEntries(names.map(([header, name]) => [header, { $ref: `#/components/headers/${name}` }]));
+
+const always = headerReferences(
+  ['SVC-TRACE-ID', 'TraceId'],
+  ['RateLimit', 'RateLimit'],
+  ['RateLimit-Policy', 'RateLimitPolicy'],
+);
+const ofCommands = headerReferences(['SVC-POSITION', 'Position'], ['SVC-CONSISTENCY', 'Consistency']);
+
+const errorDescriptions: Readonly<Record<number, string>> = {
+  400: 'The body, query, id or an expression is not valid; `errors` names every field at fault.',
+  401: 'The key is missing, unknown, expired, deleted or regenerated.',
+  403: 'The permission is missing, no access rule grants it, or the plan lacks it.',
+  404: 'There is no such entity in this tenant.',
+  409: 'The id is taken, the token is locked, the idempotency key is in flight, or the transaction is not open.',
+  413: 'The body is larger than 1 MiB.',
+  415: 'The Content-Type of a PATCH is not application/merge-patch+json, or the body is compressed.',
+  422: 'The code does not compile or does not export a function.',
+  429: 'Too many requests.',
+  500: 'Something went wrong inside the vault.',
+  503: 'The event store, database or audit is unavailable; nothing was done.',
+};
+
+const titles = new Map<number, string>(Object.values(problems).map(({ status, title }) => [status, title]));
+const codes = new Map<number, string>();
+for (const [code, { status }] of Object.entries(problems)) if (!codes.has(status)) codes.set(status, code);
+
+function exampleOf(status: number): object {
+  return {
+    type: `urn:token-vault:problem:${codes.get(status)?.replaceAll('_', '-')}`,
+    title: titles.get(status),
+    status,
+    detail: errorDescriptions[status],
+    instance: '/tokens',
+    trace_id: '0b7b6f5e-9d3a-4a52-a8a5-0d9d4f2f6f10',
+    ...(status === 400
+      ? { errors: { 'metadata.color': ['Invalid input: expected string, received number'] } }
+      : {}),
+  };
+}
+
+function errorResponse(status: number): OpenApiResponse {
+  return {
+    description: errorDescriptions[status] ?? '',
+    headers: {
+      ...always,
+      ...(status === 429 || status === 503 ? headerReferences(['Retry-After', 'RetryAfter']) : {}),
+    },
+    content: {
+      'application/problem+json': {
+        schema: { $ref: '#/components/schemas/Problem' },
+        examples: { problem: { value: exampleOf(status) } },
+      },
+    },
+  };
+}
+
+const errorName = (status: number): string => `Error${status}`;
+
+/** One answer for each error status, referred to by all operations. */
+export const errorResponses: Readonly<Record<string, OpenApiResponse>> = Object.fromEntries(
+  Object.keys(errorDescriptions).map((status) => [errorName(Number(status)), errorResponse(Number(status))]),
+);
+
+function errorStatuses(operation: Operation): number[] {
+  const isWriting = operation.method !== 'GET';
+  const isRefusable =
+    operation.permission !== null || operation.plan !== undefined || operation.entity === 'session';
+  return [
+    400,
+    401,
+    ...(isRefusable ? [403] : []),
+    ...(operation.params || isWriting ? [404] : []),
+    ...(isWriting ? [409] : []),
+    ...(operation.body ? [413, 415] : []),
+    ...(operation.entity === 'reactor' && operation.body ? [422] : []),
+    429,
+    500,
+    503,
+  ];
+}
+
+function success(operation: Operation, description: string, examples: OperationExamples): OpenApiResponse {
+  const headers = { ...always, ...(operation.service === 'command' ? ofCommands : {}) };
+  if (!operation.response) return { description, headers };
+  const schema = withReferences(schemaOf(operation.response, 'output'));
+  const named = examples.response === undefined ? {} : { examples: { answer: { value: examples.response } } };
+  return { description, headers, content: { 'application/json': { schema, ...named } } };
+}
+
+/** What an operation answers besides its usual success. */
+function otherAnswers(id: OperationId, operation: Operation, examples: OperationExamples) {
+  const { response: _answered, ...empty } = operation;
+  if (id === 'createToken') return { 200: success(operation, 'Deduplicated: the existing token.', examples) };
+  if (id !== 'react') return {};
+  return {
+    202: success(empty, 'Accepted: the result will be sent to callback_url.', {}),
+    default: {
+      description:
+        "What the reactor's code answered with: an error of its own, or a response of its own making.",
+      headers: always,
+    },
+  };
+}
+
+export function responsesOf(
+  id: OperationId,
+  operation: Operation,
+  examples: OperationExamples,
+): Record<string, OpenApiResponse> {
+  const errors = errorStatuses(operation).map(
+    (status) => [status, { $ref: `#/components/responses/${errorName(status)}` }] as const,
+  );
+  return {
+    [operation.success]: success(operation, operation.summary, examples),
+    ...otherAnswers(id, operation, examples),
+    ...Object.fromEntries(errors),
+  };
+}

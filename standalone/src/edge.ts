@@ -1,0 +1,60 @@
+import type { KeyRing } from '@token-vault/crypto';
+import {
+  createAuthenticator,
+  createIdempotentAnswers,
+  createRateLimits,
+  errorFields,
+  listenForAccessChanges,
+  systemClock,
+  type Authenticator,
+  type IdempotentAnswers,
+  type Logger,
+  type RateLimits,
+} from '@token-vault/service-kit';
+import type pg from 'pg';
+import type { LimitConfig } from './limits.ts';
+
+/** What stands between a request and its handler. */
+export interface Edge {
+  readonly authenticator: Authenticator;
+  readonly idempotency: IdempotentAnswers;
+  readonly rateLimits: RateLimits;
+  readonly trustProxy: string | number | false;
+}
+
+export interface EdgeOptions extends LimitConfig {
+  readonly databaseUrl: string;
+  readonly readPool: pg.Pool;
+  readonly writePool: pg.Pool;
+  readonly keyRing: KeyRing;
+  readonly logger: Logger;
+}
+
+const sweepMs = 10 * 60_000;
+
+/** Opens the edge; the caller closes what this gives as `close`. */
+export async function openEdge(options: EdgeOptions): Promise<Edge & { close(): Promise<void> }> {
+  const { databaseUrl, readPool, writePool, keyRing, logger } = options;
+  const authenticator = createAuthenticator({ pool: readPool, clock: systemClock });
+  const changes = await listenForAccessChanges({
+    connectionString: databaseUrl,
+    logger,
+    onChange: () => authenticator.forget(),
+  });
+  const idempotency = createIdempotentAnswers({ pool: writePool, keyRing, clock: systemClock, logger });
+  const sweep = setInterval(() => {
+    idempotency
+      .sweep(systemClock.now())
+      .catch((error: unknown) => logger.warn(errorFields(error), 'idempotent answers not swept'));
+  }, sweepMs).unref();
+  return {
+    authenticator,
+    idempotency,
+    rateLimits: createRateLimits(options.rateLimits),
+    trustProxy: options.trustProxy ?? false,
+    async close() {
+      clearInterval(sweep);
+      await changes.close();
+    },
+  };
+}

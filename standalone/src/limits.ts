@@ -1,0 +1,33 @@
+import type { RateLimitOptions } from '@token-vault/service-kit';
+
+/** What callers may ask of one process; see the README's table of settings. */
+export interface LimitConfig {
+  readonly rateLimits?: RateLimitOptions;
+  /** Proxies whose `X-Forwarded-For` is believed: `loopback`, addresses or networks, comma-separated, or a number of hops. */
+  readonly trustProxy?: string | number;
+}
+
+function readCount(name: string, text: string | undefined): number | undefined {
+  if (text === undefined || text === '') return undefined;
+  if (!/^\d{1,9}$/.test(text)) throw new RangeError(`${name} must be a whole number; 0 means no limit`);
+  return Number(text);
+}
+
+/** @throws RangeError naming the variable */
+export function readLimits(environment: NodeJS.ProcessEnv): LimitConfig {
+  const requestsPerMinute = readCount('VAULT_RATE_LIMIT_PER_MINUTE', environment.VAULT_RATE_LIMIT_PER_MINUTE);
+  const failuresPerMinute = readCount(
+    'VAULT_AUTH_FAILURES_PER_MINUTE',
+    environment.VAULT_AUTH_FAILURES_PER_MINUTE,
+  );
+  const proxy = environment.VAULT_TRUST_PROXY;
+  return {
+    rateLimits: {
+      ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }),
+      ...(failuresPerMinute === undefined ? {} : { failuresPerMinute }),
+    },
+    ...(proxy === undefined || proxy === ''
+      ? {}
+      : { trustProxy: /^\d+$/.test(proxy) ? Number(proxy) : proxy }),
+  };
+}
