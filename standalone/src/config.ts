@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import path from 'node:path';
 import { readLimits, type LimitConfig } from './limits.ts';
 
@@ -14,6 +15,8 @@ export interface StandaloneConfig extends LimitConfig {
   /** Only while the root key is being rotated; undefined: a file beside that of the root key, if there. */
   readonly nextRootKey: string | undefined;
   readonly logLevel: string;
+  /** Private addresses (CIDRs) that reactor code and webhooks may reach, also by plain http. */
+  readonly egressAllow: readonly string[];
 }
 
 /** A setting or a circumstance that the operator can mend. The message is one line and names it. */
@@ -54,6 +57,20 @@ function explained<Result>(read: () => Result): Result {
   }
 }
 
+function readEgressAllow(text: string | undefined): readonly string[] {
+  const entries = (text ?? '')
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '');
+  for (const entry of entries) {
+    const [address = '', prefix = '0', ...rest] = entry.split('/');
+    const bits = [32, 128][[4, 6].indexOf(isIP(address))] ?? -1;
+    if (!/^\d{1,3}$/.test(prefix) || Number(prefix) > bits || rest.length > 0)
+      throw new StandaloneError('VAULT_EGRESS_ALLOW must be addresses or CIDRs, separated by commas');
+  }
+  return entries;
+}
+
 /** @throws StandaloneError naming the variable */
 export function readConfig(environment: NodeJS.ProcessEnv): StandaloneConfig {
   const { VAULT_DATA_DIR: dataDir, VAULT_HOST: host } = environment;
@@ -66,6 +83,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): StandaloneConfig {
     rootKey: rootKey === undefined || rootKey === '' ? undefined : rootKey,
     nextRootKey: nextRootKey === undefined || nextRootKey === '' ? undefined : nextRootKey,
     logLevel: readLogLevel(environment.VAULT_LOG_LEVEL),
+    egressAllow: readEgressAllow(environment.VAULT_EGRESS_ALLOW),
     ...explained(() => readLimits(environment)),
   };
 }

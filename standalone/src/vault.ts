@@ -5,6 +5,7 @@ import { startPosition, type EventStore } from '@token-vault/event-store';
 import { createPostgresEventStore, eventStoreMigrations } from '@token-vault/event-store/postgres';
 import { projectorMigrations, startProjectors, type Projectors } from '@token-vault/projectors';
 import { createQueryHandlers } from '@token-vault/query-service';
+import { invocationFeedMigrations } from '@token-vault/reactor-runner';
 import {
   createApp,
   createAuditTrail,
@@ -25,6 +26,7 @@ import type { DataDirectory } from './data-directory.ts';
 import { openEdge, type Edge } from './edge.ts';
 import type { LimitConfig } from './limits.ts';
 import { migrate, type MigrationSet } from './migrations/index.ts';
+import { createReactorParts, startReactors } from './reactors/start.ts';
 import { openRootKeys } from './root-keys.ts';
 
 export interface VaultOptions extends LimitConfig {
@@ -35,6 +37,8 @@ export interface VaultOptions extends LimitConfig {
   /** VAULT_ROOT_KEY_NEXT, while the root key is being rotated. */
   readonly nextRootKey?: string | undefined;
   readonly baseUrl: string;
+  /** VAULT_EGRESS_ALLOW. */
+  readonly egressAllow?: readonly string[];
   readonly logger: Logger;
 }
 
@@ -53,6 +57,7 @@ export const schema: readonly MigrationSet[] = [
   { name: 'event-store', migrations: eventStoreMigrations },
   { name: 'key-ring', migrations: keyRingMigrations },
   { name: 'projectors', migrations: projectorMigrations },
+  { name: 'invocations', migrations: invocationFeedMigrations },
   { name: 'idempotency', migrations: idempotencyMigrations },
 ];
 
@@ -112,14 +117,16 @@ async function openParts(options: VaultOptions, closers: Closers): Promise<Parts
   return { store, keyRing, projectors, progress, readPool, edge };
 }
 
-function createVaultApp(
-  { store, keyRing, projectors, progress, readPool, edge }: Parts,
-  logger: Logger,
-): Express {
+function createVaultApp(parts: Parts, options: VaultOptions, closers: Closers): Express {
+  const { store, keyRing, projectors, progress, readPool, edge } = parts;
+  const { logger, databaseUrl, egressAllow = [] } = options;
   const audit = createAuditTrail(store);
   const clock = systemClock;
+  const reactors = createReactorParts(store, logger);
+  const { compileCode, outcomes } = reactors;
+  const invocations = { outcomes, allowsPlainHttp: egressAllow.length > 0 };
   const handlers = {
-    ...createCommandHandlers({ store, keyRing, audit, clock, logger }),
+    ...createCommandHandlers({ store, keyRing, audit, clock, logger, compileCode, invocations }),
     ...createQueryHandlers({
       pool: readPool,
       store,
@@ -128,6 +135,8 @@ function createVaultApp(
       waitForProjections: (position, timeoutMs, names) => progress.waitFor(position, timeoutMs, names),
     }),
   };
+  const common = { handlers, store, keyRing, audit, progress, pool: readPool, databaseUrl, clock, logger };
+  closers.add(startReactors({ ...common, parts: reactors, egressAllow }), (it) => it.close());
   const app = createApp({ ...edge, handlers, audit, progress, clock, logger });
   const checks = {
     event_store: async () => void (await store.head()),
@@ -155,7 +164,7 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   const closers = new Closers();
   try {
     const parts = await openParts(options, closers);
-    const app = createVaultApp(parts, options.logger);
+    const app = createVaultApp(parts, options, closers);
     const credentials = await makeFirstTenant({
       file: options.directory.credentialsFile,
       baseUrl: options.baseUrl,

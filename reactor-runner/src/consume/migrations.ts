@@ -1,0 +1,19 @@
+/** Where the direct feed stands in the log. Ids rise from 1 without gaps; a released migration never changes. */
+export const invocationFeedMigrations: readonly {
+  readonly id: number;
+  readonly name: string;
+  readonly sql: string;
+}[] = [
+  {
+    id: 1,
+    name: 'invocation feed checkpoint',
+    sql: `
+create schema invocations;
+
+create table invocations.checkpoint (
+  name text primary key,
+  position numeric(20) not null
+) with (fillfactor = 20);
+`,
+  },
+];

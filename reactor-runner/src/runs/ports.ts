@@ -1,0 +1,38 @@
+import type { Json, OperationId } from '@token-vault/contracts';
+import type { DetokenizedToken } from '@token-vault/expressions';
+import type { RequestContext } from '@token-vault/service-kit';
+
+/** The run on whose behalf something is done. */
+export interface RunOrigin {
+  readonly tenantId: string;
+  readonly invocationId: string;
+  readonly traceId: string;
+}
+
+/** The validated-by-nobody parts of a request that reactor code makes. */
+export interface ServiceRequest {
+  readonly operation: OperationId;
+  readonly params?: Json;
+  readonly query?: Json;
+  readonly body?: Json;
+}
+
+/** What a runner asks of the vault. Its own process may answer, or services elsewhere. */
+export interface VaultOperations {
+  /**
+   * An operation of the interface as the reactor's application: validated, authorised and recorded as over HTTP. It ends
+   * with the run. @throws an error with `status` and `problem` (the body of the refusal)
+   */
+  asApplication(applicationId: string, request: ServiceRequest, origin: RunOrigin): Promise<Json>;
+  /**
+   * Tokenizes the output of a run, for `actor`. Repeating it for the same run gives the same tokens.
+   * @throws DomainError
+   */
+  tokenize(payload: Json, actor: RequestContext['principal']['actor'], origin: RunOrigin): Promise<Json>;
+}
+
+/** Opens the tokens that arguments name; their use is durably on record before it resolves. @throws DomainError */
+export type OpenTokens = (
+  tokenIds: readonly string[],
+  context: RequestContext,
+) => Promise<ReadonlyMap<string, DetokenizedToken>>;

@@ -1,0 +1,153 @@
+import { invocationPlace, newId, ReactorStarted, type Json } from '@token-vault/contracts';
+import { DomainError } from '@token-vault/contracts';
+import { KeyDestroyedError, type SealedValue } from '@token-vault/crypto';
+import { RevisionConflictError } from '@token-vault/event-store';
+import { substituteTokens } from '@token-vault/expressions';
+import { errorFields, type Logger } from '@token-vault/service-kit';
+import type { EgressFetch } from '../egress/index.ts';
+import type { SandboxPool } from '../sandbox/index.ts';
+import { invokerContext, readHistory, runnerEvent, type Invocation } from './invocation.ts';
+import { failureOf, failureOfRun, type InvocationOutcome } from './outcome.ts';
+import type { OpenTokens, RunOrigin, VaultOperations } from './ports.ts';
+import { createReactorContents, openConfiguration, type ReactorContents } from './reactor-content.ts';
+import { destroyArguments, recordOutcome, untilAnswered, type RecordDependencies } from './record.ts';
+import { serviceRequest } from './service-calls.ts';
+
+export interface RunDependencies extends RecordDependencies {
+  readonly logger: Logger;
+  readonly openTokens: OpenTokens;
+  readonly operations: VaultOperations;
+  readonly sandbox: Pick<SandboxPool, 'run'>;
+  readonly fetch: EgressFetch;
+}
+
+/** Everything code is given. */
+interface Input {
+  readonly code: string;
+  readonly args: Json;
+  readonly configuration: Readonly<Record<string, string>>;
+  readonly applicationId: string | undefined;
+}
+
+/** How long a run may wait for a process; it is given up then. */
+const queueMs = 30_000;
+/** After its time, for tokenizing output and appending the outcome. */
+const recordMs = 15_000;
+
+/** Runs invocations: each once, whatever happens to runners (architecture.md, Reactors). */
+export class Runs {
+  readonly #dependencies: RunDependencies;
+  readonly #contents: ReactorContents;
+  readonly #runnerId = newId();
+  readonly #abort = new AbortController();
+
+  constructor(dependencies: RunDependencies) {
+    this.#dependencies = dependencies;
+    this.#contents = createReactorContents(dependencies.store);
+  }
+
+  /** Kills what runs; each still gets its outcome. */
+  stop(): void {
+    this.#abort.abort();
+  }
+
+  /** Runs it unless somebody else has taken it. Resolves when its outcome is in the log. */
+  async handle(invocation: Invocation): Promise<void> {
+    const { keyRing, logger } = this.#dependencies;
+    // Looked up while the claim is under way; nothing comes of it without the claim.
+    const prepared = this.#prepare(invocation);
+    prepared.catch(() => undefined);
+    if (!(await this.#claim(invocation))) {
+      // Redelivered: maybe after a crash between the outcome and the end of the arguments.
+      const { outcome } = await readHistory(this.#dependencies.store, invocation.stream);
+      if (outcome) await destroyArguments(keyRing, invocation);
+      return;
+    }
+    const outcome = await this.#execute(invocation, prepared).catch((error: unknown) =>
+      failureOf(error, () =>
+        logger.error({ trace_id: invocation.metadata.trace_id, ...errorFields(error) }, 'a run failed'),
+      ),
+    );
+    await recordOutcome(this.#dependencies, invocation, outcome, 1);
+  }
+
+  /** The event is the first after ReactorInvoked: the store lets one runner append it. */
+  async #claim(invocation: Invocation): Promise<boolean> {
+    const { store, clock } = this.#dependencies;
+    const { id: invocation_id, invoked, stream } = invocation;
+    const now = clock.now();
+    const deadline = new Date(now.getTime() + queueMs + invoked.timeout_ms + recordMs).toISOString();
+    const data = {
+      invocation_id,
+      reactor_id: invoked.reactor_id,
+      runner_id: this.#runnerId,
+      deadline,
+    };
+    const event = runnerEvent(invocation, ReactorStarted, data, now);
+    try {
+      await untilAnswered(() => store.append(stream, [event], 0));
+      return true;
+    } catch (error) {
+      if (error instanceof RevisionConflictError) return false;
+      throw error;
+    }
+  }
+
+  async #prepare({ tenantId, id, invoked }: Invocation): Promise<Input> {
+    const { keyRing } = this.#dependencies;
+    const { reactor_id: reactorId, reactor_revision: revision, args } = invoked;
+    const content = this.#contents(tenantId, reactorId, revision);
+    const [{ code, applicationId }, configuration, opened] = await Promise.all([
+      content,
+      content.then((it) => openConfiguration(keyRing, tenantId, reactorId, it.configuration)),
+      keyRing.open(invocationPlace(tenantId, id, 'args'), args as SealedValue).catch((error: unknown) => {
+        if (error instanceof KeyDestroyedError)
+          throw new DomainError('conflict', 'The arguments are no longer kept: the invocation is too old.');
+        throw error;
+      }),
+    ]);
+    return { code, applicationId, configuration, args: opened.expose() };
+  }
+
+  async #execute(invocation: Invocation, prepared: Promise<Input>): Promise<InvocationOutcome> {
+    const { sandbox, fetch, openTokens, operations, clock } = this.#dependencies;
+    const { tenantId, id: invocationId, invoked, metadata } = invocation;
+    const origin: RunOrigin = { tenantId, invocationId, traceId: metadata.trace_id };
+    const { code, args, configuration, applicationId } = await prepared;
+    const tokens = await openTokens(invoked.token_ids, invokerContext(invocation, clock));
+    const outcome = await sandbox.run({
+      tenantId,
+      code,
+      args: substituteTokens(args, (tokenId) => tokens.get(tokenId)),
+      configuration,
+      hasSvc: applicationId !== undefined,
+      timeoutMs: invoked.timeout_ms,
+      hostCalls: {
+        fetch,
+        ...(applicationId === undefined ? {} : { svc: this.#serviceClient(applicationId, origin) }),
+      },
+      signal: AbortSignal.any([
+        this.#abort.signal,
+        AbortSignal.timeout(queueMs + invoked.timeout_ms + 1_000),
+      ]),
+    });
+    if (outcome.kind !== 'succeeded') return failureOfRun(outcome);
+    const { raw, tokenize } = outcome.result;
+    const body = {
+      ...(tokenize === undefined
+        ? {}
+        : { tokens: await operations.tokenize(tokenize, metadata.actor, origin) }),
+      ...(raw === undefined ? {} : { raw }),
+    };
+    return { kind: 'succeeded', body };
+  }
+
+  #serviceClient(applicationId: string, origin: RunOrigin) {
+    const { operations } = this.#dependencies;
+    return async (method: string, args: Json): Promise<Json> => {
+      const request = serviceRequest(method, args);
+      if (request === undefined) throw new Error('there is no such method');
+      return operations.asApplication(applicationId, request, origin);
+    };
+  }
+}

@@ -1,0 +1,40 @@
+import type { Json } from '@token-vault/contracts';
+import type { ServiceRequest } from './ports.ts';
+
+type Arguments = readonly (Json | undefined)[];
+
+const objectOf = (value: Json | undefined): Record<string, Json> =>
+  value !== null && typeof value === 'object' && !Array.isArray(value) ? value : {};
+
+/** As a URL would carry it: `{metadata: {color: 'red'}}` is `metadata.color=red`. */
+function queryOf(value: Json | undefined): Json {
+  const query: Record<string, Json> = {};
+  for (const [name, given] of Object.entries(objectOf(value))) {
+    if (given === null) continue;
+    if (Array.isArray(given)) query[name] = given.map(String);
+    else if (typeof given !== 'object') query[name] = String(given);
+    else for (const [key, inner] of Object.entries(given)) query[`${name}.${key}`] = String(inner);
+  }
+  return query;
+}
+
+const idOf = (value: Json | undefined): Json => ({ id: typeof value === 'string' ? value : '' });
+const bodyOf = (value: Json | undefined): Json => value ?? {};
+
+/** The methods of `req.svc` as operations of the interface. */
+const requests: Readonly<Record<string, (values: Arguments) => ServiceRequest>> = {
+  'tokens.create': ([body]) => ({ operation: 'createToken', body: bodyOf(body) }),
+  'tokens.retrieve': ([id]) => ({ operation: 'getToken', params: idOf(id) }),
+  'tokens.list': ([query]) => ({ operation: 'listTokens', query: queryOf(query) }),
+  'tokens.update': ([id, body]) => ({ operation: 'updateToken', params: idOf(id), body: bodyOf(body) }),
+  'tokens.delete': ([id]) => ({ operation: 'deleteToken', params: idOf(id) }),
+  'tokens.search': ([body]) => ({ operation: 'searchTokens', body: bodyOf(body) }),
+  tokenize: ([body]) => ({ operation: 'tokenize', body: body ?? null }),
+  'reactors.react': ([id, body]) => ({ operation: 'react', params: idOf(id), body: bodyOf(body) }),
+};
+
+/** Undefined for a method that there is not. */
+export function serviceRequest(method: string, args: Json): ServiceRequest | undefined {
+  const make = Object.hasOwn(requests, method) ? requests[method] : undefined;
+  return make?.(Array.isArray(args) ? args : []);
+}

@@ -1,0 +1,58 @@
+import type { Pool } from 'pg';
+import { createLanes } from './consume/lanes.ts';
+import type { InvocationFeed } from './consume/port.ts';
+import { invocationOf } from './runs/invocation.ts';
+import { failLostRun } from './runs/lost.ts';
+import { Runs, type RunDependencies } from './runs/run.ts';
+import { createDelivery } from './webhooks/deliver.ts';
+import { startDueWork } from './webhooks/due.ts';
+
+export interface ReactorRunnerOptions extends RunDependencies {
+  readonly feed: InvocationFeed;
+  /** Of the read models. Never ended here. */
+  readonly pool: Pool;
+  /** Of the same database; one session is taken, so not through a transaction pooler. */
+  readonly connectionString: string;
+}
+
+export interface ReactorRunner {
+  /** Takes no more, kills what runs, records that, and ends. Deliveries go on after the next start. */
+  close(): Promise<void>;
+}
+
+/** Invocations of one tenant that are claimed at once; more than it ever gets processes. */
+const runsOfTenant = 8;
+
+/** Runs what is invoked and sees to what is due. Any number of replicas may. */
+export function startReactorRunner(options: ReactorRunnerOptions): ReactorRunner {
+  const { feed, pool, connectionString, clock, logger } = options;
+  const abort = new AbortController();
+  const runs = new Runs(options);
+  const inLane = createLanes(runsOfTenant);
+  const deliver = createDelivery(options);
+  const due = startDueWork({
+    pool,
+    connectionString,
+    clock,
+    logger,
+    failLost: ({ tenantId, id }) => failLostRun(options, tenantId, id),
+    deliver: ({ tenantId, id }) => deliver(tenantId, id),
+  });
+  const consuming = feed.run((event) => {
+    const invocation = invocationOf(event);
+    // What an invocation waits for must not wait for it.
+    if (invocation.invoked.depth > 0) return runs.handle(invocation);
+    return inLane(invocation.tenantId, async () => {
+      if (!abort.signal.aborted) await runs.handle(invocation);
+      else throw new Error('the runner is closing');
+    });
+  }, abort.signal);
+
+  return {
+    async close() {
+      abort.abort();
+      runs.stop();
+      await Promise.all([consuming, due.close()]);
+    },
+  };
+}

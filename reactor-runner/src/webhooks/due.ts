@@ -1,0 +1,93 @@
+import type { Clock, Logger } from '@token-vault/service-kit';
+import { errorFields } from '@token-vault/service-kit';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Pool } from 'pg';
+import { createLocks } from './locks.ts';
+
+export interface Due {
+  readonly tenantId: string;
+  readonly id: string;
+}
+
+export interface DueWorkOptions {
+  /** Of the read models. */
+  readonly pool: Pool;
+  readonly connectionString: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly failLost: (due: Due) => Promise<void>;
+  readonly deliver: (due: Due) => Promise<void>;
+  readonly pollMs?: number;
+}
+
+const queries = {
+  running:
+    'select tenant_id, id from rm_invocations.running where deadline <= $1 order by deadline limit 200',
+  delivery:
+    'select tenant_id, id from rm_invocations.delivery where next_at <= $1 order by next_at limit 200',
+} as const;
+
+const deliveriesAtOnce = 64;
+
+/** The projector makes the tables at its first start: until then nothing is due. */
+const isNotThereYet = (error: unknown): boolean =>
+  ['42P01', '3F000'].includes(String((error as { code?: unknown }).code));
+
+/**
+ * Does what is due by time: fails runs whose runner is gone, delivers results. Any number of replicas may run it; what is due
+ * is in the read model, so restarts lose nothing, and whether it really is due the stream tells.
+ */
+export function startDueWork(options: DueWorkOptions): { close(): Promise<void> } {
+  const { pool, connectionString, clock, logger, pollMs = 1_000 } = options;
+  const abort = new AbortController();
+  const locks = createLocks(connectionString, logger);
+  const inHand = new Map<string, Promise<void>>();
+
+  async function dueNow(table: keyof typeof queries): Promise<readonly Due[]> {
+    try {
+      const { rows } = await pool.query<{ tenant_id: string; id: string }>(queries[table], [clock.now()]);
+      return rows.map(({ tenant_id: tenantId, id }) => ({ tenantId, id }));
+    } catch (error) {
+      if (isNotThereYet(error)) return [];
+      throw error;
+    }
+  }
+
+  function start(due: Due, work: (due: Due) => Promise<void>): void {
+    if (inHand.has(due.id) || inHand.size >= deliveriesAtOnce) return;
+    const running = locks
+      .hold(due.id, () => work(due))
+      .catch((error: unknown) =>
+        logger.warn(
+          { tenant_id: due.tenantId, ...errorFields(error) },
+          'what is due for an invocation failed',
+        ),
+      )
+      .finally(() => inHand.delete(due.id));
+    inHand.set(due.id, running);
+  }
+
+  async function pollOnce(): Promise<void> {
+    for (const due of await dueNow('running')) start(due, options.failLost);
+    for (const due of await dueNow('delivery')) start(due, options.deliver);
+  }
+
+  async function poll(): Promise<void> {
+    while (!abort.signal.aborted) {
+      await pollOnce().catch((error: unknown) =>
+        logger.warn(errorFields(error), 'what is due for invocations is not known'),
+      );
+      await delay(pollMs, undefined, { signal: abort.signal }).catch(() => undefined);
+    }
+  }
+
+  const polling = poll();
+  return {
+    async close() {
+      abort.abort();
+      await polling;
+      await Promise.all(inHand.values());
+      await locks.close();
+    },
+  };
+}
