@@ -66,10 +66,15 @@ export class KilledVault {
     return this.ledger.acknowledged - before;
   }
 
-  #acknowledges(count: number): Promise<unknown> {
+  async #acknowledges(count: number): Promise<void> {
     const until = this.ledger.acknowledged + count;
-    const options = { timeoutMs: 60_000, what: 'an answer of the vault to its load' };
-    return waitUntil(() => this.ledger.acknowledged > until, options);
+    const { violations } = this.ledger;
+    const what = 'an answer of the vault to its load';
+    await waitUntil(() => this.ledger.acknowledged > until || violations.length > 0, {
+      timeoutMs: 60_000,
+      what,
+    });
+    if (violations.length > 0) throw new Error(violations.slice(0, 3).join('\n'));
   }
 
   async #kill(manner: Manner): Promise<void> {
