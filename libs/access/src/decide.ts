@@ -5,7 +5,7 @@ import type {
   TokenPermission,
   Transform,
 } from '@token-vault/contracts';
-import type { Principal } from './principal.ts';
+import type { Grants, Principal } from './principal.ts';
 
 /** What a decision needs to know of a token. */
 export interface AccessibleToken {
@@ -39,28 +39,40 @@ function applies(rule: AccessRule, token: AccessibleToken): boolean {
   return conditions.length > 0 && conditions.every((condition) => holds(condition, token));
 }
 
+function decide(grants: Grants, permission: TokenPermission, token: AccessibleToken): TokenAccess {
+  const rule = grants.rules.find(
+    (candidate) => candidate.permissions.includes(permission) && applies(candidate, token),
+  );
+  if (rule) return { isGranted: true, transform: rule.transform };
+  if (!grants.permissions.includes(permission)) return denied;
+  return { isGranted: true, transform: permission === 'token:use' ? 'reveal' : 'mask' };
+}
+
+/** From the one that shows least to the one that shows most. */
+const byExposure: readonly Transform[] = ['redact', 'mask', 'reveal'];
+
 /**
  * May the caller do this to this token, and how is its data shown? By priority, the first rule that covers the token and
  * grants the permission; plain permissions come last, as one rule on `/` that masks (reveals for token:use)
- * (decisions.md §6).
+ * (decisions.md §6). A session needs its authorizer's right too, and is shown the lesser of both.
  */
 export function decideTokenAccess(
   principal: Principal,
   permission: TokenPermission,
   token: AccessibleToken,
 ): TokenAccess {
-  const rule = principal.rules.find(
-    (candidate) => candidate.permissions.includes(permission) && applies(candidate, token),
-  );
-  if (rule) return { isGranted: true, transform: rule.transform };
-  if (!principal.permissions.includes(permission)) return denied;
-  return { isGranted: true, transform: permission === 'token:use' ? 'reveal' : 'mask' };
+  const own = decide(principal, permission, token);
+  if (!own.isGranted || !principal.authorizer) return own;
+  const lent = decide(principal.authorizer, permission, token);
+  if (!lent.isGranted) return denied;
+  return byExposure.indexOf(own.transform) < byExposure.indexOf(lent.transform) ? own : lent;
 }
+
+const holdsAtAll = (grants: Grants, permission: Permission): boolean =>
+  grants.permissions.includes(permission) || grants.rules.some((rule) => rule.permissions.includes(permission));
 
 /** Could the caller use this permission at all? For tokens the container decides afterwards. */
 export function can(principal: Principal, permission: Permission): boolean {
-  return (
-    principal.permissions.includes(permission) ||
-    principal.rules.some((rule) => rule.permissions.includes(permission))
-  );
+  const { authorizer } = principal;
+  return holdsAtAll(principal, permission) && (!authorizer || holdsAtAll(authorizer, permission));
 }

@@ -6,12 +6,7 @@ import {
   type FieldErrors,
   type Permission,
 } from '@token-vault/contracts';
-import type { Principal } from './principal.ts';
-
-export interface Grants {
-  readonly permissions: readonly Permission[];
-  readonly rules: readonly AccessRule[];
-}
+import type { Grants, Principal } from './principal.ts';
 
 type Errors = Record<string, string[]>;
 

@@ -1,4 +1,4 @@
-export type { Principal, TenantContext } from './principal.ts';
+export type { Grants, Principal, TenantContext } from './principal.ts';
 export { can, decideTokenAccess, type AccessibleToken, type TokenAccess } from './decide.ts';
 export { tokenVisibility, type TokenVisibility, type VisibilityClause } from './visibility.ts';
-export { checkGrants, checkSessionGrants, type Grants } from './grants.ts';
+export { checkGrants, checkSessionGrants } from './grants.ts';

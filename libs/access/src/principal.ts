@@ -7,15 +7,23 @@ export interface TenantContext {
   readonly settings: Readonly<Record<string, string>>;
 }
 
+/** What somebody may do: plain permissions, and rules by priority, the most preferred (lowest number) first. */
+export interface Grants {
+  readonly permissions: readonly Permission[];
+  readonly rules: readonly AccessRule[];
+}
+
 /** An authenticated caller: an application, or a session that an application opened. */
-export interface Principal {
+export interface Principal extends Grants {
   readonly tenant: TenantContext;
   /** Who the events name. */
   readonly actor: Actor;
   /** The application itself, or the one that opened the session. */
   readonly applicationId: string;
   readonly applicationType: ApplicationType;
-  readonly permissions: readonly Permission[];
-  /** By priority, the most preferred (lowest number) first. */
-  readonly rules: readonly AccessRule[];
+  /**
+   * Of a session: what the application that authorized it may do now. A session never does or sees more than that
+   * (decisions.md §7), also when that application has lost a right since.
+   */
+  readonly authorizer?: Grants;
 }

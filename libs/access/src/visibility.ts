@@ -1,5 +1,5 @@
 import type { AccessRuleCondition, TokenPermission } from '@token-vault/contracts';
-import type { Principal } from './principal.ts';
+import type { Grants, Principal } from './principal.ts';
 
 /** One way to be visible: within a container, or by all of a rule's conditions. */
 export type VisibilityClause =
@@ -10,9 +10,19 @@ export type VisibilityClause =
 export type TokenVisibility =
   | { readonly kind: 'all' }
   | { readonly kind: 'none' }
-  | { readonly kind: 'any-of'; readonly clauses: readonly VisibilityClause[] };
+  | { readonly kind: 'any-of'; readonly clauses: readonly VisibilityClause[] }
+  | { readonly kind: 'all-of'; readonly parts: readonly TokenVisibility[] };
 
+/** Says of all tokens what `decideTokenAccess` says of one. */
 export function tokenVisibility(principal: Principal, permission: TokenPermission): TokenVisibility {
+  const own = visibilityBy(principal, permission);
+  if (!principal.authorizer || own.kind === 'none') return own;
+  const lent = visibilityBy(principal.authorizer, permission);
+  if (lent.kind === 'all') return own;
+  return own.kind === 'all' || lent.kind === 'none' ? lent : { kind: 'all-of', parts: [own, lent] };
+}
+
+function visibilityBy(principal: Grants, permission: TokenPermission): TokenVisibility {
   if (principal.permissions.includes(permission)) return { kind: 'all' };
   const clauses = principal.rules
     .filter((rule) => rule.permissions.includes(permission))

@@ -214,3 +214,43 @@ describe('grants of a session', () => {
     ).toEqual(['rules.0.conditions', 'rules.0.container']);
   });
 });
+
+describe('a session', () => {
+  const opened = (own: AccessRule[], authorizer: { permissions: Permission[]; rules: AccessRule[] }): Principal => ({
+    ...principal([], own),
+    authorizer,
+  });
+  const everything = [{ attribute: 'container', operator: 'starts_with', value: '/' } as const];
+  const revealing = [rule({ conditions: everything, transform: 'reveal' })];
+
+  it('is shown no more than its authorizer', () => {
+    const session = opened(revealing, { permissions: ['token:read'], rules: [] });
+    expect(decideTokenAccess(session, 'token:read', card)).toEqual({ isGranted: true, transform: 'mask' });
+  });
+
+  it('is shown no more than it was granted', () => {
+    const session = opened([rule({ conditions: everything, transform: 'redact' })], {
+      permissions: [],
+      rules: [rule({ container: '/', transform: 'reveal' })],
+    });
+    expect(decideTokenAccess(session, 'token:read', card)).toEqual({ isGranted: true, transform: 'redact' });
+  });
+
+  it('reaches no further than its authorizer', () => {
+    const session = opened(revealing, { permissions: [], rules: [rule({ container: '/bank/' })] });
+    expect(decideTokenAccess(session, 'token:read', card)).toEqual({ isGranted: false });
+    expect(tokenVisibility(session, 'token:read')).toEqual({
+      kind: 'all-of',
+      parts: [
+        { kind: 'any-of', clauses: [{ kind: 'conditions', conditions: everything }] },
+        { kind: 'any-of', clauses: [{ kind: 'container', prefix: '/bank/' }] },
+      ],
+    });
+  });
+
+  it('ends with a right of its authorizer', () => {
+    const session = opened(revealing, { permissions: [], rules: [] });
+    expect(can(session, 'token:read')).toBe(false);
+    expect(tokenVisibility(session, 'token:read')).toEqual({ kind: 'none' });
+  });
+});

@@ -39,21 +39,27 @@ interface PrincipalRow {
   tenant_id: string;
   plan: Plan;
   settings: Record<string, string>;
+  /** Of a session. */
+  authorizer_permissions: Permission[] | null;
+  authorizer_rules: AccessRule[] | null;
 }
 
 const principalByKey = {
   name: 'principal-by-key',
   text: `
     select 'application' as kind, a.id, a.id as application_id, a.type as application_type, a.key_hash,
-           a.permissions, a.rules, a.expires_at, t.id as tenant_id, t.plan, t.settings
+           a.permissions, a.rules, a.expires_at, t.id as tenant_id, t.plan, t.settings,
+           null::jsonb as authorizer_permissions, null::jsonb as authorizer_rules
       from rm_applications.application a
       join rm_tenants.tenant t on t.id = a.tenant_id and not t.is_deleted
      where a.key_hash = $1
     union all
     select 'session', s.id, s.application_id, a.type, s.key_hash,
-           s.permissions, s.rules, least(s.expires_at, a.expires_at), t.id, t.plan, t.settings
+           s.permissions, s.rules, least(s.expires_at, a.expires_at, g.expires_at), t.id, t.plan, t.settings,
+           g.permissions, g.rules
       from rm_applications.session s
       join rm_applications.application a on a.id = s.application_id
+      join rm_applications.application g on g.id::text = s.authorized_by::text
       join rm_tenants.tenant t on t.id = s.tenant_id and not t.is_deleted
      where s.key_hash = $1 and s.is_authorized`,
 };
@@ -81,9 +87,15 @@ function toPrincipal(row: PrincipalRow): Principal {
     applicationId: row.application_id,
     applicationType: row.application_type,
     permissions: row.permissions,
-    rules: [...row.rules].sort((left, right) => left.priority - right.priority),
+    rules: byPriority(row.rules),
+    ...(row.authorizer_permissions && row.authorizer_rules
+      ? { authorizer: { permissions: row.authorizer_permissions, rules: byPriority(row.authorizer_rules) } }
+      : {}),
   };
 }
+
+const byPriority = (rules: readonly AccessRule[]): AccessRule[] =>
+  [...rules].sort((left, right) => left.priority - right.priority);
 
 type Pool = Pick<pg.Pool, 'query'>;
 

@@ -19,7 +19,7 @@ create schema rm_applications; create schema rm_tenants;
 create table rm_applications.application (id uuid primary key, tenant_id uuid, type text, key_hash text unique,
   permissions jsonb, rules jsonb, expires_at timestamptz);
 create table rm_applications.session (id uuid primary key, tenant_id uuid, application_id uuid, key_hash text unique,
-  permissions jsonb, rules jsonb, expires_at timestamptz, is_authorized boolean);
+  permissions jsonb, rules jsonb, expires_at timestamptz, is_authorized boolean, authorized_by uuid);
 create table rm_applications.retired_key (key_hash text primary key, tenant_id uuid, application_id uuid, reason text);
 create table rm_tenants.tenant (id uuid primary key, plan text, settings jsonb, is_deleted boolean);
 `;
@@ -34,7 +34,7 @@ const clock = manualClock();
 
 beforeEach(async () => {
   database = await createTestDatabase({
-    template: { name: 'authentication', fill: (url) => execute(url, schema) },
+    template: { name: 'authentication-2', fill: (url) => execute(url, schema) },
   });
   pool = createTestPool(database.url);
   await pool.query(`insert into rm_tenants.tenant values ($1, 'standard', '{}', false)`, [tenantId]);
@@ -182,13 +182,18 @@ describe('a session', () => {
   it('calls with its own rights once it is authorized, no longer than its application', async () => {
     const sessionKey = generateApiKey('ses');
     await pool.query(
-      `insert into rm_applications.session values ($1, $2, $3, $4, '["token:create"]', '[]', '2030-01-01T00:03:00Z', false)`,
+      `insert into rm_applications.session values ($1, $2, $3, $4, '["token:create"]', '[]', '2030-01-01T00:03:00Z', false, $3)`,
       ['33333333-3333-4333-8333-333333333333', tenantId, applicationId, hashApiKey(sessionKey)],
     );
     expect(await kindOf(sessionKey)).toBe('unknown');
     await pool.query('update rm_applications.session set is_authorized = true');
     expect(await authenticator.authenticate(sessionKey)).toMatchObject({
-      principal: { actor: { kind: 'session' }, applicationId, permissions: ['token:create'] },
+      principal: {
+        actor: { kind: 'session' },
+        applicationId,
+        permissions: ['token:create'],
+        authorizer: { permissions: ['token:read'] },
+      },
     });
     await pool.query(`update rm_applications.application set expires_at = '2030-01-01T00:01:00Z'`);
     clock.advance(60_000);

@@ -11,6 +11,8 @@ export function visibilityCondition(visibility: TokenVisibility): Sql {
       return sql`false`;
     case 'any-of':
       return anyOf(visibility.clauses.map(clauseCondition));
+    case 'all-of':
+      return allOf(visibility.parts.map(visibilityCondition));
   }
 }
 

@@ -71,6 +71,11 @@ async function countByScan(pool: Pool, scope: TokenScope, condition: Sql): Promi
 /** The counters know containers and types, nothing else. */
 function isCounted({ visibility }: TokenScope, { ids, metadata }: TokenFilters): boolean {
   if (ids.length > 0 || metadata.length > 0) return false;
+  return isByContainer(visibility);
+}
+
+function isByContainer(visibility: TokenVisibility): boolean {
+  if (visibility.kind === 'all-of') return visibility.parts.every(isByContainer);
   return visibility.kind !== 'any-of' || visibility.clauses.every(({ kind }) => kind === 'container');
 }
 
