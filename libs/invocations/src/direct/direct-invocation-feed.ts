@@ -1,0 +1,154 @@
+import {
+  EventStoreUnavailableError,
+  type EventBatch,
+  type EventStore,
+  type Position,
+} from '@token-vault/event-store';
+import { Backoff } from '../backoff.ts';
+import { ContiguousProgress } from '../contiguous.ts';
+import { Deliveries } from '../deliveries.ts';
+import type {
+  CheckpointStore,
+  DeliveryOptions,
+  Invocation,
+  InvocationFeed,
+  InvocationHandler,
+  ToInvocation,
+} from '../port.ts';
+import { CheckpointWriter } from './checkpoint-writer.ts';
+
+export interface DirectInvocationFeedOptions extends DeliveryOptions {
+  readonly store: EventStore;
+  /** Of this feed alone: two processes with one checkpoint would both run everything, saved only by the claim. */
+  readonly checkpoints: CheckpointStore;
+  readonly toInvocation: ToInvocation;
+  /** Most events that may have begun beyond an unfinished one; 1 000 by default. They are delivered again after a crash. */
+  readonly maxAhead?: number;
+}
+
+/** Takes invocations straight from the log: for one process, without a broker. */
+export function createDirectInvocationFeed(options: DirectInvocationFeedOptions): InvocationFeed {
+  const closing = new AbortController();
+  let running: Promise<void> | undefined;
+  return {
+    start(handler, signal) {
+      if (running) throw new TypeError('a feed is started once');
+      running = run(options, handler, AbortSignal.any([signal, closing.signal]));
+      return running;
+    },
+    async close() {
+      closing.abort();
+      await running?.catch(() => undefined);
+    },
+  };
+}
+
+async function run(
+  options: DirectInvocationFeedOptions,
+  handler: InvocationHandler,
+  signal: AbortSignal,
+): Promise<void> {
+  const start = await loadCheckpoint(options, signal);
+  if (start === undefined) return;
+  const writer = new CheckpointWriter(options.checkpoints, start, signal, (error) =>
+    options.onTrouble?.(error),
+  );
+  const follower = new Follower(options, handler, start, (position) => writer.note(position));
+  try {
+    await follower.follow(signal);
+  } finally {
+    await follower.drain();
+    await writer.flush();
+  }
+}
+
+async function loadCheckpoint(
+  { checkpoints, onTrouble }: DirectInvocationFeedOptions,
+  signal: AbortSignal,
+): Promise<Position | undefined> {
+  const backoff = new Backoff(signal);
+  while (!signal.aborted) {
+    try {
+      return await checkpoints.load();
+    } catch (error) {
+      onTrouble?.(error);
+      await backoff.pause();
+    }
+  }
+  return undefined;
+}
+
+class Follower {
+  readonly #options: DirectInvocationFeedOptions;
+  readonly #deliveries: Deliveries;
+  readonly #progress: ContiguousProgress<Position>;
+  /** Up to where invocations were handed out: not again in this process, whatever the checkpoint says. */
+  #position: Position;
+  #onRoom: () => void = () => undefined;
+
+  constructor(
+    options: DirectInvocationFeedOptions,
+    handler: InvocationHandler,
+    start: Position,
+    onReached: (position: Position) => void,
+  ) {
+    this.#options = options;
+    this.#deliveries = new Deliveries(handler, options);
+    this.#position = start;
+    this.#progress = new ContiguousProgress(start, () => {
+      onReached(this.#progress.reached);
+      this.#onRoom();
+    });
+  }
+
+  async follow(signal: AbortSignal): Promise<void> {
+    const backoff = new Backoff(signal);
+    signal.addEventListener('abort', () => this.#onRoom(), { once: true });
+    while (!signal.aborted) {
+      try {
+        for await (const batch of this.#options.store.subscribe(this.#position, signal)) {
+          await this.#handOut(batch, signal);
+          if (signal.aborted) return;
+          this.#position = batch.position;
+          backoff.succeed();
+        }
+      } catch (error) {
+        if (!(error instanceof EventStoreUnavailableError)) throw error;
+        this.#options.onTrouble?.(error);
+      }
+      await backoff.pause();
+    }
+  }
+
+  drain(): Promise<void> {
+    return this.#deliveries.drain(this.#options.drainTimeoutMs ?? 30_000);
+  }
+
+  async #handOut({ events, position }: EventBatch, signal: AbortSignal): Promise<void> {
+    for (const event of events) {
+      const invocation = this.#options.toInvocation(event);
+      if (!invocation) continue;
+      await this.#room(signal);
+      if (signal.aborted) return;
+      this.#deliver(invocation, event.position);
+    }
+    this.#progress.pass(position);
+  }
+
+  #deliver(invocation: Invocation, position: Position): void {
+    const done = this.#progress.begin(position);
+    void this.#deliveries.deliver(invocation).then((isAcknowledged) => {
+      if (isAcknowledged) done();
+    });
+  }
+
+  /** Holds the subscription while too much has begun. */
+  async #room(signal: AbortSignal): Promise<void> {
+    const { maxAhead = 1_000 } = this.#options;
+    while (this.#progress.ahead >= maxAhead && !signal.aborted) {
+      await new Promise<void>((resolve) => {
+        this.#onRoom = resolve;
+      });
+    }
+  }
+}

@@ -1,0 +1,1 @@
+export { createDirectInvocationFeed, type DirectInvocationFeedOptions } from './direct-invocation-feed.ts';

@@ -1,0 +1,17 @@
+import type { DeliveryOptions } from '../port.ts';
+import type { KafkaConnection } from './connection.ts';
+
+export interface KafkaInvocationFeedOptions extends DeliveryOptions {
+  readonly connection: KafkaConnection;
+  readonly topic: string;
+  /** The runners of one group share the partitions. */
+  readonly groupId: string;
+  /** How long the broker waits for a sign of life before others take over; 30 000 by default. */
+  readonly sessionTimeoutMs?: number;
+  /** A tenth of the session's time-out by default. Given while handlers run, however long they take. */
+  readonly heartbeatIntervalMs?: number;
+  /** Most messages of a partition that may be taken beyond an unfinished one; 200 by default. */
+  readonly maxAheadPerPartition?: number;
+  /** How often finished messages are acknowledged to the broker; 500 by default. */
+  readonly commitIntervalMs?: number;
+}

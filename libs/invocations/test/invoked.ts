@@ -1,0 +1,46 @@
+import { randomUUID } from 'node:crypto';
+import { defineEvent, EventRegistry, type NewEvent } from '@token-vault/contracts';
+import { startPosition, type Position } from '@token-vault/event-store';
+import { z } from 'zod';
+import type { CheckpointStore, Invocation, ToInvocation } from '../src/port.ts';
+
+// Events that make invocations due, and others between them, as a log has.
+
+const ids = z.object({ invocation_id: z.string() });
+
+export const registry = new EventRegistry([defineEvent('Invoked', ids), defineEvent('Noise', ids)]);
+
+export const toInvocation: ToInvocation = ({ type, data, metadata }) =>
+  type === 'Invoked'
+    ? { tenantId: metadata.tenant_id, invocationId: String(data['invocation_id']) }
+    : undefined;
+
+export function invoked({ tenantId, invocationId }: Invocation, type = 'Invoked'): NewEvent {
+  return {
+    id: randomUUID(),
+    type,
+    version: 1,
+    data: { invocation_id: invocationId },
+    metadata: {
+      tenant_id: tenantId,
+      actor: { kind: 'system', id: 'test' },
+      trace_id: 'trace',
+      correlation_id: 'correlation',
+      occurred_at: '2026-01-01T00:00:00.000Z',
+    },
+  };
+}
+
+export interface TestCheckpoints extends CheckpointStore {
+  readonly saved: Position[];
+}
+
+/** Outlives the feeds that use it. */
+export function testCheckpoints(): TestCheckpoints {
+  const saved: Position[] = [];
+  return {
+    saved,
+    load: async () => saved.at(-1) ?? startPosition,
+    save: async (position) => void saved.push(position),
+  };
+}

@@ -1,0 +1,218 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { createMemoryEventLog, createMemoryEventStore } from '@token-vault/event-store/memory';
+import { createKafkaInvocationRelay, deadLetterTopic } from '@token-vault/invocations/kafka';
+import { waitUntil } from '@token-vault/test-support';
+import { startKafka } from '@token-vault/test-support/kafka';
+import { afterAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import type { InvocationHandler } from '../src/port.ts';
+import { describeInvocationFeedContract, invocations, RunningFeed } from './contract.ts';
+import { invoked, registry, testCheckpoints, toInvocation } from './invoked.ts';
+import { createKafkaSubject, sessionTimeoutMs, type KafkaSubject } from './kafka-subject.ts';
+
+const kafka = await startKafka();
+const patience = { timeoutMs: 120_000 };
+
+if ('missing' in kafka) {
+  describe('the Kafka invocation feed', () => {
+    it.skip(`keeps its contract on a real broker (not run: ${kafka.missing})`);
+  });
+} else {
+  const { brokers, faults, kind, stop } = kafka;
+  afterAll(stop, 60_000);
+
+  describeInvocationFeedContract(`the Kafka invocation feed, on ${kind}`, async () => ({
+    ...(await createKafkaSubject(brokers)),
+    drop: async () => undefined,
+  }));
+
+  describe('members of a consumer group', () => {
+    let subject: KafkaSubject;
+    beforeEach(async () => {
+      subject = await createKafkaSubject(brokers);
+    });
+
+    it('keep their session while a handler runs for longer than it, and nobody else is given its work', async () => {
+      const due = invocations(1);
+      const gate = Promise.withResolvers<void>();
+      const first = new RunningFeed(
+        (options) => subject.open(options),
+        () => gate.promise,
+      );
+      await subject.publish(due);
+      await waitUntil(() => first.hasAll(due), patience);
+      const since = performance.now();
+      const second = new RunningFeed((options) => subject.open(options));
+      const others = invocations(40);
+      await subject.publish(others);
+      await waitUntil(
+        () => second.seen.length > 0 && performance.now() - since > 3 * sessionTimeoutMs,
+        patience,
+      );
+      gate.resolve();
+      await waitUntil(() => new Set([...first.seen, ...second.seen]).size === 41, patience);
+      await waitUntil(
+        async () => (await subject.committed()).reduce((sum, next) => sum + Math.max(next, 0), 0) === 41,
+        patience,
+      );
+      expect(first.letters).toEqual([]);
+    });
+
+    it('share what is due as they come and go: everything is finished, and nothing unfinished acknowledged', async () => {
+      const finished = new Set<string>();
+      const handler: InvocationHandler = async ({ invocationId }) => {
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        finished.add(invocationId);
+      };
+      const due = invocations(400);
+      const members = [new RunningFeed((options) => subject.open(options), handler, { concurrency: 4 })];
+      await subject.publish(due.slice(0, 200));
+      await waitUntil(() => finished.size > 20, patience);
+      members.push(new RunningFeed((options) => subject.open(options), handler, { concurrency: 4 }));
+      await subject.publish(due.slice(200, 300));
+      await waitUntil(() => (members[1]?.seen.length ?? 0) > 10, patience);
+      await members[0]?.stop();
+      members.push(new RunningFeed((options) => subject.open(options), handler, { concurrency: 4 }));
+      await subject.publish(due.slice(300));
+      await waitUntil(() => finished.size === 400, patience);
+      await waitUntil(
+        async () => (await subject.committed()).reduce((sum, next) => sum + Math.max(next, 0), 0) === 400,
+        patience,
+      );
+    });
+
+    it('that are killed leave what they had not finished to the others', async () => {
+      const due = invocations(40);
+      await subject.publish(due);
+      const main = path.join(import.meta.dirname, 'kafka-consumer-process.ts');
+      const parameters = [brokers.join(','), subject.topic, subject.groupId];
+      const child = spawn(process.execPath, [main, ...parameters], { stdio: ['ignore', 'pipe', 'inherit'] });
+      onTestFinished(() => void child.kill('SIGKILL'));
+      const begun: string[] = [];
+      createInterface({ input: child.stdout }).on('line', (line) => {
+        const [id = '', state] = line.split(' ');
+        if (state === 'begun') begun.push(id);
+      });
+      await waitUntil(() => begun.length === 20, patience);
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+      const survivor = new RunningFeed((options) => subject.open(options));
+      await waitUntil(() => begun.every((id) => survivor.seen.includes(id)), patience);
+    });
+
+    it('hold a partition while too much of it is taken beyond an unfinished message, and go on after it', async () => {
+      const due = invocations(600);
+      await subject.publish(due);
+      const gate = Promise.withResolvers<void>();
+      const feed = new RunningFeed(
+        (options) => subject.open({ ...options, maxAheadPerPartition: 5 }),
+        () => gate.promise,
+        {
+          concurrency: 1_000,
+        },
+      );
+      await waitUntil(() => feed.seen.length > 0, patience);
+      gate.resolve();
+      await waitUntil(() => feed.hasAll(due), patience);
+      expect(feed.seen).toHaveLength(600);
+    });
+
+    it('put a message that is none of ours among the dead letters, as it was, and go on', async () => {
+      await subject.publishRaw('key', '{"tenant_id":5}');
+      const due = invocations(5);
+      await subject.publish(due);
+      const feed = new RunningFeed((options) => subject.open(options));
+      await waitUntil(() => feed.hasAll(due) && feed.letters.length === 1, patience);
+      expect(feed.letters).toMatchObject([{ invocation: undefined, reason: 'malformed' }]);
+      const [letter] = await subject.messages(deadLetterTopic(subject.topic), 1);
+      expect(letter).toMatchObject({
+        key: 'key',
+        value: '{"tenant_id":5}',
+        headers: { reason: 'malformed' },
+      });
+      await waitUntil(
+        async () => (await subject.committed()).reduce((sum, next) => sum + Math.max(next, 0), 0) === 6,
+        patience,
+      );
+    });
+  });
+
+  describe('the relay', () => {
+    it('brings ids and nothing else to the topic, and moves its checkpoint after the broker has answered', async () => {
+      const subject = await createKafkaSubject(brokers, 1);
+      const { store, checkpoints, append, run } = relayInto(subject);
+      const due = invocations(5);
+      await append(due);
+      const stopRelay = run();
+      const messages = await subject.messages(subject.topic, 5);
+      expect(messages.map(({ key, value }) => ({ key, value: JSON.parse(value) as unknown }))).toEqual(
+        due.map(({ tenantId, invocationId }) => ({
+          key: invocationId,
+          value: { tenant_id: tenantId, invocation_id: invocationId },
+        })),
+      );
+      const head = await store.head();
+      await waitUntil(() => checkpoints.saved.at(-1) === head, patience);
+      await stopRelay();
+      const [later] = [invocations(1)];
+      await append(later);
+      const stopAgain = run();
+      const all = await subject.messages(subject.topic, 6);
+      expect(all.at(-1)?.key).toBe(later[0]?.invocationId);
+      await stopAgain();
+    });
+
+    it('relays again what the broker may or may not have taken before it went away', async (context) => {
+      if (!faults) return context.skip('the broker is not ours to kill');
+      const subject = await createKafkaSubject(brokers);
+      const { append, run } = relayInto(subject);
+      const finished = new Set<string>();
+      const handler: InvocationHandler = async ({ invocationId }) => void finished.add(invocationId);
+      const feed = new RunningFeed((options) => subject.open(options), handler);
+      const stopRelay = run();
+      const due = invocations(60);
+      await append(due.slice(0, 20));
+      await waitUntil(() => finished.size === 20, patience);
+      await faults.kill();
+      await append(due.slice(20, 40));
+      await faults.start();
+      await append(due.slice(40));
+      await waitUntil(() => finished.size === 60, patience);
+      await faults.halt();
+      const last = invocations(10);
+      await append(last);
+      await faults.start();
+      await waitUntil(() => feed.hasAll(last), patience);
+      await stopRelay();
+    });
+  });
+}
+
+function relayInto({ connection, topic }: KafkaSubject) {
+  const store = createMemoryEventStore({ registry, log: createMemoryEventLog() });
+  const checkpoints = testCheckpoints();
+  onTestFinished(() => store.close());
+  return {
+    store,
+    checkpoints,
+    async append(due: ReturnType<typeof invocations>) {
+      for (const invocation of due) {
+        const events = [invoked(invocation), invoked(invocation, 'Noise')];
+        await store.append(`invocation-${invocation.invocationId}`, events, 'any');
+      }
+    },
+    run() {
+      const abort = new AbortController();
+      const relay = createKafkaInvocationRelay({ connection, topic, store, checkpoints, toInvocation });
+      const ended = relay.run(abort.signal);
+      const stop = async () => {
+        abort.abort();
+        await ended;
+      };
+      onTestFinished(stop);
+      return stop;
+    },
+  };
+}

@@ -1,0 +1,51 @@
+import { execFile } from 'node:child_process';
+import { access, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+
+/** The 3.9 line: Kafka 4 removed versions of the protocol, and kafkajs was not checked against it. */
+export const kafkaVersion = '3.9.1';
+
+const cache = path.resolve(import.meta.dirname, '../../../.cache/kafka');
+
+const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>token-vault</groupId>
+  <artifactId>kafka-for-tests</artifactId>
+  <version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka_2.13</artifactId>
+      <version>${kafkaVersion}</version>
+    </dependency>
+  </dependencies>
+</project>
+`;
+
+/** Folder of Apache Kafka's jars: from the cache (46 MB), filled by Maven the first time. Any number of processes may ask at once. */
+export async function kafkaJars(): Promise<string> {
+  const jars = path.join(cache, kafkaVersion);
+  if (await exists(jars)) return jars;
+  await mkdir(cache, { recursive: true });
+  const folder = await mkdtemp(path.join(cache, 'resolving-'));
+  try {
+    await writeFile(path.join(folder, 'pom.xml'), pom);
+    const goal = ['--quiet', '--batch-mode', 'dependency:copy-dependencies', '-DoutputDirectory=jars'];
+    await promisify(execFile)('mvn', [...goal, '-DincludeScope=runtime'], { cwd: folder, timeout: 300_000 });
+    // Whoever is first wins; the others have resolved the same.
+    await rename(path.join(folder, 'jars'), jars).catch(async (error: unknown) => {
+      if (!(await exists(jars))) throw error;
+    });
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+  return jars;
+}
+
+async function exists(file: string): Promise<boolean> {
+  return access(file).then(
+    () => true,
+    () => false,
+  );
+}
