@@ -1,4 +1,9 @@
-import { createCommandHandlers, createTenantCommands } from '@token-vault/command-service';
+import {
+  createCommandHandlers,
+  createTenantCommands,
+  housekeepingMigrations,
+  startHousekeeping,
+} from '@token-vault/command-service';
 import { createOpenApiDocument, eventRegistry } from '@token-vault/contracts';
 import { createKeyRing, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
 import { startPosition, type EventStore } from '@token-vault/event-store';
@@ -57,6 +62,7 @@ export const schema: readonly MigrationSet[] = [
   { name: 'event-store', migrations: eventStoreMigrations },
   { name: 'key-ring', migrations: keyRingMigrations },
   { name: 'projectors', migrations: projectorMigrations },
+  { name: 'housekeeping', migrations: housekeepingMigrations },
   { name: 'invocations', migrations: invocationFeedMigrations },
   { name: 'idempotency', migrations: idempotencyMigrations },
 ];
@@ -112,6 +118,8 @@ async function openParts(options: VaultOptions, closers: Closers): Promise<Parts
     (it) => it.close(),
   );
   const readPool = closers.add(createPool(databaseUrl, 6, 'vault reads', logger), end);
+  const housekeeping = { store, keyRing, pool: readPool, connectionString: databaseUrl, clock: systemClock, logger };
+  closers.add(startHousekeeping(housekeeping), (it) => it.close());
   const writePool = closers.add(createPool(databaseUrl, 4, 'vault idempotency', logger), end);
   const edge = closers.add(await openEdge({ ...options, readPool, writePool, keyRing }), (it) => it.close());
   return { store, keyRing, projectors, progress, readPool, edge };

@@ -1,5 +1,6 @@
 import {
   DomainError,
+  UnauthenticatedError,
   problems,
   type FieldErrors,
   type ProblemCode,
@@ -7,6 +8,7 @@ import {
 } from '@token-vault/contracts';
 import { RequestAbortedError } from './body.ts';
 import { RateLimitedError } from './rate-limits.ts';
+import { TenantKeysMissingError } from '@token-vault/crypto';
 import { EventStoreUnavailableError, RevisionConflictError } from '@token-vault/event-store';
 
 /** What an error becomes on the wire. */
@@ -67,6 +69,8 @@ export function toProblem(error: unknown): Problem {
       ...(error instanceof RateLimitedError ? { retryAfterSeconds: error.retryAfterSeconds } : {}),
     };
   }
+  // The tenant was deleted while its caller was at work: to that caller, the key is no longer valid.
+  if (error instanceof TenantKeysMissingError) return toProblem(new UnauthenticatedError());
   if (error instanceof RevisionConflictError) {
     return {
       status: 409,
