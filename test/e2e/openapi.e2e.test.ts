@@ -212,6 +212,33 @@ describe('a running vault', () => {
     await check('listEntityTypes', 200);
   });
 
+  it('answers as documented: sessions', async () => {
+    const { nonce } = await check('createSession', 201, { key: keys.public });
+    const permissions = ['token:create'];
+    await check('authorizeSession', 200, { key: keys.private, body: { nonce, permissions } });
+    await check('authorizeSession', 409, { key: keys.private, body: { nonce, permissions } });
+    await check('authorizeSession', 404, { key: keys.private, body: { nonce: 'unknown', permissions } });
+    await check('createSession', 403, { key: keys.private });
+  });
+
+  it('answers as documented: reactors', async () => {
+    const code = 'module.exports = async function (req) { return { raw: { sum: req.args.a + 1 } }; };';
+    const body = { name: 'r', code, configuration: { A: 'b' } };
+    const { id } = await check('createReactor', 201, { body });
+    const path = `/reactors/${String(id)}`;
+    await check('getReactor', 200, { path });
+    await check('listReactors', 200, { path: '/reactors?name=r*' });
+    await check('updateReactor', 200, { path, body: { ...body, name: 's' } });
+    await check('patchReactor', 204, { path, body: { configuration: { A: null } } });
+    await check('createReactor', 422, { body: { ...body, code: 'this is not code' } });
+    await check('react', 403, { path: `${path}/react`, body: { args: { a: 1 } } });
+    await check('react', 200, { key: keys.private, path: `${path}/react`, body: { args: { a: 1 } } });
+    await check('deleteReactor', 204, { path });
+    await check('react', 404, { key: keys.private, path: `${path}/react`, body: {} });
+    await check('getWebhookSecret', 200);
+    await check('rotateWebhookSecret', 200);
+  });
+
   it('answers a repeated idempotency key with the first answer', async () => {
     const call = {
       key: keys.private,
@@ -237,5 +264,12 @@ describe('a running vault', () => {
       const asset = await vault.call({ path: link });
       expect([asset.status, asset.text.length > 100]).toEqual([200, true]);
     }
+  });
+
+  it('ends as documented, and then every operation has been seen to succeed', async () => {
+    await check('deleteTenant', 204);
+    await check('getTenant', 401);
+    const missing = Object.entries(operations).filter(([id, { success }]) => !seen.get(id)?.has(success));
+    expect(missing.map(([id]) => id)).toEqual([]);
   });
 });

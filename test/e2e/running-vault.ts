@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { startStandalone, type RunningStandalone, type StandaloneConfig } from '@token-vault/standalone';
+import { readConfig, startStandalone, type RunningStandalone, type StandaloneConfig } from '@token-vault/standalone';
 import { createTestDatabase } from '@token-vault/test-support';
 
 export interface Call {
@@ -39,12 +39,12 @@ export async function startVault(change: Partial<StandaloneConfig> = {}): Promis
   const database = await createTestDatabase();
   const dataDir = await mkdtemp(path.join(tmpdir(), 'vault-e2e-'));
   const standalone = await startStandalone({
+    ...readConfig({}),
     port: 0,
     host: '127.0.0.1',
     dataDir,
     databaseUrl: database.url,
     rootKey: randomBytes(32).toString('hex'),
-    nextRootKey: undefined,
     logLevel: 'silent',
     ...change,
   });

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -20,15 +21,13 @@ function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
     return;
   }
   const [status, title] = malformed[error.code ?? ''] ?? [400, 'Bad Request'];
-  const body = JSON.stringify({
-    type: 'about:blank',
-    title,
-    status,
-    detail: 'The request is not valid HTTP.',
-  });
+  const traceId = randomUUID();
+  const detail = 'The request is not valid HTTP.';
+  const problem = { type: 'about:blank', title, status, detail, instance: '/', trace_id: traceId };
+  const body = JSON.stringify(problem);
   socket.end(
     `HTTP/1.1 ${status} ${title}\r\nContent-Type: application/problem+json\r\nContent-Length: ${body.length}\r\n` +
-      `Cache-Control: no-store\r\nConnection: close\r\n\r\n${body}`,
+      `SVC-TRACE-ID: ${traceId}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n${body}`,
   );
 }
 
