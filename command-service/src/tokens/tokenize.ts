@@ -1,5 +1,6 @@
 import {
   createTokenBody,
+  DomainError,
   ValidationError,
   type CreateTokenBody,
   type Json,
@@ -140,7 +141,10 @@ export async function tokenize(
   return { body: fill(payload, created), position: position ?? last(created) };
 }
 
-/** The caller's transaction may yet be committed, so a failure takes back what came before it. */
+/**
+ * The caller's transaction may yet be committed, so a failure takes back what came before it. When that cannot be told to have
+ * happened, the caller learns that instead: the outcome is then as unknown as that of any write, and a rollback settles it.
+ */
 async function createOrWithdraw(
   dependencies: TokenDependencies,
   context: RequestContext,
@@ -150,12 +154,17 @@ async function createOrWithdraw(
   try {
     await createAll(context);
   } catch (error) {
-    for (const { token, isNew } of created) {
-      // Should this fail too, the transaction has ended, or the store is gone and the first error says so.
-      if (isNew)
-        await appendDeletion(dependencies, token.id, context, () => undefined).catch(() => undefined);
-    }
+    for (const { token, isNew } of created) if (isNew) await withdraw(dependencies, context, token.id);
     throw error;
+  }
+}
+
+async function withdraw(dependencies: TokenDependencies, context: RequestContext, id: string): Promise<void> {
+  try {
+    await appendDeletion(dependencies, id, context, () => undefined);
+  } catch (error) {
+    // Gone already, or its transaction has ended, by which it either counts for nothing or was committed by the caller.
+    if (!(error instanceof DomainError)) throw error;
   }
 }
 

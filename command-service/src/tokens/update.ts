@@ -3,13 +3,12 @@ import {
   NotFoundError,
   streams,
   TokensRead,
-  ValidationError,
   type Json,
   type PatchTokenBody,
   type Token,
   type TokenContent,
 } from '@token-vault/contracts';
-import { KeyDestroyedError, secret, type Secret } from '@token-vault/crypto';
+import { KeyDestroyedError, type Secret } from '@token-vault/crypto';
 import type { Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
 import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
@@ -24,12 +23,11 @@ import { ExistingTokens } from './existing.ts';
 import { refuseBadMask } from './expression-errors.ts';
 import { parseExpiry } from './expiry.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
-import { mergePatch } from './merge-patch.ts';
+import { isCvcIn, mergeData, mergeMask, mergeMetadata, replace } from './patched-fields.ts';
 import { presentToken, transformData } from './present.ts';
 import { lastingPart, openToken, resealToken } from './sealing.ts';
 import { evolve, type TokenDetails } from './state.ts';
 import { typeDefaults } from './types/defaults.ts';
-import { validateData } from './types/validate-data.ts';
 
 export interface UpdatedToken {
   readonly token: Token;
@@ -42,36 +40,6 @@ interface Change {
   readonly rest: Omit<TokenContent, 'data' | 'cvc' | 'cvc_expires_at'>;
   readonly deduplicate: boolean;
 }
-
-function mergeMetadata(
-  before: TokenContent['metadata'],
-  patch: PatchTokenBody['metadata'],
-): TokenContent['metadata'] {
-  if (patch === undefined) return before;
-  if (patch === null) return undefined;
-  const merged = mergePatch(before, patch) as Record<string, string>;
-  if (Object.keys(merged).length > 50) throw ValidationError.of('metadata', 'must have at most 50 keys');
-  return merged;
-}
-
-function mergeMask(before: Json | undefined, patch: Json | undefined): Json | undefined {
-  if (patch === undefined) return before;
-  const merged = mergePatch(before, patch);
-  return merged ?? undefined;
-}
-
-/** Null takes the field back, absent leaves it. */
-const replace = <Value>(before: Value | undefined, given: Value | null | undefined): Value | undefined =>
-  given === undefined ? before : (given ?? undefined);
-
-function mergeData(details: TokenDetails, before: Secret<Json>, patch: Json | undefined): Secret<Json> {
-  if (patch === undefined) return before;
-  if (patch === null) throw ValidationError.of('data', 'cannot be removed');
-  return secret(validateData(details.type, mergePatch(before.expose(), patch)));
-}
-
-const isCvcIn = (patch: Json | undefined): boolean =>
-  typeof patch === 'object' && patch !== null && !Array.isArray(patch) && Object.hasOwn(patch, 'cvc');
 
 /** Updates tokens by JSON merge patch (interface.md, PATCH /tokens/{id}; decisions.md §5). */
 export class TokenUpdate {

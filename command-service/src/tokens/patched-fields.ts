@@ -1,0 +1,41 @@
+import { ValidationError, type Json, type PatchTokenBody, type TokenContent } from '@token-vault/contracts';
+import { secret, type Secret } from '@token-vault/crypto';
+import { mergePatch } from './merge-patch.ts';
+import type { TokenDetails } from './state.ts';
+import { validateData } from './types/validate-data.ts';
+
+export function mergeMetadata(
+  before: TokenContent['metadata'],
+  patch: PatchTokenBody['metadata'],
+): TokenContent['metadata'] {
+  if (patch === undefined) return before;
+  if (patch === null) return undefined;
+  const merged = mergePatch(before, patch) as Record<string, string>;
+  if (Object.keys(merged).length > 50) throw ValidationError.of('metadata', 'must have at most 50 keys');
+  return merged;
+}
+
+export function mergeMask(before: Json | undefined, patch: Json | undefined): Json | undefined {
+  if (patch === undefined) return before;
+  const merged = mergePatch(before, patch);
+  return merged ?? undefined;
+}
+
+/** Null takes the field back, absent leaves it. */
+export const replace = <Value>(
+  before: Value | undefined,
+  given: Value | null | undefined,
+): Value | undefined => (given === undefined ? before : (given ?? undefined));
+
+export function mergeData(
+  details: TokenDetails,
+  before: Secret<Json>,
+  patch: Json | undefined,
+): Secret<Json> {
+  if (patch === undefined) return before;
+  if (patch === null) throw ValidationError.of('data', 'cannot be removed');
+  return secret(validateData(details.type, mergePatch(before.expose(), patch)));
+}
+
+export const isCvcIn = (patch: Json | undefined): boolean =>
+  typeof patch === 'object' && patch !== null && !Array.isArray(patch) && Object.hasOwn(patch, 'cvc');
