@@ -26,6 +26,7 @@ import {
 import type { Express } from 'express';
 import { createRequire } from 'node:module';
 import pg from 'pg';
+import { startSealer } from './audit/sealer.ts';
 import { makeFirstTenant, type Credentials } from './credentials.ts';
 import type { DataDirectory } from './data-directory.ts';
 import { openEdge, type Edge } from './edge.ts';
@@ -66,6 +67,9 @@ export const schema: readonly MigrationSet[] = [
   { name: 'invocations', migrations: invocationFeedMigrations },
   { name: 'idempotency', migrations: idempotencyMigrations },
 ];
+
+/** A failed or very long replay must not keep the vault down for ever. */
+const catchUpMs = 30_000;
 
 /** A stack of what must be closed, last opened first. */
 export class Closers {
@@ -118,8 +122,16 @@ async function openParts(options: VaultOptions, closers: Closers): Promise<Parts
     (it) => it.close(),
   );
   const readPool = closers.add(createPool(databaseUrl, 6, 'vault reads', logger), end);
-  const housekeeping = { store, keyRing, pool: readPool, connectionString: databaseUrl, clock: systemClock, logger };
+  const housekeeping = {
+    store,
+    keyRing,
+    pool: readPool,
+    connectionString: databaseUrl,
+    clock: systemClock,
+    logger,
+  };
   closers.add(startHousekeeping(housekeeping), (it) => it.close());
+  closers.add(startSealer(housekeeping), (it) => it.close());
   const writePool = closers.add(createPool(databaseUrl, 4, 'vault idempotency', logger), end);
   const edge = closers.add(await openEdge({ ...options, readPool, writePool, keyRing }), (it) => it.close());
   return { store, keyRing, projectors, progress, readPool, edge };
@@ -172,6 +184,9 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   const closers = new Closers();
   try {
     const parts = await openParts(options, closers);
+    // After a crash the read models are a little behind the log: nobody is let in before they have caught up.
+    const isCaughtUp = await parts.progress.waitFor(await parts.store.head(), catchUpMs);
+    if (!isCaughtUp) options.logger.warn({}, 'the read models are behind; see /health/ready');
     const app = createVaultApp(parts, options, closers);
     const credentials = await makeFirstTenant({
       file: options.directory.credentialsFile,

@@ -7,7 +7,10 @@ import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino';
 const allowed = [
   'service', 'trace_id', 'tenant_id', 'actor_id', 'operation', 'method', 'path', 'status', 'duration_ms', 'code',
   'error_name', 'error_code', 'stack', 'projection', 'event_id', 'position', 'count', 'port', 'address', 'pid',
-  'signal', 'version', 'attempt', 'stream', 'task', 'outcome', 'reason', 'retryMs', 'eventId', 'invocation_id', 'reactor_id',
+  'signal', 'version', 'attempt', 'stream', 'task', 'outcome', 'reason', 'retryMs', 'eventId', 'component',
+  'postmaster',
+  'processes',
+  'invocation_id', 'reactor_id',
 ] as const; // prettier-ignore
 export type LogField = (typeof allowed)[number];
 export type LogFields = { readonly [Field in LogField]?: string | number | boolean | undefined };

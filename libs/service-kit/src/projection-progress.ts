@@ -8,6 +8,12 @@ export interface ProjectionProgress {
    * has failed and so cannot get there (decisions.md: the answer then says that it is pending).
    */
   waitFor(position: Position, timeoutMs: number, names?: readonly string[]): Promise<boolean>;
+  /**
+   * Resolves to true when the read models are known to be no older than this process has seen them; false after
+   * `timeoutMs`. They flush nothing of their own, so a crash of Postgres sets them back until they are replayed, and until
+   * then a read would miss what was acknowledged.
+   */
+  recovered(timeoutMs: number): Promise<boolean>;
   close(): Promise<void>;
 }
 
@@ -39,6 +45,8 @@ class Progress implements ProjectionProgress {
   #refreshing: Promise<void> | undefined;
   #poll: NodeJS.Timeout | undefined;
   #isClosed = false;
+  /** What the read models must reach again after a lost connection. */
+  #floor: Position | undefined;
 
   constructor(options: ProjectionProgressOptions) {
     this.#options = options;
@@ -62,6 +70,24 @@ class Progress implements ProjectionProgress {
       this.#waiters.add(waiter);
       this.#startPolling();
     });
+  }
+
+  async recovered(timeoutMs: number): Promise<boolean> {
+    const floor = this.#floor;
+    if (floor === undefined) return true;
+    const isRecovered = await this.waitFor(floor, timeoutMs);
+    if (isRecovered && this.#floor === floor) this.#floor = undefined;
+    return isRecovered;
+  }
+
+  /** A lost connection may mean that Postgres crashed: what was heard is not what is stored. */
+  #drop(client: pg.Client): void {
+    if (this.#client !== client) return;
+    this.#client = undefined;
+    for (const { position } of this.#checkpoints.values()) {
+      if (this.#floor === undefined || comparePositions(position, this.#floor) > 0) this.#floor = position;
+    }
+    this.#checkpoints.clear();
   }
 
   async start(): Promise<void> {
@@ -148,8 +174,9 @@ class Progress implements ProjectionProgress {
       this.#options.logger.warn(errorFields(error), 'projection progress is not readable');
       // Whatever is wrong with the connection, the next attempt gets a new one.
       const client = this.#client;
-      this.#client = undefined;
-      client?.end().catch(() => undefined);
+      if (!client) return;
+      this.#drop(client);
+      client.end().catch(() => undefined);
     }
   }
 
@@ -170,9 +197,7 @@ class Progress implements ProjectionProgress {
       keepAlive: true,
       keepAliveInitialDelayMillis: 10_000,
     });
-    const drop = () => {
-      if (this.#client === client) this.#client = undefined;
-    };
+    const drop = () => this.#drop(client);
     client.on('error', drop);
     client.on('end', drop);
     client.on('notification', (message) => this.#hear(message.payload ?? ''));

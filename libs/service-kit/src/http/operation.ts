@@ -195,15 +195,20 @@ export async function runOperation(
   call: OperationCall,
   dependencies: OperationDependencies,
 ): Promise<Answer> {
+  if (!(await dependencies.progress.recovered(waitMs))) {
+    throw new UnavailableError('The read models are catching up after a loss of their database.');
+  }
   const principal = await authenticate(call, dependencies);
+  let isAuthorized = false;
   try {
     authorize(call, principal);
+    isAuthorized = true;
     const answer = await runHandler(call, principal, dependencies);
     await waitForOwnWrite(call, answer, dependencies);
     return answer;
   } catch (error) {
     const isRefusal = error instanceof ForbiddenError || error instanceof EnterpriseRequiredError;
-    if (isRefusal) await recordDenied(call, principal, dependencies);
+    if (isRefusal) await recordDenied(call, principal, isAuthorized, dependencies);
     throw error;
   }
 }
@@ -211,16 +216,19 @@ export async function runOperation(
 async function recordDenied(
   call: OperationCall,
   principal: Principal,
+  isEntityFound: boolean,
   { audit, clock, logger }: OperationDependencies,
 ): Promise<void> {
   const context = createRequestContext({ principal, traceId: call.traceId, now: clock.now() });
   const { operation, request } = call;
   // Checked: what a database cannot hold (a NUL) must not get into the log, whose projection it would stop.
   const params = operation.params?.safeParse(request.params).data as { id?: unknown } | undefined;
-  const id = params?.id;
+  // Before the entity was looked up, `id` is whatever the caller wrote, perhaps a card number: only a UUID is kept then.
+  const given = typeof params?.id === 'string' ? params.id : undefined;
+  const id = given !== undefined && (isEntityFound || isUuid(given)) ? given : undefined;
   const data = {
     entity_type: operation.entity,
-    ...(typeof id === 'string' ? { entity_id: id } : {}),
+    ...(id === undefined ? {} : { entity_id: id }),
     ...(operation.permission === null ? {} : { permission: operation.permission }),
     operation: call.id,
   };
