@@ -16,4 +16,6 @@ export const streams = {
   invocation: aggregate('invocation'),
   /** Audited reads, refusals and failed authentications of one UTC day (`YYYY-MM-DD`). */
   access: aggregate('access'),
+  /** Signed checkpoints of a tenant's log. */
+  audit: (tenantId: string) => `audit-${tenantId}`,
 } as const;

@@ -1,5 +1,6 @@
 import { accessEvents } from './access.ts';
 import { applicationEvents, sessionEvents } from './application.ts';
+import { auditEvents } from './audit.ts';
 import { invocationEvents } from './invocation.ts';
 import { reactorEvents } from './reactor.ts';
 import { EventRegistry, type EventOf } from './registry.ts';
@@ -9,6 +10,7 @@ import { transactionEvents } from './transaction.ts';
 
 export * from './access.ts';
 export * from './application.ts';
+export * from './audit.ts';
 export * from './invocation.ts';
 export * from './reactor.ts';
 export * from './registry.ts';
@@ -25,6 +27,7 @@ export const eventDefinitions = [
   ...invocationEvents,
   ...transactionEvents,
   ...accessEvents,
+  ...auditEvents,
 ] as const;
 
 /** Every event of the product, each with its exact data type. */

@@ -144,4 +144,5 @@ export const unloggedEvents = [
   'FingerprintReleased',
   'FingerprintClaimVoided',
   'TransactionTokenEnlisted',
+  'AuditCheckpointSigned',
 ] as const;

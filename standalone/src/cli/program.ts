@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { addAuditCommands } from './audit.ts';
 import { addKeyCommands } from './keys.ts';
 import { addProjectionCommands } from './projections.ts';
 import { addApplicationCommands, addTenantCommands } from './tenants.ts';
@@ -16,5 +17,6 @@ export function createProgram(terminal: Terminal): Command {
   addApplicationCommands(program, terminal);
   addProjectionCommands(program, terminal);
   addKeyCommands(program, terminal);
+  addAuditCommands(program, terminal);
   return program;
 }

@@ -13,7 +13,7 @@ import { reportProgress } from './progress-line.ts';
 import { table } from './table.ts';
 import type { Terminal } from './terminal.ts';
 
-interface Work {
+export interface Work {
   readonly admin: ProjectionAdmin;
   readonly parts: Parts;
   readonly terminal: Terminal;
@@ -102,7 +102,8 @@ function describeDifference({ tables }: Verification): string {
     .join('; ');
 }
 
-async function verify(work: Work, name: string): Promise<void> {
+/** @throws CommandError when the tables are not what the log gives, with how many rows of which. */
+export async function verifyRows(work: Work, name: string): Promise<void> {
   const run = (options: RunOptions) => work.admin.verify(name, options);
   const found = await reported(work, `verify ${name}`, name, run);
   if (!found) throw new CommandError(`the verification of ${name} was ended before it was done`);
@@ -155,7 +156,7 @@ export function addProjectionCommands(program: Command, terminal: Terminal): voi
     .command('verify')
     .description('compare a read model, row by row, with what the log gives; status 1 when they differ')
     .argument('<name>')
-    .action((name: string) => run((work) => verify(work, name)));
+    .action((name: string) => run((work) => verifyRows(work, name)));
 
   for (const verb of ['pause', 'resume'] as const) {
     group

@@ -1,8 +1,12 @@
+import { once } from 'node:events';
+
 /** Where a command writes, what it is given and what ends it early. */
 export interface Terminal {
   readonly environment: NodeJS.ProcessEnv;
   /** Results: what a script reads. */
   readonly print: (text: string) => void;
+  /** As `print`, and waits while the reader is slower: for output of any length. */
+  readonly printDrained: (text: string) => Promise<void>;
   /** Everything else: progress, notes. */
   readonly note: (text: string) => void;
   /** Rewrites the last line instead of adding one; undefined where there is no terminal. */
@@ -24,6 +28,9 @@ export function processTerminal(): Terminal {
   return {
     environment: process.env,
     print: (text) => void stdout.write(`${text}\n`),
+    async printDrained(text) {
+      if (!stdout.write(`${text}\n`)) await once(stdout, 'drain');
+    },
     note: (text) => void stderr.write(`${text}\n`),
     // Back to the beginning of the line, and away with what stood there.
     rewrite: stderr.isTTY ? (text) => void stderr.write(`\r\u001B[K${text}`) : undefined,

@@ -1,0 +1,58 @@
+/** An event as it is found, beside what was signed. */
+export interface Found {
+  readonly position: string;
+  readonly digest: string;
+  /** Names it for a person: type, stream, revision. */
+  readonly name: string;
+}
+
+export interface Finding {
+  /** Where to look. */
+  readonly position: string;
+  readonly tenantId: string;
+  readonly problem: string;
+}
+
+type Difference = 'none' | 'moved' | 'missing' | 'extra' | 'altered';
+
+function differenceOf(
+  signed: string | undefined,
+  found: string | undefined,
+  isSigned: ReadonlySet<string>,
+  isFound: ReadonlySet<string>,
+): Difference {
+  if (signed === found) return 'none';
+  if (found === undefined) return 'missing';
+  if (signed === undefined) return 'extra';
+  if (isSigned.has(found)) return isFound.has(signed) ? 'moved' : 'missing';
+  return isFound.has(signed) ? 'extra' : 'altered';
+}
+
+/** What differs between the digests that were signed of a stretch and the events that stand there, in words. */
+export function compareStretch(
+  tenantId: string,
+  signed: readonly string[],
+  found: readonly Found[],
+  end: string,
+): Finding[] {
+  const findings: Finding[] = [];
+  const isSigned = new Set(signed);
+  const isFound = new Set(found.map(({ digest }) => digest));
+  for (let i = 0, j = 0; i < signed.length || j < found.length;) {
+    const event = found[j];
+    const difference = differenceOf(signed[i], event?.digest, isSigned, isFound);
+    if (difference !== 'extra') i++;
+    if (difference !== 'missing') j++;
+    const problem = problems[difference](event?.name ?? 'the event');
+    if (problem) findings.push({ position: event?.position ?? end, tenantId, problem });
+  }
+  return findings;
+}
+
+const problems: Readonly<Record<Difference, (name: string) => string | undefined>> = {
+  none: () => undefined,
+  moved: (name) => `${name} is not in its place`,
+  missing: () => 'an event that was signed is missing before this',
+  extra: (name) => `${name} was put in`,
+  altered: (name) => `${name} is not what was signed`,
+};

@@ -1,0 +1,51 @@
+import type { Pool, PoolClient } from 'pg';
+
+/** An event exactly as it is stored: upcasters would make another text of it. */
+export interface LogRow {
+  readonly position: string;
+  readonly stream: string;
+  readonly revision: number;
+  readonly version: number;
+  readonly id: string;
+  readonly type: string;
+  /** JSON text. */
+  readonly data: string;
+  /** JSON text. */
+  readonly metadata: string;
+}
+
+const pageEvents = 2_000;
+const pageBytes = 8 * 1024 * 1024;
+
+/** The log after `after` (exclusive) up to `until` (inclusive), page by page in bounded memory. */
+export async function* readLogRows(
+  database: Pool | PoolClient,
+  after: string,
+  until: string,
+): AsyncGenerator<LogRow[], void> {
+  let position = after;
+  for (;;) {
+    const { rows } = await database.query<LogRow>({
+      name: 'audit_log_page',
+      text: `select page.position::text, stream, revision, version, id::text, type, data::text, metadata::text from (
+          select *, sum(bytes) over (order by position) - bytes as bytes_before
+          from event_store.event where position > $1::bigint and position <= $2::bigint
+          order by position limit ${pageEvents}
+        ) page where bytes_before < ${pageBytes} order by page.position`,
+      values: [position, until],
+    });
+    const last = rows.at(-1);
+    if (!last) return;
+    yield rows;
+    position = last.position;
+  }
+}
+
+export async function readHead(database: Pool | PoolClient): Promise<string> {
+  const { rows } = await database.query<{ position: string }>('select position::text from event_store.head');
+  return rows[0]?.position ?? '0';
+}
+
+export function tenantOf(row: LogRow): string {
+  return (JSON.parse(row.metadata) as { tenant_id: string }).tenant_id;
+}

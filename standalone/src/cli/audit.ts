@@ -1,0 +1,92 @@
+import { createProjectionAdmin } from '@token-vault/projectors';
+import { silentLogger, systemClock } from '@token-vault/service-kit';
+import { InvalidArgumentError, Option, type Command } from 'commander';
+import { exportAudit, type ExportFormat } from '../audit/export.ts';
+import { sealLogOnce } from '../audit/sealer.ts';
+import { verifyAudit, type AuditReport } from '../audit/verify.ts';
+import { uuid } from './arguments.ts';
+import { CommandError } from './failure.ts';
+import { withParts, type Parts } from './parts.ts';
+import { reportProgress } from './progress-line.ts';
+import { verifyRows } from './projections.ts';
+import type { Terminal } from './terminal.ts';
+
+interface Range {
+  readonly from?: string;
+  readonly to?: string;
+}
+
+function position(text: string): string {
+  if (!/^\d{1,18}$/.test(text)) throw new InvalidArgumentError('It is not a position.');
+  return BigInt(text).toString();
+}
+
+const summary = ({ events, checkpoints, unsealed, after, through }: AuditReport): string =>
+  `${events} events after ${after} up to ${through}, ${checkpoints} checkpoints; ${unsealed} events are newer than the last checkpoint`;
+
+async function verifyEvents(parts: Parts, range: Range, terminal: Terminal): Promise<AuditReport> {
+  const { pool, keyRing } = parts;
+  const signal = terminal.interrupted;
+  const progress = reportProgress(terminal, 'verify events', Number(range.from ?? 0));
+  const onProgress = (at: string, until: string) => progress.update(Number(at), Number(until));
+  try {
+    return await verifyAudit({ ...range, pool, keyRing: await keyRing(), signal, onProgress });
+  } finally {
+    progress.end();
+  }
+}
+
+async function verify(parts: Parts, range: Range, hasRows: boolean, terminal: Terminal): Promise<void> {
+  const report = await verifyEvents(parts, range, terminal);
+  for (const { position: at, tenantId, problem } of report.findings)
+    terminal.print(`position ${at}, tenant ${tenantId}: ${problem}`);
+  for (const tenantId of report.withoutKeys)
+    terminal.note(
+      `note: tenant ${tenantId} is deleted; its checkpoints are checked by the key they name themselves`,
+    );
+  if (report.findings.length > 0)
+    throw new CommandError(`the log was altered: ${report.findings.length} findings in ${summary(report)}`);
+  if (hasRows) {
+    const admin = createProjectionAdmin({ store: parts.store, connectionString: parts.database.url });
+    await verifyRows({ admin, parts, terminal }, 'log');
+  }
+  terminal.print(`the log is as it was signed: ${summary(report)}`);
+}
+
+export function addAuditCommands(program: Command, terminal: Terminal): void {
+  const audit = program.command('audit').description('prove that the log is what it was');
+  audit
+    .command('verify')
+    .description('hold each event against what was signed, and each row of the log against the events')
+    .option('--from <position>', 'begin at the last checkpoints before it', position)
+    .option('--to <position>', 'end there', position)
+    .option('--no-rows', 'leave out the rows that GET /logs shows')
+    .action(({ from, to, rows }: Range & { readonly rows: boolean }) => {
+      const range = { ...(from !== undefined && { from }), ...(to !== undefined && { to }) };
+      return withParts(terminal, (parts) => verify(parts, range, rows, terminal));
+    });
+  audit
+    .command('seal')
+    .description('sign checkpoints now; a running vault does so every minute')
+    .action(() =>
+      withParts(terminal, async ({ pool, store, keyRing }) => {
+        const options = { pool, store, keyRing: await keyRing(), clock: systemClock, logger: silentLogger };
+        const signed = await sealLogOnce(options);
+        if (signed === undefined) throw new CommandError('another process is signing right now');
+        terminal.print(`${signed} checkpoints signed`);
+      }),
+    );
+  audit
+    .command('export')
+    .description('the events of a tenant with their hashes and signed checkpoints, to standard output')
+    .requiredOption('--tenant <id>', 'whose log', uuid)
+    .addOption(new Option('--format <format>').choices(['jsonl', 'csv']).default('jsonl'))
+    .option('--from <position>', 'begin after it', position)
+    .option('--to <position>', 'end there', position)
+    .action((options: Range & { readonly tenant: string; readonly format: ExportFormat }) =>
+      withParts(terminal, async ({ pool }) => {
+        for await (const line of exportAudit({ ...options, pool, tenantId: options.tenant }))
+          await terminal.printDrained(line);
+      }),
+    );
+}

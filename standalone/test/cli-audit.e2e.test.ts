@@ -1,0 +1,73 @@
+import {
+  cardNumber,
+  cardToken,
+  createDataDirectory,
+  createTestPool,
+  plainApplication,
+  removeDataDirectory,
+  startStandaloneProcess,
+  type StandaloneProcess,
+} from '@token-vault/test-support';
+import type { Pool } from 'pg';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { resultOf, runCommand } from './command.ts';
+
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
+
+const number = cardNumber();
+let dataDir: string;
+let vault: StandaloneProcess;
+let pool: Pool;
+
+beforeAll(async () => {
+  dataDir = await createDataDirectory();
+  vault = await startStandaloneProcess({ dataDir });
+  pool = createTestPool(await vault.databaseUrl());
+  const body = plainApplication();
+  const made = await vault.client().expect<{ key: string }>(201, 'POST', '/applications', { body });
+  await vault.client(made.body.key).expect(201, 'POST', '/tokens', { body: cardToken(number) });
+  await resultOf(dataDir, 'audit', 'seal');
+});
+afterAll(async () => {
+  await pool.end();
+  await removeDataDirectory(dataDir);
+});
+
+it('the log of a vault that serves is as it was signed', async () => {
+  expect(await resultOf(dataDir, 'audit', 'verify')).toMatch(
+    /^the log is as it was signed: \d+ events after 0/m,
+  );
+});
+
+it('an export tells everything that happened, and shows no plaintext', async () => {
+  const lines = await resultOf(dataDir, 'audit', 'export', '--tenant', vault.credentials.tenant_id);
+  const types = lines.trim().split('\n').map((line) => (JSON.parse(line) as { type: string }).type); // prettier-ignore
+  expect(types).toEqual(expect.arrayContaining(['TenantCreated', 'TokenCreated', 'AuditCheckpointSigned']));
+  expect(lines).not.toContain(number);
+});
+
+it('a row that was taken out of the log is found', async () => {
+  await pool.query(`delete from rm_log.entry where operation = 'create' and entity_type = 'card'`);
+  const found = await runCommand(dataDir, ['audit', 'verify']);
+  expect(found).toMatchObject({ code: 1, stdout: '' });
+  expect(found.stderr).toMatch(
+    /^vault: log is not what the log gives: entry has 0 rows too many and lacks 1/m,
+  );
+  expect(await runCommand(dataDir, ['audit', 'verify', '--no-rows'])).toMatchObject({ code: 0 });
+  await resultOf(dataDir, 'projections', 'rebuild', 'log');
+});
+
+it('an event that was altered is named', async () => {
+  const { rows } = await pool.query<{ position: string }>(
+    `set session_replication_role = replica;
+     update event_store.event set data = replace(data::text, 'backend', 'Backend')::json
+       where type = 'ApplicationCreated' and data->>'name' = 'backend' returning position::text`,
+  ).then((results) => (results as unknown as { rows: { position: string }[] }[])[1] ?? { rows: [] }); // prettier-ignore
+  const found = await runCommand(dataDir, ['audit', 'verify']);
+  expect(found.code).toBe(1);
+  const place = `position ${rows[0]?.position ?? '?'}, tenant ${vault.credentials.tenant_id}`;
+  expect(found.stdout).toMatch(
+    new RegExp(`^${place}: ApplicationCreated of \\S+, revision 0, is not what was signed$`, 'm'),
+  );
+  expect(found.stderr).toMatch(/^vault: the log was altered: 1 findings in .+\n$/m);
+});
