@@ -1,4 +1,4 @@
-export { createDirectFeed, type DirectFeedOptions } from './consume/direct-feed.ts';
+export { DirectFeed, type DirectFeedOptions } from './consume/direct-feed.ts';
 export { invocationFeedMigrations } from './consume/migrations.ts';
 export type { InvocationFeed } from './consume/port.ts';
 export { createEgressBroker, type EgressBroker } from './egress/index.ts';

@@ -4,7 +4,7 @@ import type { InvocationFeed } from './consume/port.ts';
 import { invocationOf } from './runs/invocation.ts';
 import { failLostRun } from './runs/lost.ts';
 import { Runs, type RunDependencies } from './runs/run.ts';
-import { createDelivery } from './webhooks/deliver.ts';
+import { Deliveries } from './webhooks/deliver.ts';
 import { startDueWork } from './webhooks/due.ts';
 
 export interface ReactorRunnerOptions extends RunDependencies {
@@ -29,14 +29,14 @@ export function startReactorRunner(options: ReactorRunnerOptions): ReactorRunner
   const abort = new AbortController();
   const runs = new Runs(options);
   const inLane = createLanes(runsOfTenant);
-  const deliver = createDelivery(options);
+  const deliveries = new Deliveries(options);
   const due = startDueWork({
     pool,
     connectionString,
     clock,
     logger,
     failLost: ({ tenantId, id }) => failLostRun(options, tenantId, id),
-    deliver: ({ tenantId, id }) => deliver(tenantId, id),
+    deliver: ({ tenantId, id }) => deliveries.deliver(tenantId, id),
   });
   const consuming = feed.run((event) => {
     const invocation = invocationOf(event);

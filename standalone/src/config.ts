@@ -16,7 +16,7 @@ export interface StandaloneConfig extends LimitConfig {
   readonly nextRootKey: string | undefined;
   readonly logLevel: string;
   /** Private addresses (CIDRs) that reactor code and webhooks may reach, also by plain http. */
-  readonly egressAllow: readonly string[];
+  readonly egressAllow?: readonly string[];
 }
 
 /** A setting or a circumstance that the operator can mend. The message is one line and names it. */

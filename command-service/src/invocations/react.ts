@@ -43,8 +43,8 @@ interface Draft {
   readonly request: ReactRequest;
 }
 
-/** Reactors that invoke reactors that … */
-const maxDepth = 5;
+/** Each level holds a process of the sandbox while it waits: deeper ones could take a tenant's last and wait for each other. */
+const maxDepth = 3;
 /** Keys of arguments go when the run is over; these times are for what is never run, and bound the rest. */
 const keptMs = 7 * 24 * 60 * 60 * 1000;
 const startWithinMsByDefault = 30_000;

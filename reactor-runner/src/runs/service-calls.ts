@@ -6,14 +6,16 @@ type Arguments = readonly (Json | undefined)[];
 const objectOf = (value: Json | undefined): Record<string, Json> =>
   value !== null && typeof value === 'object' && !Array.isArray(value) ? value : {};
 
+const textOf = (value: Json): string => (typeof value === 'string' ? value : JSON.stringify(value));
+
 /** As a URL would carry it: `{metadata: {color: 'red'}}` is `metadata.color=red`. */
 function queryOf(value: Json | undefined): Json {
   const query: Record<string, Json> = {};
   for (const [name, given] of Object.entries(objectOf(value))) {
     if (given === null) continue;
-    if (Array.isArray(given)) query[name] = given.map(String);
-    else if (typeof given !== 'object') query[name] = String(given);
-    else for (const [key, inner] of Object.entries(given)) query[`${name}.${key}`] = String(inner);
+    if (Array.isArray(given)) query[name] = given.map(textOf);
+    else if (typeof given !== 'object') query[name] = textOf(given);
+    else for (const [key, inner] of Object.entries(given)) query[`${name}.${key}`] = textOf(inner);
   }
   return query;
 }

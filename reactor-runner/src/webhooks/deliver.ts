@@ -7,10 +7,11 @@ import {
   WebhookDelivered,
   WebhookGivenUp,
   type DataOf,
+  type InvocationField,
   type Json,
   type ReactorProblem,
 } from '@token-vault/contracts';
-import { KeyDestroyedError, type KeyRing, type SealedValue } from '@token-vault/crypto';
+import { KeyDestroyedError, type KeyRing, type SealedValue, type Secret } from '@token-vault/crypto';
 import { RevisionConflictError, type EventStore, type RecordedEvent } from '@token-vault/event-store';
 import { problemDetails, type Clock } from '@token-vault/service-kit';
 import { EgressError, type EgressFetch } from '../egress/index.ts';
@@ -27,13 +28,8 @@ export interface DeliveryDependencies {
 
 const timeoutMs = 15_000;
 
-/** What cannot be delivered, whatever the receiver does. */
-class UndeliverableError extends Error {
-  readonly code = 'undeliverable';
-}
-
 /** The body a synchronous caller would have been answered, or the error's (decisions.md §10). */
-function bodyOf({ id: _id, metadata, invoked }: Invocation, outcome: RecordedEvent, opened: Json): Json {
+function bodyOf({ metadata, invoked }: Invocation, outcome: RecordedEvent, opened: Json): Json {
   if (outcome.type === 'ReactorSucceeded') return opened;
   const { detail, errors, custom } = opened as unknown as ReactorProblem;
   if (custom) return custom.body ?? null;
@@ -43,93 +39,31 @@ function bodyOf({ id: _id, metadata, invoked }: Invocation, outcome: RecordedEve
   return problemDetails(problem, instance, metadata.trace_id) as unknown as Json;
 }
 
-/** Delivers results of asynchronous invocations. */
-export function createDelivery({ store, keyRing, clock, fetch }: DeliveryDependencies) {
-  async function secretOf(tenantId: string): Promise<string> {
-    let sealed: SealedValue | undefined;
-    for await (const event of store.readStream(streams.tenant(tenantId))) {
-      if (event.type === 'TenantWebhookSecretRotated') {
-        sealed = (event.data as unknown as DataOf<'TenantWebhookSecretRotated'>).secret as SealedValue;
-      }
-    }
-    if (sealed === undefined) throw new UndeliverableError('the tenant has no webhook secret');
-    // At the place where command-service sealed it.
-    const place = { tenantId, entity: `tenant:${tenantId}`, field: 'webhook_secret' };
-    return (await keyRing.open<string>(place, sealed)).expose();
-  }
+/** How an attempt went: delivered without a `reason`; `isFinal` when no other attempt can go better. */
+interface Attempted {
+  readonly reason: string | undefined;
+  readonly isFinal: boolean;
+}
 
-  async function send(invocation: Invocation, outcome: RecordedEvent): Promise<string | undefined> {
-    const { tenantId, id, invoked, metadata } = invocation;
-    const { result, problem } = outcome.data as { result?: SealedValue; problem?: SealedValue };
-    const [url, opened, secret] = await Promise.all([
-      keyRing.open<string>(
-        invocationPlace(tenantId, id, 'callback_url'),
-        invoked.callback_url as SealedValue,
-      ),
-      keyRing.open(invocationPlace(tenantId, id, 'outcome'), (result ?? problem) as SealedValue),
-      secretOf(tenantId),
-    ]);
-    const body = JSON.stringify(bodyOf(invocation, outcome, opened.expose()));
-    try {
-      const { status } = await fetch({
-        url: url.expose(),
-        method: 'POST',
-        headers: [
-          ['content-type', 'application/json'],
-          ['user-agent', 'token-vault-webhooks'],
-          ['svc-trace-id', metadata.trace_id],
-          ...signatureHeaders(secret, { id, at: clock.now(), body }),
-        ],
-        body: Buffer.from(body, 'utf8'),
-        redirect: 'manual',
-        timeoutMs,
-      });
-      return status >= 200 && status < 300 ? undefined : `status ${status}`;
-    } catch (error) {
-      if (error instanceof EgressError) return error.code;
-      throw error;
-    }
-  }
+/** Delivers results of asynchronous invocations (decisions.md §10). */
+export class Deliveries {
+  readonly #dependencies: DeliveryDependencies;
 
-  /** Undefined when it was delivered, else why not; `isFinal` when no further attempt can change that. */
-  async function attempt(invocation: Invocation, outcome: RecordedEvent) {
-    try {
-      return { reason: await send(invocation, outcome), isFinal: false };
-    } catch (error) {
-      if (error instanceof KeyDestroyedError) return { reason: 'result no longer kept', isFinal: true };
-      if (error instanceof UndeliverableError) return { reason: error.message, isFinal: true };
-      throw error;
-    }
+  constructor(dependencies: DeliveryDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /**
    * Makes the attempt that is due, if one is, and appends how it went. Delivered at least once: a crash between the two repeats
    * the attempt, under the same `webhook-id`.
    */
-  return async (tenantId: string, invocationId: string): Promise<void> => {
+  async deliver(tenantId: string, invocationId: string): Promise<void> {
+    const { store, keyRing, clock } = this.#dependencies;
     const stream = streams.invocation(tenantId, invocationId);
     const { invocation, outcome, attempts, deliverAt, revision } = await readHistory(store, stream);
     if (!invocation || !outcome || !deliverAt || deliverAt > clock.now()) return;
-    const { reason, isFinal } = await attempt(invocation, outcome);
-    const count = attempts + 1;
-    const identity = {
-      invocation_id: invocationId,
-      reactor_id: invocation.invoked.reactor_id,
-      attempt: count,
-    };
-    const now = clock.now();
-    const next = isFinal ? undefined : retryAfter(count, now);
-    const event =
-      reason === undefined
-        ? runnerEvent(invocation, WebhookDelivered, identity, now)
-        : next === undefined
-          ? runnerEvent(invocation, WebhookGivenUp, { ...identity, reason }, now)
-          : runnerEvent(
-              invocation,
-              WebhookAttemptFailed,
-              { ...identity, reason, next_at: next.toISOString() },
-              now,
-            );
+    const attempted = await this.#attempt(invocation, outcome);
+    const event = eventOf(invocation, attempts + 1, attempted, clock.now());
     try {
       await store.append(stream, [event], revision);
     } catch (error) {
@@ -137,8 +71,73 @@ export function createDelivery({ store, keyRing, clock, fetch }: DeliveryDepende
       throw error;
     }
     // Nobody needs the result any more; what a crash leaves goes by its own time.
-    if (event.type !== 'WebhookAttemptFailed')
+    if (event.type !== WebhookAttemptFailed.type)
       await keyRing.destroyKeysOfEntity(tenantId, invocationEntity(invocationId));
-  };
+  }
+
+  async #attempt(invocation: Invocation, outcome: RecordedEvent): Promise<Attempted> {
+    try {
+      return { reason: await this.#send(invocation, outcome), isFinal: false };
+    } catch (error) {
+      if (error instanceof EgressError) return { reason: error.code, isFinal: false };
+      if (error instanceof KeyDestroyedError) return { reason: 'no longer kept', isFinal: true };
+      throw error;
+    }
+  }
+
+  /** Undefined when the receiver took it. */
+  async #send(invocation: Invocation, outcome: RecordedEvent): Promise<string | undefined> {
+    const { keyRing, clock, fetch } = this.#dependencies;
+    const { tenantId, id, invoked, metadata } = invocation;
+    const { result, problem } = outcome.data as { result?: SealedValue; problem?: SealedValue };
+    const place = (field: InvocationField) => invocationPlace(tenantId, id, field);
+    const [url, opened, secret] = await Promise.all([
+      keyRing.open<string>(place('callback_url'), invoked.callback_url as SealedValue),
+      keyRing.open(place('outcome'), (result ?? problem) as SealedValue),
+      this.#secretOf(tenantId),
+    ]);
+    const body = JSON.stringify(bodyOf(invocation, outcome, opened.expose()));
+    const { status } = await fetch({
+      url: url.expose(),
+      method: 'POST',
+      headers: [
+        ['content-type', 'application/json'],
+        ['user-agent', 'token-vault-webhooks'],
+        ['svc-trace-id', metadata.trace_id],
+        ...signatureHeaders(secret.expose(), { id, at: clock.now(), body }),
+      ],
+      body: Buffer.from(body, 'utf8'),
+      redirect: 'manual',
+      timeoutMs,
+    });
+    return status >= 200 && status < 300 ? undefined : `status ${status}`;
+  }
+
+  /** The one in force now, which may not be the one at the time of the invocation. */
+  async #secretOf(tenantId: string): Promise<Secret<string>> {
+    const { store, keyRing } = this.#dependencies;
+    let sealed: string | undefined;
+    for await (const event of store.readStream(streams.tenant(tenantId))) {
+      if (event.type === 'TenantWebhookSecretRotated')
+        ({ secret: sealed } = event.data as unknown as DataOf<'TenantWebhookSecretRotated'>);
+    }
+    if (sealed === undefined) throw new Error('the tenant has no webhook secret');
+    // At the place where command-service sealed it.
+    const place = { tenantId, entity: `tenant:${tenantId}`, field: 'webhook_secret' };
+    return keyRing.open<string>(place, sealed as SealedValue);
+  }
 }
-export type Delivery = ReturnType<typeof createDelivery>;
+
+function eventOf(invocation: Invocation, attempt: number, { reason, isFinal }: Attempted, now: Date) {
+  const { id: invocation_id, invoked } = invocation;
+  const identity = { invocation_id, reactor_id: invoked.reactor_id, attempt };
+  if (reason === undefined) return runnerEvent(invocation, WebhookDelivered, identity, now);
+  const next = isFinal ? undefined : retryAfter(attempt, now);
+  if (next === undefined) return runnerEvent(invocation, WebhookGivenUp, { ...identity, reason }, now);
+  return runnerEvent(
+    invocation,
+    WebhookAttemptFailed,
+    { ...identity, reason, next_at: next.toISOString() },
+    now,
+  );
+}

@@ -49,7 +49,7 @@ class ServiceRefusal extends Error {
 
 function parse(schema: Operation['body'], value: Json | undefined, root: string): unknown {
   if (!schema) return undefined;
-  const result = schema.safeParse(value ?? {});
+  const result = schema.safeParse(value === undefined ? {} : value);
   if (result.success) return result.data;
   const errors: Record<string, string[]> = {};
   for (const issue of result.error.issues) {
@@ -66,29 +66,72 @@ function authorize(operation: Operation, principal: Principal): void {
     throw new ForbiddenError(`The caller lacks the permission ${operation.permission}.`);
 }
 
-/** Answers what reactor code asks of the vault by the handlers of this process, with all that goes with a request. */
-export function createVaultOperations(dependencies: OperationDependencies): VaultOperations {
-  const { handlers, principals, audit, progress, clock } = dependencies;
+/** Names the run as the cause of what happens in it. */
+function contextOf(
+  principal: Principal,
+  origin: RunOrigin,
+  now: Date,
+  scope?: readonly string[],
+): RequestContext {
+  const { traceId, invocationId } = origin;
+  const context = createRequestContext({ principal, traceId, now, idempotencyScope: scope });
+  const metadata = { ...context.metadata, causation_id: invocationId };
+  return {
+    ...context,
+    metadata,
+    event: (definition, data) => ({ ...context.event(definition, data), metadata }),
+  };
+}
 
-  /** Names the run as the cause of what happens in it. */
-  function contextOf(principal: Principal, origin: RunOrigin, scope?: readonly string[]): RequestContext {
-    const { traceId, invocationId } = origin;
-    const context = createRequestContext({ principal, traceId, now: clock.now(), idempotencyScope: scope });
-    const metadata = { ...context.metadata, causation_id: invocationId };
-    return {
-      ...context,
-      metadata,
-      event: (definition, data) => ({ ...context.event(definition, data), metadata }),
-    };
+/** Answers what reactor code asks of the vault by the handlers of this process, with all that goes with a request. */
+export class LocalOperations implements VaultOperations {
+  readonly #dependencies: OperationDependencies;
+
+  constructor(dependencies: OperationDependencies) {
+    this.#dependencies = dependencies;
   }
 
-  async function answer(request: ServiceRequest, context: RequestContext): Promise<Json> {
+  async asApplication(applicationId: string, request: ServiceRequest, origin: RunOrigin): Promise<Json> {
+    const { principals, clock } = this.#dependencies;
+    try {
+      const principal = await principals.application(origin.tenantId, applicationId);
+      if (!principal) throw new UnauthenticatedError('The application of the reactor is gone.');
+      const context = contextOf(principal, origin, clock.now());
+      return await this.#answerOrRecord(request, context);
+    } catch (error) {
+      const problem = toProblem(error);
+      const instance = operations[request.operation].path;
+      const details = problemDetails(problem, instance, origin.traceId) as unknown as Json;
+      throw new ServiceRefusal(problem.status, details, error);
+    }
+  }
+
+  async tokenize(payload: Json, actor: Principal['actor'], origin: RunOrigin): Promise<Json> {
+    const { principals, clock } = this.#dependencies;
+    const tenant = await principals.tenant(origin.tenantId);
+    if (!tenant) throw new UnauthenticatedError('The tenant is gone.');
+    // Invoking takes token:use alone; what the output becomes is the reactor's doing, and shown as masked.
+    const principal: Principal = {
+      tenant,
+      actor,
+      applicationId: actor.id,
+      applicationType: 'private',
+      permissions: ['token:create'],
+      rules: [],
+    };
+    const scope = ['reactor output', origin.tenantId, origin.invocationId];
+    const context = contextOf(principal, origin, clock.now(), scope);
+    return this.#answer({ operation: 'tokenize', body: payload }, context);
+  }
+
+  async #answer(request: ServiceRequest, context: RequestContext): Promise<Json> {
+    const { handlers, progress } = this.#dependencies;
     const operation: Operation = operations[request.operation];
     authorize(operation, context.principal);
     const input = {
       params: parse(operation.params, request.params, 'path'),
       query: parse(operation.query, request.query, 'query'),
-      body: operation.body ? parse(operation.body, request.body, 'body') : undefined,
+      body: parse(operation.body, request.body, 'body'),
     };
     const handler = handlers[request.operation] as Handler<typeof request.operation> | undefined;
     if (!handler) throw new UnavailableError('The operation is not available here.');
@@ -98,55 +141,27 @@ export function createVaultOperations(dependencies: OperationDependencies): Vaul
     return body === undefined ? null : (JSON.parse(JSON.stringify(body)) as Json);
   }
 
-  async function recordDenied(request: ServiceRequest, context: RequestContext): Promise<void> {
-    const { entity, permission }: Operation = operations[request.operation];
-    const data = {
-      entity_type: entity,
-      ...(permission === null ? {} : { permission }),
-      operation: request.operation,
-    };
-    // A refusal shows nothing, so it stays one even when it cannot be recorded.
-    await audit.record(context, AccessDenied, data).catch(() => undefined);
-  }
-
-  async function asPrincipal(request: ServiceRequest, principal: Principal, origin: RunOrigin) {
+  async #answerOrRecord(request: ServiceRequest, context: RequestContext): Promise<Json> {
     try {
-      return await answer(request, contextOf(principal, origin));
+      return await this.#answer(request, context);
     } catch (error) {
-      if (error instanceof ForbiddenError || error instanceof EnterpriseRequiredError)
-        await recordDenied(request, contextOf(principal, origin));
+      const isRefusal = error instanceof ForbiddenError || error instanceof EnterpriseRequiredError;
+      if (isRefusal) await this.#recordDenied(request, context);
       throw error;
     }
   }
 
-  return {
-    async asApplication(applicationId, request, origin) {
-      const instance = operations[request.operation].path;
-      try {
-        const principal = await principals.application(origin.tenantId, applicationId);
-        if (!principal) throw new UnauthenticatedError('The application of the reactor is gone.');
-        return await asPrincipal(request, principal, origin);
-      } catch (error) {
-        const problem = toProblem(error);
-        const details = problemDetails(problem, instance, origin.traceId) as unknown as Json;
-        throw new ServiceRefusal(problem.status, details, error);
-      }
-    },
-
-    async tokenize(payload, actor, origin) {
-      const tenant = await principals.tenant(origin.tenantId);
-      if (!tenant) throw new UnauthenticatedError('The tenant is gone.');
-      // Invoking takes token:use alone; what the output becomes is the reactor's doing, and shown as masked.
-      const principal: Principal = {
-        tenant,
-        actor,
-        applicationId: actor.id,
-        applicationType: 'private',
-        permissions: ['token:create'],
-        rules: [],
-      };
-      const scope = ['reactor output', origin.tenantId, origin.invocationId];
-      return answer({ operation: 'tokenize', body: payload }, contextOf(principal, origin, scope));
-    },
-  };
+  async #recordDenied(request: ServiceRequest, context: RequestContext): Promise<void> {
+    const { entity, permission, params }: Operation = operations[request.operation];
+    // Checked: what a database cannot hold (a NUL) must not get into the log, whose projection it would stop.
+    const id = (params?.safeParse(request.params).data as { id?: unknown } | undefined)?.id;
+    const data = {
+      entity_type: entity,
+      ...(typeof id === 'string' ? { entity_id: id } : {}),
+      ...(permission === null ? {} : { permission }),
+      operation: request.operation,
+    };
+    // A refusal shows nothing, so it stays one even when it cannot be recorded.
+    await this.#dependencies.audit.record(context, AccessDenied, data).catch(() => undefined);
+  }
 }

@@ -8,7 +8,7 @@ import { UnavailableError } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import {
-  createDirectFeed,
+  DirectFeed,
   createEgressBroker,
   createLazySandbox,
   startReactorRunner,
@@ -16,7 +16,7 @@ import {
 } from '@token-vault/reactor-runner';
 import type { AuditTrail, Clock, Handlers, Logger, ProjectionProgress } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
-import { createVaultOperations } from './operations.ts';
+import { LocalOperations } from './operations.ts';
 import { createPrincipals } from './principals.ts';
 
 export interface ReactorParts {
@@ -83,9 +83,9 @@ export function startReactors(settings: RunnerSettings): { close(): Promise<void
     logger,
     pool,
     connectionString: databaseUrl,
-    feed: createDirectFeed({ store, pool, logger }),
+    feed: new DirectFeed({ store, pool, logger }),
     openTokens: (tokenIds, context) => tokenUse.open(tokenIds, context),
-    operations: createVaultOperations({ handlers, principals, audit, progress, clock }),
+    operations: new LocalOperations({ handlers, principals, audit, progress, clock }),
     sandbox: parts.sandbox,
     fetch: egress.fetch,
   });

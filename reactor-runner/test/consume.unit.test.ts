@@ -1,0 +1,51 @@
+import type { Position } from '@token-vault/event-store';
+import { describe, expect, it } from 'vitest';
+import { Completion } from '../src/consume/completion.ts';
+import { createLanes } from '../src/consume/lanes.ts';
+
+const at = (position: number): Position => String(position) as Position;
+
+describe('completion', () => {
+  it('never passes work that is not done, in whatever order work ends', () => {
+    const completion = new Completion(at(0));
+    const [first, second, third] = [1, 2, 5].map((position) => completion.begin(at(position)));
+    completion.pass(at(9));
+    third?.();
+    second?.();
+    expect(completion.reached).toBe('0');
+    first?.();
+    expect(completion.reached).toBe('9');
+  });
+});
+
+describe('lanes', () => {
+  it('let no tenant have more at once than its share, and none wait for another', async () => {
+    const inLane = createLanes(2);
+    const running: string[] = [];
+    const ends = new Map<string, () => void>();
+    const work = (name: string) => () =>
+      new Promise<void>((resolve) => {
+        running.push(name);
+        ends.set(name, resolve);
+      });
+    const all = ['a1', 'a2', 'a3', 'a4', 'b1'].map((name) => inLane(name.charAt(0), work(name)));
+    await Promise.resolve();
+    expect(running).toEqual(['a1', 'a2', 'b1']);
+    ends.get('a2')?.();
+    await all[1];
+    await Promise.resolve();
+    expect(running).toEqual(['a1', 'a2', 'b1', 'a3']);
+    for (const name of ['a1', 'a3', 'b1']) ends.get(name)?.();
+    await Promise.all([all[0], all[2], all[4]]);
+    ends.get('a4')?.();
+    await all[3];
+  });
+
+  it('go on after work that fails', async () => {
+    const inLane = createLanes(1);
+    const failing = inLane('a', () => Promise.reject(new Error('no')));
+    const next = inLane('a', () => Promise.resolve());
+    await expect(failing).rejects.toThrow('no');
+    await next;
+  });
+});

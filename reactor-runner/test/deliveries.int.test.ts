@@ -1,0 +1,81 @@
+import { KeyDestroyedError } from '@token-vault/crypto';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { EgressError, type EgressFetch, type EgressRequest } from '../src/egress/index.ts';
+import type { Invocation } from '../src/runs/invocation.ts';
+import { Deliveries } from '../src/webhooks/deliver.ts';
+import { createRunnerFixture, tenantId, type RunnerFixture } from './runner-fixture.ts';
+
+const url = 'https://receiver.example/hook';
+const answer = (status: number) =>
+  Promise.resolve({ status, statusText: '', headers: [], body: new Uint8Array(), url, redirected: false });
+
+let fixture: RunnerFixture;
+let invocation: Invocation;
+let requests: EgressRequest[];
+beforeEach(async () => {
+  fixture = await createRunnerFixture();
+  requests = [];
+  invocation = await fixture.invoke({}, url);
+  await fixture.runner().handle(invocation);
+});
+afterEach(() => fixture.close());
+
+function deliveries(respond: (count: number) => ReturnType<EgressFetch>): Deliveries {
+  const fetch: EgressFetch = (request) => {
+    requests.push(request);
+    return respond(requests.length);
+  };
+  return new Deliveries({ ...fixture, fetch });
+}
+
+const attemptsIn = async (): Promise<string[]> =>
+  (await fixture.eventsOf(invocation)).map(({ type }) => type).filter((type) => type.startsWith('Webhook'));
+
+describe('a delivery', () => {
+  it('ends with the first 2xx, and nothing of the invocation can be read any more', async () => {
+    const outcome = (await fixture.eventsOf(invocation)).at(-1);
+    const working = deliveries(() => answer(204));
+    await working.deliver(tenantId, invocation.id);
+    await working.deliver(tenantId, invocation.id);
+    expect(requests).toHaveLength(1);
+    expect(requests[0]).toMatchObject({ url, method: 'POST', redirect: 'manual' });
+    expect(Buffer.from(requests[0]?.body ?? '').toString()).toBe('{}');
+    expect(await attemptsIn()).toEqual(['WebhookDelivered']);
+    await expect(fixture.open(invocation, 'outcome', outcome?.data['result'])).rejects.toThrow(
+      KeyDestroyedError,
+    );
+  });
+
+  it('is not made before it is due, is made eleven times at most, and then given up', async () => {
+    const failing = deliveries((count) => {
+      if (count === 1) return answer(302);
+      if (count === 2) return Promise.reject(new EgressError('timeout', 'The request timed out'));
+      return answer(503);
+    });
+    await failing.deliver(tenantId, invocation.id);
+    await failing.deliver(tenantId, invocation.id);
+    expect(requests).toHaveLength(1);
+    for (let hour = 0; hour < 12; hour += 1) {
+      const next = (await fixture.eventsOf(invocation)).at(-1)?.data['next_at'];
+      if (typeof next !== 'string') break;
+      fixture.clock.advance(Date.parse(next) - fixture.clock.now().getTime());
+      await failing.deliver(tenantId, invocation.id);
+    }
+    expect(requests).toHaveLength(11);
+    expect(await attemptsIn()).toEqual([
+      ...Array.from({ length: 10 }, () => 'WebhookAttemptFailed'),
+      'WebhookGivenUp',
+    ]);
+    const reasons = (await fixture.eventsOf(invocation)).map(({ data }) => data['reason']);
+    expect(reasons).toEqual(expect.arrayContaining(['status 302', 'timeout', 'status 503']));
+    fixture.clock.advance(24 * 3_600_000);
+    await failing.deliver(tenantId, invocation.id);
+    expect(requests).toHaveLength(11);
+  });
+
+  it('by two replicas at once is recorded once', async () => {
+    const both = deliveries(() => answer(200));
+    await Promise.all([both.deliver(tenantId, invocation.id), both.deliver(tenantId, invocation.id)]);
+    expect(await attemptsIn()).toEqual(['WebhookDelivered']);
+  });
+});

@@ -1,0 +1,169 @@
+import { randomBytes } from 'node:crypto';
+import {
+  eventRegistry,
+  invocationPlace,
+  newId,
+  ReactorCreated,
+  ReactorInvoked,
+  streams,
+  TenantWebhookSecretRotated,
+  type Json,
+} from '@token-vault/contracts';
+import {
+  createKeyRing,
+  environmentRootKey,
+  keyRingMigrations,
+  seal,
+  secret,
+  type KeyRing,
+  type SealContext,
+} from '@token-vault/crypto';
+import type { EventStore, RecordedEvent } from '@token-vault/event-store';
+import { createMemoryEventStore } from '@token-vault/event-store/memory';
+import { silentLogger } from '@token-vault/service-kit';
+import { createTestDatabase, createTestPool, manualClock, type ManualClock } from '@token-vault/test-support';
+import { invocationOf, type Invocation } from '../src/runs/invocation.ts';
+import { Runs, type RunDependencies } from '../src/runs/run.ts';
+import type { RunRequest, RunOutcome } from '../src/sandbox/index.ts';
+
+export const tenantId = newId();
+
+export interface RunnerFixture {
+  readonly store: EventStore;
+  readonly keyRing: KeyRing;
+  readonly clock: ManualClock;
+  readonly runs: RunRequest[];
+  readonly tokenized: Json[];
+  /** What the sandbox does; an empty success by default. */
+  sandbox: (request: RunRequest) => Promise<RunOutcome>;
+  /** Another runner on the same log. */
+  runner(changes?: Partial<RunDependencies>): Runs;
+  invoke(args: Json, callbackUrl?: string): Promise<Invocation>;
+  eventsOf(invocation: Invocation): Promise<RecordedEvent[]>;
+  open(invocation: Invocation, field: 'args' | 'outcome', sealed: unknown): Promise<unknown>;
+  close(): Promise<void>;
+}
+
+const template = {
+  name: `runner-${keyRingMigrations.map(({ sql }) => sql.length).join('-')}`,
+  fill: async (url: string): Promise<void> => {
+    const pool = createTestPool(url);
+    for (const { sql } of keyRingMigrations) await pool.query(sql);
+    await pool.end();
+  },
+};
+
+const succeeded: RunOutcome = { kind: 'succeeded', result: {}, console: { lines: [], truncated: false } };
+
+export async function createRunnerFixture(): Promise<RunnerFixture> {
+  const database = await createTestDatabase({ template });
+  const pool = createTestPool(database.url);
+  const clock = manualClock();
+  const rootKey = environmentRootKey(randomBytes(32).toString('base64'), 'TEST');
+  const keyRing = await createKeyRing({ pool, rootKey, clock, durability: 'own' });
+  await keyRing.createTenantKeys(tenantId);
+  const store = createMemoryEventStore({ registry: eventRegistry });
+
+  async function sealed(place: SealContext, value: Json): Promise<string> {
+    const { key, stored } = await keyRing.createDataKey({
+      tenantId,
+      entity: place.entity,
+      purpose: place.field,
+    });
+    await stored;
+    return seal(key, place, secret(value));
+  }
+  const event = (definition: { type: string; version: number }, data: unknown) => ({
+    id: newId(),
+    type: definition.type,
+    version: definition.version,
+    data: data as never,
+    metadata: {
+      tenant_id: tenantId,
+      actor: { kind: 'application' as const, id: 'app' },
+      trace_id: 'trace',
+      correlation_id: 'trace',
+      occurred_at: clock.now().toISOString(),
+    },
+  });
+
+  const reactorId = newId();
+  const configuration = await sealed(
+    { tenantId, entity: `reactor:${reactorId}`, field: 'configuration' },
+    { KEY: 'value' },
+  );
+  const reactor = { reactor_id: reactorId, name: 'r', code: 'code', configuration };
+  await store.append(streams.reactor(tenantId, reactorId), [event(ReactorCreated, reactor)], 'no-stream');
+  const webhookSecret = await sealed(
+    { tenantId, entity: `tenant:${tenantId}`, field: 'webhook_secret' },
+    'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
+  );
+  const rotated = event(TenantWebhookSecretRotated, { tenant_id: tenantId, secret: webhookSecret });
+  await store.append(streams.tenant(tenantId), [rotated], 'any');
+
+  const fixture: RunnerFixture = {
+    store,
+    keyRing,
+    clock,
+    runs: [],
+    tokenized: [],
+    sandbox: () => Promise.resolve(succeeded),
+    runner: (changes = {}) =>
+      new Runs({
+        store,
+        keyRing,
+        clock,
+        logger: silentLogger,
+        openTokens: () => Promise.resolve(new Map()),
+        operations: {
+          asApplication: () => Promise.reject(new Error('not in this test')),
+          tokenize(payload) {
+            fixture.tokenized.push(payload);
+            return Promise.resolve('token');
+          },
+        },
+        sandbox: {
+          run(request) {
+            fixture.runs.push(request);
+            return fixture.sandbox(request);
+          },
+        },
+        fetch: () => Promise.reject(new Error('not in this test')),
+        ...changes,
+      }),
+    async invoke(args, callbackUrl) {
+      const id = newId();
+      const stream = streams.invocation(tenantId, id);
+      const place = (field: 'args' | 'callback_url') => invocationPlace(tenantId, id, field);
+      const data = {
+        invocation_id: id,
+        reactor_id: reactorId,
+        reactor_revision: 0,
+        mode: callbackUrl === undefined ? 'sync' : 'async',
+        args: await sealed(place('args'), args),
+        token_ids: [],
+        timeout_ms: 10_000,
+        ...(callbackUrl === undefined
+          ? {}
+          : { callback_url: await sealed(place('callback_url'), callbackUrl) }),
+        depth: 0,
+      };
+      await store.append(stream, [event(ReactorInvoked, data)], 'no-stream');
+      for await (const stored of store.readStream(stream)) return invocationOf(stored);
+      throw new Error('nothing was stored');
+    },
+    async eventsOf({ stream }) {
+      const events: RecordedEvent[] = [];
+      for await (const each of store.readStream(stream)) events.push(each);
+      return events;
+    },
+    open: async ({ id }, field, value) =>
+      (await keyRing.open(invocationPlace(tenantId, id, field), value as never)).expose(),
+    async close() {
+      await store.close();
+      await pool.end();
+      await database.drop();
+    },
+  };
+  return fixture;
+}

@@ -1,0 +1,133 @@
+import { KeyDestroyedError } from '@token-vault/crypto';
+import { EventStoreUnavailableError, type EventStore } from '@token-vault/event-store';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Invocation } from '../src/runs/invocation.ts';
+import { failLostRun } from '../src/runs/lost.ts';
+import type { RunOutcome } from '../src/sandbox/index.ts';
+import { createRunnerFixture, tenantId, type RunnerFixture } from './runner-fixture.ts';
+
+const console = { lines: [], truncated: false };
+const hourMs = 3_600_000;
+
+let fixture: RunnerFixture;
+beforeEach(async () => {
+  fixture = await createRunnerFixture();
+});
+afterEach(() => fixture.close());
+
+const typesOf = async (invocation: Invocation): Promise<string[]> =>
+  (await fixture.eventsOf(invocation)).map(({ type }) => type);
+
+/** The sandbox takes its time; `end` lets it finish. */
+function slowSandbox(outcome: RunOutcome): () => void {
+  let end = (): void => undefined;
+  const ended = new Promise<void>((resolve) => (end = () => resolve()));
+  fixture.sandbox = () => ended.then(() => outcome);
+  return end;
+}
+
+describe('an invocation', () => {
+  it('is run by one of many runners that it is delivered to, and has one outcome', async () => {
+    const invocation = await fixture.invoke({ n: 1 });
+    await Promise.all(Array.from({ length: 8 }, () => fixture.runner().handle(invocation)));
+    expect(fixture.runs).toHaveLength(1);
+    expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted', 'ReactorSucceeded']);
+  });
+
+  it('gets its arguments and configuration; its result is sealed, its arguments are then unreadable', async () => {
+    fixture.sandbox = () =>
+      Promise.resolve({ kind: 'succeeded', result: { raw: 'out', tokenize: { a: 1 } }, console });
+    const invocation = await fixture.invoke({ n: 1 });
+    await fixture.runner().handle(invocation);
+    expect(fixture.runs[0]).toMatchObject({ args: { n: 1 }, configuration: { KEY: 'value' }, hasSvc: false });
+    expect(fixture.tokenized).toEqual([{ a: 1 }]);
+    const outcome = (await fixture.eventsOf(invocation)).at(-1);
+    expect(JSON.stringify(outcome?.data)).not.toContain('out"');
+    expect(await fixture.open(invocation, 'outcome', outcome?.data['result'])).toEqual({
+      raw: 'out',
+      tokens: 'token',
+    });
+    await expect(fixture.open(invocation, 'args', invocation.invoked.args)).rejects.toThrow(
+      KeyDestroyedError,
+    );
+    fixture.clock.advance(hourMs + 1);
+    await expect(fixture.open(invocation, 'outcome', outcome?.data['result'])).rejects.toThrow(
+      KeyDestroyedError,
+    );
+  });
+
+  it('fails when its tokens cannot be recorded as used, without its code having seen them', async () => {
+    const openTokens = () => Promise.reject(new EventStoreUnavailableError('down'));
+    const invocation = await fixture.invoke({});
+    await fixture.runner({ openTokens }).handle(invocation);
+    expect(fixture.runs).toEqual([]);
+    const outcome = (await fixture.eventsOf(invocation)).at(-1);
+    expect(outcome).toMatchObject({ type: 'ReactorFailed', data: { status: 503, reason: 'unavailable' } });
+  });
+
+  it('survives a store that stores and does not answer', async () => {
+    const invocation = await fixture.invoke({});
+    let failures = 2;
+    const store: EventStore = {
+      ...fixture.store,
+      readStream: (...given) => fixture.store.readStream(...given),
+      async append(...given) {
+        const result = await fixture.store.append(...given);
+        failures -= 1;
+        if (failures >= 0) throw new EventStoreUnavailableError('no answer');
+        return result;
+      },
+    };
+    await fixture.runner({ store }).handle(invocation);
+    expect(fixture.runs).toHaveLength(1);
+    expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted', 'ReactorSucceeded']);
+  });
+});
+
+describe('a runner that is killed', () => {
+  it('before it claimed the invocation leaves it to the next', async () => {
+    const invocation = await fixture.invoke({});
+    const store: EventStore = { ...fixture.store, append: () => Promise.reject(new Error('killed')) };
+    await expect(fixture.runner({ store }).handle(invocation)).rejects.toThrow('killed');
+    expect(fixture.runs).toEqual([]);
+    await fixture.runner().handle(invocation);
+    expect(fixture.runs).toHaveLength(1);
+  });
+
+  it('while code runs leaves a run that is not begun again and fails at its deadline, once', async () => {
+    const end = slowSandbox({ kind: 'succeeded', result: { tokenize: 'late' }, console });
+    const invocation = await fixture.invoke({});
+    const killed = fixture.runner().handle(invocation);
+    await expect.poll(() => fixture.runs.length).toBe(1);
+    await fixture.runner().handle(invocation);
+    expect(fixture.runs).toHaveLength(1);
+
+    await failLostRun(fixture, tenantId, invocation.id);
+    expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted']);
+    fixture.clock.advance(hourMs);
+    await Promise.all(Array.from({ length: 4 }, () => failLostRun(fixture, tenantId, invocation.id)));
+    expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted', 'ReactorFailed']);
+    await expect(fixture.open(invocation, 'args', invocation.invoked.args)).rejects.toThrow(
+      KeyDestroyedError,
+    );
+
+    // It was not dead, only slow: its word comes too late.
+    end();
+    await killed;
+    expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted', 'ReactorFailed']);
+    await failLostRun(fixture, tenantId, invocation.id);
+    expect(await typesOf(invocation)).toHaveLength(3);
+  });
+
+  it('after the outcome leaves arguments that go with the next delivery', async () => {
+    const invocation = await fixture.invoke({});
+    const keyRing = { ...fixture.keyRing, destroyKeys: () => Promise.reject(new Error('killed')) };
+    await expect(fixture.runner({ keyRing }).handle(invocation)).rejects.toThrow('killed');
+    expect(await fixture.open(invocation, 'args', invocation.invoked.args)).toEqual({});
+    await fixture.runner().handle(invocation);
+    expect(fixture.runs).toHaveLength(1);
+    await expect(fixture.open(invocation, 'args', invocation.invoked.args)).rejects.toThrow(
+      KeyDestroyedError,
+    );
+  });
+});
