@@ -27,7 +27,6 @@ import type { Express } from 'express';
 import { createRequire } from 'node:module';
 import pg from 'pg';
 import { startSealer } from './audit/sealer.ts';
-import { startSealer } from './audit/sealer.ts';
 import { makeFirstTenant, type Credentials } from './credentials.ts';
 import type { DataDirectory } from './data-directory.ts';
 import { openEdge, type Edge } from './edge.ts';
@@ -132,7 +131,6 @@ async function openParts(options: VaultOptions, closers: Closers): Promise<Parts
     logger,
   };
   closers.add(startHousekeeping(housekeeping), (it) => it.close());
-  closers.add(startSealer(housekeeping), (it) => it.close());
   closers.add(startSealer(housekeeping), (it) => it.close());
   const writePool = closers.add(createPool(databaseUrl, 4, 'vault idempotency', logger), end);
   const edge = closers.add(await openEdge({ ...options, readPool, writePool, keyRing }), (it) => it.close());
