@@ -101,6 +101,8 @@ export class Run {
     this.vault.restart();
     if (actual !== 'unavailable') {
       expect({ step, outcome: actual }).toEqual({ step, outcome: call.expected() });
+      // What broke off may have been the end of a transaction of the vault's own: its locks last for its hour.
+      if (isHit && step.kind === 'tokenize') await this.take({ kind: 'wait', ms: lifetimeMs });
       return;
     }
     expect(isHit).toBe(true);
