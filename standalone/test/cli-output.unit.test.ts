@@ -1,0 +1,88 @@
+import { DomainError, ValidationError } from '@token-vault/contracts';
+import { describe, expect, it } from 'vitest';
+import { complaintOf } from '../src/cli/failure.ts';
+import { duration, progressLine, reportProgress } from '../src/cli/progress-line.ts';
+import { table } from '../src/cli/table.ts';
+import type { Terminal } from '../src/cli/terminal.ts';
+
+function terminalOf(isTerminal: boolean) {
+  const lines: string[] = [];
+  const rewritten: string[] = [];
+  const terminal: Terminal = {
+    environment: {},
+    print: () => {},
+    printDrained: async () => {},
+    note: (text) => void lines.push(text),
+    rewrite: isTerminal ? (text) => void rewritten.push(text) : undefined,
+    interrupted: new AbortController().signal,
+  };
+  return { terminal, lines, rewritten };
+}
+
+describe('the progress of long work', () => {
+  it('has a bar, a rate and an estimate', () => {
+    expect(progressLine({ done: 5_000, total: 10_000, doneHere: 5_000, elapsedMs: 2_000 })).toBe(
+      '[############------------]   50 %  5,000 of 10,000 events  2,500/s  2 s left',
+    );
+  });
+
+  it('counts for its rate only what this run has done', () => {
+    const line = progressLine({ done: 9_000, total: 10_000, doneHere: 1_000, elapsedMs: 1_000 });
+    expect(line).toContain('1,000/s  1 s left');
+  });
+
+  it('of nothing is done, without a rate', () => {
+    expect(progressLine({ done: 0, total: 0, doneHere: 0, elapsedMs: 0 })).toContain('100 %  0 of 0 events');
+  });
+
+  it.each([
+    [0.2, '1 s'],
+    [59.5, '1 min 0 s'],
+    [125, '2 min 5 s'],
+    [7_380, '2 h 3 min'],
+  ])('of %d s is told as %s', (seconds, text) => expect(duration(seconds)).toBe(text));
+
+  it('rewrites one line on a terminal, and ends with a new one', () => {
+    const { terminal, lines, rewritten } = terminalOf(true);
+    let nowMs = 0;
+    const report = reportProgress(terminal, 'work', 0, () => nowMs);
+    for (let done = 1; done <= 100; done++, nowMs += 10) report.update(done, 100);
+    report.end();
+    expect(rewritten.length).toBeGreaterThan(5);
+    expect(rewritten.length).toBeLessThan(20);
+    expect(rewritten.at(-1)).toContain('100 of 100');
+    expect(lines).toEqual(['']);
+  });
+
+  it('adds a line now and then where there is no terminal', () => {
+    const { terminal, lines } = terminalOf(false);
+    let nowMs = 0;
+    const report = reportProgress(terminal, 'work', 0, () => nowMs);
+    for (let done = 1; done <= 100; done++, nowMs += 100) report.update(done, 100);
+    report.end();
+    expect(lines).toHaveLength(2);
+    expect(lines.at(-1)).toContain('100 of 100');
+  });
+});
+
+describe('a complaint', () => {
+  it('is one line with what an operator can mend', () => {
+    expect(complaintOf(new ValidationError({ name: ['is too long', 'is odd'] }))).toBe(
+      'name is too long, is odd',
+    );
+    expect(complaintOf(new DomainError('not_found', 'The tenant was not found.'))).toBe(
+      'The tenant was not found.',
+    );
+  });
+
+  it('never has the message of an error that nobody knows: it may hold the values of a row', () => {
+    const error = Object.assign(new Error('duplicate key 4242424242424242'), { code: '23505' });
+    expect(complaintOf(error)).toMatch(/^failed: Error 23505 at .+$/);
+    expect(complaintOf(error)).not.toContain('4242');
+    expect(complaintOf('4242')).toBe('failed');
+  });
+});
+
+it('a table aligns its columns and ends no line with blanks', () => {
+  expect(table(['a', 'long'], [['xyz', ''], ['', '1']])).toBe('A    LONG\nxyz\n     1'); // prettier-ignore
+});
