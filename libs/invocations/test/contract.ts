@@ -63,6 +63,9 @@ export class RunningFeed {
   }
 }
 
+type Open = (options: DeliveryOptions) => InvocationFeed;
+type Publish = (invocations: readonly Invocation[]) => Promise<void>;
+
 /** What every invocation feed promises (see `InvocationFeed`), told to vitest. */
 export function describeInvocationFeedContract(
   name: string,
@@ -74,118 +77,126 @@ export function describeInvocationFeedContract(
       subject = await createSubject();
     }, 180_000);
     afterAll(() => subject.drop());
-    const open = (options: DeliveryOptions) => subject.open(options);
+    const open: Open = (options) => subject.open(options);
+    const publish: Publish = (invocations) => subject.publish(invocations);
+    describeDelivery(open, publish);
+    describeAcknowledgement(open, publish);
+    describeFailures(open, publish);
+  });
+}
 
-    it('delivers what is due before it starts and after, as it was, each once when nothing happens', async () => {
-      const due = invocations(30);
-      await subject.publish(due.slice(0, 20));
-      const received: Invocation[] = [];
-      const feed = new RunningFeed(open, async (invocation) => void received.push(invocation));
-      await subject.publish(due.slice(20));
-      await waitUntil(() => feed.hasAll(due), patience);
-      expect(received).toEqual(expect.arrayContaining(due));
-      expect(feed.seen).toHaveLength(30);
-    });
+function describeDelivery(open: Open, publish: Publish): void {
+  it('delivers what is due before it starts and after, as it was, each once when nothing happens', async () => {
+    const due = invocations(30);
+    await publish(due.slice(0, 20));
+    const received: Invocation[] = [];
+    const feed = new RunningFeed(open, async (invocation) => void received.push(invocation));
+    await publish(due.slice(20));
+    await waitUntil(() => feed.hasAll(due), patience);
+    expect(received).toEqual(expect.arrayContaining(due));
+    expect(feed.seen).toHaveLength(30);
+  });
 
-    it('runs no more at once than it was told, and all of them in the end', async () => {
-      const due = invocations(40);
-      let [running, most] = [0, 0];
-      const feed = new RunningFeed(
-        open,
-        async () => {
-          most = Math.max(most, ++running);
-          await new Promise(setImmediate);
-          running--;
-        },
-        { concurrency: 4 },
-      );
-      await subject.publish(due);
-      await waitUntil(() => feed.hasAll(due), patience);
-      expect(most).toBe(4);
-    });
+  it('runs no more at once than it was told, and all of them in the end', async () => {
+    const due = invocations(40);
+    let [running, most] = [0, 0];
+    const feed = new RunningFeed(
+      open,
+      async () => {
+        most = Math.max(most, ++running);
+        await new Promise(setImmediate);
+        running--;
+      },
+      { concurrency: 4 },
+    );
+    await publish(due);
+    await waitUntil(() => feed.hasAll(due), patience);
+    expect(most).toBe(4);
+  });
+}
 
-    it('does not deliver again what was acknowledged before it was stopped', async () => {
-      const due = invocations(20);
-      await subject.publish(due);
-      const first = new RunningFeed(open);
-      await waitUntil(() => first.hasAll(due), patience);
-      await first.stop();
-      const marker = invocations(1);
-      await subject.publish(marker);
-      const second = new RunningFeed(open);
-      await waitUntil(() => second.hasAll(marker), patience);
-      expect(second.seen).toEqual(marker.map(({ invocationId }) => invocationId));
-    });
+function describeAcknowledgement(open: Open, publish: Publish): void {
+  it('does not deliver again what was acknowledged before it was stopped', async () => {
+    const due = invocations(20);
+    await publish(due);
+    const first = new RunningFeed(open);
+    await waitUntil(() => first.hasAll(due), patience);
+    await first.stop();
+    const marker = invocations(1);
+    await publish(marker);
+    const second = new RunningFeed(open);
+    await waitUntil(() => second.hasAll(marker), patience);
+    expect(second.seen).toEqual(marker.map(({ invocationId }) => invocationId));
+  });
 
-    it('delivers again what was not finished when its process ended, also when later ones were', async () => {
-      const due = invocations(20);
-      const stuck = due[7] as Invocation;
-      await subject.publish(due);
-      const handler: InvocationHandler = ({ invocationId }) =>
-        invocationId === stuck.invocationId ? new Promise(() => undefined) : Promise.resolve();
-      const first = new RunningFeed(open, handler, { drainTimeoutMs: 0 });
-      await waitUntil(() => first.hasAll(due), patience);
-      await first.stop();
-      const second = new RunningFeed(open);
-      await waitUntil(() => second.hasAll([stuck]), patience);
-      expect(second.count(stuck)).toBe(1);
-    });
+  it('delivers again what was not finished when its process ended, also when later ones were', async () => {
+    const due = invocations(20);
+    const stuck = due[7] as Invocation;
+    await publish(due);
+    const handler: InvocationHandler = ({ invocationId }) =>
+      invocationId === stuck.invocationId ? new Promise(() => undefined) : Promise.resolve();
+    const first = new RunningFeed(open, handler, { drainTimeoutMs: 0 });
+    await waitUntil(() => first.hasAll(due), patience);
+    await first.stop();
+    const second = new RunningFeed(open);
+    await waitUntil(() => second.hasAll([stuck]), patience);
+    expect(second.count(stuck)).toBe(1);
+  });
 
-    it('lets what runs end when it is stopped, and acknowledges it', async () => {
-      const [due] = invocations(1) as [Invocation];
-      await subject.publish([due]);
-      const gate = Promise.withResolvers<void>();
-      const first = new RunningFeed(open, () => gate.promise);
-      await waitUntil(() => first.hasAll([due]), patience);
-      const stopped = first.stop();
-      gate.resolve();
-      await stopped;
-      const marker = invocations(1);
-      await subject.publish(marker);
-      const second = new RunningFeed(open);
-      await waitUntil(() => second.hasAll(marker), patience);
-      expect(second.count(due)).toBe(0);
-    });
+  it('lets what runs end when it is stopped, and acknowledges it', async () => {
+    const [due] = invocations(1) as [Invocation];
+    await publish([due]);
+    const gate = Promise.withResolvers<void>();
+    const first = new RunningFeed(open, () => gate.promise);
+    await waitUntil(() => first.hasAll([due]), patience);
+    const stopped = first.stop();
+    gate.resolve();
+    await stopped;
+    const marker = invocations(1);
+    await publish(marker);
+    const second = new RunningFeed(open);
+    await waitUntil(() => second.hasAll(marker), patience);
+    expect(second.count(due)).toBe(0);
+  });
+}
 
-    it('gives up what fails again and again, goes on with the others, and does not come back to it', async () => {
-      const due = invocations(10);
-      const poison = due[0] as Invocation;
-      await subject.publish(due);
-      const handler: InvocationHandler = async ({ invocationId }) => {
-        if (invocationId === poison.invocationId)
-          throw Object.assign(new Error('secret'), { code: 'poisoned' });
-      };
-      const first = new RunningFeed(open, handler, { maxAttempts: 3 });
-      await waitUntil(() => first.letters.length === 1 && first.hasAll(due), patience);
-      expect(first.letters).toEqual([
-        { invocation: poison, reason: 'failed', attempts: 3, error: 'poisoned' },
-      ]);
-      await first.stop();
-      const marker = invocations(1);
-      await subject.publish(marker);
-      const second = new RunningFeed(open);
-      await waitUntil(() => second.hasAll(marker), patience);
-      expect(second.count(poison)).toBe(0);
-    });
+function describeFailures(open: Open, publish: Publish): void {
+  it('gives up what fails again and again, goes on with the others, and does not come back to it', async () => {
+    const due = invocations(10);
+    const poison = due[0] as Invocation;
+    await publish(due);
+    const handler: InvocationHandler = async ({ invocationId }) => {
+      if (invocationId === poison.invocationId)
+        throw Object.assign(new Error('secret'), { code: 'poisoned' });
+    };
+    const first = new RunningFeed(open, handler, { maxAttempts: 3 });
+    await waitUntil(() => first.letters.length === 1 && first.hasAll(due), patience);
+    expect(first.letters).toEqual([{ invocation: poison, reason: 'failed', attempts: 3, error: 'poisoned' }]);
+    await first.stop();
+    const marker = invocations(1);
+    await publish(marker);
+    const second = new RunningFeed(open);
+    await waitUntil(() => second.hasAll(marker), patience);
+    expect(second.count(poison)).toBe(0);
+  });
 
-    it('tries again without end while the event store is unavailable to its handler', async () => {
-      const due = invocations(3);
-      await subject.publish(due);
-      let failures = 0;
-      const handler: InvocationHandler = async () => {
-        if (failures++ < 20) throw new EventStoreUnavailableError('for now');
-      };
-      const feed = new RunningFeed(open, handler, { maxAttempts: 2 });
-      await waitUntil(() => failures === 23, patience);
-      expect(feed.letters).toEqual([]);
-    });
+  it('tries again without end while the event store is unavailable to its handler', async () => {
+    const due = invocations(3);
+    await publish(due);
+    let failures = 0;
+    const handler: InvocationHandler = async () => {
+      if (failures++ < 20) throw new EventStoreUnavailableError('for now');
+    };
+    const feed = new RunningFeed(open, handler, { maxAttempts: 2 });
+    await waitUntil(() => failures === 23, patience);
+    expect(feed.letters).toEqual([]);
+  });
 
-    it('is started once, and ended by close too', async () => {
-      const feed = subject.open({ onDeadLetter: async () => undefined });
-      const ended = feed.start(async () => undefined, new AbortController().signal);
-      expect(() => feed.start(async () => undefined, new AbortController().signal)).toThrow(TypeError);
-      await feed.close();
-      await ended;
-    });
+  it('is started once, and ended by close too', async () => {
+    const feed = open({ onDeadLetter: async () => undefined });
+    const ended = feed.start(async () => undefined, new AbortController().signal);
+    expect(() => feed.start(async () => undefined, new AbortController().signal)).toThrow(TypeError);
+    await feed.close();
+    await ended;
   });
 }

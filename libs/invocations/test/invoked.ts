@@ -12,7 +12,7 @@ export const registry = new EventRegistry([defineEvent('Invoked', ids), defineEv
 
 export const toInvocation: ToInvocation = ({ type, data, metadata }) =>
   type === 'Invoked'
-    ? { tenantId: metadata.tenant_id, invocationId: String(data['invocation_id']) }
+    ? { tenantId: metadata.tenant_id, invocationId: data['invocation_id'] as string }
     : undefined;
 
 export function invoked({ tenantId, invocationId }: Invocation, type = 'Invoked'): NewEvent {
@@ -33,6 +33,9 @@ export function invoked({ tenantId, invocationId }: Invocation, type = 'Invoked'
 
 export interface TestCheckpoints extends CheckpointStore {
   readonly saved: Position[];
+  // Functions, so that tests may take them apart.
+  readonly load: () => Promise<Position>;
+  readonly save: (position: Position) => Promise<void>;
 }
 
 /** Outlives the feeds that use it. */

@@ -1,4 +1,5 @@
 import type { Consumer, EachBatchPayload, KafkaMessage } from 'kafkajs';
+import { aborted } from '../aborted.ts';
 import type { Deliveries } from '../deliveries.ts';
 import { createClient } from './connection.ts';
 import type { DeadLetters, MalformedLetter } from './dead-letters.ts';
@@ -46,35 +47,9 @@ export class GroupMember {
     this.#crashed.promise.catch(() => undefined);
   }
 
-  async join(signal: AbortSignal): Promise<void> {
-    const { GROUP_JOIN, REBALANCING, CRASH } = this.#consumer.events;
-    this.#consumer.on(REBALANCING, () => (this.#assigned = new Set()));
-    this.#consumer.on(GROUP_JOIN, ({ payload }) => {
-      this.#reassign(payload.memberAssignment[this.#options.topic] ?? []);
-    });
-    this.#consumer.on(CRASH, ({ payload }) => {
-      this.#assigned = new Set();
-      if (payload.restart) this.#options.onTrouble?.(payload.error);
-      else this.#crashed.reject(payload.error);
-    });
-    await this.#consumer.connect();
-    if (signal.aborted) return;
-    await this.#consumer.subscribe({ topics: [this.#options.topic], fromBeginning: true });
-    await this.#consumer.run({
-      autoCommit: false,
-      partitionsConsumedConcurrently: 4,
-      eachBatch: (payload) => this.#take(payload),
-    });
-    this.#timer = setInterval(() => this.#tick(), this.#options.commitIntervalMs ?? 500);
-  }
-
   /** Resolves when the signal aborts. @throws what kafkajs does not recover from by itself. */
-  async ended(signal: AbortSignal): Promise<void> {
-    const aborted = new Promise<void>((resolve) => {
-      if (signal.aborted) resolve();
-      signal.addEventListener('abort', () => resolve(), { once: true });
-    });
-    await Promise.race([aborted, this.#crashed.promise]);
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.race([this.#join(signal).then(() => this.#crashed.promise), aborted(signal)]);
   }
 
   takeNoMore(): void {
@@ -89,6 +64,31 @@ export class GroupMember {
     await this.#consumer.disconnect().catch((error: unknown) => this.#options.onTrouble?.(error));
   }
 
+  async #join(signal: AbortSignal): Promise<void> {
+    const { events } = this.#consumer;
+    this.#consumer.on(events.REBALANCING, () => (this.#assigned = new Set()));
+    this.#consumer.on(events.GROUP_JOIN, ({ payload }) => {
+      this.#reassign(payload.memberAssignment[this.#options.topic] ?? []);
+    });
+    this.#consumer.on(events.CRASH, ({ payload }) => {
+      this.#assigned = new Set();
+      if (payload.restart) this.#options.onTrouble?.(payload.error);
+      else this.#crashed.reject(payload.error);
+    });
+    await this.#consumer.connect();
+    // Aborted meanwhile: this connection came after `leave`.
+    if (signal.aborted) return this.#consumer.disconnect();
+    await this.#consumer.subscribe({ topics: [this.#options.topic], fromBeginning: true });
+    if (signal.aborted) return;
+    this.#timer = setInterval(() => this.#tick(), this.#options.commitIntervalMs ?? 500);
+    await this.#consumer.run({
+      autoCommit: false,
+      eachBatchAutoResolve: false,
+      partitionsConsumedConcurrently: 4,
+      eachBatch: (payload) => this.#take(payload),
+    });
+  }
+
   #reassign(partitions: readonly number[]): void {
     this.#assigned = new Set(partitions);
     for (const partition of [...this.#partitions.keys(), ...this.#paused]) {
@@ -100,16 +100,19 @@ export class GroupMember {
     if (!this.#takesMore) this.takeNoMore();
   }
 
-  async #take({ batch, heartbeat }: EachBatchPayload): Promise<void> {
-    if (!this.#takesMore) return;
+  /** What is not taken here is fetched again, once the partition goes on. */
+  async #take(payload: EachBatchPayload): Promise<void> {
+    const { batch } = payload;
     const first = BigInt(batch.firstOffset() ?? batch.lastOffset());
     const partition = this.#partition(batch.partition, first);
     for (const message of batch.messages) {
+      if (!this.#takesMore) return;
+      if (partition.ahead >= this.#maxAhead) return this.#pause(batch.partition);
       const done = partition.take(BigInt(message.offset));
       if (done) void this.#deliver(message).then((isAcknowledged) => isAcknowledged && done());
+      payload.resolveOffset(message.offset);
     }
-    if (partition.ahead >= this.#maxAhead) this.#pause(batch.partition);
-    await heartbeat();
+    await payload.heartbeat();
   }
 
   #partition(id: number, first: bigint): Partition {

@@ -35,9 +35,7 @@ async function run(
     const member = new GroupMember(options, deliveries, letters);
     try {
       // Outlives a broker that restarts; ends only at the signal, or at an error that kafkajs does not recover from.
-      await member.join(signal);
-      backoff.succeed();
-      await member.ended(signal);
+      await member.run(signal);
     } catch (error) {
       options.onTrouble?.(error);
     }

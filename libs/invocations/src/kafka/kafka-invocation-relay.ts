@@ -5,6 +5,7 @@ import {
 } from '@token-vault/event-store';
 import { UnknownEventError } from '@token-vault/contracts';
 import type { Producer } from 'kafkajs';
+import { aborted } from '../aborted.ts';
 import { Backoff } from '../backoff.ts';
 import type { CheckpointStore, InvocationRelay, ToInvocation } from '../port.ts';
 import { createProducer, type KafkaConnection } from './connection.ts';
@@ -29,7 +30,8 @@ export function createKafkaInvocationRelay(options: KafkaInvocationRelayOptions)
         // A new one each time: an idempotent producer whose sequence is in doubt cannot go on.
         const producer = createProducer(options.connection);
         try {
-          await relay(options, producer, signal, () => backoff.succeed());
+          // What the broker still answers then is not waited for, and relayed again.
+          await Promise.race([relay(options, producer, signal, () => backoff.succeed()), aborted(signal)]);
         } catch (error) {
           if (isFinal(error)) throw error;
           options.onTrouble?.(error);
