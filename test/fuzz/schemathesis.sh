@@ -41,13 +41,22 @@ private=$(curl -s "$url/applications" -H "SVC-API-KEY: $management" -H 'Content-
   "permissions": ["token:create", "token:read", "token:update", "token:delete", "token:search", "token:use"]
 }' | sed -n 's/.*"key":"\([^"]*\)".*/\1/p')
 
-# Left out: rules that no schema can say (a Luhn digit, an expression), so valid-looking data may be refused; what ends the
-# tenant; and what takes the key in use away.
+# Valid-looking data may be refused by rules that no schema can say (a Luhn digit, an expression), so that is not checked. A
+# position that is not reached is 503 by design: one that is goes with every request.
+checks=not_a_server_error,content_type_conformance,response_headers_conformance,response_schema_conformance
+checks=$checks,status_code_conformance,unsupported_method,ignored_auth
+
+fuzz() {
+  "$venv/bin/st" run "$url/openapi.json" -H "SVC-API-KEY: $1" -H 'SVC-POSITION: 0' --max-time "$seconds" \
+    --continue-on-failure --checks "$checks" --request-timeout 30 "${@:2}"
+}
+
+# What takes the key in use away comes last, and what ends the tenant not at all.
+killers=(--include-operation-id deleteApplication --include-operation-id updateApplication
+  --include-operation-id regenerateApplicationKey)
 status=0
-for key in "$management" "$private"; do
-  "$venv/bin/st" run "$url/openapi.json" -H "SVC-API-KEY: $key" --max-time "$seconds" --continue-on-failure \
-    --checks not_a_server_error,content_type_conformance,response_headers_conformance,response_schema_conformance,status_code_conformance,unsupported_method,ignored_auth \
-    --exclude-operation-id deleteTenant --exclude-operation-id react --request-timeout 30 || status=1
-done
+fuzz "$private" --exclude-operation-id deleteTenant --exclude-operation-id react || status=1
+fuzz "$management" "${killers[@]/#--include/--exclude}" --exclude-operation-id deleteTenant || status=1
+fuzz "$management" "${killers[@]}" || status=1
 curl -sf "$url/health/ready" > /dev/null || { echo 'the vault is not ready any more'; status=1; }
 exit $status

@@ -1,3 +1,4 @@
+import type { z } from 'zod';
 import type { Operation } from '../operations/definition.ts';
 import { schemaOf } from './schemas.ts';
 import type { JsonSchema } from './types.ts';
@@ -66,16 +67,23 @@ const pagingSchemas: Readonly<Record<string, JsonSchema>> = {
   size: whole(0, { maximum: 100, default: 20 }),
 };
 
-function objectParameters(schema: JsonSchema, place: 'path' | 'query'): Parameter[] {
-  const properties = (schema.properties ?? {}) as Record<string, JsonSchema>;
-  return Object.entries(properties).map(([name, property]) => ({
-    name,
-    in: place,
-    ...(place === 'path' ? { required: true } : {}),
-    schema: (place === 'query' ? pagingSchemas[name] : undefined) ?? property,
-    // As repeated parameters: `?id=a&id=b`.
-    ...(property.type === 'array' ? { style: 'form', explode: true } : {}),
-  }));
+function objectParameters(object: z.ZodType, place: 'path' | 'query'): Parameter[] {
+  const propertiesOf = (io: 'input' | 'output') =>
+    (schemaOf(object, io).properties ?? {}) as Readonly<Record<string, JsonSchema>>;
+  const parsed = propertiesOf('output');
+  return Object.entries(propertiesOf('input')).map(([name, property]) => {
+    const isRepeatable = property.type === 'array';
+    // What the text of a repeated parameter must be is said by what it is parsed to.
+    const schema = isRepeatable ? (parsed[name] ?? property) : property;
+    return {
+      name,
+      in: place,
+      ...(place === 'path' ? { required: true } : {}),
+      schema: (place === 'query' ? pagingSchemas[name] : undefined) ?? schema,
+      // As repeated parameters: `?id=a&id=b`.
+      ...(isRepeatable ? { style: 'form', explode: true } : {}),
+    };
+  });
 }
 
 function headersOf(operation: Operation): string[] {
@@ -91,8 +99,8 @@ function headersOf(operation: Operation): string[] {
 export function parametersOf(operation: Operation): Parameter[] {
   const { params, query } = operation;
   return [
-    ...(params ? objectParameters(schemaOf(params, 'input'), 'path') : []),
-    ...(query ? objectParameters(schemaOf(query, 'input'), 'query') : []),
+    ...(params ? objectParameters(params, 'path') : []),
+    ...(query ? objectParameters(query, 'query') : []),
     ...headersOf(operation).map((name) => ({ $ref: `#/components/parameters/${name}` })),
   ];
 }
