@@ -17,27 +17,34 @@ export interface LogRow {
 const pageEvents = 2_000;
 const pageBytes = 8 * 1024 * 1024;
 
-/** The log after `after` (exclusive) up to `until` (inclusive), page by page in bounded memory. */
+function readPage(database: Pool | PoolClient, after: string, until: string) {
+  const page = database.query<LogRow>({
+    name: 'audit_log_page',
+    text: `select page.position::text, stream, revision, version, id::text, type, data::text, metadata::text from (
+        select *, sum(bytes) over (order by position) - bytes as bytes_before
+        from event_store.event where position > $1::bigint and position <= $2::bigint
+        order by position limit ${pageEvents}
+      ) page where bytes_before < ${pageBytes} order by page.position`,
+    values: [after, until],
+  });
+  // It is awaited when the page before it has been read; until then its failure is nobody's.
+  page.catch(() => undefined);
+  return page;
+}
+
+/** The log after `after` (exclusive) up to `until` (inclusive), in bounded memory: Postgres reads a page ahead. */
 export async function* readLogRows(
   database: Pool | PoolClient,
   after: string,
   until: string,
 ): AsyncGenerator<LogRow[], void> {
-  let position = after;
+  let next = readPage(database, after, until);
   for (;;) {
-    const { rows } = await database.query<LogRow>({
-      name: 'audit_log_page',
-      text: `select page.position::text, stream, revision, version, id::text, type, data::text, metadata::text from (
-          select *, sum(bytes) over (order by position) - bytes as bytes_before
-          from event_store.event where position > $1::bigint and position <= $2::bigint
-          order by position limit ${pageEvents}
-        ) page where bytes_before < ${pageBytes} order by page.position`,
-      values: [position, until],
-    });
+    const { rows } = await next;
     const last = rows.at(-1);
     if (!last) return;
+    next = readPage(database, last.position, until);
     yield rows;
-    position = last.position;
   }
 }
 
