@@ -1,6 +1,6 @@
-export { DirectFeed, type DirectFeedOptions } from './consume/direct-feed.ts';
+export { createFeedCheckpoints } from './consume/checkpoints.ts';
+export { deliveryOptions, toInvocation } from './consume/feed-options.ts';
 export { invocationFeedMigrations } from './consume/migrations.ts';
-export type { InvocationFeed } from './consume/port.ts';
 export { createEgressBroker, type EgressBroker } from './egress/index.ts';
 export { createLazySandbox, type LazySandbox } from './runs/lazy-sandbox.ts';
 export type { OpenTokens, RunOrigin, ServiceRequest, VaultOperations } from './runs/ports.ts';

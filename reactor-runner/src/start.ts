@@ -1,7 +1,9 @@
+import { streams } from '@token-vault/contracts';
+import type { InvocationFeed } from '@token-vault/invocations';
+import { errorFields } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import { createLanes } from './consume/lanes.ts';
-import type { InvocationFeed } from './consume/port.ts';
-import { invocationOf } from './runs/invocation.ts';
+import { readHistory } from './runs/invocation.ts';
 import { failLostRun } from './runs/lost.ts';
 import { Runs, type RunDependencies } from './runs/run.ts';
 import { Deliveries } from './webhooks/deliver.ts';
@@ -38,15 +40,15 @@ export function startReactorRunner(options: ReactorRunnerOptions): ReactorRunner
     failLost: ({ tenantId, id }) => failLostRun(options, tenantId, id),
     deliver: ({ tenantId, id }) => deliveries.deliver(tenantId, id),
   });
-  const consuming = feed.run((event) => {
-    const invocation = invocationOf(event);
-    // What an invocation waits for must not wait for it.
-    if (invocation.invoked.depth > 0) return runs.handle(invocation);
-    return inLane(invocation.tenantId, async () => {
-      if (!abort.signal.aborted) await runs.handle(invocation);
-      else throw new Error('the runner is closing');
-    });
-  }, abort.signal);
+  const consuming = feed
+    .start(async ({ tenantId, invocationId }) => {
+      const { invocation } = await readHistory(options.store, streams.invocation(tenantId, invocationId));
+      if (!invocation) return;
+      // What a run waits for must not wait for it.
+      if (invocation.invoked.depth > 0) await runs.handle(invocation);
+      else await inLane(tenantId, () => runs.handle(invocation));
+    }, abort.signal)
+    .catch((error: unknown) => logger.error(errorFields(error), 'reactors are no longer run'));
 
   return {
     async close() {

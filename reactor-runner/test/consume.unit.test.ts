@@ -1,22 +1,5 @@
-import type { Position } from '@token-vault/event-store';
 import { describe, expect, it } from 'vitest';
-import { Completion } from '../src/consume/completion.ts';
 import { createLanes } from '../src/consume/lanes.ts';
-
-const at = (position: number): Position => String(position) as Position;
-
-describe('completion', () => {
-  it('never passes work that is not done, in whatever order work ends', () => {
-    const completion = new Completion(at(0));
-    const [first, second, third] = [1, 2, 5].map((position) => completion.begin(at(position)));
-    completion.pass(at(9));
-    third?.();
-    second?.();
-    expect(completion.reached).toBe('0');
-    first?.();
-    expect(completion.reached).toBe('9');
-  });
-});
 
 describe('lanes', () => {
   it('let no tenant have more at once than its share, and none wait for another', async () => {

@@ -22,7 +22,7 @@ import type { EventStore, RecordedEvent } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import { silentLogger } from '@token-vault/service-kit';
 import { createTestDatabase, createTestPool, manualClock, type ManualClock } from '@token-vault/test-support';
-import { invocationOf, type Invocation } from '../src/runs/invocation.ts';
+import { readHistory, type Invocation } from '../src/runs/invocation.ts';
 import { Runs, type RunDependencies } from '../src/runs/run.ts';
 import type { RunRequest, RunOutcome } from '../src/sandbox/index.ts';
 
@@ -55,25 +55,8 @@ const template = {
 
 const succeeded: RunOutcome = { kind: 'succeeded', result: {}, console: { lines: [], truncated: false } };
 
-export async function createRunnerFixture(): Promise<RunnerFixture> {
-  const database = await createTestDatabase({ template });
-  const pool = createTestPool(database.url);
-  const clock = manualClock();
-  const rootKey = environmentRootKey(randomBytes(32).toString('base64'), 'TEST');
-  const keyRing = await createKeyRing({ pool, rootKey, clock, durability: 'own' });
-  await keyRing.createTenantKeys(tenantId);
-  const store = createMemoryEventStore({ registry: eventRegistry });
-
-  async function sealed(place: SealContext, value: Json): Promise<string> {
-    const { key, stored } = await keyRing.createDataKey({
-      tenantId,
-      entity: place.entity,
-      purpose: place.field,
-    });
-    await stored;
-    return seal(key, place, secret(value));
-  }
-  const event = (definition: { type: string; version: number }, data: unknown) => ({
+function event(definition: { type: string; version: number }, data: unknown, now: Date) {
+  return {
     id: newId(),
     type: definition.type,
     version: definition.version,
@@ -83,24 +66,93 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
       actor: { kind: 'application' as const, id: 'app' },
       trace_id: 'trace',
       correlation_id: 'trace',
-      occurred_at: clock.now().toISOString(),
+      occurred_at: now.toISOString(),
     },
-  });
+  };
+}
 
+async function sealed(keyRing: KeyRing, place: SealContext, value: Json): Promise<string> {
+  const { entity, field: purpose } = place;
+  const { key, stored } = await keyRing.createDataKey({ tenantId, entity, purpose });
+  await stored;
+  return seal(key, place, secret(value));
+}
+
+/** A reactor and the secret of its tenant. Gives the reactor's id. */
+async function writeReactor(store: EventStore, keyRing: KeyRing, now: Date): Promise<string> {
   const reactorId = newId();
-  const configuration = await sealed(
-    { tenantId, entity: `reactor:${reactorId}`, field: 'configuration' },
-    { KEY: 'value' },
-  );
+  const place = { tenantId, entity: `reactor:${reactorId}`, field: 'configuration' };
+  const configuration = await sealed(keyRing, place, { KEY: 'value' });
   const reactor = { reactor_id: reactorId, name: 'r', code: 'code', configuration };
-  await store.append(streams.reactor(tenantId, reactorId), [event(ReactorCreated, reactor)], 'no-stream');
+  await store.append(
+    streams.reactor(tenantId, reactorId),
+    [event(ReactorCreated, reactor, now)],
+    'no-stream',
+  );
   const webhookSecret = await sealed(
+    keyRing,
     { tenantId, entity: `tenant:${tenantId}`, field: 'webhook_secret' },
     'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
   );
-  const rotated = event(TenantWebhookSecretRotated, { tenant_id: tenantId, secret: webhookSecret });
-  await store.append(streams.tenant(tenantId), [rotated], 'any');
+  const rotated = { tenant_id: tenantId, secret: webhookSecret };
+  await store.append(streams.tenant(tenantId), [event(TenantWebhookSecretRotated, rotated, now)], 'any');
+  return reactorId;
+}
 
+interface Invoked {
+  readonly store: EventStore;
+  readonly keyRing: KeyRing;
+  readonly reactorId: string;
+  readonly now: Date;
+}
+
+async function writeInvocation(
+  { store, keyRing, reactorId, now }: Invoked,
+  args: Json,
+  callbackUrl: string | undefined,
+): Promise<Invocation> {
+  const id = newId();
+  const stream = streams.invocation(tenantId, id);
+  const place = (field: 'args' | 'callback_url') => invocationPlace(tenantId, id, field);
+  const callback =
+    callbackUrl === undefined
+      ? {}
+      : { callback_url: await sealed(keyRing, place('callback_url'), callbackUrl) };
+  const data = {
+    invocation_id: id,
+    reactor_id: reactorId,
+    reactor_revision: 0,
+    mode: callbackUrl === undefined ? 'sync' : 'async',
+    args: await sealed(keyRing, place('args'), args),
+    token_ids: [],
+    timeout_ms: 10_000,
+    ...callback,
+    depth: 0,
+  };
+  await store.append(stream, [event(ReactorInvoked, data, now)], 'no-stream');
+  const { invocation } = await readHistory(store, stream);
+  if (!invocation) throw new Error('nothing was stored');
+  return invocation;
+}
+
+async function openKeyRing(clock: ManualClock) {
+  const database = await createTestDatabase({ template });
+  const pool = createTestPool(database.url);
+  const rootKey = environmentRootKey(randomBytes(32).toString('base64'), 'TEST');
+  const keyRing = await createKeyRing({ pool, rootKey, clock, durability: 'own' });
+  await keyRing.createTenantKeys(tenantId);
+  const close = async (): Promise<void> => {
+    await pool.end();
+    await database.drop();
+  };
+  return { keyRing, close };
+}
+
+export async function createRunnerFixture(): Promise<RunnerFixture> {
+  const clock = manualClock();
+  const { keyRing, close } = await openKeyRing(clock);
+  const store = createMemoryEventStore({ registry: eventRegistry });
+  const reactorId = await writeReactor(store, keyRing, clock.now());
   const fixture: RunnerFixture = {
     store,
     keyRing,
@@ -131,27 +183,8 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
         fetch: () => Promise.reject(new Error('not in this test')),
         ...changes,
       }),
-    async invoke(args, callbackUrl) {
-      const id = newId();
-      const stream = streams.invocation(tenantId, id);
-      const place = (field: 'args' | 'callback_url') => invocationPlace(tenantId, id, field);
-      const data = {
-        invocation_id: id,
-        reactor_id: reactorId,
-        reactor_revision: 0,
-        mode: callbackUrl === undefined ? 'sync' : 'async',
-        args: await sealed(place('args'), args),
-        token_ids: [],
-        timeout_ms: 10_000,
-        ...(callbackUrl === undefined
-          ? {}
-          : { callback_url: await sealed(place('callback_url'), callbackUrl) }),
-        depth: 0,
-      };
-      await store.append(stream, [event(ReactorInvoked, data)], 'no-stream');
-      for await (const stored of store.readStream(stream)) return invocationOf(stored);
-      throw new Error('nothing was stored');
-    },
+    invoke: (args, callbackUrl) =>
+      writeInvocation({ store, keyRing, reactorId, now: clock.now() }, args, callbackUrl),
     async eventsOf({ stream }) {
       const events: RecordedEvent[] = [];
       for await (const each of store.readStream(stream)) events.push(each);
@@ -161,8 +194,7 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
       (await keyRing.open(invocationPlace(tenantId, id, field), value as never)).expose(),
     async close() {
       await store.close();
-      await pool.end();
-      await database.drop();
+      await close();
     },
   };
   return fixture;

@@ -21,6 +21,11 @@ export interface RunDependencies extends RecordDependencies {
   readonly fetch: EgressFetch;
 }
 
+/** Not begun: it is brought again, here after the next start or elsewhere. */
+export class RunnerStoppedError extends Error {
+  readonly code = 'runner_stopped';
+}
+
 /** Everything code is given. */
 interface Input {
   readonly code: string;
@@ -29,8 +34,8 @@ interface Input {
   readonly applicationId: string | undefined;
 }
 
-/** How long a run may wait for a process; it is given up then. */
-const queueMs = 30_000;
+/** How long a claimed run may wait for a process: as long as two others of its tenant take, and some. Then it is given up. */
+const queueMs = (timeoutMs: number): number => 30_000 + 2 * timeoutMs;
 /** After its time, for tokenizing output and appending the outcome. */
 const recordMs = 15_000;
 
@@ -54,6 +59,7 @@ export class Runs {
   /** Runs it unless somebody else has taken it. Resolves when its outcome is in the log. */
   async handle(invocation: Invocation): Promise<void> {
     const { keyRing, logger } = this.#dependencies;
+    if (this.#abort.signal.aborted) throw new RunnerStoppedError('the runner takes no more');
     // Looked up while the claim is under way; nothing comes of it without the claim.
     const prepared = this.#prepare(invocation);
     prepared.catch(() => undefined);
@@ -76,7 +82,9 @@ export class Runs {
     const { store, clock } = this.#dependencies;
     const { id: invocation_id, invoked, stream } = invocation;
     const now = clock.now();
-    const deadline = new Date(now.getTime() + queueMs + invoked.timeout_ms + recordMs).toISOString();
+    const deadline = new Date(
+      now.getTime() + queueMs(invoked.timeout_ms) + invoked.timeout_ms + recordMs,
+    ).toISOString();
     const data = {
       invocation_id,
       reactor_id: invoked.reactor_id,
@@ -128,7 +136,7 @@ export class Runs {
       },
       signal: AbortSignal.any([
         this.#abort.signal,
-        AbortSignal.timeout(queueMs + invoked.timeout_ms + 1_000),
+        AbortSignal.timeout(queueMs(invoked.timeout_ms) + invoked.timeout_ms + 1_000),
       ]),
     });
     if (outcome.kind !== 'succeeded') return failureOfRun(outcome);

@@ -7,11 +7,14 @@ import {
 import { UnavailableError } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
+import { createDirectInvocationFeed } from '@token-vault/invocations/direct';
 import {
-  DirectFeed,
   createEgressBroker,
+  createFeedCheckpoints,
   createLazySandbox,
+  deliveryOptions,
   startReactorRunner,
+  toInvocation,
   type LazySandbox,
 } from '@token-vault/reactor-runner';
 import type { AuditTrail, Clock, Handlers, Logger, ProjectionProgress } from '@token-vault/service-kit';
@@ -83,7 +86,12 @@ export function startReactors(settings: RunnerSettings): { close(): Promise<void
     logger,
     pool,
     connectionString: databaseUrl,
-    feed: new DirectFeed({ store, pool, logger }),
+    feed: createDirectInvocationFeed({
+      ...deliveryOptions(logger),
+      store,
+      checkpoints: createFeedCheckpoints(pool, 'runner'),
+      toInvocation,
+    }),
     openTokens: (tokenIds, context) => tokenUse.open(tokenIds, context),
     operations: new LocalOperations({ handlers, principals, audit, progress, clock }),
     sandbox: parts.sandbox,
