@@ -25,10 +25,12 @@ const createRequest = () =>
     metadata: { order: digits(8) },
   });
 
-const readRequest = () => {
-  const id = job.ids[Math.floor(Math.random() * job.ids.length)] ?? '';
-  return requestBytes('GET', `/tokens/${id}`, job.key);
-};
+const anyId = () => job.ids[Math.floor(Math.random() * job.ids.length)] ?? '';
+const readRequest = () => requestBytes('GET', `/tokens/${anyId()}`, job.key);
+const reactRequest = () =>
+  requestBytes('POST', `/reactors/${job.reactorId ?? ''}/react`, job.key, {
+    args: { card: `{{ ${anyId()} }}` },
+  });
 
 const listRequest = () => requestBytes('GET', '/tokens?size=20', job.key);
 
@@ -37,6 +39,7 @@ const requests: Record<Job['kind'], () => string> = {
   read: readRequest,
   mixed: () => (Math.random() < 0.9 ? readRequest() : createRequest()),
   list: listRequest,
+  react: reactRequest,
 };
 
 const latencies: number[] = [];

@@ -1,11 +1,13 @@
 export interface Job {
-  readonly kind: 'create' | 'read' | 'mixed' | 'list';
+  readonly kind: 'create' | 'read' | 'mixed' | 'list' | 'react';
   readonly port: number;
   readonly key: string;
   readonly connections: number;
   readonly seconds: number;
   /** Tokens to read. */
   readonly ids: readonly string[];
+  /** What runs in `react`, with one of the tokens. */
+  readonly reactorId?: string;
 }
 
 export interface Summary {

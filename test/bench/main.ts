@@ -82,11 +82,16 @@ async function bench(directory: string): Promise<string> {
     const { key = '' } = await post(server, '/applications', server.managementKey, {
       name: 'bench',
       type: 'private',
-      permissions: ['token:create', 'token:read'],
+      permissions: ['token:create', 'token:read', 'token:use'],
     });
     const base = { key, seconds, ids: [] as string[] };
     const seeded = await load({ ...base, kind: 'create', connections: 64, seconds: 2, port });
     const ids = seeded.ids;
+    const { id: reactorId = '' } = await post(server, '/reactors', server.managementKey, {
+      name: 'bench',
+      configuration: {},
+      code: 'module.exports = async (req) => ({ raw: { last4: req.args.card.number.slice(-4) } });',
+    });
     const rows = [
       await measure(server, 'create, 1 connection', { ...base, kind: 'create', connections: 1 }),
       await measure(server, 'create, 64 connections', { ...base, kind: 'create', connections: 64 }),
@@ -94,6 +99,20 @@ async function bench(directory: string): Promise<string> {
       await measure(server, 'read masked, 64 connections', { ...base, kind: 'read', connections: 64, ids }),
       await measure(server, '90 % read 10 % create, 64', { ...base, kind: 'mixed', connections: 64, ids }),
       await measure(server, 'list 20, 16 connections', { ...base, kind: 'list', connections: 16 }),
+      await measure(server, 'react with one card, 1 connection', {
+        ...base,
+        kind: 'react',
+        connections: 1,
+        ids,
+        reactorId,
+      }),
+      await measure(server, 'react with one card, 8 connections', {
+        ...base,
+        kind: 'react',
+        connections: 8,
+        ids,
+        reactorId,
+      }),
     ];
     return report(rows, firstReadyMs, server.readyAfterMs);
   } finally {
