@@ -42,11 +42,11 @@ export function startReactorRunner(options: ReactorRunnerOptions): ReactorRunner
   });
   const consuming = feed
     .start(async ({ tenantId, invocationId }) => {
-      const { invocation } = await readHistory(options.store, streams.invocation(tenantId, invocationId));
-      if (!invocation) return;
+      const history = await readHistory(options.store, streams.invocation(tenantId, invocationId));
       // What a run waits for must not wait for it.
-      if (invocation.invoked.depth > 0) await runs.handle(invocation);
-      else await inLane(tenantId, () => runs.handle(invocation));
+      const isNested = (history.invocation?.invoked.depth ?? 0) > 0;
+      if (isNested) await runs.handle(history);
+      else await inLane(tenantId, () => runs.handle(history));
     }, abort.signal)
     .catch((error: unknown) => logger.error(errorFields(error), 'reactors are no longer run'));
 

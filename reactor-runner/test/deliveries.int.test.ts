@@ -16,7 +16,7 @@ beforeEach(async () => {
   fixture = await createRunnerFixture();
   requests = [];
   invocation = await fixture.invoke({}, url);
-  await fixture.runner().handle(invocation);
+  await fixture.runner().handle(await fixture.historyOf(invocation));
 });
 afterEach(() => fixture.close());
 

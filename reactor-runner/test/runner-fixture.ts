@@ -22,7 +22,7 @@ import type { EventStore, RecordedEvent } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import { silentLogger } from '@token-vault/service-kit';
 import { createTestDatabase, createTestPool, manualClock, type ManualClock } from '@token-vault/test-support';
-import { readHistory, type Invocation } from '../src/runs/invocation.ts';
+import { readHistory, type Invocation, type InvocationHistory } from '../src/runs/invocation.ts';
 import { Runs, type RunDependencies } from '../src/runs/run.ts';
 import type { RunRequest, RunOutcome } from '../src/sandbox/index.ts';
 
@@ -39,6 +39,7 @@ export interface RunnerFixture {
   /** Another runner on the same log. */
   runner(changes?: Partial<RunDependencies>): Runs;
   invoke(args: Json, callbackUrl?: string): Promise<Invocation>;
+  historyOf(invocation: Invocation): Promise<InvocationHistory>;
   eventsOf(invocation: Invocation): Promise<RecordedEvent[]>;
   open(invocation: Invocation, field: 'args' | 'outcome', sealed: unknown): Promise<unknown>;
   close(): Promise<void>;
@@ -185,6 +186,7 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
       }),
     invoke: (args, callbackUrl) =>
       writeInvocation({ store, keyRing, reactorId, now: clock.now() }, args, callbackUrl),
+    historyOf: ({ stream }) => readHistory(store, stream),
     async eventsOf({ stream }) {
       const events: RecordedEvent[] = [];
       for await (const each of store.readStream(stream)) events.push(each);

@@ -29,7 +29,8 @@ function slowSandbox(outcome: RunOutcome): () => void {
 describe('an invocation', () => {
   it('is run by one of many runners that it is delivered to, and has one outcome', async () => {
     const invocation = await fixture.invoke({ n: 1 });
-    await Promise.all(Array.from({ length: 8 }, () => fixture.runner().handle(invocation)));
+    const history = await fixture.historyOf(invocation);
+    await Promise.all(Array.from({ length: 8 }, () => fixture.runner().handle(history)));
     expect(fixture.runs).toHaveLength(1);
     expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted', 'ReactorSucceeded']);
   });
@@ -38,7 +39,7 @@ describe('an invocation', () => {
     fixture.sandbox = () =>
       Promise.resolve({ kind: 'succeeded', result: { raw: 'out', tokenize: { a: 1 } }, console });
     const invocation = await fixture.invoke({ n: 1 });
-    await fixture.runner().handle(invocation);
+    await fixture.runner().handle(await fixture.historyOf(invocation));
     expect(fixture.runs[0]).toMatchObject({ args: { n: 1 }, configuration: { KEY: 'value' }, hasSvc: false });
     expect(fixture.tokenized).toEqual([{ a: 1 }]);
     const outcome = (await fixture.eventsOf(invocation)).at(-1);
@@ -59,7 +60,7 @@ describe('an invocation', () => {
   it('fails when its tokens cannot be recorded as used, without its code having seen them', async () => {
     const openTokens = () => Promise.reject(new EventStoreUnavailableError('down'));
     const invocation = await fixture.invoke({});
-    await fixture.runner({ openTokens }).handle(invocation);
+    await fixture.runner({ openTokens }).handle(await fixture.historyOf(invocation));
     expect(fixture.runs).toEqual([]);
     const outcome = (await fixture.eventsOf(invocation)).at(-1);
     expect(outcome).toMatchObject({ type: 'ReactorFailed', data: { status: 503, reason: 'unavailable' } });
@@ -78,7 +79,7 @@ describe('an invocation', () => {
         return result;
       },
     };
-    await fixture.runner({ store }).handle(invocation);
+    await fixture.runner({ store }).handle(await fixture.historyOf(invocation));
     expect(fixture.runs).toHaveLength(1);
     expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted', 'ReactorSucceeded']);
   });
@@ -88,18 +89,20 @@ describe('a runner that is killed', () => {
   it('before it claimed the invocation leaves it to the next', async () => {
     const invocation = await fixture.invoke({});
     const store: EventStore = { ...fixture.store, append: () => Promise.reject(new Error('killed')) };
-    await expect(fixture.runner({ store }).handle(invocation)).rejects.toThrow('killed');
+    await expect(fixture.runner({ store }).handle(await fixture.historyOf(invocation))).rejects.toThrow(
+      'killed',
+    );
     expect(fixture.runs).toEqual([]);
-    await fixture.runner().handle(invocation);
+    await fixture.runner().handle(await fixture.historyOf(invocation));
     expect(fixture.runs).toHaveLength(1);
   });
 
   it('while code runs leaves a run that is not begun again and fails at its deadline, once', async () => {
     const end = slowSandbox({ kind: 'succeeded', result: { tokenize: 'late' }, console });
     const invocation = await fixture.invoke({});
-    const killed = fixture.runner().handle(invocation);
+    const killed = fixture.runner().handle(await fixture.historyOf(invocation));
     await expect.poll(() => fixture.runs.length).toBe(1);
-    await fixture.runner().handle(invocation);
+    await fixture.runner().handle(await fixture.historyOf(invocation));
     expect(fixture.runs).toHaveLength(1);
 
     await failLostRun(fixture, tenantId, invocation.id);
@@ -122,9 +125,11 @@ describe('a runner that is killed', () => {
   it('after the outcome leaves arguments that go with the next delivery', async () => {
     const invocation = await fixture.invoke({});
     const keyRing = { ...fixture.keyRing, destroyKeys: () => Promise.reject(new Error('killed')) };
-    await expect(fixture.runner({ keyRing }).handle(invocation)).rejects.toThrow('killed');
+    await expect(fixture.runner({ keyRing }).handle(await fixture.historyOf(invocation))).rejects.toThrow(
+      'killed',
+    );
     expect(await fixture.open(invocation, 'args', invocation.invoked.args)).toEqual({});
-    await fixture.runner().handle(invocation);
+    await fixture.runner().handle(await fixture.historyOf(invocation));
     expect(fixture.runs).toHaveLength(1);
     await expect(fixture.open(invocation, 'args', invocation.invoked.args)).rejects.toThrow(
       KeyDestroyedError,

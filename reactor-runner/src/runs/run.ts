@@ -6,7 +6,7 @@ import { substituteTokens } from '@token-vault/expressions';
 import { errorFields, type Logger } from '@token-vault/service-kit';
 import type { EgressFetch } from '../egress/index.ts';
 import type { SandboxPool } from '../sandbox/index.ts';
-import { invokerContext, readHistory, runnerEvent, type Invocation } from './invocation.ts';
+import { invokerContext, runnerEvent, type Invocation, type InvocationHistory } from './invocation.ts';
 import { failureOf, failureOfRun, type InvocationOutcome } from './outcome.ts';
 import type { OpenTokens, RunOrigin, VaultOperations } from './ports.ts';
 import { createReactorContents, openConfiguration, type ReactorContents } from './reactor-content.ts';
@@ -57,18 +57,17 @@ export class Runs {
   }
 
   /** Runs it unless somebody else has taken it. Resolves when its outcome is in the log. */
-  async handle(invocation: Invocation): Promise<void> {
+  async handle({ invocation, deadline, outcome: ended }: InvocationHistory): Promise<void> {
     const { keyRing, logger } = this.#dependencies;
     if (this.#abort.signal.aborted) throw new RunnerStoppedError('the runner takes no more');
-    // Looked up while the claim is under way; nothing comes of it without the claim.
+    if (!invocation) return;
+    // Redelivered: maybe after a crash between the outcome and the end of the arguments.
+    if (ended) return destroyArguments(keyRing, invocation);
+    if (deadline) return;
+    // Opened, and recorded as used, while the claim is under way: one wait for the disk less. Code sees it only after both.
     const prepared = this.#prepare(invocation);
     prepared.catch(() => undefined);
-    if (!(await this.#claim(invocation))) {
-      // Redelivered: maybe after a crash between the outcome and the end of the arguments.
-      const { outcome } = await readHistory(this.#dependencies.store, invocation.stream);
-      if (outcome) await destroyArguments(keyRing, invocation);
-      return;
-    }
+    if (!(await this.#claim(invocation))) return;
     const outcome = await this.#execute(invocation, prepared).catch((error: unknown) =>
       failureOf(error, () =>
         logger.error({ trace_id: invocation.metadata.trace_id, ...errorFields(error) }, 'a run failed'),
@@ -101,11 +100,12 @@ export class Runs {
     }
   }
 
-  async #prepare({ tenantId, id, invoked }: Invocation): Promise<Input> {
-    const { keyRing } = this.#dependencies;
+  async #prepare(invocation: Invocation): Promise<Input> {
+    const { keyRing, openTokens, clock } = this.#dependencies;
+    const { tenantId, id, invoked } = invocation;
     const { reactor_id: reactorId, reactor_revision: revision, args } = invoked;
     const content = this.#contents(tenantId, reactorId, revision);
-    const [{ code, applicationId }, configuration, opened] = await Promise.all([
+    const [{ code, applicationId }, configuration, opened, tokens] = await Promise.all([
       content,
       content.then((it) => openConfiguration(keyRing, tenantId, reactorId, it.configuration)),
       keyRing.open(invocationPlace(tenantId, id, 'args'), args as SealedValue).catch((error: unknown) => {
@@ -113,20 +113,21 @@ export class Runs {
           throw new DomainError('conflict', 'The arguments are no longer kept: the invocation is too old.');
         throw error;
       }),
+      openTokens(invoked.token_ids, invokerContext(invocation, clock)),
     ]);
-    return { code, applicationId, configuration, args: opened.expose() };
+    const detokenized = substituteTokens(opened.expose(), (tokenId) => tokens.get(tokenId));
+    return { code, applicationId, configuration, args: detokenized };
   }
 
   async #execute(invocation: Invocation, prepared: Promise<Input>): Promise<InvocationOutcome> {
-    const { sandbox, fetch, openTokens, operations, clock } = this.#dependencies;
+    const { sandbox, fetch, operations } = this.#dependencies;
     const { tenantId, id: invocationId, invoked, metadata } = invocation;
     const origin: RunOrigin = { tenantId, invocationId, traceId: metadata.trace_id };
     const { code, args, configuration, applicationId } = await prepared;
-    const tokens = await openTokens(invoked.token_ids, invokerContext(invocation, clock));
     const outcome = await sandbox.run({
       tenantId,
       code,
-      args: substituteTokens(args, (tokenId) => tokens.get(tokenId)),
+      args,
       configuration,
       hasSvc: applicationId !== undefined,
       timeoutMs: invoked.timeout_ms,
