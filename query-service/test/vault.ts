@@ -13,7 +13,7 @@ import {
 import { createKeyRing, environmentRootKey, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
 import { EventStoreUnavailableError, type EventStore } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
-import { projectorMigrations, startProjectors, type Projectors } from '@token-vault/projectors';
+import { projections, projectorMigrations, startProjectors, type Projectors } from '@token-vault/projectors';
 import {
   createAuditTrail,
   createProjectionProgress,
@@ -84,7 +84,9 @@ export async function setUpVault(): Promise<Vault> {
   const keyRing = await createKeyRing({ pool, clock, rootKey, durability: 'own' });
   const store = createMemoryEventStore({ registry: eventRegistry });
   const projectors: Projectors = startProjectors({ store, connectionString: database.url });
-  await waitUntil(async () => (await projectors.status()).length === 6, { what: 'six projections' });
+  await waitUntil(async () => (await projectors.status()).length === projections.length, {
+    what: 'all projections',
+  });
   const progress: ProjectionProgress = await createProjectionProgress({
     connectionString: database.url,
     logger: silentLogger,

@@ -61,6 +61,8 @@ export async function openRootKeys(sources: RootKeySources, pool: Pool): Promise
     rootKey,
     otherRootKeys: next ? [next] : [],
     async findRootKey(rootKeyId) {
+      // A key from the environment was chosen on purpose: a file beside it must not make up for a wrong one.
+      if (sources.rootKey !== undefined) return undefined;
       // The next file first: if it has been renamed already, its key is in the other one, and stays there.
       for (const file of [nextRootKeyFile(sources.rootKeyFile), sources.rootKeyFile]) {
         const found = await readIfThere(file);

@@ -8,7 +8,7 @@ import { createOpenApiDocument, eventRegistry } from '@token-vault/contracts';
 import { createKeyRing, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
 import { startPosition, type EventStore } from '@token-vault/event-store';
 import { createPostgresEventStore, eventStoreMigrations } from '@token-vault/event-store/postgres';
-import { projectorMigrations, startProjectors, type Projectors } from '@token-vault/projectors';
+import { projections, projectorMigrations, startProjectors, type Projectors } from '@token-vault/projectors';
 import { createQueryHandlers } from '@token-vault/query-service';
 import { invocationFeedMigrations } from '@token-vault/reactor-runner';
 import {
@@ -185,7 +185,9 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   try {
     const parts = await openParts(options, closers);
     // After a crash the read models are a little behind the log: nobody is let in before they have caught up.
-    const isCaughtUp = await parts.progress.waitFor(await parts.store.head(), catchUpMs);
+    // By name, because one that is new in this release is not there until its projector has made it.
+    const names = projections.map(({ name }) => name);
+    const isCaughtUp = await parts.progress.waitFor(await parts.store.head(), catchUpMs, names);
     if (!isCaughtUp) options.logger.warn({}, 'the read models are behind; see /health/ready');
     const app = createVaultApp(parts, options, closers);
     const credentials = await makeFirstTenant({

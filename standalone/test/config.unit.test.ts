@@ -10,7 +10,10 @@ describe('the configuration', () => {
       dataDir: undefined,
       databaseUrl: undefined,
       rootKey: undefined,
+      nextRootKey: undefined,
       logLevel: 'info',
+      egressAllow: [],
+      rateLimits: {},
     };
     expect(readConfig({})).toEqual(defaults);
     const empty = {
@@ -19,6 +22,9 @@ describe('the configuration', () => {
       VAULT_DATA_DIR: '',
       DATABASE_URL: '',
       VAULT_ROOT_KEY: '',
+      VAULT_ROOT_KEY_NEXT: '',
+      VAULT_EGRESS_ALLOW: '',
+      VAULT_RATE_LIMIT_PER_MINUTE: '',
     };
     expect(readConfig(empty)).toEqual(defaults);
   });
@@ -30,6 +36,8 @@ describe('the configuration', () => {
       VAULT_DATA_DIR: 'data',
       DATABASE_URL: 'postgresql://vault@db.example/vault',
       VAULT_ROOT_KEY: 'key',
+      VAULT_ROOT_KEY_NEXT: 'next',
+      VAULT_EGRESS_ALLOW: '10.0.0.0/8, ::1',
       VAULT_LOG_LEVEL: 'silent',
     };
     expect(readConfig(environment)).toEqual({
@@ -38,7 +46,10 @@ describe('the configuration', () => {
       dataDir: path.resolve('data'),
       databaseUrl: 'postgresql://vault@db.example/vault',
       rootKey: 'key',
+      nextRootKey: 'next',
       logLevel: 'silent',
+      egressAllow: ['10.0.0.0/8', '::1'],
+      rateLimits: {},
     });
   });
 
@@ -46,6 +57,7 @@ describe('the configuration', () => {
     ['VAULT_PORT', ['http', '65536', '-1', '1e3', '80.5', ' 80', '0x50']],
     ['DATABASE_URL', ['mysql://localhost/vault', 'localhost', 'postgres://vault@:not a url']],
     ['VAULT_LOG_LEVEL', ['loud', 'INFO']],
+    ['VAULT_EGRESS_ALLOW', ['intranet', '10.0.0.0/33', '::1/129', '10.0.0.0/8/8', '10.0.0.0/x']],
   ])('names %s when it is wrong, without its value', (name, values) => {
     for (const value of values) {
       const read = () => readConfig({ [name]: value });

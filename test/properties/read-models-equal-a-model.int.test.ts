@@ -4,7 +4,7 @@ import { createCommandHandlers } from '@token-vault/command-service';
 import { eventRegistry, operations, type OperationId, type Token } from '@token-vault/contracts';
 import { createKeyRing, environmentRootKey, keyRingMigrations } from '@token-vault/crypto';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
-import { projectorMigrations, startProjectors } from '@token-vault/projectors';
+import { projections, projectorMigrations, startProjectors } from '@token-vault/projectors';
 import {
   createAuditTrail,
   createProjectionProgress,
@@ -199,6 +199,7 @@ class Run {
   }
 }
 
+const names = projections.map(({ name: of }) => of);
 const entries = (map: ReadonlyMap<string, unknown>): unknown[] =>
   [...map].sort(([left], [right]) => (left < right ? -1 : 1));
 
@@ -234,7 +235,7 @@ describe('the read models', () => {
         await keyRing.createTenantKeys(tenantId);
         const run = new Run(tenantId);
         for (const next of steps) await run.take(next);
-        expect(await progress.waitFor(await store.head(), 10_000)).toBe(true);
+        expect(await progress.waitFor(await store.head(), 10_000, names)).toBe(true);
         expect(await readModels(tenantId)).toEqual({
           tokens: entries(run.model.tokens),
           applications: entries(run.model.applications),
