@@ -36,6 +36,11 @@ export class RootKeyUnusableError extends Error {
   readonly code = 'root_key_unusable';
 }
 
+/** The KMS that holds the root key does not answer, or is sealed: trying again later is right. One line, fit for an operator. */
+export class RootKeyUnavailableError extends Error {
+  readonly code = 'root_key_unavailable';
+}
+
 /** Another process rotates the same keys right now. */
 export class RotationInProgressError extends Error {
   readonly code = 'rotation_in_progress';

@@ -8,8 +8,15 @@ export { encodeBase58 } from './base58.ts';
 export type { RootKeyProvider } from './root-keys/port.ts';
 export { environmentRootKey } from './root-keys/environment.ts';
 export { fileRootKey, type FileRootKeyOptions } from './root-keys/file.ts';
+export {
+  isTransitRootKeyId,
+  requireTransitOptions,
+  transitKey,
+  type TransitKey,
+  type TransitOptions,
+} from './root-keys/transit/index.ts';
 export { keyRingMigrations, type Migration } from './key-ring/migrations.ts';
-export { isKeyRingInitialised, type FindRootKey } from './key-ring/root-key-set.ts';
+export { isKeyRingInitialised, rootKeysInUse, type FindRootKey } from './key-ring/root-key-set.ts';
 export {
   createKeyRing,
   type DataKeyRequest,

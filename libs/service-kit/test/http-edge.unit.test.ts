@@ -2,6 +2,7 @@ import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Authentication, Handlers } from '../src/index.ts';
+import { RootKeyUnavailableError, RootKeyUnusableError } from '@token-vault/crypto';
 import { EventStoreUnavailableError, type Position } from '@token-vault/event-store';
 import {
   applicationId,
@@ -324,6 +325,8 @@ describe('an error', () => {
 
   it.each([
     ['the event store', new EventStoreUnavailableError('down')],
+    ['a sealed KMS', new RootKeyUnavailableError('sealed')],
+    ['a KMS that refuses the token', new RootKeyUnusableError('refused')],
     ['a refused connection', Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })],
     ['a lost connection', new Error('Connection terminated unexpectedly')],
     ['a database that stops', Object.assign(new Error('stop'), { code: '57P01' })],

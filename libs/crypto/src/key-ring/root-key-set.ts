@@ -21,6 +21,14 @@ export async function isKeyRingInitialised(pool: Pool): Promise<boolean> {
   return rows[0]?.initialised === true;
 }
 
+/** Ids of the root keys that keys may be wrapped by; more than one while a rotation is not at its end. */
+export async function rootKeysInUse(pool: Pool): Promise<string[]> {
+  const { rows } = await pool.query<{ root_key_id: string }>(
+    `select root_key_id from key_ring.root_key where retired_at is null order by created_at`,
+  );
+  return rows.map((row) => row.root_key_id);
+}
+
 /** Looks for a root key that this process was not started with; undefined when there is none of this id. */
 export type FindRootKey = (rootKeyId: string) => Promise<RootKeyProvider | undefined>;
 
@@ -121,6 +129,6 @@ async function verify(provider: RootKeyProvider, row: RootKeyRow): Promise<void>
 function wrongRootKey(needed: string, held: readonly string[]): WrongRootKeyError {
   return new WrongRootKeyError(
     `wrong root key: this vault's keys are wrapped by ${needed}, but the root key given is ${held.join(', ')}; ` +
-      `start with the root key used before (VAULT_ROOT_KEY or the root key file)`,
+      `start with the root key used before (VAULT_ROOT_KEY, the root key file, or transit)`,
   );
 }

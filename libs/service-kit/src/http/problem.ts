@@ -8,7 +8,7 @@ import {
 } from '@token-vault/contracts';
 import { RequestAbortedError } from './body.ts';
 import { RateLimitedError } from './rate-limits.ts';
-import { TenantKeysMissingError } from '@token-vault/crypto';
+import { RootKeyUnavailableError, RootKeyUnusableError, TenantKeysMissingError } from '@token-vault/crypto';
 import { EventStoreUnavailableError, RevisionConflictError } from '@token-vault/event-store';
 
 /** What an error becomes on the wire. */
@@ -57,6 +57,12 @@ const unavailable: Problem = {
   retryAfterSeconds: 1,
 };
 
+/** The KMS is sealed, overloaded, out of reach, or has withdrawn the token: an operator's matter, told by the start and the log. */
+const withoutRootKey: Problem = {
+  ...unavailable,
+  detail: 'The vault cannot use its root key now. Nothing was shown; try again.',
+};
+
 /** Sorts any error into a problem; what is not known is 500 and tells nothing. */
 export function toProblem(error: unknown): Problem {
   if (error instanceof DomainError) {
@@ -81,6 +87,8 @@ export function toProblem(error: unknown): Problem {
   if (error instanceof Error) {
     if (error instanceof RequestAbortedError) return aborted;
     if (isUnavailable(error)) return unavailable;
+    if (error instanceof RootKeyUnavailableError || error instanceof RootKeyUnusableError)
+      return withoutRootKey;
     if (error instanceof URIError) return invalidPath;
   }
   return {

@@ -1,0 +1,74 @@
+import { readFile } from 'node:fs/promises';
+import { RootKeyUnusableError } from '../../errors.ts';
+
+/** Where a key of the transit engine of HashiCorp Vault or OpenBao is, and how to get at it. */
+export interface TransitOptions {
+  /** `https://…`; `http://…` for a loopback address only. May have a path, before `/v1/…`. */
+  readonly url: string;
+  readonly key: string;
+  /** Path of the secrets engine; `transit` by default. */
+  readonly mount?: string | undefined;
+  readonly namespace?: string | undefined;
+  /** One of the two. The file is read at each use, so that an agent may renew what is in it. */
+  readonly token?: string | undefined;
+  readonly tokenFile?: string | undefined;
+  /** PEM file of the authority that its certificate is from; those of Node by default. */
+  readonly caFile?: string | undefined;
+  /** Longest time for one attempt (5 s) and for all attempts of one call (15 s). */
+  readonly attemptMs?: number;
+  readonly deadlineMs?: number;
+}
+
+const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$/;
+const keyName = /^\w([\w.-]*\w)?$/;
+const pathName = /^\w([\w.-]*\w)?(\/\w([\w.-]*\w)?)*$/;
+
+function problemOf(options: TransitOptions): string | undefined {
+  const { url, key, mount, namespace, token, tokenFile } = options;
+  if (!URL.canParse(url)) return 'its URL is not valid';
+  const { protocol, hostname, username, password, search, hash } = new URL(url);
+  if (protocol !== 'https:' && !(protocol === 'http:' && loopback.test(hostname)))
+    return 'its URL must begin with https://';
+  if (`${username}${password}${search}${hash}` !== '')
+    return 'its URL must hold no credentials, query or fragment';
+  if (!keyName.test(key)) return 'the name of its key is not valid';
+  if (mount !== undefined && !pathName.test(mount)) return 'its mount is not valid';
+  if (namespace !== undefined && !pathName.test(namespace)) return 'its namespace is not valid';
+  if ((token === undefined) === (tokenFile === undefined)) return 'it needs either a token or a file of one';
+  return undefined;
+}
+
+/** @throws RootKeyUnusableError naming what is wrong, without its value. */
+export function requireTransitOptions(options: TransitOptions): void {
+  const problem = problemOf(options);
+  if (problem !== undefined) throw new RootKeyUnusableError(`transit: ${problem}`);
+}
+
+async function readText(file: string, what: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code ?? 'unknown error';
+    throw new RootKeyUnusableError(`transit: the file ${file} of its ${what} cannot be read: ${code}`, {
+      cause,
+    });
+  }
+}
+
+/** @throws RootKeyUnusableError */
+export async function readToken({ token, tokenFile = '' }: TransitOptions): Promise<string> {
+  const text = (token ?? (await readText(tokenFile, 'token'))).trim();
+  // What a header cannot hold would end in an error that quotes it.
+  if (!/^[!-~]{1,8192}$/.test(text))
+    throw new RootKeyUnusableError('transit: its token is empty or not a token');
+  return text;
+}
+
+/** @throws RootKeyUnusableError */
+export async function readAuthority({ caFile }: TransitOptions): Promise<string | undefined> {
+  if (caFile === undefined) return undefined;
+  const text = await readText(caFile, 'authority');
+  if (!text.includes('-----BEGIN CERTIFICATE-----'))
+    throw new RootKeyUnusableError(`transit: the file ${caFile} of its authority holds no PEM certificate`);
+  return text;
+}

@@ -1,0 +1,7 @@
+export {
+  startTransitDouble,
+  transitAuthorityFile,
+  type TransitDouble,
+  type TransitDoubleOptions,
+  type TransitFaults,
+} from './double.ts';
