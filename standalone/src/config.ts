@@ -1,19 +1,16 @@
 import { isIP } from 'node:net';
 import path from 'node:path';
 import { readLimits, type LimitConfig } from './limits.ts';
+import { readRootKeySettings, type RootKeySettings } from './root-key-settings.ts';
 
 /** Where and how a standalone vault runs; each from an environment variable of the README's table. */
-export interface StandaloneConfig extends LimitConfig {
+export interface StandaloneConfig extends LimitConfig, RootKeySettings {
   readonly port: number;
   readonly host: string;
   /** Undefined: `./.vault`, or a place Postgres can reach when that one is closed to it. */
   readonly dataDir: string | undefined;
   /** Undefined: the embedded Postgres. */
   readonly databaseUrl: string | undefined;
-  /** Undefined: a file in the data directory. */
-  readonly rootKey: string | undefined;
-  /** Only while the root key is being rotated; undefined: a file beside that of the root key, if there. */
-  readonly nextRootKey: string | undefined;
   readonly logLevel: string;
   /** Private addresses (CIDRs) that reactor code and webhooks may reach, also by plain http. */
   readonly egressAllow?: readonly string[];
@@ -74,14 +71,12 @@ function readEgressAllow(text: string | undefined): readonly string[] {
 /** @throws StandaloneError naming the variable */
 export function readConfig(environment: NodeJS.ProcessEnv): StandaloneConfig {
   const { VAULT_DATA_DIR: dataDir, VAULT_HOST: host } = environment;
-  const { VAULT_ROOT_KEY: rootKey, VAULT_ROOT_KEY_NEXT: nextRootKey } = environment;
   return {
     port: readPort(environment.VAULT_PORT),
     host: host === undefined || host === '' ? '127.0.0.1' : host,
     dataDir: dataDir === undefined || dataDir === '' ? undefined : path.resolve(dataDir),
     databaseUrl: readDatabaseUrl(environment.DATABASE_URL),
-    rootKey: rootKey === undefined || rootKey === '' ? undefined : rootKey,
-    nextRootKey: nextRootKey === undefined || nextRootKey === '' ? undefined : nextRootKey,
+    ...explained(() => readRootKeySettings(environment)),
     logLevel: readLogLevel(environment.VAULT_LOG_LEVEL),
     egressAllow: readEgressAllow(environment.VAULT_EGRESS_ALLOW),
     ...explained(() => readLimits(environment)),

@@ -8,6 +8,7 @@ const explained = new Set([
   'postgres_not_started',
   'wrong_root_key',
   'root_key_unusable',
+  'root_key_unavailable',
   'schema_too_new',
   'schema_mismatch',
   'migration_failed',

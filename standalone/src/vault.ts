@@ -33,15 +33,12 @@ import { openEdge, type Edge } from './edge.ts';
 import type { LimitConfig } from './limits.ts';
 import { migrate, type MigrationSet } from './migrations/index.ts';
 import { createReactorParts, startReactors } from './reactors/start.ts';
+import type { RootKeySettings } from './root-key-settings.ts';
 import { openRootKeys } from './root-keys.ts';
 
-export interface VaultOptions extends LimitConfig {
+export interface VaultOptions extends LimitConfig, RootKeySettings {
   readonly databaseUrl: string;
   readonly directory: DataDirectory;
-  /** VAULT_ROOT_KEY. */
-  readonly rootKey: string | undefined;
-  /** VAULT_ROOT_KEY_NEXT, while the root key is being rotated. */
-  readonly nextRootKey?: string | undefined;
   readonly baseUrl: string;
   /** VAULT_EGRESS_ALLOW. */
   readonly egressAllow?: readonly string[];

@@ -11,6 +11,7 @@ describe('the configuration', () => {
       databaseUrl: undefined,
       rootKey: undefined,
       nextRootKey: undefined,
+      transit: undefined,
       logLevel: 'info',
       egressAllow: [],
       rateLimits: {},
@@ -23,6 +24,8 @@ describe('the configuration', () => {
       DATABASE_URL: '',
       VAULT_ROOT_KEY: '',
       VAULT_ROOT_KEY_NEXT: '',
+      VAULT_ROOT_KEY_TRANSIT_URL: '',
+      VAULT_ROOT_KEY_TRANSIT_TOKEN: '',
       VAULT_EGRESS_ALLOW: '',
       VAULT_RATE_LIMIT_PER_MINUTE: '',
     };
@@ -47,6 +50,7 @@ describe('the configuration', () => {
       databaseUrl: 'postgresql://vault@db.example/vault',
       rootKey: 'key',
       nextRootKey: 'next',
+      transit: undefined,
       logLevel: 'silent',
       egressAllow: ['10.0.0.0/8', '::1'],
       rateLimits: {},
@@ -64,5 +68,67 @@ describe('the configuration', () => {
       expect(read).toThrow(StandaloneError);
       expect(read).toThrow(new RegExp(`^${name} (?!.*${value.replaceAll(/\W/g, '.')}).*$`));
     }
+  });
+});
+
+describe('a root key in transit', () => {
+  const transit = {
+    VAULT_ROOT_KEY_TRANSIT_URL: 'https://bao.example:8200',
+    VAULT_ROOT_KEY_TRANSIT_KEY: 'vault',
+    VAULT_ROOT_KEY_TRANSIT_TOKEN: 'hvs.secret',
+  };
+
+  it('is configured with everything, or what is not given has defaults', () => {
+    const options = { url: 'https://bao.example:8200', key: 'vault', token: 'hvs.secret' };
+    expect(readConfig(transit).transit).toEqual(options);
+    const rest = {
+      VAULT_ROOT_KEY_TRANSIT_TOKEN: '',
+      VAULT_ROOT_KEY_TRANSIT_TOKEN_FILE: 'token',
+      VAULT_ROOT_KEY_TRANSIT_MOUNT: 'kms/transit',
+      VAULT_ROOT_KEY_TRANSIT_NAMESPACE: 'team/a',
+      VAULT_ROOT_KEY_TRANSIT_CA_FILE: '/etc/ca.pem',
+    };
+    expect(readConfig({ ...transit, ...rest }).transit).toEqual({
+      ...options,
+      token: undefined,
+      tokenFile: path.resolve('token'),
+      mount: 'kms/transit',
+      namespace: 'team/a',
+      caFile: '/etc/ca.pem',
+    });
+  });
+
+  it.each([
+    ['lacks a key', { VAULT_ROOT_KEY_TRANSIT_KEY: '' }, /needs VAULT_ROOT_KEY_TRANSIT_URL and .*_KEY$/],
+    ['lacks a URL', { VAULT_ROOT_KEY_TRANSIT_URL: '' }, /needs VAULT_ROOT_KEY_TRANSIT_URL and .*_KEY$/],
+    ['lacks a token', { VAULT_ROOT_KEY_TRANSIT_TOKEN: '' }, /needs either .*_TOKEN or .*_TOKEN_FILE$/],
+    ['has two tokens', { VAULT_ROOT_KEY_TRANSIT_TOKEN_FILE: 'x' }, /needs either .*_TOKEN or .*_TOKEN_FILE$/],
+    ['goes over http', { VAULT_ROOT_KEY_TRANSIT_URL: 'http://bao.example' }, /its URL must begin with https/],
+    [
+      'is not the only one',
+      { VAULT_ROOT_KEY: 'key' },
+      /are both set: to rotate .* VAULT_ROOT_KEY_NEXT to transit/,
+    ],
+    ['is not the only one', { VAULT_ROOT_KEY: 'key', VAULT_ROOT_KEY_NEXT: 'transit:b' }, /are both set/],
+    [
+      'is to be one of no name',
+      { VAULT_ROOT_KEY_NEXT: 'transit:a/b' },
+      /^VAULT_ROOT_KEY_NEXT: the name of its key/,
+    ],
+    [
+      'is next only',
+      {
+        VAULT_ROOT_KEY_TRANSIT_URL: '',
+        VAULT_ROOT_KEY_TRANSIT_KEY: '',
+        VAULT_ROOT_KEY_TRANSIT_TOKEN: '',
+        VAULT_ROOT_KEY_NEXT: 'transit',
+      },
+      /set VAULT_ROOT_KEY_TRANSIT_URL as well/,
+    ],
+  ])('that %s is told in one line', (_name, environment, complaint) => {
+    const read = () => readConfig({ ...transit, ...environment });
+    expect(read).toThrow(StandaloneError);
+    expect(read).toThrow(complaint);
+    expect(read).toThrow(/^(?!.*hvs)[^\n]+$/);
   });
 });

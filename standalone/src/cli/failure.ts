@@ -12,6 +12,7 @@ const explained = new Set([
   'postgres_not_started',
   'wrong_root_key',
   'root_key_unusable',
+  'root_key_unavailable',
   'rotation_in_progress',
   'tenant_keys_missing',
   'schema_too_new',

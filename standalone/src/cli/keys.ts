@@ -1,17 +1,37 @@
-import { createKeyRing, type RootKeyProvider } from '@token-vault/crypto';
+import {
+  createKeyRing,
+  isTransitRootKeyId,
+  rootKeysInUse,
+  transitKey,
+  type RootKeyProvider,
+  type TransitOptions,
+} from '@token-vault/crypto';
 import { systemClock } from '@token-vault/service-kit';
 import type { Command } from 'commander';
-import { nextRootKeyFile, readNextRootKey } from '../root-keys.ts';
+import { nextRootKeyFile, readNextRootKey, type RootKeySources } from '../root-keys.ts';
 import { uuid } from './arguments.ts';
 import { CommandError } from './failure.ts';
 import { withParts, type Parts } from './parts.ts';
 import { makeNextRootKey, promoteNextRootKey } from './root-key-files.ts';
 import type { Terminal } from './terminal.ts';
 
+/** The newest version of the key in transit. @throws CommandError when that is the one in use. */
+async function newestVersion({ pool }: Parts, transit: TransitOptions): Promise<RootKeyProvider> {
+  const newest = await transitKey(transit).newest();
+  const inUse = await rootKeysInUse(pool);
+  if (inUse.length === 1 && inUse[0] === newest.id)
+    throw new CommandError(
+      `root key ${newest.id} is in use and is the newest version in transit: rotate the key there first, then repeat`,
+    );
+  return newest;
+}
+
 /** The key to rotate to: what the operator gave, what an interrupted rotation left, else a new one. */
-async function nextRootKey({ rootKeySources, database }: Parts): Promise<RootKeyProvider> {
+async function nextRootKey(parts: Parts): Promise<RootKeyProvider> {
+  const { rootKeySources, database } = parts;
   const given = await readNextRootKey(rootKeySources);
   if (given) return given;
+  if (rootKeySources.transit) return newestVersion(parts, rootKeySources.transit);
   const file = nextRootKeyFile(rootKeySources.rootKeyFile);
   // A running vault cannot be told of a new variable, nor another machine of a file here.
   if (rootKeySources.rootKey !== undefined)
@@ -23,6 +43,18 @@ async function nextRootKey({ rootKeySources, database }: Parts): Promise<RootKey
       `DATABASE_URL is set: make the new key with "vault keys new-root", copy ${file} to each vault's data directory, then repeat`,
     );
   return makeNextRootKey(rootKeySources.rootKeyFile);
+}
+
+/** What is left to the operator, after a rotation to a key that is not in a file. */
+function remainder({ nextRootKey: next, transit }: RootKeySources): string {
+  if (next === undefined)
+    return 'When no backup needs the version before, raise min_decryption_version of the key in transit and trim it.';
+  if (next === 'transit')
+    return 'From now on start each vault with VAULT_ROOT_KEY_TRANSIT_… alone, without VAULT_ROOT_KEY_NEXT, VAULT_ROOT_KEY and a key file.';
+  if (next.startsWith('transit:'))
+    return 'From now on start each vault with VAULT_ROOT_KEY_TRANSIT_KEY set to the new name, without VAULT_ROOT_KEY_NEXT.';
+  const without = transit ? 'VAULT_ROOT_KEY_NEXT and VAULT_ROOT_KEY_TRANSIT_…' : 'VAULT_ROOT_KEY_NEXT';
+  return `From now on start each vault with VAULT_ROOT_KEY set to the new key, without ${without}.`;
 }
 
 async function rotateRoot(parts: Parts, terminal: Terminal): Promise<void> {
@@ -41,16 +73,16 @@ async function rotateRoot(parts: Parts, terminal: Terminal): Promise<void> {
   terminal.print(
     `root key ${next.id} is in use; ${wrapped} tenant keys were wrapped by it, the one before is refused`,
   );
-  if (rootKeySources.nextRootKey !== undefined) {
-    terminal.note(
-      'From now on start each vault with VAULT_ROOT_KEY set to the new key, without VAULT_ROOT_KEY_NEXT.',
-    );
+  if (rootKeySources.nextRootKey !== undefined || isTransitRootKeyId(next.id)) {
+    terminal.note(remainder(rootKeySources));
     return;
   }
-  const keptAs = await promoteNextRootKey(rootKeySources.rootKeyFile, next);
-  if (keptAs === undefined) return;
+  const promoted = await promoteNextRootKey(rootKeySources.rootKeyFile, next);
+  if (promoted === 'done before') return;
   terminal.note(`The new key is ${rootKeySources.rootKeyFile}: back it up, apart from the data.`);
-  terminal.note(`The one before is ${keptAs}: destroy it when no backup needs it.`);
+  if (promoted.keptAs !== undefined)
+    terminal.note(`The one before is ${promoted.keptAs}: destroy it when no backup needs it.`);
+  if (rootKeySources.transit) terminal.note('From now on start each vault without VAULT_ROOT_KEY_TRANSIT_….');
 }
 
 async function newRoot({ rootKeySources, keyRing }: Parts, terminal: Terminal): Promise<void> {

@@ -55,8 +55,8 @@ function openParts(config: StandaloneConfig, database: CommandDatabase, closers:
     }),
     (it) => it.close(),
   );
-  const { rootKey, nextRootKey } = config;
-  const rootKeySources = { rootKey, nextRootKey, rootKeyFile: database.directory.rootKeyFile };
+  const { rootKey, nextRootKey, transit } = config;
+  const rootKeySources = { rootKey, nextRootKey, transit, rootKeyFile: database.directory.rootKeyFile };
 
   async function rootKeys(): Promise<HeldRootKeys> {
     if (!(await isKeyRingInitialised(pool)))

@@ -1,7 +1,7 @@
 import { fileRootKey, type RootKeyProvider } from '@token-vault/crypto';
 import { constants, copyFile, link, open, rename } from 'node:fs/promises';
 import path from 'node:path';
-import { nextRootKeyFile } from '../root-keys.ts';
+import { nextRootKeyFile, readRootKeyFile } from '../root-keys.ts';
 
 /** The file of the next root key, made with a random key when there is none. @throws RootKeyUnusableError */
 export function makeNextRootKey(rootKeyFile: string): Promise<RootKeyProvider> {
@@ -11,20 +11,20 @@ export function makeNextRootKey(rootKeyFile: string): Promise<RootKeyProvider> {
 /**
  * The next root key takes the place of the one before, whose file stays under another name: backups may need it. Only when no
  * key is wrapped by the former. Each step may be the last before a crash: whatever is left is a vault that starts.
- * @returns where the former key is now; undefined when this was done before.
+ * @returns where the former key is now, undefined when it was not in a file; or that all this was done before.
  */
 export async function promoteNextRootKey(
   rootKeyFile: string,
   next: RootKeyProvider,
-): Promise<string | undefined> {
-  const former = await fileRootKey(rootKeyFile);
-  if (former.id === next.id) return undefined;
-  const keptAs = `${rootKeyFile}.retired-${former.id.replace(/^local:/, '')}`;
-  await keep(rootKeyFile, keptAs);
+): Promise<{ readonly keptAs: string | undefined } | 'done before'> {
+  const former = await readRootKeyFile(rootKeyFile);
+  if (former?.id === next.id) return 'done before';
+  const keptAs = former && `${rootKeyFile}.retired-${former.id.replace(/^local:/, '')}`;
+  if (keptAs !== undefined) await keep(rootKeyFile, keptAs);
   await rename(nextRootKeyFile(rootKeyFile), rootKeyFile);
   const directory = await open(path.dirname(rootKeyFile), 'r');
   await directory.sync().finally(() => directory.close());
-  return keptAs;
+  return { keptAs };
 }
 
 async function keep(file: string, as: string): Promise<void> {
