@@ -11,6 +11,7 @@ import { transactionEvents } from './transaction.ts';
 export * from './access.ts';
 export * from './application.ts';
 export * from './audit.ts';
+export * from './history.ts';
 export * from './invocation.ts';
 export * from './reactor.ts';
 export * from './registry.ts';
