@@ -1,0 +1,175 @@
+import { problems } from '@token-vault/contracts';
+
+/** An answer that the gateway gives by itself, in the form of the services' problem details. */
+interface GatewayProblem {
+  /** Of the named location. */
+  readonly location: string;
+  /** What of nginx it stands for. */
+  readonly codes: readonly number[];
+  readonly status: number;
+  readonly type: string;
+  readonly title: string;
+  readonly detail: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Found before nginx knows the path, when it cannot go to a named location (it would answer 500). */
+  readonly isEarly?: true;
+}
+
+const retryAfter = { 'Retry-After': '1' };
+
+const unavailable = {
+  status: problems.unavailable.status,
+  type: 'unavailable',
+  title: problems.unavailable.title,
+  detail: 'No service of the vault answers now. Nothing was done; try again.',
+};
+
+const outcomeUnknown = {
+  type: 'outcome-unknown',
+  detail:
+    'The vault did not answer in time: the write may have been done or not. Repeat it with the same SVC-IDEMPOTENCY-KEY.',
+};
+
+/** Codes of nginx's own, which no client sees: 471–473 name where a request goes, 494 is too large a header. */
+const gatewayProblems: readonly GatewayProblem[] = [
+  {
+    location: 'malformed',
+    codes: [400],
+    isEarly: true,
+    status: 400,
+    type: 'validation-failed',
+    title: problems.validation_failed.title,
+    detail: 'The request is not valid HTTP.',
+  },
+  {
+    location: 'unknown_path',
+    codes: [404],
+    status: 404,
+    type: 'not-found',
+    title: problems.not_found.title,
+    detail: 'There is nothing at this path.',
+  },
+  {
+    location: 'unknown_method',
+    codes: [405],
+    status: 405,
+    type: 'method-not-allowed',
+    title: problems.method_not_allowed.title,
+    detail: 'Allowed here: $vault_allow.',
+    headers: { Allow: '$vault_allow' },
+  },
+  {
+    location: 'too_slow',
+    codes: [408],
+    isEarly: true,
+    status: 408,
+    type: 'request-timeout',
+    title: 'Request Timeout',
+    detail: 'The request did not arrive in time.',
+  },
+  {
+    location: 'too_large',
+    codes: [413],
+    status: 413,
+    type: 'payload-too-large',
+    title: problems.payload_too_large.title,
+    detail: 'The request body is larger than 1 MiB.',
+  },
+  {
+    location: 'uri_too_long',
+    codes: [414],
+    isEarly: true,
+    status: 414,
+    type: 'uri-too-long',
+    title: 'URI Too Long',
+    detail: 'The path and the query are too long.',
+  },
+  {
+    location: 'too_many',
+    codes: [429],
+    status: 429,
+    type: 'rate-limited',
+    title: problems.rate_limited.title,
+    detail: 'Too many requests of this address at once.',
+    headers: retryAfter,
+  },
+  {
+    location: 'header_too_large',
+    codes: [494],
+    isEarly: true,
+    status: 431,
+    type: 'header-too-large',
+    title: 'Request Header Fields Too Large',
+    detail: 'The request headers are too large.',
+  },
+  {
+    location: 'bad_gateway',
+    codes: [502],
+    ...outcomeUnknown,
+    status: 502,
+    title: 'Bad Gateway',
+    headers: retryAfter,
+  },
+  {
+    location: 'gateway_timeout',
+    codes: [504],
+    ...outcomeUnknown,
+    status: 504,
+    title: 'Gateway Timeout',
+    headers: retryAfter,
+  },
+];
+
+/** `$vault_instance` and `$vault_own_trace_id` hold nothing that JSON would need to escape. */
+function bodyOf({
+  type,
+  title,
+  status,
+  detail,
+}: Pick<GatewayProblem, 'type' | 'title' | 'status' | 'detail'>) {
+  return JSON.stringify({
+    type: `urn:token-vault:problem:${type}`,
+    title,
+    status,
+    detail,
+    instance: '$vault_instance',
+    trace_id: '$vault_own_trace_id',
+  });
+}
+
+const nameOf = ({ location, isEarly }: GatewayProblem): string =>
+  isEarly ? `/.problem/${location}` : `@${location}`;
+
+export const errorPages: readonly string[] = gatewayProblems.map(
+  (problem) => `error_page ${problem.codes.join(' ')} = ${nameOf(problem)};`,
+);
+
+/** What every answer made here carries. `add_header` of an outer level does not reach a location that has its own. */
+function headersOf(problem: GatewayProblem, everywhere: readonly string[]): string[] {
+  const headers = {
+    'SVC-TRACE-ID': '$vault_own_trace_id',
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+    ...problem.headers,
+  };
+  return [
+    ...everywhere,
+    ...Object.entries(headers).map(([name, value]) => `add_header ${name} "${value}" always;`),
+  ];
+}
+
+/** @param everywhere `add_header` lines that all answers of the server carry */
+export function problemLocations(everywhere: readonly string[]): readonly string[] {
+  return gatewayProblems.flatMap((problem) => [
+    `location ${problem.isEarly ? '= ' : ''}${nameOf(problem)} {`,
+    ...(problem.isEarly ? ['  internal;'] : []),
+    '  default_type application/problem+json;',
+    ...headersOf(problem, everywhere).map((line) => `  ${line}`),
+    ...(problem.type === 'outcome-unknown'
+      ? [`  if ($vault_failure = unavailable) {`, `    return 503 '${bodyOf(unavailable)}';`, '  }']
+      : []),
+    `  return ${problem.status} '${bodyOf(problem)}';`,
+    '}',
+    '',
+  ]);
+}

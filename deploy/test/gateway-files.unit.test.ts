@@ -1,0 +1,125 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { operations, type Operation } from '@token-vault/contracts';
+import { bodyLimitBytes } from '../../libs/service-kit/src/http/body.ts';
+import { describe, expect, it } from 'vitest';
+import { bodyLimit, gatewayConfiguration } from '../nginx/configuration.ts';
+import { generatedFiles, places } from '../nginx/places.ts';
+import { knownPaths, routedOperations } from '../nginx/routes.ts';
+import { nginxBinary } from './running-gateway.ts';
+
+const root = path.resolve(import.meta.dirname, '../..');
+const table = Object.entries(operations as Readonly<Record<string, Operation>>);
+const routed = routedOperations({ exposesHealth: false });
+/** What the map of nginx does: the first pattern that matches. */
+const routeTo = (request: string) =>
+  routed.find(({ pattern }) => new RegExp(`^${pattern}`, 'i').test(request))?.id;
+
+/** Blocks left open; quoted text and comments do not count. Of real parsers only nginx itself is strict enough. */
+function openBlocks(content: string): number {
+  const code = content.replaceAll(/^\s*#.*$/gm, '').replaceAll(/"[^"]*"|'[^']*'/g, '');
+  let depth = 0;
+  for (const character of code) {
+    if (character === '{') depth += 1;
+    if (character === '}') depth -= 1;
+    if (depth < 0) return depth;
+  }
+  return depth;
+}
+
+describe('the committed configurations of the gateway', () => {
+  it.each([...generatedFiles()])(
+    '%s is what the generator makes of the operations table',
+    (file, content) => {
+      // When this fails: node scripts/run.mjs node deploy/nginx/generate.ts
+      expect(readFileSync(path.join(root, file), 'utf8')).toBe(content);
+    },
+  );
+
+  it.each([...generatedFiles()])(
+    '%s is well-formed, ends every directive and closes every block',
+    (_file, content) => {
+      expect(openBlocks(content)).toBe(0);
+      const meaningful = content.split('\n').map((line) => line.trim());
+      const unended = meaningful.filter(
+        (line) =>
+          line !== '' && !line.startsWith('#') && !/[;{}]$/.test(line) && !/^(log_format|')/.test(line),
+      );
+      expect(unended).toEqual([]);
+    },
+  );
+
+  it.each(Object.entries(places))(
+    '%s keeps bodies and answers in memory, and quotes no request in its logs',
+    (_file, place) => {
+      const text = gatewayConfiguration(place);
+      expect(text).toContain('proxy_max_temp_file_size 0;');
+      expect(text).toContain('proxy_pass_request_headers off;');
+      expect(text).toMatch(/error_log \S+ crit;/);
+      const format = /log_format vault[^;]+;/.exec(text)?.[0] ?? '';
+      expect(format).not.toMatch(
+        /\$(request|request_uri|uri|args|query_string|request_body|http_\w+|arg_\w+)\b/,
+      );
+    },
+  );
+});
+
+describe('the routes of the gateway', () => {
+  it.each(table)('know %s by its own line, whatever comes before', (id, { method, path: template }) => {
+    const to = template.replaceAll(/\{\w+\}/g, 'abc');
+    expect(routeTo(`${method} ${to}`)).toBe(id);
+    expect(routeTo(`${method} ${to}/?size=1`)).toBe(id);
+    expect(routeTo(`${method} ${to.toUpperCase()}`)).toBe(id);
+    expect(routeTo(`${method} ${to}/x/y/z`)).toBeUndefined();
+    expect(routeTo(`${method} /x${to}`)).toBeUndefined();
+  });
+
+  it('repeat nothing that changes something when repeated', () => {
+    for (const { id, route } of routed) {
+      const operation = (operations as Readonly<Record<string, Operation>>)[id];
+      if (operation?.service !== 'command') expect(route).toBe('query');
+      else expect(route).toBe(['PUT', 'DELETE'].includes(operation.method) ? 'command_once' : 'command');
+    }
+  });
+
+  it('name every method of a path', () => {
+    const allowed = knownPaths().find(({ pattern }) => new RegExp(`^${pattern}`).test('/tokens/abc'));
+    expect(allowed?.methods).toBe('GET, PATCH, DELETE');
+  });
+
+  it('limit bodies as the services do', () => {
+    expect(bodyLimit).toBe(`${bodyLimitBytes / 1024 / 1024}m`);
+  });
+});
+
+const openssl = spawnSync('openssl', ['version']).status === 0;
+
+describe.skipIf(nginxBinary === undefined || !openssl)('nginx -t (skipped without nginx or openssl)', () => {
+  it('accepts the configuration with TLS', () => {
+    const directory = mkdtempSync(path.join(os.tmpdir(), 'vault-gateway-test-'));
+    const file = (name: string) => path.join(directory, name);
+    try {
+      const subject = ['-subj', '/CN=vault.example.com', '-days', '1', '-nodes', '-newkey', 'rsa:2048'];
+      execFileSync('openssl', ['req', '-x509', ...subject, '-keyout', file('key'), '-out', file('crt')], {
+        stdio: 'ignore',
+      });
+      const configuration = gatewayConfiguration({
+        ...places['nginx/tls-example.conf']!,
+        listen: '127.0.0.1:8443',
+        // `http2 on` needs a newer nginx than Debian's.
+        tls: { certificate: file('crt'), key: file('key'), serverName: 'vault.example.com', http2: false },
+        pidFile: file('pid'),
+        temporaryDirectory: directory,
+        accessLog: file('access.log'),
+        errorLog: file('error.log'),
+      });
+      writeFileSync(file('nginx.conf'), configuration);
+      const tested = spawnSync(nginxBinary ?? '', ['-t', '-p', directory, '-c', file('nginx.conf')]);
+      expect(tested.stderr.toString()).toContain('test is successful');
+    } finally {
+      rmSync(directory, { recursive: true, force: true });
+    }
+  });
+});

@@ -1,0 +1,336 @@
+import { operations, type Operation } from '@token-vault/contracts';
+import { bodyLimitBytes } from '../../libs/service-kit/src/http/body.ts';
+import { readdirSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import {
+  freePort,
+  nginxBinary,
+  send,
+  sendRaw,
+  startFakeService,
+  startGateway,
+  type Answer,
+  type FakeService,
+  type Gateway,
+} from './running-gateway.ts';
+
+const table = Object.entries(operations as Readonly<Record<string, Operation>>);
+const exampleOf = (template: string) =>
+  template.replaceAll(/\{\w+\}/g, '0f0e5bb2-5e0b-44c1-8f39-3b9d6a1c6b0e');
+const problemOf = (answer: Answer) => JSON.parse(answer.body) as Record<string, unknown>;
+
+describe.skipIf(nginxBinary === undefined)(
+  'the gateway, with a real nginx (skipped where none is installed)',
+  () => {
+    let command: [FakeService, FakeService];
+    let query: [FakeService, FakeService];
+    let gateway: Gateway;
+    const all = () => [...command, ...query];
+    const seen = () => all().flatMap((service) => service.seen);
+    const call = (method: string, to: string, options: Parameters<typeof send>[3] = {}) =>
+      send(gateway.port, method, to, options);
+
+    beforeAll(async () => {
+      command = [await startFakeService('command'), await startFakeService('command')];
+      query = [await startFakeService('query'), await startFakeService('query')];
+      const addresses = (services: FakeService[]) => services.map(({ port }) => `127.0.0.1:${port}`);
+      gateway = await startGateway({ commandServers: addresses(command), queryServers: addresses(query) });
+    });
+    afterAll(async () => {
+      await gateway?.stop();
+      for (const service of all()) await service.close();
+    });
+    beforeEach(() => {
+      for (const service of all()) {
+        service.behaviour = 'answer';
+        service.seen.length = 0;
+      }
+    });
+
+    it.each(table)(
+      'brings %s to its service, as it was sent, also with a slash at the end',
+      async (id, operation) => {
+        const to = exampleOf(operation.path);
+        const before = gateway.accessLog().length;
+        for (const sent of [`${to}?page=1&q=%20a`, `${to}/`]) {
+          const answer = await call(operation.method, sent);
+          expect(answer.status).toBe(200);
+          expect(problemOf(answer)).toEqual({ service: operation.service, url: sent });
+          expect(answer.headers).not.toHaveProperty('x-powered-by');
+        }
+        await vi.waitUntil(() => gateway.accessLog().length >= before + 2);
+        expect(gateway.accessLog().at(-1)).toMatchObject({
+          operation: id,
+          status: 200,
+          method: operation.method,
+        });
+      },
+    );
+
+    it('answers 405 with all methods of the path, whichever service has them, and 404 for other paths', async () => {
+      const refused = await call('DELETE', '/tokens?metadata.a=b');
+      expect(refused.status).toBe(405);
+      expect(refused.headers.allow).toBe('POST, GET');
+      expect(refused.headers['content-type']).toBe('application/problem+json');
+      expect(problemOf(refused)).toEqual({
+        type: 'urn:token-vault:problem:method-not-allowed',
+        title: 'Method Not Allowed',
+        status: 405,
+        detail: 'Allowed here: POST, GET.',
+        instance: '/tokens',
+        trace_id: refused.headers['svc-trace-id'],
+      });
+      expect((await call('OPTIONS', '/tokenize')).status).toBe(405);
+      const unknown = await call('GET', '/nowhere"\\', { headers: { 'SVC-TRACE-ID': 'my-trace' } });
+      expect(unknown.status).toBe(404);
+      expect(problemOf(unknown)).toMatchObject({ instance: '/', trace_id: 'my-trace' });
+      expect(unknown.headers['svc-trace-id']).toBe('my-trace');
+      expect(seen()).toEqual([]);
+    });
+
+    it.each([
+      '/metrics',
+      '/METRICS/',
+      '/metrics?x=/tokens',
+      '/health/ready',
+      '/status',
+      '//metrics',
+      '/tokens/../metrics',
+      '/tokens/..%2fmetrics/x',
+      '/%6detrics',
+      '/tokens//metrics',
+    ])('lets nobody reach %s', async (hidden) => {
+      expect((await call('GET', hidden)).status).toBe(404);
+      expect(seen()).toEqual([]);
+    });
+
+    it('hands over ids as they were written, for the service to judge', async () => {
+      for (const id of ['a%2Fb', '%2e%2e', 'caf%C3%A9', 'x:y;z', '%ff'])
+        expect(problemOf(await call('GET', `/tokens/${id}`))).toEqual({
+          service: 'query',
+          url: `/tokens/${id}`,
+        });
+    });
+
+    it('refuses paths that nginx itself cannot decode or that lead above the root', async () => {
+      for (const id of ['%zz', '%00', '..%2f..%2fmetrics']) {
+        const answer = await call('GET', `/tokens/${id}`);
+        expect([answer.status, problemOf(answer).type]).toEqual([
+          400,
+          'urn:token-vault:problem:validation-failed',
+        ]);
+      }
+      expect(seen()).toEqual([]);
+    });
+
+    it('forwards only headers that a service reads, and says itself for whom', async () => {
+      await call('POST', '/tokens', {
+        body: '{}',
+        headers: {
+          'Content-Type': 'application/json',
+          'SVC-API-KEY': 'key_pvt_1',
+          'SVC-IDEMPOTENCY-KEY': 'i-1',
+          'SVC-TRANSACTION-ID': 't-1',
+          'SVC-POSITION': '12',
+          Prefer: 'respond-async',
+          'X-Forwarded-For': '9.9.9.9',
+          'X-Forwarded-Host': 'evil',
+          'X-Real-IP': '9.9.9.9',
+          Forwarded: 'for=9.9.9.9',
+          'X-Internal': 'yes',
+          'SVC-INTERNAL': 'yes',
+          traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+          Cookie: 'a=b',
+          TE: 'trailers',
+          Connection: 'keep-alive, SVC-API-KEY',
+          'Proxy-Authorization': 'x',
+        },
+      });
+      const headers = seen()[0]?.headers ?? {};
+      expect(headers).toEqual({
+        host: '127.0.0.1',
+        'content-length': '2',
+        'content-type': 'application/json',
+        'svc-api-key': 'key_pvt_1',
+        'svc-idempotency-key': 'i-1',
+        'svc-transaction-id': 't-1',
+        'svc-position': '12',
+        prefer: 'respond-async',
+        'svc-trace-id': expect.stringMatching(/^[0-9a-f]{32}$/) as string,
+        'x-forwarded-for': '127.0.0.1',
+        'x-forwarded-proto': 'http',
+      });
+    });
+
+    it('passes on a trace id that is acceptable, and makes one otherwise', async () => {
+      await call('GET', '/tokens', { headers: { 'SVC-TRACE-ID': 'a"b\\c' } });
+      await call('GET', '/tokens', { headers: { 'SVC-TRACE-ID': 'x'.repeat(129) } });
+      const ids = seen().map(({ headers }) => headers['svc-trace-id']);
+      expect(ids.sort()).toEqual([expect.stringMatching(/^[0-9a-f]{32}$/), 'a"b\\c'].sort());
+      const own = await call('GET', '/nowhere', { headers: { 'SVC-TRACE-ID': 'a"b\\c' } });
+      expect(problemOf(own).trace_id).toBe(own.headers['svc-trace-id']);
+    });
+
+    it('takes bodies up to the limit of the services, whole and never through a file', async () => {
+      const largest = 'x'.repeat(bodyLimitBytes);
+      expect((await call('POST', '/tokens', { body: largest })).status).toBe(200);
+      const chunked = await call('POST', '/tokens', {
+        body: largest,
+        headers: { 'Transfer-Encoding': 'chunked' },
+      });
+      expect(chunked.status).toBe(200);
+      expect(seen().map(({ body }) => body.length)).toEqual([bodyLimitBytes, bodyLimitBytes]);
+      const tooLarge = await call('POST', '/tokens', {
+        body: `${largest}x`,
+        headers: { Expect: '100-continue' },
+      });
+      expect(tooLarge.status).toBe(413);
+      expect(problemOf(tooLarge)).toMatchObject({
+        type: 'urn:token-vault:problem:payload-too-large',
+        status: 413,
+      });
+      // nginx deletes such files after use; the directory still tells that there was one.
+      const written = readdirSync(gateway.directory)
+        .map((name) => path.join(gateway.directory, name))
+        .filter((file) => statSync(file).isDirectory())
+        .flatMap((directory) => readdirSync(directory));
+      expect(written).toEqual([]);
+    });
+
+    it('answers what is not HTTP, and what is too large, with problems too', async () => {
+      const malformed = await sendRaw(gateway.port, 'GET /tokens HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n');
+      expect(malformed).toMatch(/^HTTP\/1\.1 400 /);
+      expect(malformed).toContain('"type":"urn:token-vault:problem:validation-failed"');
+      expect(malformed).not.toContain('<html');
+      const fat = await call('GET', '/tokens', { headers: { 'SVC-API-KEY': 'x'.repeat(20_000) } });
+      expect([fat.status, problemOf(fat).status]).toEqual([431, 431]);
+      const long = await call('GET', `/tokens?${'x'.repeat(20_000)}`);
+      expect([long.status, problemOf(long).status]).toEqual([414, 414]);
+      expect(seen()).toEqual([]);
+    });
+
+    it('gives the own problems of a service as they are, and asks no other', async () => {
+      for (const service of all()) service.behaviour = 'problem';
+      for (const [method, to] of [
+        ['GET', '/tokens'],
+        ['POST', '/tokens'],
+      ] as const) {
+        const answer = await call(method, to);
+        expect([answer.status, answer.headers['retry-after'], answer.body]).toEqual([
+          503,
+          '7',
+          '{"own":"problem"}',
+        ]);
+      }
+      expect(seen()).toHaveLength(2);
+    });
+
+    it('sends a read that was cut off to one other server, and says 503 when that fails as well', async () => {
+      for (const service of query) service.behaviour = 'cut';
+      const answer = await call('GET', '/tokens/abc');
+      expect([answer.status, answer.headers['retry-after']]).toEqual([503, '1']);
+      expect(problemOf(answer)).toMatchObject({
+        type: 'urn:token-vault:problem:unavailable',
+        instance: '/tokens/abc',
+      });
+      expect(seen()).toHaveLength(2);
+    });
+
+    it.each([
+      ['POST', '/tokens'],
+      ['POST', '/reactors/0f0e5bb2-5e0b-44c1-8f39-3b9d6a1c6b0e/react'],
+      ['PATCH', '/tokens/abc'],
+      ['PUT', '/tenants/self'],
+      ['DELETE', '/tokens/abc'],
+    ])('never sends a %s to %s twice, and says that its outcome is not known', async (method, to) => {
+      for (const service of command) service.behaviour = 'cut';
+      const answer = await call(method, to, { body: '{}' });
+      expect(seen()).toHaveLength(1);
+      expect([answer.status, answer.headers['retry-after']]).toEqual([502, '1']);
+      expect(problemOf(answer)).toMatchObject({
+        type: 'urn:token-vault:problem:outcome-unknown',
+        status: 502,
+      });
+    });
+
+    it('never sends a search twice', async () => {
+      for (const service of query) service.behaviour = 'cut';
+      expect((await call('POST', '/tokens/search', { body: '{}' })).status).toBe(503);
+      expect(seen()).toHaveLength(1);
+    });
+
+    it('writes neither paths nor queries, headers or bodies to its logs', async () => {
+      const canary = '4242424242424242';
+      for (const behaviour of ['answer', 'cut'] as const) {
+        for (const service of all()) service.behaviour = behaviour;
+        await call('POST', '/tokens/search', { body: `{"query":"data:${canary}"}` });
+        await call('GET', `/tokens?metadata.card=${canary}`, {
+          headers: { 'User-Agent': canary, Referer: canary },
+        });
+        await call('GET', `/tokens/${canary}`, { headers: { 'SVC-API-KEY': canary } });
+        await call('GET', `/${canary}`);
+      }
+      const before = gateway.accessLog().length;
+      await call('GET', '/permissions');
+      await vi.waitUntil(() => gateway.accessLog().length > before);
+      expect(gateway.files()).not.toContain(canary);
+    });
+
+    it('shows its own state only on its internal port', async () => {
+      expect((await send(gateway.internalPort, 'GET', '/health/live')).body).toBe('{"status":"live"}');
+      expect((await send(gateway.internalPort, 'GET', '/status')).body).toContain('Active connections');
+      expect((await send(gateway.internalPort, 'GET', '/tokens')).status).toBe(404);
+    });
+  },
+);
+
+describe.skipIf(nginxBinary === undefined)(
+  'a gateway with services missing (skipped where no nginx is installed)',
+  () => {
+    it('reaches the one that is there, and says that nothing was done when there is none', async () => {
+      const service = await startFakeService('command');
+      const nobody = `127.0.0.1:${await freePort()}`;
+      const gateway = await startGateway({
+        commandServers: [nobody, `127.0.0.1:${service.port}`],
+        queryServers: [nobody, nobody],
+      });
+      try {
+        for (let count = 0; count < 4; count += 1)
+          expect((await send(gateway.port, 'POST', '/tokens', { body: '{}' })).status).toBe(200);
+        expect(service.seen).toHaveLength(4);
+        await service.close();
+        const write = await send(gateway.port, 'POST', '/tokenize', { body: '{}' });
+        expect(problemOf(write)).toMatchObject({ status: 503, type: 'urn:token-vault:problem:unavailable' });
+        const read = await send(gateway.port, 'GET', '/tokens');
+        expect(problemOf(read)).toMatchObject({ status: 503, type: 'urn:token-vault:problem:unavailable' });
+      } finally {
+        await gateway.stop();
+      }
+    });
+
+    it('refuses more than the allowed number of requests of one address at once', async () => {
+      const service = await startFakeService('query');
+      service.behaviour = 'hold';
+      const servers = [`127.0.0.1:${service.port}`];
+      const gateway = await startGateway(
+        { commandServers: servers, queryServers: servers },
+        { requestsAtOncePerAddress: 2, exposesHealth: true },
+      );
+      try {
+        const held = [1, 2].map(() => send(gateway.port, 'GET', '/tokens'));
+        await vi.waitUntil(() => service.seen.length === 2);
+        const third = await send(gateway.port, 'GET', '/tokens');
+        expect([third.status, third.headers['retry-after']]).toEqual([429, '1']);
+        expect(problemOf(third)).toMatchObject({ type: 'urn:token-vault:problem:rate-limited' });
+        service.release();
+        for (const answer of await Promise.all(held)) expect(answer.status).toBe(200);
+        service.behaviour = 'answer';
+        expect((await send(gateway.port, 'GET', '/health/ready')).status).toBe(200);
+      } finally {
+        await gateway.stop();
+        await service.close();
+      }
+    });
+  },
+);
