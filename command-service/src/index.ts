@@ -22,10 +22,13 @@ import { transactionRoutes } from './transactions/routes.ts';
 
 export type { CommandDependencies } from './dependencies.ts';
 export {
+  createLostKeys,
   housekeepingMigrations,
   startHousekeeping,
   type Housekeeping,
   type HousekeepingOptions,
+  type LostKey,
+  type LostKeys,
   type SweepReport,
 } from './housekeeping/index.ts';
 export { createInvocationOutcomes, type InvocationOutcomes } from './invocations/outcomes.ts';

@@ -24,7 +24,8 @@ export type TokenCommand =
   | { readonly kind: 'update'; readonly content: TokenContent; readonly now: Date }
   | { readonly kind: 'delete'; readonly now: Date }
   | { readonly kind: 'expire'; readonly now: Date }
-  | { readonly kind: 'purge-cvc'; readonly now: Date };
+  | { readonly kind: 'purge-cvc'; readonly now: Date }
+  | { readonly kind: 'lose-key'; readonly keyId: string; readonly now: Date };
 
 export function requirePresent(state: TokenState, now: Date): TokenDetails {
   if (state.kind !== 'present' || isExpired(state.details, now)) throw new NotFoundError('The token');
@@ -63,8 +64,20 @@ function purgeCvc(state: TokenState, now: Date): Fact[] {
   const { id, type, content } = state.details;
   if (content.cvc === undefined || content.cvc_expires_at === undefined) return [];
   if (Date.parse(content.cvc_expires_at) > now.getTime()) return [];
-  const keyIds = [keyIdOf(content.cvc as SealedValue)];
-  return [fact(TokenCvcPurged, { token_id: id, token_type: type, key_ids: keyIds })];
+  return [cvcPurged(id, type, keyIdOf(content.cvc as SealedValue))];
+}
+
+const cvcPurged = (id: string, type: TokenType, keyId: string): Fact =>
+  fact(TokenCvcPurged, { token_id: id, token_type: type, key_ids: [keyId] });
+
+/** One of its data keys is gone although the log does not say so: it ends as far as it cannot be opened any more. */
+function loseKey(state: TokenState, keyId: string, now: Date): Fact[] {
+  if (state.kind !== 'present') return [];
+  const { id, type, content } = state.details;
+  if (keyIdOf(content.data as SealedValue) === keyId)
+    return isExpired(state.details, now) ? expire(state, now) : [fact(TokenDeleted, ended(state.details))];
+  const isCvc = content.cvc !== undefined && keyIdOf(content.cvc as SealedValue) === keyId;
+  return isCvc ? [cvcPurged(id, type, keyId)] : [];
 }
 
 function decide(state: TokenState, command: TokenCommand): readonly Fact[] {
@@ -81,6 +94,8 @@ function decide(state: TokenState, command: TokenCommand): readonly Fact[] {
       return expire(state, command.now);
     case 'purge-cvc':
       return purgeCvc(state, command.now);
+    case 'lose-key':
+      return loseKey(state, command.keyId, command.now);
   }
 }
 

@@ -152,3 +152,26 @@ describe('a token', () => {
       details(created()),
     ));
 });
+
+describe('the loss of a data key that the log knows nothing of', () => {
+  const lose = (n: number): TokenCommand => ({ kind: 'lose-key', keyId: keyId(n), now });
+  it('ends the token, and names all its keys', () =>
+    given(created(cvc))
+      .when(lose(1))
+      .then(fact(TokenDeleted, ended(keyId(1), keyId(2)))));
+  it('ends no more than the cvc when only that is lost', () =>
+    given(created(cvc))
+      .when(lose(2))
+      .then(fact(TokenCvcPurged, ended(keyId(2)))));
+  it('is its expiry when that has passed', () =>
+    given(created({ expires_at: now.toISOString() }))
+      .when(lose(1))
+      .then(fact(TokenExpired, ended(keyId(1)))));
+  it('is nothing to a token that does not use the key, or has ended', () => {
+    given(created()).when(lose(3)).thenNothing();
+    given().when(lose(1)).thenNothing();
+    given(created(), fact(TokenDeleted, ended(keyId(1))))
+      .when(lose(1))
+      .thenNothing();
+  });
+});

@@ -1,0 +1,98 @@
+import { streams } from '@token-vault/contracts';
+import { keyIdOf } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
+import type { Clock } from '@token-vault/service-kit';
+import { execute, expectedAt, retryOnConflict } from '../aggregates/decider.ts';
+import { systemContext } from '../aggregates/system-context.ts';
+import { reactorDecider } from '../reactors/decider.ts';
+import { tenantDecider } from '../tenants/decider.ts';
+import { tokenDecider } from '../tokens/decider.ts';
+import { readTokenHistory } from '../tokens/history.ts';
+import { createTransactionOutcomes } from '../transactions/outcomes.ts';
+
+export interface LostKey {
+  readonly tenantId: string;
+  readonly keyId: string;
+  /** What it was for, e.g. `token:<id>`. */
+  readonly entity: string;
+}
+
+/** Puts on record what a log does not know: that data of it was erased, after a backup of it was taken. */
+export interface LostKeys {
+  /**
+   * Ends what the key opened, as its deletion would have: the token, the cvc, the reactor. True when the log said nothing of it;
+   * false when it does already, or the key was for something that ends by itself.
+   */
+  record(key: LostKey): Promise<boolean>;
+  /** The deletion of a tenant whose keys are destroyed. False when the log has it, or knows no such tenant. */
+  recordTenant(tenantId: string): Promise<boolean>;
+}
+
+/** The log names `task` as the actor. No key is touched. */
+export function createLostKeys(options: {
+  readonly store: EventStore;
+  readonly clock: Clock;
+  readonly task: string;
+}): LostKeys {
+  const { store, clock, task } = options;
+  const outcomes = createTransactionOutcomes(store, clock);
+
+  const endToken = (tenantId: string, tokenId: string, keyId: string): Promise<boolean> =>
+    retryOnConflict(async () => {
+      // Open transactions hold nobody up here: what they have done to the token cannot be opened either.
+      const { state, revision } = await readTokenHistory(store, outcomes, tenantId, tokenId);
+      const context = systemContext(tenantId, task, clock);
+      const facts = tokenDecider.decide(state, { kind: 'lose-key', keyId, now: context.now });
+      if (facts.length === 0) return false;
+      const events = facts.map((each) => context.event(each, each.data));
+      await store.append(streams.token(tenantId, tokenId), events, expectedAt(revision));
+      return true;
+    });
+
+  const endReactor = async (tenantId: string, reactorId: string, keyId: string): Promise<boolean> => {
+    const context = systemContext(tenantId, task, clock);
+    const { position } = await execute({
+      store,
+      stream: streams.reactor(tenantId, reactorId),
+      decider: {
+        ...reactorDecider,
+        decide: (state) =>
+          state.kind === 'active' && keyIdOf(state.details.configuration) === keyId
+            ? reactorDecider.decide(state, { kind: 'delete' })
+            : [],
+      },
+      command: undefined,
+      event: context.event.bind(context),
+    });
+    return position !== undefined;
+  };
+
+  return {
+    async record({ tenantId, keyId, entity }) {
+      const [kind, id = ''] = splitOnce(entity);
+      if (kind === 'token') return endToken(tenantId, id, keyId);
+      if (kind === 'reactor') return endReactor(tenantId, id, keyId);
+      return false;
+    },
+
+    async recordTenant(tenantId) {
+      const context = systemContext(tenantId, task, clock);
+      const { position } = await execute({
+        store,
+        stream: streams.tenant(tenantId),
+        decider: {
+          ...tenantDecider,
+          decide: (state) => (state.kind === 'active' ? tenantDecider.decide(state, { kind: 'delete' }) : []),
+        },
+        command: undefined,
+        event: context.event.bind(context),
+      });
+      return position !== undefined;
+    },
+  };
+}
+
+function splitOnce(entity: string): [string, string?] {
+  const at = entity.indexOf(':');
+  return at < 0 ? [entity] : [entity.slice(0, at), entity.slice(at + 1)];
+}
