@@ -135,6 +135,14 @@ describe('a data directory', () => {
     await alterDatabase('delete from vault_schema where id = 999');
   });
 
+  it('whose log may hold events of a newer version is refused and left as it is', async () => {
+    await alterDatabase(
+      `insert into vault_schema (set, id, name, checksum) values ('events', 999, 'of tomorrow', '-')`,
+    );
+    expect(await complaintOf()).toMatch(/"events" is at 999, this release knows up to \d+: start the newer/);
+    await alterDatabase('delete from vault_schema where id = 999');
+  });
+
   it('of another Postgres version is refused with the reason', async () => {
     const file = path.join(dataDir, 'postgres/cluster/data/PG_VERSION');
     const version = await readFile(file, 'utf8');

@@ -1,2 +1,7 @@
-export { createEventStoreSchema, eventStoreMigrations, type Migration } from './migrations.ts';
+export {
+  createEventStoreSchema,
+  eventHistoryMigrations,
+  eventStoreMigrations,
+  type Migration,
+} from './migrations.ts';
 export { createPostgresEventStore, type PostgresEventStoreOptions } from './postgres-event-store.ts';

@@ -1,3 +1,4 @@
+import { eventHistory } from '@token-vault/contracts';
 import { readFileSync } from 'node:fs';
 import pg from 'pg';
 
@@ -16,6 +17,15 @@ function migration(id: number, name: string): Migration {
 
 /** The schema `event_store`, step by step. */
 export const eventStoreMigrations: readonly Migration[] = [migration(1, 'event-log')];
+
+/**
+ * Changes nothing: what the migration runner remembers of them keeps a release off a log that may hold events of a newer one.
+ */
+export const eventHistoryMigrations: readonly Migration[] = eventHistory.map((added, index) => ({
+  id: index + 1,
+  name: 'event schemas',
+  sql: `-- ${added.join(', ')}`,
+}));
 
 /**
  * Applies every migration to a database that has none of them, in one transaction. For tests and benchmarks:
