@@ -1,7 +1,11 @@
+import {
+  readLimits,
+  readRootKeySettings,
+  type LimitConfig,
+  type RootKeySettings,
+} from '@token-vault/processes';
 import { isIP } from 'node:net';
 import path from 'node:path';
-import { readLimits, type LimitConfig } from './limits.ts';
-import { readRootKeySettings, type RootKeySettings } from './root-key-settings.ts';
 
 /** Where and how a standalone vault runs; each from an environment variable of the README's table. */
 export interface StandaloneConfig extends LimitConfig, RootKeySettings {

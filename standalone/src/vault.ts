@@ -1,40 +1,39 @@
-import {
-  createCommandHandlers,
-  createTenantCommands,
-  housekeepingMigrations,
-  startHousekeeping,
-} from '@token-vault/command-service';
-import { createOpenApiDocument, eventRegistry } from '@token-vault/contracts';
-import { createKeyRing, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
+import { createTenantCommands } from '@token-vault/command-service';
+import type { KeyRing } from '@token-vault/crypto';
 import { startPosition, type EventStore } from '@token-vault/event-store';
-import { createPostgresEventStore, eventStoreMigrations } from '@token-vault/event-store/postgres';
-import { projections, projectorMigrations, startProjectors, type Projectors } from '@token-vault/projectors';
-import { createQueryHandlers } from '@token-vault/query-service';
-import { invocationFeedMigrations } from '@token-vault/reactor-runner';
 import {
-  createApp,
+  Closers,
+  commandHandlers,
+  createFeed,
+  createServiceApp,
+  openHousekeeping,
+  openKeyRing,
+  openLog,
+  openReactorParts,
+  openReadModels,
+  openRunner,
+  openServiceParts,
+  queryHandlers,
+  schema,
+  type EventStoreChoice,
+  type FeedChoice,
+  type LimitConfig,
+  type RootKeySettings,
+  type ServiceParts,
+  type Surroundings,
+} from '@token-vault/processes';
+import { migrate } from '@token-vault/processes/migrations';
+import { projections, startProjectors } from '@token-vault/projectors';
+import {
   createAuditTrail,
-  createProjectionProgress,
-  finishApp,
-  idempotencyMigrations,
-  mountHealth,
-  mountReference,
+  createMetrics,
   systemClock,
   type Logger,
   type ProjectionProgress,
 } from '@token-vault/service-kit';
 import type { Express } from 'express';
-import { createRequire } from 'node:module';
-import pg from 'pg';
-import { startSealer } from './audit/sealer.ts';
 import { makeFirstTenant, type Credentials } from './credentials.ts';
 import type { DataDirectory } from './data-directory.ts';
-import { openEdge, type Edge } from './edge.ts';
-import type { LimitConfig } from './limits.ts';
-import { migrate, type MigrationSet } from './migrations/index.ts';
-import { createReactorParts, startReactors } from './reactors/start.ts';
-import type { RootKeySettings } from './root-key-settings.ts';
-import { openRootKeys } from './root-keys.ts';
 
 export interface VaultOptions extends LimitConfig, RootKeySettings {
   readonly databaseUrl: string;
@@ -52,146 +51,61 @@ export interface Vault {
   close(): Promise<void>;
 }
 
-/** Of the release, as its package says. */
-const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
-
-/** All tables but those of read models, which their projections make. */
-export const schema: readonly MigrationSet[] = [
-  { name: 'event-store', migrations: eventStoreMigrations },
-  { name: 'key-ring', migrations: keyRingMigrations },
-  { name: 'projectors', migrations: projectorMigrations },
-  { name: 'housekeeping', migrations: housekeepingMigrations },
-  { name: 'invocations', migrations: invocationFeedMigrations },
-  { name: 'idempotency', migrations: idempotencyMigrations },
-];
+/** On one machine all of it is in the one Postgres, and needs no broker. */
+const eventStore: EventStoreChoice = { kind: 'postgres' };
+const feed: FeedChoice = { kind: 'direct' };
 
 /** A failed or very long replay must not keep the vault down for ever. */
 const catchUpMs = 30_000;
 
-/** A stack of what must be closed, last opened first. */
-export class Closers {
-  readonly #closers: (() => Promise<unknown>)[] = [];
-  add<Resource>(resource: Resource, close: (resource: Resource) => Promise<unknown>): Resource {
-    this.#closers.push(() => close(resource));
-    return resource;
-  }
-  async close(): Promise<void> {
-    for (const close of this.#closers.splice(0).reverse()) await close();
-  }
-}
-
-export function createPool(connectionString: string, max: number, name: string, logger: Logger): pg.Pool {
-  const pool = new pg.Pool({ connectionString, max, application_name: name, connectionTimeoutMillis: 5_000 });
-  // An idle connection that the server closes is replaced at the next use.
-  pool.on('error', () => logger.warn({ reason: name }, 'a database connection was lost'));
-  return pool;
-}
-
-interface Parts {
-  readonly store: EventStore;
-  readonly keyRing: KeyRing;
-  readonly projectors: Projectors;
-  readonly progress: ProjectionProgress;
-  readonly readPool: pg.Pool;
-  readonly edge: Edge;
-}
-
-async function openParts(options: VaultOptions, closers: Closers): Promise<Parts> {
-  const { databaseUrl, logger } = options;
-  await migrate(databaseUrl, schema);
-  const end = (pool: pg.Pool) => pool.end();
-  const keyPool = closers.add(createPool(databaseUrl, 3, 'vault keys', logger), end);
-  const keyRing = await createKeyRing({
-    pool: keyPool,
-    ...(await openRootKeys({ ...options, rootKeyFile: options.directory.rootKeyFile }, keyPool)),
-    clock: systemClock,
-    durability: 'follows-log',
+async function openParts(options: VaultOptions, surroundings: Surroundings): Promise<ServiceParts> {
+  const { settings, logger, closers } = surroundings;
+  await migrate(settings.databaseUrl, schema);
+  const keyRing = await openKeyRing(surroundings, {
+    ...options,
+    rootKeyFile: options.directory.rootKeyFile,
   });
-  const connection = { connectionString: databaseUrl };
-  const store = closers.add(createPostgresEventStore({ registry: eventRegistry, connection }), (it) =>
-    it.close(),
-  );
-  const projectors = closers.add(startProjectors({ store, connectionString: databaseUrl, logger }), (it) =>
-    it.close(),
-  );
-  const progress = closers.add(
-    await createProjectionProgress({ connectionString: databaseUrl, logger }),
-    (it) => it.close(),
-  );
-  const readPool = closers.add(createPool(databaseUrl, 6, 'vault reads', logger), end);
-  const housekeeping = {
-    store,
-    keyRing,
-    pool: readPool,
-    connectionString: databaseUrl,
-    clock: systemClock,
-    logger,
-  };
-  closers.add(startHousekeeping(housekeeping), (it) => it.close());
-  closers.add(startSealer(housekeeping), (it) => it.close());
-  const writePool = closers.add(createPool(databaseUrl, 4, 'vault idempotency', logger), end);
-  const edge = closers.add(await openEdge({ ...options, readPool, writePool, keyRing }), (it) => it.close());
-  return { store, keyRing, projectors, progress, readPool, edge };
+  const store = openLog(surroundings);
+  closers.add(startProjectors({ store, connectionString: settings.databaseUrl, logger }), (it) => it.close());
+  const data = { store, keyRing, ...(await openReadModels(surroundings)) };
+  openHousekeeping(surroundings, data);
+  return openServiceParts(surroundings, data, options);
 }
 
-function createVaultApp(parts: Parts, options: VaultOptions, closers: Closers): Express {
-  const { store, keyRing, projectors, progress, readPool, edge } = parts;
-  const { logger, databaseUrl, egressAllow = [] } = options;
-  const audit = createAuditTrail(store);
-  const clock = systemClock;
-  const reactors = createReactorParts(store, logger);
-  const { compileCode, outcomes } = reactors;
-  const invocations = { outcomes, allowsPlainHttp: egressAllow.length > 0 };
+/** Both services and the runner of reactors, in one app. */
+function createVaultApp(parts: ServiceParts, options: VaultOptions, surroundings: Surroundings): Express {
+  const { store, readPool: pool } = parts;
+  const { logger, closers } = surroundings;
+  const egressAllow = options.egressAllow ?? [];
+  const reactors = openReactorParts(store, logger, closers);
   const handlers = {
-    ...createCommandHandlers({ store, keyRing, audit, clock, logger, compileCode, invocations }),
-    ...createQueryHandlers({
-      pool: readPool,
-      store,
-      keyRing,
-      audit,
-      waitForProjections: (position, timeoutMs, names) => progress.waitFor(position, timeoutMs, names),
-    }),
+    ...commandHandlers(parts, reactors, { egressAllow, logger }),
+    ...queryHandlers(parts),
   };
-  const common = { handlers, store, keyRing, audit, progress, pool: readPool, databaseUrl, clock, logger };
-  closers.add(startReactors({ ...common, parts: reactors, egressAllow }), (it) => it.close());
-  const app = createApp({ ...edge, handlers, audit, progress, clock, logger });
-  const checks = {
-    event_store: async () => void (await store.head()),
-    projections: async () => {
-      const statuses = await projectors.status();
-      const shown = statuses.map(({ name, version, status, position }) => ({
-        name,
-        version,
-        status,
-        position,
-      }));
-      if (statuses.length === 0 || shown.some(({ status }) => status !== 'live'))
-        throw new Error('not all are live');
-      return shown;
-    },
-  };
-  mountHealth(app, checks, logger);
-  mountReference(app, createOpenApiDocument({ serverUrl: '/', version }));
-  finishApp(app, logger);
-  return app;
+  const runner = { ...parts, reactors, handlers, feed: createFeed(feed, { store, pool, logger }) };
+  openRunner(surroundings, runner, { egressAllow });
+  return createServiceApp(surroundings, parts, handlers, { showsMetrics: true });
 }
 
 /** Puts the vault together on a Postgres: log, keys, read models, both services, in this process. */
 export async function openVault(options: VaultOptions): Promise<Vault> {
+  const { databaseUrl, logger } = options;
   const closers = new Closers();
+  const metrics = createMetrics('standalone');
+  const surroundings = { settings: { databaseUrl, eventStore }, logger, metrics, closers };
   try {
-    const parts = await openParts(options, closers);
+    const parts = await openParts(options, surroundings);
     // After a crash the read models are a little behind the log: nobody is let in before they have caught up.
     // By name, because one that is new in this release is not there until its projector has made it.
     const names = projections.map(({ name }) => name);
     const isCaughtUp = await parts.progress.waitFor(await parts.store.head(), catchUpMs, names);
-    if (!isCaughtUp) options.logger.warn({}, 'the read models are behind; see /health/ready');
-    const app = createVaultApp(parts, options, closers);
+    if (!isCaughtUp) logger.warn({}, 'the read models are behind; see /health/ready');
+    const app = createVaultApp(parts, options, surroundings);
     const credentials = await makeFirstTenant({
       file: options.directory.credentialsFile,
       baseUrl: options.baseUrl,
       isLogEmpty: async () => (await parts.store.head()) === startPosition,
-      create: (tenantId) => createFirstTenant(parts, options.logger, tenantId),
+      create: (tenantId) => createFirstTenant({ ...parts, logger }, tenantId),
     });
     return { app, credentials, close: () => closers.close() };
   } catch (error) {
@@ -200,7 +114,18 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   }
 }
 
-async function createFirstTenant({ store, keyRing, progress }: Parts, logger: Logger, tenantId: string) {
+export interface FirstTenantParts {
+  readonly store: EventStore;
+  readonly keyRing: KeyRing;
+  readonly progress: ProjectionProgress;
+  readonly logger: Logger;
+}
+
+/** The tenant that a new vault begins with. Repeatable by its id. */
+export async function createFirstTenant(
+  { store, keyRing, progress, logger }: FirstTenantParts,
+  tenantId: string,
+): Promise<{ managementKey: string }> {
   const audit = createAuditTrail(store);
   const tenants = createTenantCommands({ store, keyRing, audit, clock: systemClock, logger });
   const { management, position } = await tenants.create({

@@ -25,5 +25,14 @@ export { idempotencyMigrations } from './idempotency/migrations.ts';
 export type { IdempotentAnswers, IdempotentRequest } from './idempotency/port.ts';
 export { answerEntityOfToken } from './idempotency/sealed-answer.ts';
 export { createLogger, errorFields, silentLogger, type Logger, type LogFields } from './logger.ts';
+export {
+  createMetrics,
+  measureAppends,
+  mountMetrics,
+  observeRequests,
+  type Metrics,
+  type RequestObserver,
+} from './metrics/index.ts';
+export { runProcess, type ProcessLife, type RunningParts } from './process-life.ts';
 export { createProjectionProgress, type ProjectionProgress } from './projection-progress.ts';
 export { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';

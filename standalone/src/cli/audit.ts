@@ -1,9 +1,13 @@
 import { createProjectionAdmin } from '@token-vault/projectors';
 import { silentLogger, systemClock } from '@token-vault/service-kit';
 import { InvalidArgumentError, Option, type Command } from 'commander';
-import { exportAudit, type ExportFormat } from '../audit/export.ts';
-import { sealLogOnce } from '../audit/sealer.ts';
-import { verifyAudit, type AuditReport } from '../audit/verify.ts';
+import {
+  exportAudit,
+  sealLogOnce,
+  verifyAudit,
+  type AuditReport,
+  type ExportFormat,
+} from '@token-vault/processes/audit';
 import { uuid } from './arguments.ts';
 import { CommandError } from './failure.ts';
 import { withParts, type Parts } from './parts.ts';

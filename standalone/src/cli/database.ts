@@ -4,14 +4,14 @@ import pg from 'pg';
 import { StandaloneError, type StandaloneConfig } from '../config.ts';
 import { openDataDirectory, type DataDirectory } from '../data-directory.ts';
 import { requireReachable } from '../external-database.ts';
-import { migrate } from '../migrations/index.ts';
+import { schema } from '@token-vault/processes';
+import { migrate } from '@token-vault/processes/migrations';
 import {
   DataDirectoryInUseError,
   defaultDataDirectory,
   runningPostgres,
   startEmbeddedPostgres,
 } from '../postgres/index.ts';
-import { schema } from '../vault.ts';
 
 /** The database of a vault, whether that runs or not. */
 export interface CommandDatabase {

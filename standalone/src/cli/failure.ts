@@ -21,6 +21,7 @@ const explained = new Set([
   'unknown_projection',
   'rebuild_under_way',
   'rebuild_failed',
+  'backup_refused',
   'event_store_unavailable',
 ]);
 

@@ -8,7 +8,7 @@ import {
 } from '@token-vault/crypto';
 import { systemClock } from '@token-vault/service-kit';
 import type { Command } from 'commander';
-import { nextRootKeyFile, readNextRootKey, type RootKeySources } from '../root-keys.ts';
+import { nextRootKeyFile, readNextRootKey, type RootKeySources } from '@token-vault/processes';
 import { uuid } from './arguments.ts';
 import { CommandError } from './failure.ts';
 import { withParts, type Parts } from './parts.ts';

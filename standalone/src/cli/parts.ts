@@ -3,11 +3,10 @@ import { createKeyRing, isKeyRingInitialised, type KeyRing } from '@token-vault/
 import { parsePosition, type EventStore } from '@token-vault/event-store';
 import { createPostgresEventStore } from '@token-vault/event-store/postgres';
 import { createProjectionProgress, silentLogger, systemClock } from '@token-vault/service-kit';
+import { Closers, openRootKeys, type HeldRootKeys, type RootKeySources } from '@token-vault/processes';
 import { startProjectors } from '@token-vault/projectors';
 import pg from 'pg';
 import { readConfig, StandaloneError, type StandaloneConfig } from '../config.ts';
-import { openRootKeys, type HeldRootKeys, type RootKeySources } from '../root-keys.ts';
-import { Closers } from '../vault.ts';
 import { openCommandDatabase, type CommandDatabase } from './database.ts';
 import type { Terminal } from './terminal.ts';
 

@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import { addAuditCommands } from './audit.ts';
+import { addBackupCommands } from './backup.ts';
 import { addKeyCommands } from './keys.ts';
 import { addProjectionCommands } from './projections.ts';
 import { addApplicationCommands, addTenantCommands } from './tenants.ts';
@@ -18,5 +19,6 @@ export function createProgram(terminal: Terminal): Command {
   addProjectionCommands(program, terminal);
   addKeyCommands(program, terminal);
   addAuditCommands(program, terminal);
+  addBackupCommands(program, terminal);
   return program;
 }

@@ -1,7 +1,7 @@
 import { fileRootKey, type RootKeyProvider } from '@token-vault/crypto';
 import { constants, copyFile, link, open, rename } from 'node:fs/promises';
 import path from 'node:path';
-import { nextRootKeyFile, readRootKeyFile } from '../root-keys.ts';
+import { nextRootKeyFile, readRootKeyFile } from '@token-vault/processes';
 
 /** The file of the next root key, made with a random key when there is none. @throws RootKeyUnusableError */
 export function makeNextRootKey(rootKeyFile: string): Promise<RootKeyProvider> {

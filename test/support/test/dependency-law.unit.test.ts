@@ -13,7 +13,16 @@ const packages = [
   ...['access', 'batching', 'crypto', 'event-store', 'expressions', 'invocations', 'service-kit'].map(
     (name) => `libs/${name}`,
   ),
-  ...['command-service', 'query-service', 'projectors', 'reactor-runner', 'standalone', 'test/support'],
+  ...[
+    'command-service',
+    'query-service',
+    'projectors',
+    'reactor-runner',
+    'processes',
+    'gateway',
+    'standalone',
+    'test/support',
+  ],
 ];
 
 /** Each file breaks the rule beside it, and no other. */
@@ -45,6 +54,8 @@ const violations: [file: string, code: string, rule: string][] = [
   ['command-service/src/d.ts', `import '@token-vault/contracts/src/index.ts';`, 'not-resolvable'],
   ['command-service/src/e.ts', `import './absent.ts';`, 'not-resolvable'],
   ['query-service/src/b.ts', `import './c.ts';`, 'no-cycle'],
+  ['processes/src/a.ts', `import '@token-vault/standalone';`, 'law-processes'],
+  ['gateway/src/a.ts', `import '@token-vault/command-service';`, 'law-gateway'],
   ['standalone/src/a.ts', `import './a.unit.test.ts';`, 'production-does-not-import-tests'],
 ];
 
@@ -60,6 +71,7 @@ const lawful: [file: string, code: string][] = [
   ['reactor-runner/src/sandbox/ok.ts', `import 'isolated-vm';`],
   ['query-service/src/ok.ts', `import '@token-vault/crypto'; import '@token-vault/batching';`],
   ['standalone/src/ok.ts', `import '@token-vault/command-service'; import '@token-vault/reactor-runner';`],
+  ['processes/src/ok.ts', `import '@token-vault/command-service'; import '@token-vault/projectors';`],
   ['standalone/src/a.unit.test.ts', ''],
   ['test/ok.ts', `import '@token-vault/standalone'; import '@token-vault/test-support';`],
 ];

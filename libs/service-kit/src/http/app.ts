@@ -1,6 +1,7 @@
 import { operations, type Operation, type OperationId } from '@token-vault/contracts';
 import express, { type Express, type Request, type Response } from 'express';
 import { errorFields, type Logger } from '../logger.ts';
+import type { RequestObserver } from '../metrics/requests.ts';
 import { sendJson, sendProblem } from './answer.ts';
 import type { Handler, Handlers } from './handlers.ts';
 import { runOperation, type OperationDependencies } from './operation.ts';
@@ -11,6 +12,7 @@ export interface AppDependencies extends OperationDependencies {
   readonly handlers: Handlers;
   /** Which peers may say for whom they speak (`X-Forwarded-For`), as Express's `trust proxy`; none by default. */
   readonly trustProxy?: string | number | boolean;
+  readonly onAnswered?: RequestObserver;
 }
 
 const notFound: Problem = { status: 404, code: 'not_found', detail: 'There is nothing at this path.' };
@@ -38,6 +40,7 @@ function route(
   dependencies: AppDependencies,
 ) {
   return async (request: Request, response: Response): Promise<void> => {
+    const sinceMs = performance.now();
     const traceId = traceIdOf(request);
     response.setHeader('SVC-TRACE-ID', traceId);
     try {
@@ -49,12 +52,13 @@ function route(
       logFailure(dependencies.logger, error, problem, { trace_id: traceId, operation: id });
       sendProblem(response, problem, request.path, traceId);
     }
+    dependencies.onAnswered?.(id, response.statusCode, (performance.now() - sinceMs) / 1000);
   };
 }
 
 /**
  * The HTTP edge of a service, derived from the operations table: every operation that has a handler, 405 for other methods
- * of a known path, 404 for the rest. Trailing slashes are accepted (Express's default routing is not strict).
+ * of a path of the table, 404 for the rest. Trailing slashes are accepted (Express's default routing is not strict).
  */
 export function createApp(dependencies: AppDependencies): Express {
   const app = express();
@@ -62,10 +66,11 @@ export function createApp(dependencies: AppDependencies): Express {
   app.set('trust proxy', dependencies.trustProxy ?? false);
   const methods = new Map<string, string[]>();
   for (const [id, operation] of Object.entries(operations) as [OperationId, Operation][]) {
+    const path = expressPath(operation.path);
+    // Those of the other service too, so that a gateway may ask either which methods a path has.
+    methods.set(path, [...(methods.get(path) ?? []), operation.method]);
     const handler = dependencies.handlers[id] as Handler<OperationId> | undefined;
     if (!handler) continue;
-    const path = expressPath(operation.path);
-    methods.set(path, [...(methods.get(path) ?? []), operation.method]);
     app[operation.method.toLowerCase() as 'get'](path, route(id, operation, handler, dependencies));
   }
   for (const [path, allowed] of methods) app.all(path, refuseMethod(allowed));

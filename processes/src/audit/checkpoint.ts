@@ -16,7 +16,7 @@ export interface Signer {
 }
 
 /** @throws TenantKeysMissingError when the tenant's keys were destroyed. */
-export async function signerOf(keyRing: KeyRing, tenantId: string): Promise<Signer> {
+export async function signerOf(keyRing: Pick<KeyRing, 'hashes'>, tenantId: string): Promise<Signer> {
   const seed = (await keyRing.hashes(tenantId)).macKey('audit signature');
   const key = createPrivateKey({
     key: Buffer.concat([privatePrefix, seed]),

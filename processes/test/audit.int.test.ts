@@ -11,7 +11,7 @@ import { exportAudit } from '../src/audit/export.ts';
 import { sealLog, sealLogOnce, type SealerOptions } from '../src/audit/sealer.ts';
 import { verifyAudit } from '../src/audit/verify.ts';
 import { migrate } from '../src/migrations/index.ts';
-import { schema } from '../src/vault.ts';
+import { schema } from '../src/schema.ts';
 
 let database: TestDatabase;
 let pool: Pool;

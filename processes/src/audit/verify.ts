@@ -8,7 +8,7 @@ import { readHead, readLogRows, tenantOf, type LogRow } from './log-rows.ts';
 
 export interface AuditOptions {
   readonly pool: Pool;
-  readonly keyRing: KeyRing;
+  readonly keyRing: Pick<KeyRing, 'hashes'>;
   /** Positions: begin at the last stretch that ended at or before the one, end at the other. */
   readonly from?: string | undefined;
   readonly to?: string | undefined;
@@ -45,12 +45,12 @@ class Verifier {
   readonly withoutKeys = new Set<string>();
   events = 0;
   checkpoints = 0;
-  readonly #keyRing: KeyRing;
+  readonly #keyRing: AuditOptions['keyRing'];
   readonly #publicKeys = new Map<string, string | undefined>();
   readonly #states = new Map<string, TenantState>();
   #position: bigint;
 
-  constructor(keyRing: KeyRing, after: string) {
+  constructor(keyRing: AuditOptions['keyRing'], after: string) {
     this.#keyRing = keyRing;
     this.#position = BigInt(after);
   }

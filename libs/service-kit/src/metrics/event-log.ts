@@ -1,0 +1,50 @@
+import { RevisionConflictError, type EventStore } from '@token-vault/event-store';
+import { Counter, Histogram } from 'prom-client';
+import type { Metrics } from './metrics.ts';
+
+const buckets = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
+
+/**
+ * The same event store, its appends measured. What is appended is counted by type, so the outcomes of reactors are
+ * `vault_events_appended_total{type="ReactorSucceeded"}` and `{type="ReactorFailed"}`.
+ */
+export function measureAppends(store: EventStore, { registry }: Metrics): EventStore {
+  const durations = new Histogram({
+    name: 'vault_append_duration_seconds',
+    help: 'How long appends to the event log took, waiting for their turn included; by outcome.',
+    labelNames: ['outcome'],
+    buckets,
+    registers: [registry],
+  });
+  const sizes = new Histogram({
+    name: 'vault_append_events',
+    help: 'Events of one append.',
+    buckets: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
+    registers: [registry],
+  });
+  const events = new Counter({
+    name: 'vault_events_appended_total',
+    help: 'Events that this process appended, by type.',
+    labelNames: ['type'],
+    registers: [registry],
+  });
+  const finish = (outcome: string, sinceMs: number) =>
+    durations.observe({ outcome }, (performance.now() - sinceMs) / 1000);
+
+  return {
+    ...store,
+    async append(stream, appended, expected) {
+      const sinceMs = performance.now();
+      try {
+        const result = await store.append(stream, appended, expected);
+        finish('stored', sinceMs);
+        sizes.observe(appended.length);
+        for (const { type } of appended) events.inc({ type });
+        return result;
+      } catch (error) {
+        finish(error instanceof RevisionConflictError ? 'conflict' : 'failed', sinceMs);
+        throw error;
+      }
+    },
+  };
+}

@@ -1,0 +1,31 @@
+import type { OperationId } from '@token-vault/contracts';
+import { Histogram } from 'prom-client';
+import type { Metrics } from './metrics.ts';
+
+/** Told of each request that an operation answered. */
+export type RequestObserver = (operation: OperationId, status: number, seconds: number) => void;
+
+/** From half a millisecond to the longest that a synchronous invocation may take. */
+const buckets = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 210];
+
+/** `vault_http_request_duration_seconds`, by operation id and status: its `_count` is the number of requests. */
+export function observeRequests({ registry }: Metrics): RequestObserver {
+  const durations = new Histogram({
+    name: 'vault_http_request_duration_seconds',
+    help: 'How long requests took, by operation of the interface and status of the answer.',
+    labelNames: ['operation', 'status'],
+    buckets,
+    registers: [registry],
+  });
+  /** By pair, so that the labels are checked once. */
+  const bound = new Map<string, { observe(seconds: number): void }>();
+  return (operation, status, seconds) => {
+    const pair = `${operation} ${status}`;
+    let histogram = bound.get(pair);
+    if (!histogram) {
+      histogram = durations.labels({ operation, status: String(status) });
+      bound.set(pair, histogram);
+    }
+    histogram.observe(seconds);
+  };
+}

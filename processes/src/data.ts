@@ -1,0 +1,105 @@
+import { eventRegistry } from '@token-vault/contracts';
+import { createKeyRing, type KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
+import { createEventStoreDbEventStore } from '@token-vault/event-store/eventstoredb';
+import { createPostgresEventStore } from '@token-vault/event-store/postgres';
+import {
+  createProjectionProgress,
+  measureAppends,
+  systemClock,
+  type Logger,
+  type Metrics,
+  type ProjectionProgress,
+} from '@token-vault/service-kit';
+import pg from 'pg';
+import type { Closers } from './closers.ts';
+import { openRootKeys, type RootKeySources } from './root-keys.ts';
+
+/** Where the log is: in the vault's own Postgres, or in an EventStoreDB. */
+export type EventStoreChoice =
+  { readonly kind: 'postgres' } | { readonly kind: 'eventstoredb'; readonly connectionString: string };
+
+/** What every process needs to reach the data. */
+export interface DataSettings {
+  /** Of keys, read models and idempotent answers, and of the log unless that is in an EventStoreDB. */
+  readonly databaseUrl: string;
+  readonly eventStore: EventStoreChoice;
+}
+
+/** What every part is given. */
+export interface Surroundings {
+  readonly settings: DataSettings;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly closers: Closers;
+}
+
+/** The event store alone, not measured. The caller closes it. @throws TypeError for a connection string that cannot work */
+export function openEventStore(
+  { databaseUrl, eventStore }: DataSettings,
+  options: { readonly maxReadConnections?: number } = {},
+): EventStore {
+  const registry = eventRegistry;
+  return eventStore.kind === 'postgres'
+    ? createPostgresEventStore({ registry, connection: { connectionString: databaseUrl }, ...options })
+    : createEventStoreDbEventStore({ registry, connectionString: eventStore.connectionString });
+}
+
+export function openLog({ settings, metrics, closers }: Surroundings): EventStore {
+  const store = closers.add(openEventStore(settings), (it) => it.close());
+  return measureAppends(store, metrics);
+}
+
+/** A pool whose state Prometheus is told under `name`. */
+export function openPool(
+  { settings, metrics, logger, closers }: Surroundings,
+  name: string,
+  max: number,
+): pg.Pool {
+  const pool = new pg.Pool({
+    connectionString: settings.databaseUrl,
+    max,
+    application_name: `vault ${name}`,
+    connectionTimeoutMillis: 5_000,
+  });
+  // An idle connection that the server closes is replaced at the next use.
+  pool.on('error', () => logger.warn({ reason: name }, 'a database connection was lost'));
+  metrics.gauge(
+    `vault_pool_${name.replaceAll(' ', '_')}_connections`,
+    `Connections of the pool for ${name}, and calls that wait for one.`,
+    'state',
+    () => ({
+      busy: pool.totalCount - pool.idleCount,
+      idle: pool.idleCount,
+      waiting: pool.waitingCount,
+    }),
+  );
+  return closers.add(pool, (it) => it.end());
+}
+
+/** @throws WrongRootKeyError, RootKeyUnusableError, RootKeyUnavailableError */
+export async function openKeyRing(surroundings: Surroundings, rootKeys: RootKeySources): Promise<KeyRing> {
+  const pool = openPool(surroundings, 'keys', 3);
+  return createKeyRing({
+    pool,
+    ...(await openRootKeys(rootKeys, pool)),
+    clock: systemClock,
+    durability: keyDurability(surroundings.settings),
+  });
+}
+
+/** A key need not be flushed by itself where the append that follows it is flushed in the same Postgres. */
+export const keyDurability = ({ eventStore }: DataSettings): 'own' | 'follows-log' =>
+  eventStore.kind === 'postgres' ? 'follows-log' : 'own';
+
+export interface ReadModels {
+  readonly readPool: pg.Pool;
+  readonly progress: ProjectionProgress;
+}
+
+export async function openReadModels(surroundings: Surroundings): Promise<ReadModels> {
+  const { settings, logger, closers } = surroundings;
+  const progress = await createProjectionProgress({ connectionString: settings.databaseUrl, logger });
+  closers.add(progress, (it) => it.close());
+  return { progress, readPool: openPool(surroundings, 'reads', 6) };
+}

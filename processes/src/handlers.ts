@@ -1,0 +1,40 @@
+import { createCommandHandlers } from '@token-vault/command-service';
+import { createQueryHandlers } from '@token-vault/query-service';
+import { createAuditTrail, systemClock, type Handlers, type Logger } from '@token-vault/service-kit';
+import type { KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
+import type { ReadModels } from './data.ts';
+import type { ReactorParts } from './reactors/parts.ts';
+
+export interface HandlerParts extends ReadModels {
+  readonly store: EventStore;
+  readonly keyRing: KeyRing;
+}
+
+/** All that change something. */
+export function commandHandlers(
+  { store, keyRing }: HandlerParts,
+  { compileCode, outcomes }: ReactorParts,
+  options: { readonly egressAllow: readonly string[]; readonly logger: Logger },
+): Handlers {
+  return createCommandHandlers({
+    store,
+    keyRing,
+    audit: createAuditTrail(store),
+    clock: systemClock,
+    logger: options.logger,
+    compileCode,
+    invocations: { outcomes, allowsPlainHttp: options.egressAllow.length > 0 },
+  });
+}
+
+/** All that read. */
+export function queryHandlers({ store, keyRing, readPool, progress }: HandlerParts): Handlers {
+  return createQueryHandlers({
+    pool: readPool,
+    store,
+    keyRing,
+    audit: createAuditTrail(store),
+    waitForProjections: (position, timeoutMs, names) => progress.waitFor(position, timeoutMs, names),
+  });
+}

@@ -1,0 +1,80 @@
+import { createOpenApiDocument } from '@token-vault/contracts';
+import type { KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
+import { readProjectionStatus } from '@token-vault/projectors';
+import {
+  createApp,
+  createAuditTrail,
+  finishApp,
+  mountHealth,
+  mountMetrics,
+  mountReference,
+  observeRequests,
+  systemClock,
+  type AuditTrail,
+  type Handlers,
+  type HealthCheck,
+} from '@token-vault/service-kit';
+import type { Express } from 'express';
+import { openPool, type ReadModels, type Surroundings } from './data.ts';
+import { openEdge, type Edge } from './edge.ts';
+import type { LimitConfig } from './limits.ts';
+import { release } from './release.ts';
+
+/** What a service that answers requests consists of, besides its handlers. */
+export interface ServiceParts extends ReadModels {
+  readonly store: EventStore;
+  readonly keyRing: KeyRing;
+  readonly audit: AuditTrail;
+  readonly edge: Edge;
+}
+
+export async function openServiceParts(
+  surroundings: Surroundings,
+  parts: ReadModels & { readonly store: EventStore; readonly keyRing: KeyRing },
+  limits: LimitConfig,
+): Promise<ServiceParts> {
+  const { settings, logger, closers } = surroundings;
+  const writePool = openPool(surroundings, 'idempotency', 4);
+  const options = { ...limits, databaseUrl: settings.databaseUrl, writePool, logger, ...parts };
+  const edge = closers.add(await openEdge(options), (it) => it.close());
+  return { ...parts, edge, audit: createAuditTrail(parts.store) };
+}
+
+/** What has to answer before requests are sent here. */
+export function readinessOf({
+  store,
+  readPool,
+}: Pick<ServiceParts, 'store' | 'readPool'>): Readonly<Record<string, HealthCheck>> {
+  return {
+    event_store: async () => void (await store.head()),
+    projections: async () => {
+      const shown = (await readProjectionStatus(readPool)).map(({ name, version, status, position }) => ({
+        name,
+        version,
+        status,
+        position,
+      }));
+      if (shown.length === 0 || shown.some(({ status }) => status !== 'live'))
+        throw new Error('not all are live');
+      return shown;
+    },
+  };
+}
+
+/** The app of a service: the operations it has handlers of, health, the document of the interface. */
+export function createServiceApp(
+  { logger, metrics }: Surroundings,
+  parts: ServiceParts,
+  handlers: Handlers,
+  options: { readonly showsMetrics: boolean },
+): Express {
+  const { edge, audit, progress } = parts;
+  const onAnswered = observeRequests(metrics);
+  const app = createApp({ ...edge, handlers, audit, progress, clock: systemClock, logger, onAnswered });
+  mountHealth(app, readinessOf(parts), logger);
+  if (options.showsMetrics) mountMetrics(app, metrics);
+  mountReference(app, createOpenApiDocument({ serverUrl: '/', version: release }));
+  finishApp(app, logger);
+  return app;
+}

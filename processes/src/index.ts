@@ -1,0 +1,29 @@
+export { Closers } from './closers.ts';
+export {
+  keyDurability,
+  openEventStore,
+  openKeyRing,
+  openLog,
+  openReadModels,
+  type DataSettings,
+  type EventStoreChoice,
+  type Surroundings,
+} from './data.ts';
+export { commandHandlers, queryHandlers } from './handlers.ts';
+export { openHousekeeping } from './housekeeping.ts';
+export { createServiceApp, openServiceParts, type ServiceParts } from './http.ts';
+export { readLimits, type LimitConfig } from './limits.ts';
+export { openReactorParts } from './reactors/parts.ts';
+export { openRunner } from './reactors/runner.ts';
+export { createFeed, type FeedChoice } from './reactors/feed.ts';
+export { release } from './release.ts';
+export { readRootKeySettings, type RootKeySettings } from './root-key-settings.ts';
+export {
+  nextRootKeyFile,
+  openRootKeys,
+  readNextRootKey,
+  readRootKeyFile,
+  type HeldRootKeys,
+  type RootKeySources,
+} from './root-keys.ts';
+export { schema } from './schema.ts';

@@ -1,0 +1,44 @@
+import { createTokenUse } from '@token-vault/command-service';
+import type { InvocationFeed } from '@token-vault/invocations';
+import { createEgressBroker, startReactorRunner } from '@token-vault/reactor-runner';
+import { createAuditTrail, systemClock, type Handlers } from '@token-vault/service-kit';
+import type { Surroundings } from '../data.ts';
+import type { HandlerParts } from '../handlers.ts';
+import { LocalOperations } from './operations.ts';
+import type { ReactorParts } from './parts.ts';
+import { createPrincipals } from './principals.ts';
+
+export interface RunnerParts extends HandlerParts {
+  readonly reactors: ReactorParts;
+  readonly feed: InvocationFeed;
+  /** Of this process: what reactor code asks of the vault is answered by them, with all that goes with a request. */
+  readonly handlers: Handlers;
+}
+
+/** Runs reactors in this process. */
+export function openRunner(
+  { settings, logger, closers }: Surroundings,
+  parts: RunnerParts,
+  options: { readonly egressAllow: readonly string[] },
+): void {
+  const { store, keyRing, readPool, progress, reactors, handlers, feed } = parts;
+  const clock = systemClock;
+  const audit = createAuditTrail(store);
+  const egress = closers.add(createEgressBroker({ allowCidrs: options.egressAllow }), (it) => it.close());
+  const tokenUse = createTokenUse({ store, keyRing, audit, clock });
+  const principals = createPrincipals(readPool, clock);
+  const runner = startReactorRunner({
+    store,
+    keyRing,
+    clock,
+    logger,
+    pool: readPool,
+    connectionString: settings.databaseUrl,
+    feed,
+    openTokens: (tokenIds, context) => tokenUse.open(tokenIds, context),
+    operations: new LocalOperations({ handlers, principals, audit, progress, clock }),
+    sandbox: reactors.sandbox,
+    fetch: egress.fetch,
+  });
+  closers.add(runner, (it) => it.close());
+}

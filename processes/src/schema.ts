@@ -1,0 +1,18 @@
+import { housekeepingMigrations } from '@token-vault/command-service';
+import { keyRingMigrations } from '@token-vault/crypto';
+import { eventHistoryMigrations, eventStoreMigrations } from '@token-vault/event-store/postgres';
+import { projectorMigrations } from '@token-vault/projectors';
+import { invocationFeedMigrations } from '@token-vault/reactor-runner';
+import { idempotencyMigrations } from '@token-vault/service-kit';
+import type { MigrationSet } from './migrations/index.ts';
+
+/** All tables but those of read models, which their projections make. The same whichever event store is in use. */
+export const schema: readonly MigrationSet[] = [
+  { name: 'event-store', migrations: eventStoreMigrations },
+  { name: 'events', migrations: eventHistoryMigrations },
+  { name: 'key-ring', migrations: keyRingMigrations },
+  { name: 'projectors', migrations: projectorMigrations },
+  { name: 'housekeeping', migrations: housekeepingMigrations },
+  { name: 'invocations', migrations: invocationFeedMigrations },
+  { name: 'idempotency', migrations: idempotencyMigrations },
+];
