@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import flags from '../../scripts/node-flags.json' with { type: 'json' };
 
 export const root = path.resolve(import.meta.dirname, '../..');
 
@@ -22,7 +23,7 @@ export async function startServer(dataDir: string, port: number): Promise<Server
     VAULT_PORT: String(port),
     VAULT_LOG_LEVEL: 'error',
   };
-  const child: ChildProcess = spawn(process.execPath, ['--no-node-snapshot', 'standalone/src/main.ts'], {
+  const child: ChildProcess = spawn(process.execPath, [...flags, 'standalone/src/main.ts'], {
     cwd: root,
     env: environment,
     stdio: ['ignore', 'pipe', 'inherit'],

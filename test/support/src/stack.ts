@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import flags from '../../../scripts/node-flags.json' with { type: 'json' };
 import type { Credentials } from '@token-vault/standalone';
 import { type Client, createClient } from './stack-client.ts';
 import { waitUntil } from './waiting.ts';
@@ -75,7 +76,7 @@ export async function removeDataDirectory(directory: string): Promise<void> {
 
 export function spawnStandalone(options: StandaloneOptions): SpawnedStandalone {
   const { PATH = '', HOME = '/', TMPDIR = tmpdir() } = process.env;
-  const child = spawn(node, ['--no-node-snapshot', 'standalone/src/main.ts'], {
+  const child = spawn(node, [...flags, 'standalone/src/main.ts'], {
     cwd: root,
     // Nothing of the test run's own environment: NODE_OPTIONS and DATABASE_URL would change what is tested.
     env: { PATH, HOME, TMPDIR, VAULT_PORT: '0', VAULT_DATA_DIR: options.dataDir, ...options.env },

@@ -1,6 +1,10 @@
 import type { Position } from '@token-vault/event-store';
 import type { CheckpointStore } from '../port.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Backoff } from '../backoff.ts';
+
+/** Every event of the log passes, few of them invocations. What a crash makes the feed see again, claims keep from running twice. */
+const restMs = 250;
 
 /** Saves the newest position in the background, one save at a time: what comes meanwhile is saved by the next. */
 export class CheckpointWriter {
@@ -43,6 +47,7 @@ export class CheckpointWriter {
         await this.#checkpoints.save(position);
         this.#saved = position;
         this.#backoff.succeed();
+        await sleep(restMs, undefined, { signal: this.#signal }).catch(() => undefined);
       } catch (error) {
         this.#onTrouble(error);
         if (this.#signal.aborted) return;
