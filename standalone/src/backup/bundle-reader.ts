@@ -1,0 +1,76 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip } from 'node:zlib';
+import { fileOf, parts } from './contents.ts';
+import { BackupError, manifestFile, readManifest, type BundleKind, type Manifest } from './format.ts';
+import { linesOf } from './lines.ts';
+
+/** A finished directory of a backup. */
+export interface Bundle {
+  readonly manifest: Manifest;
+  /** Compares every file with its checksum. @throws BackupError */
+  check(signal: AbortSignal): Promise<void>;
+  /** The rows of a part as they were written, in batches of lines. */
+  rows(name: string): AsyncGenerator<readonly string[], void>;
+  /** The rows of a part as COPY takes them. */
+  bytes(name: string): AsyncIterable<Buffer>;
+  /** How many rows a part has. */
+  count(name: string): number;
+}
+
+/** @throws BackupError when the directory is not a whole one of that kind, or of a newer format. */
+export async function openBundle(directory: string, kind: BundleKind): Promise<Bundle> {
+  const place = path.join(directory, manifestFile);
+  const text = await readFile(place, 'utf8').catch((cause: unknown) => {
+    const code = (cause as NodeJS.ErrnoException).code ?? 'unknown';
+    throw new BackupError(`${directory} is not a backup: its ${manifestFile} cannot be read (${code})`, {
+      cause,
+    });
+  });
+  const manifest = readManifest(text, kind, place);
+  const entryOf = (name: string) => {
+    const entry = manifest.files.find((each) => each.name === name);
+    if (!entry) throw new BackupError(`${place} names no ${name}`);
+    return entry;
+  };
+  for (const { name, bundle } of parts) if (bundle === kind) entryOf(name);
+  const bytes = (name: string): AsyncIterable<Buffer> =>
+    unzipped(path.join(directory, fileOf(entryOf(name).name)));
+  return {
+    manifest,
+    bytes,
+    rows: (name) => linesOf(bytes(name)),
+    count: (name) => entryOf(name).rows,
+    async check(signal) {
+      for (const { name, bundle } of parts)
+        if (bundle === kind)
+          await requireSum(path.join(directory, fileOf(name)), entryOf(name).sha256, signal);
+    },
+  };
+}
+
+async function* unzipped(file: string): AsyncGenerator<Buffer, void> {
+  const unzip = createGunzip();
+  const done = pipeline(createReadStream(file), unzip);
+  // It is awaited below; a reader that stops early ends it, and then its failure is nobody's.
+  done.catch(() => undefined);
+  for await (const chunk of unzip) yield chunk as Buffer;
+  await done;
+}
+
+async function requireSum(file: string, expected: string, signal: AbortSignal): Promise<void> {
+  const hash = createHash('sha256');
+  try {
+    await pipeline(createReadStream(file), hash, { signal });
+  } catch (cause) {
+    signal.throwIfAborted();
+    throw new BackupError(`${file} cannot be read (${(cause as NodeJS.ErrnoException).code ?? 'unknown'})`, {
+      cause,
+    });
+  }
+  if (hash.digest('hex') !== expected)
+    throw new BackupError(`${file} was altered or cut off: its checksum is not that of the manifest`);
+}

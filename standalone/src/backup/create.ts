@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto';
+import path from 'node:path';
+import pg from 'pg';
+import { to as copyTo } from 'pg-copy-streams';
+import { release } from '@token-vault/processes';
+import { BundleWriter } from './bundle-writer.ts';
+import { copyOut, parts } from './contents.ts';
+import { BackupError, bundleKinds, formatVersion, type BundleKind, type Manifest } from './format.ts';
+
+export interface CreateOptions {
+  /** Of a database that has this release's tables. */
+  readonly url: string;
+  /** Neither may exist, or lie in the other. */
+  readonly directories: Readonly<Record<BundleKind, string>>;
+  readonly now: Date;
+  readonly signal: AbortSignal;
+  /** Rows written of a part, and how many it has, as far as that is known. */
+  readonly onProgress?: (name: string, rows: number) => void;
+}
+
+/**
+ * Copies the log and, apart from it, the key ring, as they are at one moment, while the vault serves: one snapshot, streamed.
+ * Holds back vacuum of the whole database for as long as it takes, and nothing else.
+ * @throws BackupError
+ */
+export async function createBackup(options: CreateOptions): Promise<Manifest> {
+  requireApart(options.directories);
+  const writers = new Map<BundleKind, BundleWriter>();
+  const client = new pg.Client({ connectionString: options.url, application_name: 'vault backup' });
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    for (const kind of bundleKinds) writers.set(kind, await BundleWriter.open(options.directories[kind]));
+    const manifest = await writeAll(client, writers, options);
+    // The key ring first: a log that looks whole then never lacks the keys that were taken with it.
+    for (const kind of ['keys', 'log'] as const) await writers.get(kind)?.publish();
+    return manifest;
+  } finally {
+    for (const writer of writers.values()) await writer.abandon();
+    await client.end().catch(() => undefined);
+  }
+}
+
+function requireApart({ log, keys }: CreateOptions['directories']): void {
+  const isWithin = (inner: string, outer: string) =>
+    `${path.resolve(inner)}${path.sep}`.startsWith(`${path.resolve(outer)}${path.sep}`);
+  if (isWithin(log, keys) || isWithin(keys, log))
+    throw new BackupError('the key ring must lie apart from the log: give --keys a directory of its own');
+}
+
+async function writeAll(
+  client: pg.Client,
+  writers: ReadonlyMap<BundleKind, BundleWriter>,
+  { now, signal, onProgress }: CreateOptions,
+): Promise<Manifest> {
+  await client.query('begin transaction isolation level repeatable read read only');
+  await client.query('set local idle_in_transaction_session_timeout = 0; set local statement_timeout = 0');
+  const log = await readLogIdentity(client);
+  const schema = await readSchema(client);
+  const about = {
+    format: 'token-vault backup' as const,
+    format_version: formatVersion,
+    backup_id: randomUUID(),
+    created_at: now.toISOString(),
+    release,
+    log,
+    schema,
+  };
+  for (const part of parts) {
+    const rows = client.query(copyTo(copyOut(part)));
+    const onRows = (count: number) => onProgress?.(part.name, count);
+    const written = await writers.get(part.bundle)?.write(part.name, rows, { signal, onRows });
+    if (part.name === 'events' && String(written?.rows) !== log.position)
+      throw new BackupError(
+        `the log has ${written?.rows} events up to position ${log.position}: it is not whole; see: vault audit verify`,
+      );
+  }
+  await client.query('commit');
+  for (const [kind, writer] of writers) await writer.seal({ ...about, kind });
+  return { ...about, kind: 'log', files: [] };
+}
+
+export async function readLogIdentity(client: pg.Client | pg.Pool): Promise<Manifest['log']> {
+  const { rows } = await client.query<{ id: string | null; position: string }>(
+    `select (select id::text from event_store.event order by position limit 1) as id, position::text
+     from event_store.head`,
+  );
+  const { id, position } = rows[0] ?? {};
+  if (id === undefined || id === null || position === undefined)
+    throw new BackupError('the log is empty: this vault has never started');
+  return { id, position };
+}
+
+async function readSchema(client: pg.Client): Promise<Record<string, number>> {
+  const { rows } = await client.query<{ set: string; id: number }>(
+    'select set, max(id) as id from vault_schema group by set order by set',
+  );
+  return Object.fromEntries(rows.map(({ set, id }) => [set, id]));
+}

@@ -1,0 +1,84 @@
+import { BackupError } from './format.ts';
+
+const newline = 0x0a;
+
+/** The lines of a UTF-8 text, in batches, without their ends. Only a line feed ends a line: data may hold other separators. */
+export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<readonly string[], void> {
+  let rest: Buffer[] = [];
+  for await (const chunk of chunks) {
+    const end = chunk.lastIndexOf(newline);
+    if (end < 0) {
+      rest.push(chunk);
+      continue;
+    }
+    const whole = Buffer.concat([...rest, chunk.subarray(0, end)]);
+    rest = end + 1 < chunk.length ? [chunk.subarray(end + 1)] : [];
+    yield whole.toString('utf8').split('\n');
+  }
+  if (rest.length > 0) yield [Buffer.concat(rest).toString('utf8')];
+}
+
+/** The first column of a row; a UUID, which COPY writes as it is. */
+const keyOf = (line: string): string => line.slice(0, 36);
+
+/** Takes rows in rising order of their first column and tells which it has. */
+class Cursor {
+  readonly #batches: AsyncIterator<readonly string[]>;
+  #batch: readonly string[] = [];
+  #index = 0;
+  #key: string | undefined = '';
+
+  constructor(rows: AsyncIterable<readonly string[]>) {
+    this.#batches = rows[Symbol.asyncIterator]();
+  }
+
+  /** Goes on to the first row at or after `key`. */
+  async has(key: string): Promise<boolean> {
+    while (this.#key !== undefined && this.#key < key) {
+      if (this.#index >= this.#batch.length) await this.#nextBatch();
+      else this.#key = risen(this.#key, keyOf(this.#batch[this.#index++] ?? ''));
+    }
+    return this.#key === key;
+  }
+
+  async #nextBatch(): Promise<void> {
+    const next = await this.#batches.next();
+    this.#index = 0;
+    this.#batch = next.done === true ? [] : next.value;
+    if (next.done === true) this.#key = undefined;
+  }
+
+  async close(): Promise<void> {
+    await this.#batches.return?.();
+  }
+}
+
+/** What is out of order would be passed over in silence. @throws BackupError */
+function risen(before: string, key: string): string {
+  if (key <= before) throw new BackupError('a list of keys is not in order: it was altered');
+  return key;
+}
+
+/**
+ * The rows whose first column, a UUID, is not that of any of `excluded`. Both in rising order, so that memory stays flat however
+ * long they are.
+ */
+export async function* without(
+  rows: AsyncIterable<readonly string[]>,
+  excluded: AsyncIterable<readonly string[]>,
+): AsyncGenerator<readonly string[], void> {
+  const cursor = new Cursor(excluded);
+  let last = '';
+  try {
+    for await (const batch of rows) {
+      const kept: string[] = [];
+      for (const line of batch) {
+        last = risen(last, keyOf(line));
+        if (!(await cursor.has(last))) kept.push(line);
+      }
+      if (kept.length > 0) yield kept;
+    }
+  } finally {
+    await cursor.close();
+  }
+}

@@ -1,0 +1,237 @@
+import { createLostKeys } from '@token-vault/command-service';
+import { eventRegistry } from '@token-vault/contracts';
+import { createKeyRing, TenantKeysMissingError, type KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
+import { createPostgresEventStore } from '@token-vault/event-store/postgres';
+import { projections, startProjectors } from '@token-vault/projectors';
+import { systemClock } from '@token-vault/service-kit';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { verifyAudit, type AuditReport } from '@token-vault/processes/audit';
+import { migrate, SchemaTooNewError } from '@token-vault/processes/migrations';
+import { Closers, openRootKeys, schema } from '@token-vault/processes';
+import type { StandaloneConfig } from '../config.ts';
+import { openBundle, type Bundle } from './bundle-reader.ts';
+import { missingKeys } from './destroyed-keys.ts';
+import { BackupError } from './format.ts';
+import { loadKeys, loadLog } from './load.ts';
+import { openRestoreTarget, type RestoreTarget } from './target.ts';
+import { openTombstones, type Tombstones } from './tombstones.ts';
+
+export interface RestoreOptions {
+  readonly config: StandaloneConfig;
+  readonly log: string;
+  /** Undefined: the log alone, whose data then never opens. */
+  readonly keys: string | undefined;
+  readonly tombstones: string | undefined;
+  /** Restores although the log is not what was signed. */
+  readonly isDespiteFindings: boolean;
+  readonly signal: AbortSignal;
+  readonly onStep?: (step: string) => void;
+  readonly onProgress?: (step: string, done: number, total: number) => void;
+}
+
+export interface RestoreReport {
+  readonly position: string;
+  readonly createdAt: string;
+  readonly root: string;
+  /** Data keys of the backup that were not restored. */
+  readonly keysLeftOut: number;
+  /** Tokens, reactors and tenants whose end was put on record because their keys are gone. */
+  readonly ended: number;
+  readonly audit: AuditReport;
+}
+
+interface Opened {
+  readonly log: Bundle;
+  readonly keys: Bundle | undefined;
+  readonly tombstones: Tombstones | undefined;
+}
+
+/** Everything that can be refused is refused before anything is made. @throws BackupError, SchemaTooNewError */
+async function openAll({
+  log: logAt,
+  keys: keysAt,
+  tombstones: file,
+  signal,
+}: RestoreOptions): Promise<Opened> {
+  const log = await openBundle(logAt, 'log');
+  const keys = keysAt === undefined ? undefined : await openBundle(keysAt, 'keys');
+  requireKnownSchema(log);
+  if (keys) {
+    requireKnownSchema(keys);
+    requireSameVault(log, keys);
+  }
+  const tombstones = file === undefined ? undefined : await openTombstones(file, (keys ?? log).manifest.log);
+  await log.check(signal);
+  await keys?.check(signal);
+  return { log, keys, tombstones };
+}
+
+function requireKnownSchema({ manifest }: Bundle): void {
+  for (const [name, found] of Object.entries(manifest.schema)) {
+    const known = schema.find((set) => set.name === name)?.migrations.at(-1)?.id ?? 0;
+    if (found > known) throw new SchemaTooNewError(name, found, known);
+  }
+}
+
+/** A younger key ring is right as well: it opens what there was then, but for what was destroyed in between. */
+function requireSameVault(log: Bundle, keys: Bundle): void {
+  if (keys.manifest.log.id !== log.manifest.log.id)
+    throw new BackupError('the key ring is that of another vault');
+  if (BigInt(keys.manifest.log.position) < BigInt(log.manifest.log.position))
+    throw new BackupError('the key ring is older than the log: what was made in between could not be opened');
+  if (JSON.stringify(keys.manifest.schema) !== JSON.stringify(log.manifest.schema))
+    throw new BackupError('the key ring and the log are of different releases: restore those of one backup');
+}
+
+/** The tables as they were when the backup was made; later migrations then find them as they expect. */
+const schemaOf = ({ manifest }: Bundle) =>
+  schema.map(({ name, migrations }) => ({
+    name,
+    migrations: migrations.filter(({ id }) => id <= (manifest.schema[name] ?? 0)),
+  }));
+
+/**
+ * Makes a vault of a backup, checks it, and only then gives it its place: log and keys are loaded but for what the tombstones
+ * name, every signature of the log is checked, what has lost its key is ended by an event, the read models are made anew.
+ * @throws BackupError, SchemaTooNewError, WrongRootKeyError, RootKeyUnusableError …
+ */
+export async function restoreBackup(options: RestoreOptions): Promise<RestoreReport> {
+  const { config, onStep, signal } = options;
+  onStep?.('checking the backup');
+  const opened = await openAll(options);
+  const target = await openRestoreTarget(config);
+  const closers = new Closers();
+  try {
+    const report = await restoreInto(target, opened, options, closers);
+    signal.throwIfAborted();
+    await closers.close();
+    await target.publish();
+    return report;
+  } finally {
+    await closers.close();
+    await target.abandon();
+  }
+}
+
+async function restoreInto(
+  target: RestoreTarget,
+  { log, keys, tombstones }: Opened,
+  options: RestoreOptions,
+  closers: Closers,
+): Promise<RestoreReport> {
+  const { config, onStep, signal } = options;
+  const { url, directory } = target;
+  const loading = {
+    url,
+    signal,
+    onPart: (name: string, rows: number) => onStep?.(`loading ${rows} ${name.replaceAll('-', ' ')}`),
+  };
+  await migrate(url, schemaOf(log));
+  const pool = closers.add(new pg.Pool({ connectionString: url, max: 3 }), (it) => it.end());
+  pool.on('error', () => {});
+  const keysLeftOut = keys ? await loadKeys(keys, tombstones, systemClock.now(), loading) : 0;
+  // Before the long part: whether the root key is the right one.
+  const keyRing = keys ? await openKeyRing(pool, config, directory.rootKeyFile) : undefined;
+  await loadLog(log, loading);
+  await migrate(url, schema);
+  const store = closers.add(
+    createPostgresEventStore({ registry: eventRegistry, connection: { connectionString: url } }),
+    (it) => it.close(),
+  );
+  const audit = await verify(pool, keyRing, options);
+  const ended = keys ? await endWhatLostItsKey({ store, pool, url, log }, options) : 0;
+  await rebuildReadModels(store, url, options);
+  const { created_at: createdAt, log: at } = log.manifest;
+  return { position: at.position, createdAt, root: directory.root, keysLeftOut, ended, audit };
+}
+
+async function openKeyRing(pool: pg.Pool, config: StandaloneConfig, rootKeyFile: string): Promise<KeyRing> {
+  const rootKeys = await openRootKeys({ ...config, rootKeyFile }, pool);
+  return createKeyRing({ pool, ...rootKeys, clock: systemClock, durability: 'follows-log' });
+}
+
+/** Without a key ring no tenant has keys: its checkpoints are checked by the key they name themselves. */
+const withoutKeys: Pick<KeyRing, 'hashes'> = {
+  hashes: (tenantId) => Promise.reject(new TenantKeysMissingError(tenantId)),
+};
+
+async function verify(
+  pool: pg.Pool,
+  keyRing: KeyRing | undefined,
+  { isDespiteFindings, signal, onProgress }: RestoreOptions,
+): Promise<AuditReport> {
+  const audit = await verifyAudit({
+    pool,
+    keyRing: keyRing ?? withoutKeys,
+    signal,
+    onProgress: (position, until) => onProgress?.('verify events', Number(position), Number(until)),
+  });
+  const [first] = audit.findings;
+  if (first && !isDespiteFindings)
+    throw new BackupError(
+      `the log of the backup was altered: ${audit.findings.length} findings, the first at position ${first.position}: ${first.problem}`,
+    );
+  return audit;
+}
+
+interface Ending {
+  readonly store: EventStore;
+  readonly pool: pg.Pool;
+  readonly url: string;
+  readonly log: Bundle;
+}
+
+const atOnce = 64;
+
+/** Deletions made after the backup, which its log does not know: the restored log has to say what the restored vault does. */
+async function endWhatLostItsKey(
+  { store, pool, url, log }: Ending,
+  { onStep, signal }: RestoreOptions,
+): Promise<number> {
+  onStep?.('ending what was deleted since');
+  const lostKeys = createLostKeys({ store, clock: systemClock, task: 'restore' });
+  let ended = 0;
+  const count = (isEnded: boolean) => void (ended += isEnded ? 1 : 0);
+  const { rows } = await pool.query<{ tenant_id: string }>('select tenant_id from key_ring.destroyed_tenant');
+  const gone = new Set(rows.map((row) => row.tenant_id));
+  for (const tenantId of gone) count(await lostKeys.recordTenant(tenantId));
+  for await (const batch of missingKeys(log, url)) {
+    const left = batch.filter(({ tenantId }) => !gone.has(tenantId));
+    for (let at = 0; at < left.length; at += atOnce) {
+      signal.throwIfAborted();
+      const recorded = left.slice(at, at + atOnce).map((key) => lostKeys.record(key));
+      for (const isEnded of await Promise.all(recorded)) count(isEnded);
+    }
+  }
+  return ended;
+}
+
+/** So that the first request after the start finds everything. */
+async function rebuildReadModels(
+  store: EventStore,
+  connectionString: string,
+  { signal, onProgress }: RestoreOptions,
+): Promise<void> {
+  const head = await store.head();
+  const projectors = startProjectors({ store, connectionString });
+  try {
+    for (;;) {
+      signal.throwIfAborted();
+      const statuses = await projectors.status();
+      const failed = statuses.find(({ status }) => status === 'failed');
+      if (failed)
+        throw new BackupError(
+          `the read model ${failed.name} cannot be made from the log: ${failed.errorCode} at event ${failed.errorEventId}`,
+        );
+      const positions = statuses.map(({ position }) => Number(position));
+      const least = statuses.length < projections.length ? 0 : Math.min(...positions);
+      onProgress?.('rebuild read models', least, Number(head));
+      if (least >= Number(head)) return;
+      await sleep(200);
+    }
+  } finally {
+    await projectors.close();
+  }
+}

@@ -1,0 +1,114 @@
+import { randomBytes } from 'node:crypto';
+import { readdir, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import pg from 'pg';
+import type { StandaloneConfig } from '../config.ts';
+import { openDataDirectory, type DataDirectory } from '../data-directory.ts';
+import { requireReachable } from '../external-database.ts';
+import { runningPostgres, startEmbeddedPostgres } from '../postgres/index.ts';
+import { syncDirectory } from './bundle-writer.ts';
+import { BackupError } from './format.ts';
+
+/** An empty database for a vault to be restored into. */
+export interface RestoreTarget {
+  /** Contains the password: never print it. */
+  readonly url: string;
+  readonly directory: DataDirectory;
+  /** Makes it the vault of its data directory. */
+  readonly publish: () => Promise<void>;
+  /** Leaves nothing of it behind. Does nothing after `publish`. */
+  readonly abandon: () => Promise<void>;
+}
+
+/** @throws BackupError when there is a vault already; StandaloneError, StartError */
+export async function openRestoreTarget(config: StandaloneConfig): Promise<RestoreTarget> {
+  const directory = await openDataDirectory(config.dataDir);
+  return config.databaseUrl === undefined
+    ? openEmbedded(directory)
+    : openExternal(config.databaseUrl, directory);
+}
+
+const unfinishedPrefix = 'postgres.restoring-';
+
+/** The root key has to be there before, and may be. */
+const isAllowed = (name: string): boolean => name.startsWith('root.key') || name.startsWith(unfinishedPrefix);
+
+/** A cluster under another name, until all of it is restored and checked: a restore that was cut off is no vault. */
+async function openEmbedded(directory: DataDirectory): Promise<RestoreTarget> {
+  const { root } = directory;
+  const names = await readdir(root);
+  const other = names.find((name) => !isAllowed(name));
+  if (other !== undefined)
+    throw new BackupError(
+      `${root} is not empty (${other}): restore into a data directory with nothing but a root key`,
+    );
+  for (const name of names.filter((each) => each.startsWith(unfinishedPrefix)))
+    await removeLeftover(path.join(root, name));
+  const unfinished = path.join(root, `${unfinishedPrefix}${randomBytes(4).toString('hex')}`);
+  const postgres = await startEmbeddedPostgres({ dataDir: unfinished });
+  let isOver = false;
+  return {
+    url: postgres.url,
+    directory,
+    async publish() {
+      await postgres.stop();
+      await rename(unfinished, directory.postgres);
+      await syncDirectory(root);
+      isOver = true;
+    },
+    async abandon() {
+      if (isOver) return;
+      await postgres.stop();
+      await rm(unfinished, { recursive: true, force: true, maxRetries: 5 });
+    },
+  };
+}
+
+async function removeLeftover(dataDir: string): Promise<void> {
+  if ((await runningPostgres(dataDir)).kind === 'supervised')
+    throw new BackupError(`another restore runs in ${path.dirname(dataDir)}`);
+  await rm(dataDir, { recursive: true, force: true, maxRetries: 5 });
+}
+
+/** The operator's own Postgres: a database that has nothing of a vault. */
+async function openExternal(url: string, directory: DataDirectory): Promise<RestoreTarget> {
+  await requireReachable(url);
+  await withClient(url, async (client) => {
+    const { rows } = await client.query<{ found: string | null }>(
+      `select to_regclass('vault_schema')::text as found`,
+    );
+    if (typeof rows[0]?.found === 'string')
+      throw new BackupError('the database of DATABASE_URL is not empty: restore into a new one');
+  });
+  let isOver = false;
+  return {
+    url,
+    directory,
+    publish: async () => void (isOver = true),
+    abandon: async () => {
+      if (!isOver) await withClient(url, dropEverything);
+    },
+  };
+}
+
+async function withClient(url: string, work: (client: pg.Client) => Promise<void>): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+/** What the vault's migrations and projections have made in a database that was empty before. */
+async function dropEverything(client: pg.Client): Promise<void> {
+  const { rows } = await client.query<{ name: string }>(
+    `select quote_ident(nspname) as name from pg_namespace
+     where nspname in ('event_store', 'key_ring', 'projections', 'housekeeping', 'invocations', 'idempotency')
+        or nspname like 'rm\\_%'`,
+  );
+  for (const { name } of rows) await client.query(`drop schema ${name} cascade`);
+  await client.query('drop table if exists vault_schema');
+}

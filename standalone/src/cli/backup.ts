@@ -1,0 +1,138 @@
+import { sealLogOnce } from '@token-vault/processes/audit';
+import { silentLogger, systemClock } from '@token-vault/service-kit';
+import type { Command } from 'commander';
+import path from 'node:path';
+import { openBundle } from '../backup/bundle-reader.ts';
+import { createBackup } from '../backup/create.ts';
+import { restoreBackup } from '../backup/restore.ts';
+import { writeTombstones } from '../backup/tombstones.ts';
+import { readConfig } from '../config.ts';
+import { CommandError } from './failure.ts';
+import { withParts, type Parts } from './parts.ts';
+import { reportProgress, type ProgressReport } from './progress-line.ts';
+import type { Terminal } from './terminal.ts';
+
+const keysBeside = (directory: string): string => `${directory.replace(/\/+$/, '')}.keys`;
+
+async function create(parts: Parts, directory: string, keys: string, terminal: Terminal): Promise<void> {
+  const { database, store, pool } = parts;
+  // What is signed, nobody can alter in the backup.
+  const sealing = { pool, store, keyRing: await parts.keyRing(), clock: systemClock, logger: silentLogger };
+  await sealLogOnce(sealing);
+  const head = Number(await store.head());
+  const progress = reportProgress(terminal, 'back up', 0);
+  try {
+    const { log } = await createBackup({
+      url: database.url,
+      directories: { log: path.resolve(directory), keys: path.resolve(keys) },
+      now: systemClock.now(),
+      signal: terminal.interrupted,
+      onProgress: (name, rows) => {
+        // Those written while it runs are not in it, those just before may be.
+        if (name === 'events') progress.update(Math.min(rows, head), head);
+      },
+    });
+    progress.end();
+    terminal.print(`backup: ${directory}`);
+    terminal.print(`key ring: ${keys}`);
+    terminal.print(`position: ${log.position}`);
+  } finally {
+    progress.end();
+  }
+  terminal.note(
+    'Store the key ring apart from the log, and for a short time only: it revives what is deleted from now on.',
+  );
+  terminal.note('The root key is in neither.');
+}
+
+interface RestoreFlags {
+  /** `--no-keys` makes it false. */
+  readonly keys: string | boolean;
+  readonly tombstones?: string;
+  readonly despiteFindings?: true;
+}
+
+async function restore(directory: string, flags: RestoreFlags, terminal: Terminal): Promise<void> {
+  const { keys, tombstones, despiteFindings } = flags;
+  const keysAt = keys === true ? keysBeside(directory) : keys;
+  let label = '';
+  let progress: ProgressReport | undefined;
+  try {
+    const report = await restoreBackup({
+      config: readConfig(terminal.environment),
+      log: directory,
+      keys: keysAt === false ? undefined : keysAt,
+      tombstones,
+      isDespiteFindings: despiteFindings === true,
+      signal: terminal.interrupted,
+      onStep: (step) => terminal.note(step),
+      onProgress(step, done, total) {
+        if (label !== step) {
+          progress?.end();
+          progress = reportProgress(terminal, step, 0);
+          label = step;
+        }
+        progress?.update(done, total);
+      },
+    });
+    progress?.end();
+    progress = undefined;
+    terminal.print(`restored: ${report.root}`);
+    terminal.print(`position: ${report.position}`);
+    terminal.print(`keys left out: ${report.keysLeftOut}`);
+    terminal.print(`ended by the log: ${report.ended}`);
+    const { events, checkpoints, unsealed, findings } = report.audit;
+    terminal.print(
+      `audit: ${events} events, ${checkpoints} checkpoints, ${unsealed} newer than the last, ${findings.length} findings`,
+    );
+    terminal.note(`It is the vault as it was at ${report.createdAt}.`);
+    if (keysAt === false) terminal.note('Without its key ring nothing in it can be opened.');
+    else if (tombstones === undefined)
+      terminal.note(
+        'Without tombstones whatever was deleted since is back. Delete it again before you serve.',
+      );
+  } finally {
+    progress?.end();
+  }
+}
+
+export function addBackupCommands(program: Command, terminal: Terminal): void {
+  const backup = program.command('backup').description('back up a vault while it serves, and restore it');
+  backup
+    .command('create')
+    .description('write the log to a new directory, and the key ring to another')
+    .argument('<directory>')
+    .option('--keys <directory>', 'for the key ring; <directory>.keys if not given')
+    .action((directory: string, { keys = keysBeside(directory) }: { keys?: string }) =>
+      withParts(terminal, (parts) => create(parts, directory, keys, terminal)),
+    );
+
+  backup
+    .command('tombstones')
+    .description('write which keys of a backup were destroyed since; repeat it often, keep it elsewhere')
+    .argument('<file>')
+    .requiredOption('--since <directory>', 'the oldest backup that may yet be restored')
+    .action((file: string, { since }: { since: string }) =>
+      withParts(terminal, async ({ pool, database }) => {
+        const bundle = await openBundle(since, 'log');
+        const signal = terminal.interrupted;
+        const options = { url: database.url, pool, since: bundle, file, now: systemClock.now(), signal };
+        const { keys, tenants } = await writeTombstones(options);
+        terminal.print(`${file}: ${keys} data keys and ${tenants} tenants were destroyed`);
+      }),
+    );
+
+  backup
+    .command('restore')
+    .description('make a vault in an empty data directory, or an empty DATABASE_URL, and verify it')
+    .argument('<directory>')
+    .option('--keys <directory>', 'where the key ring is; <directory>.keys if not given', true)
+    .option('--no-keys', 'restore the log alone: nothing in it will ever open')
+    .option('--tombstones <file>', 'leave out the keys that it names, and end what they were for')
+    .option('--despite-findings', 'restore a log that is not what was signed')
+    .action((directory: string, flags: RestoreFlags) => {
+      if (flags.keys === false && flags.tombstones !== undefined)
+        throw new CommandError('--tombstones needs a key ring');
+      return restore(directory, flags, terminal);
+    });
+}

@@ -1,0 +1,57 @@
+import { Readable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { linesOf, without } from '../src/backup/lines.ts';
+
+const id = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
+
+async function all(batches: AsyncIterable<readonly string[]>): Promise<string[]> {
+  const found: string[] = [];
+  for await (const batch of batches) found.push(...batch);
+  return found;
+}
+
+/** In batches of the sizes given, so that every border is met. */
+async function* batched(lines: readonly string[], size: number): AsyncGenerator<readonly string[], void> {
+  for (let at = 0; at < lines.length; at += size) yield await Promise.resolve(lines.slice(at, at + size));
+}
+
+const chunked = (text: string, size: number): AsyncIterable<Buffer> => {
+  const bytes = Buffer.from(text);
+  const count = Math.ceil(bytes.length / size);
+  return Readable.from(Array.from({ length: count }, (_, at) => bytes.subarray(at * size, (at + 1) * size)));
+};
+
+describe('lines of a file', () => {
+  const lines = ['first', '', 'with \r, \u2028 and \u2029 in it', 'ü'.repeat(50), 'last'];
+
+  it.each([1, 2, 3, 7, 1_000])('are the same however it is cut, here by %i bytes', async (size) => {
+    expect(await all(linesOf(chunked(`${lines.join('\n')}\n`, size)))).toEqual(lines);
+    expect(await all(linesOf(chunked(lines.join('\n'), size)))).toEqual(lines);
+  });
+});
+
+describe('rows without others', () => {
+  const rows = [1, 3, 5, 7, 9].map((n) => `${id(n)}\trow ${n}`);
+  const kept = (...excluded: number[]) =>
+    Promise.all(
+      [1, 2, 3, 10].map((size) => all(without(batched(rows, size), batched(excluded.map(id), size)))),
+    );
+  const of = (...numbers: number[]) => {
+    const expected = rows.filter((_, index) => numbers.includes(index * 2 + 1));
+    return [expected, expected, expected, expected];
+  };
+
+  it('leave out what both have, wherever it stands', async () => {
+    expect(await kept(1, 5, 9)).toEqual(of(3, 7));
+    expect(await kept(0, 3, 4, 20)).toEqual(of(1, 5, 7, 9));
+    expect(await kept(1, 3, 5, 7, 9)).toEqual(of());
+    expect(await kept()).toEqual(of(1, 3, 5, 7, 9));
+  });
+
+  it('are refused out of order, since something would be passed over', async () => {
+    const mixed = [id(3), id(1)];
+    await expect(all(without(batched(rows, 2), batched(mixed, 2)))).rejects.toThrow('not in order');
+    await expect(all(without(batched(mixed, 2), batched([], 2)))).rejects.toThrow('not in order');
+    await expect(all(without(batched([id(1), id(1)], 2), batched([], 2)))).rejects.toThrow('not in order');
+  });
+});
