@@ -24,6 +24,7 @@ export type { CommandDependencies } from './dependencies.ts';
 export {
   createLostKeys,
   housekeepingMigrations,
+  leadWheneverPossible,
   startHousekeeping,
   type Housekeeping,
   type HousekeepingOptions,

@@ -12,6 +12,8 @@ import { isTransitCurrent, nextTransitOptions, type RootKeySettings } from './ro
 /** Where root keys are. The next one is there only while the root key is being rotated. */
 export interface RootKeySources extends RootKeySettings {
   readonly rootKeyFile: string;
+  /** Never make one, not even for a vault that has no keys yet: other replicas would not have it. */
+  readonly isRootKeyGiven?: boolean;
 }
 
 /** What `createKeyRing` is given. */
@@ -50,7 +52,8 @@ export async function readRootKeyFile(file: string): Promise<RootKeyProvider | u
 async function readRootKey(sources: RootKeySources, pool: Pool): Promise<RootKeyProvider> {
   if (sources.transit && isTransitCurrent(sources)) return transitKey(sources.transit).newest();
   if (sources.rootKey !== undefined) return environmentRootKey(sources.rootKey, 'VAULT_ROOT_KEY');
-  return fileRootKey(sources.rootKeyFile, { initialise: !(await isKeyRingInitialised(pool)) });
+  const initialise = sources.isRootKeyGiven !== true && !(await isKeyRingInitialised(pool));
+  return fileRootKey(sources.rootKeyFile, { initialise });
 }
 
 /**

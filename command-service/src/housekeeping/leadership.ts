@@ -35,12 +35,12 @@ export async function leadWheneverPossible(
       const either = AbortSignal.any([signal, term.signal]);
       if (await acquire(client, name, either)) {
         attempt = 0;
-        logger.info({ task: name }, 'leads housekeeping');
+        logger.info({ task: name }, 'leads a task');
         await Promise.all([lead(either), watch(client, term, either)]);
       }
     } catch (error) {
       if (!signal.aborted)
-        logger.warn({ task: name, ...errorFields(error) }, 'housekeeping lost its connection');
+        logger.warn({ task: name, ...errorFields(error) }, 'the leader of a task has lost its connection');
     } finally {
       term.abort();
       await client?.end().catch(() => undefined);

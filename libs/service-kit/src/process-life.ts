@@ -1,4 +1,4 @@
-import type { Logger } from './logger.ts';
+import { errorFields, type Logger } from './logger.ts';
 
 /** What a process consists of once it has begun. */
 export interface RunningParts {
@@ -11,7 +11,7 @@ export interface ProcessLife<Settings> {
   /** From the environment. @throws Error of one line that names the variable, with a code of `explained` */
   readonly readSettings: (environment: NodeJS.ProcessEnv) => Settings;
   /** `signal` aborts when the process was told to end before it had begun. Rejects then, or gives what is to be closed. */
-  readonly start: (settings: Settings, signal: AbortSignal) => Promise<RunningParts>;
+  readonly start: (settings: Settings, logger: Logger, signal: AbortSignal) => Promise<RunningParts>;
   readonly createLogger: (settings: Settings) => Logger;
   /** Codes of errors whose message is one line that tells the operator what to do. */
   readonly explained: ReadonlySet<string>;
@@ -19,14 +19,12 @@ export interface ProcessLife<Settings> {
   readonly stopWithinMs?: number;
 }
 
-function complain(service: string, error: unknown, explained: ReadonlySet<string>): void {
+function complaintOf(error: unknown, explained: ReadonlySet<string>): string {
   const code: unknown = (error as { code?: unknown } | null)?.code;
-  const isExplained = error instanceof Error && typeof code === 'string' && explained.has(code);
+  if (error instanceof Error && typeof code === 'string' && explained.has(code)) return error.message;
   // The message of any other error may quote data.
-  const text = isExplained
-    ? error.message
-    : `could not start\n${error instanceof Error ? `${error.name}: ${String(code ?? '')}\n${error.stack?.replace(`${error.name}: ${error.message}`, '') ?? ''}` : ''}`;
-  process.stderr.write(`${service}: ${text}\n`);
+  const { error_name: name, error_code: kind, stack } = errorFields(error);
+  return ['could not start', [name, kind].filter(Boolean).join(' '), stack].filter(Boolean).join('\n');
 }
 
 /**
@@ -47,7 +45,7 @@ export async function runProcess<Settings>(life: ProcessLife<Settings>): Promise
       };
       process.on('SIGINT', tell).on('SIGTERM', tell).on('disconnect', tell);
     });
-    const running = await life.start(settings, abort.signal);
+    const running = await life.start(settings, logger, abort.signal);
     logger.info({ pid: process.pid }, 'started');
     process.send?.({ kind: 'started' });
     await told;
@@ -60,7 +58,7 @@ export async function runProcess<Settings>(life: ProcessLife<Settings>): Promise
     process.exit(0);
   } catch (error) {
     if (abort.signal.aborted) process.exit(0);
-    complain(service, error, explained);
+    process.stderr.write(`${service}: ${complaintOf(error, explained)}\n`);
     process.exit(1);
   }
 }

@@ -4,8 +4,9 @@ import type { EventStore } from '@token-vault/event-store';
 import { errorFields, type Clock, type Logger } from '@token-vault/service-kit';
 import type { Pool, PoolClient } from 'pg';
 import { digestOf, extendChain, hashOf, joinDigests, startOfChain, type ChainState } from './chain.ts';
-import { isSignedBy, parseCheckpoint, signerOf, type Checkpoint } from './checkpoint.ts';
+import { isSignedBy, parseCheckpoint, signCheckpoint, type Checkpoint } from './checkpoint.ts';
 import { readHead, readLogRows, tenantOf } from './log-rows.ts';
+import { signerOf } from './signature.ts';
 
 export interface SealerOptions {
   readonly database: Pool | PoolClient;
@@ -136,7 +137,7 @@ async function sealTenant(
     const { count, head } = extendChain(from, hashes);
     const digests = joinDigests(hashes.map(digestOf));
     const state = { tenant_id: tenantId, after, through, count, head: head.toString('base64url'), digests };
-    const checkpoint = signer.sign(state);
+    const checkpoint = signCheckpoint(signer, state);
     const { type, version } = AuditCheckpointSigned;
     const trace = newId();
     const metadata = {

@@ -2,9 +2,10 @@ import { AuditCheckpointSigned } from '@token-vault/contracts';
 import { TenantKeysMissingError, type KeyRing } from '@token-vault/crypto';
 import type { Pool } from 'pg';
 import { digestOf, extendChain, hashOf, splitDigests, startOfChain, type ChainState } from './chain.ts';
-import { isSignedBy, parseCheckpoint, signerOf, type Checkpoint } from './checkpoint.ts';
+import { isSignedBy, parseCheckpoint, type Checkpoint } from './checkpoint.ts';
 import { compareStretch, type Finding, type Found } from './compare.ts';
 import { readHead, readLogRows, tenantOf, type LogRow } from './log-rows.ts';
+import { signerOf } from './signature.ts';
 
 export interface AuditOptions {
   readonly pool: Pool;

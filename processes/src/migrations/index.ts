@@ -1,2 +1,2 @@
 export { MigrationError, SchemaMismatchError, SchemaTooNewError } from './errors.ts';
-export { migrate, type Migration, type MigrationSet } from './migrate.ts';
+export { isMigrated, migrate, type Migration, type MigrationSet } from './migrate.ts';

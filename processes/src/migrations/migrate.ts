@@ -50,6 +50,19 @@ export async function migrate(
   }
 }
 
+/**
+ * Whether the database is at this release's schema; changes nothing. False while a step is missing.
+ * @throws SchemaTooNewError, SchemaMismatchError as `migrate`
+ */
+export async function isMigrated(client: pg.ClientBase, sets: readonly MigrationSet[]): Promise<boolean> {
+  const { rows: found } = await client.query(`select to_regclass('vault_schema') is not null as is_there`);
+  if ((found[0] as { is_there?: boolean } | undefined)?.is_there !== true) return false;
+  const { rows } = await client.query<Applied>(
+    'select set, id, name, checksum from vault_schema order by set, id',
+  );
+  return sets.every((set) => pendingOf(set, rows).length === 0);
+}
+
 async function migrateLocked(client: pg.ClientBase, sets: readonly MigrationSet[]): Promise<void> {
   await client.query('select pg_advisory_lock($1)', [lockKey]);
   try {

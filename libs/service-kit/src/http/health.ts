@@ -34,9 +34,11 @@ async function ready(
 /** `GET /health/live`: the process answers. `GET /health/ready`: what it depends on answers too. No key needed, no data shown. */
 export function mountHealth(
   app: Express,
-  checks: Readonly<Record<string, HealthCheck>>,
+  checks: Readonly<Record<string, HealthCheck>> | (() => Readonly<Record<string, HealthCheck>>),
   logger: Logger,
 ): void {
   app.get('/health/live', (_request, response) => sendJson(response, 200, { status: 'live' }));
-  app.get('/health/ready', (_request, response) => ready(response, checks, logger));
+  app.get('/health/ready', (_request, response) =>
+    ready(response, typeof checks === 'function' ? checks() : checks, logger),
+  );
 }

@@ -1,0 +1,41 @@
+import type { EventStore } from '@token-vault/event-store';
+import type { ProjectionStatus } from '@token-vault/projectors';
+import type { Metrics } from '@token-vault/service-kit';
+
+interface Source {
+  readonly store: Pick<EventStore, 'head'>;
+  readonly status: () => Promise<readonly ProjectionStatus[]>;
+}
+
+/** Where the projections are, looked up when Prometheus asks; the same whichever replica is asked. */
+export function measureProjections(metrics: Metrics, { store, status }: Source): void {
+  const perProjection = (read: (status: ProjectionStatus, head: bigint) => number) => async () => {
+    // The head first: what is appended in between must not look like a lag.
+    const head = BigInt(await store.head());
+    return Object.fromEntries((await status()).map((each) => [each.name, read(each, head)]));
+  };
+  const behind = ({ position }: ProjectionStatus, head: bigint) => {
+    const difference = head - BigInt(position);
+    return difference > 0n ? Number(difference) : 0;
+  };
+  metrics.gauge(
+    'vault_projection_lag_positions',
+    'How far a projection is behind the head of the log; in events, or with EventStoreDB in bytes of its log.',
+    'projection',
+    perProjection(behind),
+  );
+  metrics.gauge(
+    'vault_projection_stalled_seconds',
+    'How long a projection that is behind has not moved; 0 for one that is not behind.',
+    'projection',
+    perProjection((each, head) =>
+      behind(each, head) === 0 ? 0 : Math.max(0, (Date.now() - each.updatedAt.getTime()) / 1000),
+    ),
+  );
+  metrics.gauge(
+    'vault_projection_live',
+    '1 for a projection that is live; 0 when it has failed, is paused, or is older than this release.',
+    'projection',
+    perProjection(({ status: state }) => (state === 'live' ? 1 : 0)),
+  );
+}

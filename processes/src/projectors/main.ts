@@ -1,0 +1,50 @@
+import { leadWheneverPossible } from '@token-vault/command-service';
+import type { InvocationRelay } from '@token-vault/invocations';
+import { startProjectors } from '@token-vault/projectors';
+import { createLogger, runProcess } from '@token-vault/service-kit';
+import { openLog, openPool, type Surroundings } from '../data.ts';
+import { createRelay } from '../reactors/feed.ts';
+import { readFeedChoice, readProcessSettings } from '../settings.ts';
+import { explainedCodes, startService } from '../start.ts';
+import { measureProjections } from './lag.ts';
+
+const service = 'projectors';
+
+function readSettings(environment: NodeJS.ProcessEnv) {
+  return { ...readProcessSettings(environment), feed: readFeedChoice(environment) };
+}
+
+/** One at a time: two would relay everything twice, which is harmless and of no use. */
+function openRelay({ settings, logger, closers }: Surroundings, relay: InvocationRelay): void {
+  const abort = new AbortController();
+  const { databaseUrl: connectionString } = settings;
+  const options = { connectionString, name: 'relay', logger, signal: abort.signal };
+  const leading = leadWheneverPossible(options, (signal) => relay.run(signal));
+  closers.add(abort, async (it) => {
+    it.abort();
+    await leading;
+  });
+}
+
+/** The read models, and with Kafka the relay of invocations. Has no keys: it never opens anything. */
+async function open(surroundings: Surroundings, settings: ReturnType<typeof readSettings>) {
+  const { logger, closers, metrics } = surroundings;
+  const { databaseUrl: connectionString, feed } = settings;
+  const store = openLog(surroundings);
+  const pool = openPool(surroundings, 'projectors', 2);
+  const projectors = closers.add(startProjectors({ store, connectionString, logger }), (it) => it.close());
+  measureProjections(metrics, { store, status: () => projectors.status() });
+  if (feed.kind === 'kafka') openRelay(surroundings, createRelay(feed, { store, pool, logger }));
+  return {
+    event_store: async () => void (await store.head()),
+    database: async () => void (await pool.query('select 1')),
+  };
+}
+
+await runProcess({
+  service,
+  readSettings,
+  createLogger: ({ logLevel: level }) => createLogger({ service, level }),
+  start: (settings, logger, signal) => startService(service, settings, logger, signal, open),
+  explained: explainedCodes,
+});

@@ -1,0 +1,43 @@
+import { createLogger, runProcess } from '@token-vault/service-kit';
+import { openKeyRing, openLog, openReadModels, type Surroundings } from '../data.ts';
+import { commandHandlers, queryHandlers } from '../handlers.ts';
+import { readinessOf } from '../http.ts';
+import { createFeed } from '../reactors/feed.ts';
+import { openReactorParts } from '../reactors/parts.ts';
+import { openRunner } from '../reactors/runner.ts';
+import { readEgressAllow, readFeedChoice, readProcessSettings, readRootKeySources } from '../settings.ts';
+import { explainedCodes, startService } from '../start.ts';
+
+const service = 'reactor-runner';
+
+function readSettings(environment: NodeJS.ProcessEnv) {
+  return {
+    ...readProcessSettings(environment),
+    rootKeys: readRootKeySources(environment),
+    egressAllow: readEgressAllow(environment),
+    feed: readFeedChoice(environment),
+  };
+}
+
+/** Runs reactors, and delivers their results. What their code asks of the vault is answered here, by the same handlers. */
+async function open(surroundings: Surroundings, settings: ReturnType<typeof readSettings>) {
+  const { logger, closers } = surroundings;
+  const { egressAllow, rootKeys } = settings;
+  const keyRing = await openKeyRing(surroundings, rootKeys);
+  const store = openLog(surroundings);
+  const data = { store, keyRing, ...(await openReadModels(surroundings)) };
+  const { readPool: pool } = data;
+  const reactors = openReactorParts(store, logger, closers);
+  const handlers = { ...commandHandlers(data, reactors, { egressAllow, logger }), ...queryHandlers(data) };
+  const feed = createFeed(settings.feed, { store, pool, logger });
+  openRunner(surroundings, { ...data, reactors, handlers, feed }, { egressAllow });
+  return readinessOf(data);
+}
+
+await runProcess({
+  service,
+  readSettings,
+  createLogger: ({ logLevel: level }) => createLogger({ service, level }),
+  start: (settings, logger, signal) => startService(service, settings, logger, signal, open),
+  explained: explainedCodes,
+});

@@ -1,0 +1,165 @@
+import { isIP } from 'node:net';
+import path from 'node:path';
+import { z } from 'zod';
+import type { DataSettings } from './data.ts';
+import { readLimits, type LimitConfig } from './limits.ts';
+import type { FeedChoice } from './reactors/feed.ts';
+import { readRootKeySettings } from './root-key-settings.ts';
+import type { RootKeySources } from './root-keys.ts';
+
+/** A setting is wrong or missing. The message is one line that names the variable, without its value. */
+export class ConfigurationError extends Error {
+  readonly code = 'configuration_invalid';
+}
+
+/** Of every process. docs/reference/configuration.md says what each variable means. */
+export interface ProcessSettings extends DataSettings {
+  readonly host: string;
+  /** Of health and metrics. */
+  readonly adminPort: number;
+  readonly logLevel: string;
+  /** Longest that a starting process waits for what it depends on. */
+  readonly startWithinMs: number;
+}
+
+export interface HttpSettings extends LimitConfig {
+  readonly port: number;
+}
+
+const port = z.coerce.number('is not a number').int('is not a port').min(0, 'is not a port').max(65_535, 'is not a port'); // prettier-ignore
+const list = z.string().transform((text) =>
+  text
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== ''),
+);
+
+function isCidr(entry: string): boolean {
+  const [address = '', prefix = '0', ...rest] = entry.split('/');
+  const bits = [32, 128][[4, 6].indexOf(isIP(address))] ?? -1;
+  return /^\d{1,3}$/.test(prefix) && Number(prefix) <= bits && rest.length === 0;
+}
+
+const processVariables = z.object({
+  DATABASE_URL: z
+    .string('is missing')
+    .regex(/^postgres(ql)?:\/\//, 'must begin with postgres://')
+    .refine((text) => URL.canParse(text), 'is not a valid URL'),
+  EVENT_STORE: z.enum(['postgres', 'eventstoredb'], 'must be postgres or eventstoredb').default('postgres'),
+  EVENTSTOREDB_URL: z
+    .string()
+    .regex(/^esdb(\+discover)?:\/\//, 'must begin with esdb:// or esdb+discover://')
+    .optional(),
+  VAULT_HOST: z.string().default('127.0.0.1'),
+  VAULT_ADMIN_PORT: port.default(9464),
+  VAULT_LOG_LEVEL: z
+    .enum(['debug', 'info', 'warn', 'error', 'silent'], 'must be one of debug, info, warn, error, silent')
+    .default('info'),
+  VAULT_START_TIMEOUT: z.coerce.number('must be seconds').min(0, 'must be seconds').default(60),
+});
+
+const httpVariables = z.object({ VAULT_PORT: port.default(8080) });
+
+const egressVariables = z.object({
+  VAULT_EGRESS_ALLOW: list
+    .refine((entries) => entries.every(isCidr), 'must be addresses or CIDRs, separated by commas')
+    .default([]),
+});
+
+const feedVariables = z.object({
+  INVOCATION_FEED: z.enum(['direct', 'kafka'], 'must be direct or kafka').default('direct'),
+  KAFKA_BROKERS: list
+    .refine(
+      (brokers) => brokers.every((each) => /^[^:\s]+:\d{1,5}$/.test(each)),
+      'must be host:port, separated by commas',
+    )
+    .default([]),
+  KAFKA_TOPIC: z
+    .string()
+    .regex(/^[\w.-]{1,200}$/, 'is not the name of a topic')
+    .default('token-vault.invocations'),
+});
+
+/** What is set to nothing is not set. */
+function read<Shape extends z.ZodObject>(shape: Shape, environment: NodeJS.ProcessEnv): z.output<Shape> {
+  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
+  const result = shape.safeParse(given);
+  if (result.success) return result.data;
+  const [issue] = result.error.issues;
+  throw new ConfigurationError(`${String(issue?.path[0])} ${issue?.message}`);
+}
+
+function explained<Result>(readIt: () => Result): Result {
+  try {
+    return readIt();
+  } catch (cause) {
+    throw new ConfigurationError(cause instanceof Error ? cause.message : 'a setting is wrong', { cause });
+  }
+}
+
+/** @throws ConfigurationError */
+export function readDataSettings(environment: NodeJS.ProcessEnv): DataSettings {
+  const { DATABASE_URL: databaseUrl, ...rest } = read(processVariables, environment);
+  return { databaseUrl, eventStore: eventStoreOf(rest) };
+}
+
+function eventStoreOf({
+  EVENT_STORE: kind,
+  EVENTSTOREDB_URL: connectionString,
+}: Pick<z.output<typeof processVariables>, 'EVENT_STORE' | 'EVENTSTOREDB_URL'>): DataSettings['eventStore'] {
+  if (kind === 'postgres') return { kind };
+  if (connectionString === undefined)
+    throw new ConfigurationError('EVENTSTOREDB_URL is missing: EVENT_STORE is eventstoredb');
+  return { kind, connectionString };
+}
+
+/** @throws ConfigurationError */
+export function readProcessSettings(environment: NodeJS.ProcessEnv): ProcessSettings {
+  const variables = read(processVariables, environment);
+  return {
+    databaseUrl: variables.DATABASE_URL,
+    eventStore: eventStoreOf(variables),
+    host: variables.VAULT_HOST,
+    adminPort: variables.VAULT_ADMIN_PORT,
+    logLevel: variables.VAULT_LOG_LEVEL,
+    startWithinMs: variables.VAULT_START_TIMEOUT * 1000,
+  };
+}
+
+/** @throws ConfigurationError */
+export function readHttpSettings(environment: NodeJS.ProcessEnv): HttpSettings {
+  const { VAULT_PORT: at } = read(httpVariables, environment);
+  return { port: at, ...explained(() => readLimits(environment)) };
+}
+
+/** @throws ConfigurationError */
+export function readEgressAllow(environment: NodeJS.ProcessEnv): readonly string[] {
+  return read(egressVariables, environment).VAULT_EGRESS_ALLOW;
+}
+
+/** @throws ConfigurationError */
+export function readFeedChoice(environment: NodeJS.ProcessEnv): FeedChoice {
+  const {
+    INVOCATION_FEED: kind,
+    KAFKA_BROKERS: brokers,
+    KAFKA_TOPIC: topic,
+  } = read(feedVariables, environment);
+  if (kind === 'direct') return { kind };
+  if (brokers.length === 0)
+    throw new ConfigurationError('KAFKA_BROKERS is missing: INVOCATION_FEED is kafka');
+  return { kind, brokers, topic };
+}
+
+/**
+ * Where the root key is. Never made here: two replicas that each made one would seal for nobody.
+ * @throws ConfigurationError
+ */
+export function readRootKeySources(environment: NodeJS.ProcessEnv): RootKeySources {
+  const settings = explained(() => readRootKeySettings(environment));
+  const { VAULT_ROOT_KEY_FILE: file } = environment;
+  if (settings.rootKey === undefined && settings.transit === undefined && !file)
+    throw new ConfigurationError(
+      'VAULT_ROOT_KEY is missing: set it, or VAULT_ROOT_KEY_FILE, or VAULT_ROOT_KEY_TRANSIT_URL',
+    );
+  return { ...settings, rootKeyFile: path.resolve(file || 'root.key'), isRootKeyGiven: true };
+}
