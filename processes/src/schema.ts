@@ -10,7 +10,6 @@ import type { MigrationSet } from './migrations/index.ts';
 export const schema: readonly MigrationSet[] = [
   { name: 'event-store', migrations: eventStoreMigrations },
   { name: 'events', migrations: eventHistoryMigrations },
-  { name: 'events', migrations: eventHistoryMigrations },
   { name: 'key-ring', migrations: keyRingMigrations },
   { name: 'projectors', migrations: projectorMigrations },
   { name: 'housekeeping', migrations: housekeepingMigrations },
