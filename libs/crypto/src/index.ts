@@ -25,5 +25,5 @@ export {
   type NewDataKey,
 } from './key-ring/key-ring.ts';
 export type { KeyDurability } from './key-ring/data-key-inserts.ts';
-export type { DestroyedKey, KeyDestruction } from './key-ring/destruction.ts';
+export { remainingKeys, type DestroyedKey, type KeyDestruction } from './key-ring/destruction.ts';
 export type { Clock } from './key-ring/clock.ts';

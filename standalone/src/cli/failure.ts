@@ -15,6 +15,7 @@ const explained = new Set([
   'root_key_unavailable',
   'rotation_in_progress',
   'tenant_keys_missing',
+  'not_erased',
   'schema_too_new',
   'schema_mismatch',
   'migration_failed',

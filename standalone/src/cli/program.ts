@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { addAuditCommands } from './audit.ts';
 import { addBackupCommands } from './backup.ts';
+import { addErasureCommands } from './erasure.ts';
 import { addKeyCommands } from './keys.ts';
 import { addProjectionCommands } from './projections.ts';
 import { addApplicationCommands, addTenantCommands } from './tenants.ts';
@@ -19,6 +20,7 @@ export function createProgram(terminal: Terminal): Command {
   addProjectionCommands(program, terminal);
   addKeyCommands(program, terminal);
   addAuditCommands(program, terminal);
+  addErasureCommands(program, terminal);
   addBackupCommands(program, terminal);
   return program;
 }

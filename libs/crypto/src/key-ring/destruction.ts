@@ -135,6 +135,19 @@ returning doomed.ordinal::integer, ${describedKey}`;
   return (target) => batcher.add(target);
 }
 
+/** Which of these data keys, or of those of these entities, are there: nothing of what they sealed counts as erased. */
+export async function remainingKeys(
+  pool: Pool,
+  tenantId: string,
+  { keyIds, entities }: { readonly keyIds: readonly string[]; readonly entities: readonly string[] },
+): Promise<string[]> {
+  const { rows } = await pool.query<{ id: string }>(
+    `select id from key_ring.data_key where tenant_id = $1 and (entity = any($2) or id = any($3::uuid[])) order by id`,
+    [tenantId, entities, keyIds],
+  );
+  return rows.map((row) => row.id);
+}
+
 /** The tombstone keeps the id from being used again; without its tenant key no data key opens, on any replica. */
 async function destroyTenantKeys(pool: Pool, tenantId: string, clock: Clock): Promise<void> {
   await inTransaction(pool, async (client) => {
