@@ -1,0 +1,59 @@
+import { spawn } from 'node:child_process';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+
+const root = path.resolve(import.meta.dirname, '../..');
+const node = path.join(root, 'node_modules/node/bin/node');
+
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Command {
+  readonly ended: Promise<Ended>;
+  /** So far. */
+  stderr(): string;
+  kill(): void;
+}
+
+/** `npm run vault -- <args>` without npm, in a process of its own. */
+export function startCommand(dataDir: string, ...args: string[]): Command {
+  const { PATH = '', HOME = '/', TMPDIR = tmpdir() } = process.env;
+  const child = spawn(node, ['--no-node-snapshot', 'standalone/src/cli.ts', ...args], {
+    cwd: root,
+    env: { PATH, HOME, TMPDIR, VAULT_DATA_DIR: dataDir },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const ended = new Promise<Ended>((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code, stdout, stderr }));
+  });
+  return { ended, stderr: () => stderr, kill: () => void child.kill('SIGKILL') };
+}
+
+/** What it prints. @throws Error with its complaint when it fails. */
+export async function resultOf(dataDir: string, ...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await startCommand(dataDir, ...args).ended;
+  if (code !== 0) throw new Error(`vault ${args.join(' ')} ended with ${code}: ${stderr}`);
+  return stdout;
+}
+
+/** Its last line of complaint. @throws Error when it succeeds. */
+export async function refusalOf(dataDir: string, ...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await startCommand(dataDir, ...args).ended;
+  if (code !== 1) throw new Error(`vault ${args.join(' ')} ended with ${code}: ${stdout}${stderr}`);
+  return stderr.trim().split('\n').at(-1) ?? '';
+}
+
+/** The value that a command printed as `<label>: <value>`. */
+export function printed(output: string, label: string): string {
+  const value = new RegExp(`^${label}: (\\S+)`, 'm').exec(output)?.[1];
+  if (value === undefined) throw new Error(`no "${label}" in: ${output}`);
+  return value;
+}
