@@ -19,10 +19,12 @@ const tool = (script, ...args) => [bin(script), ...args];
 /** Each task is the argument list for the pinned Node. */
 const tasks = {
   start: ['standalone/src/main.ts'],
+  stack: ['standalone/src/stack/main.ts'],
   vault: ['standalone/src/cli.ts'],
   test: tool('vitest/vitest.mjs', 'run', '--project', 'default'),
   'test:all': tool('vitest/vitest.mjs', 'run'),
   bench: ['test/bench/main.ts'],
+  'bench:lists': ['test/bench/lists.ts'],
   lint: tool('eslint/bin/eslint.js', '.', '--max-warnings', '0'),
   types: tool('typescript/bin/tsc', '-p', 'tsconfig.json'),
   deps: tool('dependency-cruiser/bin/dependency-cruiser.mjs', '--config', '.dependency-cruiser.cjs', '.'),

@@ -1,6 +1,6 @@
 /**
- * Measures lists, searches and log queries on a tenant of its own, alone on one connection. Give a database that has the read
- * models: `DATABASE_URL=… node query-service/bench/lists.ts [tokens] [log entries]`; prints a Markdown table.
+ * Measures lists, searches and log queries alone on one connection; prints a Markdown table. `npm run bench:lists` runs it, giving a
+ * database that has the read models (DATABASE_URL) and the tenant to seed (TENANT_ID).
  */
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
@@ -12,7 +12,7 @@ import { seedReadModels } from './seed.ts';
 
 const [tokens = 1_000_000, entries = 5_000_000] = process.argv.slice(2).map(Number);
 const pool = new pg.Pool({ connectionString: process.env['DATABASE_URL'], max: 1 });
-const tenantId = randomUUID();
+const tenantId = process.env['TENANT_ID'] ?? randomUUID();
 const rounds = 50;
 
 const everything: TokenScope = { tenantId, visibility: { kind: 'all' }, now: new Date() };

@@ -67,7 +67,7 @@ async function seedLog(client: PoolClient, tenantId: string, entries: number): P
   await client.query('set search_path = rm_log');
   await client.query(
     `insert into entry (tenant_id, seq, ordinal, actor_id, actor_type, entity_type, entity_id, operation, message, created_at)
-     select $1, n, 0, 'seed', 'application',
+     select $1, n, 1, 'seed', 'application',
        case when n % 100000 = 0 then 'tenant' when n % 10 = 0 then 'application' else 'token' end,
        md5((n / 5)::text)::uuid::text, 'read', 'Token retrieved',
        timestamptz '2029-01-01' + n * interval '10 seconds'

@@ -1,0 +1,81 @@
+// `npm run bench:lists [-- tokens entries]`: lists, searches and the log of one big tenant, as queries and over HTTP; 1,000,000
+// tokens and 5,000,000 entries by default, which takes about ten minutes, most of it to seed.
+import { createDataDirectory, removeDataDirectory, startStandaloneProcess } from '@token-vault/test-support';
+import { execFile } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { root } from './server.ts';
+
+const scale = process.argv.slice(2);
+const rounds = 100;
+const execute = promisify(execFile);
+
+async function queries(databaseUrl: string, tenantId: string): Promise<string> {
+  const script = path.join(root, 'query-service/bench/lists.ts');
+  const env = { ...process.env, DATABASE_URL: databaseUrl, TENANT_ID: tenantId };
+  return (await execute(process.execPath, [script, ...scale], { env })).stdout;
+}
+
+/** Median and p99 in milliseconds of one caller who asks one thing after the other. */
+async function timed(ask: () => Promise<Response>): Promise<string> {
+  const times: number[] = [];
+  for (let round = -5; round < rounds; round += 1) {
+    const startedAt = performance.now();
+    const response = await ask();
+    await response.arrayBuffer();
+    if (!response.ok) throw new Error(`answered ${response.status}`);
+    if (round >= 0) times.push(performance.now() - startedAt);
+  }
+  times.sort((left, right) => left - right);
+  const quantile = (share: number) => times[Math.ceil(share * rounds) - 1]?.toFixed(1);
+  return `${quantile(0.5)} | ${quantile(0.99)}`;
+}
+
+async function overHttp(baseUrl: string, managementKey: string): Promise<string[]> {
+  const ask = (key: string, route: string, body?: object) =>
+    fetch(`${baseUrl}${route}`, {
+      ...(body ? { method: 'POST', body: JSON.stringify(body) } : {}),
+      headers: { 'SVC-API-KEY': key, 'Content-Type': 'application/json' },
+    });
+  // Seeded tokens are not really sealed: a caller who sees them redacted opens none.
+  const permissions = ['token:read', 'token:search'];
+  const rule = { description: 'counts', priority: 1, container: '/', transform: 'redact', permissions };
+  const made = await ask(managementKey, '/applications', { name: 'lists', type: 'private', rules: [rule] });
+  const { key } = (await made.json()) as { key: string };
+  const cases: Record<string, () => Promise<Response>> = {
+    'GET /tokens, page 1': () => ask(key, '/tokens?size=20'),
+    'GET /tokens, page 1,000': () => ask(key, '/tokens?size=20&page=1000'),
+    'GET /tokens?type=card, page 1': () => ask(key, '/tokens?size=20&type=card'),
+    'GET /tokens?metadata.customer=4242': () => ask(key, '/tokens?size=20&metadata.customer=4242'),
+    'POST /tokens/search by metadata': () =>
+      ask(key, '/tokens/search', { query: 'metadata.customer:4242', size: 20 }),
+    'GET /logs, page 1': () => ask(managementKey, '/logs?size=20'),
+    'GET /logs, page 1,000': () => ask(managementKey, '/logs?size=20&page=1000'),
+    'GET /logs?entity_type=token, page 1': () => ask(managementKey, '/logs?size=20&entity_type=token'),
+  };
+  const rows: string[] = [];
+  for (const [name, run] of Object.entries(cases)) rows.push(`| ${name} | ${await timed(run)} |`);
+  return rows;
+}
+
+const dataDir = await createDataDirectory();
+try {
+  const vault = await startStandaloneProcess({ dataDir, env: { VAULT_RATE_LIMIT_PER_MINUTE: '0' } });
+  const { tenant_id: tenantId, management_key: managementKey } = vault.credentials;
+  const table = await queries(await vault.databaseUrl(), tenantId);
+  const head = ['| over HTTP, one caller | median ms | p99 ms |', '|---|---|---|'];
+  const markdown = [
+    '# Lists of a big tenant\n',
+    table,
+    ...head,
+    ...(await overHttp(vault.url, managementKey)),
+    '',
+  ].join('\n');
+  await vault.stop();
+  mkdirSync(path.join(root, 'bench-results'), { recursive: true });
+  writeFileSync(path.join(root, 'bench-results', 'lists.md'), markdown);
+  process.stdout.write(markdown);
+} finally {
+  await removeDataDirectory(dataDir);
+}
