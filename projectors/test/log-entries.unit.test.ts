@@ -29,6 +29,18 @@ describe('the log', () => {
     ]);
   });
 
+  it('has an entry for each token that has left', () => {
+    const tokens = [{ token_id: 't1', token_type: 'card' }];
+    const exported = event('TokensExported', {
+      export_id: crypto.randomUUID(),
+      recipients: ['age1'],
+      tokens,
+    });
+    expect(entriesOf(exported)).toMatchObject([
+      { entity_type: 'card', entity_id: 't1', operation: 'export', message: 'Token exported' },
+    ]);
+  });
+
   it('has one entry without an entity for a whole list', () => {
     const entries = entriesOf(
       event('EntitiesRead', { entity_type: 'log', operation: 'list', entity_ids: [] }),

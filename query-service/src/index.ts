@@ -9,6 +9,12 @@ import { createTenantHandlers } from './tenants/routes.ts';
 import { createTokenHandlers } from './tokens/routes.ts';
 
 export type { WaitForProjections } from './logs/routes.ts';
+export {
+  createTokenExport,
+  type ExportedToken,
+  type ExportPage,
+  type ExportTokens,
+} from './tokens/export.ts';
 
 export interface QueryDependencies {
   /** Of the read models. */

@@ -14,6 +14,18 @@ export const TokensRead = defineEvent(
   }),
 );
 
+/** Tokens are about to leave in plaintext, sealed to these public keys: durable before a byte is written. */
+export const TokensExported = defineEvent(
+  'TokensExported',
+  z.object({
+    /** The same for every event of one export, and the trace of its import elsewhere. */
+    export_id: z.uuid(),
+    /** As age writes them: `age1…`. */
+    recipients: z.array(z.string()).min(1),
+    tokens: z.array(z.object({ token_id: z.string(), token_type: z.string() })),
+  }),
+);
+
 /** Something other than token data was read. Without `entity_ids` the whole list was asked for. */
 export const EntitiesRead = defineEvent(
   'EntitiesRead',
@@ -41,4 +53,10 @@ export const AuthenticationFailed = defineEvent(
   z.object({ application_id: z.uuid().optional(), session_id: z.uuid().optional(), reason: z.string() }),
 );
 
-export const accessEvents = [TokensRead, EntitiesRead, AccessDenied, AuthenticationFailed] as const;
+export const accessEvents = [
+  TokensRead,
+  EntitiesRead,
+  AccessDenied,
+  AuthenticationFailed,
+  TokensExported,
+] as const;

@@ -47,4 +47,5 @@ export const eventHistory: readonly (readonly string[])[] = [
     'AuthenticationFailed.v1',
     'AuditCheckpointSigned.v1',
   ],
+  ['TokensExported.v1'],
 ];

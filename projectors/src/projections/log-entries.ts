@@ -110,6 +110,16 @@ export const logHandlers: Handlers = {
         message: `Token ${readMessages[event.data.operation]}`,
       })),
     ),
+  TokensExported: (event) =>
+    entries(
+      event,
+      event.data.tokens.map(({ token_id: entityId, token_type: tokenType }) => ({
+        entityType: entityTypeOf(tokenType),
+        entityId,
+        operation: 'export',
+        message: 'Token exported',
+      })),
+    ),
   EntitiesRead: (event) => {
     const { entity_type: entityType, entity_ids: ids, operation } = event.data;
     const message = `${nameOf(entityType)} ${readMessages[operation]}`;
