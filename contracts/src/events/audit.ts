@@ -5,7 +5,7 @@ const position = z.string().regex(/^\d{1,20}$/);
 const base64url = z.string().regex(/^[A-Za-z0-9_-]*$/);
 
 /**
- * What the log of a tenant was at a moment: a hash chain over its events in log order (docs/explanation/audit.md), signed with a
+ * What the log of a tenant was at a moment: a hash chain over its events in log order (docs/how-to/verify-the-audit-log.md), signed with a
  * key of the tenant. Checkpoints themselves are not in the chain; each names the count before it by its own digests.
  */
 export const AuditCheckpointSigned = defineEvent(
