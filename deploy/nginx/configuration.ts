@@ -1,5 +1,6 @@
+import { maps } from './maps.ts';
 import { errorPages, problemLocations } from './problems.ts';
-import { forwardedHeaders, knownPaths, routedOperations, type Route } from './routes.ts';
+import { forwardedHeaders, type Route } from './routes.ts';
 
 export interface GatewayTls {
   readonly certificate: string;
@@ -19,6 +20,8 @@ export interface GatewayOptions {
   /** A DNS server that is asked again while nginx runs, as replicas come and go. Needs nginx 1.27.3 or newer. */
   readonly resolver?: string;
   readonly tls?: GatewayTls;
+  /** Load balancers before this gateway (addresses or networks) whose `X-Forwarded-For` says who calls. */
+  readonly trustedProxies?: readonly string[];
   /** Most requests of one address at the same time. Only where the gateway sees the addresses of its callers. */
   readonly requestsAtOncePerAddress?: number;
   /** `/health/live` and `/health/ready` of the query service for anybody, as the standalone vault shows them. */
@@ -54,52 +57,6 @@ function upstream(name: string, servers: readonly string[], resolver: string | u
   ];
 }
 
-function maps(options: GatewayOptions): string[] {
-  const routed = routedOperations({ exposesHealth: options.exposesHealth ?? false });
-  return [
-    '# One line for each operation, by the path as it was sent: nothing between here and a service reads it differently.',
-    'map "$request_method $request_uri" $vault_operation {',
-    '  default none;',
-    ...routed.map(({ id, pattern }) => `  "~*^${pattern}" ${id};`),
-    '}',
-    '',
-    'map $vault_operation $vault_route {',
-    '  default command;',
-    '  none none;',
-    ...routed.filter(({ route }) => route !== 'command').map(({ id, route }) => `  ${id} ${route};`),
-    '}',
-    '',
-    '# Methods of a path, for 405.',
-    'map $request_uri $vault_allow {',
-    '  default "";',
-    ...knownPaths().map(({ pattern, methods }) => `  "~*^${pattern}" "${methods}";`),
-    '}',
-    '',
-    'map $http_svc_trace_id $vault_trace_id {',
-    '  default $request_id;',
-    '  "~^[!-~]{1,128}$" $http_svc_trace_id;',
-    '}',
-    '',
-    '# For answers made here: without quotes and backslashes.',
-    'map $vault_trace_id $vault_own_trace_id {',
-    '  default $vault_trace_id;',
-    '  "~[\\x22\\x5c]" $request_id;',
-    '}',
-    '',
-    'map $request_uri $vault_instance {',
-    '  default /;',
-    '  "~^(?<vault_plain_path>/[A-Za-z0-9._~/-]*)(\\?|$)" $vault_plain_path;',
-    '}',
-    '',
-    '# A write of which some byte was sent may have been done.',
-    'map "$vault_route $upstream_bytes_sent" $vault_failure {',
-    '  default unavailable;',
-    '  "~^command.* .*[1-9]" unknown;',
-    '}',
-    '',
-  ];
-}
-
 const logFormat = [
   '# Names of operations instead of paths, and no query, header or body: nothing of a token, nothing of metadata.',
   'log_format vault escape=json',
@@ -108,6 +65,16 @@ const logFormat = [
   `  '"bytes_out":$bytes_sent,"address":"$remote_addr","protocol":"$server_protocol","tls":"$ssl_protocol",'`,
   `  '"upstream":"$upstream_addr","upstream_status":"$upstream_status","upstream_s":"$upstream_response_time"}';`,
 ];
+
+function realAddress(proxies: readonly string[]): string[] {
+  if (proxies.length === 0) return [];
+  return [
+    ...proxies.map((proxy) => `set_real_ip_from ${proxy};`),
+    'real_ip_header X-Forwarded-For;',
+    'real_ip_recursive on;',
+    '',
+  ];
+}
 
 function requestSettings(options: GatewayOptions): string[] {
   return [
@@ -131,6 +98,7 @@ function requestSettings(options: GatewayOptions): string[] {
       (name) => `${name}_temp_path ${options.temporaryDirectory}/${name};`,
     ),
     '',
+    ...realAddress(options.trustedProxies ?? []),
     ...(options.requestsAtOncePerAddress === undefined
       ? []
       : ['limit_conn_zone $binary_remote_addr zone=vault_addresses:10m;', 'limit_conn_status 429;', '']),
@@ -298,7 +266,7 @@ export function gatewayConfiguration(options: GatewayOptions): string {
       : [`resolver ${resolver} valid=5s ipv6=off;`, 'resolver_timeout 2s;', '']),
     ...upstream('vault_command', options.commandServers, resolver),
     ...upstream('vault_query', options.queryServers, resolver),
-    ...maps(options),
+    ...maps(options.exposesHealth ?? false),
     ...proxySettings(),
     '',
     ...(options.tls ? tlsSettings() : []),

@@ -1,0 +1,48 @@
+import { knownPaths, routedOperations } from './routes.ts';
+
+/** What nginx knows of a request: its operation, where it goes, and what an answer made here says. */
+export function maps(exposesHealth: boolean): readonly string[] {
+  const routed = routedOperations({ exposesHealth });
+  return [
+    '# One line for each operation, by the path as it was sent: nothing between here and a service reads it differently.',
+    'map "$request_method $request_uri" $vault_operation {',
+    '  default none;',
+    ...routed.map(({ id, pattern }) => `  "~*^${pattern}" ${id};`),
+    '}',
+    '',
+    'map $vault_operation $vault_route {',
+    '  default command;',
+    '  none none;',
+    ...routed.filter(({ route }) => route !== 'command').map(({ id, route }) => `  ${id} ${route};`),
+    '}',
+    '',
+    '# Methods of a path, for 405.',
+    'map $request_uri $vault_allow {',
+    '  default "";',
+    ...knownPaths().map(({ pattern, methods }) => `  "~*^${pattern}" "${methods}";`),
+    '}',
+    '',
+    'map $http_svc_trace_id $vault_trace_id {',
+    '  default $request_id;',
+    '  "~^[!-~]{1,128}$" $http_svc_trace_id;',
+    '}',
+    '',
+    '# For answers made here: without quotes and backslashes.',
+    'map $vault_trace_id $vault_own_trace_id {',
+    '  default $vault_trace_id;',
+    '  "~[\\x22\\x5c]" $request_id;',
+    '}',
+    '',
+    'map $request_uri $vault_instance {',
+    '  default /;',
+    '  "~^(?<vault_plain_path>/[A-Za-z0-9._~/-]*)(\\?|$)" $vault_plain_path;',
+    '}',
+    '',
+    '# A write of which some byte was sent may have been done.',
+    'map "$vault_route $upstream_bytes_sent" $vault_failure {',
+    '  default unavailable;',
+    '  "~^command.* .*[1-9]" unknown;',
+    '}',
+    '',
+  ];
+}

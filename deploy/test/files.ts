@@ -1,0 +1,39 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { parseAllDocuments } from 'yaml';
+
+export const root = path.resolve(import.meta.dirname, '../..');
+
+/** A file of the repository, by its path from the root. */
+export const read = (file: string): string => readFileSync(path.join(root, file), 'utf8');
+
+/** The documents of a YAML file, anchors and merges resolved. @throws Error when it is not YAML */
+export function readYaml<Content>(text: string): Content[] {
+  return parseAllDocuments(text, { merge: true }).map((document) => {
+    if (document.errors[0]) throw document.errors[0];
+    return document.toJS() as Content;
+  });
+}
+
+const sources = (): string[] =>
+  globSync(['*/src/**/*.ts', 'libs/*/src/**/*.ts'], { cwd: root }).filter(
+    (file) => !file.includes('node_modules'),
+  );
+
+let sourceText: string | undefined;
+/** All of the vault's own code. */
+export const allSources = (): string => (sourceText ??= sources().map(read).join('\n'));
+
+const settingPattern = /\b(?:VAULT|KAFKA|OTEL|EVENT|EVENTSTOREDB|INVOCATION|DATABASE)_[A-Z][A-Z_]*[A-Z]\b/g;
+
+/** Names of settings that the code reads and the reference describes. */
+export function knownSettings(): ReadonlySet<string> {
+  const reference = 'docs/reference/configuration.md';
+  const code = new Set(allSources().match(settingPattern));
+  if (!existsSync(path.join(root, reference))) return code;
+  const described = new Set(read(reference).match(settingPattern));
+  return new Set([...described].filter((name) => code.has(name)));
+}
+
+/** Set for Node, its packages or the container itself; not settings of the vault. */
+export const foreignSettings: ReadonlySet<string> = new Set(['NODE_ENV', 'KAFKAJS_NO_PARTITIONER_WARNING']);

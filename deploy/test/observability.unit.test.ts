@@ -1,0 +1,138 @@
+import { spawnSync } from 'node:child_process';
+import path from 'node:path';
+import { parser } from '@prometheus-io/lezer-promql';
+import { operations } from '@token-vault/contracts';
+import { createMetrics } from '@token-vault/service-kit';
+import { describe, expect, it } from 'vitest';
+import { allSources, read, readYaml, root } from './files.ts';
+
+interface Panel {
+  readonly title: string;
+  readonly description?: string;
+  readonly type: string;
+  readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
+  readonly targets?: readonly { readonly expr: string }[];
+}
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly for: string;
+  readonly labels: { readonly severity: string };
+  readonly annotations: { readonly summary: string };
+}
+
+const { panels } = JSON.parse(read('deploy/observability/dashboard.json')) as { panels: readonly Panel[] };
+const rules = readYaml<{ groups: readonly { rules: readonly Rule[] }[] }>(
+  read('deploy/observability/alerts.yaml'),
+)[0]!.groups.flatMap((group) => group.rules);
+const shown = panels.filter(({ type }) => type !== 'row');
+/** A variable of Grafana's. */
+const inPrometheus = (expression: string) => expression.replaceAll('$__rate_interval', '5m');
+const expressions = [
+  ...shown.flatMap(({ title, targets = [] }) =>
+    targets.map(({ expr }) => [title, inPrometheus(expr)] as const),
+  ),
+  ...rules.map(({ alert, expr }) => [alert, expr] as const),
+];
+
+interface Query {
+  readonly metrics: readonly string[];
+  /** `label="value"`, as written. */
+  readonly matchers: readonly string[];
+}
+
+/** @throws Error when it is not PromQL */
+function analyse(expression: string): Query {
+  const metrics: string[] = [];
+  const matchers: string[] = [];
+  parser.parse(expression).iterate({
+    enter({ name, from, to, type }) {
+      const text = expression.slice(from, to);
+      if (type.isError) throw new Error(`not PromQL at ${from}: ${expression}`);
+      if (name === 'Identifier') metrics.push(text);
+      if (name === 'UnquotedLabelMatcher') matchers.push(text);
+    },
+  });
+  return { metrics, matchers };
+}
+
+/** What the processes register, by all names that Prometheus sees. */
+function registered(): ReadonlySet<string> {
+  const code = allSources();
+  const own = [...code.matchAll(/(?:name: |gauge\(\s*)'(vault_[a-z_]+)'/g)].map((match) => match[1] ?? '');
+  const pools = [...code.matchAll(/openPool\(surroundings, '([a-z ]+)'/g)].map(
+    (match) => `vault_pool_${(match[1] ?? '').replaceAll(' ', '_')}_connections`,
+  );
+  const ofNode = createMetrics('test')
+    .registry.getMetricsAsArray()
+    .map(({ name }) => name);
+  return new Set(
+    [...own, ...pools, ...ofNode].flatMap((name) => [name, `${name}_bucket`, `${name}_count`, `${name}_sum`]),
+  );
+}
+
+describe('every expression of the dashboard and the alerts', () => {
+  const known = registered();
+  const code = allSources();
+
+  it.each(expressions)(
+    'of "%s" is PromQL over metrics, operations and events that exist',
+    (_title, expression) => {
+      const { metrics, matchers } = analyse(expression);
+      const byName = matchers.filter((matcher) => matcher.startsWith('__name__'));
+      expect(metrics.length + byName.length).toBeGreaterThan(0);
+      for (const metric of metrics) expect(known.has(metric), metric).toBe(true);
+      for (const matcher of byName) {
+        const pattern = new RegExp(`^${/=~"(.+)"/.exec(matcher)?.[1]}$`);
+        expect([...known].filter((name) => pattern.test(name)).length).toBeGreaterThan(1);
+      }
+      for (const matcher of matchers) {
+        const [, label, values = ''] = /^(\w+)(?:=|!=|=~|!~)"(.*)"$/.exec(matcher) ?? [];
+        if (label === 'operation') expect(operations).toHaveProperty(values);
+        if (label === 'type') for (const value of values.split('|')) expect(code).toContain(`'${value}'`);
+      }
+    },
+  );
+
+  it('would be found out otherwise', () => {
+    expect(() => analyse('sum by (rate(')).toThrow();
+    expect(known.has('vault_no_such_metric')).toBe(false);
+    expect(analyse('rate(a_total{b="c"}[5m])')).toEqual({ metrics: ['a_total'], matchers: ['b="c"'] });
+  });
+});
+
+describe('the dashboard', () => {
+  it('explains each panel, and none lies over another', () => {
+    for (const { title, description, targets = [] } of shown) {
+      expect(description, title).toMatch(/\w/);
+      expect(targets.length, title).toBeGreaterThan(0);
+    }
+    const cells = shown.flatMap(({ gridPos: { x, y, w, h } }) =>
+      Array.from({ length: w * h }, (_, index) => `${x + (index % w)}.${y + Math.floor(index / w)}`),
+    );
+    expect(new Set(cells).size).toBe(cells.length);
+  });
+});
+
+describe('the alerts', () => {
+  it.each(rules.map((rule) => [rule.alert, rule] as const))(
+    '%s says how bad it is, and waits a little',
+    (_name, rule) => {
+      expect(rule.labels.severity).toMatch(/^(critical|warning)$/);
+      expect(rule.for).toMatch(/^\d+m$/);
+      expect(rule.annotations.summary).toMatch(/\w/);
+    },
+  );
+});
+
+const promtool = spawnSync('promtool', ['--version']).status === 0;
+
+describe.skipIf(!promtool)('promtool (skipped where Prometheus is not installed)', () => {
+  it.each([
+    ['check', 'deploy/observability/alerts.yaml'],
+    ['test', 'deploy/observability/alerts.test.yaml'],
+  ])('%s rules %s', (verb, file) => {
+    const done = spawnSync('promtool', [verb, 'rules', path.join(root, file)], { encoding: 'utf8' });
+    expect(done.status, done.stderr + done.stdout).toBe(0);
+  });
+});
