@@ -1,7 +1,6 @@
 import { eventRegistry } from '@token-vault/contracts';
 import { createKeyRing, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import { createEventStoreDbEventStore } from '@token-vault/event-store/eventstoredb';
 import { createPostgresEventStore } from '@token-vault/event-store/postgres';
 import {
   createProjectionProgress,
@@ -35,18 +34,20 @@ export interface Surroundings {
 }
 
 /** The event store alone, not measured. The caller closes it. @throws TypeError for a connection string that cannot work */
-export function openEventStore(
+export async function openEventStore(
   { databaseUrl, eventStore }: DataSettings,
   options: { readonly maxReadConnections?: number } = {},
-): EventStore {
+): Promise<EventStore> {
   const registry = eventRegistry;
-  return eventStore.kind === 'postgres'
-    ? createPostgresEventStore({ registry, connection: { connectionString: databaseUrl }, ...options })
-    : createEventStoreDbEventStore({ registry, connectionString: eventStore.connectionString });
+  if (eventStore.kind === 'postgres')
+    return createPostgresEventStore({ registry, connection: { connectionString: databaseUrl }, ...options });
+  // Its client is large: loaded where it is used.
+  const { createEventStoreDbEventStore } = await import('@token-vault/event-store/eventstoredb');
+  return createEventStoreDbEventStore({ registry, connectionString: eventStore.connectionString });
 }
 
-export function openLog({ settings, metrics, closers }: Surroundings): EventStore {
-  const store = closers.add(openEventStore(settings), (it) => it.close());
+export async function openLog({ settings, metrics, closers }: Surroundings): Promise<EventStore> {
+  const store = closers.add(await openEventStore(settings), (it) => it.close());
   return measureAppends(store, metrics);
 }
 
@@ -64,16 +65,7 @@ export function openPool(
   });
   // An idle connection that the server closes is replaced at the next use.
   pool.on('error', () => logger.warn({ reason: name }, 'a database connection was lost'));
-  metrics.gauge(
-    `vault_pool_${name.replaceAll(' ', '_')}_connections`,
-    `Connections of the pool for ${name}, and calls that wait for one.`,
-    'state',
-    () => ({
-      busy: pool.totalCount - pool.idleCount,
-      idle: pool.idleCount,
-      waiting: pool.waitingCount,
-    }),
-  );
+  metrics.watchPool(name, pool);
   return closers.add(pool, (it) => it.end());
 }
 

@@ -15,7 +15,7 @@ import {
   type Handlers,
   type HealthCheck,
 } from '@token-vault/service-kit';
-import type { Express } from 'express';
+import express, { type Express } from 'express';
 import { openPool, type ReadModels, type Surroundings } from './data.ts';
 import { openEdge, type Edge } from './edge.ts';
 import type { LimitConfig } from './limits.ts';
@@ -62,18 +62,31 @@ export function readinessOf({
   };
 }
 
-/** The app of a service: the operations it has handlers of, health, the document of the interface. */
+/** What a process without operations answers. */
+export function createHealthApp(
+  { logger, metrics }: Surroundings,
+  checks: Readonly<Record<string, HealthCheck>>,
+): Express {
+  const app = express();
+  app.disable('x-powered-by').disable('etag');
+  mountHealth(app, checks, logger);
+  mountMetrics(app, metrics);
+  finishApp(app, logger);
+  return app;
+}
+
+/** The app of a service: the operations it has handlers of, health,
+ * metrics, the document of the interface. */
 export function createServiceApp(
   { logger, metrics }: Surroundings,
   parts: ServiceParts,
   handlers: Handlers,
-  options: { readonly showsMetrics: boolean },
 ): Express {
   const { edge, audit, progress } = parts;
   const onAnswered = observeRequests(metrics);
   const app = createApp({ ...edge, handlers, audit, progress, clock: systemClock, logger, onAnswered });
   mountHealth(app, readinessOf(parts), logger);
-  if (options.showsMetrics) mountMetrics(app, metrics);
+  mountMetrics(app, metrics);
   mountReference(app, createOpenApiDocument({ serverUrl: '/', version: release }));
   finishApp(app, logger);
   return app;

@@ -14,6 +14,7 @@ export { openHousekeeping } from './housekeeping.ts';
 export { createServiceApp, openServiceParts, type ServiceParts } from './http.ts';
 export { readLimits, type LimitConfig } from './limits.ts';
 export { openReactorParts } from './reactors/parts.ts';
+export { createPrincipals, type Principals } from './reactors/principals.ts';
 export { openRunner } from './reactors/runner.ts';
 export { createFeed, type FeedChoice } from './reactors/feed.ts';
 export { release } from './release.ts';
@@ -27,3 +28,4 @@ export {
   type RootKeySources,
 } from './root-keys.ts';
 export { schema } from './schema.ts';
+export { ConfigurationError, readEventStoreChoice, readFeedChoice } from './settings.ts';

@@ -2,11 +2,12 @@ import { leadWheneverPossible } from '@token-vault/command-service';
 import type { InvocationRelay } from '@token-vault/invocations';
 import { startProjectors } from '@token-vault/projectors';
 import { createLogger, runProcess } from '@token-vault/service-kit';
-import { openLog, openPool, type Surroundings } from '../data.ts';
-import { createRelay } from '../reactors/feed.ts';
-import { readFeedChoice, readProcessSettings } from '../settings.ts';
-import { explainedCodes, startService } from '../start.ts';
-import { measureProjections } from './lag.ts';
+import { openLog, openPool, type Surroundings } from './data.ts';
+import { createHealthApp } from './http.ts';
+import { createRelay } from './reactors/feed.ts';
+import { readFeedChoice, readProcessSettings } from './settings.ts';
+import { explainedCodes, startService } from './start.ts';
+import { measureProjections } from './projection-lag.ts';
 
 const service = 'projectors';
 
@@ -30,15 +31,15 @@ function openRelay({ settings, logger, closers }: Surroundings, relay: Invocatio
 async function open(surroundings: Surroundings, settings: ReturnType<typeof readSettings>) {
   const { logger, closers, metrics } = surroundings;
   const { databaseUrl: connectionString, feed } = settings;
-  const store = openLog(surroundings);
+  const store = await openLog(surroundings);
   const pool = openPool(surroundings, 'projectors', 2);
   const projectors = closers.add(startProjectors({ store, connectionString, logger }), (it) => it.close());
   measureProjections(metrics, { store, status: () => projectors.status() });
   if (feed.kind === 'kafka') openRelay(surroundings, createRelay(feed, { store, pool, logger }));
-  return {
+  return createHealthApp(surroundings, {
     event_store: async () => void (await store.head()),
     database: async () => void (await pool.query('select 1')),
-  };
+  });
 }
 
 await runProcess({

@@ -1,12 +1,12 @@
 import { createLogger, runProcess } from '@token-vault/service-kit';
-import { openKeyRing, openLog, openReadModels, type Surroundings } from '../data.ts';
-import { commandHandlers, queryHandlers } from '../handlers.ts';
-import { readinessOf } from '../http.ts';
-import { createFeed } from '../reactors/feed.ts';
-import { openReactorParts } from '../reactors/parts.ts';
-import { openRunner } from '../reactors/runner.ts';
-import { readEgressAllow, readFeedChoice, readProcessSettings, readRootKeySources } from '../settings.ts';
-import { explainedCodes, startService } from '../start.ts';
+import { openKeyRing, openLog, openReadModels, type Surroundings } from './data.ts';
+import { commandHandlers, queryHandlers } from './handlers.ts';
+import { createHealthApp, readinessOf } from './http.ts';
+import { createFeed } from './reactors/feed.ts';
+import { openReactorParts } from './reactors/parts.ts';
+import { openRunner } from './reactors/runner.ts';
+import { readEgressAllow, readFeedChoice, readProcessSettings, readRootKeySources } from './settings.ts';
+import { explainedCodes, startService } from './start.ts';
 
 const service = 'reactor-runner';
 
@@ -24,14 +24,14 @@ async function open(surroundings: Surroundings, settings: ReturnType<typeof read
   const { logger, closers } = surroundings;
   const { egressAllow, rootKeys } = settings;
   const keyRing = await openKeyRing(surroundings, rootKeys);
-  const store = openLog(surroundings);
+  const store = await openLog(surroundings);
   const data = { store, keyRing, ...(await openReadModels(surroundings)) };
   const { readPool: pool } = data;
   const reactors = openReactorParts(store, logger, closers);
   const handlers = { ...commandHandlers(data, reactors, { egressAllow, logger }), ...queryHandlers(data) };
-  const feed = createFeed(settings.feed, { store, pool, logger });
+  const feed = await createFeed(settings.feed, { store, pool, logger });
   openRunner(surroundings, { ...data, reactors, handlers, feed }, { egressAllow });
-  return readinessOf(data);
+  return createHealthApp(surroundings, readinessOf(data));
 }
 
 await runProcess({

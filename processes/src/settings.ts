@@ -15,15 +15,10 @@ export class ConfigurationError extends Error {
 /** Of every process. docs/reference/configuration.md says what each variable means. */
 export interface ProcessSettings extends DataSettings {
   readonly host: string;
-  /** Of health and metrics. */
-  readonly adminPort: number;
+  readonly port: number;
   readonly logLevel: string;
   /** Longest that a starting process waits for what it depends on. */
   readonly startWithinMs: number;
-}
-
-export interface HttpSettings extends LimitConfig {
-  readonly port: number;
 }
 
 const port = z.coerce.number('is not a number').int('is not a port').min(0, 'is not a port').max(65_535, 'is not a port'); // prettier-ignore
@@ -40,25 +35,26 @@ function isCidr(entry: string): boolean {
   return /^\d{1,3}$/.test(prefix) && Number(prefix) <= bits && rest.length === 0;
 }
 
-const processVariables = z.object({
-  DATABASE_URL: z
-    .string('is missing')
-    .regex(/^postgres(ql)?:\/\//, 'must begin with postgres://')
-    .refine((text) => URL.canParse(text), 'is not a valid URL'),
+const storeVariables = z.object({
   EVENT_STORE: z.enum(['postgres', 'eventstoredb'], 'must be postgres or eventstoredb').default('postgres'),
   EVENTSTOREDB_URL: z
     .string()
     .regex(/^esdb(\+discover)?:\/\//, 'must begin with esdb:// or esdb+discover://')
     .optional(),
+});
+
+const processVariables = z.object({
+  DATABASE_URL: z
+    .string('is missing')
+    .regex(/^postgres(ql)?:\/\//, 'must begin with postgres://')
+    .refine((text) => URL.canParse(text), 'is not a valid URL'),
   VAULT_HOST: z.string().default('127.0.0.1'),
-  VAULT_ADMIN_PORT: port.default(9464),
+  VAULT_PORT: port.default(8080),
   VAULT_LOG_LEVEL: z
     .enum(['debug', 'info', 'warn', 'error', 'silent'], 'must be one of debug, info, warn, error, silent')
     .default('info'),
   VAULT_START_TIMEOUT: z.coerce.number('must be seconds').min(0, 'must be seconds').default(60),
 });
-
-const httpVariables = z.object({ VAULT_PORT: port.default(8080) });
 
 const egressVariables = z.object({
   VAULT_EGRESS_ALLOW: list
@@ -98,15 +94,8 @@ function explained<Result>(readIt: () => Result): Result {
 }
 
 /** @throws ConfigurationError */
-export function readDataSettings(environment: NodeJS.ProcessEnv): DataSettings {
-  const { DATABASE_URL: databaseUrl, ...rest } = read(processVariables, environment);
-  return { databaseUrl, eventStore: eventStoreOf(rest) };
-}
-
-function eventStoreOf({
-  EVENT_STORE: kind,
-  EVENTSTOREDB_URL: connectionString,
-}: Pick<z.output<typeof processVariables>, 'EVENT_STORE' | 'EVENTSTOREDB_URL'>): DataSettings['eventStore'] {
+export function readEventStoreChoice(environment: NodeJS.ProcessEnv): DataSettings['eventStore'] {
+  const { EVENT_STORE: kind, EVENTSTOREDB_URL: connectionString } = read(storeVariables, environment);
   if (kind === 'postgres') return { kind };
   if (connectionString === undefined)
     throw new ConfigurationError('EVENTSTOREDB_URL is missing: EVENT_STORE is eventstoredb');
@@ -118,18 +107,17 @@ export function readProcessSettings(environment: NodeJS.ProcessEnv): ProcessSett
   const variables = read(processVariables, environment);
   return {
     databaseUrl: variables.DATABASE_URL,
-    eventStore: eventStoreOf(variables),
+    eventStore: readEventStoreChoice(environment),
     host: variables.VAULT_HOST,
-    adminPort: variables.VAULT_ADMIN_PORT,
+    port: variables.VAULT_PORT,
     logLevel: variables.VAULT_LOG_LEVEL,
     startWithinMs: variables.VAULT_START_TIMEOUT * 1000,
   };
 }
 
 /** @throws ConfigurationError */
-export function readHttpSettings(environment: NodeJS.ProcessEnv): HttpSettings {
-  const { VAULT_PORT: at } = read(httpVariables, environment);
-  return { port: at, ...explained(() => readLimits(environment)) };
+export function readLimitSettings(environment: NodeJS.ProcessEnv): LimitConfig {
+  return explained(() => readLimits(environment));
 }
 
 /** @throws ConfigurationError */

@@ -1,19 +1,17 @@
 import {
   createMetrics,
   errorFields,
-  finishApp,
   listen,
-  mountHealth,
-  mountMetrics,
   type HealthCheck,
   type Logger,
-  type Metrics,
+  type RunningServer,
 } from '@token-vault/service-kit';
-import express from 'express';
+import type { RequestListener } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { Closers } from './closers.ts';
 import type { Surroundings } from './data.ts';
+import { createHealthApp } from './http.ts';
 import { isMigrated } from './migrations/index.ts';
 import { schema } from './schema.ts';
 import { ConfigurationError, type ProcessSettings } from './settings.ts';
@@ -30,7 +28,7 @@ export const explainedCodes: ReadonlySet<string> = new Set([
 ]);
 
 const retryMs = 500;
-const graceMs = 10_000;
+const graceMs = 15_000;
 
 /**
  * Waits until the database answers and is at this release's schema, which `vault migrate` brings it to. No service migrates:
@@ -72,23 +70,6 @@ async function obstacleOf(databaseUrl: string): Promise<string | undefined> {
   }
 }
 
-/** Health and metrics on a port of their own, for whoever watches the process. */
-async function openAdmin(
-  { host, adminPort }: ProcessSettings,
-  metrics: Metrics,
-  logger: Logger,
-  checks: () => Readonly<Record<string, HealthCheck>>,
-) {
-  const app = express();
-  app.disable('x-powered-by').disable('etag');
-  mountHealth(app, checks, logger);
-  mountMetrics(app, metrics);
-  finishApp(app, logger);
-  const server = await openPort(app, host, adminPort, 'VAULT_ADMIN_PORT');
-  logger.info({ port: server.port }, 'answers for health and metrics');
-  return server;
-}
-
 const listenErrors: Readonly<Record<string, string>> = {
   EADDRINUSE: 'is taken by another process',
   EACCES: 'may not be used by this account',
@@ -98,11 +79,11 @@ const listenErrors: Readonly<Record<string, string>> = {
 
 /** @throws ConfigurationError naming the variable */
 export async function openPort(
-  listener: Parameters<typeof listen>[0],
+  listener: RequestListener,
   host: string,
   port: number,
   variable: string,
-): Promise<Awaited<ReturnType<typeof listen>>> {
+): Promise<RunningServer> {
   try {
     return await listen(listener, { host, port });
   } catch (cause) {
@@ -111,11 +92,23 @@ export async function openPort(
   }
 }
 
-/** Opens what it needs with the surroundings' closers, and gives what readiness depends on. */
+/** Until it has begun, a service answers that it is live, not ready, and to everything else that it has not begun. */
+function starting(surroundings: Surroundings): RequestListener {
+  const begun: HealthCheck = () => Promise.reject(new Error('it is starting'));
+  const health = createHealthApp(surroundings, { begun });
+  return (request, response) => {
+    if (/^\/(health\/|metrics$)/.test(request.url ?? '')) return void health(request, response);
+    response.writeHead(503, { 'content-type': 'application/problem+json', 'retry-after': '1' });
+    const problem = { title: 'Service Unavailable', status: 503, detail: 'The service is starting.' };
+    response.end(JSON.stringify(problem));
+  };
+}
+
+/** Opens what it needs with the surroundings' closers, and gives what answers requests. */
 export type OpenService<Settings> = (
   surroundings: Surroundings,
   settings: Settings,
-) => Promise<Readonly<Record<string, HealthCheck>>>;
+) => Promise<RequestListener>;
 
 /** Starts a process: live at once, ready when `open` is done and what it depends on answers. */
 export async function startService<Settings extends ProcessSettings>(
@@ -127,23 +120,23 @@ export async function startService<Settings extends ProcessSettings>(
 ): Promise<{ close(): Promise<void> }> {
   const closers = new Closers();
   const metrics = createMetrics(service);
-  let checks: Readonly<Record<string, HealthCheck>> = {
-    start: () => Promise.reject(new Error('it is starting')),
-  };
-  const admin = await openAdmin(settings, metrics, logger, () => checks);
-  closers.add(admin, (it) => it.stop(graceMs));
+  const surroundings = { settings, logger, metrics, closers };
+  let listener = starting(surroundings);
+  const { host, port } = settings;
+  const server = await openPort((request, response) => listener(request, response), host, port, 'VAULT_PORT');
+  logger.info({ port: server.port }, 'listens');
   try {
     await waitForSchema(settings, logger, signal);
-    checks = await open({ settings, logger, metrics, closers }, settings);
+    listener = await open(surroundings, settings);
   } catch (error) {
+    await server.stop(0);
     await closers.close().catch((failure: unknown) => logger.warn(errorFields(failure), 'closing failed'));
     throw error;
   }
   return {
-    close() {
-      // Told before anything closes, so that nothing new is sent here.
-      checks = { stop: () => Promise.reject(new Error('it is stopping')) };
-      return closers.close();
+    async close() {
+      await server.stop(graceMs);
+      await closers.close();
     },
   };
 }

@@ -1,48 +1,5 @@
-import { banner } from './banner.ts';
 import { readConfig } from './config.ts';
+import { runUntilStopped } from './life.ts';
 import { startStandalone } from './start.ts';
 
-/** Codes of errors whose message is one line that tells the operator what to do. */
-const explained = new Set([
-  'standalone_not_started',
-  'postgres_not_started',
-  'wrong_root_key',
-  'root_key_unusable',
-  'root_key_unavailable',
-  'schema_too_new',
-  'schema_mismatch',
-  'migration_failed',
-]);
-
-function fail(error: unknown): never {
-  const code: unknown = (error as { code?: unknown } | null)?.code;
-  if (error instanceof Error && typeof code === 'string' && explained.has(code)) {
-    process.stderr.write(`vault: ${error.message}\n`);
-  } else {
-    process.stderr.write(
-      `vault: could not start\n${error instanceof Error ? (error.stack ?? error.name) : ''}\n`,
-    );
-  }
-  process.exit(1);
-}
-
-try {
-  const vault = await startStandalone(readConfig(process.env));
-  process.stdout.write(banner(vault));
-  let isStopping = false;
-  const stop = (exitCode: number) => {
-    if (isStopping) return;
-    isStopping = true;
-    process.stdout.write('stopping …\n');
-    vault.stop().then(() => process.exit(exitCode), fail);
-  };
-  // A second signal changes nothing: Ctrl-C may arrive twice (terminal and npm), and a clean stop is short.
-  process.on('SIGINT', () => stop(0));
-  process.on('SIGTERM', () => stop(0));
-  void vault.databaseLost.then(() => {
-    process.stderr.write('vault: the database ended unexpectedly\n');
-    stop(1);
-  });
-} catch (error) {
-  fail(error);
-}
+await runUntilStopped(() => startStandalone(readConfig(process.env)));

@@ -65,7 +65,7 @@ async function openParts(options: VaultOptions, surroundings: Surroundings): Pro
     ...options,
     rootKeyFile: options.directory.rootKeyFile,
   });
-  const store = openLog(surroundings);
+  const store = await openLog(surroundings);
   closers.add(startProjectors({ store, connectionString: settings.databaseUrl, logger }), (it) => it.close());
   const data = { store, keyRing, ...(await openReadModels(surroundings)) };
   openHousekeeping(surroundings, data);
@@ -73,7 +73,11 @@ async function openParts(options: VaultOptions, surroundings: Surroundings): Pro
 }
 
 /** Both services and the runner of reactors, in one app. */
-function createVaultApp(parts: ServiceParts, options: VaultOptions, surroundings: Surroundings): Express {
+async function createVaultApp(
+  parts: ServiceParts,
+  options: VaultOptions,
+  surroundings: Surroundings,
+): Promise<Express> {
   const { store, readPool: pool } = parts;
   const { logger, closers } = surroundings;
   const egressAllow = options.egressAllow ?? [];
@@ -82,9 +86,9 @@ function createVaultApp(parts: ServiceParts, options: VaultOptions, surroundings
     ...commandHandlers(parts, reactors, { egressAllow, logger }),
     ...queryHandlers(parts),
   };
-  const runner = { ...parts, reactors, handlers, feed: createFeed(feed, { store, pool, logger }) };
+  const runner = { ...parts, reactors, handlers, feed: await createFeed(feed, { store, pool, logger }) };
   openRunner(surroundings, runner, { egressAllow });
-  return createServiceApp(surroundings, parts, handlers, { showsMetrics: true });
+  return createServiceApp(surroundings, parts, handlers);
 }
 
 /** Puts the vault together on a Postgres: log, keys, read models, both services, in this process. */
@@ -100,7 +104,7 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
     const names = projections.map(({ name }) => name);
     const isCaughtUp = await parts.progress.waitFor(await parts.store.head(), catchUpMs, names);
     if (!isCaughtUp) logger.warn({}, 'the read models are behind; see /health/ready');
-    const app = createVaultApp(parts, options, surroundings);
+    const app = await createVaultApp(parts, options, surroundings);
     const credentials = await makeFirstTenant({
       file: options.directory.credentialsFile,
       baseUrl: options.baseUrl,

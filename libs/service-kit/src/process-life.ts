@@ -29,7 +29,7 @@ function complaintOf(error: unknown, explained: ReadonlySet<string>): string {
 
 /**
  * A process from its beginning to its end: settings, start, and a graceful stop at SIGTERM or SIGINT (a second signal changes
- * nothing), or when the process that started it with a channel is gone. Ends with status 0 after a stop, 1 when it could not
+ * nothing). Ends with status 0 after a stop, 1 when it could not
  * start or not stop in time.
  */
 export async function runProcess<Settings>(life: ProcessLife<Settings>): Promise<void> {
@@ -43,8 +43,10 @@ export async function runProcess<Settings>(life: ProcessLife<Settings>): Promise
         abort.abort();
         resolve();
       };
-      process.on('SIGINT', tell).on('SIGTERM', tell).on('disconnect', tell);
+      process.on('SIGINT', tell).on('SIGTERM', tell);
     });
+    // Whoever started it with a channel is gone, and with it maybe the database: as after a crash.
+    process.on('disconnect', () => process.exit(1));
     const running = await life.start(settings, logger, abort.signal);
     logger.info({ pid: process.pid }, 'started');
     process.send?.({ kind: 'started' });

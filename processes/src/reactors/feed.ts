@@ -1,11 +1,6 @@
 import type { EventStore } from '@token-vault/event-store';
 import type { InvocationFeed, InvocationRelay } from '@token-vault/invocations';
 import { createDirectInvocationFeed } from '@token-vault/invocations/direct';
-import {
-  createInvocationTopics,
-  createKafkaInvocationFeed,
-  createKafkaInvocationRelay,
-} from '@token-vault/invocations/kafka';
 import { createFeedCheckpoints, deliveryOptions, toInvocation } from '@token-vault/reactor-runner';
 import { errorFields, type Logger } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
@@ -25,7 +20,10 @@ interface FeedParts {
 
 const connectionOf = ({ brokers }: KafkaChoice) => ({ clientId: 'token-vault', brokers: [...brokers] });
 
-export function createFeed(choice: FeedChoice, { store, pool, logger }: FeedParts): InvocationFeed {
+export async function createFeed(
+  choice: FeedChoice,
+  { store, pool, logger }: FeedParts,
+): Promise<InvocationFeed> {
   const delivery = deliveryOptions(logger);
   if (choice.kind === 'direct')
     // Several runners share the checkpoint: each sees every invocation, and the claim lets one run it.
@@ -35,6 +33,8 @@ export function createFeed(choice: FeedChoice, { store, pool, logger }: FeedPart
       checkpoints: createFeedCheckpoints(pool, 'runner'),
       toInvocation,
     });
+  // Its client is for those who use it.
+  const { createKafkaInvocationFeed } = await import('@token-vault/invocations/kafka');
   return createKafkaInvocationFeed({
     ...delivery,
     connection: connectionOf(choice),
@@ -47,17 +47,19 @@ export function createFeed(choice: FeedChoice, { store, pool, logger }: FeedPart
 export function createRelay(choice: KafkaChoice, { store, pool, logger }: FeedParts): InvocationRelay {
   const { topic } = choice;
   const connection = connectionOf(choice);
-  const relay = createKafkaInvocationRelay({
-    connection,
-    topic,
-    store,
-    checkpoints: createFeedCheckpoints(pool, 'relay'),
-    toInvocation,
-    onTrouble: (error) => logger.warn(errorFields(error), 'the relay of invocations has trouble'),
-  });
   return {
     async run(signal) {
+      const { createInvocationTopics, createKafkaInvocationRelay } =
+        await import('@token-vault/invocations/kafka');
       await createInvocationTopics({ connection, topic });
+      const relay = createKafkaInvocationRelay({
+        connection,
+        topic,
+        store,
+        checkpoints: createFeedCheckpoints(pool, 'relay'),
+        toInvocation,
+        onTrouble: (error) => logger.warn(errorFields(error), 'the relay of invocations has trouble'),
+      });
       await relay.run(signal);
     },
   };

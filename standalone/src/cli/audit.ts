@@ -10,7 +10,7 @@ import {
 } from '@token-vault/processes/audit';
 import { uuid } from './arguments.ts';
 import { CommandError } from './failure.ts';
-import { withParts, type Parts } from './parts.ts';
+import { withPostgresLog, type Parts } from './parts.ts';
 import { reportProgress } from './progress-line.ts';
 import { verifyRows } from './projections.ts';
 import type { Terminal } from './terminal.ts';
@@ -67,13 +67,13 @@ export function addAuditCommands(program: Command, terminal: Terminal): void {
     .option('--no-rows', 'leave out the rows that GET /logs shows')
     .action(({ from, to, rows }: Range & { readonly rows: boolean }) => {
       const range = { ...(from !== undefined && { from }), ...(to !== undefined && { to }) };
-      return withParts(terminal, (parts) => verify(parts, range, rows, terminal));
+      return withPostgresLog(terminal, (parts) => verify(parts, range, rows, terminal));
     });
   audit
     .command('seal')
     .description('sign checkpoints now; a running vault does so every minute')
     .action(() =>
-      withParts(terminal, async ({ pool, store, keyRing }) => {
+      withPostgresLog(terminal, async ({ pool, store, keyRing }) => {
         const options = { pool, store, keyRing: await keyRing(), clock: systemClock, logger: silentLogger };
         const signed = await sealLogOnce(options);
         if (signed === undefined) throw new CommandError('another process is signing right now');
@@ -88,7 +88,7 @@ export function addAuditCommands(program: Command, terminal: Terminal): void {
     .option('--from <position>', 'begin after it', position)
     .option('--to <position>', 'end there', position)
     .action((options: Range & { readonly tenant: string; readonly format: ExportFormat }) =>
-      withParts(terminal, async ({ pool }) => {
+      withPostgresLog(terminal, async ({ pool }) => {
         for await (const line of exportAudit({ ...options, pool, tenantId: options.tenant }))
           await terminal.printDrained(line);
       }),

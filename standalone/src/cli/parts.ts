@@ -1,9 +1,17 @@
-import { eventRegistry } from '@token-vault/contracts';
 import { createKeyRing, isKeyRingInitialised, type KeyRing } from '@token-vault/crypto';
 import { parsePosition, type EventStore } from '@token-vault/event-store';
-import { createPostgresEventStore } from '@token-vault/event-store/postgres';
 import { createProjectionProgress, silentLogger, systemClock } from '@token-vault/service-kit';
-import { Closers, openRootKeys, type HeldRootKeys, type RootKeySources } from '@token-vault/processes';
+import {
+  Closers,
+  keyDurability,
+  openEventStore,
+  openRootKeys,
+  readEventStoreChoice,
+  type EventStoreChoice,
+  type HeldRootKeys,
+  type RootKeySources,
+} from '@token-vault/processes';
+import path from 'node:path';
 import { startProjectors } from '@token-vault/projectors';
 import pg from 'pg';
 import { readConfig, StandaloneError, type StandaloneConfig } from '../config.ts';
@@ -13,6 +21,7 @@ import type { Terminal } from './terminal.ts';
 /** What commands work with. Each part is opened when first asked for and closed when the command ends. */
 export interface Parts {
   readonly config: StandaloneConfig;
+  readonly eventStore: EventStoreChoice;
   readonly database: CommandDatabase;
   readonly pool: pg.Pool;
   readonly store: EventStore;
@@ -30,32 +39,57 @@ export async function withParts<Result>(
   terminal: Terminal,
   work: (parts: Parts) => Promise<Result>,
 ): Promise<Result> {
-  const config = readConfig(terminal.environment);
+  const { environment } = terminal;
+  const config = readConfig(environment);
+  const eventStore = readEventStoreChoice(environment);
+  const rootKeyFile = environment.VAULT_ROOT_KEY_FILE;
   const closers = new Closers();
   try {
     const database = closers.add(await openCommandDatabase(config), (it) => it.close());
-    return await work(openParts(config, database, closers));
+    return await work(await openParts({ config, database, eventStore, rootKeyFile }, closers));
   } finally {
     await closers.close();
   }
 }
 
-function openParts(config: StandaloneConfig, database: CommandDatabase, closers: Closers): Parts {
+/** As `withParts`, for what reads the log byte by byte. @throws StandaloneError when that is not in Postgres */
+export async function withPostgresLog<Result>(
+  terminal: Terminal,
+  work: (parts: Parts) => Promise<Result>,
+): Promise<Result> {
+  return withParts(terminal, (parts) => {
+    if (parts.eventStore.kind !== 'postgres')
+      throw new StandaloneError('EVENT_STORE is eventstoredb: this command reads a log that is in Postgres');
+    return work(parts);
+  });
+}
+
+interface Place {
+  readonly config: StandaloneConfig;
+  readonly database: CommandDatabase;
+  readonly eventStore: EventStoreChoice;
+  /** VAULT_ROOT_KEY_FILE, as services have it; else it is in the data directory. */
+  readonly rootKeyFile: string | undefined;
+}
+
+async function openParts(
+  { config, database, eventStore, rootKeyFile }: Place,
+  closers: Closers,
+): Promise<Parts> {
   const { url } = database;
+  const data = { databaseUrl: url, eventStore };
   // Keys and their ends must not be lost by a crash, whatever the operator's own server is set to.
   const settings = { max: 3, application_name: 'vault command', options: '-c synchronous_commit=on' };
   const pool = closers.add(new pg.Pool({ connectionString: url, ...settings }), (it) => it.end());
   pool.on('error', () => {});
-  const store = closers.add(
-    createPostgresEventStore({
-      registry: eventRegistry,
-      connection: { connectionString: url },
-      maxReadConnections: 2,
-    }),
-    (it) => it.close(),
-  );
+  const store = closers.add(await openEventStore(data, { maxReadConnections: 2 }), (it) => it.close());
   const { rootKey, nextRootKey, transit } = config;
-  const rootKeySources = { rootKey, nextRootKey, transit, rootKeyFile: database.directory.rootKeyFile };
+  const rootKeySources = {
+    rootKey,
+    nextRootKey,
+    transit,
+    rootKeyFile: rootKeyFile ? path.resolve(rootKeyFile) : database.directory.rootKeyFile,
+  };
 
   async function rootKeys(): Promise<HeldRootKeys> {
     if (!(await isKeyRingInitialised(pool)))
@@ -65,13 +99,19 @@ function openParts(config: StandaloneConfig, database: CommandDatabase, closers:
 
   return {
     config,
+    eventStore,
     database,
     pool,
     store,
     rootKeySources,
     rootKeys,
     async keyRing() {
-      return createKeyRing({ pool, ...(await rootKeys()), clock: systemClock, durability: 'follows-log' });
+      return createKeyRing({
+        pool,
+        ...(await rootKeys()),
+        clock: systemClock,
+        durability: keyDurability(data),
+      });
     },
     async caughtUp(position) {
       if (position === undefined) return true;

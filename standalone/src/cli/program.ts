@@ -3,8 +3,10 @@ import { addAuditCommands } from './audit.ts';
 import { addBackupCommands } from './backup.ts';
 import { addErasureCommands } from './erasure.ts';
 import { addKeyCommands } from './keys.ts';
+import { addMigrateCommand } from './migrate.ts';
 import { addProjectionCommands } from './projections.ts';
 import { addApplicationCommands, addTenantCommands } from './tenants.ts';
+import { addTransferCommands } from './transfer.ts';
 import type { Terminal } from './terminal.ts';
 
 /** `npm run vault -- <command>`: what an operator does to a vault, running or not. */
@@ -15,6 +17,7 @@ export function createProgram(terminal: Terminal): Command {
     )
     .helpCommand(false)
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error:/, 'vault:')) });
+  addMigrateCommand(program, terminal);
   addTenantCommands(program, terminal);
   addApplicationCommands(program, terminal);
   addProjectionCommands(program, terminal);
@@ -22,5 +25,6 @@ export function createProgram(terminal: Terminal): Command {
   addAuditCommands(program, terminal);
   addErasureCommands(program, terminal);
   addBackupCommands(program, terminal);
+  addTransferCommands(program, terminal);
   return program;
 }

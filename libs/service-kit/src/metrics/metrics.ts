@@ -13,6 +13,33 @@ export interface Metrics {
     label: string,
     read: () => Readonly<Record<string, number>> | Promise<Readonly<Record<string, number>>>,
   ): void;
+  /** Tells how many connections of a pool are busy and idle, and how many calls wait for one. */
+  watchPool(name: string, pool: PoolCounts): void;
+}
+
+/** The part of a pg.Pool that is read. */
+interface PoolCounts {
+  readonly totalCount: number;
+  readonly idleCount: number;
+  readonly waitingCount: number;
+}
+
+function watchPools(registry: Registry): (name: string, pool: PoolCounts) => void {
+  const pools = new Map<string, PoolCounts>();
+  new Gauge({
+    name: 'vault_pool_connections',
+    help: 'Connections to Postgres that are busy or idle, and calls that wait for one; by pool.',
+    labelNames: ['pool', 'state'],
+    registers: [registry],
+    collect() {
+      for (const [pool, { totalCount, idleCount, waitingCount }] of pools) {
+        this.set({ pool, state: 'busy' }, totalCount - idleCount);
+        this.set({ pool, state: 'idle' }, idleCount);
+        this.set({ pool, state: 'waiting' }, waitingCount);
+      }
+    },
+  });
+  return (name, pool) => void pools.set(name, pool);
 }
 
 export function createMetrics(service: string): Metrics {
@@ -21,6 +48,7 @@ export function createMetrics(service: string): Metrics {
   collectDefaultMetrics({ register: registry });
   return {
     registry,
+    watchPool: watchPools(registry),
     gauge(name, help, label, read) {
       new Gauge({
         name,

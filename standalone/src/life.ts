@@ -1,0 +1,51 @@
+import { banner } from './banner.ts';
+import type { RunningStandalone } from './start.ts';
+
+/** Codes of errors whose message is one line that tells the operator what to do. */
+const explained = new Set([
+  'standalone_not_started',
+  'configuration_invalid',
+  'postgres_not_started',
+  'wrong_root_key',
+  'root_key_unusable',
+  'root_key_unavailable',
+  'schema_too_new',
+  'schema_mismatch',
+  'migration_failed',
+]);
+
+function fail(error: unknown): never {
+  const code: unknown = (error as { code?: unknown } | null)?.code;
+  if (error instanceof Error && typeof code === 'string' && explained.has(code)) {
+    process.stderr.write(`vault: ${error.message}\n`);
+  } else {
+    process.stderr.write(
+      `vault: could not start\n${error instanceof Error ? (error.stack ?? error.name) : ''}\n`,
+    );
+  }
+  process.exit(1);
+}
+
+/** Starts, says where it is, and stops at a signal; ends with the database. */
+export async function runUntilStopped(start: () => Promise<RunningStandalone>): Promise<void> {
+  try {
+    const vault = await start();
+    process.stdout.write(banner(vault));
+    let isStopping = false;
+    const stop = (exitCode: number) => {
+      if (isStopping) return;
+      isStopping = true;
+      process.stdout.write('stopping …\n');
+      vault.stop().then(() => process.exit(exitCode), fail);
+    };
+    // A second signal changes nothing: Ctrl-C may arrive twice (terminal and npm), and a clean stop is short.
+    process.on('SIGINT', () => stop(0));
+    process.on('SIGTERM', () => stop(0));
+    void vault.databaseLost.then(() => {
+      process.stderr.write('vault: the database ended unexpectedly\n');
+      stop(1);
+    });
+  } catch (error) {
+    fail(error);
+  }
+}
