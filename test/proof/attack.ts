@@ -1,0 +1,108 @@
+import { createKeyRing, fileRootKey, isSealedValue, TenantKeysMissingError } from '@token-vault/crypto';
+import { manualClock } from '@token-vault/test-support';
+import { createDecipheriv } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import type pg from 'pg';
+import { dumpTables } from '../e2e/traces.ts';
+
+/** What somebody makes of a vault who has all of it: the database, the files and the root key. */
+export interface Attack {
+  readonly keys: number;
+  /** Rows of data keys that nothing unwraps any more. */
+  readonly uselessKeys: number;
+  readonly ciphertexts: number;
+  /** Each canary that came out, with the key and the place: `name: purpose of entity opens what is in place`. */
+  readonly found: readonly string[];
+  /** Names of those canaries. */
+  readonly canaries: ReadonlySet<string>;
+}
+
+interface FoundKey {
+  readonly name: string;
+  readonly bytes: Buffer;
+}
+
+interface KeyRow {
+  readonly id: string;
+  readonly tenant_id: string;
+  readonly entity: string;
+  readonly purpose: string;
+}
+
+/** Every data key there is, also one past its time: for whoever asks by a clock of the past there is no such thing. */
+async function unwrapKeys(pool: pg.Pool, dataDir: string): Promise<{ keys: FoundKey[]; useless: number }> {
+  const keyRing = await createKeyRing({
+    pool,
+    rootKey: await fileRootKey(path.join(dataDir, 'root.key')),
+    clock: manualClock('2000-01-01T00:00:00.000Z'),
+    durability: 'own',
+  });
+  const { rows } = await pool.query<KeyRow>('select id, tenant_id, entity, purpose from key_ring.data_key');
+  const keys: FoundKey[] = [];
+  for (const { id, tenant_id: tenantId, entity, purpose } of rows) {
+    try {
+      const key = await keyRing.openKey(tenantId, id);
+      keys.push({ name: `${purpose} of ${entity}`, bytes: Buffer.from(key.exposeBytes()) });
+    } catch (error) {
+      const isUseless =
+        error instanceof TenantKeysMissingError || (error as { code?: string }).code === 'key_destroyed';
+      if (!isUseless) throw error;
+    }
+  }
+  return { keys, useless: rows.length - keys.length };
+}
+
+const sealedValue = /sv1\.[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}\.[\w-]{40,}/g;
+
+/** By themselves, with where each was seen first: in the tables whole, in the files also cut off and long deleted. */
+async function collectCiphertexts(pool: pg.Pool, dataDir: string): Promise<Map<string, string>> {
+  const places = new Map<string, string>();
+  const collect = (text: string, place: string) => {
+    for (const [found] of text.matchAll(sealedValue))
+      if (isSealedValue(found) && !places.has(found)) places.set(found, place);
+  };
+  for (const [table, rows] of await dumpTables(pool)) collect(rows, table);
+  await pool.query('checkpoint');
+  for (const entry of await readdir(dataDir, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue;
+    const file = path.join(entry.parentPath, entry.name);
+    // A file may go while it is looked at: a segment of the WAL, a sorting's temporary.
+    const bytes = await readFile(file).catch(() => Buffer.alloc(0));
+    collect(bytes.toString('latin1'), path.relative(dataDir, file));
+  }
+  return places;
+}
+
+/**
+ * Without asking whether key and ciphertext belong together, whether the tag is right, or the place: GCM without its check is
+ * counter mode, and opens whatever the bytes of the key open.
+ */
+function decryptUnchecked(key: Buffer, encrypted: Buffer): Buffer {
+  const decipher = createDecipheriv('aes-256-gcm', key, encrypted.subarray(0, 12), { authTagLength: 16 });
+  return decipher.update(encrypted.subarray(12));
+}
+
+/** Tries every key there is on every ciphertext there is. */
+export async function attack(
+  pool: pg.Pool,
+  dataDir: string,
+  canaries: Readonly<Record<string, string>>,
+): Promise<Attack> {
+  const { keys, useless } = await unwrapKeys(pool, dataDir);
+  const ciphertexts = await collectCiphertexts(pool, dataDir);
+  const found: string[] = [];
+  const names = new Set<string>();
+  for (const [ciphertext, place] of ciphertexts) {
+    const encrypted = Buffer.from(ciphertext.split('.')[2] ?? '', 'base64url');
+    for (const key of keys) {
+      const plaintext = decryptUnchecked(key.bytes, encrypted);
+      for (const [name, canary] of Object.entries(canaries)) {
+        if (!plaintext.includes(canary)) continue;
+        names.add(name);
+        found.push(`${name}: ${key.name} opens what is in ${place}`);
+      }
+    }
+  }
+  return { keys: keys.length, uselessKeys: useless, ciphertexts: ciphertexts.size, found, canaries: names };
+}

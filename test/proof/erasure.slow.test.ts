@@ -1,0 +1,272 @@
+import {
+  eventRegistry,
+  newId,
+  streams,
+  type Application,
+  type Reactor,
+  type Token,
+} from '@token-vault/contracts';
+import { createKeyRing, fileRootKey, seal, secret, type KeyRing } from '@token-vault/crypto';
+import { createPostgresEventStore } from '@token-vault/event-store/postgres';
+import { systemClock } from '@token-vault/service-kit';
+import {
+  cardNumber,
+  cardToken,
+  createDataDirectory,
+  createTestPool,
+  plainApplication,
+  removeDataDirectory,
+  revealingApplication,
+  startStandaloneProcess,
+  waitUntil,
+  type Client,
+  type StandaloneProcess,
+} from '@token-vault/test-support';
+import path from 'node:path';
+import type { Pool } from 'pg';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { searchFiles, searchTables, tracesOf } from '../e2e/traces.ts';
+import { attack } from './attack.ts';
+import { printed, resultOf } from './command.ts';
+
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
+
+/** One for each way to keep something. All but the last are erased. */
+const canaries = {
+  deleted: cardNumber(),
+  person: cardNumber(),
+  plain: cardNumber(),
+  arguments: cardNumber(),
+  expired: cardNumber(),
+  cvc: cardNumber(),
+  tenant: cardNumber(),
+  alive: cardNumber(),
+};
+type Canary = keyof typeof canaries;
+const erased = Object.keys(canaries).filter((name) => name !== 'alive') as Canary[];
+/** In a place that is not secret, so that the search of files has something to find. */
+const planted = cardNumber('5');
+
+/** Enough to copy the keys before the sweeper takes them. */
+const dueMs = 20_000;
+
+let dataDir: string;
+let vault: StandaloneProcess;
+let pool: Pool;
+let client: Client;
+let backend: Client;
+let doomed: Client;
+const ids: Partial<Record<Canary, string>> = {};
+
+/** Key rows as they were before anything was erased. */
+const copied = ['data_key', 'tenant_key', 'tenant_index_key'] as const;
+
+const newToken = async (canary: Canary, body: object, by = client): Promise<string> => {
+  const headers = { 'SVC-IDEMPOTENCY-KEY': `make ${canary}` };
+  const id = (await by.expect<Token>(201, 'POST', '/tokens', { body, headers })).body.id;
+  ids[canary] = id;
+  return id;
+};
+
+async function makeClients(manager: Client): Promise<{ settlement: Client; backend: Client }> {
+  const make = async (body: object) => {
+    const { key = '' } = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
+    return manager.withKey(key);
+  };
+  return {
+    settlement: await make(revealingApplication()),
+    backend: await make(plainApplication({ permissions: ['token:create', 'token:read', 'token:use'] })),
+  };
+}
+
+/** A reactor is given the canary and the token, and answers with both. */
+async function invoke(manager: Client, by: Client, tokenId: string, canary: string): Promise<void> {
+  const code = 'module.exports = async (req) => ({ raw: req.args });';
+  const reactor = { name: 'echo', configuration: { SECRET: canary }, code };
+  const { id } = (await manager.expect<Reactor>(201, 'POST', '/reactors', { body: reactor })).body;
+  const args = { literal: canary, token: `{{ ${tokenId} }}` };
+  expect((await by.expect(200, 'POST', `/reactors/${id}/react`, { body: { args } })).text).toContain(canary);
+  await manager.expect(204, 'DELETE', `/reactors/${id}`);
+}
+
+/** The hour of a cvc is not waited for: the log gets a card that was made almost an hour ago. */
+async function appendCardWithDueCvc(keyRing: KeyRing): Promise<void> {
+  const tenantId = vault.credentials.tenant_id;
+  const tokenId = newId();
+  const end = new Date(Date.now() + dueMs);
+  const sealed = async (field: 'data' | 'cvc', value: string) => {
+    const place = { tenantId, entity: `token:${tokenId}` };
+    const ends = field === 'cvc' ? { destroyAfter: end } : {};
+    const { key, stored } = await keyRing.createDataKey({ ...place, purpose: field, ...ends });
+    await stored;
+    return seal(key, { ...place, field }, secret(value));
+  };
+  const connection = { connectionString: await vault.databaseUrl() };
+  const store = createPostgresEventStore({ registry: eventRegistry, connection });
+  const data = {
+    token_id: tokenId,
+    token_type: 'card',
+    data: await sealed('data', 'of no interest'),
+    cvc: await sealed('cvc', canaries.cvc),
+    cvc_expires_at: end.toISOString(),
+    containers: ['/pci/high/'],
+  };
+  const metadata = {
+    tenant_id: tenantId,
+    actor: { kind: 'system', id: 'test' } as const,
+    trace_id: 'test',
+    correlation_id: 'test',
+    occurred_at: new Date().toISOString(),
+  };
+  const event = { id: newId(), type: 'TokenCreated', version: 1, data, metadata };
+  await store.append(streams.token(tenantId, tokenId), [event], 'no-stream');
+  await store.close();
+  ids.cvc = tokenId;
+}
+
+const keysOf = async (entity: string): Promise<number> =>
+  (await pool.query('select from key_ring.data_key where entity = $1', [entity])).rowCount ?? 0;
+
+const ourKeyRing = async () =>
+  createKeyRing({
+    pool,
+    rootKey: await fileRootKey(path.join(dataDir, 'root.key')),
+    clock: systemClock,
+    durability: 'own',
+  });
+
+beforeAll(async () => {
+  dataDir = await createDataDirectory();
+  vault = await startStandaloneProcess({ dataDir });
+  pool = createTestPool(await vault.databaseUrl());
+  const manager = vault.client();
+  ({ settlement: client, backend } = await makeClients(manager));
+
+  const number = canaries.deleted;
+  const card = cardToken(number, {
+    search_indexes: ['{{ data.number }}', '{{ data.number | last4 }}'],
+    fingerprint_expression: '{{ data.number }}',
+    metadata: { planted },
+  });
+  const cardId = await newToken('deleted', card);
+  await newToken('person', { type: 'token', data: { name: 'Jo', note: `ssn ${canaries.person}` } });
+  await newToken('plain', { type: 'token', data: canaries.plain });
+  await newToken('alive', cardToken(canaries.alive));
+  await client.expect(200, 'PATCH', `/tokens/${cardId}`, {
+    body: { data: { expiration_month: 3, cvc: '123' } },
+    headers: { 'SVC-IDEMPOTENCY-KEY': 'change' },
+  });
+  await client.expect(200, 'GET', '/tokens');
+  await client.expect(200, 'POST', '/tokens/search', { body: { query: `data:${number}` } });
+  await invoke(manager, backend, cardId, canaries.arguments);
+
+  const created = await resultOf(dataDir, 'tenants', 'create', 'Doomed', '--plan', 'enterprise');
+  doomed = manager.withKey(printed(created, 'management key'));
+  const theirs = await makeClients(doomed);
+  const theirId = await newToken('tenant', cardToken(canaries.tenant), theirs.settlement);
+  await invoke(doomed, theirs.backend, theirId, canaries.tenant);
+
+  await appendCardWithDueCvc(await ourKeyRing());
+  const expires_at = new Date(Date.now() + dueMs).toISOString();
+  await newToken('expired', cardToken(canaries.expired, { expires_at }));
+  // Nothing is due yet. In earnest, such a copy of keys must not be.
+  await pool.query('create schema before');
+  for (const table of copied)
+    await pool.query(`create table before.${table} as select * from key_ring.${table}`);
+  const kept = await attackAll();
+  expect([...kept.canaries].toSorted()).toEqual(Object.keys(canaries).toSorted());
+});
+afterAll(async () => {
+  await pool.end();
+  await removeDataDirectory(dataDir);
+});
+
+const attackAll = () => attack(pool, dataDir, canaries);
+
+/** Puts the copied rows back; nobody takes them away again meanwhile. */
+async function putBack(): Promise<void> {
+  await pool.query(
+    `create function before.keep() returns trigger language plpgsql as 'begin return null; end'`,
+  );
+  for (const table of copied) {
+    await pool.query(
+      `create trigger keep before delete on key_ring.${table} for each row execute function before.keep()`,
+    );
+    await pool.query(`insert into key_ring.${table} select * from before.${table} on conflict do nothing`);
+  }
+}
+
+async function takeAwayAgain(): Promise<void> {
+  for (const table of copied) await pool.query(`drop trigger keep on key_ring.${table}`);
+  await pool.query('delete from key_ring.data_key where id not in (select id from before.left_after)');
+}
+
+describe('what was erased', () => {
+  it('is gone by deletion, by expiry, by the purge of a cvc and by the end of a tenant', async () => {
+    for (const canary of ['deleted', 'person', 'plain'] as const)
+      await client.expect(204, 'DELETE', `/tokens/${ids[canary]}`);
+    await doomed.expect(204, 'DELETE', '/tenants/self');
+    for (const canary of ['deleted', 'person', 'plain', 'expired'] as const)
+      for (const entity of [`token:${ids[canary]}`, `answer-of-token:${ids[canary]}`])
+        await waitUntil(async () => (await keysOf(entity)) === 0, {
+          timeoutMs: 120_000,
+          what: `no key of ${entity}`,
+        });
+    // The key of the rest of the card stays.
+    const cvcIsGone = async () => (await keysOf(`token:${ids.cvc}`)) === 1;
+    await waitUntil(cvcIsGone, { timeoutMs: 120_000, what: 'the purge of the cvc' });
+  });
+
+  it('is still in what code has answered, until that ends by its own time', async () => {
+    const { canaries: found, found: how } = await attackAll();
+    expect([...found].toSorted()).toEqual(['alive', 'arguments', 'deleted']);
+    for (const line of how.filter((each) => !each.startsWith('alive')))
+      expect(line).toMatch(/: outcome of invocation:/);
+    // The hour is over: the sweeper does the rest.
+    await pool.query(`update key_ring.data_key set destroy_after = now() where entity like 'invocation:%'`);
+    const isSwept = async () =>
+      (await pool.query(`select from key_ring.data_key where entity like 'invocation:%'`)).rowCount === 0;
+    await waitUntil(isSwept, { timeoutMs: 120_000, what: 'the end of the outcomes' });
+  });
+
+  it('is opened by none of the keys that are left, wherever a ciphertext is', async () => {
+    const { keys, ciphertexts, found, canaries: names } = await attackAll();
+    expect(keys).toBeGreaterThanOrEqual(3);
+    expect(ciphertexts).toBeGreaterThan(15);
+    expect(found.filter((each) => !each.startsWith('alive'))).toEqual([]);
+    // The attack is one: what was not erased comes out.
+    expect([...names]).toEqual(['alive']);
+  });
+
+  it('stands in plain text in no table and no file, WAL included', async () => {
+    const formsOf = (number: string) =>
+      tracesOf(number).filter(({ form }) => /^(joined by ""|UTF-16|hex|base64)/.test(form));
+    const traces = erased.flatMap((name) => formsOf(canaries[name]));
+    expect(await searchTables(pool, traces)).toEqual([]);
+    await pool.query('checkpoint');
+    expect(await searchFiles(dataDir, traces)).toEqual([]);
+    const seen = (await searchFiles(dataDir, formsOf(planted))).join('\n');
+    expect(seen).toMatch(/pg_wal\/\w+: joined by ""/);
+  });
+
+  it('can be certified', async () => {
+    for (const canary of ['deleted', 'person', 'plain', 'expired'] as const) {
+      const certificate = await resultOf(dataDir, 'erasure', 'certificate', ids[canary] ?? '');
+      expect(JSON.parse(certificate)).toMatchObject({ token_id: ids[canary] });
+    }
+  });
+});
+
+describe('the proof itself', () => {
+  it('finds what was not destroyed', async () => {
+    await pool.query('create table before.left_after as select id from key_ring.data_key');
+    await putBack();
+    const { canaries: names } = await attackAll();
+    expect([...names].toSorted()).toEqual(Object.keys(canaries).toSorted());
+  });
+
+  it('finds nothing again once it is', async () => {
+    await takeAwayAgain();
+    expect([...(await attackAll()).canaries]).toEqual(['alive']);
+  });
+});
