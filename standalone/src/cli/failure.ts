@@ -23,6 +23,7 @@ const explained = new Set([
   'rebuild_under_way',
   'rebuild_failed',
   'backup_refused',
+  'transfer_refused',
   'event_store_unavailable',
 ]);
 

@@ -1,0 +1,122 @@
+import type { Principal } from '@token-vault/access';
+import { createPrincipals } from '@token-vault/processes';
+import { createAuditTrail, createAuthenticator, silentLogger, systemClock } from '@token-vault/service-kit';
+import type { Command } from 'commander';
+import { exportTokens } from '../transfer/export.ts';
+import { importTokens } from '../transfer/import.ts';
+import { makeKeyPair, readRecipients } from '../transfer/sealing.ts';
+import { uuid } from './arguments.ts';
+import { CommandError } from './failure.ts';
+import { withParts, type Parts } from './parts.ts';
+import { reportProgress } from './progress-line.ts';
+import type { Terminal } from './terminal.ts';
+
+const uuidForm = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i;
+
+/** By its id, which an operator may name, or by its key, which proves itself. */
+async function principalOf({ pool }: Parts, tenantId: string, idOrKey: string): Promise<Principal> {
+  if (uuidForm.test(idOrKey)) {
+    const found = await createPrincipals(pool, systemClock).application(tenantId, idOrKey.toLowerCase());
+    if (found) return found;
+  } else {
+    const authenticator = createAuthenticator({ pool, clock: systemClock });
+    const found = await authenticator.authenticate(idOrKey);
+    if (found.kind === 'authenticated' && found.principal.tenant.id === tenantId) return found.principal;
+  }
+  throw new CommandError(`tenant ${tenantId} has no such application`);
+}
+
+interface ExportFlags {
+  readonly recipient: string;
+  readonly application: string;
+  readonly to: string;
+}
+
+async function exportTenant(parts: Parts, tenantId: string, flags: ExportFlags, terminal: Terminal) {
+  const { pool, store } = parts;
+  const recipients = await readRecipients(flags.recipient);
+  const principal = await principalOf(parts, tenantId, flags.application);
+  const { exportId, tokens, leftOut } = await exportTokens({
+    pool,
+    keyRing: await parts.keyRing(),
+    audit: createAuditTrail(store),
+    clock: systemClock,
+    principal,
+    recipients,
+    file: flags.to,
+    signal: terminal.interrupted,
+  });
+  terminal.print(`export: ${exportId}`);
+  terminal.print(`tokens: ${tokens}`);
+  terminal.print(`left out: ${leftOut}`);
+  if (leftOut > 0) terminal.note('The rules of the application do not reveal those that were left out.');
+}
+
+async function importTenant(
+  parts: Parts,
+  tenantId: string,
+  file: string,
+  identityFile: string,
+  terminal: Terminal,
+): Promise<void> {
+  const { store } = parts;
+  const progress = reportProgress(terminal, 'import', 0);
+  let report: Awaited<ReturnType<typeof importTokens>>;
+  try {
+    report = await importTokens({
+      store,
+      keyRing: await parts.keyRing(),
+      audit: createAuditTrail(store),
+      clock: systemClock,
+      logger: silentLogger,
+      tenantId,
+      file,
+      identityFile,
+      signal: terminal.interrupted,
+      onProgress: (done, total) => progress.update(done, total),
+      onRefused: (id, reason) => terminal.print(`refused: ${id.replaceAll(/\p{C}/gu, '\uFFFD')}: ${reason}`),
+    });
+  } finally {
+    progress.end();
+  }
+  const { exportId, imported, already, refused, position } = report;
+  if (!(await parts.caughtUp(position))) terminal.note('note: the read models do not show all of it yet');
+  terminal.print(`export: ${exportId}`);
+  terminal.print(`imported: ${imported}`);
+  terminal.print(`already there: ${already}`);
+  if (refused > 0) throw new CommandError(`${refused} tokens were not imported`);
+}
+
+export function addTransferCommands(program: Command, terminal: Terminal): void {
+  program
+    .command('transfer')
+    .description('prepare the transfer of tokens from vault to vault')
+    .command('keygen')
+    .description('make a key pair: the secret key in <file>, the public key in <file>.pub')
+    .argument('<file>')
+    .action(async (file: string) => {
+      terminal.print(`public key: ${await makeKeyPair(file)}`);
+      terminal.note(`Give ${file}.pub to whoever exports; keep ${file}.`);
+    });
+
+  program
+    .command('export')
+    .description("write a tenant's tokens in plaintext, sealed to a public key")
+    .argument('<tenant>', 'its id', uuid)
+    .requiredOption('--recipient <file>', 'with the public keys (age1…) that may open it')
+    .requiredOption('--application <id or key>', 'whose rules decide what leaves: those it reveals')
+    .requiredOption('--to <file>', 'where to write it')
+    .action((tenantId: string, flags: ExportFlags) =>
+      withParts(terminal, (parts) => exportTenant(parts, tenantId, flags, terminal)),
+    );
+
+  program
+    .command('import')
+    .description('create the tokens of an export under their ids; repeat it after an interruption')
+    .argument('<tenant>', 'its id', uuid)
+    .argument('<file>')
+    .requiredOption('--identity <file>', 'with the secret key')
+    .action((tenantId: string, file: string, { identity }: { identity: string }) =>
+      withParts(terminal, (parts) => importTenant(parts, tenantId, file, identity, terminal)),
+    );
+}

@@ -1,0 +1,152 @@
+import type { Principal } from '@token-vault/access';
+import { createCommandHandlers, type CommandDependencies } from '@token-vault/command-service';
+import {
+  ConflictError,
+  createTokenBody,
+  DomainError,
+  streams,
+  type CreateTokenBody,
+} from '@token-vault/contracts';
+import type { EventStore } from '@token-vault/event-store';
+import { createRequestContext, type RequestContext } from '@token-vault/service-kit';
+import { TransferError } from './errors.ts';
+import { readExport, type ExportHeader, type ExportTrailer } from './format.ts';
+import { openWith } from './sealing.ts';
+
+export interface ImportOptions extends CommandDependencies {
+  readonly tenantId: string;
+  readonly file: string;
+  readonly identityFile: string;
+  readonly signal: AbortSignal;
+  readonly onProgress?: (tokens: number, of: number) => void;
+  /** A token that was not imported; `reason` has none of its data. */
+  readonly onRefused: (id: string, reason: string) => void;
+}
+
+export interface ImportReport {
+  readonly exportId: string;
+  readonly imported: number;
+  /** By an earlier run of the same import. */
+  readonly already: number;
+  readonly refused: number;
+  /** The last append; undefined when there was nothing to do. */
+  readonly position: string | undefined;
+}
+
+const atOnce = 32;
+
+/**
+ * Creates the tokens of an export by the command a client would use, under the ids they had. Nothing is created before the whole
+ * file is proved genuine. What an earlier run has created is not created again, even when it was deleted since; an id that is
+ * taken by another token is left alone and told.
+ * @throws TransferError, TenantKeysMissingError
+ */
+export async function importTokens(options: ImportOptions): Promise<ImportReport> {
+  const { file, identityFile, signal } = options;
+  const { header, trailer } = await prove(options);
+  const counts = { imported: 0, already: 0, refused: 0 };
+  let position: string | undefined;
+  const importOne = createImport(options, header.export_id);
+  const take = async (value: unknown): Promise<void> => {
+    const outcome = await importOne(value);
+    counts[outcome.kind] += 1;
+    if (outcome.kind === 'refused') options.onRefused(outcome.id, outcome.reason);
+    if (outcome.kind === 'imported' && isLater(outcome.position, position)) position = outcome.position;
+  };
+  let done = 0;
+  for await (const batch of readExport(openWith(identityFile, file), {})) {
+    for (let at = 0; at < batch.length; at += atOnce) {
+      signal.throwIfAborted();
+      const portion = batch.slice(at, at + atOnce);
+      await Promise.all(portion.map(take));
+      done += portion.length;
+      options.onProgress?.(done, trailer.tokens);
+    }
+  }
+  return { exportId: header.export_id, ...counts, position };
+}
+
+const isLater = (found: string | undefined, before: string | undefined): boolean =>
+  found !== undefined && (before === undefined || BigInt(found) > BigInt(before));
+
+/** Reads it to the end: a chunk that is genuine says nothing of those after it. */
+async function prove({ file, identityFile, signal }: ImportOptions) {
+  let header: ExportHeader | undefined;
+  let trailer: ExportTrailer | undefined;
+  const reader = {
+    onHeader: (found: ExportHeader) => void (header = found),
+    onTrailer: (found: ExportTrailer) => void (trailer = found),
+  };
+  for await (const _ of readExport(openWith(identityFile, file), reader)) signal.throwIfAborted();
+  if (!header || !trailer) throw new TransferError(`${file} is not an export`);
+  return { header, trailer };
+}
+
+type Outcome =
+  | { readonly kind: 'imported'; readonly position: string | undefined }
+  | { readonly kind: 'already' }
+  | { readonly kind: 'refused'; readonly id: string; readonly reason: string };
+
+function createImport(options: ImportOptions, exportId: string): (value: unknown) => Promise<Outcome> {
+  const { store, tenantId, clock } = options;
+  const { createToken } = createCommandHandlers(options);
+  if (!createToken) throw new Error('there is no command to create tokens');
+  const principal = operator(tenantId);
+  const contextNow = (): RequestContext =>
+    createRequestContext({ principal, traceId: exportId, now: clock.now() });
+
+  return async (value) => {
+    const parsed = createTokenBody.safeParse(value);
+    if (!parsed.success || parsed.data.id === undefined) {
+      const paths = parsed.error?.issues.map(({ path }) => path.join('.')) ?? ['id'];
+      return { kind: 'refused', id: idIn(value), reason: `is not valid at ${paths.join(', ')}` };
+    }
+    // Duplicates of other tokens are wanted: other systems know each of the ids.
+    const body: CreateTokenBody = { ...parsed.data, deduplicate_token: false };
+    const id = parsed.data.id;
+    if (await isImported(store, tenantId, id, exportId)) return { kind: 'already' };
+    try {
+      const input = { params: undefined, query: undefined, body } as never;
+      const { position } = await createToken(input, contextNow());
+      return { kind: 'imported', position };
+    } catch (error) {
+      // Another run of the same import may have come first.
+      if (error instanceof ConflictError && (await isImported(store, tenantId, id, exportId)))
+        return { kind: 'already' };
+      if (!(error instanceof DomainError)) throw error;
+      return { kind: 'refused', id, reason: reasonOf(error) };
+    }
+  };
+}
+
+const idIn = (value: unknown): string => {
+  const id = (value as { id?: unknown } | null)?.id;
+  return typeof id === 'string' ? id.slice(0, 400) : 'a token without an id';
+};
+
+function reasonOf({ message, errors }: DomainError): string {
+  const fields = Object.entries(errors ?? {}).map(([field, reasons]) => `${field} ${reasons.join(', ')}`);
+  return fields.length > 0 ? fields.join('; ') : message;
+}
+
+/** Every event of an import bears the id of its export. */
+async function isImported(
+  store: EventStore,
+  tenantId: string,
+  tokenId: string,
+  exportId: string,
+): Promise<boolean> {
+  for await (const { metadata } of store.readStream(streams.token(tenantId, tokenId)))
+    if (metadata.correlation_id === exportId) return true;
+  return false;
+}
+
+/** Who runs the vault may create in any container; the log says that it was an import. */
+const operator = (tenantId: string): Principal => ({
+  tenant: { id: tenantId, plan: 'enterprise', settings: {} },
+  actor: { kind: 'system', id: 'import' },
+  applicationId: 'import',
+  applicationType: 'private',
+  permissions: ['token:create'],
+  rules: [],
+});

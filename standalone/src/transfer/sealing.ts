@@ -1,0 +1,108 @@
+import { Decrypter, Encrypter, generateX25519Identity, identityToRecipient } from 'age-encryption';
+import { createReadStream } from 'node:fs';
+import { open, readFile } from 'node:fs/promises';
+import { Readable } from 'node:stream';
+import type { ReadableStream } from 'node:stream/web';
+import { TransferError } from './errors.ts';
+
+/*
+ * The format is age (https://age-encryption.org/v1): X25519 and HKDF for a fresh file key, then ChaCha20-Poly1305 over chunks of
+ * 64 KiB with a counter and a mark on the last, so that nothing can be altered, moved, left out or cut off unseen. Whoever leaves
+ * needs no vault to open it: `age -d` does.
+ */
+
+/** Lines that are neither empty nor a comment, as age's own tools read key files. */
+async function keysIn(file: string, form: RegExp, what: string): Promise<string[]> {
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    throw new TransferError(
+      `${file} cannot be read (${(cause as NodeJS.ErrnoException).code ?? 'unknown'})`,
+      {
+        cause,
+      },
+    );
+  });
+  const lines = text.split(/\r?\n/).map((line) => line.trim());
+  const keys = lines.filter((line) => line !== '' && !line.startsWith('#'));
+  // Never the line itself: the wrong file may be one with a secret.
+  if (keys.length === 0 || keys.some((key) => !form.test(key)))
+    throw new TransferError(`${file} is not a file of ${what}`);
+  return keys;
+}
+
+export const readRecipients = (file: string): Promise<string[]> =>
+  keysIn(file, /^age1[\da-z]{20,3000}$/, 'public keys (age1…)');
+
+const readIdentities = (file: string): Promise<string[]> =>
+  keysIn(file, /^AGE-SECRET-KEY-[\dA-Z-]{20,3000}$/, 'secret keys (AGE-SECRET-KEY-…)');
+
+/** Makes a key pair: the secret key in `file`, for its owner alone, the public one in `<file>.pub`. */
+export async function makeKeyPair(file: string): Promise<string> {
+  const identity = await generateX25519Identity();
+  const recipient = await identityToRecipient(identity);
+  await writeNew(file, `# public key: ${recipient}\n${identity}\n`, 0o600);
+  await writeNew(`${file}.pub`, `${recipient}\n`, 0o644);
+  return recipient;
+}
+
+async function writeNew(file: string, text: string, mode: number): Promise<void> {
+  const handle = await open(file, 'wx', mode).catch((cause: unknown) => {
+    const { code = 'unknown' } = cause as NodeJS.ErrnoException;
+    const reason = code === 'EEXIST' ? 'exists already' : `cannot be written (${code})`;
+    throw new TransferError(`${file} ${reason}`, { cause });
+  });
+  try {
+    await handle.writeFile(text);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** @throws TransferError for a key that is none */
+export async function sealFor(
+  recipients: readonly string[],
+  plaintext: AsyncIterable<Uint8Array>,
+): Promise<Readable> {
+  const encrypter = new Encrypter();
+  try {
+    for (const recipient of recipients) encrypter.addRecipient(recipient);
+  } catch (cause) {
+    throw new TransferError('a public key of the recipient is not right', { cause });
+  }
+  const source = Readable.toWeb(Readable.from(plaintext, { objectMode: false }));
+  const sealed = await encrypter.encrypt(source as globalThis.ReadableStream<Uint8Array>);
+  return Readable.fromWeb(sealed as ReadableStream);
+}
+
+/** The plaintext of a sealed file, chunk by chunk, each only when it is proved genuine. @throws TransferError */
+export async function* openWith(identityFile: string, file: string): AsyncGenerator<Buffer, void> {
+  const decrypter = new Decrypter();
+  const identities = await readIdentities(identityFile);
+  try {
+    for (const identity of identities) decrypter.addIdentity(identity);
+  } catch (cause) {
+    throw new TransferError(`${identityFile} holds a key that is not right`, { cause });
+  }
+  const handle = await open(file, 'r').catch((cause: unknown) => {
+    throw new TransferError(
+      `${file} cannot be read (${(cause as NodeJS.ErrnoException).code ?? 'unknown'})`,
+      {
+        cause,
+      },
+    );
+  });
+  await handle.close();
+  try {
+    const source = Readable.toWeb(createReadStream(file)) as globalThis.ReadableStream<Uint8Array>;
+    const plaintext = Readable.fromWeb((await decrypter.decrypt(source)) as ReadableStream);
+    for await (const chunk of plaintext) yield Buffer.from(chunk as Uint8Array);
+  } catch (cause) {
+    const isForOther = cause instanceof Error && cause.message.startsWith('no identity matched');
+    throw new TransferError(
+      isForOther
+        ? `${file} is sealed to another key`
+        : `${file} was altered or cut off, or is not a sealed export`,
+      { cause },
+    );
+  }
+}
