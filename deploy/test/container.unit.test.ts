@@ -27,6 +27,12 @@ describe('the image', () => {
     expect(existsSync(path.join(root, command))).toBe(true);
   });
 
+  it('starts Node with the flags that every other start has', () => {
+    const flags = JSON.parse(read('scripts/node-flags.json')) as string[];
+    const entry = JSON.parse(/^ENTRYPOINT (\[.+\])$/m.exec(dockerfile)?.[1] ?? '[]') as string[];
+    expect(entry).toEqual(['node', ...flags, 'deploy/container/start.mjs']);
+  });
+
   it('is given every package that the lock file speaks of, and no tests, keys or data', () => {
     const lock = readYaml<{ importers: object }>(read('pnpm-lock.yaml')).find((it) => 'importers' in it);
     const lines = read('deploy/container/Dockerfile.dockerignore').split('\n');
