@@ -1,0 +1,207 @@
+import { createCommandHandlers, createTenantCommands } from '@token-vault/command-service';
+import { eventRegistry, streams } from '@token-vault/contracts';
+import { createKeyRing, environmentRootKey, type KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
+import { createPostgresEventStore } from '@token-vault/event-store/postgres';
+import { schema } from '@token-vault/processes';
+import { migrate } from '@token-vault/processes/migrations';
+import {
+  createAuditTrail,
+  createRequestContext,
+  silentLogger,
+  systemClock,
+  type Handlers,
+} from '@token-vault/service-kit';
+import { createTestDatabase, createTestPool, type TestDatabase } from '@token-vault/test-support';
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { Pool } from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openBundle } from '../src/backup/bundle-reader.ts';
+import { createBackup } from '../src/backup/create.ts';
+import { restoreBackup, type RestoreOptions } from '../src/backup/restore.ts';
+import { writeTombstones } from '../src/backup/tombstones.ts';
+import { readConfig } from '../src/config.ts';
+
+const { signal } = new AbortController();
+const rootKey = randomBytes(32).toString('base64');
+let place: string;
+let source: TestDatabase;
+let pool: Pool;
+let store: EventStore;
+let keyRing: KeyRing;
+let kept: string;
+let deleted: string;
+let reactorId: string;
+const databases: TestDatabase[] = [];
+
+const at = (name: string) => path.join(place, name);
+const back = (name: string) =>
+  createBackup({
+    url: source.url,
+    directories: { log: at(name), keys: at(`${name}.keys`) },
+    now: systemClock.now(),
+    signal,
+  });
+
+beforeAll(async () => {
+  place = await mkdtemp(path.join(tmpdir(), 'token-vault-backup-'));
+  source = await createTestDatabase();
+  await migrate(source.url, schema);
+  pool = createTestPool(source.url);
+  store = createPostgresEventStore({ registry: eventRegistry, connection: { connectionString: source.url } });
+  const key = environmentRootKey(rootKey, 'VAULT_ROOT_KEY');
+  keyRing = await createKeyRing({ pool, rootKey: key, clock: systemClock, durability: 'follows-log' });
+  const audit = createAuditTrail(store);
+  const dependencies = { store, keyRing, audit, clock: systemClock, logger: silentLogger };
+  const tenants = createTenantCommands(dependencies);
+  [kept, deleted] = [
+    (await tenants.create({ name: 'Kept', plan: 'standard' })).tenantId,
+    (await tenants.create({ name: 'Deleted', plan: 'standard' })).tenantId,
+  ];
+  reactorId = await makeReactor(createCommandHandlers(dependencies));
+  await back('first');
+  // As the vault does it, before the event that would tell of it has been backed up.
+  await keyRing.destroyAllOfTenant(deleted);
+  await keyRing.destroyKeysOfEntity(kept, `reactor:${reactorId}`);
+  await tenants.setPlan(kept, 'enterprise');
+  await back('second');
+  const since = await openBundle(at('first'), 'log');
+  const now = systemClock.now();
+  await writeTombstones({ url: source.url, pool, since, file: at('tombstones'), now, signal });
+});
+afterAll(async () => {
+  await store.close();
+  await pool.end();
+  for (const database of [source, ...databases]) await database.drop();
+  await rm(place, { recursive: true });
+});
+
+/** With a configuration, which has a data key. */
+async function makeReactor({ createReactor }: Handlers): Promise<string> {
+  const principal = {
+    tenant: { id: kept, plan: 'enterprise' as const, settings: {} },
+    actor: { kind: 'application' as const, id: 'tester' },
+    applicationId: 'tester',
+    applicationType: 'management' as const,
+    permissions: ['reactor:create' as const],
+    rules: [],
+  };
+  const context = createRequestContext({ principal, traceId: 'trace', now: systemClock.now() });
+  const code = 'module.exports = async () => ({ raw: 1 })';
+  const body = { name: 'Reactor', code, configuration: { secret: 'value' } };
+  const answer = await createReactor?.({ params: undefined, query: undefined, body } as never, context);
+  return (answer?.body as { id: string }).id;
+}
+
+async function emptyDatabase(): Promise<TestDatabase> {
+  const database = await createTestDatabase();
+  databases.push(database);
+  return database;
+}
+
+const restoreInto = (database: TestDatabase, options: Partial<RestoreOptions> = {}) =>
+  restoreBackup({
+    config: readConfig({ DATABASE_URL: database.url, VAULT_ROOT_KEY: rootKey, VAULT_DATA_DIR: at('data') }),
+    log: at('first'),
+    keys: at('first.keys'),
+    tombstones: undefined,
+    isDespiteFindings: false,
+    signal,
+    ...options,
+  });
+
+/** Tenants that have keys, tenants that must never have any again, and who ended the deleted one. */
+async function lookInto(database: TestDatabase) {
+  const restored = createTestPool(database.url);
+  const list = async (sql: string, values: unknown[] = []) =>
+    (await restored.query<{ found: string }>(sql, values)).rows.map(({ found }) => found).sort();
+  try {
+    return {
+      withKeys: await list('select distinct tenant_id::text as found from key_ring.tenant_key'),
+      withData: await list('select distinct tenant_id::text as found from key_ring.data_key'),
+      destroyed: await list('select tenant_id::text as found from key_ring.destroyed_tenant'),
+      ends: await list(
+        `select metadata->'actor'->>'id' as found from event_store.event where stream = $1 and type = 'TenantDeleted'`,
+        [streams.tenant(deleted)],
+      ),
+      reactorEnds: await list(
+        `select metadata->'actor'->>'id' as found from event_store.event where stream = $1 and type = 'ReactorDeleted'`,
+        [streams.reactor(kept, reactorId)],
+      ),
+      shown: await list('select id::text as found from rm_tenants.tenant where not is_deleted'),
+    };
+  } finally {
+    await restored.end();
+  }
+}
+
+const withoutDeleted = () => ({
+  withKeys: [kept],
+  withData: [kept],
+  destroyed: [deleted],
+  ends: ['restore'],
+  reactorEnds: ['restore'],
+  shown: [kept],
+});
+
+describe('a tenant and a reactor that were deleted after the backup', () => {
+  it('are back when nothing is known of it', async () => {
+    const database = await emptyDatabase();
+    await restoreInto(database);
+    expect(await lookInto(database)).toEqual({
+      withKeys: [kept, deleted].sort(),
+      withData: [kept, deleted].sort(),
+      destroyed: [],
+      ends: [],
+      reactorEnds: [],
+      shown: [kept, deleted].sort(),
+    });
+  });
+
+  it('stay deleted by the tombstones', async () => {
+    const database = await emptyDatabase();
+    const report = await restoreInto(database, { tombstones: at('tombstones') });
+    expect(report).toMatchObject({ keysLeftOut: 2, ended: 2 });
+    expect(await lookInto(database)).toEqual(withoutDeleted());
+  });
+
+  it('stay deleted by a younger key ring', async () => {
+    const database = await emptyDatabase();
+    await restoreInto(database, { keys: at('second.keys') });
+    expect(await lookInto(database)).toEqual(withoutDeleted());
+  });
+});
+
+describe('a restore into a database', () => {
+  it('refuses a key ring that is older than the log', async () => {
+    const restore = restoreInto(await emptyDatabase(), { log: at('second') });
+    await expect(restore).rejects.toThrow('the key ring is older than the log');
+  });
+
+  it('refuses tombstones that know too little of the backup', async () => {
+    const since = await openBundle(at('second'), 'log');
+    await writeTombstones({ url: source.url, pool, since, file: at('late'), now: systemClock.now(), signal });
+    const restore = restoreInto(await emptyDatabase(), { tombstones: at('late') });
+    await expect(restore).rejects.toThrow('tells what was destroyed of a later backup');
+  });
+
+  it('refuses one that is not empty', async () => {
+    await expect(restoreInto(source)).rejects.toThrow('is not empty');
+  });
+
+  it('leaves it empty when the root key is another, so that it can be repeated', async () => {
+    const database = await emptyDatabase();
+    const other = randomBytes(32).toString('base64');
+    const config = readConfig({
+      DATABASE_URL: database.url,
+      VAULT_ROOT_KEY: other,
+      VAULT_DATA_DIR: at('data'),
+    });
+    await expect(restoreInto(database, { config })).rejects.toThrow('wrong root key');
+    await restoreInto(database);
+    expect((await lookInto(database)).withKeys).toHaveLength(2);
+  });
+});
