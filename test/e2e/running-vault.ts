@@ -1,9 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { readConfig, startStandalone, type RunningStandalone, type StandaloneConfig } from '@token-vault/standalone';
-import { createTestDatabase } from '@token-vault/test-support';
+import { readConfig, startStandalone, type StandaloneConfig } from '@token-vault/standalone';
+import {
+  createDataDirectory,
+  createTestDatabase,
+  removeDataDirectory,
+  startStandaloneProcess,
+  testStack,
+} from '@token-vault/test-support';
 
 export interface Call {
   readonly method?: string;
@@ -22,7 +25,7 @@ export interface Reply {
 }
 
 export interface RunningVault {
-  readonly standalone: RunningStandalone;
+  readonly url: string;
   readonly databaseUrl: string;
   /** Of the first tenant's management application. */
   readonly managementKey: string;
@@ -34,24 +37,55 @@ export interface RunningVault {
 
 const mergePatch = 'application/merge-patch+json';
 
-/** A whole vault in this process, on a database of the test run's Postgres. */
-export async function startVault(change: Partial<StandaloneConfig> = {}): Promise<RunningVault> {
-  const database = await createTestDatabase();
-  const dataDir = await mkdtemp(path.join(tmpdir(), 'vault-e2e-'));
+export type VaultChange = Pick<StandaloneConfig, 'rateLimits'>;
+
+interface Started {
+  readonly url: string;
+  readonly managementKey: string;
+  stop(): Promise<unknown>;
+}
+
+async function startHere(dataDir: string, databaseUrl: string, change: VaultChange): Promise<Started> {
   const standalone = await startStandalone({
     ...readConfig({}),
     port: 0,
     host: '127.0.0.1',
     dataDir,
-    databaseUrl: database.url,
+    databaseUrl,
     rootKey: randomBytes(32).toString('hex'),
     logLevel: 'silent',
     ...change,
   });
   const managementKey = standalone.credentials?.management_key ?? '';
+  return { url: standalone.url, managementKey, stop: () => standalone.stop() };
+}
+
+async function startProcesses(dataDir: string, databaseUrl: string, change: VaultChange): Promise<Started> {
+  const { failuresPerMinute } = change.rateLimits ?? {};
+  const vault = await startStandaloneProcess({
+    dataDir,
+    env: {
+      DATABASE_URL: databaseUrl,
+      VAULT_ROOT_KEY: randomBytes(32).toString('hex'),
+      VAULT_LOG_LEVEL: 'silent',
+      ...(failuresPerMinute === undefined
+        ? {}
+        : { VAULT_AUTH_FAILURES_PER_MINUTE: String(failuresPerMinute) }),
+    },
+  });
+  return { url: vault.url, managementKey: vault.credentials.management_key, stop: () => vault.stop() };
+}
+
+/** A whole vault on a database of the test run's Postgres: in this process unless VAULT_TEST_STACK says otherwise. */
+export async function startVault(change: VaultChange = {}): Promise<RunningVault> {
+  const database = await createTestDatabase();
+  const dataDir = await createDataDirectory();
+  const start = testStack === 'standalone' ? startHere : startProcesses;
+  const started = await start(dataDir, database.url, change);
+  const { url, managementKey } = started;
 
   async function call({ method = 'GET', path: at, key, body, headers = {} }: Call): Promise<Reply> {
-    const response = await fetch(standalone.url + at, {
+    const response = await fetch(url + at, {
       method,
       headers: {
         ...(key === undefined ? {} : { 'SVC-API-KEY': key }),
@@ -73,7 +107,7 @@ export async function startVault(change: Partial<StandaloneConfig> = {}): Promis
   }
 
   return {
-    standalone,
+    url,
     databaseUrl: database.url,
     managementKey,
     call,
@@ -84,9 +118,9 @@ export async function startVault(change: Partial<StandaloneConfig> = {}): Promis
       return reply.body as Body;
     },
     async stop() {
-      await standalone.stop();
+      await started.stop();
       await database.drop();
-      await rm(dataDir, { recursive: true, force: true });
+      await removeDataDirectory(dataDir);
     },
   };
 }

@@ -67,8 +67,8 @@ export class Replica {
 
   #spawn(): ChildProcess {
     const { script, environment, port } = this.#options;
-    // With a channel: it learns of our end by that, whatever the end is.
-    const child = spawn(process.execPath, ['--no-node-snapshot', script], {
+    // With the flags of this one. With a channel: it learns of our end by that, whatever the end is.
+    const child = spawn(process.execPath, [...process.execArgv, script], {
       cwd: root,
       env: { ...environment, VAULT_PORT: String(port) },
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],

@@ -12,4 +12,11 @@ export {
   type StandaloneProcess,
   startStandaloneProcess,
 } from './stack.ts';
+export {
+  eventStoreDoubleOf,
+  type EventStoreDouble,
+  startEventStoreDouble,
+  type TestStack,
+  testStack,
+} from './test-stack.ts';
 export { waitUntil } from './waiting.ts';

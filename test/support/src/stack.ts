@@ -6,10 +6,10 @@ import path from 'node:path';
 import flags from '../../../scripts/node-flags.json' with { type: 'json' };
 import type { Credentials } from '@token-vault/standalone';
 import { type Client, createClient } from './stack-client.ts';
+import { forgetStores, launchOf, pinnedNode, type TestStack, testStack } from './test-stack.ts';
 import { waitUntil } from './waiting.ts';
 
 const root = path.resolve(import.meta.dirname, '../../..');
-const node = path.join(root, 'node_modules/node/bin/node');
 
 export interface Exit {
   readonly code: number | null;
@@ -20,6 +20,8 @@ export interface StandaloneOptions {
   readonly dataDir: string;
   /** VAULT_…, DATABASE_URL. The port is a free one unless VAULT_PORT is here. */
   readonly env?: Readonly<Record<string, string>>;
+  /** From the root of the repository; the standalone vault's if absent. */
+  readonly script?: string;
 }
 
 /** `standalone/src/main.ts` in a process of its own, which may be starting, running or over. */
@@ -47,6 +49,9 @@ export interface StandaloneProcess extends SpawnedStandalone {
   kill(options?: { readonly withPostgres?: boolean }): Promise<void>;
 }
 
+/** Nine processes on a busy machine. */
+const startTimeoutMs = 120_000;
+
 /** Each with its data directory. */
 const running = new Map<ChildProcess, string>();
 // A worker of vitest that is cut off in the middle of a test loses its channel first.
@@ -67,6 +72,7 @@ export async function createDataDirectory(): Promise<string> {
 /** Kills the vaults that still run on it, and waits for their Postgres, which a watchdog ends. */
 export async function removeDataDirectory(directory: string): Promise<void> {
   for (const [child, dataDir] of running) if (dataDir === directory) child.kill('SIGKILL');
+  await forgetStores(directory);
   await waitUntil(async () => !isAlive(await postmasterOf(directory).catch(() => 0)), {
     timeoutMs: 30_000,
     what: 'the end of Postgres',
@@ -76,7 +82,7 @@ export async function removeDataDirectory(directory: string): Promise<void> {
 
 export function spawnStandalone(options: StandaloneOptions): SpawnedStandalone {
   const { PATH = '', HOME = '/', TMPDIR = tmpdir() } = process.env;
-  const child = spawn(node, [...flags, 'standalone/src/main.ts'], {
+  const child = spawn(pinnedNode, [...flags, options.script ?? 'standalone/src/main.ts'], {
     cwd: root,
     // Nothing of the test run's own environment: NODE_OPTIONS and DATABASE_URL would change what is tested.
     env: { PATH, HOME, TMPDIR, VAULT_PORT: '0', VAULT_DATA_DIR: options.dataDir, ...options.env },
@@ -105,18 +111,22 @@ export function spawnStandalone(options: StandaloneOptions): SpawnedStandalone {
 }
 
 /**
- * Starts a vault and waits until it says that it is ready. Everything of it is real: the process, Postgres, the disk.
+ * Starts a vault, as VAULT_TEST_STACK says, and waits until it says that it is ready. Everything of it is real: processes,
+ * Postgres, the disk.
  * @throws Error with its output when it ends instead.
  */
-export async function startStandaloneProcess(options: StandaloneOptions): Promise<StandaloneProcess> {
+export async function startStandaloneProcess(
+  options: StandaloneOptions & { readonly stack?: TestStack },
+): Promise<StandaloneProcess> {
   const { dataDir } = options;
-  const spawned = spawnStandalone(options);
+  const { script, env } = await launchOf(dataDir, options.stack ?? testStack);
+  const spawned = spawnStandalone({ dataDir, script, env: { ...env, ...options.env } });
   let hasEnded = false;
   void spawned.exited.then(() => (hasEnded = true));
   const url = await waitUntil(
     () =>
       hasEnded || /^vault ready at (\S+)$/m.exec(spawned.output())?.[1]?.replace('localhost', '127.0.0.1'),
-    { timeoutMs: 60_000, what: 'the start of the vault' },
+    { timeoutMs: startTimeoutMs, what: 'the start of the vault' },
   );
   if (typeof url !== 'string') throw new Error(`the vault did not start:\n${spawned.output()}`);
   const credentialsOf = () =>

@@ -1,0 +1,78 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+import { startKafka } from '@token-vault/test-support/kafka';
+
+// `npm run test:distributed [stack …]`: the end-to-end suite, unchanged, against each stack. What cannot run here says why.
+
+const root = path.resolve(import.meta.dirname, '../..');
+const suite = ['story', 'read-your-writes', 'canary', 'openapi', 'access-changes', 'reactors'].map(
+  (name) => `test/e2e/${name}.e2e.test.ts`,
+);
+
+interface Stack {
+  /** What VAULT_TEST_STACK is set to. */
+  readonly name: string;
+  readonly description: string;
+  /** Gives what it needs besides; or why it cannot be had. */
+  prepare?(): Promise<Prepared | { readonly missing: string }>;
+}
+
+interface Prepared {
+  readonly environment: NodeJS.ProcessEnv;
+  stop(): Promise<void>;
+}
+
+async function prepareKafka(): Promise<Prepared | { readonly missing: string }> {
+  const kafka = await startKafka();
+  if ('missing' in kafka) return kafka;
+  return { environment: { KAFKA_BROKERS: kafka.brokers.join(',') }, stop: () => kafka.stop() };
+}
+
+const stacks: readonly Stack[] = [
+  { name: 'standalone', description: 'the standalone vault' },
+  { name: 'processes', description: 'separate processes, the log in Postgres' },
+  {
+    name: 'eventstoredb-kafka',
+    description: 'separate processes, the log in the double of EventStoreDB, invocations by a real Kafka',
+    prepare: prepareKafka,
+  },
+];
+
+async function runSuite(environment: NodeJS.ProcessEnv): Promise<boolean> {
+  // Nine processes a vault: one file at a time, and time for a busy machine.
+  const limits = ['--maxWorkers', '1', '--hookTimeout', '180000', '--testTimeout', '120000'];
+  const vitest = [path.join(root, 'node_modules/vitest/vitest.mjs'), 'run', '--project', 'default'];
+  const child = spawn(process.execPath, [...process.execArgv, ...vitest, ...limits, ...suite], {
+    cwd: root,
+    env: { ...process.env, ...environment },
+    stdio: 'inherit',
+  });
+  const [code] = (await once(child, 'exit')) as [number | null];
+  return code === 0;
+}
+
+async function runStack({ name, prepare }: Stack): Promise<'passed' | 'failed' | string> {
+  const prepared = await prepare?.();
+  if (prepared && 'missing' in prepared) return `skipped: ${prepared.missing}`;
+  try {
+    const hasPassed = await runSuite({ VAULT_TEST_STACK: name, ...prepared?.environment });
+    return hasPassed ? 'passed' : 'failed';
+  } finally {
+    await prepared?.stop();
+  }
+}
+
+const wanted = process.argv.slice(2);
+const unknown = wanted.find((name) => !stacks.some((stack) => stack.name === name));
+if (unknown !== undefined) throw new Error(`there is no stack ${unknown}`);
+const results: string[] = [];
+for (const stack of stacks) {
+  if (wanted.length > 0 && !wanted.includes(stack.name)) continue;
+  process.stdout.write(`\n== ${stack.name}: ${stack.description}\n`);
+  const startedMs = performance.now();
+  const result = await runStack(stack);
+  results.push(`${stack.name}: ${result} (${Math.round((performance.now() - startedMs) / 1000)} s)`);
+  if (result === 'failed') process.exitCode = 1;
+}
+process.stdout.write(`\n${results.join('\n')}\n`);
