@@ -37,3 +37,10 @@ export function knownSettings(): ReadonlySet<string> {
 
 /** Set for Node, its packages or the container itself; not settings of the vault. */
 export const foreignSettings: ReadonlySet<string> = new Set(['NODE_ENV', 'KAFKAJS_NO_PARTITIONER_WARNING']);
+
+/** Of the services, who keep it to themselves. */
+export const bodyLimitBytes = ((): number => {
+  const product = /bodyLimitBytes = (\d+) \* (\d+);/.exec(read('libs/service-kit/src/http/body.ts'));
+  if (!product) throw new Error('the limit of bodies is not where it was');
+  return Number(product[1]) * Number(product[2]);
+})();

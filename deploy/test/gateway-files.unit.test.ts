@@ -3,11 +3,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { operations, type Operation } from '@token-vault/contracts';
-import { bodyLimitBytes } from '../../libs/service-kit/src/http/body.ts';
 import { describe, expect, it } from 'vitest';
 import { bodyLimit, gatewayConfiguration } from '../nginx/configuration.ts';
 import { generatedFiles, places } from '../nginx/places.ts';
 import { knownPaths, routedOperations } from '../nginx/routes.ts';
+import { bodyLimitBytes } from './files.ts';
 import { nginxBinary } from './running-gateway.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');

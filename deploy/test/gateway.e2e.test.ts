@@ -1,8 +1,8 @@
 import { operations, type Operation } from '@token-vault/contracts';
-import { bodyLimitBytes } from '../../libs/service-kit/src/http/body.ts';
 import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { bodyLimitBytes } from './files.ts';
 import {
   freePort,
   nginxBinary,
