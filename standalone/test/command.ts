@@ -24,10 +24,10 @@ export function startCommand(
   args: readonly string[],
   env: Record<string, string> = {},
 ): Command {
-  const { PATH = '', HOME = '/', TMPDIR = tmpdir() } = process.env;
+  const { PATH = '', HOME = '/', TMPDIR = tmpdir(), NODE_COMPILE_CACHE = '' } = process.env;
   const child = spawn(node, ['--no-node-snapshot', 'standalone/src/cli.ts', ...args], {
     cwd: root,
-    env: { PATH, HOME, TMPDIR, VAULT_DATA_DIR: dataDir, ...env },
+    env: { PATH, HOME, TMPDIR, NODE_COMPILE_CACHE, VAULT_DATA_DIR: dataDir, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let stdout = '';

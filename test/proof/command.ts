@@ -20,10 +20,10 @@ export interface Command {
 
 /** `npm run vault -- <args>` without npm, in a process of its own. */
 export function startCommand(dataDir: string, ...args: string[]): Command {
-  const { PATH = '', HOME = '/', TMPDIR = tmpdir() } = process.env;
+  const { PATH = '', HOME = '/', TMPDIR = tmpdir(), NODE_COMPILE_CACHE = '' } = process.env;
   const child = spawn(node, ['--no-node-snapshot', 'standalone/src/cli.ts', ...args], {
     cwd: root,
-    env: { PATH, HOME, TMPDIR, VAULT_DATA_DIR: dataDir },
+    env: { PATH, HOME, TMPDIR, NODE_COMPILE_CACHE, VAULT_DATA_DIR: dataDir },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let stdout = '';

@@ -58,11 +58,13 @@ async function openEmbedded(config: StandaloneConfig): Promise<CommandDatabase> 
       throw new StandaloneError(`there is no vault in ${root}; start it once, or set VAULT_DATA_DIR`);
     const directory = await openDataDirectory(root);
     if (running.kind === 'supervised') {
-      if (await answers(running.url))
-        return { url: running.url, directory, server: 'running vault', close: async () => {} };
+      const client = await use(running.url);
+      if (client)
+        return { url: running.url, directory, server: 'running vault', close: () => disconnect(client) };
     } else {
       const started = await startUnlessTaken(dataDir);
-      if (started) return { url: started.url, directory, server: 'ours', close: () => started.stop() };
+      if (started)
+        return { url: started.url, directory, server: 'ours', close: () => stopWhenUnused(started) };
     }
     if (performance.now() >= deadline)
       throw new StandaloneError(`the vault in ${root} runs, but its Postgres does not answer`);
@@ -80,15 +82,38 @@ async function startUnlessTaken(dataDir: string) {
   }
 }
 
-async function answers(url: string): Promise<boolean> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+/** Held shared by commands that use a Postgres which is not theirs, and by the one that stops it, alone. */
+const useLock = "hashtextextended('vault command database', 0)";
+
+async function connect(url: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000, keepAlive: true });
   client.on('error', () => {});
+  await client.connect();
+  return client;
+}
+
+const disconnect = (client: pg.Client): Promise<void> => client.end().catch(() => undefined);
+
+/** Undefined when it does not answer, or is about to be stopped by the command that started it. */
+async function use(url: string): Promise<pg.Client | undefined> {
+  let client: pg.Client | undefined;
   try {
-    await client.connect();
-    return true;
+    client = await connect(url);
+    const { rows } = await client.query<{ ok: boolean }>(
+      `select pg_try_advisory_lock_shared(${useLock}) as ok`,
+    );
+    if (rows[0]?.ok) return client;
   } catch {
-    return false;
-  } finally {
-    await client.end().catch(() => undefined);
+    // It is starting or stopping.
   }
+  if (client) await disconnect(client);
+  return undefined;
+}
+
+/** Another command may have come to use this Postgres meanwhile: it is not taken away from under it. */
+async function stopWhenUnused(server: { readonly url: string; stop(): Promise<void> }): Promise<void> {
+  const client = await connect(server.url).catch(() => undefined);
+  await client?.query(`select pg_advisory_lock(${useLock})`).catch(() => undefined);
+  await server.stop();
+  if (client) await disconnect(client);
 }

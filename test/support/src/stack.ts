@@ -81,11 +81,19 @@ export async function removeDataDirectory(directory: string): Promise<void> {
 }
 
 export function spawnStandalone(options: StandaloneOptions): SpawnedStandalone {
-  const { PATH = '', HOME = '/', TMPDIR = tmpdir() } = process.env;
+  const { PATH = '', HOME = '/', TMPDIR = tmpdir(), NODE_COMPILE_CACHE = '' } = process.env;
   const child = spawn(pinnedNode, [...flags, options.script ?? 'standalone/src/main.ts'], {
     cwd: root,
     // Nothing of the test run's own environment: NODE_OPTIONS and DATABASE_URL would change what is tested.
-    env: { PATH, HOME, TMPDIR, VAULT_PORT: '0', VAULT_DATA_DIR: options.dataDir, ...options.env },
+    env: {
+      PATH,
+      HOME,
+      TMPDIR,
+      NODE_COMPILE_CACHE,
+      VAULT_PORT: '0',
+      VAULT_DATA_DIR: options.dataDir,
+      ...options.env,
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   running.set(child, options.dataDir);
