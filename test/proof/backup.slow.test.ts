@@ -288,6 +288,11 @@ describe('a restore', () => {
     const manifest = await readFile(file, 'utf8');
     await writeFile(file, manifest.replace('"format_version": 1', '"format_version": 2'));
     expect(await refusal(copy)).toMatch(/format 2, this release knows up to 1/);
+    const { sha256: _before, ...content } = JSON.parse(manifest) as { sha256: string; schema: object };
+    const newer = { ...content, schema: { ...content.schema, events: 99 } };
+    const sha256 = createHash('sha256').update(JSON.stringify(newer)).digest('hex');
+    await writeFile(file, JSON.stringify({ ...newer, sha256 }));
+    expect(await refusal(copy)).toMatch(/schema "events" is at 99, this release knows up to/);
   });
 
   it('refuses a directory that has a vault, and leaves it as it is', async () => {
