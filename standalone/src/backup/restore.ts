@@ -56,8 +56,8 @@ async function openAll({
   signal,
 }: RestoreOptions): Promise<Opened> {
   const log = await openBundle(logAt, 'log');
-  const keys = keysAt === undefined ? undefined : await openBundle(keysAt, 'keys');
   requireKnownSchema(log);
+  const keys = keysAt === undefined ? undefined : await openBundle(keysAt, 'keys');
   if (keys) {
     requireKnownSchema(keys);
     requireSameVault(log, keys);
