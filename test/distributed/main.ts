@@ -52,8 +52,10 @@ async function runSuite(environment: NodeJS.ProcessEnv): Promise<boolean> {
   return code === 0;
 }
 
-async function runStack({ name, prepare }: Stack): Promise<'passed' | 'failed' | string> {
-  const prepared = await prepare?.();
+/** `passed`, `failed`, or why it was skipped. */
+async function runStack(stack: Stack): Promise<string> {
+  const { name } = stack;
+  const prepared = await stack.prepare?.();
   if (prepared && 'missing' in prepared) return `skipped: ${prepared.missing}`;
   try {
     const hasPassed = await runSuite({ VAULT_TEST_STACK: name, ...prepared?.environment });

@@ -12,7 +12,7 @@ import {
   startStandaloneProcess,
 } from '@token-vault/test-support';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { findTraces, searchFiles, searchTables, tracesOf } from './traces.ts';
+import { findTraces, searchEventStore, searchFiles, searchTables, type Trace, tracesOf } from './traces.ts';
 
 interface Page<Item> {
   readonly pagination: Pagination;
@@ -135,8 +135,12 @@ describe('a marked card number', () => {
   it('is in no log, no table and no file of the database', async () => {
     const pool = createTestPool(await vault.databaseUrl());
     const traces = tracesOf(number);
-    const inTables = await searchTables(pool, traces);
-    const plantedInTables = await searchTables(pool, tracesOf(planted));
+    const searchStores = async (sought: readonly Trace[]) => [
+      ...(await searchTables(pool, sought)),
+      ...(vault.eventStoreUrl ? await searchEventStore(vault.eventStoreUrl, sought) : []),
+    ];
+    const inTables = await searchStores(traces);
+    const plantedInTables = await searchStores(tracesOf(planted));
     await pool.query('checkpoint');
     await pool.end();
     const inFiles = await searchFiles(dataDir, traces);

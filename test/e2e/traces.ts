@@ -1,3 +1,6 @@
+import { eventRegistry } from '@token-vault/contracts';
+import { startPosition } from '@token-vault/event-store';
+import { createEventStoreDbEventStore } from '@token-vault/event-store/eventstoredb';
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -63,6 +66,15 @@ export async function searchTables(pool: pg.Pool, traces: readonly Trace[]): Pro
     for (const form of findTraces(all, Buffer.from(rows))) found.push(`${name}: ${form}`);
   }
   return found;
+}
+
+/** Searches every event of an EventStoreDB, in the form `searchTables` gives of the log that is in Postgres. */
+export async function searchEventStore(url: string, traces: readonly Trace[]): Promise<string[]> {
+  const store = createEventStoreDbEventStore({ registry: eventRegistry, connectionString: url });
+  const lines: string[] = [];
+  for await (const event of store.readAll(startPosition)) lines.push(JSON.stringify(event));
+  await store.close();
+  return findTraces(traces, Buffer.from(lines.join('\n'))).map((form) => `event_store.event: ${form}`);
 }
 
 /** Every table as lines of text. */

@@ -17,6 +17,8 @@ export interface ReplicaOptions {
 }
 
 const restartMs = 500;
+/** kafkajs sets a timer to a moment that has passed, which is harmless (docs of kafkajs 2.2.4 on Node 24). */
+const quiet = ['--disable-warning=TimeoutNegativeWarning'];
 
 /** One process of the stack, started anew whenever it ends by itself. */
 export class Replica {
@@ -68,7 +70,7 @@ export class Replica {
   #spawn(): ChildProcess {
     const { script, environment, port } = this.#options;
     // With the flags of this one. With a channel: it learns of our end by that, whatever the end is.
-    const child = spawn(process.execPath, [...process.execArgv, script], {
+    const child = spawn(process.execPath, [...process.execArgv, ...quiet, script], {
       cwd: root,
       env: { ...environment, VAULT_PORT: String(port) },
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],

@@ -43,6 +43,8 @@ export interface StandaloneProcess extends SpawnedStandalone {
   /** Of the embedded Postgres. Contains its password. */
   databaseUrl(): Promise<string>;
   postmasterPid(): Promise<number>;
+  /** Of the EventStoreDB that has the log; undefined when that is in Postgres. */
+  readonly eventStoreUrl: string | undefined;
   /** Asks it to end (SIGTERM if not said otherwise) and waits for that. */
   stop(signal?: NodeJS.Signals): Promise<Exit>;
   /** `kill -9` of the vault; and of its Postgres as well, at the same moment, if asked for. */
@@ -149,6 +151,7 @@ export async function startStandaloneProcess(
     client: (key) => createClient(url, key ?? credentialsOf().management_key),
     databaseUrl: () => embeddedDatabaseUrl(dataDir),
     postmasterPid: () => postmasterOf(dataDir),
+    eventStoreUrl: env['EVENTSTOREDB_URL'],
     stop(signal = 'SIGTERM') {
       spawned.signal(signal);
       return spawned.exited;
