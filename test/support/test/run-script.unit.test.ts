@@ -7,13 +7,13 @@ import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { waitUntil } from '@token-vault/test-support';
 
-const script = path.resolve(import.meta.dirname, '../../../scripts/run.mjs');
+const scripts = path.resolve(import.meta.dirname, '../../../scripts');
 const lock = 'lockfileVersion: 9\n';
 let root: string;
 
 beforeEach(async () => {
   root = await mkdtemp(path.join(tmpdir(), 'run-'));
-  await cp(script, path.join(root, 'scripts', 'run.mjs'));
+  await cp(scripts, path.join(root, 'scripts'), { recursive: true });
   await writeFile(path.join(root, 'package.json'), JSON.stringify({ packageManager: 'pnpm@10.0.0' }));
   await writeFile(path.join(root, 'pnpm-lock.yaml'), lock);
 });
