@@ -28,7 +28,13 @@ interface ModelToken {
 type Model = { tokens: Map<string, ModelToken>; applications: Map<string, string>; log: string[] };
 
 type Step =
-  | { kind: 'create'; slot: number; container: string; metadata: Record<string, string>; inTransaction: boolean }
+  | {
+      kind: 'create';
+      slot: number;
+      container: string;
+      metadata: Record<string, string>;
+      inTransaction: boolean;
+    }
   | { kind: 'patch'; slot: number; metadata: Record<string, string> }
   | { kind: 'delete'; slot: number }
   | { kind: 'application'; slot: number; name: string }
@@ -203,7 +209,9 @@ const names = projections.map(({ name: of }) => of);
 const entries = (map: ReadonlyMap<string, unknown>): unknown[] =>
   [...map].sort(([left], [right]) => (left < right ? -1 : 1));
 
-async function readModels(tenantId: string): Promise<{ tokens: unknown; applications: unknown; log: string[] }> {
+async function readModels(
+  tenantId: string,
+): Promise<{ tokens: unknown; applications: unknown; log: string[] }> {
   const tokens = await pool.query<{ id: string; type: string; container: string; metadata: string }>(
     'select id, type, container, metadata from rm_tokens.token where tenant_id = $1',
     [tenantId],

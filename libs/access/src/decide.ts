@@ -69,7 +69,8 @@ export function decideTokenAccess(
 }
 
 const holdsAtAll = (grants: Grants, permission: Permission): boolean =>
-  grants.permissions.includes(permission) || grants.rules.some((rule) => rule.permissions.includes(permission));
+  grants.permissions.includes(permission) ||
+  grants.rules.some((rule) => rule.permissions.includes(permission));
 
 /** Could the caller use this permission at all? For tokens the container decides afterwards. */
 export function can(principal: Principal, permission: Permission): boolean {

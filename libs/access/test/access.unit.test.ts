@@ -216,7 +216,10 @@ describe('grants of a session', () => {
 });
 
 describe('a session', () => {
-  const opened = (own: AccessRule[], authorizer: { permissions: Permission[]; rules: AccessRule[] }): Principal => ({
+  const opened = (
+    own: AccessRule[],
+    authorizer: { permissions: Permission[]; rules: AccessRule[] },
+  ): Principal => ({
     ...principal([], own),
     authorizer,
   });

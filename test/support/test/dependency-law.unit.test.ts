@@ -18,6 +18,7 @@ const packages = [
     'query-service',
     'projectors',
     'reactor-runner',
+    'deploy',
     'processes',
     'gateway',
     'standalone',
@@ -55,6 +56,7 @@ const violations: [file: string, code: string, rule: string][] = [
   ['command-service/src/e.ts', `import './absent.ts';`, 'not-resolvable'],
   ['query-service/src/b.ts', `import './c.ts';`, 'no-cycle'],
   ['processes/src/a.ts', `import '@token-vault/standalone';`, 'law-processes'],
+  ['deploy/a.ts', `import '@token-vault/command-service';`, 'law-deploy'],
   ['gateway/src/a.ts', `import '@token-vault/command-service';`, 'law-gateway'],
   ['standalone/src/a.ts', `import './a.unit.test.ts';`, 'production-does-not-import-tests'],
 ];
