@@ -1,0 +1,242 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { type Application, eventRegistry, type Reactor } from '@token-vault/contracts';
+import { startPosition } from '@token-vault/event-store';
+import { createEventStoreDbEventStore } from '@token-vault/event-store/eventstoredb';
+import { createProjectionAdmin, projections } from '@token-vault/projectors';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from '@token-vault/standalone/postgres';
+import {
+  type Client,
+  createDataDirectory,
+  eventStoreDoubleOf,
+  type EventStoreDouble,
+  plainApplication,
+  removeDataDirectory,
+  revealingApplication,
+  type StandaloneProcess,
+  startStandaloneProcess,
+  waitUntil,
+} from '@token-vault/test-support';
+import { startKafka, type TestKafka } from '@token-vault/test-support/kafka';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Ledger } from '../chaos/ledger.ts';
+
+interface StackMember {
+  readonly name: string;
+  readonly port: number;
+  readonly pid: number | null;
+}
+
+const outcomeTypes = new Set(['ReactorSucceeded', 'ReactorFailed']);
+const writers = 6;
+const callers = 2;
+
+/** Two of each service, an EventStoreDB (its double), Kafka and Postgres, each of which can be taken away. */
+export class DistributedVault {
+  readonly ledger = new Ledger();
+  readonly kafka: TestKafka;
+  readonly eventStore: EventStoreDouble;
+  readonly #dataDir: string;
+  #postgres: EmbeddedPostgres;
+  #vault: StandaloneProcess | undefined;
+  #tokens: Client | undefined;
+  #backend: Client | undefined;
+  #reactorId = '';
+
+  private constructor(
+    dataDir: string,
+    kafka: TestKafka,
+    eventStore: EventStoreDouble,
+    postgres: EmbeddedPostgres,
+  ) {
+    this.#dataDir = dataDir;
+    this.kafka = kafka;
+    this.eventStore = eventStore;
+    this.#postgres = postgres;
+  }
+
+  /** Or why it cannot run here. */
+  static async start(): Promise<DistributedVault | { readonly missing: string }> {
+    const kafka = await startKafka();
+    if ('missing' in kafka) return kafka;
+    process.env['KAFKA_BROKERS'] = kafka.brokers.join(',');
+    const dataDir = await createDataDirectory();
+    const postgres = await startPostgres(dataDir);
+    const made = new DistributedVault(dataDir, kafka, await eventStoreDoubleOf(dataDir), postgres);
+    await made.#start();
+    return made;
+  }
+
+  get vault(): StandaloneProcess {
+    if (!this.#vault) throw new Error('the vault does not run');
+    return this.#vault;
+  }
+
+  get tokens(): Client {
+    if (!this.#tokens) throw new Error('the vault does not run');
+    return this.#tokens;
+  }
+
+  async #start(): Promise<void> {
+    this.#vault = await startStandaloneProcess({
+      dataDir: this.#dataDir,
+      stack: 'eventstoredb-kafka',
+      env: { DATABASE_URL: this.#postgres.url, VAULT_LOG_LEVEL: 'warn', VAULT_RATE_LIMIT_PER_MINUTE: '0' },
+    });
+    const manager = this.vault.client();
+    const make = async (body: object) => {
+      const { key } = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
+      return manager.withKey(key ?? '');
+    };
+    this.#tokens = await make(revealingApplication());
+    this.#backend = await make(plainApplication({ permissions: ['token:use'] }));
+    const code = 'module.exports = async (req) => ({ raw: { said: req.args.word } });';
+    const body = { name: 'echo', configuration: {}, code };
+    this.#reactorId = (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id;
+  }
+
+  /** Each process by name, as it is now. */
+  async members(): Promise<readonly StackMember[]> {
+    return JSON.parse(await readFile(path.join(this.#dataDir, 'stack.json'), 'utf8')) as StackMember[];
+  }
+
+  /** Loads it with writes, reads and reactors while `trouble` goes on, and a little after. Gives how many writes came through. */
+  async underLoad(trouble: () => Promise<void>): Promise<number> {
+    const before = this.ledger.acknowledged;
+    const end = new AbortController();
+    const lives = [
+      ...Array.from({ length: writers }, () => this.#write(end.signal)),
+      ...Array.from({ length: callers }, () => this.#invoke(end.signal)),
+    ];
+    await this.#acknowledges(writers);
+    await trouble();
+    await this.isReady();
+    await this.#acknowledges(writers);
+    end.abort();
+    await Promise.all(lives);
+    return this.ledger.acknowledged - before;
+  }
+
+  /** A client that comes back when its connection broke. */
+  async #write(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.ledger.live(this.tokens, signal);
+      await sleep(100);
+    }
+  }
+
+  async #invoke(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const body = { args: { word: 'hello' } };
+      await this.#backend
+        ?.request('POST', `/reactors/${this.#reactorId}/react`, { body })
+        .catch(() => undefined);
+      await sleep(100);
+    }
+  }
+
+  async #acknowledges(count: number): Promise<void> {
+    const { ledger } = this;
+    const until = ledger.acknowledged + count;
+    const what = 'an answer of the vault to its load';
+    await waitUntil(() => ledger.acknowledged > until || ledger.violations.length > 0, {
+      timeoutMs: 60_000,
+      what,
+    });
+  }
+
+  async isReady(): Promise<void> {
+    await waitUntil(
+      async () => {
+        const members = await this.members();
+        if (members.some(({ pid }) => pid === null)) return false;
+        const answers = await Promise.all(
+          members
+            .filter(({ name }) => name !== 'gateway')
+            .map(({ port }) => fetch(`http://127.0.0.1:${port}/health/ready`)),
+        );
+        const through = await this.vault.client().request('GET', '/health/ready');
+        return answers.every(({ ok }) => ok) && through.status === 200;
+      },
+      { timeoutMs: 90_000, what: 'the return of all processes' },
+    );
+  }
+
+  async kill(name: string): Promise<void> {
+    const { pid } = (await this.members()).find((member) => member.name === name) ?? {};
+    if (!pid) throw new Error(`${name} does not run`);
+    process.kill(pid, 'SIGKILL');
+    await waitUntil(async () => (await this.members()).every((member) => member.pid !== pid), {
+      timeoutMs: 10_000,
+      what: `the end of ${name}`,
+    });
+  }
+
+  async stopPostgres(): Promise<void> {
+    await this.#postgres.stop();
+  }
+
+  async startPostgres(): Promise<void> {
+    this.#postgres = await startPostgres(this.#dataDir);
+  }
+
+  /** Whatever is not as it was acknowledged. */
+  async findings(): Promise<readonly string[]> {
+    const access = { tokens: this.tokens, manager: this.vault.client(), databaseUrl: this.#postgres.url };
+    return [
+      ...this.ledger.violations,
+      ...this.ledger.stale,
+      ...(await this.ledger.audit(access)),
+      ...(await this.ledger.auditLog(access)),
+      ...(await this.#differingProjections()),
+      ...(await this.outcomes()).filter(({ count }) => count > 1).map(({ id }) => `${id} has two outcomes`),
+    ];
+  }
+
+  #openStore() {
+    const { connectionString } = this.eventStore;
+    return createEventStoreDbEventStore({ registry: eventRegistry, connectionString });
+  }
+
+  async #differingProjections(): Promise<string[]> {
+    const store = this.#openStore();
+    try {
+      const admin = createProjectionAdmin({ store, connectionString: this.#postgres.url });
+      const differing: string[] = [];
+      for (const { name } of projections) {
+        const verification = await admin.verify(name);
+        if (!verification?.isEqual) differing.push(`${name}: ${JSON.stringify(verification?.tables)}`);
+      }
+      return differing;
+    } finally {
+      await store.close();
+    }
+  }
+
+  /** How many outcomes each invocation has. */
+  async outcomes(): Promise<readonly { readonly id: string; readonly count: number }[]> {
+    const store = this.#openStore();
+    const counts = new Map<string, number>();
+    try {
+      for await (const { type, stream } of store.readAll(startPosition)) {
+        if (type === 'ReactorInvoked') counts.set(stream, counts.get(stream) ?? 0);
+        if (outcomeTypes.has(type)) counts.set(stream, (counts.get(stream) ?? 0) + 1);
+      }
+    } finally {
+      await store.close();
+    }
+    return [...counts].map(([id, count]) => ({ id, count }));
+  }
+
+  async stop(): Promise<void> {
+    await this.#vault?.stop();
+    await this.#postgres.stop();
+    await removeDataDirectory(this.#dataDir);
+    await this.kafka.stop();
+  }
+}
+
+function startPostgres(dataDir: string): Promise<EmbeddedPostgres> {
+  const settings = { fsync: false, max_connections: 250 };
+  return startEmbeddedPostgres({ dataDir: path.join(dataDir, 'external'), settings });
+}
