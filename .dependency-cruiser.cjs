@@ -18,7 +18,7 @@ const law = {
   // Describes the vault to others; generates from the operations table and imports no service.
   deploy: ['contracts'],
   gateway: ['contracts', 'libs/service-kit'],
-  // Puts each process together. No service imports another, so what one needs of another meets here (ADR 8).
+  // Puts each process together. No service imports another, so what one needs of another meets here (ADR 10).
   processes: ['contracts', 'libs/[^/]+', 'command-service', 'query-service', 'projectors', 'reactor-runner'],
   standalone: [
     'contracts',
