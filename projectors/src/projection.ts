@@ -30,6 +30,8 @@ export interface Index {
   /** What follows `on <table>`: columns in parentheses, maybe a condition. */
   readonly on: string;
   readonly isUnique?: boolean;
+  /** No op of the projection looks a row up by it: a successor gets it when it is full, and one for verifying never. */
+  readonly isForReaders?: boolean;
 }
 
 /** A table of a read model. Names are without a schema: the same projection fills the live one and its successor. */

@@ -37,9 +37,9 @@ export const log: Projection = {
       addressedBy: 'none',
       indexes: [
         // In the order in which the log is answered, for each way of narrowing it.
-        { on: '(tenant_id, created_at desc, seq desc, ordinal desc)' },
-        { on: '(tenant_id, entity_type, created_at desc, seq desc, ordinal desc)' },
-        { on: '(tenant_id, entity_id, created_at desc, seq desc, ordinal desc)' },
+        { on: '(tenant_id, created_at desc, seq desc, ordinal desc)', isForReaders: true },
+        { on: '(tenant_id, entity_type, created_at desc, seq desc, ordinal desc)', isForReaders: true },
+        { on: '(tenant_id, entity_id, created_at desc, seq desc, ordinal desc)', isForReaders: true },
       ],
     },
     {

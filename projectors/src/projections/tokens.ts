@@ -77,13 +77,13 @@ export const tokens: Projection = {
       indexes: [
         // Tokens of one transaction share `seq`; the id makes the order total. What else a list judges by is included, so
         // that deep pages are counted off in the index alone.
-        { on: '(tenant_id, seq desc, id) include (type, container, expires_at)' },
-        { on: '(tenant_id, container, seq desc, id) include (type, expires_at)' },
-        { on: '(tenant_id, type, seq desc, id) include (container, expires_at)' },
-        { on: '(tenant_id, created_at)' },
-        { on: '(tenant_id, fingerprint) where fingerprint is not null' },
-        { on: '(expires_at) where expires_at is not null' },
-        { on: '(cvc_expires_at) where cvc is not null' },
+        { on: '(tenant_id, seq desc, id) include (type, container, expires_at)', isForReaders: true },
+        { on: '(tenant_id, container, seq desc, id) include (type, expires_at)', isForReaders: true },
+        { on: '(tenant_id, type, seq desc, id) include (container, expires_at)', isForReaders: true },
+        { on: '(tenant_id, created_at)', isForReaders: true },
+        { on: '(tenant_id, fingerprint) where fingerprint is not null', isForReaders: true },
+        { on: '(expires_at) where expires_at is not null', isForReaders: true },
+        { on: '(cvc_expires_at) where cvc is not null', isForReaders: true },
       ],
     },
     {
@@ -97,7 +97,7 @@ export const tokens: Projection = {
       primaryKey: ['tenant_id', 'token_id', 'key'],
       addressedBy: ['tenant_id', 'token_id'],
       // Hashed, because 1,000 characters may exceed what an index row can hold. Ask for `md5(value)` and `value`.
-      indexes: [{ on: '(tenant_id, key, md5(value), token_id)' }],
+      indexes: [{ on: '(tenant_id, key, md5(value), token_id)', isForReaders: true }],
     },
     {
       name: 'token_search_index',
@@ -108,7 +108,7 @@ export const tokens: Projection = {
       },
       primaryKey: ['tenant_id', 'token_id', 'hash'],
       addressedBy: ['tenant_id', 'token_id'],
-      indexes: [{ on: '(tenant_id, hash, token_id)' }],
+      indexes: [{ on: '(tenant_id, hash, token_id)', isForReaders: true }],
     },
     {
       name: 'token_count',

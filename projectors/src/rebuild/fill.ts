@@ -11,8 +11,7 @@ import { findCulprit } from '../runner/culprit.ts';
 import { isFenced, isPassing } from '../runner/failures.ts';
 import { pause } from '../runner/leadership.ts';
 import type { Session } from '../runner/session.ts';
-import { statement } from '../runner/statements.ts';
-import { readSuccessor, RebuildFailedError, type Purpose } from './successor.ts';
+import { failSuccessor, readSuccessor, type Purpose } from './successor.ts';
 
 export interface FillOptions {
   readonly session: Session;
@@ -78,12 +77,5 @@ async function stop(options: FillOptions): Promise<void> {
   const writer = createWriter(options, position);
   const culprit = await findCulprit({ store, writer, limit: 2 * maxBatch, signal });
   if (!culprit) return;
-  await session.query(
-    statement(
-      `update projections.rebuild set status = 'failed', error_event_id = $2, error_code = $3, updated_at = now()
-        where name = $1`,
-      [name, culprit.eventId ?? null, culprit.code],
-    ),
-  );
-  throw new RebuildFailedError(name, culprit.eventId, culprit.code);
+  await failSuccessor(session, name, culprit);
 }

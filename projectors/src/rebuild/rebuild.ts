@@ -3,6 +3,7 @@ import { nextSchema, type Projection } from '../projection.ts';
 import { tryToLead } from '../runner/leadership.ts';
 import { openSession, type Session } from '../runner/session.ts';
 import { fill, type FillOptions, type FillOutcome } from './fill.ts';
+import { indexForReaders } from './reader-indexes.ts';
 import { dropFormer, holdLive, releaseLive, swap } from './live.ts';
 import {
   RebuildUnderWayError,
@@ -32,8 +33,16 @@ export async function rebuildProjection(
 ): Promise<RebuildOutcome> {
   return withSuccessor(projection, 'swap', options, async (filling, holder) => {
     await dropFormer(holder, projection.name);
-    const outcome = await fillToEnd(filling, () => options.store.head());
-    if (outcome !== 'filled') return outcome;
+    const head = () => options.store.head();
+    const steps = [
+      () => fillToEnd(filling, head),
+      () => indexForReaders(filling, holder),
+      () => fillToEnd(filling, head),
+    ];
+    for (const step of steps) {
+      const outcome = await step();
+      if (outcome !== 'filled') return outcome;
+    }
     const held = await fillWhileHeld(filling, holder);
     const isSwapped = held === 'filled' && (await swap(holder, projection.name, filling.generation));
     if (!isSwapped) {

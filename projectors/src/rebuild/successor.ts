@@ -59,7 +59,7 @@ export async function resumeOrCreateSuccessor(
     begin;
     delete from projections.rebuild where name = '${name}';
     drop schema if exists ${schema} cascade;
-    ${schemaSql(projection, schema)};
+    ${schemaSql(projection, schema, 'for filling')};
     insert into projections.rebuild (name, purpose, version, generation, status, position)
     select name, '${purpose}', ${version}, generation + 1, 'live', 0 from projections.checkpoint
     where name = '${name}';
@@ -67,6 +67,22 @@ export async function resumeOrCreateSuccessor(
   const created = await readSuccessor(session, projection, purpose);
   if (!created) throw new UnknownProjectionError(name);
   return { ...created, position: startPosition };
+}
+
+/** Tells in the status why the successor cannot be had, and throws it. */
+export async function failSuccessor(
+  session: Session,
+  name: string,
+  failure: { readonly eventId?: string | undefined; readonly code: string },
+): Promise<never> {
+  await session.query(
+    statement(
+      `update projections.rebuild set status = 'failed', error_event_id = $2, error_code = $3, updated_at = now()
+        where name = $1`,
+      [name, failure.eventId ?? null, failure.code],
+    ),
+  );
+  throw new RebuildFailedError(name, failure.eventId, failure.code);
 }
 
 /** Ends a rebuild and drops what it made. Whoever is filling it meets the fence. */
@@ -95,12 +111,12 @@ export class RebuildUnderWayError extends Error {
   }
 }
 
-/** An event cannot be applied to the successor; the live read model is untouched. */
+/** An event cannot be applied to the successor, or what came of them not indexed; the live read model is untouched. */
 export class RebuildFailedError extends Error {
   readonly code = 'rebuild_failed';
   readonly eventId: string | undefined;
   constructor(name: string, eventId: string | undefined, cause: string) {
-    super(`the rebuild of ${name} failed at event ${eventId ?? 'unknown'}: ${cause}`);
+    super(`the rebuild of ${name} failed${eventId === undefined ? '' : ` at event ${eventId}`}: ${cause}`);
     this.eventId = eventId;
   }
 }

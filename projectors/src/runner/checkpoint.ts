@@ -37,7 +37,7 @@ export async function readOrCreateCheckpoint(session: Session, projection: Proje
   await session.client.query(`
     begin;
     drop schema if exists ${schema} cascade;
-    ${schemaSql(projection, schema)};
+    ${schemaSql(projection, schema, 'all')};
     delete from projections.rebuild where name = '${projection.name}';
     delete from projections.checkpoint where name = '${projection.name}';
     insert into projections.checkpoint (name, version, generation, status, position)

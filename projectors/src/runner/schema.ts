@@ -1,26 +1,51 @@
-import type { Projection, Table } from '../projection.ts';
+import type { Index, Projection, Table } from '../projection.ts';
 import { stagingTables } from './staging.ts';
 
 const namePattern = /^[a-z][a-z_]*$/;
 
-/** The script that makes a projection's tables in `schema`, for one transaction; leaves `search_path` there until it ends. */
-export function schemaSql(projection: Projection, schema: string): string {
+/**
+ * The script that makes a projection's tables in `schema`, for one transaction; leaves `search_path` there until it ends. `for
+ * filling`: without the indexes that only readers need, which are made faster, and smaller, over rows that are there.
+ */
+export function schemaSql(projection: Projection, schema: string, indexes: 'all' | 'for filling'): string {
   if (!namePattern.test(projection.name)) throw new TypeError('a projection is named in lower case');
+  const isMade = (index: Index): boolean => indexes === 'all' || index.isForReaders !== true;
+  const tables = [...projection.tables, ...stagingTables];
   return [
     `create schema ${schema}`,
     `set local search_path = ${schema}`,
-    ...[...projection.tables, ...stagingTables].flatMap(tableSql),
+    ...tables.flatMap((table) => [tableSql(table), ...indexesOf(table).filter(isMade).map(indexSql(table))]),
     ...(projection.ddl ?? []),
   ].join(';\n');
 }
 
-function tableSql(table: Table): string[] {
-  const columns = Object.entries(table.columns).map(([name, type]) => `${name} ${type}`);
-  const primaryKey = `primary key (${table.primaryKey.join(', ')})`;
+/** The rest, when the tables of `schema` are full; for one transaction too. */
+export function readerIndexesSql({ tables }: Projection, schema: string): string {
   return [
-    `create table ${table.name} (\n  ${[...columns, primaryKey].join(',\n  ')}\n)`,
-    ...(table.indexes ?? []).map(
-      ({ on, isUnique }) => `create ${isUnique ? 'unique ' : ''}index on ${table.name} ${on}`,
-    ),
-  ];
+    `set local search_path = ${schema}`,
+    ...tables.flatMap((table) => readerIndexesOf(table).map(indexSql(table))),
+    // Else the first readers are planned for by guesses, until autovacuum comes by.
+    ...tables.map(({ name }) => `analyze ${name}`),
+  ].join(';\n');
 }
+
+export const countReaderIndexes = ({ tables }: Projection): number => tables.flatMap(readerIndexesOf).length;
+
+/** Of primary keys too, with the tables that the runner adds. */
+export const countIndexes = ({ tables }: Projection): number =>
+  [...tables, ...stagingTables].reduce((sum, table) => sum + 1 + indexesOf(table).length, 0);
+
+const indexesOf = (table: Table): readonly Index[] => table.indexes ?? [];
+const readerIndexesOf = (table: Table): readonly Index[] =>
+  indexesOf(table).filter(({ isForReaders }) => isForReaders === true);
+
+function tableSql({ name, columns, primaryKey }: Table): string {
+  const definitions = Object.entries(columns).map(([column, type]) => `${column} ${type}`);
+  const key = `primary key (${primaryKey.join(', ')})`;
+  return `create table ${name} (\n  ${[...definitions, key].join(',\n  ')}\n)`;
+}
+
+const indexSql =
+  (table: Table) =>
+  ({ on, isUnique }: Index): string =>
+    `create ${isUnique ? 'unique ' : ''}index on ${table.name} ${on}`;
