@@ -1,10 +1,12 @@
 import { eventRegistry } from '@token-vault/contracts';
 import { createKeyRing, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import { createPostgresEventStore } from '@token-vault/event-store/postgres';
+import { createPostgresEventStore, type PostgresEventStoreOptions } from '@token-vault/event-store/postgres';
 import {
   createProjectionProgress,
   measureAppends,
+  observeFlushes,
+  observeTenantKeys,
   systemClock,
   type Logger,
   type Metrics,
@@ -36,7 +38,7 @@ export interface Surroundings {
 /** The event store alone, not measured. The caller closes it. @throws TypeError for a connection string that cannot work */
 export async function openEventStore(
   { databaseUrl, eventStore }: DataSettings,
-  options: { readonly maxReadConnections?: number } = {},
+  options: Pick<PostgresEventStoreOptions, 'maxReadConnections' | 'onFlush'> = {},
 ): Promise<EventStore> {
   const registry = eventRegistry;
   if (eventStore.kind === 'postgres')
@@ -47,7 +49,9 @@ export async function openEventStore(
 }
 
 export async function openLog({ settings, metrics, closers }: Surroundings): Promise<EventStore> {
-  const store = closers.add(await openEventStore(settings), (it) => it.close());
+  const store = closers.add(await openEventStore(settings, { onFlush: observeFlushes(metrics) }), (it) =>
+    it.close(),
+  );
   return measureAppends(store, metrics);
 }
 
@@ -77,6 +81,7 @@ export async function openKeyRing(surroundings: Surroundings, rootKeys: RootKeyS
     ...(await openRootKeys(rootKeys, pool)),
     clock: systemClock,
     durability: keyDurability(surroundings.settings),
+    onTenantKeys: observeTenantKeys(surroundings.metrics),
   });
 }
 

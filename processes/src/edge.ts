@@ -40,6 +40,7 @@ export async function openEdge(options: EdgeOptions): Promise<Edge & { close(): 
     connectionString: databaseUrl,
     logger,
     onChange: () => authenticator.forget(),
+    onTenantKeysDestroyed: (tenantId) => keyRing.forgetTenant(tenantId),
   });
   const idempotency = createIdempotentAnswers({ pool: writePool, keyRing, clock: systemClock, logger });
   const sweep = setInterval(() => {

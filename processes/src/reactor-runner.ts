@@ -1,4 +1,4 @@
-import { createLogger, runProcess } from '@token-vault/service-kit';
+import { createLogger, listenForAccessChanges, runProcess } from '@token-vault/service-kit';
 import { openKeyRing, openLog, openReadModels, type Surroundings } from './data.ts';
 import { commandHandlers, queryHandlers } from './handlers.ts';
 import { createHealthApp, readinessOf } from './http.ts';
@@ -27,6 +27,14 @@ async function open(surroundings: Surroundings, settings: ReturnType<typeof read
   const store = await openLog(surroundings);
   const data = { store, keyRing, ...(await openReadModels(surroundings)) };
   const { readPool: pool } = data;
+  const changes = await listenForAccessChanges({
+    connectionString: settings.databaseUrl,
+    logger,
+    // Whom code acts as is read at each use.
+    onChange: () => undefined,
+    onTenantKeysDestroyed: (tenantId) => keyRing.forgetTenant(tenantId),
+  });
+  closers.add(changes, (it) => it.close());
   const reactors = openReactorParts(store, logger, closers);
   const handlers = { ...commandHandlers(data, reactors, { egressAllow, logger }), ...queryHandlers(data) };
   const feed = await createFeed(settings.feed, { store, pool, logger });

@@ -6,6 +6,8 @@ export interface AccessChangesOptions {
   readonly logger: Logger;
   /** A key, a rule, a session or a tenant may have changed; also called whenever notifications may have been missed. */
   readonly onChange: () => void;
+  /** Another replica has destroyed the keys of a tenant. */
+  readonly onTenantKeysDestroyed?: (tenantId: string) => void;
   readonly retryMs?: number;
 }
 
@@ -14,11 +16,12 @@ export interface AccessChanges {
 }
 
 /**
- * Hears `access_changed`, which the read models that callers are made of notify as their changes are committed. On a
+ * Hears `access_changed`, which the read models that callers are made of notify as their changes are committed, and
+ * `tenant_keys_destroyed`, which key rings do. On a
  * connection of its own that is made again when lost; until then the short life of what is cached has to do.
  */
 export async function listenForAccessChanges(options: AccessChangesOptions): Promise<AccessChanges> {
-  const { connectionString, logger, onChange, retryMs = 1000 } = options;
+  const { connectionString, logger, onChange, onTenantKeysDestroyed, retryMs = 1000 } = options;
   let client: pg.Client | undefined;
   let retry: NodeJS.Timeout | undefined;
   let isClosed = false;
@@ -40,9 +43,14 @@ export async function listenForAccessChanges(options: AccessChangesOptions): Pro
       next.end().catch(() => undefined);
       if (!isClosed) retry = setTimeout(() => void connect(), retryMs).unref();
     };
-    next.on('error', lost).on('end', lost).on('notification', onChange);
+    const hear = ({ channel, payload = '' }: pg.Notification) => {
+      if (channel === 'access_changed') onChange();
+      else onTenantKeysDestroyed?.(payload);
+    };
+    next.on('error', lost).on('end', lost).on('notification', hear);
     try {
       await next.connect();
+      await next.query('listen tenant_keys_destroyed');
       await next.query('listen access_changed');
       client = next;
       // What was changed while nobody listened.

@@ -29,7 +29,9 @@ export {
   createMetrics,
   measureAppends,
   mountMetrics,
+  observeFlushes,
   observeRequests,
+  observeTenantKeys,
   type Metrics,
   type RequestObserver,
 } from './metrics/index.ts';

@@ -164,6 +164,7 @@ async function destroyTenantKeys(pool: Pool, tenantId: string, clock: Clock): Pr
       [tenantId],
     );
     await client.query(`delete from key_ring.tenant_key where tenant_id = $1`, [tenantId]);
+    await client.query(`select pg_notify('tenant_keys_destroyed', $1)`, [tenantId]);
   });
 }
 

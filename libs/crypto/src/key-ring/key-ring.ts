@@ -34,6 +34,8 @@ export interface KeyRingOptions {
   readonly maxCachedTenants?: number;
   /** How long they are held; 5 minutes by default. */
   readonly tenantKeyTimeToLiveMs?: number;
+  /** Told of each look-up of a tenant's keys, whether they were held in memory. */
+  readonly onTenantKeys?: (outcome: 'held' | 'loaded') => void;
 }
 
 export interface DataKeyRequest {
@@ -77,6 +79,11 @@ export interface KeyRing extends KeyDestruction {
    * @throws KeyDestroyedError, SealBrokenError
    */
   open<T extends Json = Json>(context: SealContext, sealed: SealedValue): Promise<Secret<T>>;
+  /**
+   * Drops what is held in memory of a tenant whose keys another replica has destroyed, which tells so by
+   * `tenant_keys_destroyed`. They open nothing any more; this is so that they are nowhere.
+   */
+  forgetTenant(tenantId: string): void;
   /** See `rotateTenant` in tenant-rotation.ts: online, resumable; gives the number of data keys wrapped anew. */
   rotateTenant(tenantId: string): Promise<number>;
   /** See `rotateRoot` in root-rotation.ts: online, resumable; gives the number of tenant keys wrapped anew. */
@@ -85,6 +92,17 @@ export interface KeyRing extends KeyDestruction {
 
 const defaultMaxCachedTenants = 1000;
 const defaultTimeToLiveMs = 5 * 60_000;
+
+function holdTenantKeys(options: KeyRingOptions, rootKeys: RootKeySet): TenantKeys {
+  return new TenantKeys({
+    pool: options.pool,
+    rootKeys,
+    clock: options.clock,
+    maxTenants: options.maxCachedTenants ?? defaultMaxCachedTenants,
+    timeToLiveMs: options.tenantKeyTimeToLiveMs ?? defaultTimeToLiveMs,
+    onLookup: options.onTenantKeys,
+  });
+}
 
 /**
  * Opens the key ring in Postgres (`keyRingMigrations` must be applied) and checks the root key; the first call ever
@@ -95,13 +113,7 @@ export async function createKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   const { pool, clock } = options;
   const rootKeys = new RootKeySet(options.rootKey, options.otherRootKeys ?? [], options.findRootKey);
   await rootKeys.check(pool, clock);
-  const tenantKeys = new TenantKeys({
-    pool,
-    rootKeys,
-    clock,
-    maxTenants: options.maxCachedTenants ?? defaultMaxCachedTenants,
-    timeToLiveMs: options.tenantKeyTimeToLiveMs ?? defaultTimeToLiveMs,
-  });
+  const tenantKeys = holdTenantKeys(options, rootKeys);
   const storeDataKey = createDataKeyInserts(pool, tenantKeys, options.durability);
   const findDataKey = createDataKeyLookups(pool, tenantKeys, clock);
   const destruction = createKeyDestruction(pool, tenantKeys, clock);
@@ -114,6 +126,7 @@ export async function createKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   return {
     ...checked(destruction),
     openKey,
+    forgetTenant: (tenantId) => tenantKeys.forget(tenantId),
 
     async createTenantKeys(tenantId) {
       requireUuid(tenantId, 'tenant id');

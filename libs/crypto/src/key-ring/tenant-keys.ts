@@ -36,6 +36,7 @@ export interface TenantKeysOptions {
   readonly maxTenants: number;
   /** How long an unwrapped key is held without looking again. */
   readonly timeToLiveMs: number;
+  readonly onLookup?: ((outcome: 'held' | 'loaded') => void) | undefined;
 }
 
 /** A new tenant key with its derived keys. */
@@ -71,12 +72,14 @@ export class TenantKeys {
     if (ageMs < 0 || ageMs >= timeToLiveMs) return this.reload(tenantId);
     this.#entries.delete(tenantId);
     this.#entries.set(tenantId, entry);
+    this.#options.onLookup?.('held');
     return entry.keyset;
   }
 
   /** Reads the stored keys again, e.g. because a version was met that is not held. */
   reload(tenantId: string): Promise<TenantKeyset> {
     const { clock, maxTenants } = this.#options;
+    this.#options.onLookup?.('loaded');
     const keyset = this.#load(tenantId);
     const entry = { loadedAtMs: clock.now().getTime(), keyset };
     this.#entries.delete(tenantId);

@@ -27,11 +27,12 @@ interface QueuedAppend {
 }
 
 /** Group commit: appends that arrive while a batch is under way form the next one, on one connection of its own. */
-export function createAppender(settings: ConnectionSettings): Appender {
+export function createAppender(settings: ConnectionSettings, onFlush?: (appends: number) => void): Appender {
   const connection = createLastingConnection(settings);
 
   async function store(requests: readonly AppendRequest[]): Promise<AppendOutcome[]> {
     const client = await connection.client();
+    onFlush?.(requests.length);
     try {
       const { rows } = await client.query<AppendRow>({
         ...appendStatement,

@@ -30,6 +30,8 @@ export interface PostgresEventStoreOptions {
   readonly maxRecentBytes?: number;
   /** How often the tail looks for events without having been notified; 1 000 by default. */
   readonly pollMs?: number;
+  /** Told of each flush, how many appends it holds. */
+  readonly onFlush?: (appends: number) => void;
 }
 
 /** The event log in a Postgres database that has `eventStoreMigrations`. Connects when first used. */
@@ -39,7 +41,7 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
     connection: options.connection,
     statementTimeoutMs: options.statementTimeoutMs ?? 10_000,
   };
-  const appender = createAppender(settings);
+  const appender = createAppender(settings, options.onFlush);
   const pool = createReadPool(settings, options.maxReadConnections ?? 4);
   const sharedTail = new SharedTail({
     ...settings,

@@ -4,6 +4,29 @@ import type { Metrics } from './metrics.ts';
 
 const buckets = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
 
+/** `vault_append_batch_appends`: how many appends share a flush of the disk. */
+export function observeFlushes({ registry }: Metrics): (appends: number) => void {
+  const sizes = new Histogram({
+    name: 'vault_append_batch_appends',
+    help: 'Appends that were gathered into one flush.',
+    buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256, 500],
+    registers: [registry],
+  });
+  return (appends) => sizes.observe(appends);
+}
+
+/** `vault_key_cache_lookups_total`: how often the keys of a tenant were held in memory. */
+export function observeTenantKeys({ registry }: Metrics): (outcome: 'held' | 'loaded') => void {
+  const lookups = new Counter({
+    name: 'vault_key_cache_lookups_total',
+    help: "Look-ups of a tenant's keys, by whether they were held in memory or had to be loaded.",
+    labelNames: ['outcome'],
+    registers: [registry],
+  });
+  const bound = { held: lookups.labels('held'), loaded: lookups.labels('loaded') };
+  return (outcome) => bound[outcome].inc();
+}
+
 /**
  * The same event store, its appends measured. What is appended is counted by type, so the outcomes of reactors are
  * `vault_events_appended_total{type="ReactorSucceeded"}` and `{type="ReactorFailed"}`.

@@ -1,0 +1,96 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { Application } from '@token-vault/contracts';
+import {
+  cardToken,
+  type Client,
+  createClient,
+  createDataDirectory,
+  plainApplication,
+  removeDataDirectory,
+  type StandaloneProcess,
+  startStandaloneProcess,
+  waitUntil,
+} from '@token-vault/test-support';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+/** A revoked key is refused on every replica within this time. */
+const revokedWithinMs = 1_000;
+
+let dataDir: string;
+let vault: StandaloneProcess;
+let replicas: readonly { readonly name: string; readonly port: number }[];
+
+const replica = (name: string, key: string): Client => {
+  const found = replicas.find((each) => each.name === name);
+  return createClient(`http://127.0.0.1:${found?.port ?? 0}`, key);
+};
+
+beforeAll(async () => {
+  dataDir = await createDataDirectory();
+  vault = await startStandaloneProcess({ dataDir, stack: 'processes' });
+  replicas = JSON.parse(await readFile(path.join(dataDir, 'stack.json'), 'utf8')) as typeof replicas;
+});
+afterAll(() => removeDataDirectory(dataDir));
+
+describe('a key that is revoked at one replica', () => {
+  const readers = ['query-service 1', 'query-service 2'];
+  const managementKey = () => vault.credentials.management_key;
+  const makeApplication = async () => {
+    const made = await vault
+      .client()
+      .expect<Application>(201, 'POST', '/applications', { body: plainApplication() });
+    return { id: made.body.id, key: made.body.key ?? '' };
+  };
+  /** Everybody has it in memory. */
+  const warm = async (key: string) => {
+    for (const name of readers) await replica(name, key).expect(200, 'GET', '/tokens?size=1');
+    for (const number of [1, 2])
+      await replica(`command-service ${number}`, key).expect(201, 'POST', '/tokens', { body: cardToken() });
+  };
+
+  it.each([
+    ['deleted', (id: string) => ['DELETE', `/applications/${id}`, 204] as const],
+    ['regenerated', (id: string) => ['POST', `/applications/${id}/regenerate`, 200] as const],
+  ])('by being %s is refused there at once, and everywhere within a second', async (_how, request) => {
+    for (let round = 0; round < 10; round += 1) {
+      const { id, key } = await makeApplication();
+      await warm(key);
+      const [method, at, status] = request(id);
+      await replica('command-service 1', managementKey()).expect(status, method, at);
+      const revokedMs = performance.now();
+      await replica('command-service 1', key).expect(401, 'POST', '/tokens', { body: cardToken() });
+      for (const name of [...readers, 'command-service 2']) {
+        const client = replica(name, key);
+        const ask = () =>
+          name.startsWith('query')
+            ? client.request('GET', '/tokens?size=1')
+            : client.request('POST', '/tokens', { body: cardToken() });
+        await waitUntil(async () => (await ask()).status === 401, {
+          timeoutMs: revokedWithinMs,
+          what: `the refusal by ${name}`,
+        });
+      }
+      expect(performance.now() - revokedMs).toBeLessThan(2 * revokedWithinMs);
+    }
+  });
+});
+
+describe('replicas of one service', () => {
+  it('answer the same idempotent request once', async () => {
+    const { body: made } = await vault
+      .client()
+      .expect<Application>(201, 'POST', '/applications', { body: plainApplication() });
+    const headers = { 'SVC-IDEMPOTENCY-KEY': 'across replicas' };
+    const body = cardToken();
+    const send = (number: number) =>
+      replica(`command-service ${number}`, made.key ?? '').request<{ id: string }>('POST', '/tokens', {
+        headers,
+        body,
+      });
+    const first = await send(1);
+    const second = await send(2);
+    expect([first.status, second.status]).toEqual([201, 201]);
+    expect(second.body.id).toBe(first.body.id);
+  });
+});
