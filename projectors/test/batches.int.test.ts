@@ -87,7 +87,9 @@ describe.each([[1], [2], [100]])('in batches of %i, an enlisted event', (size) =
       tokenDeleted('b', enlisted),
     ];
     const before = await recorded(history);
-    expect(idsOf(await applied(tokens, before, [size]))).toEqual(['plain']);
+    const open = await applied(tokens, before, [size]);
+    expect(idsOf(open)).toEqual(['plain']);
+    expect(open).toEqual(await applied(tokens, before, [1]));
     const after = await recorded([...history, ended('TransactionCommitted')]);
     const content = await applied(tokens, after, [size]);
     expect(idsOf(content)).toEqual(['a', 'plain']);

@@ -117,7 +117,11 @@ export async function startTinyApp(options: TinyOptions = {}): Promise<TinyApp> 
       forget: () => options.onForget?.(),
     },
     audit: createAuditTrail(watched),
-    progress: { waitFor: options.waitFor ?? (async () => true), recovered: async () => true, close: async () => {} },
+    progress: {
+      waitFor: options.waitFor ?? (async () => true),
+      recovered: async () => true,
+      close: async () => {},
+    },
     clock: { now: () => new Date('2030-01-01T00:00:00Z') },
     logger,
     ...options.dependencies,

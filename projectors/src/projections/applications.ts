@@ -19,7 +19,7 @@ const end = (applicationId: string, reason: string, endedAt: string): SqlOp[] =>
 
 export const applications: Projection = {
   name: 'applications',
-  version: 2,
+  version: 3,
   tables: [
     {
       name: 'application',

@@ -28,7 +28,7 @@ const due = (column: string) => ({
 /** What has to happen to invocations by time: runs that may be lost, and deliveries of results. Empty when all is well. */
 export const invocations: Projection = {
   name: 'invocations',
-  version: 1,
+  version: 2,
   tables: [
     { name: 'running', ...due('deadline') },
     { name: 'delivery', ...due('next_at') },

@@ -17,7 +17,7 @@ create trigger count_on_insert after insert on entry referencing new table as ne
 /** Who did what to which entity (decisions.md §11). Nothing ever leaves it, not even with its tenant. */
 export const log: Projection = {
   name: 'log',
-  version: 1,
+  version: 2,
   tables: [
     {
       name: 'entry',

@@ -10,7 +10,7 @@ const contentColumns = (data: DataOf<'ReactorCreated'>): Row => ({
 
 export const reactors: Projection = {
   name: 'reactors',
-  version: 1,
+  version: 2,
   tables: [
     {
       name: 'reactor',

@@ -3,7 +3,7 @@ import { accessChangesOf } from './access-changes.ts';
 
 export const tenants: Projection = {
   name: 'tenants',
-  version: 2,
+  version: 3,
   tables: [
     {
       name: 'tenant',

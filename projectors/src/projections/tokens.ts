@@ -48,7 +48,7 @@ const removal = (tenantId: string, tokenId: string): SqlOp[] => [
 /** Sealed tokens, what they are found by, and how many there are of each container and type. */
 export const tokens: Projection = {
   name: 'tokens',
-  version: 1,
+  version: 2,
   tables: [
     {
       name: 'token',

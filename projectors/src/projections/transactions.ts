@@ -7,7 +7,7 @@ const end = (transactionId: string, status: string): SqlOp[] => [
 /** Open transactions and what became of the others. */
 export const transactions: Projection = {
   name: 'transactions',
-  version: 1,
+  version: 2,
   tables: [
     {
       name: 'transaction',

@@ -78,7 +78,7 @@ export class BatchWriter {
     const { projection } = this.#target;
     const fold = new BatchFold(projection, stagingTables);
     const applier = new Applier(projection, fold, state);
-    events.forEach((event, index) => applier.apply(event, index));
+    for (const event of events) applier.apply(event);
     return compile(fold.steps());
   }
 

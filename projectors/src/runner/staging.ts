@@ -11,11 +11,10 @@ export const stagingTables: readonly Table[] = [
     columns: {
       transaction_id: 'uuid not null',
       position: 'bigint not null',
-      ordinal: 'integer not null',
       // Text: an event must come back as it was, whatever it holds.
       event: 'text not null',
     },
-    primaryKey: ['transaction_id', 'position', 'ordinal'],
+    primaryKey: ['transaction_id', 'position'],
     addressedBy: ['transaction_id'],
   },
   {
@@ -77,7 +76,7 @@ export function transactionsOf(events: readonly RecordedEvent[]): TouchedTransac
 export const stagedEventsOf = (ids: readonly string[]): Statement =>
   statement(
     `select transaction_id, event from staged_event where transaction_id = any($1::uuid[])
-      order by transaction_id, position, ordinal`,
+      order by transaction_id, position`,
     [ids],
   );
 export const closedAmong = (ids: readonly string[]): Statement =>
@@ -115,9 +114,9 @@ export class Applier {
     this.#state = state;
   }
 
-  apply(event: RecordedEvent, indexInBatch: number): void {
+  apply(event: RecordedEvent): void {
     const transactionId = enlistedIn(event);
-    if (transactionId !== undefined) this.#stage(transactionId, event, indexInBatch);
+    if (transactionId !== undefined) this.#stage(transactionId, event);
     else if (event.type in boundaries) this.#close(event);
     else this.#handle(event, event.position, 0);
   }
@@ -132,7 +131,7 @@ export class Applier {
     return ops.length;
   }
 
-  #stage(transactionId: string, event: RecordedEvent, ordinal: number): void {
+  #stage(transactionId: string, event: RecordedEvent): void {
     if (!Object.hasOwn(this.#projection.on, event.type) || this.#state.closed.has(transactionId)) return;
     const { id, type, version, data, metadata, position } = event;
     const staged = { id, type, version, data, metadata };
@@ -142,7 +141,7 @@ export class Applier {
     this.#fold.add({
       kind: 'insert',
       table: 'staged_event',
-      row: { transaction_id: transactionId, position, ordinal, event: JSON.stringify(staged) },
+      row: { transaction_id: transactionId, position, event: JSON.stringify(staged) },
     });
   }
 

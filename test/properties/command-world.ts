@@ -1,0 +1,54 @@
+import { randomBytes } from 'node:crypto';
+import type { Principal } from '@token-vault/access';
+import { createCommandHandlers, housekeepingMigrations } from '@token-vault/command-service';
+import { operations, type OperationId } from '@token-vault/contracts';
+import { createKeyRing, environmentRootKey, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
+import { projectorMigrations } from '@token-vault/projectors';
+import {
+  createAuditTrail,
+  createRequestContext,
+  silentLogger,
+  type Clock,
+  type Handler,
+} from '@token-vault/service-kit';
+import type { Pool } from 'pg';
+
+/** Calls an operation as the HTTP edge does; gives undefined for 404, throws any other refusal. */
+export type Call = (
+  id: OperationId,
+  principal: Principal,
+  input: object,
+  transactionId?: string,
+) => Promise<unknown>;
+
+export interface CommandWorld {
+  readonly keyRing: KeyRing;
+  readonly call: Call;
+}
+
+/** All that answers commands, over a database that has nothing yet but, maybe, the event store. */
+export async function openCommands(pool: Pool, store: EventStore, clock: Clock): Promise<CommandWorld> {
+  for (const { sql } of [...keyRingMigrations, ...projectorMigrations, ...housekeepingMigrations])
+    await pool.query(sql);
+  const rootKey = environmentRootKey(randomBytes(32).toString('base64'));
+  const keyRing = await createKeyRing({ pool, rootKey, clock, durability: 'own' });
+  const audit = createAuditTrail(store);
+  const handlers = createCommandHandlers({ store, keyRing, audit, clock, logger: silentLogger });
+  return {
+    keyRing,
+    async call(id, principal, input, transactionId) {
+      const context = createRequestContext({ principal, traceId: 'test', now: clock.now(), transactionId });
+      const handler = handlers[id] as Handler<OperationId>;
+      const operation = operations[id] as { body?: { parse(value: unknown): unknown } };
+      const body = operation.body?.parse((input as { body?: unknown }).body);
+      try {
+        const answer = await handler({ ...input, body } as Parameters<typeof handler>[0], context);
+        return answer.body ?? true;
+      } catch (error) {
+        if ((error as { status?: number }).status === 404) return undefined;
+        throw error;
+      }
+    },
+  };
+}

@@ -1,0 +1,74 @@
+import { randomUUID } from 'node:crypto';
+import { startHousekeeping, type Housekeeping } from '@token-vault/command-service';
+import { eventRegistry } from '@token-vault/contracts';
+import type { EventStore } from '@token-vault/event-store';
+import { createEventStoreSchema, createPostgresEventStore } from '@token-vault/event-store/postgres';
+import { projectorMigrations, startProjectors } from '@token-vault/projectors';
+import { silentLogger } from '@token-vault/service-kit';
+import { createTestDatabase, createTestPool, manualClock } from '@token-vault/test-support';
+import type { Pool } from 'pg';
+import { AnyRun } from './any-run.ts';
+import { openCommands } from './command-world.ts';
+
+/**
+ * A vault on one database, where two processes project and everything is done to them; and the same log projected in another
+ * database by one that nobody disturbs and that never rebuilds. What the two hold must be the same.
+ */
+export interface TwoDatabases {
+  readonly url: string;
+  readonly pool: Pool;
+  readonly reference: Pool;
+  readonly store: EventStore;
+  /** A tenant that has keys and nothing else. */
+  newRun(): Promise<AnyRun>;
+  /** Cuts the connections of that name; true when there was one. */
+  cut(name: string): Promise<boolean>;
+  close(): Promise<void>;
+}
+
+export async function openTwoDatabases(): Promise<TwoDatabases> {
+  const [database, other] = await Promise.all([createTestDatabase(), createTestDatabase()]);
+  const connection = { connectionString: database.url };
+  await createEventStoreSchema(connection);
+  const store = createPostgresEventStore({ registry: eventRegistry, connection });
+  const pool = createTestPool(database.url, { max: 8 });
+  const reference = createTestPool(other.url, { max: 2 });
+  for (const { sql } of projectorMigrations) await reference.query(sql);
+  const clock = manualClock();
+  const { keyRing, call } = await openCommands(pool, store, clock);
+  const common = { store, keyRing, pool, clock, logger: silentLogger, ...connection };
+  // Nothing ends unless a step lets it: what is compared must stand still.
+  const housekeeping: Housekeeping = startHousekeeping({ ...common, intervalMs: 86_400_000 });
+  const projectors = [
+    startProjectors({ store, connectionString: database.url, maxBatch: 3 }),
+    startProjectors({ store, connectionString: database.url, maxBatch: 50 }),
+    startProjectors({ store, connectionString: other.url }),
+  ];
+  return {
+    url: database.url,
+    pool,
+    reference,
+    store,
+    async newRun() {
+      const tenantId = randomUUID();
+      await keyRing.createTenantKeys(tenantId);
+      return new AnyRun({ call, store, clock, sweep: housekeeping.runOnce }, tenantId);
+    },
+    async cut(name) {
+      const { rowCount } = await pool.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity
+          where datname = current_database() and application_name = $1`,
+        [name],
+      );
+      return (rowCount ?? 0) > 0;
+    },
+    async close() {
+      await housekeeping.close();
+      await Promise.all(projectors.map((each) => each.close()));
+      await store.close();
+      await pool.end();
+      await reference.end();
+      await Promise.all([database.drop(), other.drop()]);
+    },
+  };
+}
