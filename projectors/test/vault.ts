@@ -10,6 +10,7 @@ import type pg from 'pg';
 import { projectorMigrations } from '../src/migrations.ts';
 import { projections as allProjections } from '../src/projections/index.ts';
 import type { Projection } from '../src/projection.ts';
+import { stagingTables } from '../src/runner/staging.ts';
 import { startProjectors, type ProjectorOptions, type Projectors } from '../src/start.ts';
 
 /** A log in memory and a real database, with any number of projectors between them. */
@@ -82,7 +83,7 @@ export async function eventually(condition: () => Promise<boolean> | boolean): P
 /** All rows of a read model, table by table, in an order of their own; `schema` without its rebuild. */
 export async function contentOf(vault: Vault, projection: Projection, schema = `rm_${projection.name}`) {
   const content: Record<string, unknown[]> = {};
-  for (const { name } of projection.tables) {
+  for (const { name } of [...projection.tables, ...stagingTables]) {
     content[name] = (
       await vault.rows<{ row: unknown }>(
         `select to_jsonb(t) as row from ${schema}.${name} t order by to_jsonb(t)::text collate "C"`,
