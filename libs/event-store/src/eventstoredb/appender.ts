@@ -34,7 +34,7 @@ export class Appender {
   constructor(settings: AppenderSettings) {
     this.#settings = settings;
     this.#connection = new LastingConnection(settings.connectionString);
-    this.#gate = new Gate(settings.maxConcurrentAppends, settings.deadlineMs);
+    this.#gate = new Gate(settings.maxConcurrentAppends, settings.deadlineMs / 2);
   }
 
   async append(request: AppendRequest): Promise<AppendResult> {

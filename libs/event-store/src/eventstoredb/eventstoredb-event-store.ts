@@ -18,7 +18,7 @@ export interface EventStoreDbOptions {
   readonly registry: EventRegistry;
   /** `esdb://…` or `esdb+discover://…`, of an EventStoreDB from 24.10 or a KurrentDB. */
   readonly connectionString: string;
-  /** Longest a call may take, and wait for its turn, before the store counts as unavailable; 10 000 by default. */
+  /** Longest a call may take before the store counts as unavailable, and twice what it may wait for its turn; 10 000 by default. */
   readonly deadlineMs?: number;
   /** 64 by default and at most: servers refuse more than 100 calls on a connection. */
   readonly maxConcurrentAppends?: number;

@@ -5,7 +5,10 @@ interface Waiting {
   readonly leave: (error: Error) => void;
 }
 
-/** Lets a bounded number of calls through at once, in the order they came. Who waits too long is turned away. */
+/**
+ * Lets a bounded number of calls through at once, in the order they came. Who waits too long is turned away. That time is
+ * well below the deadline of a call: who came after calls that a hanging server lets run out must not be sent there too.
+ */
 export class Gate {
   readonly #capacity: number;
   readonly #maxWaitMs: number;

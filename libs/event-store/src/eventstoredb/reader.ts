@@ -50,7 +50,7 @@ export class Reader {
   constructor(settings: ReaderSettings) {
     this.#settings = settings;
     this.#connection = new LastingConnection(settings.connectionString);
-    this.#gate = new Gate(settings.maxConcurrentReads, settings.deadlineMs);
+    this.#gate = new Gate(settings.maxConcurrentReads, settings.deadlineMs / 2);
   }
 
   /** A stream from revision `from` (inclusive). */
