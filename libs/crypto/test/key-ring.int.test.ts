@@ -265,6 +265,8 @@ describe('a tenant', () => {
     const { stored } = await ring.createDataKey({ tenantId: id, entity: 'token:z', purpose: 'data' });
     let isStored = false;
     const watched = stored.then(() => (isStored = true));
+    // It may reject before the commit below is answered.
+    watched.catch(() => undefined);
     const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
     await waitUntil(async () => isStored || (await setup.pool.query(waiting)).rows.length > 0);
     await client.query(`delete from key_ring.tenant_key where tenant_id = $1`, [id]);
