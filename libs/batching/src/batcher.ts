@@ -10,6 +10,11 @@ export interface BatcherOptions<Item, Result> {
   readonly concurrency?: number;
   /** Two items with the same key never share a batch and keep their order. */
   readonly key?: (item: Item) => string | undefined;
+  /**
+   * Under load, how long the next batch waits to become as big as the last (as `commit_delay` and `commit_siblings` of
+   * Postgres): after one of at least `siblings`, for as many items or `ms`, whichever comes first.
+   */
+  readonly linger?: { readonly siblings: number; readonly ms: number };
 }
 
 export interface Batcher<Item, Result> {
@@ -26,33 +31,78 @@ interface Waiting<Item, Result> {
 
 /**
  * Gathers concurrent calls into one round trip: while a batch is under way, new calls wait and form the next.
- * A lone call is not delayed beyond the current turn of the event loop.
+ * A lone call is not delayed beyond the current turn of the event loop; none is that comes later than a batch lingers.
  */
-export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> {
-  const concurrency = options.concurrency ?? 1;
-  let waiting: Waiting<Item, Result>[] = [];
-  const running = new Set<Promise<void>>();
-  let isScheduled = false;
+export const createBatcher = <Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> =>
+  new GatheringBatcher(options);
 
-  function take(): Waiting<Item, Result>[] {
-    const { key } = options;
-    if (!key) return waiting.splice(0, options.maxItems);
+class GatheringBatcher<Item, Result> implements Batcher<Item, Result> {
+  readonly #options: BatcherOptions<Item, Result>;
+  readonly #concurrency: number;
+  #waiting: Waiting<Item, Result>[] = [];
+  readonly #running = new Set<Promise<void>>();
+  #isScheduled = false;
+  /** How big the next batch had better be, until the time is up. */
+  #awaited = 0;
+  #lingering: NodeJS.Timeout | undefined;
+
+  constructor(options: BatcherOptions<Item, Result>) {
+    this.#options = options;
+    this.#concurrency = options.concurrency ?? 1;
+  }
+
+  add(item: Item): Promise<Result> {
+    return new Promise<Result>((resolve, reject) => {
+      this.#waiting.push({ item, resolve, reject });
+      if (this.#isScheduled || this.#running.size >= this.#concurrency) return;
+      this.#isScheduled = true;
+      // One turn of the loop lets every request that was parsed together join the same batch.
+      setImmediate(() => this.#pump());
+    });
+  }
+
+  async idle(): Promise<void> {
+    while (this.#waiting.length > 0 || this.#running.size > 0) {
+      this.#stopLingering();
+      this.#pump();
+      await Promise.race(this.#running);
+    }
+  }
+
+  #pump(): void {
+    this.#isScheduled = false;
+    if (this.#waiting.length < this.#awaited) return;
+    this.#stopLingering();
+    while (this.#waiting.length > 0 && this.#running.size < this.#concurrency) {
+      const batch = this.#take();
+      const run = this.#run(batch).finally(() => {
+        this.#running.delete(run);
+        this.#linger(batch.length);
+        this.#pump();
+      });
+      this.#running.add(run);
+    }
+  }
+
+  #take(): Waiting<Item, Result>[] {
+    const { key, maxItems } = this.#options;
+    if (!key) return this.#waiting.splice(0, maxItems);
     const keys = new Set<string>();
     const taken: Waiting<Item, Result>[] = [];
     const left: Waiting<Item, Result>[] = [];
-    for (const entry of waiting) {
+    for (const entry of this.#waiting) {
       const name = key(entry.item);
-      if (taken.length < options.maxItems && (name === undefined || !keys.has(name))) taken.push(entry);
+      if (taken.length < maxItems && (name === undefined || !keys.has(name))) taken.push(entry);
       else left.push(entry);
       if (name !== undefined) keys.add(name);
     }
-    waiting = left;
+    this.#waiting = left;
     return taken;
   }
 
-  async function runBatch(batch: readonly Waiting<Item, Result>[]): Promise<void> {
+  async #run(batch: readonly Waiting<Item, Result>[]): Promise<void> {
     try {
-      const outcomes = await options.run(batch.map((entry) => entry.item));
+      const outcomes = await this.#options.run(batch.map((entry) => entry.item));
       batch.forEach((entry, index) => {
         const outcome = outcomes[index];
         if (outcome instanceof Error) entry.reject(outcome);
@@ -63,32 +113,19 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
     }
   }
 
-  function pump(): void {
-    isScheduled = false;
-    while (waiting.length > 0 && running.size < concurrency) {
-      const run = runBatch(take()).finally(() => {
-        running.delete(run);
-        pump();
-      });
-      running.add(run);
-    }
+  #linger(lastSize: number): void {
+    const { linger } = this.#options;
+    if (!linger || lastSize < linger.siblings) return;
+    this.#stopLingering();
+    this.#awaited = lastSize;
+    this.#lingering = setTimeout(() => {
+      this.#stopLingering();
+      this.#pump();
+    }, linger.ms);
   }
 
-  return {
-    add(item) {
-      return new Promise<Result>((resolve, reject) => {
-        waiting.push({ item, resolve, reject });
-        if (isScheduled || running.size >= concurrency) return;
-        isScheduled = true;
-        // One turn of the loop lets every request that was parsed together join the same batch.
-        setImmediate(pump);
-      });
-    },
-    async idle() {
-      while (waiting.length > 0 || running.size > 0) {
-        if (running.size === 0) await new Promise((resolve) => setImmediate(resolve));
-        else await Promise.race(running);
-      }
-    },
-  };
+  #stopLingering(): void {
+    clearTimeout(this.#lingering);
+    this.#awaited = 0;
+  }
 }

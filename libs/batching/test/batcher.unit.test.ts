@@ -1,0 +1,141 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createBatcher, type BatcherOptions } from '../src/index.ts';
+
+/** Batches as they begin; each ends when told. */
+function watched(options: Partial<BatcherOptions<string, string>> = {}) {
+  const batches: string[][] = [];
+  const ends: (() => void)[] = [];
+  const batcher = createBatcher<string, string>({
+    maxItems: 100,
+    async run(items) {
+      batches.push([...items]);
+      await new Promise<void>((resolve) => ends.push(resolve));
+      return items.map((item) => item.toUpperCase());
+    },
+    ...options,
+  });
+  return {
+    batcher,
+    batches,
+    add: (...items: string[]) => Promise.all(items.map((item) => batcher.add(item))),
+    /** Of the oldest batch under way; resolves when those who wait have had their chance. */
+    end: async () => {
+      ends.shift()?.();
+      await settled();
+    },
+  };
+}
+const settled = () => vi.advanceTimersByTimeAsync(0);
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setImmediate', 'setTimeout', 'clearTimeout'] });
+});
+afterEach(() => vi.useRealTimers());
+
+describe('a batch', () => {
+  it('is what was added in one turn, and answers each with its own', async () => {
+    const { add, batches, end } = watched();
+    const answers = add('a', 'b');
+    await settled();
+    expect(batches).toEqual([['a', 'b']]);
+    await end();
+    expect(await answers).toEqual(['A', 'B']);
+  });
+
+  it('gathers what comes while another is under way', async () => {
+    const { add, batches, end } = watched();
+    void add('a');
+    await settled();
+    void add('b');
+    await settled();
+    void add('c');
+    await settled();
+    expect(batches).toEqual([['a']]);
+    await end();
+    expect(batches).toEqual([['a'], ['b', 'c']]);
+  });
+
+  it('has no more than the most items, and not two of the same key', async () => {
+    const { add, batches, end } = watched({ maxItems: 2, key: (item) => (item === 'x' ? item : undefined) });
+    void add('x', 'x', 'a', 'b');
+    await settled();
+    for (let round = 0; round < 3; round += 1) await end();
+    expect(batches).toEqual([
+      ['x', 'a'],
+      ['x', 'b'],
+    ]);
+  });
+
+  it('that throws rejects all of its own, one that gives an error only its caller', async () => {
+    const failing = watched({ run: () => Promise.reject(new Error('gone')) });
+    const both = Promise.allSettled(['a', 'b'].map((item) => failing.batcher.add(item)));
+    await settled();
+    expect(await both).toMatchObject([{ status: 'rejected' }, { status: 'rejected' }]);
+    const partly = watched({ run: async () => ['A', new Error('no')] });
+    const answers = Promise.allSettled(['a', 'b'].map((item) => partly.batcher.add(item)));
+    await settled();
+    expect(await answers).toMatchObject([{ value: 'A' }, { status: 'rejected' }]);
+  });
+});
+
+describe('a batch that lingers', () => {
+  const linger = { siblings: 3, ms: 10 };
+
+  it('begins when it is as big as the last', async () => {
+    const { add, batches, end } = watched({ linger });
+    void add('a', 'b', 'c');
+    await settled();
+    await end();
+    void add('d', 'e');
+    await settled();
+    expect(batches).toHaveLength(1);
+    void add('f');
+    await settled();
+    expect(batches[1]).toEqual(['d', 'e', 'f']);
+  });
+
+  it('begins when its time is up, counted from the end of the last', async () => {
+    const { add, batches, end } = watched({ linger });
+    void add('a', 'b', 'c');
+    await settled();
+    await end();
+    await vi.advanceTimersByTimeAsync(6);
+    void add('d');
+    await vi.advanceTimersByTimeAsync(3);
+    expect(batches).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(batches[1]).toEqual(['d']);
+  });
+
+  it('does so after a big one only, and not when nobody came in time', async () => {
+    const { add, batches, end } = watched({ linger });
+    void add('a', 'b');
+    await settled();
+    await end();
+    void add('c');
+    await settled();
+    expect(batches[1]).toEqual(['c']);
+    await end();
+    void add('d', 'e', 'f');
+    await settled();
+    await end();
+    await vi.advanceTimersByTimeAsync(10);
+    void add('g');
+    await settled();
+    expect(batches[3]).toEqual(['g']);
+  });
+
+  it('is not waited for by who wants an end', async () => {
+    const { add, batcher, batches, end } = watched({ linger });
+    void add('a', 'b', 'c');
+    await settled();
+    await end();
+    const answer = add('d');
+    const idle = batcher.idle();
+    await settled();
+    expect(batches[1]).toEqual(['d']);
+    await end();
+    await idle;
+    expect(await answer).toEqual(['D']);
+  });
+});
