@@ -1,8 +1,10 @@
+import { newId, TokensRead } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
 import { EventStoreUnavailableError, type EventStore } from '@token-vault/event-store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Invocation } from '../src/runs/invocation.ts';
 import { failLostRun } from '../src/runs/lost.ts';
+import type { OpenTokens } from '../src/runs/ports.ts';
 import type { RunOutcome } from '../src/sandbox/index.ts';
 import { createRunnerFixture, tenantId, type RunnerFixture } from './runner-fixture.ts';
 
@@ -57,10 +59,45 @@ describe('an invocation', () => {
     );
   });
 
-  it('fails when its tokens cannot be recorded as used, without its code having seen them', async () => {
-    const openTokens = () => Promise.reject(new EventStoreUnavailableError('down'));
+  const tokenId = newId();
+  const openTokens: OpenTokens = (_ids, context) => {
+    const tokens = [{ token_id: tokenId, token_type: 'card', transform: 'reveal' }];
+    const use = [context.event(TokensRead, { operation: 'use', tokens })];
+    return Promise.resolve({ tokens: new Map(), use });
+  };
+
+  it('has the use of its tokens on record with its claim, once, before its code begins', async () => {
     const invocation = await fixture.invoke({});
-    await fixture.runner({ openTokens }).handle(await fixture.historyOf(invocation));
+    const seen: string[][] = [];
+    fixture.sandbox = async () => {
+      seen.push(await typesOf(invocation));
+      return { kind: 'succeeded', result: { raw: 1 }, console };
+    };
+    const history = await fixture.historyOf(invocation);
+    await Promise.all([1, 2, 3].map(() => fixture.runner({ openTokens }).handle(history)));
+    expect(seen).toEqual([['ReactorInvoked', 'ReactorStarted', 'TokensRead']]);
+    const events = await fixture.eventsOf(invocation);
+    expect(events.map(({ type }) => type)).toEqual([...seen[0]!, 'ReactorSucceeded']);
+    expect(events[2]?.metadata).toMatchObject({ actor: invocation.metadata.actor });
+  });
+
+  it('whose tokens cannot be recorded as used is not begun, and its code sees nothing', async () => {
+    const invocation = await fixture.invoke({});
+    const store: EventStore = {
+      ...fixture.store,
+      readStream: (...given) => fixture.store.readStream(...given),
+      append: () => Promise.reject(new Error('refused')),
+    };
+    const handled = fixture.runner({ store, openTokens }).handle(await fixture.historyOf(invocation));
+    await expect(handled).rejects.toThrow('refused');
+    expect(fixture.runs).toEqual([]);
+    expect(await typesOf(invocation)).toEqual(['ReactorInvoked']);
+  });
+
+  it('fails when its tokens cannot be opened, without its code having begun', async () => {
+    const failing: OpenTokens = () => Promise.reject(new EventStoreUnavailableError('down'));
+    const invocation = await fixture.invoke({});
+    await fixture.runner({ openTokens: failing }).handle(await fixture.historyOf(invocation));
     expect(fixture.runs).toEqual([]);
     const outcome = (await fixture.eventsOf(invocation)).at(-1);
     expect(outcome).toMatchObject({ type: 'ReactorFailed', data: { status: 503, reason: 'unavailable' } });

@@ -1,9 +1,15 @@
 import { decideTokenAccess } from '@token-vault/access';
-import { ForbiddenError, TokensRead, ValidationError, type Json } from '@token-vault/contracts';
+import {
+  ForbiddenError,
+  TokensRead,
+  ValidationError,
+  type Json,
+  type NewEvent,
+} from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { DetokenizedToken } from '@token-vault/expressions';
-import type { AuditTrail, Clock, RequestContext } from '@token-vault/service-kit';
+import type { Clock, RequestContext } from '@token-vault/service-kit';
 import { readTokenHistory } from '../tokens/history.ts';
 import { presentToken } from '../tokens/present.ts';
 import { openToken } from '../tokens/sealing.ts';
@@ -15,22 +21,24 @@ export interface TokenUse {
   /** @throws ValidationError for a token that does not exist, ForbiddenError without `token:use` on its container */
   check(tokenIds: readonly string[], context: RequestContext): Promise<void>;
   /**
-   * Opens tokens that were checked before. Their use is on record, durably, before this resolves.
+   * Opens tokens that were checked before. `use` is the record of it: durable before anything of them is shown.
    * @throws ValidationError when one is gone meanwhile
    */
-  open(tokenIds: readonly string[], context: RequestContext): Promise<ReadonlyMap<string, DetokenizedToken>>;
+  open(
+    tokenIds: readonly string[],
+    context: RequestContext,
+  ): Promise<{ readonly tokens: ReadonlyMap<string, DetokenizedToken>; readonly use: readonly NewEvent[] }>;
 }
 
 export interface TokenUseDependencies {
   readonly store: EventStore;
   readonly keyRing: KeyRing;
-  readonly audit: AuditTrail;
   readonly clock: Clock;
 }
 
 const missing = (): ValidationError => ValidationError.of('args', 'names a token that does not exist');
 
-export function createTokenUse({ store, keyRing, audit, clock }: TokenUseDependencies): TokenUse {
+export function createTokenUse({ store, keyRing, clock }: TokenUseDependencies): TokenUse {
   const outcomes = createTransactionOutcomes(store, clock);
 
   async function find(tokenId: string, context: RequestContext): Promise<TokenDetails> {
@@ -74,18 +82,18 @@ export function createTokenUse({ store, keyRing, audit, clock }: TokenUseDepende
     },
 
     async open(tokenIds, context) {
-      if (tokenIds.length === 0) return new Map();
+      if (tokenIds.length === 0) return { tokens: new Map(), use: [] };
       const found = await findAll(tokenIds, context);
-      const tokens = found.map(({ id, type }) => ({
+      const opened = await Promise.all(
+        found.map(async (details) => [details.id, await openOne(details, context)] as const),
+      );
+      const used = found.map(({ id, type }) => ({
         token_id: id,
         token_type: type,
         transform: 'reveal' as const,
       }));
-      const [opened] = await Promise.all([
-        Promise.all(found.map((details) => openOne(details, context))),
-        audit.record(context, TokensRead, { operation: 'use', tokens }),
-      ]);
-      return new Map(found.map(({ id }, index) => [id, opened[index] as DetokenizedToken]));
+      const use = context.event(TokensRead, { operation: 'use', tokens: used });
+      return { tokens: new Map(opened), use: [use] };
     },
   };
 }

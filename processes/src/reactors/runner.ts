@@ -25,7 +25,7 @@ export function openRunner(
   const clock = systemClock;
   const audit = createAuditTrail(store);
   const egress = closers.add(createEgressBroker({ allowCidrs: options.egressAllow }), (it) => it.close());
-  const tokenUse = createTokenUse({ store, keyRing, audit, clock });
+  const tokenUse = createTokenUse({ store, keyRing, clock });
   const principals = createPrincipals(readPool, clock);
   const runner = startReactorRunner({
     store,

@@ -1,4 +1,4 @@
-import type { Json, OperationId } from '@token-vault/contracts';
+import type { Json, NewEvent, OperationId } from '@token-vault/contracts';
 import type { DetokenizedToken } from '@token-vault/expressions';
 import type { RequestContext } from '@token-vault/service-kit';
 
@@ -31,8 +31,11 @@ export interface VaultOperations {
   tokenize(payload: Json, actor: RequestContext['principal']['actor'], origin: RunOrigin): Promise<Json>;
 }
 
-/** Opens the tokens that arguments name; their use is durably on record before it resolves. @throws DomainError */
-export type OpenTokens = (
-  tokenIds: readonly string[],
-  context: RequestContext,
-) => Promise<ReadonlyMap<string, DetokenizedToken>>;
+/** Tokens in plaintext. They are shown to nobody before `use`, which says so in the log, is durable. */
+export interface OpenedTokens {
+  readonly tokens: ReadonlyMap<string, DetokenizedToken>;
+  readonly use: readonly NewEvent[];
+}
+
+/** Opens the tokens that arguments name. @throws DomainError */
+export type OpenTokens = (tokenIds: readonly string[], context: RequestContext) => Promise<OpenedTokens>;

@@ -1,5 +1,11 @@
-import { invocationPlace, newId, ReactorStarted, type Json } from '@token-vault/contracts';
-import { DomainError } from '@token-vault/contracts';
+import {
+  DomainError,
+  invocationPlace,
+  newId,
+  ReactorStarted,
+  type Json,
+  type NewEvent,
+} from '@token-vault/contracts';
 import { KeyDestroyedError, type SealedValue } from '@token-vault/crypto';
 import { RevisionConflictError } from '@token-vault/event-store';
 import { substituteTokens } from '@token-vault/expressions';
@@ -26,12 +32,13 @@ export class RunnerStoppedError extends Error {
   readonly code = 'runner_stopped';
 }
 
-/** Everything code is given. */
+/** Everything code is given, and what the log must say before. */
 interface Input {
   readonly code: string;
   readonly args: Json;
   readonly configuration: Readonly<Record<string, string>>;
   readonly applicationId: string | undefined;
+  readonly use: readonly NewEvent[];
 }
 
 /** How long a claimed run may wait for a process: as long as two others of its tenant take, and some. Then it is given up. */
@@ -64,20 +71,28 @@ export class Runs {
     // Redelivered: maybe after a crash between the outcome and the end of the arguments.
     if (ended) return destroyArguments(keyRing, invocation);
     if (deadline) return;
-    // Opened, and recorded as used, while the claim is under way: one wait for the disk less. Code sees it only after both.
     const prepared = this.#prepare(invocation);
-    prepared.catch(() => undefined);
-    if (!(await this.#claim(invocation))) return;
-    const outcome = await this.#execute(invocation, prepared).catch((error: unknown) =>
-      failureOf(error, () =>
-        logger.error({ trace_id: invocation.metadata.trace_id, ...errorFields(error) }, 'a run failed'),
-      ),
+    const use = await prepared.then(
+      (input) => input.use,
+      () => [],
     );
-    await recordOutcome(this.#dependencies, invocation, outcome, 1);
+    const revision = await this.#claim(invocation, use);
+    if (revision === undefined) return;
+    const outcome = await prepared
+      .then((input) => this.#execute(invocation, input))
+      .catch((error: unknown) =>
+        failureOf(error, () =>
+          logger.error({ trace_id: invocation.metadata.trace_id, ...errorFields(error) }, 'a run failed'),
+        ),
+      );
+    await recordOutcome(this.#dependencies, invocation, outcome, revision);
   }
 
-  /** The event is the first after ReactorInvoked: the store lets one runner append it. */
-  async #claim(invocation: Invocation): Promise<boolean> {
+  /**
+   * What it appends comes first after ReactorInvoked: the store lets one runner do so. The use of the tokens is part of it: on
+   * record before code sees them, once however many runners try, at the price of one flush. Gives the stream's revision.
+   */
+  async #claim(invocation: Invocation, use: readonly NewEvent[]): Promise<number | undefined> {
     const { store, clock } = this.#dependencies;
     const { id: invocation_id, invoked, stream } = invocation;
     const now = clock.now();
@@ -90,12 +105,11 @@ export class Runs {
       runner_id: this.#runnerId,
       deadline,
     };
-    const event = runnerEvent(invocation, ReactorStarted, data, now);
+    const events = [runnerEvent(invocation, ReactorStarted, data, now), ...use];
     try {
-      await untilAnswered(() => store.append(stream, [event], 0));
-      return true;
+      return (await untilAnswered(() => store.append(stream, events, 0))).revision;
     } catch (error) {
-      if (error instanceof RevisionConflictError) return false;
+      if (error instanceof RevisionConflictError) return undefined;
       throw error;
     }
   }
@@ -105,7 +119,7 @@ export class Runs {
     const { tenantId, id, invoked } = invocation;
     const { reactor_id: reactorId, reactor_revision: revision, args } = invoked;
     const content = this.#contents(tenantId, reactorId, revision);
-    const [{ code, applicationId }, configuration, opened, tokens] = await Promise.all([
+    const [{ code, applicationId }, configuration, opened, { tokens, use }] = await Promise.all([
       content,
       content.then((it) => openConfiguration(keyRing, tenantId, reactorId, it.configuration)),
       keyRing.open(invocationPlace(tenantId, id, 'args'), args as SealedValue).catch((error: unknown) => {
@@ -116,14 +130,16 @@ export class Runs {
       openTokens(invoked.token_ids, invokerContext(invocation, clock)),
     ]);
     const detokenized = substituteTokens(opened.expose(), (tokenId) => tokens.get(tokenId));
-    return { code, applicationId, configuration, args: detokenized };
+    return { code, applicationId, configuration, args: detokenized, use };
   }
 
-  async #execute(invocation: Invocation, prepared: Promise<Input>): Promise<InvocationOutcome> {
+  async #execute(
+    invocation: Invocation,
+    { code, args, configuration, applicationId }: Input,
+  ): Promise<InvocationOutcome> {
     const { sandbox, fetch, operations } = this.#dependencies;
     const { tenantId, id: invocationId, invoked, metadata } = invocation;
     const origin: RunOrigin = { tenantId, invocationId, traceId: metadata.trace_id };
-    const { code, args, configuration, applicationId } = await prepared;
     const outcome = await sandbox.run({
       tenantId,
       code,
