@@ -2,9 +2,12 @@
 export interface Found {
   readonly position: string;
   readonly digest: string;
-  /** Names it for a person: type, stream, revision. */
-  readonly name: string;
+  readonly type: string;
+  readonly stream: string;
+  readonly revision: number;
 }
+
+const nameOf = ({ type, stream, revision }: Found): string => `${type} of ${stream}, revision ${revision},`;
 
 export interface Finding {
   /** Where to look. */
@@ -35,6 +38,8 @@ export function compareStretch(
   found: readonly Found[],
   end: string,
 ): Finding[] {
+  if (signed.length === found.length && signed.every((digest, index) => digest === found[index]?.digest))
+    return [];
   const findings: Finding[] = [];
   const isSigned = new Set(signed);
   const isFound = new Set(found.map(({ digest }) => digest));
@@ -43,7 +48,7 @@ export function compareStretch(
     const difference = differenceOf(signed[i], event?.digest, isSigned, isFound);
     if (difference !== 'extra') i++;
     if (difference !== 'missing') j++;
-    const problem = problems[difference](event?.name ?? 'the event');
+    const problem = problems[difference](event ? nameOf(event) : 'the event');
     if (problem) findings.push({ position: event?.position ?? end, tenantId, problem });
   }
   return findings;

@@ -53,6 +53,13 @@ export async function readHead(database: Pool | PoolClient): Promise<string> {
   return rows[0]?.position ?? '0';
 }
 
-export function tenantOf(row: LogRow): string {
-  return (JSON.parse(row.metadata) as { tenant_id: string }).tenant_id;
+const tenantFirst = '{"tenant_id":"';
+const uuidLength = 36;
+
+/** As our own writers put it, first: parsing the rest of the metadata would cost more than the hash. */
+export function tenantOf({ metadata }: LogRow): string {
+  const end = tenantFirst.length + uuidLength;
+  if (metadata.startsWith(tenantFirst) && metadata[end] === '"')
+    return metadata.slice(tenantFirst.length, end);
+  return (JSON.parse(metadata) as { tenant_id: string }).tenant_id;
 }

@@ -119,8 +119,8 @@ class Verifier {
     this.events += 1;
     if (row.type === AuditCheckpointSigned.type) return this.#check(row, tenantId);
     const hash = hashOf(row);
-    const name = `${row.type} of ${row.stream}, revision ${row.revision},`;
-    const found = { position: row.position, digest: digestOf(hash), name };
+    const { type, stream, revision } = row;
+    const found = { position: row.position, digest: digestOf(hash), type, stream, revision };
     this.#stateOf(tenantId).pending.push({ hash, found });
     return undefined;
   }
