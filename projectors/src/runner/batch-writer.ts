@@ -3,19 +3,16 @@ import type { Projection } from '../projection.ts';
 import { BatchFold } from './fold.ts';
 import type { Herald } from './herald.ts';
 import type { Session } from './session.ts';
+import { Applier, stagingTables } from './staging.ts';
+import { compile, statement, type Statement } from './statements.ts';
 import {
-  Applier,
   closedAmong,
   forgetClosed,
-  nothingStaged,
-  readState,
+  hasEnding,
   stagedEventsOf,
-  stagingTables,
-  transactionsOf,
-  type StagedState,
+  Transactions,
   type TouchedTransactions,
-} from './staging.ts';
-import { compile, statement, type Statement } from './statements.ts';
+} from './transactions.ts';
 
 /** What is being written: the live read model, or its successor. */
 export interface Target {
@@ -30,6 +27,7 @@ export interface Target {
 export class BatchWriter {
   readonly #session: Session;
   readonly #target: Target;
+  readonly #transactions = new Transactions();
   #position: Position;
   /** The stretch under way. Never rejects by itself: whoever comes next meets the error. */
   #underWay: Promise<unknown> = Promise.resolve();
@@ -51,12 +49,12 @@ export class BatchWriter {
    * @throws what the stretch before met, or what preparing this one met; the database is where it was committed last.
    */
   async write(events: readonly RecordedEvent[], to: Position): Promise<void> {
-    const touched = transactionsOf(events);
-    if (touched) await this.#underWay;
-    const statements = this.#prepare(events, touched ? await this.#lookUp(touched) : nothingStaged());
+    const unknown = this.#transactions.unknownOf(events);
+    if (unknown) await this.#lookUp(unknown);
+    const statements = this.#prepare(events);
+    this.#transactions.forget(unknown);
     const last = events.at(-1);
-    if (last && touched && touched.ending.length > 0)
-      statements.push(forgetClosed(last.metadata.occurred_at));
+    if (last && hasEnding(events)) statements.push(forgetClosed(last.metadata.occurred_at));
     await this.#underWay;
     this.#underWay = this.#send(statements, to);
     this.#underWay.catch(() => undefined);
@@ -74,21 +72,22 @@ export class BatchWriter {
     await this.#underWay;
   }
 
-  #prepare(events: readonly RecordedEvent[], state: StagedState): Statement[] {
+  #prepare(events: readonly RecordedEvent[]): Statement[] {
     const { projection } = this.#target;
     const fold = new BatchFold(projection, stagingTables);
-    const applier = new Applier(projection, fold, state);
+    const applier = new Applier(projection, fold, this.#transactions);
     for (const event of events) applier.apply(event);
     return compile(fold.steps());
   }
 
-  async #lookUp({ enlisting, ending }: TouchedTransactions): Promise<StagedState> {
+  async #lookUp({ enlisting, ending }: TouchedTransactions): Promise<void> {
+    await this.#underWay;
     // Nobody changes these rows between here and the transaction: its fence would refuse.
     const [staged, closed] = await Promise.all([
       this.#session.query<{ transaction_id: string; event: string }>(stagedEventsOf(ending)),
       this.#session.query<{ id: string }>(closedAmong([...enlisting, ...ending])),
     ]);
-    return readState(staged, closed);
+    this.#transactions.learn(staged, closed);
   }
 
   /** Moves the checkpoint and, live, tells those who wait; a listener hears of it when the whole has been committed. */

@@ -1,8 +1,7 @@
-import { eventRegistry, type EventMetadata, type JsonObject } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
 import type { Occurrence, Projection, Table } from '../projection.ts';
 import type { BatchFold } from './fold.ts';
-import { statement, type Statement } from './statements.ts';
+import { boundaries, enlistedIn, type StagedEvent, type Transactions } from './transactions.ts';
 
 /** Events of open transactions wait here, and what came to an end is remembered, in each projection's own schema. */
 export const stagingTables: readonly Table[] = [
@@ -25,78 +24,6 @@ export const stagingTables: readonly Table[] = [
   },
 ];
 
-/** What an event needs to be applied later. */
-interface StagedEvent {
-  readonly id: string;
-  readonly type: string;
-  readonly version: number;
-  readonly data: JsonObject;
-  readonly metadata: EventMetadata;
-}
-
-/** What the database knows of the transactions of a batch: staged events of those that end, and which have ended. */
-export interface StagedState {
-  readonly events: Map<string, StagedEvent[]>;
-  readonly closed: Set<string>;
-}
-
-export const nothingStaged = (): StagedState => ({ events: new Map(), closed: new Set() });
-
-type Boundary = 'commit' | 'drop';
-const boundaries: Readonly<Record<string, Boundary>> = {
-  TransactionCommitted: 'commit',
-  TransactionRolledBack: 'drop',
-  TransactionExpired: 'drop',
-};
-const isOfTransaction = (type: string): boolean => type === 'TransactionOpened' || type in boundaries;
-
-const enlistedIn = (event: RecordedEvent): string | undefined =>
-  isOfTransaction(event.type) ? undefined : event.metadata.transaction_id;
-
-export interface TouchedTransactions {
-  /** Those that an event is enlisted in: have they ended? */
-  readonly enlisting: readonly string[];
-  /** Those that end: what was staged before? */
-  readonly ending: readonly string[];
-}
-
-/** What must be looked up before these events can be applied; undefined when nothing must. */
-export function transactionsOf(events: readonly RecordedEvent[]): TouchedTransactions | undefined {
-  const enlisting = new Set<string>();
-  const ending = new Set<string>();
-  for (const event of events) {
-    const id = enlistedIn(event);
-    if (id !== undefined) enlisting.add(id);
-    else if (event.type in boundaries) ending.add(event.data['transaction_id'] as string);
-  }
-  if (enlisting.size + ending.size === 0) return undefined;
-  return { enlisting: [...enlisting], ending: [...ending] };
-}
-
-export const stagedEventsOf = (ids: readonly string[]): Statement =>
-  statement(
-    `select transaction_id, event from staged_event where transaction_id = any($1::uuid[])
-      order by transaction_id, position`,
-    [ids],
-  );
-export const closedAmong = (ids: readonly string[]): Statement =>
-  statement('select id from closed_transaction where id = any($1::uuid[])', [ids]);
-
-export function readState(
-  staged: readonly { transaction_id: string; event: string }[],
-  closed: readonly { id: string }[],
-): StagedState {
-  const events = new Map<string, StagedEvent[]>();
-  for (const { transaction_id: id, event } of staged) {
-    const list = events.get(id) ?? [];
-    // It may have been staged by an older release.
-    const stored = JSON.parse(event) as StagedEvent;
-    list.push({ ...stored, ...eventRegistry.upcast(stored.type, stored.version, stored.data) });
-    events.set(id, list);
-  }
-  return { events, closed: new Set(closed.map(({ id }) => id)) };
-}
-
 type Handler = (event: Occurrence) => ReturnType<NonNullable<Projection['on']['TenantCreated']>>;
 
 /**
@@ -106,12 +33,12 @@ type Handler = (event: Occurrence) => ReturnType<NonNullable<Projection['on']['T
 export class Applier {
   readonly #projection: Projection;
   readonly #fold: BatchFold;
-  readonly #state: StagedState;
+  readonly #transactions: Transactions;
 
-  constructor(projection: Projection, fold: BatchFold, state: StagedState) {
+  constructor(projection: Projection, fold: BatchFold, transactions: Transactions) {
     this.#projection = projection;
     this.#fold = fold;
-    this.#state = state;
+    this.#transactions = transactions;
   }
 
   apply(event: RecordedEvent): void {
@@ -132,12 +59,11 @@ export class Applier {
   }
 
   #stage(transactionId: string, event: RecordedEvent): void {
-    if (!Object.hasOwn(this.#projection.on, event.type) || this.#state.closed.has(transactionId)) return;
+    if (!Object.hasOwn(this.#projection.on, event.type) || this.#transactions.closed.has(transactionId))
+      return;
     const { id, type, version, data, metadata, position } = event;
     const staged = { id, type, version, data, metadata };
-    const list = this.#state.events.get(transactionId) ?? [];
-    list.push(staged);
-    this.#state.events.set(transactionId, list);
+    this.#transactions.stage(transactionId, staged);
     this.#fold.add({
       kind: 'insert',
       table: 'staged_event',
@@ -147,7 +73,7 @@ export class Applier {
 
   #close(event: RecordedEvent): void {
     const transactionId = event.data['transaction_id'] as string;
-    const staged = this.#state.events.get(transactionId) ?? [];
+    const staged = this.#transactions.events.get(transactionId) ?? [];
     let ordinal = 0;
     if (boundaries[event.type] === 'commit') {
       for (const each of staged) ordinal += this.#handle(each, event.position, ordinal);
@@ -158,11 +84,11 @@ export class Applier {
 
   #remember(transactionId: string, closedAt: string, hasStaged: boolean): void {
     if (hasStaged) {
-      this.#state.events.delete(transactionId);
+      this.#transactions.events.delete(transactionId);
       this.#fold.add({ kind: 'delete', table: 'staged_event', key: { transaction_id: transactionId } });
     }
-    if (this.#state.closed.has(transactionId)) return;
-    this.#state.closed.add(transactionId);
+    if (this.#transactions.closed.has(transactionId)) return;
+    this.#transactions.closed.add(transactionId);
     this.#fold.add({
       kind: 'insert',
       table: 'closed_transaction',
@@ -170,12 +96,3 @@ export class Applier {
     });
   }
 }
-
-/**
- * A transaction lives an hour (decisions.md §9) and a command seconds, so no enlisted event comes a week after the
- * end. Measured by the events' own time: the result does not depend on when the log is replayed.
- */
-export const forgetClosed = (occurredAt: string): Statement =>
-  statement(`delete from closed_transaction where closed_at < $1::timestamptz - interval '7 days'`, [
-    occurredAt,
-  ]);

@@ -1,0 +1,112 @@
+import { eventRegistry, type EventMetadata, type JsonObject } from '@token-vault/contracts';
+import type { RecordedEvent } from '@token-vault/event-store';
+import { statement, type Statement } from './statements.ts';
+
+/** What an event needs to be applied later. */
+export interface StagedEvent {
+  readonly id: string;
+  readonly type: string;
+  readonly version: number;
+  readonly data: JsonObject;
+  readonly metadata: EventMetadata;
+}
+
+/** Most that is remembered between batches; beyond it the database is asked again. */
+const mostRemembered = { transactions: 10_000, events: 2_000 };
+
+/** What is known of transactions: of those seen from their opening on, everything; of others what was looked up. */
+export class Transactions {
+  readonly events = new Map<string, StagedEvent[]>();
+  readonly closed = new Set<string>();
+  readonly #seenOpening = new Set<string>();
+
+  /** What must be looked up before these events can be applied; undefined when nothing must. */
+  unknownOf(events: readonly RecordedEvent[]): TouchedTransactions | undefined {
+    const enlisting = new Set<string>();
+    const ending = new Set<string>();
+    for (const event of events) {
+      const id = enlistedIn(event);
+      if (id !== undefined) enlisting.add(id);
+      else if (event.type in boundaries) ending.add(event.data['transaction_id'] as string);
+      else if (event.type === opening) this.#seenOpening.add(event.data['transaction_id'] as string);
+    }
+    const isUnknown = (id: string): boolean => !this.#seenOpening.has(id);
+    const unknown = {
+      enlisting: [...enlisting].filter(isUnknown),
+      ending: [...ending].filter(isUnknown),
+    };
+    return unknown.enlisting.length + unknown.ending.length === 0 ? undefined : unknown;
+  }
+
+  learn(
+    staged: readonly { transaction_id: string; event: string }[],
+    closed: readonly { id: string }[],
+  ): void {
+    for (const { transaction_id: id, event } of staged) {
+      // It may have been staged by an older release.
+      const stored = JSON.parse(event) as StagedEvent;
+      this.stage(id, { ...stored, ...eventRegistry.upcast(stored.type, stored.version, stored.data) });
+    }
+    for (const { id } of closed) this.closed.add(id);
+  }
+
+  stage(id: string, event: StagedEvent): void {
+    const list = this.events.get(id);
+    if (list) list.push(event);
+    else this.events.set(id, [event]);
+  }
+
+  /** After a batch: what was looked up for it may be incomplete for the next. */
+  forget(looked: TouchedTransactions | undefined): void {
+    for (const id of [...(looked?.enlisting ?? []), ...(looked?.ending ?? [])]) {
+      this.events.delete(id);
+      this.closed.delete(id);
+    }
+    let events = 0;
+    for (const list of this.events.values()) events += list.length;
+    if (this.#seenOpening.size <= mostRemembered.transactions && events <= mostRemembered.events) return;
+    this.events.clear();
+    this.closed.clear();
+    this.#seenOpening.clear();
+  }
+}
+
+type Boundary = 'commit' | 'drop';
+export const boundaries: Readonly<Record<string, Boundary>> = {
+  TransactionCommitted: 'commit',
+  TransactionRolledBack: 'drop',
+  TransactionExpired: 'drop',
+};
+const opening = 'TransactionOpened';
+const isOfTransaction = (type: string): boolean => type === opening || type in boundaries;
+
+export const enlistedIn = (event: RecordedEvent): string | undefined =>
+  isOfTransaction(event.type) ? undefined : event.metadata.transaction_id;
+
+export interface TouchedTransactions {
+  /** Those that an event is enlisted in: have they ended? */
+  readonly enlisting: readonly string[];
+  /** Those that end: what was staged before? */
+  readonly ending: readonly string[];
+}
+
+export const hasEnding = (events: readonly RecordedEvent[]): boolean =>
+  events.some(({ type }) => type in boundaries);
+
+export const stagedEventsOf = (ids: readonly string[]): Statement =>
+  statement(
+    `select transaction_id, event from staged_event where transaction_id = any($1::uuid[])
+      order by transaction_id, position`,
+    [ids],
+  );
+export const closedAmong = (ids: readonly string[]): Statement =>
+  statement('select id from closed_transaction where id = any($1::uuid[])', [ids]);
+
+/**
+ * A transaction lives an hour (decisions.md §9) and a command seconds, so no enlisted event comes a week after the
+ * end. Measured by the events' own time: the result does not depend on when the log is replayed.
+ */
+export const forgetClosed = (occurredAt: string): Statement =>
+  statement(`delete from closed_transaction where closed_at < $1::timestamptz - interval '7 days'`, [
+    occurredAt,
+  ]);
