@@ -7,7 +7,7 @@ import { createTestDatabase, createTestPool, type TestDatabase } from '@token-va
 import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { hashOf } from '../src/audit/chain.ts';
+import { hexHashOf } from '../src/audit/chain.ts';
 import {
   certifyErasure,
   tenantsOfToken,
@@ -108,7 +108,7 @@ describe('the certificate of an erased token', () => {
       type: 'TokenDeleted',
       id: deleted?.id,
       position: deleted?.position,
-      hash: hashOf(deleted as LogRow).toString('hex'),
+      hash: hexHashOf(deleted as LogRow),
     });
     const decided = certificate.destroyed_keys.map((key) => [key.key_id, key.sealed, key.decided_by.id]);
     expect(decided).toEqual([

@@ -108,7 +108,8 @@ describe('a rebuild', () => {
     const cut = (): void => {
       if (cuts++ === 3)
         void vault.rows(
-          `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'rebuild tokens'`,
+          `select pg_terminate_backend(pid) from pg_stat_activity
+            where application_name = 'rebuild tokens' and datname = current_database()`,
         );
     };
     for (;;) {

@@ -70,7 +70,8 @@ describe('a projector', () => {
     for (let round = 0; round < 5; round++) {
       const position = await vault.append(...many(50, `round-${round}`));
       await vault.rows(
-        `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'projector log'`,
+        `select pg_terminate_backend(pid) from pg_stat_activity
+          where application_name = 'projector log' and datname = current_database()`,
       );
       await vault.reached(position, ['log']);
     }
@@ -191,7 +192,7 @@ describe('two projectors', () => {
       position = await vault.append(...many(20, `r${round}`), tokenDeleted(`r${round}-3`));
       await vault.rows(
         `select pg_terminate_backend(pid) from pg_stat_activity a
-          where application_name like 'projector %'
+          where application_name like 'projector %' and datname = current_database()
             and exists (select from pg_locks l where l.pid = a.pid and l.locktype = 'advisory')`,
       );
     }

@@ -2,7 +2,7 @@ import { remainingKeys, type KeyRing } from '@token-vault/crypto';
 import { answerEntityOfToken, type Clock } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import { z } from 'zod';
-import { hashOf } from './chain.ts';
+import { hexHashOf } from './chain.ts';
 import type { LogRow } from './log-rows.ts';
 import { isSignature, signerOf, type Signer } from './signature.ts';
 import { readTokenErasure, type TokenErasure } from './token-erasure.ts';
@@ -60,7 +60,7 @@ const textOf = (certificate: Unsigned): string =>
 function referTo(row: LogRow): z.infer<typeof eventReference> {
   const { type, id, stream, revision, position: at } = row;
   const { occurred_at } = JSON.parse(row.metadata) as { occurred_at: string };
-  return { type, id, stream, revision, position: at, occurred_at, hash: hashOf(row).toString('hex') };
+  return { type, id, stream, revision, position: at, occurred_at, hash: hexHashOf(row) };
 }
 
 export interface CertificateOptions {

@@ -1,6 +1,6 @@
 import { AuditCheckpointSigned } from '@token-vault/contracts';
 import type { Pool } from 'pg';
-import { hashOf } from './chain.ts';
+import { hexHashOf } from './chain.ts';
 import { readHead, readLogRows, tenantOf, type LogRow } from './log-rows.ts';
 
 export type ExportFormat = 'jsonl' | 'csv';
@@ -43,8 +43,7 @@ export async function* exportAudit(options: ExportOptions): AsyncGenerator<strin
     for (const row of rows) if (tenantOf(row) === tenantId) yield line(row);
 }
 
-const hashText = (row: LogRow): string =>
-  row.type === AuditCheckpointSigned.type ? '' : hashOf(row).toString('hex');
+const hashText = (row: LogRow): string => (row.type === AuditCheckpointSigned.type ? '' : hexHashOf(row));
 
 /** `data` and `metadata` stay texts: their hash is over every byte. */
 function jsonLine(row: LogRow): string {

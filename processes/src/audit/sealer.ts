@@ -3,7 +3,15 @@ import { TenantKeysMissingError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { errorFields, type Clock, type Logger } from '@token-vault/service-kit';
 import type { Pool, PoolClient } from 'pg';
-import { digestOf, extendChain, hashOf, joinDigests, startOfChain, type ChainState } from './chain.ts';
+import {
+  digestOf,
+  extendChain,
+  hashOf,
+  joinDigests,
+  startOfChain,
+  type ChainState,
+  type EventHash,
+} from './chain.ts';
 import { isSignedBy, parseCheckpoint, signCheckpoint, type Checkpoint } from './checkpoint.ts';
 import { readHead, readLogRows, tenantOf } from './log-rows.ts';
 import { signerOf } from './signature.ts';
@@ -94,7 +102,7 @@ async function sealStretch(
   last: Map<string, Last>,
   stretch: Stretch,
 ): Promise<number> {
-  const hashes = new Map<string, Buffer[]>();
+  const hashes = new Map<string, EventHash[]>();
   for await (const rows of readLogRows(options.database, stretch.after, stretch.through)) {
     for (const row of rows) {
       if (row.type === AuditCheckpointSigned.type) continue;
@@ -122,7 +130,7 @@ async function sealTenant(
   tenantId: string,
   before: Last | undefined,
   { after, through }: Stretch,
-  hashes: readonly Buffer[],
+  hashes: readonly EventHash[],
 ): Promise<Last | undefined> {
   const { keyRing, store, clock, logger } = options;
   try {

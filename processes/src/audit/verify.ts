@@ -1,7 +1,15 @@
 import { AuditCheckpointSigned } from '@token-vault/contracts';
 import { TenantKeysMissingError, type KeyRing } from '@token-vault/crypto';
 import type { Pool } from 'pg';
-import { digestOf, extendChain, hashOf, splitDigests, startOfChain, type ChainState } from './chain.ts';
+import {
+  digestOf,
+  extendChain,
+  hashOf,
+  splitDigests,
+  startOfChain,
+  type ChainState,
+  type EventHash,
+} from './chain.ts';
 import { isSignedBy, parseCheckpoint, type Checkpoint } from './checkpoint.ts';
 import { compareStretch, type Finding, type Found } from './compare.ts';
 import { readHead, readLogRows, tenantOf, type LogRow } from './log-rows.ts';
@@ -37,7 +45,7 @@ interface TenantState {
   chain: ChainState;
   revision: number;
   through: bigint;
-  pending: { readonly hash: Buffer; readonly found: Found }[];
+  pending: { readonly hash: EventHash; readonly found: Found }[];
 }
 
 /** One pass over the log, in memory bounded by what lies between two checkpoints. */
