@@ -7,7 +7,7 @@ import {
 } from '@token-vault/event-store';
 import { waitUntil, type TestDatabase } from '@token-vault/test-support';
 import pg from 'pg';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { noted, testRegistry } from '../src/contract-suite/test-events.ts';
 import { createTestLog, cutConnections, withClient } from './postgres-log.ts';
 
@@ -163,6 +163,45 @@ describe('a subscription to Postgres', () => {
     abort.abort();
     await subscription;
     expect(texts).toEqual(['quiet']);
+  });
+
+  it('gets what its own process appends without reading it back, and what others append between', async () => {
+    const [store, other] = [open({ pollMs: 60_000 }), open()];
+    const seen: RecordedEvent[] = [];
+    const abort = new AbortController();
+    let isCaughtUp = false;
+    const subscription = (async () => {
+      for await (const batch of store.subscribe(startPosition, abort.signal)) {
+        ({ isCaughtUp } = batch);
+        seen.push(...batch.events);
+      }
+    })();
+    await waitUntil(() => isCaughtUp);
+    const reads = vi.spyOn(pg.Client.prototype, 'query');
+    onTestFinished(() => reads.mockRestore());
+    const pageReads = () =>
+      reads.mock.calls.filter(([query]) => (query as { name?: string }).name === 'event_store_log_page')
+        .length;
+    const isSeen = async (count: number) => await waitUntil(() => seen.length === count);
+    // One flush: those without an expectation are stored last.
+    const texts = ['\u0001"\\é', '\u{1f600}'];
+    await Promise.all([
+      store.append('a', [noted('1'), noted('2')], 'any'),
+      ...texts.map((text, index) => store.append(`b${index}`, [noted(text)], 'no-stream')),
+    ]);
+    for (let revision = 1; revision < 21; revision += 1) await store.append('a', [noted('more')], revision);
+    await isSeen(24);
+    // A notification may overtake an answer, now and then by more than the tail waits.
+    expect(pageReads()).toBeLessThan(10);
+    await other.append('a', [noted('4')], 'any');
+    await isSeen(25);
+    await Promise.all(
+      Array.from({ length: 40 }, (_, n) => (n % 2 ? store : other).append('c', [noted(`c${n}`)], 'any')),
+    );
+    await isSeen(65);
+    abort.abort();
+    await subscription;
+    expect(seen).toEqual(await collect(other.readAll(startPosition)));
   });
 
   it('shares one connection with the others of its process, and gives it up with the last', async () => {

@@ -14,7 +14,7 @@ import { createAppender } from './appender.ts';
 import { clientConfig, type ConnectionSettings } from './connection.ts';
 import { maxPageEvents, readHead, readLogPage, readStreamPage, type Page } from './reader.ts';
 import { follow } from './subscription.ts';
-import { SharedTail } from './tail.ts';
+import { SharedTail, type TailOptions } from './tail.ts';
 
 export interface PostgresEventStoreOptions {
   readonly registry: EventRegistry;
@@ -41,15 +41,12 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
     connection: options.connection,
     statementTimeoutMs: options.statementTimeoutMs ?? 10_000,
   };
-  const appender = createAppender(settings, options.onFlush);
   const pool = createReadPool(settings, options.maxReadConnections ?? 4);
-  const sharedTail = new SharedTail({
-    ...settings,
-    registry,
-    maxRecentEvents: options.maxRecentEvents ?? 10_000,
-    maxRecentBytes: options.maxRecentBytes ?? 16 * 1024 * 1024,
-    pollMs: options.pollMs ?? 1_000,
+  const appender = createAppender(settings, {
+    onFlush: options.onFlush,
+    onStored: (appends) => sharedTail.offer(appends),
   });
+  const sharedTail = createSharedTail(options, { ...settings, isAppending: () => appender.isAppending() });
   let closing: Promise<void> | undefined;
 
   function refuseIfClosed(): void {
@@ -94,6 +91,19 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
       return closing;
     },
   };
+}
+
+function createSharedTail(
+  options: PostgresEventStoreOptions,
+  settings: ConnectionSettings & Pick<TailOptions, 'isAppending'>,
+): SharedTail {
+  return new SharedTail({
+    ...settings,
+    registry: options.registry,
+    maxRecentEvents: options.maxRecentEvents ?? 10_000,
+    maxRecentBytes: options.maxRecentBytes ?? 16 * 1024 * 1024,
+    pollMs: options.pollMs ?? 1_000,
+  });
 }
 
 function createReadPool(settings: ConnectionSettings, max: number): pg.Pool {

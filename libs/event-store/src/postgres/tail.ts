@@ -8,6 +8,8 @@ import {
   type Position,
   type RecordedEvent,
 } from '../port.ts';
+import { decodeEvents, type StoredEvent } from '../codec.ts';
+import type { StoredAppend } from './appender.ts';
 import { asUnavailable, discardClient, openClient, type ConnectionSettings } from './connection.ts';
 import { endOfTime, readHead, readLogPage, type Page } from './reader.ts';
 
@@ -19,7 +21,12 @@ export interface TailOptions extends ConnectionSettings {
   readonly maxRecentBytes: number;
   /** How often the tail looks without having been notified; also finds a connection that died silently. */
   readonly pollMs: number;
+  /** Whether appends of this process are under way. */
+  readonly isAppending: () => boolean;
 }
+
+/** A notification may overtake the answer to the append that it tells of: so long the tail waits to be offered the events. */
+const patienceMs = 3;
 
 /**
  * The live end of the log, read and parsed once for all subscribers of a process: one LISTEN connection and the
@@ -74,6 +81,30 @@ export class Tail {
     return { events, position, isCaughtUp: comparePositions(position, this.#head) >= 0 };
   }
 
+  /**
+   * Takes what this process has just appended, which need not be read back then: but only what follows the head at once.
+   * The rest, and all that comes while the log is being read, the notification brings.
+   */
+  offer(appends: readonly StoredAppend[]): void {
+    if (!this.#poll || this.#isLoading || this.#failure || this.#isClosed) return;
+    const stored: StoredEvent[] = [];
+    const bytes: number[] = [];
+    let head = BigInt(this.#head);
+    for (const { request, result } of inLogOrder(appends)) {
+      const { events, stream } = request;
+      const before = BigInt(result.position) - BigInt(events.length);
+      if (before !== head) continue;
+      events.forEach((event, index) => {
+        head += 1n;
+        const revision = result.revision - events.length + 1 + index;
+        stored.push({ ...event, stream, revision, position: head.toString() as Position });
+        bytes.push(event.bytes);
+      });
+    }
+    const end = stored.at(-1)?.position;
+    if (end) this.#keep({ ...decodeEvents(this.#options.registry, stored), bytes }, end);
+  }
+
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -87,11 +118,19 @@ export class Tail {
     await client.query('listen event_store');
     this.#head = this.#start = await readHead(client);
     // Not earlier: a load begun before the head is known would set it back.
-    client.on('notification', ({ payload }) => {
-      if (payload && comparePositions(payload as Position, this.#head) > 0) this.#look();
-    });
+    client.on('notification', ({ payload }) => this.#hear(payload as Position));
     this.#poll = setInterval(() => this.#look(), this.#options.pollMs);
     this.#look();
+  }
+
+  #hear(position: Position): void {
+    if (comparePositions(position, this.#head) <= 0) return;
+    if (this.#options.isAppending()) setTimeout(() => this.#lookFor(position), patienceMs);
+    else this.#look();
+  }
+
+  #lookFor(position: Position): void {
+    if (comparePositions(position, this.#head) > 0) this.#look();
   }
 
   #look(): void {
@@ -112,7 +151,7 @@ export class Tail {
     }
   }
 
-  #keep(page: Page, end: Position): void {
+  #keep(page: Pick<Page, 'bytes' | 'events' | 'failure'>, end: Position): void {
     this.#head = end;
     if (page.failure) {
       // Subscribers find the unreadable event in the log themselves, after those before it.
@@ -169,6 +208,10 @@ export class Tail {
   }
 }
 
+/** A batch stores appends without an expectation last. */
+const inLogOrder = (appends: readonly StoredAppend[]): readonly StoredAppend[] =>
+  appends.toSorted((left, right) => comparePositions(left.result.position, right.result.position));
+
 /** The tail that the subscribers of a process share: made by the first, remade after a failure, closed by the last. */
 export class SharedTail {
   readonly #options: TailOptions;
@@ -189,6 +232,10 @@ export class SharedTail {
     if (this.#isClosed) this.#tail.close();
     this.#members++;
     return this.#tail;
+  }
+
+  offer(appends: readonly StoredAppend[]): void {
+    this.#tail?.offer(appends);
   }
 
   leave(tail: Tail): void {
