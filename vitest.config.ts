@@ -8,6 +8,9 @@ export default defineConfig({
     hookTimeout: 60_000,
     pool: 'forks',
     maxWorkers: 2,
+    // One test of thousands that waits too briefly on a busy machine must not hold up a release, nor go unnamed.
+    retry: process.env['CI'] ? 1 : 0,
+    reporters: ['default', './test/support/src/second-attempts.ts'],
     globalSetup: ['./test/support/src/global-setup.ts'],
     projects: [
       {

@@ -173,7 +173,7 @@ describe('a request sent again with its idempotency key', () => {
 describe('a request whose process was killed', () => {
   /** As a killed process leaves it: a row without an answer that nobody extends. */
   async function cutOff(scopes: (readonly string[])[]): Promise<void> {
-    await restart(5);
+    await restart();
     const dead = createIdempotentAnswers({
       pool: {
         query: (query: pg.QueryConfig) =>
@@ -207,7 +207,7 @@ describe('a request whose process was killed', () => {
   it('leaves the answer of the one that took over when it wakes after all', async () => {
     const late: Answer = { status: 200, body: { is: 'late' } };
     const { promise: held, resolve: wake } = Promise.withResolvers<void>();
-    await restart(5);
+    await restart();
     const sleeper = createIdempotentAnswers({
       pool: {
         query: (query: pg.QueryConfig) =>
