@@ -8,9 +8,11 @@ import {
   observeFlushes,
   observeTenantKeys,
   systemClock,
+  traceAppends,
   type Logger,
   type Metrics,
   type ProjectionProgress,
+  type Spans,
 } from '@token-vault/service-kit';
 import pg from 'pg';
 import type { Closers } from './closers.ts';
@@ -32,6 +34,7 @@ export interface Surroundings {
   readonly settings: DataSettings;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  readonly spans: Spans;
   readonly closers: Closers;
 }
 
@@ -48,11 +51,11 @@ export async function openEventStore(
   return createEventStoreDbEventStore({ registry, connectionString: eventStore.connectionString });
 }
 
-export async function openLog({ settings, metrics, closers }: Surroundings): Promise<EventStore> {
+export async function openLog({ settings, metrics, spans, closers }: Surroundings): Promise<EventStore> {
   const store = closers.add(await openEventStore(settings, { onFlush: observeFlushes(metrics) }), (it) =>
     it.close(),
   );
-  return measureAppends(store, metrics);
+  return traceAppends(measureAppends(store, metrics), spans);
 }
 
 /** A pool whose state Prometheus is told under `name`. */

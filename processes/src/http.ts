@@ -13,7 +13,10 @@ import {
   systemClock,
   type AuditTrail,
   type Handlers,
+  type AnsweredRequest,
   type HealthCheck,
+  type RequestObserver,
+  type Span,
 } from '@token-vault/service-kit';
 import express, { type Express } from 'express';
 import { openPool, type ReadModels, type Surroundings } from './data.ts';
@@ -75,15 +78,25 @@ export function createHealthApp(
   return app;
 }
 
-/** The app of a service: the operations it has handlers of, health,
- * metrics, the document of the interface. */
+function spanOf({ operation, status, seconds, traceId }: AnsweredRequest): Span {
+  const endMs = Date.now();
+  const attributes = { 'vault.operation': operation, 'http.response.status_code': status };
+  const startMs = endMs - seconds * 1000;
+  return { name: operation, traceId, isRoot: true, startMs, endMs, isFailed: status >= 500, attributes };
+}
+
+/** The app of a service: the operations it has handlers of, health, metrics, the document of the interface. */
 export function createServiceApp(
-  { logger, metrics }: Surroundings,
+  { logger, metrics, spans }: Surroundings,
   parts: ServiceParts,
   handlers: Handlers,
 ): Express {
   const { edge, audit, progress } = parts;
-  const onAnswered = observeRequests(metrics);
+  const observe = observeRequests(metrics);
+  const onAnswered: RequestObserver = (request) => {
+    observe(request);
+    if (spans.isOn) spans.record(spanOf(request));
+  };
   const app = createApp({ ...edge, handlers, audit, progress, clock: systemClock, logger, onAnswered });
   mountHealth(app, readinessOf(parts), logger);
   mountMetrics(app, metrics);

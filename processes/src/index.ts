@@ -12,6 +12,7 @@ export {
 export { commandHandlers, queryHandlers } from './handlers.ts';
 export { openHousekeeping } from './housekeeping.ts';
 export { createServiceApp, openServiceParts, type ServiceParts } from './http.ts';
+export { traceProjections } from './trace-projections.ts';
 export { readLimits, type LimitConfig } from './limits.ts';
 export { openReactorParts } from './reactors/parts.ts';
 export { createPrincipals, type Principals } from './reactors/principals.ts';
@@ -28,4 +29,4 @@ export {
   type RootKeySources,
 } from './root-keys.ts';
 export { schema } from './schema.ts';
-export { ConfigurationError, readEventStoreChoice, readFeedChoice } from './settings.ts';
+export { ConfigurationError, readEventStoreChoice, readFeedChoice, readTraceSettings } from './settings.ts';

@@ -8,6 +8,7 @@ import { createRelay } from './reactors/feed.ts';
 import { readFeedChoice, readProcessSettings } from './settings.ts';
 import { explainedCodes, startService } from './start.ts';
 import { measureProjections } from './projection-lag.ts';
+import { traceProjections } from './trace-projections.ts';
 
 const service = 'projectors';
 
@@ -29,11 +30,14 @@ function openRelay({ settings, logger, closers }: Surroundings, relay: Invocatio
 
 /** The read models, and with Kafka the relay of invocations. Has no keys: it never opens anything. */
 async function open(surroundings: Surroundings, settings: ReturnType<typeof readSettings>) {
-  const { logger, closers, metrics } = surroundings;
+  const { logger, closers, metrics, spans } = surroundings;
   const { databaseUrl: connectionString, feed } = settings;
   const store = await openLog(surroundings);
   const pool = openPool(surroundings, 'projectors', 2);
-  const projectors = closers.add(startProjectors({ store, connectionString, logger }), (it) => it.close());
+  const projectors = closers.add(
+    startProjectors({ store, connectionString, logger, ...traceProjections(spans) }),
+    (it) => it.close(),
+  );
   measureProjections(metrics, { store, status: () => projectors.status() });
   if (feed.kind === 'kafka') openRelay(surroundings, createRelay(feed, { store, pool, logger }));
   return createHealthApp(surroundings, {

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import path from 'node:path';
+import type { TraceSettings } from '@token-vault/service-kit';
 import { z } from 'zod';
 import type { DataSettings } from './data.ts';
 import { readLimits, type LimitConfig } from './limits.ts';
@@ -19,6 +20,8 @@ export interface ProcessSettings extends DataSettings {
   readonly logLevel: string;
   /** Longest that a starting process waits for what it depends on. */
   readonly startWithinMs: number;
+  /** OTEL_EXPORTER_OTLP_ENDPOINT; without it nothing is traced. */
+  readonly traces: TraceSettings | undefined;
 }
 
 const port = z.coerce.number('is not a number').int('is not a port').min(0, 'is not a port').max(65_535, 'is not a port'); // prettier-ignore
@@ -60,6 +63,19 @@ const egressVariables = z.object({
   VAULT_EGRESS_ALLOW: list
     .refine((entries) => entries.every(isCidr), 'must be addresses or CIDRs, separated by commas')
     .default([]),
+});
+
+const traceVariables = z.object({
+  OTEL_EXPORTER_OTLP_ENDPOINT: z
+    .string()
+    .regex(/^https?:\/\//, 'must begin with http:// or https://')
+    .refine((text) => URL.canParse(text), 'is not a valid URL')
+    .optional(),
+  OTEL_TRACES_SAMPLER_ARG: z.coerce
+    .number('must be from 0 to 1')
+    .min(0, 'must be from 0 to 1')
+    .max(1, 'must be from 0 to 1')
+    .default(1),
 });
 
 const feedVariables = z.object({
@@ -112,7 +128,17 @@ export function readProcessSettings(environment: NodeJS.ProcessEnv): ProcessSett
     port: variables.VAULT_PORT,
     logLevel: variables.VAULT_LOG_LEVEL,
     startWithinMs: variables.VAULT_START_TIMEOUT * 1000,
+    traces: readTraceSettings(environment),
   };
+}
+
+/** @throws ConfigurationError */
+export function readTraceSettings(environment: NodeJS.ProcessEnv): TraceSettings | undefined {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_TRACES_SAMPLER_ARG: share } = read(
+    traceVariables,
+    environment,
+  );
+  return endpoint === undefined ? undefined : { endpoint, share };
 }
 
 /** @throws ConfigurationError */

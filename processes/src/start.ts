@@ -2,6 +2,8 @@ import {
   createMetrics,
   errorFields,
   listen,
+  noSpans,
+  openSpans,
   type HealthCheck,
   type Logger,
   type RunningServer,
@@ -120,7 +122,9 @@ export async function startService<Settings extends ProcessSettings>(
 ): Promise<{ close(): Promise<void> }> {
   const closers = new Closers();
   const metrics = createMetrics(service);
-  const surroundings = { settings, logger, metrics, closers };
+  const { traces } = settings;
+  const spans = traces ? closers.add(await openSpans(service, traces), (it) => it.close()) : noSpans;
+  const surroundings = { settings, logger, metrics, spans, closers };
   let listener = starting(surroundings);
   const { host, port } = settings;
   const server = await openPort((request, response) => listener(request, response), host, port, 'VAULT_PORT');

@@ -5,7 +5,7 @@ import { projections as allProjections } from './projections/index.ts';
 import { rebuildProjection } from './rebuild/rebuild.ts';
 import { RebuildUnderWayError } from './rebuild/successor.ts';
 import { createHerald } from './runner/herald.ts';
-import { runProjection, type Logger } from './runner/run-projection.ts';
+import { runProjection, type Logger, type ShownObserver } from './runner/run-projection.ts';
 import { readProjectionStatus, type ProjectionStatus } from './status.ts';
 
 export interface ProjectorOptions {
@@ -17,6 +17,8 @@ export interface ProjectorOptions {
   readonly logger?: Logger;
   /** Most events of one transaction. */
   readonly maxBatch?: number;
+  /** Told of events that a live read model has just shown: not of those of a replay. */
+  readonly onShown?: ShownObserver;
 }
 
 export interface Projectors {
@@ -39,6 +41,7 @@ export function startProjectors(options: ProjectorOptions): Projectors {
     projections = allProjections,
     logger = silent,
     maxBatch = 2_000,
+    onShown,
   } = options;
   const abort = new AbortController();
   const pool = new pg.Pool({ connectionString, max: 1, application_name: 'projector status' });
@@ -56,7 +59,7 @@ export function startProjectors(options: ProjectorOptions): Projectors {
     }
   };
   const herald = createHerald(connectionString);
-  const context = { store, connectionString, logger, maxBatch, replace, herald };
+  const context = { store, connectionString, logger, maxBatch, replace, herald, onShown };
   const runs = projections.map((projection) => runProjection(projection, context, abort.signal));
   return {
     status: () => readProjectionStatus(pool),

@@ -1,6 +1,8 @@
+import type { TraceSettings } from '@token-vault/service-kit';
 import {
   readLimits,
   readRootKeySettings,
+  readTraceSettings,
   type LimitConfig,
   type RootKeySettings,
 } from '@token-vault/processes';
@@ -18,6 +20,8 @@ export interface StandaloneConfig extends LimitConfig, RootKeySettings {
   readonly logLevel: string;
   /** Private addresses (CIDRs) that reactor code and webhooks may reach, also by plain http. */
   readonly egressAllow?: readonly string[];
+  /** Undefined: nothing is traced. */
+  readonly traces?: TraceSettings | undefined;
 }
 
 /** A setting or a circumstance that the operator can mend. The message is one line and names it. */
@@ -84,5 +88,6 @@ export function readConfig(environment: NodeJS.ProcessEnv): StandaloneConfig {
     logLevel: readLogLevel(environment.VAULT_LOG_LEVEL),
     egressAllow: readEgressAllow(environment.VAULT_EGRESS_ALLOW),
     ...explained(() => readLimits(environment)),
+    traces: explained(() => readTraceSettings(environment)),
   };
 }

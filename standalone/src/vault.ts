@@ -15,6 +15,7 @@ import {
   openServiceParts,
   queryHandlers,
   schema,
+  traceProjections,
   type EventStoreChoice,
   type FeedChoice,
   type LimitConfig,
@@ -27,9 +28,12 @@ import { projections, startProjectors } from '@token-vault/projectors';
 import {
   createAuditTrail,
   createMetrics,
+  noSpans,
+  openSpans,
   systemClock,
   type Logger,
   type ProjectionProgress,
+  type TraceSettings,
 } from '@token-vault/service-kit';
 import type { Express } from 'express';
 import { makeFirstTenant, type Credentials } from './credentials.ts';
@@ -42,6 +46,8 @@ export interface VaultOptions extends LimitConfig, RootKeySettings {
   /** VAULT_EGRESS_ALLOW. */
   readonly egressAllow?: readonly string[];
   readonly logger: Logger;
+  /** OTEL_EXPORTER_OTLP_ENDPOINT */
+  readonly traces?: TraceSettings | undefined;
 }
 
 export interface Vault {
@@ -59,14 +65,17 @@ const feed: FeedChoice = { kind: 'direct' };
 const catchUpMs = 30_000;
 
 async function openParts(options: VaultOptions, surroundings: Surroundings): Promise<ServiceParts> {
-  const { settings, logger, closers } = surroundings;
+  const { settings, logger, closers, spans } = surroundings;
   await migrate(settings.databaseUrl, schema);
   const keyRing = await openKeyRing(surroundings, {
     ...options,
     rootKeyFile: options.directory.rootKeyFile,
   });
   const store = await openLog(surroundings);
-  closers.add(startProjectors({ store, connectionString: settings.databaseUrl, logger }), (it) => it.close());
+  closers.add(
+    startProjectors({ store, connectionString: settings.databaseUrl, logger, ...traceProjections(spans) }),
+    (it) => it.close(),
+  );
   const data = { store, keyRing, ...(await openReadModels(surroundings)) };
   openHousekeeping(surroundings, data);
   return openServiceParts(surroundings, data, options);
@@ -96,7 +105,10 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   const { databaseUrl, logger } = options;
   const closers = new Closers();
   const metrics = createMetrics('standalone');
-  const surroundings = { settings: { databaseUrl, eventStore }, logger, metrics, closers };
+  const spans = options.traces
+    ? closers.add(await openSpans('standalone', options.traces), (it) => it.close())
+    : noSpans;
+  const surroundings = { settings: { databaseUrl, eventStore }, logger, metrics, spans, closers };
   try {
     const parts = await openParts(options, surroundings);
     // After a crash the read models are a little behind the log: nobody is let in before they have caught up.

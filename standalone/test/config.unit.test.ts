@@ -42,8 +42,11 @@ describe('the configuration', () => {
       VAULT_ROOT_KEY_NEXT: 'next',
       VAULT_EGRESS_ALLOW: '10.0.0.0/8, ::1',
       VAULT_LOG_LEVEL: 'silent',
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318',
+      OTEL_TRACES_SAMPLER_ARG: '0.25',
     };
     expect(readConfig(environment)).toEqual({
+      traces: { endpoint: 'http://collector:4318', share: 0.25 },
       port: 0,
       host: '::',
       dataDir: path.resolve('data'),
@@ -61,6 +64,8 @@ describe('the configuration', () => {
     ['VAULT_PORT', ['http', '65536', '-1', '1e3', '80.5', ' 80', '0x50']],
     ['DATABASE_URL', ['mysql://localhost/vault', 'localhost', 'postgres://vault@:not a url']],
     ['VAULT_LOG_LEVEL', ['loud', 'INFO']],
+    ['OTEL_EXPORTER_OTLP_ENDPOINT', ['collector:4318', 'http://:not a url']],
+    ['OTEL_TRACES_SAMPLER_ARG', ['some', '1.5', '-1']],
     ['VAULT_EGRESS_ALLOW', ['intranet', '10.0.0.0/33', '::1/129', '10.0.0.0/8/8', '10.0.0.0/x']],
   ])('names %s when it is wrong, without its value', (name, values) => {
     for (const value of values) {

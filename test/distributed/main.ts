@@ -6,7 +6,7 @@ import { startKafka } from '@token-vault/test-support/kafka';
 // `npm run test:distributed [stack …]`: the end-to-end suite, unchanged, against each stack. What cannot run here says why.
 
 const root = path.resolve(import.meta.dirname, '../..');
-const suite = ['story', 'read-your-writes', 'canary', 'openapi', 'access-changes', 'reactors'].map(
+const suite = ['story', 'read-your-writes', 'canary', 'openapi', 'access-changes', 'reactors', 'spans'].map(
   (name) => `test/e2e/${name}.e2e.test.ts`,
 );
 

@@ -37,7 +37,7 @@ export interface RunningVault {
 
 const mergePatch = 'application/merge-patch+json';
 
-export type VaultChange = Pick<StandaloneConfig, 'rateLimits'>;
+export type VaultChange = Pick<StandaloneConfig, 'rateLimits' | 'traces'>;
 
 interface Started {
   readonly url: string;
@@ -71,6 +71,7 @@ async function startProcesses(dataDir: string, databaseUrl: string, change: Vaul
       ...(failuresPerMinute === undefined
         ? {}
         : { VAULT_AUTH_FAILURES_PER_MINUTE: String(failuresPerMinute) }),
+      ...(change.traces && { OTEL_EXPORTER_OTLP_ENDPOINT: change.traces.endpoint }),
     },
   });
   return { url: vault.url, managementKey: vault.credentials.management_key, stop: () => vault.stop() };

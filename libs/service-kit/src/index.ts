@@ -33,8 +33,18 @@ export {
   observeRequests,
   observeTenantKeys,
   type Metrics,
+  type AnsweredRequest,
   type RequestObserver,
 } from './metrics/index.ts';
 export { runProcess, type ProcessLife, type RunningParts } from './process-life.ts';
 export { createProjectionProgress, type ProjectionProgress } from './projection-progress.ts';
 export { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
+export {
+  noSpans,
+  openSpans,
+  openTelemetryIds,
+  traceAppends,
+  type Span,
+  type Spans,
+  type TraceSettings,
+} from './tracing/index.ts';

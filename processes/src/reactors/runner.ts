@@ -17,7 +17,7 @@ export interface RunnerParts extends HandlerParts {
 
 /** Runs reactors in this process. */
 export function openRunner(
-  { settings, logger, closers }: Surroundings,
+  { settings, logger, closers, spans }: Surroundings,
   parts: RunnerParts,
   options: { readonly egressAllow: readonly string[] },
 ): void {
@@ -37,6 +37,7 @@ export function openRunner(
     feed,
     openTokens: (tokenIds, context) => tokenUse.open(tokenIds, context),
     operations: new LocalOperations({ handlers, principals, audit, progress, clock }),
+    spans,
     sandbox: reactors.sandbox,
     fetch: egress.fetch,
   });

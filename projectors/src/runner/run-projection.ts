@@ -1,4 +1,9 @@
-import { PositionBeyondHeadError, type EventStore, type Position } from '@token-vault/event-store';
+import {
+  PositionBeyondHeadError,
+  type EventStore,
+  type Position,
+  type RecordedEvent,
+} from '@token-vault/event-store';
 import { liveSchema, type Projection } from '../projection.ts';
 import { BatchWriter } from './batch-writer.ts';
 import {
@@ -21,12 +26,16 @@ export interface Logger {
   error(fields: object, message: string): void;
 }
 
+/** @param sinceMs when the projection took them up, in milliseconds since 1970 */
+export type ShownObserver = (projection: string, events: readonly RecordedEvent[], sinceMs: number) => void;
+
 export interface RunContext {
   readonly store: EventStore;
   readonly connectionString: string;
   readonly logger: Logger;
   readonly maxBatch: number;
   readonly herald: Herald;
+  readonly onShown?: ShownObserver | undefined;
   /** Builds the successor of an outdated read model and swaps it in; resolves when done or `signal` aborted. */
   readonly replace: (projection: Projection, signal: AbortSignal) => Promise<void>;
 }
@@ -115,12 +124,17 @@ class ProjectionRun {
   }
 
   async #follow(session: Session, { generation, position }: Checkpoint): Promise<void> {
-    const { store, maxBatch } = this.#context;
+    const { store, maxBatch, onShown } = this.#context;
+    const { on } = this.#projection;
+    const concerns = ({ type }: RecordedEvent): boolean => Object.hasOwn(on, type);
     const writer = this.#writer(session, generation, position);
     for await (const batch of store.subscribe(position, this.#signal, { maxBatch })) {
+      const sinceMs = onShown ? Date.now() : 0;
       if (batch.position !== writer.position) await writer.write(batch.events, batch.position);
       // Live, the next batch had better be bigger than sooner; replaying, it is prepared meanwhile.
-      if (batch.isCaughtUp) await writer.settle();
+      if (!batch.isCaughtUp) continue;
+      await writer.settle();
+      onShown?.(this.#projection.name, batch.events.filter(concerns), sinceMs);
     }
     await writer.settle();
   }

@@ -9,7 +9,7 @@ import {
 import { KeyDestroyedError, type SealedValue } from '@token-vault/crypto';
 import { RevisionConflictError } from '@token-vault/event-store';
 import { substituteTokens } from '@token-vault/expressions';
-import { errorFields, type Logger } from '@token-vault/service-kit';
+import { errorFields, type Logger, type Spans } from '@token-vault/service-kit';
 import type { EgressFetch } from '../egress/index.ts';
 import type { SandboxPool } from '../sandbox/index.ts';
 import { invokerContext, runnerEvent, type Invocation, type InvocationHistory } from './invocation.ts';
@@ -25,6 +25,8 @@ export interface RunDependencies extends RecordDependencies {
   readonly operations: VaultOperations;
   readonly sandbox: Pick<SandboxPool, 'run'>;
   readonly fetch: EgressFetch;
+  /** Told of each run, as a step of the request that asked for it. */
+  readonly spans?: Spans;
 }
 
 /** Not begun: it is brought again, here after the next start or elsewhere. */
@@ -71,6 +73,7 @@ export class Runs {
     // Redelivered: maybe after a crash between the outcome and the end of the arguments.
     if (ended) return destroyArguments(keyRing, invocation);
     if (deadline) return;
+    const startMs = Date.now();
     const prepared = this.#prepare(invocation);
     const use = await prepared.then(
       (input) => input.use,
@@ -86,6 +89,15 @@ export class Runs {
         ),
       );
     await recordOutcome(this.#dependencies, invocation, outcome, revision);
+    const { trace_id: traceId } = invocation.metadata;
+    const attributes = { 'vault.outcome': outcome.kind };
+    this.#dependencies.spans?.record({
+      name: 'run reactor',
+      traceId,
+      startMs,
+      endMs: Date.now(),
+      attributes,
+    });
   }
 
   /**

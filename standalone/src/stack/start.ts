@@ -9,7 +9,7 @@ import {
 } from '@token-vault/processes';
 import { migrate } from '@token-vault/processes/migrations';
 import { startPosition } from '@token-vault/event-store';
-import { createLogger, createMetrics, errorFields, type Logger } from '@token-vault/service-kit';
+import { createLogger, createMetrics, errorFields, noSpans, type Logger } from '@token-vault/service-kit';
 import { writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -83,7 +83,7 @@ async function makeTenant(
   const closers = new Closers();
   try {
     const metrics = createMetrics('stack');
-    const surroundings = { settings: { ...settings, databaseUrl }, logger, metrics, closers };
+    const surroundings = { settings: { ...settings, databaseUrl }, logger, metrics, spans: noSpans, closers };
     const store = await openLog(surroundings);
     return await makeFirstTenant({
       file: directory.credentialsFile,

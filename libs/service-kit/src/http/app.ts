@@ -52,7 +52,8 @@ function route(
       logFailure(dependencies.logger, error, problem, { trace_id: traceId, operation: id });
       sendProblem(response, problem, request.path, traceId);
     }
-    dependencies.onAnswered?.(id, response.statusCode, (performance.now() - sinceMs) / 1000);
+    const seconds = (performance.now() - sinceMs) / 1000;
+    dependencies.onAnswered?.({ operation: id, status: response.statusCode, seconds, traceId });
   };
 }
 

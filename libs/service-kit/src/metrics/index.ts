@@ -1,4 +1,4 @@
 export { measureAppends, observeFlushes, observeTenantKeys } from './event-log.ts';
 export { mountMetrics } from './mount.ts';
 export { createMetrics, type Metrics } from './metrics.ts';
-export { observeRequests, type RequestObserver } from './requests.ts';
+export { observeRequests, type AnsweredRequest, type RequestObserver } from './requests.ts';

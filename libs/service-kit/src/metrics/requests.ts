@@ -2,8 +2,15 @@ import type { OperationId } from '@token-vault/contracts';
 import { Histogram } from 'prom-client';
 import type { Metrics } from './metrics.ts';
 
+export interface AnsweredRequest {
+  readonly operation: OperationId;
+  readonly status: number;
+  readonly seconds: number;
+  readonly traceId: string;
+}
+
 /** Told of each request that an operation answered. */
-export type RequestObserver = (operation: OperationId, status: number, seconds: number) => void;
+export type RequestObserver = (request: AnsweredRequest) => void;
 
 /** From half a millisecond to the longest that a synchronous invocation may take. */
 const buckets = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 210];
@@ -19,7 +26,7 @@ export function observeRequests({ registry }: Metrics): RequestObserver {
   });
   /** By pair, so that the labels are checked once. */
   const bound = new Map<string, { observe(seconds: number): void }>();
-  return (operation, status, seconds) => {
+  return ({ operation, status, seconds }) => {
     const pair = `${operation} ${status}`;
     let histogram = bound.get(pair);
     if (!histogram) {
