@@ -65,7 +65,7 @@ describe('the configuration', () => {
     ['DATABASE_URL', ['mysql://localhost/vault', 'localhost', 'postgres://vault@:not a url']],
     ['VAULT_LOG_LEVEL', ['loud', 'INFO']],
     ['OTEL_EXPORTER_OTLP_ENDPOINT', ['collector:4318', 'http://:not a url']],
-    ['OTEL_TRACES_SAMPLER_ARG', ['some', '1.5', '-1']],
+    ['OTEL_TRACES_SAMPLER_ARG', ['some', '1.5', '-7']],
     ['VAULT_EGRESS_ALLOW', ['intranet', '10.0.0.0/33', '::1/129', '10.0.0.0/8/8', '10.0.0.0/x']],
   ])('names %s when it is wrong, without its value', (name, values) => {
     for (const value of values) {
