@@ -48,7 +48,7 @@ checks=$checks,status_code_conformance,unsupported_method,ignored_auth
 
 fuzz() {
   "$venv/bin/st" run "$url/openapi.json" -H "SVC-API-KEY: $1" -H 'SVC-POSITION: 0' --max-time "$seconds" \
-    --continue-on-failure --checks "$checks" --request-timeout 30 "${@:2}"
+    --continue-on-failure --checks "$checks" --request-timeout 30 ${FUZZ_SEED:+--seed "$FUZZ_SEED"} "${@:2}"
 }
 
 # What takes the key in use away comes last, and what ends the tenant not at all.

@@ -1,3 +1,4 @@
+import { STATUS_CODES } from 'node:http';
 import type { Operation, OperationId } from '../operations/index.ts';
 import { problems } from '../problems.ts';
 import type { OperationExamples } from './examples.ts';
@@ -24,6 +25,7 @@ const errorDescriptions: Readonly<Record<number, string>> = {
   415: 'The Content-Type of a PATCH is not application/merge-patch+json, or the body is compressed.',
   422: 'The code does not compile or does not export a function.',
   429: 'Too many requests.',
+  431: 'The URL and the headers together are larger than 16 KiB.',
   500: 'Something went wrong inside the vault.',
   503: 'The event store, database or audit is unavailable; nothing was done.',
 };
@@ -33,9 +35,11 @@ const codes = new Map<number, string>();
 for (const [code, { status }] of Object.entries(problems)) if (!codes.has(status)) codes.set(status, code);
 
 function exampleOf(status: number): object {
+  const code = codes.get(status);
   return {
-    type: `urn:token-vault:problem:${codes.get(status)?.replaceAll('_', '-')}`,
-    title: titles.get(status),
+    // What the HTTP parser refuses is no problem of the vault's own.
+    type: code === undefined ? 'about:blank' : `urn:token-vault:problem:${code.replaceAll('_', '-')}`,
+    title: titles.get(status) ?? STATUS_CODES[status],
     status,
     detail: errorDescriptions[status],
     instance: '/tokens',
@@ -82,6 +86,7 @@ function errorStatuses(operation: Operation): number[] {
     ...(operation.body ? [413, 415] : []),
     ...(operation.entity === 'reactor' && operation.body ? [422] : []),
     429,
+    431,
     500,
     503,
   ];

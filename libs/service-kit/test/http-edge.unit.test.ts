@@ -192,6 +192,17 @@ describe('a request that is not valid', () => {
     expect(reply.headers.allow).toBe('GET, PATCH, DELETE');
   });
 
+  it('to a path that no id can be mistaken for gets 405 for its other methods; where one can, it is an id', async () => {
+    await start();
+    const refused = await app.send('/applications/key', { method: 'PUT' });
+    expectProblem(refused, 405);
+    expect(refused.headers.allow).toBe('GET');
+    expect((await app.send('/tokens/search', { method: 'PUT' })).headers.allow).toBe(
+      'POST, GET, PATCH, DELETE',
+    );
+    expect((await app.send('/tokens/search')).status).not.toBe(405);
+  });
+
   it('that is not HTTP gets a problem too', async () => {
     await start();
     const socket = connect(app.port, '127.0.0.1');

@@ -1,5 +1,5 @@
 import { operations, type Operation, type OperationId } from '@token-vault/contracts';
-import express, { type Express, type Request, type Response } from 'express';
+import express, { type Express, type NextFunction, type Request, type Response } from 'express';
 import { errorFields, type Logger } from '../logger.ts';
 import type { RequestObserver } from '../metrics/requests.ts';
 import { sendJson, sendProblem } from './answer.ts';
@@ -66,6 +66,7 @@ export function createApp(dependencies: AppDependencies): Express {
   app.disable('x-powered-by').disable('etag');
   app.set('trust proxy', dependencies.trustProxy ?? false);
   const methods = new Map<string, string[]>();
+  for (const [path, allowed] of methodsOfLiterals()) app.all(path, refuseOtherMethods(allowed));
   for (const [id, operation] of Object.entries(operations) as [OperationId, Operation][]) {
     const path = expressPath(operation.path);
     // Those of the other service too, so that a gateway may ask either which methods a path has.
@@ -76,6 +77,42 @@ export function createApp(dependencies: AppDependencies): Express {
   }
   for (const [path, allowed] of methods) app.all(path, refuseMethod(allowed));
   return app;
+}
+
+const all = Object.values<Operation>(operations);
+
+/** Whether `literal`, a path of the table, is also one of `operation` with some id; what no id can look like is none. */
+function isAlsoOf(operation: Operation, literal: string): boolean {
+  const [wanted, given] = [operation.path.split('/'), literal.split('/')];
+  if (wanted.length !== given.length) return false;
+  const params: Record<string, string> = {};
+  for (const [index, segment] of wanted.entries()) {
+    const value = given[index] ?? '';
+    if (segment.startsWith('{')) params[segment.slice(1, -1)] = value;
+    else if (segment !== value) return false;
+  }
+  return operation.params === undefined || operation.params.safeParse(params).success;
+}
+
+/** Of paths without ids: `PUT /applications/key` is not about an application called key. */
+function methodsOfLiterals(): Map<string, string[]> {
+  const literals = new Set(all.map(({ path }) => path).filter((path) => !path.includes('{')));
+  return new Map(
+    [...literals].map((literal) => [
+      literal,
+      all.filter((operation) => isAlsoOf(operation, literal)).map(({ method }) => method),
+    ]),
+  );
+}
+
+function refuseOtherMethods(allowed: readonly string[]) {
+  const refuse = refuseMethod(allowed);
+  return (request: Request, response: Response, next: NextFunction): void => {
+    // Express answers HEAD by what answers GET.
+    const isAllowed = allowed.includes(request.method === 'HEAD' ? 'GET' : request.method);
+    if (isAllowed) next();
+    else refuse(request, response);
+  };
 }
 
 function refuseMethod(allowed: readonly string[]) {
