@@ -5,12 +5,13 @@ import {
   createTestPool,
   plainApplication,
   removeDataDirectory,
+  resultOf,
+  runCommand,
   startStandaloneProcess,
   type StandaloneProcess,
 } from '@token-vault/test-support';
 import type { Pool } from 'pg';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { resultOf, runCommand } from './command.ts';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 

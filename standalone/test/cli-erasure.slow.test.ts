@@ -4,6 +4,8 @@ import {
   createTestPool,
   plainApplication,
   removeDataDirectory,
+  resultOf,
+  runCommand,
   startStandaloneProcess,
   type StandaloneProcess,
 } from '@token-vault/test-support';
@@ -11,7 +13,6 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Pool } from 'pg';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { resultOf, runCommand } from './command.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 

@@ -2,8 +2,11 @@ import {
   cardToken,
   createDataDirectory,
   createTestPool,
+  printed,
   removeDataDirectory,
+  resultOf,
   revealingApplication,
+  runCommand,
   spawnStandalone,
   startStandaloneProcess,
   type Client,
@@ -13,7 +16,6 @@ import { randomBytes } from 'node:crypto';
 import { copyFile, readdir, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { printed, resultOf, runCommand } from './command.ts';
 
 // A command is a process of its own, and there are many, beside a load, on a machine with other work.
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });

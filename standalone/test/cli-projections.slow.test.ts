@@ -4,6 +4,9 @@ import {
   createTestPool,
   plainApplication,
   removeDataDirectory,
+  resultOf,
+  runCommand,
+  startCommand,
   startStandaloneProcess,
   waitUntil,
   type Client,
@@ -11,7 +14,6 @@ import {
 } from '@token-vault/test-support';
 import type { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { resultOf, runCommand, startCommand } from './command.ts';
 
 // A command is a process of its own, and there are many, beside a load, on a machine with other work.
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });

@@ -2,14 +2,16 @@ import {
   cardToken,
   createDataDirectory,
   createTestDatabase,
+  printed,
   removeDataDirectory,
+  resultOf,
+  runCommand,
   startStandaloneProcess,
   type StandaloneProcess,
 } from '@token-vault/test-support';
 import { access } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { printed, resultOf, runCommand } from './command.ts';
 
 let dataDir: string;
 let vault: StandaloneProcess;

@@ -4,7 +4,9 @@ import {
   createDataDirectory,
   createTestPool,
   removeDataDirectory,
+  resultOf,
   revealingApplication,
+  runCommand,
   spawnStandalone,
   startStandaloneProcess,
   type Client,
@@ -13,7 +15,6 @@ import {
 import { readdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { resultOf, runCommand } from './command.ts';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 

@@ -3,21 +3,24 @@ import { projections } from '@token-vault/projectors';
 import {
   cardNumber,
   cardToken,
-  type Client,
   createDataDirectory,
   createTestPool,
+  printed,
+  refusalOf,
   removeDataDirectory,
+  resultOf,
   revealingApplication,
-  type StandaloneProcess,
+  startCommand,
   startStandaloneProcess,
   waitUntil,
+  type Client,
+  type StandaloneProcess,
 } from '@token-vault/test-support';
 import { createHash, randomUUID } from 'node:crypto';
 import { copyFile, cp, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { printed, refusalOf, resultOf, startCommand } from './command.ts';
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 
@@ -301,9 +304,9 @@ describe('a restore', () => {
 
   it('leaves no vault when it is killed, and works when it is repeated', async () => {
     const dataDir = await newDirectory();
-    const command = startCommand(dataDir, 'backup', 'restore', backup);
+    const command = startCommand(dataDir, ['backup', 'restore', backup]);
     await waitUntil(() => command.stderr().includes('loading'), { what: 'the beginning of the loading' });
-    command.kill();
+    command.signal('SIGKILL');
     await command.ended;
     expect(await readdir(dataDir)).not.toContain('postgres');
     await resultOf(dataDir, 'backup', 'restore', backup, '--no-keys');
@@ -320,7 +323,7 @@ describe('a backup that is cut off', () => {
     try {
       // One of the last parts: the others are written by then.
       await client.query('begin; lock table invocations.checkpoint in access exclusive mode');
-      const command = startCommand(source, 'backup', 'create', target);
+      const command = startCommand(source, ['backup', 'create', target]);
       await waitUntil(
         async () =>
           (
@@ -330,7 +333,7 @@ describe('a backup that is cut off', () => {
           ).rowCount === 1,
         { timeoutMs: 60_000, what: 'the backup to wait for the lock' },
       );
-      command.kill();
+      command.signal('SIGKILL');
       await command.ended;
     } finally {
       client.release(true);

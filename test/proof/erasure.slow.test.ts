@@ -15,7 +15,9 @@ import {
   createDataDirectory,
   createTestPool,
   plainApplication,
+  printed,
   removeDataDirectory,
+  resultOf,
   revealingApplication,
   startStandaloneProcess,
   waitUntil,
@@ -27,7 +29,6 @@ import type { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { searchFiles, searchTables, tracesOf } from '../e2e/traces.ts';
 import { attack } from './attack.ts';
-import { printed, resultOf } from './command.ts';
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 

@@ -1,18 +1,20 @@
 import type { LogEntry, Pagination, Token } from '@token-vault/contracts';
 import {
   cardToken,
-  type Client,
   createDataDirectory,
   plainApplication,
+  refusalOf,
   removeDataDirectory,
+  resultOf,
   revealingApplication,
-  type StandaloneProcess,
+  runCommand,
   startStandaloneProcess,
+  type Client,
+  type StandaloneProcess,
 } from '@token-vault/test-support';
 import { readdir, readFile, truncate, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { refusalOf, resultOf, startCommand } from './command.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 240_000 });
 
@@ -219,7 +221,7 @@ describe('an import', () => {
       const client = running.client(made.body.key);
       await client.expect(201, 'POST', '/tokens', { body: { id: 'text-1', type: 'token', data: 'mine' } });
       const args = ['import', running.credentials.tenant_id, file('whole'), '--identity', file('recipient')];
-      const { code, stdout, stderr } = await startCommand(another, ...args).ended;
+      const { code, stdout, stderr } = await runCommand(another, args);
       expect({ code, stderr }).toMatchObject({
         code: 1,
         stderr: expect.stringMatching(/1 tokens were not imported/) as string,

@@ -4,7 +4,7 @@ import { newId, streams, type JsonObject, type Token } from '@token-vault/contra
 import type { EventStore } from '@token-vault/event-store';
 import type { ManualClock } from '@token-vault/test-support';
 import fc from 'fast-check';
-import type { Call } from './command-world.ts';
+import { principalOf, type Call } from './command-world.ts';
 
 const slot = fc.nat(4);
 const two = fc.nat(1);
@@ -88,14 +88,7 @@ export class AnyRun {
 
   constructor(of: Surroundings, tenantId: string) {
     this.#of = of;
-    this.#principal = {
-      tenant: { id: tenantId, plan: 'enterprise', settings: {} },
-      actor: { kind: 'application', id: randomUUID() },
-      applicationId: randomUUID(),
-      applicationType: 'private',
-      permissions: ['token:create', 'token:read', 'token:update', 'token:delete'],
-      rules: [],
-    };
+    this.#principal = principalOf(tenantId);
   }
 
   #id(of: string): string {

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
 import { createCommandHandlers, housekeepingMigrations } from '@token-vault/command-service';
 import { operations, type OperationId } from '@token-vault/contracts';
@@ -52,3 +52,13 @@ export async function openCommands(pool: Pool, store: EventStore, clock: Clock):
     },
   };
 }
+
+/** An application that may do all with tokens; most of the rest is for nobody to refuse, below the HTTP edge. */
+export const principalOf = (tenantId: string): Principal => ({
+  tenant: { id: tenantId, plan: 'enterprise', settings: {} },
+  actor: { kind: 'application', id: randomUUID() },
+  applicationId: randomUUID(),
+  applicationType: 'private',
+  permissions: ['token:create', 'token:read', 'token:update', 'token:delete'],
+  rules: [],
+});

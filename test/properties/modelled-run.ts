@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
 import type { Token } from '@token-vault/contracts';
 import fc from 'fast-check';
-import type { Call } from './command-world.ts';
+import { principalOf, type Call } from './command-world.ts';
 
 /** What a tenant should see of its tokens and log, kept by the simplest means. */
 export interface ModelToken {
@@ -53,14 +53,7 @@ export class ModelledRun {
 
   constructor(call: Call, tenantId: string) {
     this.#call = call;
-    this.#principal = {
-      tenant: { id: tenantId, plan: 'enterprise', settings: {} },
-      actor: { kind: 'application', id: randomUUID() },
-      applicationId: randomUUID(),
-      applicationType: 'private',
-      permissions: ['token:create', 'token:read', 'token:update', 'token:delete'],
-      rules: [],
-    };
+    this.#principal = principalOf(tenantId);
   }
 
   #id(kind: string, of: number): string {

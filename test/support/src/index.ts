@@ -1,4 +1,13 @@
 export { type ManualClock, manualClock } from './clock.ts';
+export {
+  type Command,
+  type Ended,
+  printed,
+  refusalOf,
+  resultOf,
+  runCommand,
+  startCommand,
+} from './command.ts';
 export { createTestDatabase, createTestPool, type Template, type TestDatabase } from './database.ts';
 export { cardNumber, cardToken, plainApplication, revealingApplication } from './stack-builders.ts';
 export { type Answer, type Client, createClient, type RequestOptions } from './stack-client.ts';

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-const root = path.resolve(import.meta.dirname, '../..');
+const root = path.resolve(import.meta.dirname, '../../..');
 const node = path.join(root, 'node_modules/node/bin/node');
 
 export interface Ended {
@@ -49,6 +49,13 @@ export async function resultOf(dataDir: string, ...args: string[]): Promise<stri
   const { code, stdout, stderr } = await runCommand(dataDir, args);
   if (code !== 0) throw new Error(`vault ${args.join(' ')} ended with ${code}: ${stderr}`);
   return stdout;
+}
+
+/** Its last line of complaint. @throws Error when it succeeds. */
+export async function refusalOf(dataDir: string, ...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await runCommand(dataDir, args);
+  if (code !== 1) throw new Error(`vault ${args.join(' ')} ended with ${code}: ${stdout}${stderr}`);
+  return stderr.trim().split('\n').at(-1) ?? '';
 }
 
 /** The value that a command printed as `<label>: <value>`. */
