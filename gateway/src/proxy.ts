@@ -1,6 +1,5 @@
 import { DomainError, UnavailableError } from '@token-vault/contracts';
-import { errorFields, problemDetails, toProblem, type Logger } from '@token-vault/service-kit';
-import { randomUUID } from 'node:crypto';
+import { bodyLimitBytes, errorFields, refuse, type Logger } from '@token-vault/service-kit';
 import {
   request as requestOf,
   type IncomingMessage,
@@ -11,8 +10,6 @@ import { pipeline } from 'node:stream';
 import { serviceOf, type Service } from './routes.ts';
 import type { Upstream, Upstreams } from './upstreams.ts';
 
-/** decisions.md §3; a service refuses larger ones too. */
-const bodyLimitBytes = 1024 * 1024;
 /** Longer than the longest synchronous invocation. */
 const answerTimeoutMs = 240_000;
 const safeMethods = new Set(['GET', 'HEAD']);
@@ -37,28 +34,6 @@ export interface ProxyOptions {
   readonly logger: Logger;
 }
 
-function refuse(request: IncomingMessage, response: ServerResponse, error: Error): void {
-  if (response.headersSent || response.destroyed) {
-    response.destroy();
-    return;
-  }
-  const given = request.headers['svc-trace-id'];
-  const traceId = typeof given === 'string' && /^[\x21-\x7e]{1,128}$/.test(given) ? given : randomUUID();
-  const problem = toProblem(error);
-  const path = (request.url ?? '/').split('?', 1)[0] ?? '/';
-  const body = JSON.stringify(problemDetails(problem, path, traceId));
-  response.writeHead(problem.status, {
-    'Content-Type': 'application/problem+json',
-    'Content-Length': Buffer.byteLength(body),
-    'Cache-Control': 'no-store',
-    'SVC-TRACE-ID': traceId,
-    ...(problem.retryAfterSeconds === undefined ? {} : { 'Retry-After': problem.retryAfterSeconds }),
-    // What is left of a body that was not read.
-    ...(request.complete ? {} : { Connection: 'close' }),
-  });
-  response.end(request.method === 'HEAD' ? undefined : body);
-}
-
 /** The whole body, so that another replica can be given it. @throws DomainError when it is too large */
 async function collect(request: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = [];
@@ -72,7 +47,7 @@ async function collect(request: IncomingMessage): Promise<Buffer> {
   return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
 }
 
-/** The headers as they came, but those of the connection; whom the client said it speaks for is replaced by who it is. */
+/** The headers as they came, but those of the connection; after whom the client says it speaks for stands who it is. */
 function headersFor(request: IncomingMessage, body: Buffer): string[] {
   const { rawHeaders, socket } = request;
   const named = new Set((request.headers.connection ?? '').toLowerCase().split(/\s*,\s*/));

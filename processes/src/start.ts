@@ -1,9 +1,11 @@
+import { UnavailableError } from '@token-vault/contracts';
 import {
   createMetrics,
   errorFields,
   listen,
   noSpans,
   openSpans,
+  refuse,
   type HealthCheck,
   type Logger,
   type RunningServer,
@@ -100,9 +102,7 @@ function starting(surroundings: Surroundings): RequestListener {
   const health = createHealthApp(surroundings, { begun });
   return (request, response) => {
     if (/^\/(health\/|metrics$)/.test(request.url ?? '')) return void health(request, response);
-    response.writeHead(503, { 'content-type': 'application/problem+json', 'retry-after': '1' });
-    const problem = { title: 'Service Unavailable', status: 503, detail: 'The service is starting.' };
-    response.end(JSON.stringify(problem));
+    refuse(request, response, new UnavailableError('The service is starting.'));
   };
 }
 

@@ -2,6 +2,8 @@ export { listenForAccessChanges, type AccessChanges } from './access-changes.ts'
 export { createAuditTrail, type AuditTrail } from './audit-trail.ts';
 export { createAuthenticator, type Authentication, type Authenticator } from './authentication.ts';
 export { systemClock, type Clock } from './clock.ts';
+export { refuse } from './http/answer.ts';
+export { bodyLimitBytes } from './http/body.ts';
 export { createApp, finishApp, type AppDependencies } from './http/app.ts';
 export type { Answer, Handler, Handlers, Input } from './http/handlers.ts';
 export { mountHealth, type HealthCheck } from './http/health.ts';

@@ -1,7 +1,8 @@
-import type { Response } from 'express';
-import { problemDetails, type Problem } from './problem.ts';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { problemDetails, toProblem, type Problem } from './problem.ts';
+import { traceIdOf } from './trace-id.ts';
 
-function end(response: Response, status: number, contentType: string, body: unknown): void {
+function end(response: ServerResponse, status: number, contentType: string, body: unknown): void {
   response.statusCode = status;
   // Nothing of a vault belongs in a cache between it and its caller.
   response.setHeader('Cache-Control', 'no-store');
@@ -18,15 +19,33 @@ function end(response: Response, status: number, contentType: string, body: unkn
 }
 
 /** Sends an answer as it is; nothing when the client has gone. */
-export function sendJson(response: Response, status: number, body: unknown): void {
+export function sendJson(response: ServerResponse, status: number, body: unknown): void {
   if (!response.headersSent && !response.destroyed)
     end(response, status, 'application/json; charset=utf-8', body);
 }
 
 /** Sends an error as RFC 9457 problem details. */
-export function sendProblem(response: Response, problem: Problem, instance: string, traceId: string): void {
+export function sendProblem(
+  response: ServerResponse,
+  problem: Problem,
+  instance: string,
+  traceId: string,
+): void {
   if (response.headersSent || response.destroyed) return;
   if (problem.retryAfterSeconds !== undefined)
     response.setHeader('Retry-After', String(problem.retryAfterSeconds));
   end(response, problem.status, 'application/problem+json', problemDetails(problem, instance, traceId));
+}
+
+/** For what answers without an app: the error as a problem, under the request's trace id. Cuts an answer that has begun. */
+export function refuse(request: IncomingMessage, response: ServerResponse, error: Error): void {
+  if (response.headersSent || response.destroyed) {
+    response.destroy();
+    return;
+  }
+  const traceId = traceIdOf(request);
+  response.setHeader('SVC-TRACE-ID', traceId);
+  // What is left of a body that was not read would be taken for the next request.
+  if (!request.complete) response.setHeader('Connection', 'close');
+  sendProblem(response, toProblem(error), (request.url ?? '/').split('?', 1)[0] ?? '/', traceId);
 }
