@@ -29,4 +29,10 @@ export {
   type RootKeySources,
 } from './root-keys.ts';
 export { schema } from './schema.ts';
-export { ConfigurationError, readEventStoreChoice, readFeedChoice, readTraceSettings } from './settings.ts';
+export {
+  ConfigurationError,
+  readEgressAllow,
+  readEventStoreChoice,
+  readFeedChoice,
+  readTraceSettings,
+} from './settings.ts';

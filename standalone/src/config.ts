@@ -1,12 +1,12 @@
 import type { TraceSettings } from '@token-vault/service-kit';
 import {
+  readEgressAllow,
   readLimits,
   readRootKeySettings,
   readTraceSettings,
   type LimitConfig,
   type RootKeySettings,
 } from '@token-vault/processes';
-import { isIP } from 'node:net';
 import path from 'node:path';
 
 /** Where and how a standalone vault runs; each from an environment variable of the README's table. */
@@ -62,20 +62,6 @@ function explained<Result>(read: () => Result): Result {
   }
 }
 
-function readEgressAllow(text: string | undefined): readonly string[] {
-  const entries = (text ?? '')
-    .split(',')
-    .map((entry) => entry.trim())
-    .filter((entry) => entry !== '');
-  for (const entry of entries) {
-    const [address = '', prefix = '0', ...rest] = entry.split('/');
-    const bits = [32, 128][[4, 6].indexOf(isIP(address))] ?? -1;
-    if (!/^\d{1,3}$/.test(prefix) || Number(prefix) > bits || rest.length > 0)
-      throw new StandaloneError('VAULT_EGRESS_ALLOW must be addresses or CIDRs, separated by commas');
-  }
-  return entries;
-}
-
 /** @throws StandaloneError naming the variable */
 export function readConfig(environment: NodeJS.ProcessEnv): StandaloneConfig {
   const { VAULT_DATA_DIR: dataDir, VAULT_HOST: host } = environment;
@@ -86,7 +72,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): StandaloneConfig {
     databaseUrl: readDatabaseUrl(environment.DATABASE_URL),
     ...explained(() => readRootKeySettings(environment)),
     logLevel: readLogLevel(environment.VAULT_LOG_LEVEL),
-    egressAllow: readEgressAllow(environment.VAULT_EGRESS_ALLOW),
+    egressAllow: explained(() => readEgressAllow(environment)),
     ...explained(() => readLimits(environment)),
     traces: explained(() => readTraceSettings(environment)),
   };

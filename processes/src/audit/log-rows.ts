@@ -56,10 +56,14 @@ export async function readHead(database: Pool | PoolClient): Promise<string> {
 const tenantFirst = '{"tenant_id":"';
 const uuidLength = 36;
 
-/** As our own writers put it, first: parsing the rest of the metadata would cost more than the hash. */
+/**
+ * As our own writers put it, first and once: parsing the rest of the metadata would cost more than the hash. Of two tenants in
+ * one event, which no writer of ours makes, the last counts, as for everybody else who parses it.
+ */
 export function tenantOf({ metadata }: LogRow): string {
   const end = tenantFirst.length + uuidLength;
-  if (metadata.startsWith(tenantFirst) && metadata[end] === '"')
-    return metadata.slice(tenantFirst.length, end);
+  const isPlain =
+    metadata.startsWith(tenantFirst) && metadata[end] === '"' && !metadata.includes('tenant_id', end);
+  if (isPlain && !metadata.includes('\\')) return metadata.slice(tenantFirst.length, end);
   return (JSON.parse(metadata) as { tenant_id: string }).tenant_id;
 }
