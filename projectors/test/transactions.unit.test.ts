@@ -1,0 +1,51 @@
+import type { RecordedEvent } from '@token-vault/event-store';
+import { describe, expect, it } from 'vitest';
+import { Transactions, type StagedEvent } from '../src/runner/transactions.ts';
+
+const boundary = (type: string, id: string) => ({ type, data: { transaction_id: id }, metadata: {} }) as unknown as RecordedEvent; // prettier-ignore
+const opened = (id: string) => boundary('TransactionOpened', id);
+const committed = (id: string) => boundary('TransactionCommitted', id);
+const enlisted = (id: string) => ({ type: 'TokenCreated', data: {}, metadata: { transaction_id: id } }) as unknown as RecordedEvent; // prettier-ignore
+const staged = {} as StagedEvent;
+
+describe('a transaction', () => {
+  it('is looked up unless it was seen from its opening on', () => {
+    const transactions = new Transactions();
+    expect(transactions.unknownOf([enlisted('a'), committed('b')])).toEqual({
+      enlisting: ['a'],
+      ending: ['b'],
+    });
+    expect(transactions.unknownOf([opened('c'), enlisted('c'), committed('c')])).toBeUndefined();
+    expect(transactions.unknownOf([enlisted('c'), enlisted('a')])).toEqual({ enlisting: ['a'], ending: [] });
+  });
+
+  it('that was looked up is looked up again for the next batch, one that is known stays so', () => {
+    const transactions = new Transactions();
+    const unknown = transactions.unknownOf([opened('known'), enlisted('known'), enlisted('other')]);
+    transactions.learn([], [{ id: 'other' }]);
+    transactions.stage('known', staged);
+    transactions.stage('other', staged);
+    transactions.forget(unknown);
+    expect([...transactions.events.keys()]).toEqual(['known']);
+    expect(transactions.closed.has('other')).toBe(false);
+    expect(transactions.unknownOf([enlisted('other')])).toEqual({ enlisting: ['other'], ending: [] });
+    expect(transactions.unknownOf([committed('known')])).toBeUndefined();
+  });
+
+  it.each([
+    ['events', (it: Transactions) => Array.from({ length: 2_001 }, () => it.stage('a', staged))],
+    [
+      'transactions',
+      (it: Transactions) => it.unknownOf(Array.from({ length: 10_001 }, (_, n) => opened(`${n}`))),
+    ],
+  ])('is forgotten when more %s are remembered than memory is for', (_what, fill) => {
+    const transactions = new Transactions();
+    transactions.unknownOf([opened('a')]);
+    transactions.forget(undefined);
+    expect(transactions.unknownOf([enlisted('a')])).toBeUndefined();
+    fill(transactions);
+    transactions.forget(undefined);
+    expect(transactions.events.size).toBe(0);
+    expect(transactions.unknownOf([enlisted('a')])).toEqual({ enlisting: ['a'], ending: [] });
+  });
+});
