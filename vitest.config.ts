@@ -10,7 +10,7 @@ export default defineConfig({
     maxWorkers: 2,
     // One test of thousands that waits too briefly on a busy machine must not hold up a release, nor go unnamed.
     retry: process.env['CI'] ? 1 : 0,
-    reporters: ['default', './test/support/src/second-attempts.ts'],
+    reporters: ['default', './test/support/src/run-summary.ts'],
     globalSetup: ['./test/support/src/global-setup.ts'],
     projects: [
       {

@@ -1,0 +1,20 @@
+import { appendFileSync } from 'node:fs';
+import type { Reporter, TestModule } from 'vitest/node';
+
+/**
+ * What vitest's own summary does not say: which tests passed at the second attempt only, so that nobody mistakes them for
+ * sound; and, for a script that calls several suites, the results line by line in the file that TEST_RESULTS names.
+ */
+export default class RunSummary implements Reporter {
+  onTestRunEnd(modules: readonly TestModule[]): void {
+    const tests = modules.flatMap((module) => [...module.children.allTests()]);
+    const flaky = tests.filter((test) => test.diagnostic()?.flaky === true);
+    if (flaky.length > 0) {
+      const heading = 'Passed at the second attempt only: a defect of the test, or of the vault, to be found:';
+      const names = flaky.map((test) => `  ${test.module.moduleId}: ${test.fullName}`);
+      process.stdout.write(`\n${[heading, ...names].join('\n')}\n`);
+    }
+    const file = process.env['TEST_RESULTS'];
+    if (file) appendFileSync(file, tests.map((test) => `${test.result().state}\n`).join(''));
+  }
+}
