@@ -2,8 +2,7 @@ import { streams } from '@token-vault/contracts';
 import type { InvocationFeed } from '@token-vault/invocations';
 import { errorFields } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
-import { createLanes } from './consume/lanes.ts';
-import { readHistory } from './runs/invocation.ts';
+import { historyFrom, readHistory } from './runs/invocation.ts';
 import { failLostRun } from './runs/lost.ts';
 import { Runs, type RunDependencies } from './runs/run.ts';
 import { Deliveries } from './webhooks/deliver.ts';
@@ -22,15 +21,11 @@ export interface ReactorRunner {
   close(): Promise<void>;
 }
 
-/** Invocations of one tenant that are claimed at once; more than it ever gets processes. */
-const runsOfTenant = 8;
-
 /** Runs what is invoked and sees to what is due. Any number of replicas may. */
 export function startReactorRunner(options: ReactorRunnerOptions): ReactorRunner {
   const { feed, pool, connectionString, clock, logger } = options;
   const abort = new AbortController();
   const runs = new Runs(options);
-  const inLane = createLanes(runsOfTenant);
   const deliveries = new Deliveries(options);
   const due = startDueWork({
     pool,
@@ -41,12 +36,12 @@ export function startReactorRunner(options: ReactorRunnerOptions): ReactorRunner
     deliver: ({ tenantId, id }) => deliveries.deliver(tenantId, id),
   });
   const consuming = feed
-    .start(async ({ tenantId, invocationId }) => {
-      const history = await readHistory(options.store, streams.invocation(tenantId, invocationId));
-      // What a run waits for must not wait for it.
-      const isNested = (history.invocation?.invoked.depth ?? 0) > 0;
-      if (isNested) await runs.handle(history);
-      else await inLane(tenantId, () => runs.handle(history));
+    .start(async ({ tenantId, invocationId, event }) => {
+      // What else has happened to it, the claim finds out.
+      const history = event
+        ? historyFrom(event)
+        : await readHistory(options.store, streams.invocation(tenantId, invocationId));
+      await runs.handle(history);
     }, abort.signal)
     .catch((error: unknown) => logger.error(errorFields(error), 'reactors are no longer run'));
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createLanes } from '../src/consume/lanes.ts';
+import { createLanes } from '../src/runs/lanes.ts';
 
 describe('lanes', () => {
   it('let no tenant have more at once than its share, and none wait for another', async () => {

@@ -14,7 +14,12 @@ export interface BatcherOptions<Item, Result> {
    * Under load, how long the next batch waits to become as big as the last (as `commit_delay` and `commit_siblings` of
    * Postgres): after one of at least `siblings`, for as many items or `ms`, whichever comes first.
    */
-  readonly linger?: { readonly siblings: number; readonly ms: number };
+  readonly linger?: {
+    readonly siblings: number;
+    readonly ms: number;
+    /** How big the next batch waits to become, when not as big as the last. */
+    readonly items?: number;
+  };
 }
 
 export interface Batcher<Item, Result> {
@@ -117,7 +122,7 @@ class GatheringBatcher<Item, Result> implements Batcher<Item, Result> {
     const { linger } = this.#options;
     if (!linger || lastSize < linger.siblings) return;
     this.#stopLingering();
-    this.#awaited = lastSize;
+    this.#awaited = linger.items ?? lastSize;
     this.#lingering = setTimeout(() => {
       this.#stopLingering();
       this.#pump();

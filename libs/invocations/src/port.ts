@@ -1,9 +1,11 @@
 import type { Position, RecordedEvent } from '@token-vault/event-store';
 
-/** A run that is due. Ids and nothing else: what it works on is read, sealed, from the log. */
+/** A run that is due. Ids: what it works on is read, sealed, from the log. */
 export interface Invocation {
   readonly tenantId: string;
   readonly invocationId: string;
+  /** What made it due, from a feed that has just read it in the log; a broker carries ids and nothing else. */
+  readonly event?: RecordedEvent;
 }
 
 /**

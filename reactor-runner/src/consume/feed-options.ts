@@ -8,6 +8,7 @@ export const toInvocation: ToInvocation = (event) =>
     ? {
         tenantId: event.metadata.tenant_id,
         invocationId: (event.data as unknown as DataOf<'ReactorInvoked'>).invocation_id,
+        event,
       }
     : undefined;
 

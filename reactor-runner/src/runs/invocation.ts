@@ -53,21 +53,30 @@ const steps: Readonly<Record<string, Step>> = {
   WebhookGivenUp: ended,
 };
 
+const nothingYet: InvocationHistory = {
+  invocation: undefined,
+  deadline: undefined,
+  outcome: undefined,
+  attempts: 0,
+  deliverAt: undefined,
+  revision: noRevision,
+};
+
+const followedBy = (history: InvocationHistory, event: RecordedEvent): InvocationHistory => ({
+  ...history,
+  ...steps[event.type]?.(history, event),
+  revision: event.revision,
+});
+
+/** As far as one event tells. */
+export const historyFrom = (event: RecordedEvent): InvocationHistory => followedBy(nothingYet, event);
+
 export async function readHistory(
   store: Pick<EventStore, 'readStream'>,
   stream: string,
 ): Promise<InvocationHistory> {
-  let history: InvocationHistory = {
-    invocation: undefined,
-    deadline: undefined,
-    outcome: undefined,
-    attempts: 0,
-    deliverAt: undefined,
-    revision: noRevision,
-  };
-  for await (const event of store.readStream(stream)) {
-    history = { ...history, ...steps[event.type]?.(history, event), revision: event.revision };
-  }
+  let history = nothingYet;
+  for await (const event of store.readStream(stream)) history = followedBy(history, event);
   return history;
 }
 

@@ -1,7 +1,7 @@
 import { streams } from '@token-vault/contracts';
 import { readHistory } from './invocation.ts';
 import { lostRun } from './outcome.ts';
-import { recordOutcome, type RecordDependencies } from './record.ts';
+import { destroyArguments, recordOutcome, type RecordDependencies } from './record.ts';
 
 /** Ends a run that was begun and has no outcome at its deadline: its runner is gone. Anybody may, one does. */
 export async function failLostRun(
@@ -12,5 +12,6 @@ export async function failLostRun(
   const stream = streams.invocation(tenantId, invocationId);
   const { invocation, deadline, outcome, revision } = await readHistory(dependencies.store, stream);
   if (!invocation || outcome || deadline === undefined || deadline > dependencies.clock.now()) return;
-  await recordOutcome(dependencies, invocation, lostRun, revision);
+  if (await recordOutcome(dependencies, invocation, lostRun, revision))
+    await destroyArguments(dependencies.keyRing, invocation);
 }

@@ -1,5 +1,6 @@
+import { createBatcher } from '@token-vault/batching';
 import { invocationPlace, ReactorFailed, ReactorSucceeded, type Json } from '@token-vault/contracts';
-import { keyIdOf, seal, secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
+import { keyIdOf, seal, secret, type KeyRing, type NewDataKey, type SealedValue } from '@token-vault/crypto';
 import { EventStoreUnavailableError, RevisionConflictError, type EventStore } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/service-kit';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -17,28 +18,51 @@ const hourMs = 60 * 60 * 1000;
 const resultKeptMs = { sync: hourMs, async: 4 * hourMs };
 const appendAttempts = 6;
 
-async function sealOutcome({ keyRing, clock }: RecordDependencies, invocation: Invocation, value: Json) {
-  const { tenantId, id, invoked } = invocation;
-  const place = invocationPlace(tenantId, id, 'outcome');
-  const destroyAfter = new Date(clock.now().getTime() + resultKeptMs[invoked.mode]);
-  const { key, stored } = await keyRing.createDataKey({
-    tenantId,
-    entity: place.entity,
-    purpose: place.field,
-    destroyAfter,
-  });
-  const sealed = seal(key, place, secret(value));
+const outcomePlace = ({ tenantId, id }: Invocation) => invocationPlace(tenantId, id, 'outcome');
+
+/** The key for what `recordOutcome` will seal. It is no loss when that never comes. Never rejects before it is awaited. */
+export function createOutcomeKey(
+  { keyRing, clock }: RecordDependencies,
+  invocation: Invocation,
+): Promise<NewDataKey> {
+  const { tenantId, entity, field: purpose } = outcomePlace(invocation);
+  const destroyAfter = new Date(clock.now().getTime() + resultKeptMs[invocation.invoked.mode]);
+  const key = keyRing.createDataKey({ tenantId, entity, purpose, destroyAfter });
+  key.catch(() => undefined);
+  return key;
+}
+
+async function sealOutcome(
+  newKey: Promise<NewDataKey>,
+  invocation: Invocation,
+  value: Json,
+): Promise<SealedValue> {
+  const { key, stored } = await newKey;
+  const sealed = seal(key, outcomePlace(invocation), secret(value));
   key.wipe();
   await stored;
   return sealed;
 }
 
 /** Arguments are of no more use: nothing can be made of what the log holds of them. Repeatable. */
-export async function destroyArguments(
-  keyRing: KeyRing,
-  { tenantId, invoked }: Pick<Invocation, 'tenantId' | 'invoked'>,
-): Promise<void> {
+export async function destroyArguments(keyRing: KeyRing, { tenantId, invoked }: Invocation): Promise<void> {
   await keyRing.destroyKeys(tenantId, [keyIdOf(invoked.args as SealedValue)]);
+}
+
+/** Nobody waits for it: those of runs that end within this time share a flush. */
+const destroyedTogether = { siblings: 1, items: 100, ms: 50 };
+
+/** `destroyArguments`, for many runs. */
+export function createArgumentDestruction(keyRing: KeyRing): (invocation: Invocation) => Promise<void> {
+  const batcher = createBatcher<Invocation, undefined>({
+    maxItems: destroyedTogether.items,
+    linger: destroyedTogether,
+    run: async (invocations) => {
+      const ends = await Promise.allSettled(invocations.map((it) => destroyArguments(keyRing, it)));
+      return ends.map((end) => (end.status === 'rejected' ? (end.reason as Error) : undefined));
+    },
+  });
+  return (invocation) => batcher.add(invocation);
 }
 
 /**
@@ -50,12 +74,15 @@ export async function recordOutcome(
   invocation: Invocation,
   outcome: InvocationOutcome,
   expectedRevision: number,
+  key: Promise<NewDataKey> = createOutcomeKey(dependencies, invocation),
 ): Promise<boolean> {
   const { store, keyRing, clock } = dependencies;
   const { id: invocation_id, invoked, tenantId, stream } = invocation;
   const identity = { invocation_id, reactor_id: invoked.reactor_id, mode: invoked.mode };
   const content = outcome.kind === 'succeeded' ? outcome.body : (outcome.problem as unknown as Json);
-  const sealed = await sealOutcome(dependencies, invocation, content);
+  const sealed = await sealOutcome(key, invocation, content).catch(() =>
+    sealOutcome(createOutcomeKey(dependencies, invocation), invocation, content),
+  );
   const event =
     outcome.kind === 'succeeded'
       ? runnerEvent(invocation, ReactorSucceeded, { ...identity, result: sealed }, clock.now())
@@ -72,7 +99,6 @@ export async function recordOutcome(
     await keyRing.destroyKeys(tenantId, [keyIdOf(sealed)]);
     return false;
   }
-  await destroyArguments(keyRing, invocation);
   return true;
 }
 

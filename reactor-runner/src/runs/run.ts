@@ -12,11 +12,18 @@ import { substituteTokens } from '@token-vault/expressions';
 import { errorFields, type Logger, type Spans } from '@token-vault/service-kit';
 import type { EgressFetch } from '../egress/index.ts';
 import type { SandboxPool } from '../sandbox/index.ts';
-import { invokerContext, runnerEvent, type Invocation, type InvocationHistory } from './invocation.ts';
+import { createLanes } from './lanes.ts';
+import { invokerContext, readHistory, runnerEvent, type Invocation, type InvocationHistory } from './invocation.ts';
 import { failureOf, failureOfRun, type InvocationOutcome } from './outcome.ts';
 import type { OpenTokens, RunOrigin, VaultOperations } from './ports.ts';
 import { createReactorContents, openConfiguration, type ReactorContents } from './reactor-content.ts';
-import { destroyArguments, recordOutcome, untilAnswered, type RecordDependencies } from './record.ts';
+import {
+  createArgumentDestruction,
+  createOutcomeKey,
+  recordOutcome,
+  untilAnswered,
+  type RecordDependencies,
+} from './record.ts';
 import { serviceRequest } from './service-calls.ts';
 
 export interface RunDependencies extends RecordDependencies {
@@ -43,6 +50,8 @@ interface Input {
   readonly use: readonly NewEvent[];
 }
 
+/** Invocations of one tenant that are claimed at once; more than it ever gets processes. */
+const runsOfTenant = 8;
 /** How long a claimed run may wait for a process: as long as two others of its tenant take, and some. Then it is given up. */
 const queueMs = (timeoutMs: number): number => 30_000 + 2 * timeoutMs;
 /** After its time, for tokenizing output and appending the outcome. */
@@ -52,12 +61,15 @@ const recordMs = 15_000;
 export class Runs {
   readonly #dependencies: RunDependencies;
   readonly #contents: ReactorContents;
+  readonly #destroyArguments: (invocation: Invocation) => Promise<void>;
+  readonly #inLane = createLanes(runsOfTenant);
   readonly #runnerId = newId();
   readonly #abort = new AbortController();
 
   constructor(dependencies: RunDependencies) {
     this.#dependencies = dependencies;
     this.#contents = createReactorContents(dependencies.store);
+    this.#destroyArguments = createArgumentDestruction(dependencies.keyRing);
   }
 
   /** Kills what runs; each still gets its outcome. */
@@ -65,14 +77,22 @@ export class Runs {
     this.#abort.abort();
   }
 
-  /** Runs it unless somebody else has taken it. Resolves when its outcome is in the log. */
-  async handle({ invocation, deadline, outcome: ended }: InvocationHistory): Promise<void> {
-    const { keyRing, logger } = this.#dependencies;
-    if (this.#abort.signal.aborted) throw new RunnerStoppedError('the runner takes no more');
+  /** Runs it unless somebody else has taken it. Resolves when its outcome is in the log, and its arguments are no more. */
+  async handle({ invocation, deadline, outcome }: InvocationHistory): Promise<void> {
     if (!invocation) return;
-    // Redelivered: maybe after a crash between the outcome and the end of the arguments.
-    if (ended) return destroyArguments(keyRing, invocation);
-    if (deadline) return;
+    if (outcome || (!deadline && (await this.#runInTurn(invocation)))) await this.#destroyArguments(invocation);
+  }
+
+  #runInTurn(invocation: Invocation): Promise<boolean> {
+    const run = () => this.#run(invocation);
+    // What a run waits for must not wait for it.
+    return invocation.invoked.depth > 0 ? run() : this.#inLane(invocation.tenantId, run);
+  }
+
+  /** Resolves to whether it is over. */
+  async #run(invocation: Invocation): Promise<boolean> {
+    const { logger, store } = this.#dependencies;
+    if (this.#abort.signal.aborted) throw new RunnerStoppedError('the runner takes no more');
     const startMs = Date.now();
     const prepared = this.#prepare(invocation);
     const use = await prepared.then(
@@ -80,7 +100,10 @@ export class Runs {
       () => [],
     );
     const revision = await this.#claim(invocation, use);
-    if (revision === undefined) return;
+    // Delivered again: maybe after a crash between the outcome and the end of the arguments.
+    if (revision === undefined) return (await readHistory(store, invocation.stream)).outcome !== undefined;
+    // Made while the code runs: nobody waits for it then.
+    const outcomeKey = createOutcomeKey(this.#dependencies, invocation);
     const outcome = await prepared
       .then((input) => this.#execute(invocation, input))
       .catch((error: unknown) =>
@@ -88,7 +111,7 @@ export class Runs {
           logger.error({ trace_id: invocation.metadata.trace_id, ...errorFields(error) }, 'a run failed'),
         ),
       );
-    await recordOutcome(this.#dependencies, invocation, outcome, revision);
+    await recordOutcome(this.#dependencies, invocation, outcome, revision, outcomeKey);
     const { trace_id: traceId } = invocation.metadata;
     const attributes = { 'vault.outcome': outcome.kind };
     this.#dependencies.spans?.record({
@@ -98,6 +121,7 @@ export class Runs {
       endMs: Date.now(),
       attributes,
     });
+    return true;
   }
 
   /**

@@ -9,13 +9,13 @@ export function createLanes(perTenant: number) {
   }
   const lanes = new Map<string, Lane>();
 
-  return async (tenantId: string, work: () => Promise<void>): Promise<void> => {
+  return async <Result>(tenantId: string, work: () => Promise<Result>): Promise<Result> => {
     const lane = lanes.get(tenantId) ?? { busy: 0, waiting: [] };
     lanes.set(tenantId, lane);
     if (lane.busy < perTenant) lane.busy += 1;
     else await new Promise<void>((resolve) => lane.waiting.push(resolve));
     try {
-      await work();
+      return await work();
     } finally {
       const next = lane.waiting.shift();
       if (next) next();
