@@ -167,7 +167,7 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
         keyRing,
         clock,
         logger: silentLogger,
-        openTokens: () => Promise.resolve({ tokens: new Map(), use: [] }),
+        openTokens: () => Promise.resolve({ tokens: Promise.resolve(new Map()), use: [] }),
         operations: {
           asApplication: () => Promise.reject(new Error('not in this test')),
           tokenize(payload) {

@@ -1,4 +1,4 @@
-import { newId, TokensRead } from '@token-vault/contracts';
+import { DomainError, newId, TokensRead } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
 import { EventStoreUnavailableError, type EventStore } from '@token-vault/event-store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -63,7 +63,7 @@ describe('an invocation', () => {
   const openTokens: OpenTokens = (_ids, context) => {
     const tokens = [{ token_id: tokenId, token_type: 'card', transform: 'reveal' }];
     const use = [context.event(TokensRead, { operation: 'use', tokens })];
-    return Promise.resolve({ tokens: new Map(), use });
+    return Promise.resolve({ tokens: Promise.resolve(new Map()), use });
   };
 
   it('has the use of its tokens on record with its claim, once, before its code begins', async () => {
@@ -79,6 +79,18 @@ describe('an invocation', () => {
     const events = await fixture.eventsOf(invocation);
     expect(events.map(({ type }) => type)).toEqual([...seen[0]!, 'ReactorSucceeded']);
     expect(events[2]?.metadata).toMatchObject({ actor: invocation.metadata.actor });
+  });
+
+  it('has that use on record too when they do not open after all, and its code does not begin', async () => {
+    const gone: OpenTokens = async (ids, context) => ({
+      ...(await openTokens(ids, context)),
+      tokens: Promise.reject(new DomainError('validation_failed', 'no')),
+    });
+    const invocation = await fixture.invoke({});
+    await fixture.runner({ openTokens: gone }).handle(await fixture.historyOf(invocation));
+    expect(fixture.runs).toEqual([]);
+    const expected = ['ReactorInvoked', 'ReactorStarted', 'TokensRead', 'ReactorFailed'];
+    expect(await typesOf(invocation)).toEqual(expected);
   });
 
   it('whose tokens cannot be recorded as used is not begun, and its code sees nothing', async () => {

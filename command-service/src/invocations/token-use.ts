@@ -21,13 +21,17 @@ export interface TokenUse {
   /** @throws ValidationError for a token that does not exist, ForbiddenError without `token:use` on its container */
   check(tokenIds: readonly string[], context: RequestContext): Promise<void>;
   /**
-   * Opens tokens that were checked before. `use` is the record of it: durable before anything of them is shown.
-   * @throws ValidationError when one is gone meanwhile
+   * Opens tokens that were checked before. `use` is the record of it: durable before anything of them is shown, so it comes
+   * first, and can be made so while the tokens are being opened.
+   * @throws ValidationError when one is gone meanwhile; so does `tokens`, once it is awaited
    */
   open(
     tokenIds: readonly string[],
     context: RequestContext,
-  ): Promise<{ readonly tokens: ReadonlyMap<string, DetokenizedToken>; readonly use: readonly NewEvent[] }>;
+  ): Promise<{
+    readonly use: readonly NewEvent[];
+    readonly tokens: Promise<ReadonlyMap<string, DetokenizedToken>>;
+  }>;
 }
 
 export interface TokenUseDependencies {
@@ -82,18 +86,19 @@ export function createTokenUse({ store, keyRing, clock }: TokenUseDependencies):
     },
 
     async open(tokenIds, context) {
-      if (tokenIds.length === 0) return { tokens: new Map(), use: [] };
+      if (tokenIds.length === 0) return { use: [], tokens: Promise.resolve(new Map()) };
       const found = await findAll(tokenIds, context);
-      const opened = await Promise.all(
+      const opened = Promise.all(
         found.map(async (details) => [details.id, await openOne(details, context)] as const),
-      );
+      ).then((entries) => new Map(entries));
+      opened.catch(() => undefined);
       const used = found.map(({ id, type }) => ({
         token_id: id,
         token_type: type,
         transform: 'reveal' as const,
       }));
       const use = context.event(TokensRead, { operation: 'use', tokens: used });
-      return { tokens: new Map(opened), use: [use] };
+      return { use: [use], tokens: opened };
     },
   };
 }

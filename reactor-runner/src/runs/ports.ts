@@ -31,11 +31,12 @@ export interface VaultOperations {
   tokenize(payload: Json, actor: RequestContext['principal']['actor'], origin: RunOrigin): Promise<Json>;
 }
 
-/** Tokens in plaintext. They are shown to nobody before `use`, which says so in the log, is durable. */
+/** Tokens that are being opened. They are shown to nobody before `use`, which says so in the log, is durable. */
 export interface OpenedTokens {
-  readonly tokens: ReadonlyMap<string, DetokenizedToken>;
   readonly use: readonly NewEvent[];
+  /** In plaintext. Never rejects before it is awaited. @throws DomainError */
+  readonly tokens: Promise<ReadonlyMap<string, DetokenizedToken>>;
 }
 
-/** Opens the tokens that arguments name. @throws DomainError */
+/** Finds the tokens that arguments name, and begins to open them. @throws DomainError */
 export type OpenTokens = (tokenIds: readonly string[], context: RequestContext) => Promise<OpenedTokens>;

@@ -13,9 +13,15 @@ import { errorFields, type Logger, type Spans } from '@token-vault/service-kit';
 import type { EgressFetch } from '../egress/index.ts';
 import type { SandboxPool } from '../sandbox/index.ts';
 import { createLanes } from './lanes.ts';
-import { invokerContext, readHistory, runnerEvent, type Invocation, type InvocationHistory } from './invocation.ts';
+import {
+  invokerContext,
+  readHistory,
+  runnerEvent,
+  type Invocation,
+  type InvocationHistory,
+} from './invocation.ts';
 import { failureOf, failureOfRun, type InvocationOutcome } from './outcome.ts';
-import type { OpenTokens, RunOrigin, VaultOperations } from './ports.ts';
+import type { OpenedTokens, OpenTokens, RunOrigin, VaultOperations } from './ports.ts';
 import { createReactorContents, openConfiguration, type ReactorContents } from './reactor-content.ts';
 import {
   createArgumentDestruction,
@@ -41,13 +47,12 @@ export class RunnerStoppedError extends Error {
   readonly code = 'runner_stopped';
 }
 
-/** Everything code is given, and what the log must say before. */
+/** Everything code is given. */
 interface Input {
   readonly code: string;
   readonly args: Json;
   readonly configuration: Readonly<Record<string, string>>;
   readonly applicationId: string | undefined;
-  readonly use: readonly NewEvent[];
 }
 
 /** Invocations of one tenant that are claimed at once; more than it ever gets processes. */
@@ -80,7 +85,8 @@ export class Runs {
   /** Runs it unless somebody else has taken it. Resolves when its outcome is in the log, and its arguments are no more. */
   async handle({ invocation, deadline, outcome }: InvocationHistory): Promise<void> {
     if (!invocation) return;
-    if (outcome || (!deadline && (await this.#runInTurn(invocation)))) await this.#destroyArguments(invocation);
+    if (outcome || (!deadline && (await this.#runInTurn(invocation))))
+      await this.#destroyArguments(invocation);
   }
 
   #runInTurn(invocation: Invocation): Promise<boolean> {
@@ -91,42 +97,44 @@ export class Runs {
 
   /** Resolves to whether it is over. */
   async #run(invocation: Invocation): Promise<boolean> {
-    const { logger, store } = this.#dependencies;
+    const { logger, store, clock, openTokens } = this.#dependencies;
+    const { invoked, metadata, stream } = invocation;
     if (this.#abort.signal.aborted) throw new RunnerStoppedError('the runner takes no more');
     const startMs = Date.now();
-    const prepared = this.#prepare(invocation);
-    const use = await prepared.then(
-      (input) => input.use,
+    const opened = openTokens(invoked.token_ids, invokerContext(invocation, clock));
+    const prepared = this.#prepare(invocation, opened);
+    prepared.catch(() => undefined);
+    const use = await opened.then(
+      (tokens) => tokens.use,
       () => [],
     );
     const revision = await this.#claim(invocation, use);
     // Delivered again: maybe after a crash between the outcome and the end of the arguments.
-    if (revision === undefined) return (await readHistory(store, invocation.stream)).outcome !== undefined;
+    if (revision === undefined) return (await readHistory(store, stream)).outcome !== undefined;
     // Made while the code runs: nobody waits for it then.
     const outcomeKey = createOutcomeKey(this.#dependencies, invocation);
     const outcome = await prepared
       .then((input) => this.#execute(invocation, input))
       .catch((error: unknown) =>
         failureOf(error, () =>
-          logger.error({ trace_id: invocation.metadata.trace_id, ...errorFields(error) }, 'a run failed'),
+          logger.error({ trace_id: metadata.trace_id, ...errorFields(error) }, 'a run failed'),
         ),
       );
     await recordOutcome(this.#dependencies, invocation, outcome, revision, outcomeKey);
-    const { trace_id: traceId } = invocation.metadata;
-    const attributes = { 'vault.outcome': outcome.kind };
     this.#dependencies.spans?.record({
       name: 'run reactor',
-      traceId,
+      traceId: metadata.trace_id,
       startMs,
       endMs: Date.now(),
-      attributes,
+      attributes: { 'vault.outcome': outcome.kind },
     });
     return true;
   }
 
   /**
    * What it appends comes first after ReactorInvoked: the store lets one runner do so. The use of the tokens is part of it: on
-   * record before code sees them, once however many runners try, at the price of one flush. Gives the stream's revision.
+   * record before code sees them, or anybody how the arguments fare with them, once however many runners try, at the price of
+   * one flush, during which they are opened. Gives the stream's revision.
    */
   async #claim(invocation: Invocation, use: readonly NewEvent[]): Promise<number | undefined> {
     const { store, clock } = this.#dependencies;
@@ -150,12 +158,12 @@ export class Runs {
     }
   }
 
-  async #prepare(invocation: Invocation): Promise<Input> {
-    const { keyRing, openTokens, clock } = this.#dependencies;
+  async #prepare(invocation: Invocation, openedTokens: Promise<OpenedTokens>): Promise<Input> {
+    const { keyRing } = this.#dependencies;
     const { tenantId, id, invoked } = invocation;
     const { reactor_id: reactorId, reactor_revision: revision, args } = invoked;
     const content = this.#contents(tenantId, reactorId, revision);
-    const [{ code, applicationId }, configuration, opened, { tokens, use }] = await Promise.all([
+    const [{ code, applicationId }, configuration, opened, tokens] = await Promise.all([
       content,
       content.then((it) => openConfiguration(keyRing, tenantId, reactorId, it.configuration)),
       keyRing.open(invocationPlace(tenantId, id, 'args'), args as SealedValue).catch((error: unknown) => {
@@ -163,10 +171,10 @@ export class Runs {
           throw new DomainError('conflict', 'The arguments are no longer kept: the invocation is too old.');
         throw error;
       }),
-      openTokens(invoked.token_ids, invokerContext(invocation, clock)),
+      openedTokens.then((it) => it.tokens),
     ]);
     const detokenized = substituteTokens(opened.expose(), (tokenId) => tokens.get(tokenId));
-    return { code, applicationId, configuration, args: detokenized, use };
+    return { code, applicationId, configuration, args: detokenized };
   }
 
   async #execute(
