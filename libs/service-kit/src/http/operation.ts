@@ -142,6 +142,9 @@ async function waitForGivenPosition(call: OperationCall, progress: ProjectionPro
   }
 }
 
+/** After a write to one of these, what is cached of callers may be old. */
+const callersAreMadeOf: ReadonlySet<string> = new Set(['application', 'session', 'tenant']);
+
 /** Makes what the answer says visible to any later read, on any replica, before it leaves. */
 async function waitForOwnWrite(
   call: OperationCall,
@@ -154,8 +157,7 @@ async function waitForOwnWrite(
   const isAsync = header(call.request, 'prefer')?.includes('respond-async') ?? false;
   const isVisible = !isAsync && (await dependencies.progress.waitFor(position, waitMs));
   if (!isVisible) call.response.setHeader('SVC-CONSISTENCY', 'pending');
-  // Callers are made of applications, sessions and tenants: what is cached of them may now be old.
-  if (call.operation.entity !== 'token') dependencies.authenticator.forget();
+  if (callersAreMadeOf.has(call.operation.entity)) dependencies.authenticator.forget();
 }
 
 async function runHandler(
