@@ -8,15 +8,17 @@ export class Bell {
     for (const wake of woken) wake();
   }
 
-  /** Resolves at the next ring or when `signal` aborts. */
-  wait(signal: AbortSignal): Promise<void> {
+  /** Resolves at the next ring, when `signal` aborts, or after `timeoutMs`. */
+  wait(signal: AbortSignal, timeoutMs?: number): Promise<void> {
     return new Promise((resolve) => {
       if (signal.aborted) return resolve();
       const wake = () => {
+        clearTimeout(timer);
         this.#waiting.delete(wake);
         signal.removeEventListener('abort', wake);
         resolve();
       };
+      const timer = timeoutMs === undefined ? undefined : setTimeout(wake, timeoutMs);
       this.#waiting.add(wake);
       signal.addEventListener('abort', wake, { once: true });
     });

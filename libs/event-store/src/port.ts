@@ -50,6 +50,8 @@ export interface ReadAllOptions {
 export interface SubscribeOptions {
   /** Most events of one batch; 1000 by default. A batch is bounded by its size in bytes too. */
   readonly maxBatch?: number;
+  /** Whether the subscriber had better see a live event with others than at once. An adapter may hold such a few milliseconds. */
+  readonly canWait?: (event: RecordedEvent) => boolean;
 }
 
 /**

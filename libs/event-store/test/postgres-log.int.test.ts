@@ -204,6 +204,36 @@ describe('a subscription to Postgres', () => {
     expect(seen).toEqual(await collect(other.readAll(startPosition)));
   });
 
+  it('may hold what can wait until something comes that cannot, or its patience ends', async () => {
+    const canWait = ({ data }: RecordedEvent) => data['text'] !== 'urgent';
+    const abort = new AbortController();
+    const batchesOf = async (patienceMs: number) => {
+      const store = open({ patienceMs });
+      const batches: unknown[][] = [];
+      let isCaughtUp = false;
+      const subscription = (async () => {
+        for await (const batch of store.subscribe(await store.head(), abort.signal, { canWait })) {
+          ({ isCaughtUp } = batch);
+          if (batch.events.length > 0) batches.push(batch.events.map(({ data }) => data['text']));
+        }
+      })();
+      await waitUntil(() => isCaughtUp);
+      return { store, batches, subscription };
+    };
+    const [patient, hasty] = [await batchesOf(60_000), await batchesOf(1)];
+    for (const text of ['a', 'b']) {
+      await patient.store.append(text, [noted(text)], 'any');
+      // By then the patient one has heard of it too.
+      await waitUntil(() => hasty.batches.flat().includes(text));
+    }
+    expect(patient.batches).toEqual([]);
+    await patient.store.append('c', [noted('urgent')], 'any');
+    await waitUntil(() => patient.batches.length > 0);
+    abort.abort();
+    await Promise.all([patient.subscription, hasty.subscription]);
+    expect(patient.batches).toEqual([['a', 'b', 'urgent']]);
+  });
+
   it('shares one connection with the others of its process, and gives it up with the last', async () => {
     const store = open();
     const abort = new AbortController();

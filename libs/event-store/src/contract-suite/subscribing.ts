@@ -1,6 +1,11 @@
 import { UnknownEventError } from '@token-vault/contracts';
 import { describe, expect, it, vi } from 'vitest';
-import { EventStoreUnavailableError, parsePosition, PositionBeyondHeadError } from '../port.ts';
+import {
+  EventStoreUnavailableError,
+  parsePosition,
+  PositionBeyondHeadError,
+  type RecordedEvent,
+} from '../port.ts';
 import { newStream, runSubscription, texts, type Fixture } from './fixture.ts';
 import { laterRegistry, noted, notedLater } from './test-events.ts';
 
@@ -64,6 +69,18 @@ function describeBatches(fixture: Fixture): void {
     await vi.waitUntil(() => slow.events.length >= 3_000, { timeout: 10_000 });
     expect(texts(slow.events)).toEqual(many.map((event) => event.data.text));
     expect(Math.max(...slow.batches.map((batch) => batch.events.length))).toBeLessThanOrEqual(100);
+  });
+
+  it('whose events can wait gets them all the same, in order, with those that cannot', async () => {
+    const after = await fixture.store.head();
+    const canWait = ({ data }: RecordedEvent) => data.text !== 'urgent';
+    const { batches, events } = runSubscription(fixture.store, after, { canWait });
+    await vi.waitUntil(() => batches.length > 0);
+    for (const text of ['a', 'b', 'urgent', 'c'])
+      await fixture.store.append(newStream(), [noted(text)], 'any');
+    await vi.waitUntil(() => events.length === 4, { timeout: 5_000 });
+    expect(texts(events)).toEqual(['a', 'b', 'urgent', 'c']);
+    expect(batches.at(-1)).toMatchObject({ position: await fixture.store.head(), isCaughtUp: true });
   });
 
   it('refuses a position that this log has not reached, and a senseless batch size', async () => {

@@ -30,13 +30,15 @@ export interface PostgresEventStoreOptions {
   readonly maxRecentBytes?: number;
   /** How often the tail looks for events without having been notified; 1 000 by default. */
   readonly pollMs?: number;
+  /** How long live events that can wait are held, in hope of one that cannot; 20 by default. */
+  readonly patienceMs?: number;
   /** Told of each flush, how many appends it holds. */
   readonly onFlush?: (appends: number) => void;
 }
 
 /** The event log in a Postgres database that has `eventStoreMigrations`. Connects when first used. */
 export function createPostgresEventStore(options: PostgresEventStoreOptions): EventStore {
-  const { registry } = options;
+  const { registry, patienceMs = 20 } = options;
   const settings = {
     connection: options.connection,
     statementTimeoutMs: options.statementTimeoutMs ?? 10_000,
@@ -67,13 +69,24 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
       const end = until ?? (await untilAborted(readHead(pool), signal));
       if (end) yield* eachEvent((last) => readLogPage(pool, registry, last?.position ?? after, end), signal);
     },
-    async *subscribe(after, signal, { maxBatch = maxPageEvents }: SubscribeOptions = {}) {
+    async *subscribe(
+      after,
+      signal,
+      { maxBatch = maxPageEvents, canWait = () => false }: SubscribeOptions = {},
+    ) {
       refuseIfClosed();
       checkMaxBatch(maxBatch);
       const tail = sharedTail.join();
       try {
         yield* follow(
-          { tail, database: pool, registry, maxBatch: Math.min(maxBatch, maxPageEvents) },
+          {
+            tail,
+            database: pool,
+            registry,
+            maxBatch: Math.min(maxBatch, maxPageEvents),
+            canWait,
+            patienceMs,
+          },
           after,
           signal,
         );

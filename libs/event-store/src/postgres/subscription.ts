@@ -1,6 +1,12 @@
 import type { EventRegistry } from '@token-vault/contracts';
 import { untilAborted } from '../bell.ts';
-import { comparePositions, PositionBeyondHeadError, type EventBatch, type Position } from '../port.ts';
+import {
+  comparePositions,
+  PositionBeyondHeadError,
+  type EventBatch,
+  type Position,
+  type RecordedEvent,
+} from '../port.ts';
 import { readHead, readLogPage, type Page, type Queryable } from './reader.ts';
 import type { Tail } from './tail.ts';
 
@@ -9,6 +15,9 @@ export interface SubscriptionSource {
   readonly database: Queryable;
   readonly registry: EventRegistry;
   readonly maxBatch: number;
+  readonly canWait: (event: RecordedEvent) => boolean;
+  /** Live events that can wait are held so long, unless one comes that cannot. */
+  readonly patienceMs: number;
 }
 
 /**
@@ -26,17 +35,29 @@ export async function* follow(
   if (!isOver() && comparePositions(after, tail.head) > 0) await refuseBeyondHead(source, after, signal);
   let position = after;
   let isCaughtUp = false;
+  let heldSince: number | undefined;
   while (!isOver()) {
     if (tail.failure) throw tail.failure;
     const recent = tail.read(position, maxBatch);
     if (!recent) {
       position = yield* catchUp(source, position, signal);
       isCaughtUp = position === tail.head;
-    } else if (recent.events.length > 0 || !isCaughtUp) {
-      ({ position, isCaughtUp } = recent);
-      yield recent;
-    } else {
+    } else if (isCaughtUp && recent.events.length === 0) {
       await tail.bell.wait(signal);
+    } else {
+      const heldMs = performance.now() - (heldSince ??= performance.now());
+      if (
+        isCaughtUp &&
+        heldMs < source.patienceMs &&
+        recent.isCaughtUp &&
+        recent.events.every(source.canWait)
+      ) {
+        await tail.bell.wait(signal, source.patienceMs - heldMs);
+      } else {
+        heldSince = undefined;
+        ({ position, isCaughtUp } = recent);
+        yield recent;
+      }
     }
   }
 }
