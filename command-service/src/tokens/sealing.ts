@@ -119,15 +119,26 @@ export async function openToken(
   content: TokenContent,
   now: Date,
 ): Promise<Secret<Json>> {
-  const data = await keyRing.open(context(place, 'data'), content.data as SealedValue);
-  const { cvc, cvc_expires_at: expiresAt } = content;
-  if (cvc === undefined || expiresAt === undefined || Date.parse(expiresAt) <= now.getTime()) return data;
+  const [data, cvc] = await Promise.all([
+    keyRing.open(context(place, 'data'), content.data as SealedValue),
+    openCvc(keyRing, place, content, now),
+  ]);
+  const rest = data.expose();
+  return cvc && isObject(rest) ? secret({ ...rest, cvc: cvc.expose() }) : data;
+}
+
+async function openCvc(
+  keyRing: KeyRing,
+  place: Place,
+  { cvc, cvc_expires_at: expiresAt }: TokenContent,
+  now: Date,
+): Promise<Secret<Json> | undefined> {
+  if (cvc === undefined || expiresAt === undefined || Date.parse(expiresAt) <= now.getTime())
+    return undefined;
   try {
-    const opened = await keyRing.open(context(place, 'cvc'), cvc as SealedValue);
-    const rest = data.expose();
-    return isObject(rest) ? secret({ ...rest, cvc: opened.expose() }) : data;
+    return await keyRing.open(context(place, 'cvc'), cvc as SealedValue);
   } catch (error) {
-    if (error instanceof KeyDestroyedError) return data;
+    if (error instanceof KeyDestroyedError) return undefined;
     throw error;
   }
 }
