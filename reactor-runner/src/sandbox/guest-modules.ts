@@ -39,7 +39,7 @@ export const guestModules: Readonly<Record<string, GuestModuleSource>> = {
     ...fetchUses,
   ]),
   buffer: fromFile('buffer.ts', ['Buffer', 'buffer'], ['internal:text']),
-  crypto: fromFile('crypto.ts', ['crypto']),
+  crypto: fromFile('crypto/index.ts', ['crypto']),
   'crypto-js': fromPackage('crypto-js', undefined, ['crypto']),
   events: fromPackage('events'),
   'fast-xml-parser': fromPackage('fast-xml-parser', "module.exports = require('fast-xml-parser')"),

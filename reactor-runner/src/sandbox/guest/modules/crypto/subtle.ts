@@ -1,13 +1,6 @@
 import { Buffer } from 'buffer';
-import type { KeyObject } from './crypto-keys.ts';
-import {
-  base64,
-  createPrivateKey,
-  createPublicKey,
-  createSecretKey,
-  hostCrypto,
-  toBuffer,
-} from './crypto-keys.ts';
+import type { KeyObject } from './keys.ts';
+import { base64, createPrivateKey, createPublicKey, createSecretKey, hostCrypto, toBuffer } from './keys.ts';
 
 interface Algorithm {
   readonly name: string;

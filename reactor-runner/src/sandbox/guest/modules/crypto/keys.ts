@@ -1,5 +1,5 @@
 import { Buffer } from 'buffer';
-import type { Internal } from '../bridge.ts';
+import type { Internal } from '../../bridge.ts';
 
 declare const internal: Internal;
 
@@ -100,4 +100,21 @@ export function createPublicKey(key: unknown): KeyObject {
 
 export function createSecretKey(key: unknown, encoding?: string): KeyObject {
   return new KeyObject('secret', Buffer.from(toBuffer(key, encoding)));
+}
+
+export function generateKeyPairSync(
+  type: string,
+  options: Record<string, unknown> = {},
+): { publicKey: unknown; privateKey: unknown } {
+  const pem = hostCrypto<string>('generate', {
+    type,
+    modulusLength: options['modulusLength'],
+    namedCurve: options['namedCurve'],
+  });
+  const exported = (key: KeyObject, encoding: unknown): unknown =>
+    encoding === undefined ? key : key.export(encoding as { format?: string });
+  return {
+    publicKey: exported(createPublicKey(pem), options['publicKeyEncoding']),
+    privateKey: exported(createPrivateKey(pem), options['privateKeyEncoding']),
+  };
 }
