@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
 interface Usage {
-  /** User and system time of all processes alive. */
+  /** User and system time of all processes, those that have ended too. */
   readonly cpuSeconds: number;
   /** Proportional set size: memory that processes share is counted once. */
   readonly memoryMb: number;
@@ -46,7 +46,8 @@ export function usageOf(root: number): Usage {
   for (const pid of family(root)) {
     const stat = readOr(`/proc/${pid}/stat`, '');
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    ticks += Number(fields[11] ?? 0) + Number(fields[12] ?? 0);
+    // utime, stime, and the same of children that have ended (cutime, cstime): a sandbox child lives for some runs only.
+    for (const field of fields.slice(11, 15)) ticks += Number(field);
     kilobytes += Number(/^Pss:\s+(\d+)/m.exec(readOr(`/proc/${pid}/smaps_rollup`, ''))?.[1] ?? 0);
   }
   return { cpuSeconds: ticks / ticksPerSecond, memoryMb: kilobytes / 1024 };
