@@ -15,6 +15,7 @@ const endsWithin = { timeout: 1_000, interval: 5 };
 export function describeSubscribing(fixture: Fixture): void {
   describe('a subscriber', () => {
     describeBatches(fixture);
+    describePatience(fixture);
     describeEnds(fixture);
     describeVersions(fixture);
     describeCuts(fixture);
@@ -71,6 +72,18 @@ function describeBatches(fixture: Fixture): void {
     expect(Math.max(...slow.batches.map((batch) => batch.events.length))).toBeLessThanOrEqual(100);
   });
 
+  it('refuses a position that this log has not reached, and a senseless batch size', async () => {
+    await fixture.store.append(newStream(), [noted('a')], 'any');
+    const beyond = runSubscription(fixture.store, parsePosition('9223372036854775807'));
+    await expect(beyond.ended).rejects.toBeInstanceOf(PositionBeyondHeadError);
+    const head = await fixture.store.head();
+    await expect(runSubscription(fixture.store, head, { maxBatch: 0 }).ended).rejects.toBeInstanceOf(
+      TypeError,
+    );
+  });
+}
+
+function describePatience(fixture: Fixture): void {
   it('whose events can wait gets them all the same, in order, with those that cannot', async () => {
     const after = await fixture.store.head();
     const canWait = ({ data }: RecordedEvent) => data.text !== 'urgent';
@@ -81,16 +94,6 @@ function describeBatches(fixture: Fixture): void {
     await vi.waitUntil(() => events.length === 4, { timeout: 5_000 });
     expect(texts(events)).toEqual(['a', 'b', 'urgent', 'c']);
     expect(batches.at(-1)).toMatchObject({ position: await fixture.store.head(), isCaughtUp: true });
-  });
-
-  it('refuses a position that this log has not reached, and a senseless batch size', async () => {
-    await fixture.store.append(newStream(), [noted('a')], 'any');
-    const beyond = runSubscription(fixture.store, parsePosition('9223372036854775807'));
-    await expect(beyond.ended).rejects.toBeInstanceOf(PositionBeyondHeadError);
-    const head = await fixture.store.head();
-    await expect(runSubscription(fixture.store, head, { maxBatch: 0 }).ended).rejects.toBeInstanceOf(
-      TypeError,
-    );
   });
 }
 

@@ -36,6 +36,8 @@ export interface PostgresEventStoreOptions {
   readonly onFlush?: (appends: number) => void;
 }
 
+const noneCan = (): boolean => false;
+
 /** The event log in a Postgres database that has `eventStoreMigrations`. Connects when first used. */
 export function createPostgresEventStore(options: PostgresEventStoreOptions): EventStore {
   const { registry, patienceMs = 20 } = options;
@@ -69,27 +71,13 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
       const end = until ?? (await untilAborted(readHead(pool), signal));
       if (end) yield* eachEvent((last) => readLogPage(pool, registry, last?.position ?? after, end), signal);
     },
-    async *subscribe(
-      after,
-      signal,
-      { maxBatch = maxPageEvents, canWait = () => false }: SubscribeOptions = {},
-    ) {
+    async *subscribe(after, signal, { maxBatch = maxPageEvents, canWait = noneCan }: SubscribeOptions = {}) {
       refuseIfClosed();
       checkMaxBatch(maxBatch);
       const tail = sharedTail.join();
+      const batches = { maxBatch: Math.min(maxBatch, maxPageEvents), canWait, patienceMs };
       try {
-        yield* follow(
-          {
-            tail,
-            database: pool,
-            registry,
-            maxBatch: Math.min(maxBatch, maxPageEvents),
-            canWait,
-            patienceMs,
-          },
-          after,
-          signal,
-        );
+        yield* follow({ tail, database: pool, registry, ...batches }, after, signal);
       } finally {
         sharedTail.leave(tail);
       }
