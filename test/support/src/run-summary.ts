@@ -10,7 +10,8 @@ export default class RunSummary implements Reporter {
     const tests = modules.flatMap((module) => [...module.children.allTests()]);
     const flaky = tests.filter((test) => test.diagnostic()?.flaky === true);
     if (flaky.length > 0) {
-      const heading = 'Passed at the second attempt only: a defect of the test, or of the vault, to be found:';
+      const heading =
+        'Passed at the second attempt only: a defect of the test, or of the vault, to be found:';
       const names = flaky.map((test) => `  ${test.module.moduleId}: ${test.fullName}`);
       process.stdout.write(`\n${[heading, ...names].join('\n')}\n`);
     }
