@@ -2,7 +2,7 @@ import { DomainError, newId, TokensRead } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
 import { EventStoreUnavailableError, type EventStore } from '@token-vault/event-store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Invocation } from '../src/runs/invocation.ts';
+import { historyFrom, type Invocation } from '../src/runs/invocation.ts';
 import { failLostRun } from '../src/runs/lost.ts';
 import type { OpenTokens } from '../src/runs/ports.ts';
 import type { RunOutcome } from '../src/sandbox/index.ts';
@@ -152,7 +152,10 @@ describe('a runner that is killed', () => {
     const killed = fixture.runner().handle(await fixture.historyOf(invocation));
     await expect.poll(() => fixture.runs.length).toBe(1);
     await fixture.runner().handle(await fixture.historyOf(invocation));
+    await fixture.runner().handle(historyFrom((await fixture.eventsOf(invocation))[0]!));
     expect(fixture.runs).toHaveLength(1);
+    // Whoever runs it may need them yet.
+    expect(await fixture.open(invocation, 'args', invocation.invoked.args)).toEqual({});
 
     await failLostRun(fixture, tenantId, invocation.id);
     expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted']);
@@ -171,15 +174,19 @@ describe('a runner that is killed', () => {
     expect(await typesOf(invocation)).toHaveLength(3);
   });
 
-  it('after the outcome leaves arguments that go with the next delivery', async () => {
+  it.each([
+    ['a broker', (it: Invocation) => fixture.historyOf(it)],
+    ['the log', async (it: Invocation) => historyFrom((await fixture.eventsOf(it))[0]!)],
+  ])('after the outcome leaves arguments that go with the next delivery by %s', async (_feed, again) => {
     const invocation = await fixture.invoke({});
     const keyRing = { ...fixture.keyRing, destroyKeys: () => Promise.reject(new Error('killed')) };
     await expect(fixture.runner({ keyRing }).handle(await fixture.historyOf(invocation))).rejects.toThrow(
       'killed',
     );
     expect(await fixture.open(invocation, 'args', invocation.invoked.args)).toEqual({});
-    await fixture.runner().handle(await fixture.historyOf(invocation));
+    await fixture.runner().handle(await again(invocation));
     expect(fixture.runs).toHaveLength(1);
+    expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted', 'ReactorSucceeded']);
     await expect(fixture.open(invocation, 'args', invocation.invoked.args)).rejects.toThrow(
       KeyDestroyedError,
     );

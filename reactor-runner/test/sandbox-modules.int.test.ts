@@ -73,6 +73,14 @@ describe('cryptography in a reactor', () => {
     ],
     ['return { raw: /^[0-9a-f-]{36}$/.test(crypto.randomUUID()) };', true],
     [
+      "const c = require('crypto'); const names = c.getHashes(); names.forEach((name) => c.createHash(name).update('a').digest()); return { raw: names.length };",
+      11,
+    ],
+    [
+      "const c = require('crypto'); const names = c.getCiphers(); const sizes = (name) => (name.startsWith('aes') ? [Number(name.slice(4, 7)) / 8, name.endsWith('ecb') ? 0 : name.endsWith('gcm') ? 12 : 16] : name.startsWith('des') ? [24, 8] : [32, 12]); names.forEach((name) => { const [key, iv] = sizes(name); const e = c.createCipheriv(name, c.randomBytes(key), iv === 0 ? null : c.randomBytes(iv)); e.update('a'); e.final(); }); return { raw: names.length };",
+      14,
+    ],
+    [
       "try { require('crypto').createHash('nosuch').update('a').digest(); } catch (e) { return { raw: e.message }; }",
       'Digest method not supported',
     ],

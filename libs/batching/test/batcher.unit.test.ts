@@ -125,6 +125,20 @@ describe('a batch that lingers', () => {
     expect(batches[3]).toEqual(['g']);
   });
 
+  it('may wait for more than the last had, which may have been alone', async () => {
+    const { add, batches, end } = watched({ linger: { siblings: 1, ms: 10, items: 3 } });
+    void add('a');
+    await settled();
+    expect(batches).toEqual([['a']]);
+    await end();
+    void add('b', 'c');
+    await settled();
+    expect(batches).toHaveLength(1);
+    void add('d');
+    await settled();
+    expect(batches[1]).toEqual(['b', 'c', 'd']);
+  });
+
   it('is not waited for by who wants an end', async () => {
     const { add, batcher, batches, end } = watched({ linger });
     void add('a', 'b', 'c');

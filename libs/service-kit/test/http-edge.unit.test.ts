@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -302,14 +303,16 @@ describe('reading your own writes', () => {
 
   it('drops what is cached of callers after a write that may change them', async () => {
     let forgotten = 0;
-    const handlers = { createApplication: async () => ({ body: {}, position: '7' as Position }), ...writing };
-    const principal = principalWith({ permissions: ['application:create', 'token:create'] });
+    const written = async () => ({ body: {}, position: '7' as Position });
+    const handlers = { createApplication: written, react: written, ...writing };
+    const principal = principalWith({ permissions: ['application:create', 'token:create', 'token:use'] });
     await start({
       handlers,
       onForget: () => (forgotten += 1),
       authentications: { [goodKey]: { kind: 'authenticated', principal, keyHash: 'good' } },
     });
     await newToken();
+    expect((await app.send(`/reactors/${randomUUID()}/react`, post({ args: {} }))).status).toBe(200);
     expect(forgotten).toBe(0);
     await app.send('/applications', post({ name: 'a', type: 'private', permissions: ['token:read'] }));
     expect(forgotten).toBe(1);

@@ -1,4 +1,5 @@
 import type { Buffer } from 'buffer';
+import { digests } from '../../../algorithms.ts';
 import { base64, hostCrypto, toBuffer } from './keys.ts';
 import { Collector, decoded, output } from './shared.ts';
 
@@ -28,16 +29,7 @@ export const createHash = (algorithm: string): Hash => new Hash(algorithm);
 export const createHmac = (algorithm: string, key: unknown): Hash => new Hash(algorithm, base64(key));
 export const hash = (algorithm: string, data: unknown, encoding = 'hex') =>
   new Hash(algorithm).update(data).digest(encoding);
-export const getHashes = (): string[] => [
-  'md5',
-  'sha1',
-  'sha224',
-  'sha256',
-  'sha384',
-  'sha512',
-  'sha3-256',
-  'sha3-512',
-];
+export const getHashes = (): string[] => [...digests];
 export function timingSafeEqual(a: ArrayBufferView, b: ArrayBufferView): boolean {
   const [left, right] = [toBuffer(a), toBuffer(b)];
   if (left.length !== right.length) throw new RangeError('Input buffers must have the same byte length');
