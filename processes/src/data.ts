@@ -1,3 +1,4 @@
+import { keepPlans } from '@token-vault/batching';
 import { eventRegistry } from '@token-vault/contracts';
 import { createKeyRing, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
@@ -63,12 +64,14 @@ export function openPool(
   { settings, metrics, logger, closers }: Surroundings,
   name: string,
   max: number,
+  options: Pick<pg.PoolConfig, 'onConnect'> = {},
 ): pg.Pool {
   const pool = new pg.Pool({
     connectionString: settings.databaseUrl,
     max,
     application_name: `vault ${name}`,
     connectionTimeoutMillis: 5_000,
+    ...options,
   });
   // An idle connection that the server closes is replaced at the next use.
   pool.on('error', () => logger.warn({ reason: name }, 'a database connection was lost'));
@@ -78,7 +81,7 @@ export function openPool(
 
 /** @throws WrongRootKeyError, RootKeyUnusableError, RootKeyUnavailableError */
 export async function openKeyRing(surroundings: Surroundings, rootKeys: RootKeySources): Promise<KeyRing> {
-  const pool = openPool(surroundings, 'keys', 3);
+  const pool = openPool(surroundings, 'keys', 3, { onConnect: keepPlans });
   return createKeyRing({
     pool,
     ...(await openRootKeys(rootKeys, pool)),

@@ -1,3 +1,4 @@
+import { keptPlans } from '@token-vault/batching';
 import type { Writable } from 'node:stream';
 import pg from 'pg';
 import type { Statement } from './statements.ts';
@@ -24,12 +25,10 @@ export interface SessionOptions {
 
 /**
  * Rows and checkpoint of a batch are lost together when Postgres crashes, and replayed: no flush needed.
- * Only index plans are left to choose, whatever the statistics say; plans are kept as long as `isGrown` allows.
+ * Plans are kept as long as `isGrown` allows.
  * Keep-alive: when a projector's machine disappears, Postgres notices within 20 s and frees the lock for the standby.
  */
-const settings = `
-  set synchronous_commit = off; set jit = off; set plan_cache_mode = force_generic_plan;
-  set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off;
+const settings = `${keptPlans}; set synchronous_commit = off;
   set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 3; set tcp_keepalives_count = 3`;
 
 /**

@@ -107,11 +107,16 @@ export function createKeyDestruction(pool: Pool, tenantKeys: TenantKeys, clock: 
 /** Deletes by key id or by entity, many callers' targets in one statement and one flush. */
 function createTargetDeletion(pool: Pool, by: Target['by']): (target: Target) => Promise<DestroyedKey[]> {
   const type = by === 'id' ? 'uuid' : 'text';
+  // Not `=`, which another index than that of the ids could serve.
+  const condition =
+    by === 'id'
+      ? 'd.id = t.name and d.tenant_id is not distinct from t.tenant_id'
+      : 'd.tenant_id = t.tenant_id and d.entity = t.name';
   const statement = `
 with ${durable}, doomed as materialized (
   select d.id, t.ordinal
   from unnest($1::uuid[], $2::${type}[]) with ordinality as t (tenant_id, name, ordinal)
-  join key_ring.data_key d on d.tenant_id = t.tenant_id and d.${by} = t.name
+  join key_ring.data_key d on ${condition}
   order by d.id
   for update of d
 )

@@ -1,3 +1,4 @@
+import { keepPlans } from '@token-vault/batching';
 import type { EventRegistry } from '@token-vault/contracts';
 import pg from 'pg';
 import { checkAppend, checkMaxBatch } from '../append-request.ts';
@@ -12,7 +13,14 @@ import {
 } from '../port.ts';
 import { createAppender } from './appender.ts';
 import { clientConfig, type ConnectionSettings } from './connection.ts';
-import { maxPageEvents, readHead, readLogPage, readStreamPage, type Page } from './reader.ts';
+import {
+  createStreamStarts,
+  maxPageEvents,
+  readHead,
+  readLogPage,
+  readStreamPage,
+  type Page,
+} from './reader.ts';
 import { follow } from './subscription.ts';
 import { SharedTail, type TailOptions } from './tail.ts';
 
@@ -46,6 +54,7 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
     statementTimeoutMs: options.statementTimeoutMs ?? 10_000,
   };
   const pool = createReadPool(settings, options.maxReadConnections ?? 4);
+  const readStart = createStreamStarts(pool, registry);
   const appender = createAppender(settings, {
     onFlush: options.onFlush,
     onStored: (appends) => sharedTail.offer(appends),
@@ -64,7 +73,9 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
     },
     async *readStream(stream, { from = 0 }: ReadStreamOptions = {}) {
       refuseIfClosed();
-      yield* eachEvent((last) => readStreamPage(pool, registry, stream, last ? last.revision + 1 : from));
+      yield* eachEvent((last) =>
+        last ? readStreamPage(pool, registry, stream, last.revision + 1) : readStart({ stream, from }),
+      );
     },
     async *readAll(after, { until, signal }: ReadAllOptions = {}) {
       refuseIfClosed();
@@ -108,7 +119,7 @@ function createSharedTail(
 }
 
 function createReadPool(settings: ConnectionSettings, max: number): pg.Pool {
-  const pool = new pg.Pool({ ...clientConfig(settings), max });
+  const pool = new pg.Pool({ ...clientConfig(settings), max, onConnect: keepPlans });
   // A connection that breaks while idle is replaced by the pool; unheard, the event would end the process.
   pool.on('error', () => undefined);
   return pool;

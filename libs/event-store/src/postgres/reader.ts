@@ -1,3 +1,4 @@
+import { createBatcher } from '@token-vault/batching';
 import type { EventRegistry } from '@token-vault/contracts';
 import type pg from 'pg';
 import { decodeEvents, type DecodedEvents, type StoredEvent } from '../codec.ts';
@@ -6,7 +7,10 @@ import { asUnavailable, textValues } from './connection.ts';
 
 /** What a page is read with: the pool, or the one connection of the tail. */
 export interface Queryable {
-  query(query: pg.QueryArrayConfig, values: unknown[]): Promise<pg.QueryArrayResult<EventRow>>;
+  query<Row extends string[]>(
+    query: pg.QueryArrayConfig,
+    values: unknown[],
+  ): Promise<pg.QueryArrayResult<Row>>;
 }
 
 /** A stretch of the log, or of one stream. */
@@ -31,6 +35,9 @@ type EventRow = [
   metadata: string,
 ];
 
+/** `place`: of its stream among those asked for, from 1. */
+type StartRow = [...event: EventRow, place: string];
+
 export const maxPageEvents = 1_000;
 const maxPageBytes = 4 * 1024 * 1024;
 
@@ -51,6 +58,19 @@ function pageQuery(name: string, key: string, range: string): pg.QueryArrayConfi
 
 const logPage = pageQuery('log_page', 'position', 'position > $1::bigint and position <= $2::bigint');
 const streamPage = pageQuery('stream_page', 'revision', 'stream = $1::text and revision >= $2::integer');
+const streamStarts: pg.QueryArrayConfig = {
+  name: 'event_store_stream_starts',
+  text: `select ${columns}, place from (
+      select ${columns}, place, sum(bytes) over (order by place, revision) - bytes as bytes_before
+      from unnest($1::text[], $2::integer[]) with ordinality as asked (name, first, place)
+      cross join lateral (
+        select ${columns} from event_store.event
+        where stream = asked.name and revision >= asked.first order by revision limit $3::integer
+      ) start
+    ) page where bytes_before < ${maxPageBytes} order by place, revision`,
+  rowMode: 'array',
+  types: textValues,
+};
 const headQuery: pg.QueryArrayConfig = {
   name: 'event_store_head',
   text: 'select position from event_store.head',
@@ -82,10 +102,44 @@ export function readStreamPage(
   return readPage(database, registry, streamPage, [stream, from, maxPageEvents]);
 }
 
+/** Where the reading of a stream begins. */
+export interface StreamStart {
+  readonly stream: string;
+  readonly from: number;
+}
+
+/** Streams that one statement begins to read; most are short, and the page's bytes bound them all. */
+const maxStartsOfBatch = 100;
+
+/** Reads the first page of streams, those asked for at once in one round trip. */
+export function createStreamStarts(
+  database: Queryable,
+  registry: EventRegistry,
+): (start: StreamStart) => Promise<Page> {
+  const batcher = createBatcher<StreamStart, Page>({
+    maxItems: maxStartsOfBatch,
+    run: async (starts) => {
+      const { rows, isCut } = await readStarts(database, starts);
+      const byPlace = Map.groupBy(rows, (row) => Number(row[9]));
+      // Where the page was full: that stream may go on, and those after it are not begun.
+      const cutPlace = isCut ? Number(rows.at(-1)?.[9]) : Infinity;
+      return Promise.all(
+        starts.map(({ stream, from }, index) => {
+          const place = index + 1;
+          if (place > cutPlace) return readStreamPage(database, registry, stream, from);
+          const ofStream = byPlace.get(place) ?? [];
+          return pageOf(registry, ofStream, place === cutPlace || ofStream.length === maxPageEvents);
+        }),
+      );
+    },
+  });
+  return (start) => batcher.add(start);
+}
+
 export async function readHead(database: Queryable): Promise<Position> {
   try {
-    const { rows } = await database.query(headQuery, []);
-    return (rows[0] as unknown as [string])[0] as Position;
+    const { rows } = await database.query<[string]>(headQuery, []);
+    return (rows[0] as [string])[0] as Position;
   } catch (error) {
     throw asUnavailable(error);
   }
@@ -97,31 +151,46 @@ async function readPage(
   query: pg.QueryArrayConfig,
   values: [unknown, unknown, maxEvents: number],
 ): Promise<Page> {
-  const rows = await queryRows(database, query, values);
-  const bytes = rows.map((row) => Number(row[4]));
+  const rows = await queryRows<EventRow>(database, query, values);
+  return pageOf(registry, rows, rows.length === values[2] || isFull(rows));
+}
+
+async function readStarts(database: Queryable, starts: readonly StreamStart[]) {
+  const names = starts.map(({ stream }) => stream);
+  const firsts = starts.map(({ from }) => from);
+  const rows = await queryRows<StartRow>(database, streamStarts, [names, firsts, maxPageEvents]);
+  return { rows, isCut: isFull(rows) };
+}
+
+const sizeOf = (row: EventRow | StartRow): number => Number(row[4]);
+
+const isFull = (rows: readonly (EventRow | StartRow)[]): boolean =>
+  rows.reduce((sum, row) => sum + sizeOf(row), 0) >= maxPageBytes;
+
+function pageOf(registry: EventRegistry, rows: readonly (EventRow | StartRow)[], isCut: boolean): Page {
   const last = rows.at(-1);
   return {
     ...decodeEvents(registry, rows.map(storedEvent)),
-    bytes,
+    bytes: rows.map(sizeOf),
     end: last && { position: last[0] as Position, revision: Number(last[2]) },
-    isLast: rows.length < values[2] && bytes.reduce((sum, size) => sum + size, 0) < maxPageBytes,
+    isLast: !isCut,
   };
 }
 
-async function queryRows(
+async function queryRows<Row extends string[]>(
   database: Queryable,
   query: pg.QueryArrayConfig,
   values: unknown[],
-): Promise<EventRow[]> {
+): Promise<Row[]> {
   try {
-    const { rows } = await database.query(query, values);
+    const { rows } = await database.query<Row>(query, values);
     return rows;
   } catch (error) {
     throw asUnavailable(error);
   }
 }
 
-function storedEvent(row: EventRow): StoredEvent {
+function storedEvent(row: EventRow | StartRow): StoredEvent {
   const [position, stream, revision, version, , id, type, data, metadata] = row;
   return {
     position: position as Position,
