@@ -1,4 +1,4 @@
-import { keepPlans } from '@token-vault/batching';
+import { keepIndexPlans } from '@token-vault/batching';
 import { eventRegistry } from '@token-vault/contracts';
 import { createKeyRing, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
@@ -81,7 +81,7 @@ export function openPool(
 
 /** @throws WrongRootKeyError, RootKeyUnusableError, RootKeyUnavailableError */
 export async function openKeyRing(surroundings: Surroundings, rootKeys: RootKeySources): Promise<KeyRing> {
-  const pool = openPool(surroundings, 'keys', 3, { onConnect: keepPlans });
+  const pool = openPool(surroundings, 'keys', 3, { onConnect: keepIndexPlans });
   return createKeyRing({
     pool,
     ...(await openRootKeys(rootKeys, pool)),

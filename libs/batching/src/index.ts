@@ -1,2 +1,2 @@
 export { createBatcher, type Batcher, type BatcherOptions } from './batcher.ts';
-export { keepPlans, keptPlans } from './kept-plans.ts';
+export { keepIndexPlans, keepPlans, keptIndexPlans } from './kept-plans.ts';

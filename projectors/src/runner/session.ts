@@ -1,4 +1,4 @@
-import { keptPlans } from '@token-vault/batching';
+import { keptIndexPlans } from '@token-vault/batching';
 import type { Writable } from 'node:stream';
 import pg from 'pg';
 import type { Statement } from './statements.ts';
@@ -28,7 +28,7 @@ export interface SessionOptions {
  * Plans are kept as long as `isGrown` allows.
  * Keep-alive: when a projector's machine disappears, Postgres notices within 20 s and frees the lock for the standby.
  */
-const settings = `${keptPlans}; set synchronous_commit = off;
+const settings = `${keptIndexPlans}; set synchronous_commit = off;
   set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 3; set tcp_keepalives_count = 3`;
 
 /**

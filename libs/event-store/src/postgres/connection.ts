@@ -1,3 +1,4 @@
+import { keepPlans } from '@token-vault/batching';
 import pg from 'pg';
 import { EventStoreUnavailableError } from '../port.ts';
 
@@ -37,6 +38,7 @@ export async function openClient(
   client.on('end', () => lose(new Error('the connection was closed')));
   try {
     await client.connect();
+    await keepPlans(client);
   } catch (error) {
     discardClient(client);
     throw asUnavailable(error);

@@ -1,4 +1,4 @@
-import { keepPlans } from '@token-vault/batching';
+import { keepIndexPlans } from '@token-vault/batching';
 import type { EventRegistry } from '@token-vault/contracts';
 import pg from 'pg';
 import { checkAppend, checkMaxBatch } from '../append-request.ts';
@@ -119,7 +119,7 @@ function createSharedTail(
 }
 
 function createReadPool(settings: ConnectionSettings, max: number): pg.Pool {
-  const pool = new pg.Pool({ ...clientConfig(settings), max, onConnect: keepPlans });
+  const pool = new pg.Pool({ ...clientConfig(settings), max, onConnect: keepIndexPlans });
   // A connection that breaks while idle is replaced by the pool; unheard, the event would end the process.
   pool.on('error', () => undefined);
   return pool;
