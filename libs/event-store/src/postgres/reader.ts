@@ -124,7 +124,7 @@ export function createStreamStarts(
       // Where the page was full: that stream may go on, and those after it are not begun.
       const cutPlace = isCut ? Number(rows.at(-1)?.[9]) : Infinity;
       return Promise.all(
-        starts.map(({ stream, from }, index) => {
+        starts.map(async ({ stream, from }, index) => {
           const place = index + 1;
           if (place > cutPlace) return readStreamPage(database, registry, stream, from);
           const ofStream = byPlace.get(place) ?? [];
