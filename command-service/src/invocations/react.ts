@@ -76,11 +76,14 @@ export class Invocations {
    */
   async react(reactorId: string, body: ReactBody, context: RequestContext): Promise<Answer> {
     const tenantId = context.principal.tenant.id;
+    const request = readReactRequest(body, context, this.#allowsPlainHttp);
+    // Read with the reactor; what is wrong with them is told after what is wrong with it.
+    const checked = this.#tokenUse.check(request.tokenIds, context);
+    checked.catch(() => undefined);
     const loaded = await load(this.#store, streams.reactor(tenantId, reactorId), reactorDecider);
     requireActive(loaded.state);
-    const request = readReactRequest(body, context, this.#allowsPlainHttp);
     const depth = await this.#depthOf(context);
-    await this.#tokenUse.check(request.tokenIds, context);
+    await checked;
     const id = await this.#freeId(context);
     const draft = { id, reactorId, reactorRevision: loaded.revision, depth, request };
     if (request.callbackUrl !== undefined) {

@@ -118,6 +118,8 @@ export function createStreamStarts(
 ): (start: StreamStart) => Promise<Page> {
   const batcher = createBatcher<StreamStart, Page>({
     maxItems: maxStartsOfBatch,
+    // Streams with much to read must not hold up all others.
+    concurrency: 2,
     run: async (starts) => {
       const { rows, isCut } = await readStarts(database, starts);
       const byPlace = Map.groupBy(rows, (row) => Number(row[9]));
