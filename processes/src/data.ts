@@ -3,6 +3,7 @@ import { eventRegistry } from '@token-vault/contracts';
 import { createKeyRing, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { createPostgresEventStore, type PostgresEventStoreOptions } from '@token-vault/event-store/postgres';
+import { projections } from '@token-vault/projectors';
 import {
   createProjectionProgress,
   measureAppends,
@@ -102,7 +103,11 @@ export interface ReadModels {
 
 export async function openReadModels(surroundings: Surroundings): Promise<ReadModels> {
   const { settings, logger, closers } = surroundings;
-  const progress = await createProjectionProgress({ connectionString: settings.databaseUrl, logger });
+  const progress = await createProjectionProgress({
+    connectionString: settings.databaseUrl,
+    logger,
+    unawaited: projections.filter(({ isAwaited }) => isAwaited === false).map(({ name }) => name),
+  });
   closers.add(progress, (it) => it.close());
   return { progress, readPool: openPool(surroundings, 'reads', 6) };
 }

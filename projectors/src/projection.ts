@@ -69,6 +69,8 @@ export interface Projection {
   /** Lower-case letters and underscores; its tables live in the schema `rm_<name>`. */
   readonly name: string;
   readonly version: number;
+  /** Who reads it waits for it, or is the vault itself and has time: a write is not answered later for its sake. */
+  readonly isAwaited?: false;
   readonly tables: readonly Table[];
   /** Views, functions and triggers, after the tables; without schema names. */
   readonly ddl?: readonly string[];

@@ -13,7 +13,13 @@ const always = headerReferences(
   ['RateLimit', 'RateLimit'],
   ['RateLimit-Policy', 'RateLimitPolicy'],
 );
-const ofCommands = headerReferences(['SVC-POSITION', 'Position'], ['SVC-CONSISTENCY', 'Consistency']);
+const position = headerReferences(['SVC-POSITION', 'Position']);
+const consistency = headerReferences(['SVC-CONSISTENCY', 'Consistency']);
+
+function headersOf({ service, path, isLoggedOnly }: Operation) {
+  if (service === 'query') return path === '/logs' ? { ...always, ...consistency } : always;
+  return { ...always, ...position, ...(isLoggedOnly ? {} : consistency) };
+}
 
 const errorDescriptions: Readonly<Record<number, string>> = {
   400: 'The body, query, id or an expression is not valid; `errors` names every field at fault.',
@@ -93,7 +99,7 @@ function errorStatuses(operation: Operation): number[] {
 }
 
 function success(operation: Operation, description: string, examples: OperationExamples): OpenApiResponse {
-  const headers = { ...always, ...(operation.service === 'command' ? ofCommands : {}) };
+  const headers = headersOf(operation);
   if (!operation.response) return { description, headers };
   const schema = withReferences(schemaOf(operation.response, 'output'));
   const named = examples.response === undefined ? {} : { examples: { answer: { value: examples.response } } };

@@ -22,6 +22,8 @@ export interface Operation {
   readonly bodyType?: 'application/merge-patch+json';
   readonly success: number;
   readonly response?: z.ZodType;
+  /** What it does shows in the log alone, whose readers wait for it: the answer need not. */
+  readonly isLoggedOnly?: true;
   /** Takes part in a transaction when SVC-TRANSACTION-ID is sent. */
   readonly isEnlistable?: true;
 }

@@ -81,5 +81,6 @@ export const reactorOperations = {
     body: reactors.reactBody,
     success: 200,
     response: reactors.reactResponse,
+    isLoggedOnly: true,
   },
 } as const satisfies Record<string, Operation>;

@@ -4,7 +4,7 @@ import { errorFields, type Logger } from './logger.ts';
 
 export interface ProjectionProgress {
   /**
-   * Resolves to true once every live projection has passed `position`, to false when `timeoutMs` is over or a projection
+   * Resolves to true once the projections named have passed `position` (by default all that are awaited), to false when `timeoutMs` is over or a projection
    * has failed and so cannot get there (decisions.md: the answer then says that it is pending).
    */
   waitFor(position: Position, timeoutMs: number, names?: readonly string[]): Promise<boolean>;
@@ -22,6 +22,8 @@ export interface ProjectionProgressOptions {
   readonly logger: Logger;
   /** How often the checkpoints are read while somebody waits, should a notification be lost. */
   readonly pollMs?: number;
+  /** Projections that are waited for by name only. */
+  readonly unawaited?: readonly string[];
 }
 
 interface Waiter {
@@ -107,7 +109,8 @@ class Progress implements ProjectionProgress {
     if (this.#checkpoints.size === 0) return undefined;
     let isPassed = waiter.names?.every((name) => this.#checkpoints.has(name)) ?? true;
     for (const [name, checkpoint] of this.#checkpoints) {
-      if (waiter.names && !waiter.names.includes(name)) continue;
+      const isConcerned = waiter.names?.includes(name) ?? !this.#options.unawaited?.includes(name);
+      if (!isConcerned) continue;
       if (comparePositions(checkpoint.position, waiter.position) >= 0) continue;
       if (!checkpoint.isLive) return false;
       isPassed = false;

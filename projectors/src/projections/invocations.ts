@@ -29,6 +29,7 @@ const due = (column: string) => ({
 export const invocations: Projection = {
   name: 'invocations',
   version: 2,
+  isAwaited: false,
   tables: [
     { name: 'running', ...due('deadline') },
     { name: 'delivery', ...due('next_at') },

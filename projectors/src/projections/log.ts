@@ -18,6 +18,7 @@ create trigger count_on_insert after insert on entry referencing new table as ne
 export const log: Projection = {
   name: 'log',
   version: 2,
+  isAwaited: false,
   tables: [
     {
       name: 'entry',

@@ -1,18 +1,24 @@
 import type { RecordedEvent } from '@token-vault/event-store';
+import type { Projection } from '../projection.ts';
 
-/** Accesses, whose answers name no position to wait for; and the middle of a run, of which the end is waited for. */
+/** Accesses and runs: they show in no read model that anybody waits for. */
 const unawaited = new Set<string>([
   'TokensRead',
   'TokensExported',
   'EntitiesRead',
   'AccessDenied',
   'AuthenticationFailed',
+  'ReactorInvoked',
   'ReactorStarted',
+  'ReactorSucceeded',
+  'ReactorFailed',
 ]);
 
+const isUnawaited = ({ type }: RecordedEvent): boolean => unawaited.has(type);
+
 /**
- * Whether nobody waits to see an event in the read models. Each batch costs a commit in several of them, so these may come
- * with what is written next.
+ * Which events may come to a read model a little later, with what is written next: each batch costs a commit in several of
+ * them.
  */
-export const canWait = ({ type, data }: RecordedEvent): boolean =>
-  unawaited.has(type) || (type === 'ReactorInvoked' && (data as { mode?: unknown }).mode === 'sync');
+export const patienceOf = ({ isAwaited }: Pick<Projection, 'isAwaited'>): ((event: RecordedEvent) => boolean) =>
+  isAwaited === false ? () => true : isUnawaited;

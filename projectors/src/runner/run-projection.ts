@@ -17,7 +17,7 @@ import { findCulprit } from './culprit.ts';
 import { failureCode, isFenced, isPassing } from './failures.ts';
 import type { Herald } from './herald.ts';
 import { becomeLeader, pause, tryToLead } from './leadership.ts';
-import { canWait } from './patience.ts';
+import { patienceOf } from './patience.ts';
 import { openSession, type Session } from './session.ts';
 
 /** The part of a pino logger that is used. Fields never hold event data. */
@@ -129,6 +129,7 @@ class ProjectionRun {
     const { on } = this.#projection;
     const concerns = ({ type }: RecordedEvent): boolean => Object.hasOwn(on, type);
     const writer = this.#writer(session, generation, position);
+    const canWait = patienceOf(this.#projection);
     for await (const batch of store.subscribe(position, this.#signal, { maxBatch, canWait })) {
       const sinceMs = onShown ? Date.now() : 0;
       if (batch.position !== writer.position) await writer.write(batch.events, batch.position);

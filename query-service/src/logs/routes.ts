@@ -32,7 +32,8 @@ export function createLogHandlers({ pool, store, audit, waitForProjections }: Lo
   return {
     async listLogs({ query }, context) {
       // Reads are answered before the log shows them, so whoever looks here waits: for what was there on arrival, no more.
-      if (waitForProjections) await waitForProjections(await store.head(), patienceMs, ['log']);
+      const isFresh =
+        !waitForProjections || (await waitForProjections(await store.head(), patienceMs, ['log']));
       const filters = {
         entityType: query.entity_type,
         entityId: query.entity_id,
@@ -41,7 +42,8 @@ export function createLogHandlers({ pool, store, audit, waitForProjections }: Lo
       };
       const { pagination, data } = await listLogs(pool, context.principal.tenant.id, filters, query);
       await audit.record(context, EntitiesRead, { entity_type: 'log', operation: 'list', entity_ids: [] });
-      return { body: { pagination, data: data.map(present) } };
+      const headers = isFresh ? {} : { 'SVC-CONSISTENCY': 'pending' };
+      return { headers, body: { pagination, data: data.map(present) } };
     },
 
     listEntityTypes: async () => ({ body: entityTypeList }),

@@ -154,6 +154,7 @@ async function waitForOwnWrite(
   const { position } = answer;
   if (position === undefined) return;
   call.response.setHeader('SVC-POSITION', position);
+  if (call.operation.isLoggedOnly) return;
   const isAsync = header(call.request, 'prefer')?.includes('respond-async') ?? false;
   const isVisible = !isAsync && (await dependencies.progress.waitFor(position, waitMs));
   if (!isVisible) call.response.setHeader('SVC-CONSISTENCY', 'pending');
