@@ -24,7 +24,7 @@ async function open(surroundings: Surroundings, settings: ReturnType<typeof read
   const { limits, egressAllow } = settings;
   const keyRing = await openKeyRing(surroundings, settings.rootKeys);
   const store = await openLog(surroundings);
-  const data = { store, keyRing, ...(await openReadModels(surroundings)) };
+  const data = { store, keyRing, ...(await openReadModels(surroundings, store)) };
   openHousekeeping(surroundings, data);
   const reactors = openReactorParts(store, logger, closers);
   const parts = await openServiceParts(surroundings, data, limits);

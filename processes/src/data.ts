@@ -101,12 +101,16 @@ export interface ReadModels {
   readonly progress: ProjectionProgress;
 }
 
-export async function openReadModels(surroundings: Surroundings): Promise<ReadModels> {
+export async function openReadModels(
+  surroundings: Surroundings,
+  store: Pick<EventStore, 'hurry'>,
+): Promise<ReadModels> {
   const { settings, logger, closers } = surroundings;
   const progress = await createProjectionProgress({
     connectionString: settings.databaseUrl,
     logger,
     unawaited: projections.filter(({ isAwaited }) => isAwaited === false).map(({ name }) => name),
+    hurry: (position) => store.hurry(position),
   });
   closers.add(progress, (it) => it.close());
   return { progress, readPool: openPool(surroundings, 'reads', 6) };

@@ -35,6 +35,6 @@ export function queryHandlers({ store, keyRing, readPool, progress }: HandlerPar
     store,
     keyRing,
     audit: createAuditTrail(store),
-    waitForProjections: (position, timeoutMs, names) => progress.waitFor(position, timeoutMs, names),
+    waitForProjections: (position, timeoutMs, names) => progress.reach(position, timeoutMs, names),
   });
 }

@@ -18,7 +18,8 @@ function readSettings(environment: NodeJS.ProcessEnv) {
 /** Whatever reads. */
 async function open(surroundings: Surroundings, settings: ReturnType<typeof readSettings>) {
   const keyRing = await openKeyRing(surroundings, settings.rootKeys);
-  const data = { store: await openLog(surroundings), keyRing, ...(await openReadModels(surroundings)) };
+  const store = await openLog(surroundings);
+  const data = { store, keyRing, ...(await openReadModels(surroundings, store)) };
   const parts = await openServiceParts(surroundings, data, settings.limits);
   return createServiceApp(surroundings, parts, queryHandlers(parts));
 }

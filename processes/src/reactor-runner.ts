@@ -25,7 +25,7 @@ async function open(surroundings: Surroundings, settings: ReturnType<typeof read
   const { egressAllow, rootKeys } = settings;
   const keyRing = await openKeyRing(surroundings, rootKeys);
   const store = await openLog(surroundings);
-  const data = { store, keyRing, ...(await openReadModels(surroundings)) };
+  const data = { store, keyRing, ...(await openReadModels(surroundings, store)) };
   const { readPool: pool } = data;
   const changes = await listenForAccessChanges({
     connectionString: settings.databaseUrl,

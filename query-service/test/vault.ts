@@ -103,7 +103,7 @@ export async function setUpVault(): Promise<Vault> {
         return trail.record(...entry);
       },
     },
-    waitForProjections: (position, timeoutMs, names) => progress.waitFor(position, timeoutMs, names),
+    waitForProjections: (position, timeoutMs, names) => progress.reach(position, timeoutMs, names),
   });
 
   let isProjecting = true;

@@ -76,7 +76,7 @@ async function openParts(options: VaultOptions, surroundings: Surroundings): Pro
     startProjectors({ store, connectionString: settings.databaseUrl, logger, ...traceProjections(spans) }),
     (it) => it.close(),
   );
-  const data = { store, keyRing, ...(await openReadModels(surroundings)) };
+  const data = { store, keyRing, ...(await openReadModels(surroundings, store)) };
   openHousekeeping(surroundings, data);
   return openServiceParts(surroundings, data, options);
 }

@@ -102,6 +102,7 @@ export function withoutTail(store: EventStore): EventStore {
     readStream: store.readStream.bind(store),
     readAll: store.readAll.bind(store),
     head: store.head.bind(store),
+    hurry: store.hurry.bind(store),
     close: store.close.bind(store),
     async *subscribe(_after, signal) {
       await new Promise<void>((resolve) => {

@@ -28,6 +28,7 @@ export function createFaultyStore(inner: EventStore): FaultyStore {
       readAll: inner.readAll.bind(inner),
       subscribe: inner.subscribe.bind(inner),
       head: inner.head.bind(inner),
+      hurry: inner.hurry.bind(inner),
       close: inner.close.bind(inner),
     },
   };

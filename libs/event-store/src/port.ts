@@ -50,7 +50,7 @@ export interface ReadAllOptions {
 export interface SubscribeOptions {
   /** Most events of one batch; 1000 by default. A batch is bounded by its size in bytes too. */
   readonly maxBatch?: number;
-  /** Whether the subscriber had better see a live event with others than at once. An adapter may hold such a few milliseconds. */
+  /** Whether the subscriber had better see a live event with others than at once. An adapter may hold such for a moment, until `hurry`. */
   readonly canWait?: (event: RecordedEvent) => boolean;
 }
 
@@ -106,6 +106,9 @@ export interface EventStore {
 
   /** Position of the last durable event; `startPosition` for an empty log. */
   head(): Promise<Position>;
+
+  /** Somebody waits for what comes of the events up to `position`: no subscriber, in any process, is to go on holding these. */
+  hurry(position: Position): Promise<void>;
 
   /** Ends subscriptions and connections. Appends under way end first; later calls are refused as unavailable. */
   close(): Promise<void>;

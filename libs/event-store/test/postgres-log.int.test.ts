@@ -3,6 +3,7 @@ import {
   EventStoreUnavailableError,
   startPosition,
   type EventStore,
+  type Position,
   type RecordedEvent,
 } from '@token-vault/event-store';
 import { waitUntil, type TestDatabase } from '@token-vault/test-support';
@@ -204,7 +205,7 @@ describe('a subscription to Postgres', () => {
     expect(seen).toEqual(await collect(other.readAll(startPosition)));
   });
 
-  it('may hold what can wait until something comes that cannot, or its patience ends', async () => {
+  it('may hold what can wait until something comes that cannot, its patience ends, or somebody is in a hurry', async () => {
     const canWait = ({ data }: RecordedEvent) => data['text'] !== 'urgent';
     const abort = new AbortController();
     const batchesOf = async (patienceMs: number) => {
@@ -229,9 +230,18 @@ describe('a subscription to Postgres', () => {
     expect(patient.batches).toEqual([]);
     await patient.store.append('c', [noted('urgent')], 'any');
     await waitUntil(() => patient.batches.length > 0);
+    const { position } = await patient.store.append('d', [noted('d')], 'any');
+    // A reader in another process; what it waits for is known before it is held, or while it is.
+    await hasty.store.hurry(position);
+    await waitUntil(() => patient.batches.length > 1);
+    await hasty.store.hurry(String(Number(position) + 1) as Position);
+    await patient.store.append('e', [noted('e')], 'any');
+    await waitUntil(() => patient.batches.length > 2);
+    await patient.store.append('f', [noted('f')], 'any');
+    await waitUntil(() => hasty.batches.flat().includes('f'));
     abort.abort();
     await Promise.all([patient.subscription, hasty.subscription]);
-    expect(patient.batches).toEqual([['a', 'b', 'urgent']]);
+    expect(patient.batches).toEqual([['a', 'b', 'urgent'], ['d'], ['e']]);
   });
 
   it('shares one connection with the others of its process, and gives it up with the last', async () => {

@@ -39,7 +39,11 @@ export {
   type RequestObserver,
 } from './metrics/index.ts';
 export { runProcess, type ProcessLife, type RunningParts } from './process-life.ts';
-export { createProjectionProgress, type ProjectionProgress } from './projection-progress.ts';
+export {
+  createProjectionProgress,
+  type ProjectionProgress,
+  type ProjectionProgressOptions,
+} from './projection-progress.ts';
 export { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
 export {
   noSpans,

@@ -8,6 +8,8 @@ export interface ProjectionProgress {
    * has failed and so cannot get there (decisions.md: the answer then says that it is pending).
    */
   waitFor(position: Position, timeoutMs: number, names?: readonly string[]): Promise<boolean>;
+  /** `waitFor` for a reader, who may ask for what projections would rather show a moment later. */
+  reach(position: Position, timeoutMs: number, names?: readonly string[]): Promise<boolean>;
   /**
    * Resolves to true when the read models are known to be no older than this process has seen them; false after
    * `timeoutMs`. They flush nothing of their own, so a crash of Postgres sets them back until they are replayed, and until
@@ -24,6 +26,8 @@ export interface ProjectionProgressOptions {
   readonly pollMs?: number;
   /** Projections that are waited for by name only. */
   readonly unawaited?: readonly string[];
+  /** Makes projections show what they have up to a position at once. */
+  readonly hurry?: (position: Position) => Promise<void>;
 }
 
 interface Waiter {
@@ -72,6 +76,13 @@ class Progress implements ProjectionProgress {
       this.#waiters.add(waiter);
       this.#startPolling();
     });
+  }
+
+  reach(position: Position, timeoutMs: number, names?: readonly string[]): Promise<boolean> {
+    const isThere = this.#verdict({ position, names, resolve: () => {} }) === true;
+    // Should it fail, they show it all the same, later.
+    if (!isThere) this.#options.hurry?.(position).catch(() => undefined);
+    return this.waitFor(position, timeoutMs, names);
   }
 
   async recovered(timeoutMs: number): Promise<boolean> {

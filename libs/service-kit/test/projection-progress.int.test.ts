@@ -2,7 +2,12 @@ import type pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Position } from '@token-vault/event-store';
 import { createTestDatabase, createTestPool, waitUntil } from '@token-vault/test-support';
-import { createProjectionProgress, silentLogger, type ProjectionProgress } from '../src/index.ts';
+import {
+  createProjectionProgress,
+  silentLogger,
+  type ProjectionProgress,
+  type ProjectionProgressOptions,
+} from '../src/index.ts';
 
 const schema = `create schema projections;
 create table projections.checkpoint (name text primary key, status text not null, position bigint not null);
@@ -29,13 +34,14 @@ afterEach(async () => {
   await database.drop();
 });
 
-async function begin(pollMs = 20): Promise<void> {
-  progress = await createProjectionProgress({ connectionString: database.url, logger: silentLogger, pollMs });
+async function begin(pollMs = 20, options: Partial<ProjectionProgressOptions> = {}): Promise<void> {
+  const connectionString = database.url;
+  progress = await createProjectionProgress({ connectionString, logger: silentLogger, pollMs, ...options });
 }
 
-async function again(pollMs: number): Promise<void> {
+async function again(...options: Parameters<typeof begin>): Promise<void> {
   await progress.close();
-  await begin(pollMs);
+  await begin(...options);
 }
 
 async function advance(name: string, position: number | string, isTold = true): Promise<void> {
@@ -64,6 +70,34 @@ describe('waiting for the read models', () => {
     expect(isOver).toBe(false);
     await advance('log', 7);
     expect(await waiting).toBe(true);
+  });
+
+  it('is only by name for those that are not awaited', async () => {
+    await again(20, { unawaited: ['log'] });
+    await advance('tokens', 7);
+    expect(await progress.waitFor(at(7), long)).toBe(true);
+    expect(await progress.waitFor(at(7), 50, ['log'])).toBe(false);
+    await pool.query(`update projections.checkpoint set status = 'failed' where name = 'log'`);
+    await again(20, { unawaited: ['log'] });
+    expect(await progress.waitFor(at(7), long)).toBe(true);
+    expect(await progress.waitFor(at(7), long, ['log'])).toBe(false);
+  });
+
+  it('by a reader makes haste, unless it is there already', async () => {
+    const hurried: Position[] = [];
+    const hurry = async (position: Position) => {
+      hurried.push(position);
+      await Promise.all([advance('tokens', position), advance('log', position)]);
+      throw new Error('the hurry failed');
+    };
+    await again(long, { hurry });
+    expect(await progress.reach(at(5), long)).toBe(true);
+    expect(hurried).toEqual([]);
+    expect(await progress.reach(at(7), long)).toBe(true);
+    expect(await progress.reach(at(8), long, ['log'])).toBe(true);
+    expect(hurried).toEqual([at(7), at(8)]);
+    await progress.waitFor(at(9), 20);
+    expect(hurried).toHaveLength(2);
   });
 
   it('compares positions as numbers of any size', async () => {

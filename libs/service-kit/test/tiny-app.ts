@@ -119,6 +119,7 @@ export async function startTinyApp(options: TinyOptions = {}): Promise<TinyApp> 
     audit: createAuditTrail(watched),
     progress: {
       waitFor: options.waitFor ?? (async () => true),
+      reach: options.waitFor ?? (async () => true),
       recovered: async () => true,
       close: async () => {},
     },

@@ -91,7 +91,7 @@ async function makeTenant(
       isLogEmpty: async () => (await store.head()) === startPosition,
       create: async (tenantId) => {
         const keyRing = await openKeyRing(surroundings, sources);
-        const { progress } = await openReadModels(surroundings);
+        const { progress } = await openReadModels(surroundings, store);
         return createFirstTenant({ store, keyRing, progress, logger }, tenantId);
       },
     });

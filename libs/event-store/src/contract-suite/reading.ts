@@ -33,6 +33,23 @@ function describeStreams(fixture: Fixture): void {
     expect(texts(read)).toEqual(events.map((event) => event.data.text));
     expect(read.at(-1)?.position).toBe(position);
   });
+
+  it('reads streams at once that hold more than a page together, each from where it is asked to', async () => {
+    const streams = Array.from({ length: 6 }, newStream);
+    const big = ['a', 'b', 'c'].map((letter) => letter.repeat(400_000));
+    for (const stream of streams)
+      for (const text of big) await fixture.store.append(stream, [noted(text)], 'any');
+    const starts = [...streams, newStream(), ...streams].map((stream, index) => ({
+      stream,
+      from: index % 4,
+    }));
+    const read = await Promise.all(
+      starts.map(({ stream, from }) => collect(fixture.store.readStream(stream, { from }))),
+    );
+    expect(read.map((events) => texts(events).map((text) => String(text)[0]))).toEqual(
+      starts.map(({ from }, index) => (index === streams.length ? [] : ['a', 'b', 'c'].slice(from))),
+    );
+  });
 }
 
 function describeContents(fixture: Fixture): void {
@@ -70,6 +87,8 @@ function describeContents(fixture: Fixture): void {
     );
     for (const name of names) await fixture.store.append(name, [noted(name)], 'no-stream');
     for (const name of names) expect(texts(await collect(fixture.store.readStream(name)))).toEqual([name]);
+    const together = await Promise.all(names.map((name) => collect(fixture.store.readStream(name))));
+    expect(together.map(texts)).toEqual(names.map((name) => [name]));
   });
 
   it('reads events of the largest size, alone and in the log', async () => {

@@ -94,6 +94,9 @@ function describePatience(fixture: Fixture): void {
     await vi.waitUntil(() => events.length === 4, { timeout: 5_000 });
     expect(texts(events)).toEqual(['a', 'b', 'urgent', 'c']);
     expect(batches.at(-1)).toMatchObject({ position: await fixture.store.head(), isCaughtUp: true });
+    const { position } = await fixture.store.append(newStream(), [noted('d')], 'any');
+    await fixture.store.hurry(position);
+    await vi.waitUntil(() => events.length === 5, { timeout: 5_000 });
   });
 }
 

@@ -88,6 +88,8 @@ export function createEventStoreDbEventStore(options: EventStoreDbOptions): Even
       };
       yield* follow(source, after, AbortSignal.any([signal, end.signal]));
     },
+    // Nothing is held here.
+    hurry: async () => refuseIfClosed(),
     async head() {
       refuseIfClosed();
       return (await reader.end()).head;

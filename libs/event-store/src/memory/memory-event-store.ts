@@ -77,6 +77,8 @@ export function createMemoryEventStore(options: MemoryEventStoreOptions): EventS
       checkMaxBatch(maxBatch);
       yield* follow({ log, registry, maxBatch, isClosed: () => isClosed }, after, signal);
     },
+    // Nothing is held here.
+    hurry: async () => refuseIfClosed(),
     async head() {
       refuseIfClosed();
       return headOf(log);

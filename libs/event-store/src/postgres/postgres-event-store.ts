@@ -22,7 +22,7 @@ import {
   type Page,
 } from './reader.ts';
 import { follow } from './subscription.ts';
-import { SharedTail, type TailOptions } from './tail.ts';
+import { sendHurry, SharedTail, type TailOptions } from './tail.ts';
 
 export interface PostgresEventStoreOptions {
   readonly registry: EventRegistry;
@@ -38,7 +38,7 @@ export interface PostgresEventStoreOptions {
   readonly maxRecentBytes?: number;
   /** How often the tail looks for events without having been notified; 1 000 by default. */
   readonly pollMs?: number;
-  /** How long live events that can wait are held, in hope of one that cannot; 20 by default. */
+  /** How long live events that can wait are held, in hope of one that cannot; 100 by default. */
   readonly patienceMs?: number;
   /** Told of each flush, how many appends it holds. */
   readonly onFlush?: (appends: number) => void;
@@ -48,7 +48,7 @@ const noneCan = (): boolean => false;
 
 /** The event log in a Postgres database that has `eventStoreMigrations`. Connects when first used. */
 export function createPostgresEventStore(options: PostgresEventStoreOptions): EventStore {
-  const { registry, patienceMs = 20 } = options;
+  const { registry, patienceMs = 100 } = options;
   const settings = {
     connection: options.connection,
     statementTimeoutMs: options.statementTimeoutMs ?? 10_000,
@@ -96,6 +96,10 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
     async head() {
       refuseIfClosed();
       return readHead(pool);
+    },
+    async hurry(position) {
+      refuseIfClosed();
+      await sendHurry(pool, position);
     },
     close() {
       sharedTail.close();

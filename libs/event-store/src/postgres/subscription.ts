@@ -49,6 +49,7 @@ export async function* follow(
       if (
         isCaughtUp &&
         heldMs < source.patienceMs &&
+        comparePositions(position, tail.hurriedTo) >= 0 &&
         recent.isCaughtUp &&
         recent.events.every(source.canWait)
       ) {

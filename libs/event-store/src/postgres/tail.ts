@@ -28,6 +28,19 @@ export interface TailOptions extends ConnectionSettings {
 /** A notification may overtake the answer to the append that it tells of: so long the tail waits to be offered the events. */
 const patienceMs = 3;
 
+/** Channel of `append_events`, with the head as payload. */
+const newsChannel = 'event_store';
+/** With the position that somebody waits for as payload. */
+const hurryChannel = 'event_store_hurry';
+
+export async function sendHurry(database: Pick<pg.Pool, 'query'>, position: Position): Promise<void> {
+  try {
+    await database.query('select pg_notify($1, $2)', [hurryChannel, position]);
+  } catch (error) {
+    throw asUnavailable(error);
+  }
+}
+
 /**
  * The live end of the log, read and parsed once for all subscribers of a process: one LISTEN connection and the
  * recent events. Works from its creation until it fails or is closed, once.
@@ -50,6 +63,7 @@ export class Tail {
   #bytes = 0;
   #start: Position = startPosition;
   #head: Position = startPosition;
+  #hurriedTo: Position = startPosition;
 
   constructor(options: TailOptions) {
     this.#options = options;
@@ -70,6 +84,11 @@ export class Tail {
 
   get head(): Position {
     return this.#head;
+  }
+
+  /** Up to here somebody waits for what subscribers make of the events. */
+  get hurriedTo(): Position {
+    return this.#hurriedTo;
   }
 
   /** What follows `after`, possibly nothing; undefined when that is not kept (any more) and must be read from the log. */
@@ -115,10 +134,13 @@ export class Tail {
     const client = await openClient(this.#options, (error) => this.#fail(asUnavailable(error)));
     this.#client = client;
     if (this.#isClosed) return this.#release();
-    await client.query('listen event_store');
+    await client.query(`listen ${newsChannel}; listen ${hurryChannel}`);
     this.#head = this.#start = await readHead(client);
     // Not earlier: a load begun before the head is known would set it back.
-    client.on('notification', ({ payload }) => this.#hear(payload as Position));
+    client.on('notification', ({ channel, payload }) => {
+      if (channel === hurryChannel) this.#hurry(payload as Position);
+      else this.#hear(payload as Position);
+    });
     this.#poll = setInterval(() => this.#look(), this.#options.pollMs);
     this.#look();
   }
@@ -127,6 +149,12 @@ export class Tail {
     if (comparePositions(position, this.#head) <= 0) return;
     if (this.#options.isAppending()) setTimeout(() => this.#lookFor(position), patienceMs);
     else this.#look();
+  }
+
+  #hurry(position: Position): void {
+    if (comparePositions(position, this.#hurriedTo) <= 0) return;
+    this.#hurriedTo = position;
+    this.bell.ring();
   }
 
   #lookFor(position: Position): void {

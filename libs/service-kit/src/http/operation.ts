@@ -137,7 +137,7 @@ async function waitForGivenPosition(call: OperationCall, progress: ProjectionPro
       { cause },
     );
   }
-  if (!(await progress.waitFor(position, waitMs))) {
+  if (!(await progress.reach(position, waitMs))) {
     throw new UnavailableError('The read models have not reached SVC-POSITION yet.');
   }
 }
