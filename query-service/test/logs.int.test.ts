@@ -1,5 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { EntitiesRead, streams, type LogEntry, type Pagination } from '@token-vault/contracts';
+import { createAuditTrail, createRequestContext, type Answer } from '@token-vault/service-kit';
+import { createLogHandlers } from '../src/logs/routes.ts';
 import { managerOf, principalOf, recorded, setUpVault, unavailable, type Vault } from './vault.ts';
 
 let vault: Vault;
@@ -54,6 +56,30 @@ describe('the log', () => {
       const id = await vault.token(tenantId);
       expect((await logs({ entity_id: id })).pagination.total_items).toBe(1);
     }
+  });
+
+  it('is said to be pending when its projection does not get there', async () => {
+    await vault.token(tenantId);
+    const headersWhen = async (isThere: boolean) => {
+      const { listLogs } = createLogHandlers({
+        pool: vault.pool,
+        store: vault.store,
+        audit: createAuditTrail(vault.store),
+        waitForProjections: async (_position, _timeoutMs, names) => isThere && names?.join() === 'log',
+      });
+      const context = createRequestContext({
+        principal: managerOf(tenantId),
+        traceId: 'test',
+        now: vault.clock.now(),
+      });
+      const { headers } = (await listLogs?.(
+        { params: undefined, query: { page: 1, size: 10 }, body: undefined },
+        context,
+      )) as Answer;
+      return headers;
+    };
+    expect(await headersWhen(false)).toEqual({ 'SVC-CONSISTENCY': 'pending' });
+    expect(await headersWhen(true)).toEqual({});
   });
 
   it('is itself read on the record', async () => {

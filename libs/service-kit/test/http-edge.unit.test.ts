@@ -279,6 +279,19 @@ describe('reading your own writes', () => {
     expect(waited).toEqual(['7']);
   });
 
+  it('waits for none after what shows in the log alone', async () => {
+    const react = async () => ({ body: {}, position: '7' as Position });
+    const principal = principalWith({ permissions: ['token:use'] });
+    const authentications = { [goodKey]: { kind: 'authenticated', principal, keyHash: 'good' } } as const;
+    await start({ handlers: { react }, authentications, waitFor: () => new Promise(() => {}) });
+    const reply = await app.send(`/reactors/${randomUUID()}/react`, post({ args: {} }));
+    expect([reply.status, reply.headers['svc-position'], reply.headers['svc-consistency']]).toEqual([
+      200,
+      '7',
+      undefined,
+    ]);
+  });
+
   it('says pending when the read models are late', async () => {
     await start({ handlers: writing, waitFor: async () => false });
     const reply = await newToken();
