@@ -136,7 +136,7 @@ export class LocalOperations implements VaultOperations {
     const handler = handlers[request.operation] as Handler<typeof request.operation> | undefined;
     if (!handler) throw new UnavailableError('The operation is not available here.');
     const { body, position } = await handler(input as never, context);
-    if (position !== undefined) await progress.waitFor(position, waitMs);
+    if (position !== undefined && !operation.isLoggedOnly) await progress.waitFor(position, waitMs);
     // As JSON: what is undefined in an answer is absent on the wire.
     return body === undefined ? null : (JSON.parse(JSON.stringify(body)) as Json);
   }
