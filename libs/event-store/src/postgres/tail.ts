@@ -32,6 +32,8 @@ const patienceMs = 3;
 const newsChannel = 'event_store';
 /** With the position that somebody waits for as payload. */
 const hurryChannel = 'event_store_hurry';
+/** Beyond the head: what has been appended but not been heard of. A client may name any position, but not haste for ever. */
+const maxHurried = 100n;
 
 export async function sendHurry(database: Pick<pg.Pool, 'query'>, position: Position): Promise<void> {
   try {
@@ -151,7 +153,9 @@ export class Tail {
     else this.#look();
   }
 
-  #hurry(position: Position): void {
+  #hurry(asked: Position): void {
+    const last = (BigInt(this.#head) + maxHurried).toString() as Position;
+    const position = comparePositions(asked, last) > 0 ? last : asked;
     if (comparePositions(position, this.#hurriedTo) <= 0) return;
     this.#hurriedTo = position;
     this.bell.ring();
