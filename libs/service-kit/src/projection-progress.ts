@@ -4,8 +4,9 @@ import { errorFields, type Logger } from './logger.ts';
 
 export interface ProjectionProgress {
   /**
-   * Resolves to true once the projections named have passed `position` (by default all that are awaited), to false when `timeoutMs` is over or a projection
-   * has failed and so cannot get there (decisions.md: the answer then says that it is pending).
+   * Resolves to true once the projections named (by default all that are awaited) have passed `position`, to false when
+   * `timeoutMs` is over or one of them has failed and so cannot get there (decisions.md: the answer then says that it is
+   * pending).
    */
   waitFor(position: Position, timeoutMs: number, names?: readonly string[]): Promise<boolean>;
   /** `waitFor` for a reader, who may ask for what projections would rather show a moment later. */

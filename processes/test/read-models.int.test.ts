@@ -1,0 +1,41 @@
+import type { Position } from '@token-vault/event-store';
+import { projections } from '@token-vault/projectors';
+import { createMetrics, noSpans, silentLogger } from '@token-vault/service-kit';
+import { createTestDatabase, createTestPool } from '@token-vault/test-support';
+import { expect, it, onTestFinished } from 'vitest';
+import { Closers } from '../src/closers.ts';
+import { openReadModels } from '../src/data.ts';
+import { migrate } from '../src/migrations/index.ts';
+import { schema } from '../src/schema.ts';
+
+it('a write waits for what clients read, the log only for who reads it', async () => {
+  const database = await createTestDatabase();
+  onTestFinished(() => database.drop());
+  await migrate(database.url, schema);
+  const pool = createTestPool(database.url);
+  const closers = new Closers();
+  onTestFinished(async () => {
+    await closers.close();
+    await pool.end();
+  });
+  for (const { name, version } of projections) {
+    const isBehind = name === 'log' || name === 'invocations';
+    await pool.query(
+      `insert into projections.checkpoint (name, version, generation, status, position) values ($1, $2, 1, $3, $4)`,
+      [name, version, isBehind ? 'failed' : 'live', isBehind ? 3 : 5],
+    );
+  }
+  const hurried: Position[] = [];
+  const hurry = async (position: Position) => void hurried.push(position);
+  const settings = { databaseUrl: database.url, eventStore: { kind: 'postgres' as const } };
+  const metrics = createMetrics('test');
+  const { progress } = await openReadModels(
+    { settings, logger: silentLogger, metrics, spans: noSpans, closers },
+    { hurry },
+  );
+  expect(await progress.waitFor('5' as Position, 5_000)).toBe(true);
+  expect(await progress.waitFor('5' as Position, 5_000, ['log'])).toBe(false);
+  expect(hurried).toEqual([]);
+  expect(await progress.reach('5' as Position, 5_000, ['log'])).toBe(false);
+  expect(hurried).toEqual(['5']);
+});
