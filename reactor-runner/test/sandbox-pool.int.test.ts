@@ -64,6 +64,30 @@ describe('the pool', () => {
     expect(pids.size).toBeGreaterThanOrEqual(3);
   });
 
+  it('cuts code that goes on after its result, and keeps the child', async () => {
+    const test = await pool({ maxChildren: 1, spares: 1 });
+    const { pids } = test.pool.stats();
+    const code = handler(
+      'Promise.resolve().then(async () => { for (;;) { await 0; console.log(1); } }); return { raw: 1 };',
+    );
+    expect(await test.run(code, { timeoutMs: 60_000 })).toMatchObject({ kind: 'succeeded' });
+    expect(await test.run(trivial)).toMatchObject({ kind: 'succeeded' });
+    expect(test.pool.stats().pids).toEqual(pids);
+  });
+
+  it('ends a run that takes more CPU time than it may', async () => {
+    const test = await pool({ limits: { cpuMs: 300 } });
+    expect((await test.run(endless, { timeoutMs: 60_000 })).kind).toBe('timed-out');
+    expect(await test.run(trivial)).toMatchObject({ kind: 'succeeded' });
+  });
+
+  it('ends a run whose process takes more memory than it may', async () => {
+    const test = await pool({ limits: { childRssMb: 90 } });
+    const code = handler('const held = new Uint8Array(40 * 2 ** 20).fill(1); for (;;) held.length;');
+    expect((await test.run(code, { timeoutMs: 60_000 })).kind).toBe('out-of-memory');
+    expect(await test.run(trivial)).toMatchObject({ kind: 'succeeded' });
+  });
+
   it('answers a run whose child is killed from outside, and goes on', async () => {
     const test = await pool();
     const run = test.run(handler('await new Promise((resolve) => setTimeout(resolve, 60_000));'), {
@@ -132,6 +156,7 @@ describe('a host', () => {
       noNetwork: false,
       unprivileged: false,
       permissionModel: true,
+      usageWatch: process.platform === 'linux',
     });
   });
 });
@@ -156,7 +181,7 @@ describe('a child', () => {
       expect(status).toMatch(/CapEff:\s*0+\n/);
     }
     if (walls.resourceLimits)
-      expect(readFileSync(`/proc/${pid}/limits`, 'utf8')).toMatch(/Max core file size\s+0\s+0/);
+      expect(readFileSync(`/proc/${pid}/limits`, 'utf8')).toMatch(/Max core file size\s+1\s+1/);
     if (walls.noNetwork) {
       // Two lines of heading, then only the loopback of its own namespace.
       const devices = readFileSync(`/proc/${pid}/net/dev`, 'utf8').trim().split('\n').slice(2);

@@ -6,8 +6,6 @@ import { emptyConsole } from './outcome.ts';
 import type { PlainOutcomeKind } from './outcome.ts';
 import type { SandboxChild } from './sandbox-child.ts';
 
-/** A child is out of use this long after its answer at most; a guest thread that still runs then is killed with it. */
-const drainMs = 500;
 const fatalSignals = new Set<NodeJS.Signals>(['SIGABRT', 'SIGTRAP', 'SIGILL']);
 /** Outcomes after which the child goes on: the isolate ended in an orderly way. */
 const orderly = new Set([
@@ -27,10 +25,9 @@ export class Execution {
   readonly #child: SandboxChild;
   readonly #limits: SandboxLimits;
   readonly #aborts = new Map<number, AbortController>();
-  #watchdog: NodeJS.Timeout;
+  readonly #watchdog: NodeJS.Timeout;
   #reason: PlainOutcomeKind | undefined;
   #settled = false;
-  #isDoomed = false;
   #requests = 0;
 
   constructor(child: SandboxChild, job: Job, limits: SandboxLimits) {
@@ -45,7 +42,7 @@ export class Execution {
   /** The outside watchdog: what V8 cannot interrupt ends with its process. */
   kill(reason: PlainOutcomeKind): void {
     this.#reason ??= reason;
-    this.#doom();
+    this.#child.kill();
     this.#settle({ kind: this.#reason, console: emptyConsole });
   }
 
@@ -60,12 +57,7 @@ export class Execution {
         this.#aborts.get(message.call)?.abort();
         return false;
       case 'outcome':
-        this.#onOutcome(message.outcome);
-        return false;
-      case 'idle':
-        clearTimeout(this.#watchdog);
-        // A child that was just killed may have said this before it died.
-        return this.#settled && !this.#isDoomed;
+        return this.#onOutcome(message.outcome);
     }
   }
 
@@ -75,17 +67,14 @@ export class Execution {
     this.#settle({ kind, console: emptyConsole });
   }
 
-  #doom(): void {
-    this.#isDoomed = true;
-    this.#child.kill();
-  }
-
-  #onOutcome(outcome: ChildOutcome): void {
-    if (this.#settled) return;
+  #onOutcome(outcome: ChildOutcome): boolean {
+    // A child that was just killed may have said this before it died.
+    if (this.#settled) return false;
     clearTimeout(this.#watchdog);
-    if (orderly.has(outcome.kind)) this.#watchdog = setTimeout(() => this.#doom(), drainMs);
-    else this.#doom();
+    const isSound = orderly.has(outcome.kind);
+    if (!isSound) this.#child.kill();
     this.#settle(outcome);
+    return isSound;
   }
 
   #onCall(call: number, method: string, payload: string): void {

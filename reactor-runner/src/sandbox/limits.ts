@@ -8,7 +8,7 @@ export interface SandboxLimits {
   readonly idleRssMb: number;
   /** Private memory the kernel grants a child (RLIMIT_DATA): the wall behind the two above. */
   readonly childDataMb: number;
-  /** CPU time of one run, guest code and host cryptography together. */
+  /** CPU time of the child during one run: guest code, its garbage collection and host cryptography together. */
   readonly cpuMs: number;
   /** What a child may take beyond a run's time limit before it is killed from outside. */
   readonly graceMs: number;

@@ -49,8 +49,13 @@ export type FromChild =
       readonly payload: string;
     }
   | { readonly type: 'abort'; readonly run: number; readonly call: number }
-  | { readonly type: 'outcome'; readonly run: number; readonly outcome: ChildOutcome }
-  | { readonly type: 'idle'; readonly run: number; readonly rssMb: number };
+  /** After it the child is free for another run. */
+  | {
+      readonly type: 'outcome';
+      readonly run: number;
+      readonly outcome: ChildOutcome;
+      readonly rssMb: number;
+    };
 
 /** Guest values inside (`text`) are still JSON text here: the pool checks them once more before it believes them. */
 export type ChildOutcome = { readonly console: GuestConsole } & (
@@ -96,13 +101,12 @@ export function decodeFromChild(line: string, limits: SandboxLimits): FromChild 
       };
     case 'abort':
       return { type: 'abort', run: count(message['run']), call: count(message['call']) };
-    case 'idle':
-      return { type: 'idle', run: count(message['run']), rssMb: count(message['rssMb']) };
     case 'outcome':
       return {
         type: 'outcome',
         run: count(message['run']),
         outcome: decodeOutcome(record(message['outcome']), limits),
+        rssMb: count(message['rssMb']),
       };
     default:
       throw new ProtocolError('unknown message type');

@@ -6,7 +6,8 @@ import { SandboxChild } from './sandbox-child.ts';
 import { demote, processUsage, promote } from './usage-watch.ts';
 import type { ChildCommand } from './walls.ts';
 
-const watchIntervalMs = 50;
+/** How often running code is looked at from outside: the child itself cannot, its only thread runs the code. */
+const watchIntervalMs = 25;
 /** CPU time after which a run goes to the lowest priority. An ordinary run takes a few milliseconds. */
 const demoteAfterCpuMs = 100;
 const startFailuresTolerated = 3;
@@ -93,7 +94,7 @@ export class Slots {
         },
         onMessage: (message) => {
           if (slot.execution?.onMessage(message) === true)
-            this.#onIdle(slot, message.type === 'idle' ? message.rssMb : 0);
+            this.#onOver(slot, message.type === 'outcome' ? message.rssMb : 0);
         },
         onExit: (signal) => {
           if (slot.state === 'starting' && this.#all.has(slot)) this.#onStartFailure();
@@ -139,7 +140,7 @@ export class Slots {
     return best;
   }
 
-  #onIdle(slot: Slot, rssMb: number): void {
+  #onOver(slot: Slot, rssMb: number): void {
     const isWorn = slot.runs >= this.#limits.runsPerChild || rssMb > this.#limits.idleRssMb;
     if (isWorn || (slot.isDemoted && !promote(slot.child.pid ?? 0))) this.retire(slot);
     else this.#free(slot);
@@ -169,9 +170,11 @@ export class Slots {
       if (execution === undefined || pid === undefined) continue;
       const usage = processUsage(pid);
       if (usage === undefined) continue;
-      if (usage.rssMb > this.#limits.childRssMb * 1.25) execution.kill('out-of-memory');
       if (slot.watched?.execution !== execution) slot.watched = { execution, cpuMs: usage.cpuMs };
-      else if (!slot.isDemoted && usage.cpuMs - slot.watched.cpuMs > demoteAfterCpuMs) {
+      const cpuMs = usage.cpuMs - slot.watched.cpuMs;
+      if (usage.rssMb > this.#limits.childRssMb) execution.kill('out-of-memory');
+      else if (cpuMs > this.#limits.cpuMs) execution.kill('timed-out');
+      else if (!slot.isDemoted && cpuMs > demoteAfterCpuMs) {
         slot.isDemoted = true;
         demote(pid);
       }

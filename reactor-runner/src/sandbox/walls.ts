@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import { access, constants } from 'node:fs/promises';
 import type { SandboxBundle } from './bundle.ts';
 import type { SandboxLimits } from './limits.ts';
+import { processUsage } from './usage-watch.ts';
 
 /**
  * What stands between a child and the host besides the isolate. Where the host does not allow one, the pool works
@@ -13,10 +14,15 @@ export interface Walls {
   readonly resourceLimits: boolean;
   /** A network namespace with nothing in it, and IPC and UTS namespaces of its own. */
   readonly noNetwork: boolean;
-  /** No capabilities and no way to gain any, killed when its parent dies; `nobody` when the service itself runs as root. */
+  /**
+   * No capabilities and no way to gain any, killed when its parent dies (without this wall it goes when its code next
+   * returns); `nobody` when the service itself runs as root.
+   */
   readonly unprivileged: boolean;
   /** Node's permission model: no files but the isolated-vm binary, no processes, no workers, no inspector. */
   readonly permissionModel: boolean;
+  /** The pool can read what a child uses (`/proc`), and ends it beyond its CPU time and resident memory. */
+  readonly usageWatch: boolean;
 }
 
 export interface ChildCommand {
@@ -31,6 +37,7 @@ export const allWalls: Walls = {
   noNetwork: true,
   unprivileged: true,
   permissionModel: true,
+  usageWatch: true,
 };
 
 /** The command line of a child behind the given walls. Tools are named by absolute path: the child's environment is empty. */
@@ -44,7 +51,8 @@ export function childCommand(
   if (walls.resourceLimits && tools.prlimit !== undefined) {
     wrappers.push(
       tools.prlimit,
-      '--core=0',
+      // One byte, not none: it is 1 that also keeps the kernel from piping a dump to a program (core(5)).
+      '--core=1',
       '--fsize=0',
       '--nofile=64',
       `--data=${limits.childDataMb * 1_048_576}`,
@@ -126,6 +134,7 @@ export async function probeWalls(
     noNetwork: tools.unshare !== undefined,
     unprivileged: tools.setpriv !== undefined,
     permissionModel: true,
+    usageWatch: processUsage(process.pid) !== undefined,
   };
   if (await works(possible)) return possible;
   let standing: Walls = {
@@ -133,6 +142,7 @@ export async function probeWalls(
     noNetwork: false,
     unprivileged: false,
     permissionModel: false,
+    usageWatch: false,
   };
   for (const name of Object.keys(possible) as (keyof Walls)[]) {
     const more = { ...standing, [name]: true };

@@ -12,9 +12,10 @@ type Ending = ChildOutcome extends infer Each
     : never
   : never;
 
-const watchIntervalMs = 20;
-
-/** One run of a tenant's code in an isolate of its own. */
+/**
+ * One run of a tenant's code in an isolate of its own, on this process's only thread (ADR 12). So nothing in here watches
+ * code while it runs: its CPU time, its memory and the end of what V8 cannot interrupt are the business of the pool.
+ */
 export class Invocation {
   readonly #run: ChildRun;
   readonly #limits: SandboxLimits;
@@ -25,86 +26,82 @@ export class Invocation {
   readonly #timers = new Map<string, NodeJS.Timeout>();
   readonly #calls = new Set<string>();
   readonly #deadline: number;
-  readonly #watch: NodeJS.Timeout;
   readonly #deadlineTimer: NodeJS.Timeout;
-  readonly #finished = Promise.withResolvers<void>();
-  #entries = 0;
+  readonly #onOver: (outcome: ChildOutcome) => void;
   #hostCalls = 0;
   #requests = 0;
-  #hostCpuMs = 0;
-  #done = false;
+  #isInside = false;
+  #ending: Ending | undefined;
 
+  /** @param onOver called once, when no code of the tenant runs any more: the isolate may go */
   constructor(
     run: ChildRun,
     limits: SandboxLimits,
     factory: IsolateFactory,
     prepared: PreparedIsolate,
     send: (message: FromChild) => void,
+    onOver: (outcome: ChildOutcome) => void,
   ) {
     this.#run = run;
     this.#limits = limits;
     this.#factory = factory;
     this.#prepared = prepared;
     this.#send = send;
+    this.#onOver = onOver;
     this.#console = createConsoleCapture(limits);
     this.#deadline = performance.now() + run.timeoutMs;
     this.#deadlineTimer = setTimeout(() => this.#finish({ kind: 'timed-out' }), run.timeoutMs);
-    this.#watch = setInterval(() => this.#checkBudgets(), watchIntervalMs);
     prepared.onHost = (operation, first, second) => this.#onHost(operation, first, second);
-    prepared.onCatastrophe = (message) => this.#onCatastrophe(message);
   }
 
   get number(): number {
     return this.#run.run;
   }
 
-  /** Resolves when the outcome is sent and no thread is inside the isolate any more: the child may take another run. */
-  async execute(): Promise<void> {
+  start(): void {
     const problem = findSyntaxError(this.#prepared.isolate, this.#run.code);
-    if (problem === undefined) {
-      try {
-        this.#load();
-        this.#enter('start', this.#run.input);
-      } catch {
-        this.#finish({ kind: 'killed' });
-      }
-    } else {
-      this.#finish({ kind: 'compile-error', ...problem });
-    }
-    await this.#finished.promise;
+    if (problem !== undefined) this.#finish({ kind: 'compile-error', ...problem });
+    else if (this.#load()) this.#enter('start', this.#run.input);
   }
 
   answer(call: number, ok: boolean, payload: string): void {
-    if (!this.#calls.delete(`${call}`) || this.#done) return;
+    if (!this.#calls.delete(`${call}`) || this.#ending !== undefined) return;
     this.#enter('answer', `${call}`, JSON.stringify({ ok, payload }));
   }
 
   /** The code is a function body by now (checked), so this stores a function and runs nothing of the tenant's. */
-  #load(): void {
-    const { isolate, context } = this.#prepared;
-    this.#factory.preload(this.#prepared, this.#run.code);
-    const prefix = '__main(function (module, exports, require) {';
-    const script = isolate.compileScriptSync(`${prefix}${this.#run.code}\n});void 0`, {
-      filename: 'reactor.js',
-      columnOffset: -prefix.length,
-    });
-    script.runSync(context, { timeout: 1_000 });
-    script.release();
-    context.global.deleteSync('__main');
+  #load(): boolean {
+    try {
+      const { isolate, context } = this.#prepared;
+      this.#factory.preload(this.#prepared, this.#run.code);
+      const prefix = '__main(function (module, exports, require) {';
+      const script = isolate.compileScriptSync(`${prefix}${this.#run.code}\n});void 0`, {
+        filename: 'reactor.js',
+        columnOffset: -prefix.length,
+      });
+      script.runSync(context);
+      script.release();
+      context.global.deleteSync('__main');
+      return true;
+    } catch {
+      this.#finish({ kind: 'killed' });
+      return false;
+    }
   }
 
   /** Every entry has a time limit: asynchronous answers enter by a call, never by a promise left inside. */
   #enter(kind: string, first: string, second = ''): void {
     const timeout = Math.max(1, Math.ceil(this.#deadline - performance.now()));
-    this.#entries += 1;
-    this.#prepared.dispatch
-      .apply(undefined, [kind, first, second], { timeout })
-      .catch((error: unknown) => this.#finish(this.#endingOf(error)))
-      .finally(() => {
-        this.#entries -= 1;
-        this.#settleIfStuck();
-        this.#releaseIfOver();
-      });
+    this.#isInside = true;
+    try {
+      this.#prepared.dispatch.applySync(undefined, [kind, first, second], { timeout });
+    } catch (error) {
+      this.#finish(this.#endingOf(error));
+    }
+    this.#isInside = false;
+    // Nothing outside will call back either: a promise that is open now stays open for ever.
+    if (this.#timers.size + this.#calls.size === 0) this.#ending ??= { kind: 'never-settled' };
+    if (this.#ending !== undefined) this.#over(this.#ending);
   }
 
   #endingOf(error: unknown): Ending {
@@ -116,7 +113,7 @@ export class Invocation {
   }
 
   #onHost(operation: string, first: string, second: string): string | undefined {
-    if (this.#done) return undefined;
+    if (this.#ending !== undefined) return this.#cut();
     if (++this.#hostCalls > this.#limits.hostCalls)
       this.#finish({ kind: 'limit-exceeded', limit: 'host calls' });
     switch (operation) {
@@ -138,7 +135,7 @@ export class Invocation {
       case 'source':
         return this.#factory.sourceOf(first);
       case 'crypto':
-        return this.#crypto(first);
+        return performCrypto(first);
       default:
         this.#onEnding(operation, first, second);
         return undefined;
@@ -147,10 +144,10 @@ export class Invocation {
 
   #arm(id: string, ms: number): void {
     if (this.#timers.size >= this.#limits.timers) this.#finish({ kind: 'limit-exceeded', limit: 'timers' });
-    if (this.#done) return;
+    if (this.#ending !== undefined) return;
     const fire = (): void => {
       this.#timers.delete(id);
-      if (!this.#done) this.#enter('timer', id);
+      this.#enter('timer', id);
     };
     this.#timers.set(id, setTimeout(fire, ms));
   }
@@ -167,16 +164,9 @@ export class Invocation {
     if (++this.#requests > this.#limits.requests) this.#finish({ kind: 'limit-exceeded', limit: 'requests' });
     else if (this.#calls.size >= this.#limits.requestsInFlight)
       this.#finish({ kind: 'limit-exceeded', limit: 'requests in flight' });
-    if (this.#done) return;
+    if (this.#ending !== undefined) return;
     this.#calls.add(id);
     this.#send({ type: 'call', run: this.#run.run, call: Number(id), method, payload });
-  }
-
-  #crypto(text: string): string {
-    const startedAt = performance.now();
-    const answer = performCrypto(text);
-    this.#hostCpuMs += performance.now() - startedAt;
-    return answer;
   }
 
   #onEnding(operation: string, first: string, second: string): void {
@@ -212,47 +202,24 @@ export class Invocation {
     }
   }
 
-  #checkBudgets(): void {
-    if (process.memoryUsage.rss() > this.#limits.childRssMb * 1_048_576) {
-      this.#finish({ kind: 'out-of-memory' });
-      return;
-    }
-    const { isolate } = this.#prepared;
-    const cpuMs = isolate.isDisposed ? 0 : Number(isolate.cpuTime) / 1e6;
-    if (cpuMs + this.#hostCpuMs > this.#limits.cpuMs) this.#finish({ kind: 'timed-out' });
-  }
-
-  #onCatastrophe(message: string): void {
-    this.#finish({ kind: message.includes('memory') ? 'out-of-memory' : 'timed-out' });
-    // V8 has lost the isolate's thread: nothing but the end of the process frees it, and exit() would wait for it.
-    process.kill(process.pid, 'SIGKILL');
-  }
-
-  /** Nothing inside runs and nothing outside will call back, yet the promise is open: it stays open for ever. */
-  #settleIfStuck(): void {
-    if (this.#entries + this.#timers.size + this.#calls.size === 0) this.#finish({ kind: 'never-settled' });
-  }
-
+  /** The first ending counts. One that comes while the code runs is told when the code has returned. */
   #finish(ending: Ending): void {
-    if (this.#done) return;
-    this.#done = true;
+    if (this.#ending !== undefined) return;
+    this.#ending = ending;
+    if (!this.#isInside) this.#over(ending);
+    else if (ending.kind === 'limit-exceeded') this.#cut();
+  }
+
+  /** Makes V8 leave the code at its next check. */
+  #cut(): undefined {
+    const { isolate } = this.#prepared;
+    if (!isolate.isDisposed) isolate.dispose();
+  }
+
+  #over(ending: Ending): void {
     clearTimeout(this.#deadlineTimer);
-    clearInterval(this.#watch);
     this.#timers.forEach((timer) => clearTimeout(timer));
     this.#timers.clear();
-    this.#send({
-      type: 'outcome',
-      run: this.#run.run,
-      outcome: { ...ending, console: this.#console.content() } as ChildOutcome,
-    });
-    // Not here: the guest's thread may be waiting for the answer to the host operation that brought the ending.
-    setImmediate(() => {
-      if (!this.#prepared.isolate.isDisposed) this.#prepared.isolate.dispose();
-      this.#releaseIfOver();
-    });
-  }
-
-  #releaseIfOver(): void {
-    if (this.#done && this.#entries === 0 && this.#prepared.isolate.isDisposed) this.#finished.resolve();
+    this.#onOver({ ...ending, console: this.#console.content() });
   }
 }

@@ -11,7 +11,6 @@ export interface PreparedIsolate {
   readonly dispatch: IsolatedVm.Reference<(kind: string, first: string, second: string) => void>;
   /** Answers the guest's host operations from now on. */
   onHost: HostFunction;
-  onCatastrophe: (message: string) => void;
 }
 
 const coreFilename = 'vault:core';
@@ -42,20 +41,17 @@ export function createIsolateFactory(
       ...(cachedData === undefined ? { produceCachedData: true } : { cachedData }),
     }) as IsolatedVm.Script & IsolatedVm.CachedDataResult;
     if (script.cachedData !== undefined) caches.set(filename, script.cachedData);
-    script.runSync(context, { timeout: 2_000 });
+    // No time limit on what is ours: each would wake isolated-vm's timer thread once more.
+    script.runSync(context);
     script.release();
   };
 
   return {
     prepare() {
-      const prepared: { onHost: HostFunction; onCatastrophe: (message: string) => void } = {
-        onHost: () => undefined,
-        onCatastrophe: () => undefined,
-      };
-      const isolate = new ivm.Isolate({
-        memoryLimit: limits.isolateMemoryMb,
-        onCatastrophicError: (message) => prepared.onCatastrophe(message),
-      });
+      const prepared: { onHost: HostFunction } = { onHost: () => undefined };
+      // Without `onCatastrophicError`, which needs a second thread: when V8 is out of memory it aborts, and the pool
+      // knows what that signal means.
+      const isolate = new ivm.Isolate({ memoryLimit: limits.isolateMemoryMb });
       const context = isolate.createContextSync();
       context.global.setSync(
         '__host',

@@ -51,17 +51,19 @@ function receive(message: ToChild): void {
       if (factory === undefined) return die();
       const prepared = next ?? factory.prepare();
       next = undefined;
-      current = new Invocation(message, limits, factory, prepared, send);
-      void current.execute().then(() => becomeIdle(message.run));
+      current = new Invocation(message, limits, factory, prepared, send, (outcome) => {
+        current = undefined;
+        const rssMb = Math.ceil(process.memoryUsage.rss() / 1_048_576);
+        send({ type: 'outcome', run: message.run, outcome, rssMb });
+        setImmediate(() => replace(prepared));
+      });
+      current.start();
     }
   }
 }
 
-/** The isolate of the next run is made while nobody waits for it. */
-function becomeIdle(run: number): void {
-  current = undefined;
-  send({ type: 'idle', run, rssMb: Math.ceil(process.memoryUsage.rss() / 1_048_576) });
-  setImmediate(() => {
-    next ??= current === undefined ? factory?.prepare() : undefined;
-  });
+/** An isolate goes, and that of the next run is made, while nobody waits for it. */
+function replace({ isolate }: PreparedIsolate): void {
+  if (!isolate.isDisposed) isolate.dispose();
+  next ??= current === undefined ? factory?.prepare() : undefined;
 }
