@@ -39,6 +39,10 @@ export const guestModules: Readonly<Record<string, GuestModuleSource>> = {
     ...fetchUses,
   ]),
   buffer: fromFile('buffer.ts', ['Buffer', 'buffer'], ['internal:text']),
+  console: {
+    contents: "module.exports = require('./guest/modules/console.ts').guestConsole",
+    words: ['console'],
+  },
   crypto: fromFile('crypto/index.ts', ['crypto']),
   'crypto-js': fromPackage('crypto-js', undefined, ['crypto']),
   events: fromPackage('events'),

@@ -81,7 +81,6 @@ export class Invocation {
       });
       script.runSync(context);
       script.release();
-      context.global.deleteSync('__main');
       return true;
     } catch {
       this.#finish({ kind: 'killed' });

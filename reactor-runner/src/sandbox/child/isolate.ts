@@ -63,7 +63,6 @@ export function createIsolateFactory(
       );
       runOwn({ isolate, context }, coreFilename, bundle.core);
       const dispatch = context.global.getSync('__dispatch', { reference: true });
-      context.global.deleteSync('__dispatch');
       return Object.assign(prepared, { isolate, context, dispatch });
     },
     preload(prepared, code) {
@@ -71,7 +70,6 @@ export function createIsolateFactory(
         const wrapped = `__define(${JSON.stringify(name)},(function(module,exports,require,internal){${bundle.modules[name]?.source}\n}))`;
         runOwn(prepared, `vault:${name}`, wrapped);
       }
-      prepared.context.global.deleteSync('__define');
     },
     sourceOf: (module) =>
       Object.hasOwn(bundle.modules, module) ? bundle.modules[module]?.source : undefined,

@@ -30,6 +30,5 @@ export interface Internal {
   sync(operation: string, input: unknown): unknown;
   /** A host call answered later, in JSON. */
   call(method: string, input: unknown, signal?: AbortSignal): Promise<unknown>;
-  inspect(value: unknown, depth?: number): string;
-  format(...values: unknown[]): string;
+  log(level: string, text: string): void;
 }

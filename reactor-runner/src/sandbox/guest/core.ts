@@ -10,9 +10,7 @@ import {
 } from './bridge.ts';
 import type { Internal } from './bridge.ts';
 import { answer, call, sync } from './calls.ts';
-import { guestConsole } from './console.ts';
-import { brandOf, errorsFrom, errorsModule } from './errors.ts';
-import { format, inspect } from './inspect.ts';
+import { brandOf, createErrors, errorsFrom } from './errors.ts';
 import { createServiceClient } from './service-client.ts';
 import { fire, timerGlobals } from './timers.ts';
 
@@ -28,7 +26,7 @@ interface Scope {
 }
 const scope = globalThis as unknown as Scope;
 
-const internal: Internal = { sync, call, inspect, format };
+const internal: Internal = { sync, call, log: (level, text) => void host('log', level, text) };
 const factories = new Map<string, Factory>();
 const loaded = new Map<string, GuestModuleRecord>();
 let main: Main | undefined;
@@ -67,9 +65,16 @@ function guestRequire(request: unknown): unknown {
   return load(name);
 }
 
-loaded.set('@token-vault/reactor', { exports: errorsModule });
-loaded.set('timers', { exports: { ...timerGlobals, promises: promiseTimers() } });
-loaded.set('console', { exports: guestConsole });
+/** What belongs to the runtime itself is made when it is first asked for, too. */
+function define(name: string, make: () => unknown): void {
+  factories.set(name, (module) => {
+    module.exports = make();
+  });
+}
+
+define('@token-vault/reactor', createErrors);
+define('timers', () => ({ ...timerGlobals, promises: promiseTimers() }));
+define('internal:process', deadProcess);
 
 function promiseTimers() {
   const later = (ms?: number, value?: unknown) =>
@@ -82,12 +87,13 @@ function setGlobal(name: string, value: unknown): void {
 }
 
 /** A global that is loaded when first read: an unused polyfill costs a run nothing. */
-function lazyGlobal(name: string, from: string, pick = name): void {
+function lazyGlobal(name: string, from: string, pick?: string): void {
   Object.defineProperty(globalThis, name, {
     configurable: true,
     enumerable: false,
     get: () => {
-      const value = (load(from) as Scope)[pick];
+      const exported = load(from);
+      const value = pick === undefined ? exported : (exported as Scope)[pick];
       // Undefined while the module itself loads: polyfills look for a native version of what they define.
       if (value !== undefined) setGlobal(name, value);
       return value;
@@ -107,11 +113,13 @@ const lazyGlobals: Record<string, string[]> = {
 
 function installGlobals(): void {
   for (const name of ['WebAssembly', 'SharedArrayBuffer', 'Atomics', '__host']) delete scope[name];
-  for (const [name, value] of Object.entries(timerGlobals)) setGlobal(name, value);
-  for (const [from, names] of Object.entries(lazyGlobals)) names.forEach((name) => lazyGlobal(name, from));
+  Object.assign(scope, timerGlobals);
+  for (const [from, names] of Object.entries(lazyGlobals))
+    for (const name of names) lazyGlobal(name, from, name);
   lazyGlobal('crypto', 'crypto', 'webcrypto');
-  lazyGlobal('CryptoKey', 'crypto');
-  setGlobal('console', guestConsole);
+  lazyGlobal('CryptoKey', 'crypto', 'CryptoKey');
+  lazyGlobal('console', 'console');
+  lazyGlobal('process', 'internal:process');
   setGlobal('global', globalThis);
   setGlobal('self', globalThis);
   setGlobal('queueMicrotask', (callback: () => void) => {
@@ -124,7 +132,6 @@ function installGlobals(): void {
     mark: () => {},
     measure: () => {},
   });
-  setGlobal('process', deadProcess());
   refuseResizableBuffers();
 }
 
@@ -148,8 +155,8 @@ function deadProcess() {
     on: () => undefined,
     once: () => undefined,
     emitWarning: () => undefined,
-    stdout: { write: (text: unknown) => guestConsole.log(text), isTTY: false },
-    stderr: { write: (text: unknown) => guestConsole.error(text), isTTY: false },
+    stdout: { write: (text: unknown) => console.log(text), isTTY: false },
+    stderr: { write: (text: unknown) => console.error(text), isTTY: false },
   };
 }
 
@@ -276,8 +283,10 @@ function reportLoadFailure(error: unknown): void {
 scope['__define'] = (name: string, factory: Factory) => {
   factories.set(name, factory);
 };
+// The last of them to be called, before any code of a tenant runs.
 scope['__main'] = (factory: Main) => {
   main = factory;
+  for (const name of ['__define', '__dispatch', '__main']) delete scope[name];
 };
 installGlobals();
 scope['__dispatch'] = (kind: string, first: string, second: string): void => {

@@ -77,7 +77,7 @@ export class CustomHttpResponseError extends BaseError {
   }
 }
 
-export const errorsModule = {
+export const createErrors = () => ({
   AuthenticationError: errorClass(
     'AuthenticationError',
     401,
@@ -102,4 +102,4 @@ export const errorsModule = {
   ReactorRuntimeError: errorClass('ReactorRuntimeError', 500, 'Reactor Runtime Error', 'The reactor failed'),
   CustomHttpResponseError,
   ServiceError,
-};
+});

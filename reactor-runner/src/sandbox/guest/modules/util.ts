@@ -1,11 +1,9 @@
-import type { Internal } from '../bridge.ts';
+import { format, inspect as render } from './inspect.ts';
 
-declare const internal: Internal;
-
-export const format = (...values: unknown[]): string => internal.format(...values);
+export { format };
 export const inspect = Object.assign(
   (value: unknown, options?: number | { depth?: number | null }) =>
-    internal.inspect(value, typeof options === 'object' ? (options.depth ?? 3) : 3),
+    render(value, typeof options === 'object' ? (options.depth ?? 3) : 3),
   { custom: Symbol.for('nodejs.util.inspect.custom'), defaultOptions: {} },
 );
 export const { TextEncoder, TextDecoder } = globalThis;

@@ -1,5 +1,7 @@
-import { host } from './bridge.ts';
+import type { Internal } from '../bridge.ts';
 import { format } from './inspect.ts';
+
+declare const internal: Internal;
 
 const limits = { lines: 200, chars: 65_536 };
 let lines = 0;
@@ -15,7 +17,7 @@ function print(level: string, values: unknown[]): void {
   }
   lines += 1;
   chars += text.length;
-  host('log', level, text);
+  internal.log(level, text);
 }
 
 const counts = new Map<string, number>();
