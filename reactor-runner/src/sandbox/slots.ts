@@ -167,7 +167,9 @@ export class Slots {
     for (const slot of this.#all) {
       const { execution } = slot;
       const pid = slot.child.pid;
-      if (execution === undefined || pid === undefined) continue;
+      // Most runs are over sooner.
+      if (execution === undefined || performance.now() - execution.startedAt < watchIntervalMs) continue;
+      if (pid === undefined) continue;
       const usage = processUsage(pid);
       if (usage === undefined) continue;
       if (slot.watched?.execution !== execution) slot.watched = { execution, cpuMs: usage.cpuMs };
