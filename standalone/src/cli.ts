@@ -1,7 +1,9 @@
+import { leaveMemoryOutOfCoreDumps } from '@token-vault/service-kit';
 import { complaintOf } from './cli/failure.ts';
 import { createProgram } from './cli/program.ts';
 import { processTerminal } from './cli/terminal.ts';
 
+leaveMemoryOutOfCoreDumps();
 const terminal = processTerminal();
 try {
   await createProgram(terminal).parseAsync(process.argv);

@@ -1,3 +1,4 @@
+import { leaveMemoryOutOfCoreDumps } from './core-dumps.ts';
 import { errorFields, type Logger } from './logger.ts';
 
 /** What a process consists of once it has begun. */
@@ -33,6 +34,7 @@ function complaintOf(error: unknown, explained: ReadonlySet<string>): string {
  * start or not stop in time.
  */
 export async function runProcess<Settings>(life: ProcessLife<Settings>): Promise<void> {
+  leaveMemoryOutOfCoreDumps();
   const { service, explained, stopWithinMs = 25_000 } = life;
   const abort = new AbortController();
   try {
