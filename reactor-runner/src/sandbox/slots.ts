@@ -3,7 +3,7 @@ import { Execution } from './execution.ts';
 import type { Job } from './job.ts';
 import type { SandboxLimits } from './limits.ts';
 import { SandboxChild } from './sandbox-child.ts';
-import { demote, processUsage, promote } from './usage-watch.ts';
+import { demote, makeOrdinary, processUsage, promote } from './usage-watch.ts';
 import type { ChildCommand } from './walls.ts';
 
 /** How often running code is looked at from outside: the child itself cannot, its only thread runs the code. */
@@ -106,6 +106,7 @@ export class Slots {
         },
       }),
     };
+    if (slot.child.pid !== undefined) makeOrdinary(slot.child.pid);
     this.#gone.add(gone.promise);
     this.#all.add(slot);
   }

@@ -4,6 +4,8 @@ import { setPriority } from 'node:os';
 /** Kernel clock ticks a second; Linux reports process times in these on every supported architecture. */
 const ticksPerSecond = 100;
 const pageBytes = 4096;
+/** Below that of services and Postgres, which then answer beside any amount of tenants' code. */
+const ordinaryPriority = 10;
 const lowestPriority = 19;
 
 export interface ProcessUsage {
@@ -25,18 +27,36 @@ export function processUsage(pid: number): ProcessUsage | undefined {
   }
 }
 
+/** To be called on a process just started: threads inherit the priority of the one that starts them. */
+export function makeOrdinary(pid: number): void {
+  tryPriority(pid, ordinaryPriority);
+}
+
 /**
- * Sets the priority of every thread of a process (Linux keeps it by thread). A run that burns CPU goes to the lowest
- * one: it then gets what others leave, so endless loops of one tenant hardly delay another's runs.
+ * A run that burns CPU goes to the lowest priority: it then gets what others leave, so endless loops of one tenant hardly
+ * delay another's runs.
  */
 export function demote(pid: number): void {
+  tryPriority(pid, lowestPriority);
+}
+
+/** Gives a process its ordinary priority back, which an unprivileged host refuses. */
+export function promote(pid: number): boolean {
+  return tryPriority(pid, ordinaryPriority);
+}
+
+/** Sets the priority of every thread of a process: Linux keeps it by thread. */
+function tryPriority(pid: number, priority: number): boolean {
+  let isSet = true;
   for (const thread of threadsOf(pid)) {
     try {
-      setPriority(thread, lowestPriority);
+      setPriority(thread, priority);
     } catch {
       // The thread has ended, or the host does not allow it: fairness then rests on the scheduler alone.
+      isSet = false;
     }
   }
+  return isSet;
 }
 
 function threadsOf(pid: number): number[] {
@@ -44,15 +64,5 @@ function threadsOf(pid: number): number[] {
     return readdirSync(`/proc/${pid}/task`).map(Number);
   } catch {
     return [];
-  }
-}
-
-/** Gives a process its normal priority back, which an unprivileged host refuses. */
-export function promote(pid: number): boolean {
-  try {
-    threadsOf(pid).forEach((thread) => setPriority(thread, 0));
-    return true;
-  } catch {
-    return false;
   }
 }
