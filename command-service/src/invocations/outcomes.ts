@@ -17,6 +17,11 @@ export interface InvocationOutcomes {
   close(): Promise<void>;
 }
 
+/** Emptied when it goes: a Map keeps alive what it no longer holds (ADR 13). */
+interface Waiter {
+  hear?: (event: RecordedEvent) => void;
+}
+
 const retryMs = 200;
 
 /** Subscribes at the first call of `expect`. */
@@ -25,14 +30,14 @@ export function createInvocationOutcomes(options: {
   readonly logger: Logger;
 }): InvocationOutcomes {
   const { store, logger } = options;
-  const waiting = new Map<string, (event: RecordedEvent) => void>();
+  const waiting = new Map<string, Waiter>();
   const abort = new AbortController();
   let listening: Promise<void> | undefined;
   let following: Promise<void> | undefined;
 
   function deliver(event: RecordedEvent): void {
     if (!outcomeTypes.has(event.type)) return;
-    waiting.get((event.data as unknown as DataOf<'ReactorSucceeded'>).invocation_id)?.(event);
+    waiting.get((event.data as unknown as DataOf<'ReactorSucceeded'>).invocation_id)?.hear?.(event);
   }
 
   async function follow(from: Position): Promise<void> {
@@ -62,8 +67,16 @@ export function createInvocationOutcomes(options: {
         throw error;
       });
       await listening;
-      const arrived = new Promise<RecordedEvent>((resolve) => waiting.set(invocationId, resolve));
-      return { arrived, forget: () => void waiting.delete(invocationId) };
+      const waiter: Waiter = {};
+      const arrived = new Promise<RecordedEvent>((resolve) => (waiter.hear = resolve));
+      waiting.set(invocationId, waiter);
+      return {
+        arrived,
+        forget() {
+          delete waiter.hear;
+          waiting.delete(invocationId);
+        },
+      };
     },
     async close() {
       abort.abort();

@@ -45,7 +45,8 @@ class GatheringBatcher<Item, Result> implements Batcher<Item, Result> {
   readonly #options: BatcherOptions<Item, Result>;
   readonly #concurrency: number;
   #waiting: Waiting<Item, Result>[] = [];
-  readonly #running = new Set<Promise<void>>();
+  #running = 0;
+  #whenBatchEnds: (() => void)[] = [];
   #isScheduled = false;
   /** How big the next batch had better be, until the time is up. */
   #awaited = 0;
@@ -59,7 +60,7 @@ class GatheringBatcher<Item, Result> implements Batcher<Item, Result> {
   add(item: Item): Promise<Result> {
     return new Promise<Result>((resolve, reject) => {
       this.#waiting.push({ item, resolve, reject });
-      if (this.#isScheduled || this.#running.size >= this.#concurrency) return;
+      if (this.#isScheduled || this.#running >= this.#concurrency) return;
       this.#isScheduled = true;
       // One turn of the loop lets every request that was parsed together join the same batch.
       setImmediate(() => this.#pump());
@@ -67,10 +68,10 @@ class GatheringBatcher<Item, Result> implements Batcher<Item, Result> {
   }
 
   async idle(): Promise<void> {
-    while (this.#waiting.length > 0 || this.#running.size > 0) {
+    while (this.#waiting.length > 0 || this.#running > 0) {
       this.#stopLingering();
       this.#pump();
-      await Promise.race(this.#running);
+      await new Promise<void>((resolve) => this.#whenBatchEnds.push(resolve));
     }
   }
 
@@ -78,14 +79,15 @@ class GatheringBatcher<Item, Result> implements Batcher<Item, Result> {
     this.#isScheduled = false;
     if (this.#waiting.length < this.#awaited) return;
     this.#stopLingering();
-    while (this.#waiting.length > 0 && this.#running.size < this.#concurrency) {
+    while (this.#waiting.length > 0 && this.#running < this.#concurrency) {
       const batch = this.#take();
-      const run = this.#run(batch).finally(() => {
-        this.#running.delete(run);
+      this.#running++;
+      void this.#run(batch).then(() => {
+        this.#running--;
         this.#linger(batch.length);
         this.#pump();
+        this.#whenBatchEnds.splice(0).forEach((tell) => tell());
       });
-      this.#running.add(run);
     }
   }
 

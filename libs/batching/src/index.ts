@@ -1,2 +1,3 @@
+export { byCallback } from './by-callback.ts';
 export { createBatcher, type Batcher, type BatcherOptions } from './batcher.ts';
 export { keepIndexPlans, keepPlans, keptIndexPlans } from './kept-plans.ts';

@@ -1,10 +1,13 @@
-/** Wakes everyone who waits for news. News that comes before the wait is not remembered: look first, then wait. */
+/**
+ * Wakes everyone who waits for news. News that comes before the wait is not remembered: look first, then wait.
+ * They stand in a list, which a ring replaces: a Set would keep alive what it no longer holds (ADR 13).
+ */
 export class Bell {
-  readonly #waiting = new Set<() => void>();
+  #waiting: (() => void)[] = [];
 
   ring(): void {
-    const woken = [...this.#waiting];
-    this.#waiting.clear();
+    const woken = this.#waiting;
+    this.#waiting = [];
     for (const wake of woken) wake();
   }
 
@@ -14,12 +17,12 @@ export class Bell {
       if (signal.aborted) return resolve();
       const wake = () => {
         clearTimeout(timer);
-        this.#waiting.delete(wake);
+        this.#waiting = this.#waiting.filter((each) => each !== wake);
         signal.removeEventListener('abort', wake);
         resolve();
       };
       const timer = timeoutMs === undefined ? undefined : setTimeout(wake, timeoutMs);
-      this.#waiting.add(wake);
+      this.#waiting.push(wake);
       signal.addEventListener('abort', wake, { once: true });
     });
   }

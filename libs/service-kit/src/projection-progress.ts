@@ -46,7 +46,8 @@ interface Checkpoint {
 class Progress implements ProjectionProgress {
   readonly #options: ProjectionProgressOptions;
   readonly #checkpoints = new Map<string, Checkpoint>();
-  readonly #waiters = new Set<Waiter>();
+  /** A list, which is replaced as they leave: a Set would keep alive what it no longer holds (ADR 13). */
+  #waiters: Waiter[] = [];
   #client: pg.Client | undefined;
   #connecting: Promise<pg.Client | undefined> | undefined;
   #refreshing: Promise<void> | undefined;
@@ -69,12 +70,14 @@ class Progress implements ProjectionProgress {
         names,
         resolve: (passed) => {
           clearTimeout(timer);
-          this.#waiters.delete(waiter);
           resolve(passed);
         },
       };
-      const timer = setTimeout(() => waiter.resolve(false), timeoutMs);
-      this.#waiters.add(waiter);
+      const timer = setTimeout(() => {
+        this.#waiters = this.#waiters.filter((each) => each !== waiter);
+        waiter.resolve(false);
+      }, timeoutMs);
+      this.#waiters.push(waiter);
       this.#startPolling();
     });
   }
@@ -111,7 +114,7 @@ class Progress implements ProjectionProgress {
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#poll);
-    for (const waiter of [...this.#waiters]) waiter.resolve(false);
+    for (const waiter of this.#waiters.splice(0)) waiter.resolve(false);
     await this.#refreshing;
     await this.#client?.end().catch(() => undefined);
   }
@@ -131,10 +134,11 @@ class Progress implements ProjectionProgress {
   }
 
   #settle(): void {
-    for (const waiter of this.#waiters) {
+    this.#waiters = this.#waiters.filter((waiter) => {
       const verdict = this.#verdict(waiter);
       if (verdict !== undefined) waiter.resolve(verdict);
-    }
+      return verdict === undefined;
+    });
   }
 
   #hear(payload: string): void {
@@ -151,7 +155,7 @@ class Progress implements ProjectionProgress {
     if (this.#poll) return;
     if (!this.#client) void this.#refresh();
     this.#poll = setInterval(() => {
-      if (this.#waiters.size > 0) {
+      if (this.#waiters.length > 0) {
         void this.#refresh();
         return;
       }

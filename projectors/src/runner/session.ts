@@ -1,4 +1,4 @@
-import { keptIndexPlans } from '@token-vault/batching';
+import { byCallback, keptIndexPlans } from '@token-vault/batching';
 import type { Writable } from 'node:stream';
 import pg from 'pg';
 import type { Statement } from './statements.ts';
@@ -64,7 +64,7 @@ export async function openSession({ connectionString, name, schema }: SessionOpt
     async transaction(statements) {
       transactions += 1;
       // Its failure is that of the connection, which what follows meets too.
-      if (isGrown(transactions)) client.query('discard plans').catch(() => undefined);
+      if (isGrown(transactions)) ask(client, 'discard plans').catch(() => undefined);
       const outcomes = await Promise.allSettled(send(client, statements));
       const results = outcomes.map((outcome) => {
         if (outcome.status === 'rejected') throw outcome.reason as Error;
@@ -73,7 +73,7 @@ export async function openSession({ connectionString, name, schema }: SessionOpt
       return statements.length === 1 ? results : results.slice(1, -1);
     },
     async query<Found extends pg.QueryResultRow>(statement: Statement) {
-      return (await client.query<Found>(statement)).rows;
+      return (await ask<Found>(client, statement)).rows;
     },
     close: () => end(client),
   };
@@ -85,19 +85,18 @@ export async function openSession({ connectionString, name, schema }: SessionOpt
  */
 function send(client: pg.Client, statements: readonly Statement[]): Promise<pg.QueryResult>[] {
   const [first] = statements;
-  if (first && statements.length === 1) return [client.query(first)];
+  if (first && statements.length === 1) return [ask(client, first)];
   const { stream } = (client as unknown as { connection: { stream: Writable } }).connection;
   stream.cork();
   try {
-    return [
-      client.query('begin'),
-      ...statements.map((each) => client.query<pg.QueryResultRow>(each)),
-      client.query('commit'),
-    ];
+    return [ask(client, 'begin'), ...statements.map((each) => ask(client, each)), ask(client, 'commit')];
   } finally {
     stream.uncork();
   }
 }
+
+const ask = <Row extends pg.QueryResultRow>(client: pg.Client, statement: Statement | string) =>
+  byCallback<pg.QueryResult<Row>>((answer) => client.query<Row>(statement as string, answer));
 
 async function end(client: pg.Client): Promise<void> {
   await client.end().catch(() => undefined);

@@ -69,7 +69,8 @@ export class Runs {
   readonly #destroyArguments: (invocation: Invocation) => Promise<void>;
   readonly #inLane = createLanes(runsOfTenant);
   readonly #runnerId = newId();
-  readonly #abort = new AbortController();
+  readonly #underWay = new Set<AbortController>();
+  #isStopped = false;
 
   constructor(dependencies: RunDependencies) {
     this.#dependencies = dependencies;
@@ -79,7 +80,8 @@ export class Runs {
 
   /** Kills what runs; each still gets its outcome. */
   stop(): void {
-    this.#abort.abort();
+    this.#isStopped = true;
+    this.#underWay.forEach((abort) => abort.abort());
   }
 
   /** Runs it unless somebody else has taken it. Resolves when its outcome is in the log, and its arguments are no more. */
@@ -99,7 +101,7 @@ export class Runs {
   async #run(invocation: Invocation): Promise<boolean> {
     const { logger, store, clock, openTokens } = this.#dependencies;
     const { invoked, metadata, stream } = invocation;
-    if (this.#abort.signal.aborted) throw new RunnerStoppedError('the runner takes no more');
+    if (this.#isStopped) throw new RunnerStoppedError('the runner takes no more');
     const startMs = Date.now();
     const opened = openTokens(invoked.token_ids, invokerContext(invocation, clock));
     const prepared = this.#prepare(invocation, opened);
@@ -184,22 +186,22 @@ export class Runs {
     const { sandbox, fetch, operations } = this.#dependencies;
     const { tenantId, id: invocationId, invoked, metadata } = invocation;
     const origin: RunOrigin = { tenantId, invocationId, traceId: metadata.trace_id };
-    const outcome = await sandbox.run({
-      tenantId,
-      code,
-      args,
-      configuration,
-      hasSvc: applicationId !== undefined,
-      timeoutMs: invoked.timeout_ms,
-      hostCalls: {
-        fetch,
-        ...(applicationId === undefined ? {} : { svc: this.#serviceClient(applicationId, origin) }),
-      },
-      signal: AbortSignal.any([
-        this.#abort.signal,
-        AbortSignal.timeout(queueMs(invoked.timeout_ms) + invoked.timeout_ms + 1_000),
-      ]),
-    });
+    const longestMs = queueMs(invoked.timeout_ms) + invoked.timeout_ms + 1_000;
+    const outcome = await this.#untilStopped(longestMs, (signal) =>
+      sandbox.run({
+        tenantId,
+        code,
+        args,
+        configuration,
+        hasSvc: applicationId !== undefined,
+        timeoutMs: invoked.timeout_ms,
+        hostCalls: {
+          fetch,
+          ...(applicationId === undefined ? {} : { svc: this.#serviceClient(applicationId, origin) }),
+        },
+        signal,
+      }),
+    );
     if (outcome.kind !== 'succeeded') return failureOfRun(outcome);
     const { raw, tokenize } = outcome.result;
     const body = {
@@ -209,6 +211,20 @@ export class Runs {
       ...(raw === undefined ? {} : { raw }),
     };
     return { kind: 'succeeded', body };
+  }
+
+  /** A signal of its own, gone with the work: one of `AbortSignal.timeout` would last as long as the longest run. */
+  async #untilStopped<Result>(timeoutMs: number, work: (signal: AbortSignal) => Promise<Result>) {
+    const abort = new AbortController();
+    if (this.#isStopped) abort.abort();
+    const timer = setTimeout(() => abort.abort(), timeoutMs);
+    this.#underWay.add(abort);
+    try {
+      return await work(abort.signal);
+    } finally {
+      clearTimeout(timer);
+      this.#underWay.delete(abort);
+    }
   }
 
   #serviceClient(applicationId: string, origin: RunOrigin) {

@@ -35,6 +35,8 @@ export interface Job {
   readonly timeoutMs: number;
   readonly hostCalls: HostCalls | undefined;
   readonly queuedAt: number;
+  /** From the moment it has a child. */
+  execution?: { kill(reason: 'killed'): void };
   /** Called once. */
   readonly settle: (outcome: ChildOutcome) => void;
 }

@@ -10,7 +10,6 @@ import { readCompileOutcome, readRunOutcome } from './read-outcome.ts';
 import { Slots } from './slots.ts';
 import { childCommand, findWallTools, probeWalls } from './walls.ts';
 import type { Walls } from './walls.ts';
-import type { Execution } from './execution.ts';
 
 export interface SandboxPoolOptions {
   /** Processes at most, idle ones included. Default: 8. */
@@ -78,7 +77,6 @@ class Pool implements SandboxPool {
   readonly #walls: Walls;
   readonly #slots: Slots;
   readonly #queue = createFairQueue<Job>();
-  readonly #executions = new Map<number, Execution>();
   readonly #settings: Required<
     Pick<SandboxPoolOptions, 'idleMs' | 'maxChildren' | 'maxQueued' | 'maxQueuedPerTenant' | 'spares'>
   >;
@@ -163,7 +161,10 @@ class Pool implements SandboxPool {
     await this.#slots.close();
   }
 
-  #submit(parts: Omit<Job, 'number' | 'queuedAt' | 'settle'>, signal?: AbortSignal): Promise<ChildOutcome> {
+  #submit(
+    parts: Omit<Job, 'execution' | 'number' | 'queuedAt' | 'settle'>,
+    signal?: AbortSignal,
+  ): Promise<ChildOutcome> {
     if (parts.code.length > this.#limits.codeChars) {
       return Promise.resolve({
         kind: 'compile-error',
@@ -183,7 +184,6 @@ class Pool implements SandboxPool {
         queuedAt: performance.now(),
         settle: (outcome) => {
           signal?.removeEventListener('abort', cancel);
-          this.#executions.delete(job.number);
           resolve(outcome);
         },
       };
@@ -195,7 +195,7 @@ class Pool implements SandboxPool {
 
   #cancel(job: Job): void {
     if (this.#queue.remove(job.tenantId, job)) job.settle({ kind: 'killed', console: emptyConsole });
-    else this.#executions.get(job.number)?.kill('killed');
+    else job.execution?.kill('killed');
   }
 
   #place(): void {
@@ -222,7 +222,7 @@ class Pool implements SandboxPool {
       this.#makeRoomAndStart();
       return false;
     }
-    this.#executions.set(job.number, this.#slots.execute(slot, job));
+    this.#slots.execute(slot, job);
     return true;
   }
 

@@ -111,12 +111,12 @@ export class Slots {
     this.#all.add(slot);
   }
 
-  execute(slot: Slot, job: Job): Execution {
+  execute(slot: Slot, job: Job): void {
     slot.state = 'busy';
     slot.tenantId = job.tenantId;
     slot.runs += 1;
     slot.execution = new Execution(slot.child, job, this.#limits);
-    return slot.execution;
+    job.execution = slot.execution;
   }
 
   retire(slot: Slot): void {

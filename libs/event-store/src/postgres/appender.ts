@@ -1,4 +1,5 @@
-import { createBatcher } from '@token-vault/batching';
+import { byCallback, createBatcher } from '@token-vault/batching';
+import type pg from 'pg';
 import type { AppendRequest } from '../append-request.ts';
 import { EventStoreUnavailableError, type AppendResult } from '../port.ts';
 import {
@@ -55,7 +56,7 @@ export function createAppender(
     onFlush?.(requests.length);
     isAppending = true;
     try {
-      const { rows } = await client.query<AppendRow>(appendQuery(requests));
+      const rows = await rowsOf(client, requests);
       const outcomes = requests.map((request, index) => outcomeOf(request, rows[index]));
       onStored(storedAmong(requests, outcomes));
       return outcomes;
@@ -128,10 +129,11 @@ function bySize(queued: readonly QueuedAppend[]): QueuedAppend[][] {
   return parts;
 }
 
-const appendQuery = (requests: readonly AppendRequest[]) => ({
-  ...appendStatement,
-  values: appendParameters(requests),
-});
+async function rowsOf(client: pg.Client, requests: readonly AppendRequest[]): Promise<readonly AppendRow[]> {
+  const query = { ...appendStatement, values: appendParameters(requests) };
+  const { rows } = await byCallback<pg.QueryArrayResult<AppendRow>>((answer) => client.query(query, answer));
+  return rows;
+}
 
 function storedAmong(
   requests: readonly AppendRequest[],
