@@ -116,6 +116,28 @@ describe('an append to Postgres', () => {
     expect(await collect(store.readAll(startPosition))).toHaveLength(2);
   });
 
+  it('that Postgres leaves without any answer is unavailable, so is what is read, and both succeed afterwards', async () => {
+    const store = open({ statementTimeoutMs: 300 });
+    await store.append('a', [noted('first')], 'any');
+    expect(await collect(store.readAll(startPosition))).toHaveLength(1);
+    // As when the network swallows answers: the server's own timeout cannot help.
+    const { rows } = await query(
+      `select pid from pg_stat_activity where application_name = 'event-store' and datname = current_database()`,
+    );
+    expect(rows.length).toBeGreaterThan(1);
+    rows.forEach(({ pid }) => process.kill(Number(pid), 'SIGSTOP'));
+    try {
+      await expect(store.append('a', [noted('second')], 0)).rejects.toBeInstanceOf(
+        EventStoreUnavailableError,
+      );
+      await expect(collect(store.readAll(startPosition))).rejects.toBeInstanceOf(EventStoreUnavailableError);
+      expect(await store.append('b', [noted('third')], 'any')).toMatchObject({ revision: 0 });
+      expect(await collect(store.readStream('b'))).toHaveLength(1);
+    } finally {
+      rows.forEach(({ pid }) => process.kill(Number(pid), 'SIGCONT'));
+    }
+  });
+
   it('is durable even where the database commits asynchronously, and refuses to run on a stale snapshot', async () => {
     const name = new URL(database.url).pathname.slice(1);
     await query(`alter database ${name} set synchronous_commit = off`);

@@ -1,5 +1,4 @@
-import { byCallback, createBatcher } from '@token-vault/batching';
-import type pg from 'pg';
+import { createBatcher } from '@token-vault/batching';
 import type { AppendRequest } from '../append-request.ts';
 import { EventStoreUnavailableError, type AppendResult } from '../port.ts';
 import {
@@ -56,7 +55,7 @@ export function createAppender(
     onFlush?.(requests.length);
     isAppending = true;
     try {
-      const rows = await rowsOf(client, requests);
+      const { rows } = await client.query<AppendRow>(appendQuery(requests));
       const outcomes = requests.map((request, index) => outcomeOf(request, rows[index]));
       onStored(storedAmong(requests, outcomes));
       return outcomes;
@@ -129,11 +128,10 @@ function bySize(queued: readonly QueuedAppend[]): QueuedAppend[][] {
   return parts;
 }
 
-async function rowsOf(client: pg.Client, requests: readonly AppendRequest[]): Promise<readonly AppendRow[]> {
-  const query = { ...appendStatement, values: appendParameters(requests) };
-  const { rows } = await byCallback<pg.QueryArrayResult<AppendRow>>((answer) => client.query(query, answer));
-  return rows;
-}
+const appendQuery = (requests: readonly AppendRequest[]) => ({
+  ...appendStatement,
+  values: appendParameters(requests),
+});
 
 function storedAmong(
   requests: readonly AppendRequest[],

@@ -1,4 +1,5 @@
-import { keepPlans } from '@token-vault/batching';
+import { byCallback, keepPlans } from '@token-vault/batching';
+import type { Writable } from 'node:stream';
 import pg from 'pg';
 import { EventStoreUnavailableError } from '../port.ts';
 
@@ -11,15 +12,53 @@ export interface ConnectionSettings {
 /** The server gives up at the timeout; the client a little later, should the network swallow the answer. */
 const networkGraceMs = 1_000;
 
-export function clientConfig({ connection, statementTimeoutMs }: ConnectionSettings): pg.ClientConfig {
+export function clientConfig({ connection, statementTimeoutMs }: ConnectionSettings): StoreClientConfig {
   return {
     application_name: 'event-store',
     keepAlive: true,
     connectionTimeoutMillis: statementTimeoutMs,
     ...connection,
     statement_timeout: statementTimeoutMs,
-    query_timeout: statementTimeoutMs + networkGraceMs,
+    answerTimeoutMs: statementTimeoutMs + networkGraceMs,
   };
+}
+
+interface StoreClientConfig extends pg.ClientConfig {
+  readonly answerTimeoutMs: number;
+}
+
+type Answer = (error: Error | null, result: unknown) => void;
+
+/**
+ * Ends a connection that leaves a query without an answer. As `query_timeout` of pg does, which with each query makes V8 keep
+ * its parameters and rows until the next full collection (ADR 13); so do queries asked for by promise.
+ */
+export class StoreClient extends pg.Client {
+  readonly #answerTimeoutMs: number;
+
+  constructor(config: StoreClientConfig) {
+    super(config);
+    this.#answerTimeoutMs = config.answerTimeoutMs;
+  }
+
+  // One signature for the dozen of pg's.
+  override query(config: unknown, values?: unknown, callback?: unknown): never {
+    const answer = [values, callback].find((each): each is Answer => typeof each === 'function');
+    if (!answer) return byCallback((done) => this.query(config, values, done)) as never;
+    const parameters = values === answer ? undefined : values;
+    const timer = setTimeout(() => this.#giveUp(), this.#answerTimeoutMs);
+    const heard: Answer = (error, result) => {
+      clearTimeout(timer);
+      answer(error, result);
+    };
+    return super.query(config as string, parameters as unknown[], heard as never) as never;
+  }
+
+  /** Fails whatever it has not answered. */
+  #giveUp(): void {
+    const { stream } = (this as unknown as { connection: { stream: Writable } }).connection;
+    stream.destroy(new Error('Postgres did not answer in time'));
+  }
 }
 
 /** A connected client. `onLost` is told once when the connection breaks, also while nothing is asked of it. */
@@ -27,7 +66,7 @@ export async function openClient(
   settings: ConnectionSettings,
   onLost: (error: Error) => void,
 ): Promise<pg.Client> {
-  const client = new pg.Client(clientConfig(settings));
+  const client = new StoreClient(clientConfig(settings));
   let isLost = false;
   const lose = (error: Error) => {
     if (isLost) return;

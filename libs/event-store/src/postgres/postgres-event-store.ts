@@ -12,7 +12,7 @@ import {
   type SubscribeOptions,
 } from '../port.ts';
 import { createAppender } from './appender.ts';
-import { clientConfig, type ConnectionSettings } from './connection.ts';
+import { clientConfig, StoreClient, type ConnectionSettings } from './connection.ts';
 import {
   createStreamStarts,
   maxPageEvents,
@@ -123,7 +123,9 @@ function createSharedTail(
 }
 
 function createReadPool(settings: ConnectionSettings, max: number): pg.Pool {
-  const pool = new pg.Pool({ ...clientConfig(settings), max, onConnect: keepIndexPlans });
+  // The pool makes clients of its own options, which its types do not know of.
+  const Client = StoreClient as unknown as new () => pg.ClientBase;
+  const pool = new pg.Pool({ ...clientConfig(settings), Client, max, onConnect: keepIndexPlans });
   // A connection that breaks while idle is replaced by the pool; unheard, the event would end the process.
   pool.on('error', () => undefined);
   return pool;

@@ -3,7 +3,7 @@ import type { ChildOutcome, ChildRun, FromChild } from '../messages.ts';
 import { parseChecked } from '../checked-json.ts';
 import { findSyntaxError } from './compile.ts';
 import { performCrypto } from './cryptography.ts';
-import type { IsolateFactory, PreparedIsolate } from './isolate.ts';
+import type { HostFunction, IsolateFactory, PreparedIsolate } from './isolate.ts';
 import { createConsoleCapture } from './console-capture.ts';
 
 type Ending = ChildOutcome extends infer Each
@@ -51,7 +51,9 @@ export class Invocation {
     this.#console = createConsoleCapture(limits);
     this.#deadline = performance.now() + run.timeoutMs;
     this.#deadlineTimer = setTimeout(() => this.#finish({ kind: 'timed-out' }), run.timeoutMs);
-    prepared.onHost = (operation, first, second) => this.#onHost(operation, first, second);
+    // By a name: V8 gives a function that is assigned where it is written a long life (ADR 13).
+    const onHost: HostFunction = (operation, first, second) => this.#onHost(operation, first, second);
+    prepared.onHost = onHost;
   }
 
   get number(): number {
