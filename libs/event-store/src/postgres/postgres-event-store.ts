@@ -32,9 +32,9 @@ export interface PostgresEventStoreOptions {
   readonly maxReadConnections?: number;
   /** Longest a statement may take before the store counts as unavailable; 10 000 by default. */
   readonly statementTimeoutMs?: number;
-  /** Recent events kept for the subscribers of this process; 10 000 by default. */
+  /** Recent events kept for the subscribers of this process; 2 000 by default. */
   readonly maxRecentEvents?: number;
-  /** Their most bytes, as JSON; 16 MiB by default. */
+  /** Their most bytes, as JSON; 4 MiB by default. */
   readonly maxRecentBytes?: number;
   /** How often the tail looks for events without having been notified; 1 000 by default. */
   readonly pollMs?: number;
@@ -116,8 +116,8 @@ function createSharedTail(
   return new SharedTail({
     ...settings,
     registry: options.registry,
-    maxRecentEvents: options.maxRecentEvents ?? 10_000,
-    maxRecentBytes: options.maxRecentBytes ?? 16 * 1024 * 1024,
+    maxRecentEvents: options.maxRecentEvents ?? 2_000,
+    maxRecentBytes: options.maxRecentBytes ?? 4 * 1024 * 1024,
     pollMs: options.pollMs ?? 1_000,
   });
 }
