@@ -1,3 +1,4 @@
+import { getPriority } from 'node:os';
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { SandboxPoolOptions, SandboxReport } from '../src/sandbox/index.ts';
@@ -86,6 +87,12 @@ describe('the pool', () => {
     const code = handler('const held = new Uint8Array(40 * 2 ** 20).fill(1); for (;;) held.length;');
     expect((await test.run(code, { timeoutMs: 60_000 })).kind).toBe('out-of-memory');
     expect(await test.run(trivial)).toMatchObject({ kind: 'succeeded' });
+  });
+
+  it('gives code less of the processor than services', async () => {
+    const test = await pool();
+    await expect.poll(() => test.pool.stats().spares).toBeGreaterThan(0);
+    for (const pid of test.pool.stats().pids) expect(getPriority(pid)).toBe(Math.min(19, getPriority() + 10));
   });
 
   it('answers a run whose child is killed from outside, and goes on', async () => {

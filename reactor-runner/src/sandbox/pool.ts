@@ -55,7 +55,7 @@ export interface SandboxPool {
 
 const startingAtOnce = 2;
 /** A tenant that has a child waits this long for it before it gets a second: most runs are over sooner than a start. */
-const expandAfterMs = 25;
+const expandAfterMs = 8;
 const compileTimeoutMs = 2_000;
 
 /** Starts a pool. Takes about a second: bundling, the probe of the walls, the first children. */

@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { setPriority } from 'node:os';
+import { getPriority, setPriority } from 'node:os';
 
 /** Kernel clock ticks a second; Linux reports process times in these on every supported architecture. */
 const ticksPerSecond = 100;
 const pageBytes = 4096;
-/** Below that of services and Postgres, which then answer beside any amount of tenants' code. */
-const ordinaryPriority = 10;
 const lowestPriority = 19;
+/** Below that of this service and of Postgres, which then answer beside any amount of tenants' code. */
+const ordinaryPriority = Math.min(lowestPriority, getPriority() + 10);
 
 export interface ProcessUsage {
   readonly cpuMs: number;
