@@ -3,13 +3,15 @@ import { Execution } from './execution.ts';
 import type { Job } from './job.ts';
 import type { SandboxLimits } from './limits.ts';
 import { SandboxChild } from './sandbox-child.ts';
-import { demote, makeOrdinary, processUsage, promote } from './usage-watch.ts';
+import { createPriorities } from './priorities.ts';
+import { processUsage } from './usage-watch.ts';
 import type { ChildCommand } from './walls.ts';
 
 /** How often running code is looked at from outside: the child itself cannot, its only thread runs the code. */
 const watchIntervalMs = 25;
-/** CPU time after which a run goes to the lowest priority. An ordinary run takes a few milliseconds. */
-const demoteAfterCpuMs = 100;
+/** CPU time after which a run is no longer preferred, and after which it comes last. Most take less than one millisecond. */
+const worksAfterCpuMs = 25;
+const burnsAfterCpuMs = 100;
 const startFailuresTolerated = 3;
 const startBackoffMs = 1_000;
 
@@ -20,7 +22,7 @@ export interface Slot {
   tenantId?: string;
   execution?: Execution;
   watched?: { readonly execution: Execution; readonly cpuMs: number };
-  isDemoted: boolean;
+  isBurning: boolean;
   runs: number;
   freeSince: number;
 }
@@ -40,6 +42,7 @@ export class Slots {
   readonly #limits: SandboxLimits;
   readonly #events: SlotsEvents;
   readonly #gone = new Set<Promise<void>>();
+  readonly #priorities = createPriorities();
   readonly #watch: NodeJS.Timeout;
   #startFailures = 0;
   #startNotBefore = 0;
@@ -84,12 +87,13 @@ export class Slots {
     const gone = Promise.withResolvers<void>();
     const slot: Slot = {
       state: 'starting',
-      isDemoted: false,
+      isBurning: false,
       runs: 0,
       freeSince: 0,
       child: new SandboxChild(this.#command, this.#bundle, this.#limits, {
         onReady: () => {
           this.#startFailures = 0;
+          this.#priorities.ready(slot.child.pid);
           this.#free(slot);
         },
         onMessage: (message) => {
@@ -106,13 +110,13 @@ export class Slots {
         },
       }),
     };
-    if (slot.child.pid !== undefined) makeOrdinary(slot.child.pid);
     this.#gone.add(gone.promise);
     this.#all.add(slot);
   }
 
   execute(slot: Slot, job: Job): void {
     slot.state = 'busy';
+    this.#priorities.awaited(slot.child.pid);
     slot.tenantId = job.tenantId;
     slot.runs += 1;
     slot.execution = new Execution(slot.child, job, this.#limits);
@@ -143,14 +147,16 @@ export class Slots {
 
   #onOver(slot: Slot, rssMb: number): void {
     const isWorn = slot.runs >= this.#limits.runsPerChild || rssMb > this.#limits.idleRssMb;
-    if (isWorn || (slot.isDemoted && !promote(slot.child.pid ?? 0))) this.retire(slot);
-    else this.#free(slot);
+    const isOfUse = !isWorn && (!slot.isBurning || this.#priorities.recovered(slot.child.pid));
+    if (isOfUse) this.#free(slot);
+    else this.retire(slot);
     this.#events.onChange();
   }
 
   #free(slot: Slot): void {
     delete slot.execution;
-    slot.isDemoted = false;
+    slot.isBurning = false;
+    this.#priorities.resting(slot.child.pid);
     slot.state = 'free';
     slot.freeSince = performance.now();
     this.#events.onChange();
@@ -177,10 +183,10 @@ export class Slots {
       const cpuMs = usage.cpuMs - slot.watched.cpuMs;
       if (usage.rssMb > this.#limits.childRssMb) execution.kill('out-of-memory');
       else if (cpuMs > this.#limits.cpuMs) execution.kill('timed-out');
-      else if (!slot.isDemoted && cpuMs > demoteAfterCpuMs) {
-        slot.isDemoted = true;
-        demote(pid);
-      }
+      else if (!slot.isBurning && cpuMs > burnsAfterCpuMs) {
+        slot.isBurning = true;
+        this.#priorities.burning(pid);
+      } else if (!slot.isBurning && cpuMs > worksAfterCpuMs) this.#priorities.working(pid);
     }
   }
 }

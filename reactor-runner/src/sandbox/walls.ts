@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import { access, constants } from 'node:fs/promises';
 import type { SandboxBundle } from './bundle.ts';
 import type { SandboxLimits } from './limits.ts';
+import { levelsBelowService } from './priorities.ts';
 import { processUsage } from './usage-watch.ts';
 
 /**
@@ -47,7 +48,8 @@ export function childCommand(
   walls: Walls,
   tools: WallTools,
 ): ChildCommand {
-  const wrappers: string[] = [];
+  // From its first moment: later another user's process may not be the service's to change (root without CAP_SYS_NICE).
+  const wrappers = tools.nice === undefined ? [] : [tools.nice, '-n', `${levelsBelowService}`];
   if (walls.resourceLimits && tools.prlimit !== undefined) {
     wrappers.push(
       tools.prlimit,
@@ -66,8 +68,6 @@ export function childCommand(
     process.execPath,
     '--no-node-snapshot',
     '--jitless',
-    // Functions of our scripts come compiled out of the code cache; a third less time for a trivial run.
-    '--no-lazy',
     '--disallow-code-generation-from-strings',
     '--max-old-space-size=128',
     '--v8-pool-size=1',
@@ -97,13 +97,14 @@ function privilegeFlags(): string[] {
 }
 
 export interface WallTools {
+  readonly nice?: string;
   readonly prlimit?: string;
   readonly unshare?: string;
   readonly setpriv?: string;
 }
 
 export async function findWallTools(): Promise<WallTools> {
-  const names = ['prlimit', 'unshare', 'setpriv'] as const;
+  const names = ['nice', 'prlimit', 'unshare', 'setpriv'] as const;
   const found = await Promise.all(names.map(async (name) => [name, await findExecutable(name)] as const));
   return Object.fromEntries(found.filter(([, path]) => path !== undefined));
 }

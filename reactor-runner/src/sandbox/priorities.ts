@@ -1,0 +1,76 @@
+import { readdirSync } from 'node:fs';
+import { getPriority, setPriority } from 'node:os';
+
+/**
+ * What children get of the processor, beside the service, Postgres and each other (ADR 12). Most of a child's work comes after
+ * its outcome, when it makes the next isolate and nobody waits: that is done when nothing else is to do, unless the next run
+ * has come already.
+ */
+export interface Priorities {
+  ready(pid: Pid): void;
+  /** Somebody waits for what it does. */
+  awaited(pid: Pid): void;
+  resting(pid: Pid): void;
+  /** Its run takes more than most do, and gets what any code of tenants got before it was known to be short. */
+  working(pid: Pid): void;
+  /** Its run burns CPU, and gets what others leave: endless loops of one tenant hardly delay another's runs. */
+  burning(pid: Pid): void;
+  /** The run that burned is over. False when the host does not let a priority be raised: then the child is of no more use. */
+  recovered(pid: Pid): boolean;
+}
+
+/** Undefined when it could not be started. */
+type Pid = number | undefined;
+
+/** What a child starts with, and all its threads have. */
+export const levelsBelowService = 10;
+const lowest = 19;
+const below = (levels: number): number => Math.min(lowest, getPriority() + levels);
+/** A run takes less than a millisecond; a child that is still making its isolate is in a hurry now. */
+const awaited = below(3);
+const ordinary = below(levelsBelowService);
+
+export function createPriorities(): Priorities {
+  // Where it may not (root's CAP_SYS_NICE, or RLIMIT_NICE), a child stays at the ordinary priority all its life.
+  let mayRaise = false;
+  const resting = (pid: Pid): void => void (mayRaise && set(pid, lowest));
+
+  return {
+    ready(pid) {
+      mayRaise ||= set(pid, ordinary) && set(pid, awaited);
+      resting(pid);
+    },
+    awaited: (pid) => void (mayRaise && set(pid, awaited)),
+    resting,
+    working: (pid) => void set(pid, ordinary),
+    burning: (pid) => void setAll(pid, lowest),
+    recovered: (pid) => setAll(pid, ordinary),
+  };
+}
+
+/** Linux keeps priority by thread; the one with the number of the process runs the code. */
+function set(thread: Pid, priority: number): boolean {
+  // Zero or nothing would be this process.
+  if (!thread) return false;
+  try {
+    setPriority(thread, priority);
+    return true;
+  } catch {
+    // It has ended, or the host does not allow it: fairness then rests on the scheduler alone.
+    return false;
+  }
+}
+
+function setAll(pid: Pid, priority: number): boolean {
+  return threadsOf(pid)
+    .map((thread) => set(thread, priority))
+    .every(Boolean);
+}
+
+function threadsOf(pid: Pid): number[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`).map(Number);
+  } catch {
+    return [];
+  }
+}
