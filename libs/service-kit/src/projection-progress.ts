@@ -17,6 +17,8 @@ export interface ProjectionProgress {
    * then a read would miss what was acknowledged.
    */
   recovered(timeoutMs: number): Promise<boolean>;
+  /** How often the connection was lost: what was read across a loss may be older than what had been seen before it. */
+  readonly losses: number;
   close(): Promise<void>;
 }
 
@@ -53,6 +55,9 @@ class Progress implements ProjectionProgress {
   #refreshing: Promise<void> | undefined;
   #poll: NodeJS.Timeout | undefined;
   #isClosed = false;
+  #losses = 0;
+  /** Until all have been read, what is heard of one says nothing of the others. */
+  #isRead = false;
   /** What the read models must reach again after a lost connection. */
   #floor: Position | undefined;
 
@@ -97,10 +102,16 @@ class Progress implements ProjectionProgress {
     return isRecovered;
   }
 
+  get losses(): number {
+    return this.#losses;
+  }
+
   /** A lost connection may mean that Postgres crashed: what was heard is not what is stored. */
   #drop(client: pg.Client): void {
     if (this.#client !== client) return;
     this.#client = undefined;
+    this.#losses += 1;
+    this.#isRead = false;
     for (const { position } of this.#checkpoints.values()) {
       if (this.#floor === undefined || comparePositions(position, this.#floor) > 0) this.#floor = position;
     }
@@ -121,7 +132,7 @@ class Progress implements ProjectionProgress {
 
   /** Undefined while it has to wait. */
   #verdict(waiter: Waiter): boolean | undefined {
-    if (this.#checkpoints.size === 0) return undefined;
+    if (!this.#isRead || this.#checkpoints.size === 0) return undefined;
     let isPassed = waiter.names?.every((name) => this.#checkpoints.has(name)) ?? true;
     for (const [name, checkpoint] of this.#checkpoints) {
       const isConcerned = waiter.names?.includes(name) ?? !this.#options.unawaited?.includes(name);
@@ -188,6 +199,7 @@ class Progress implements ProjectionProgress {
         const position = comparePositions(heard, stored) > 0 ? heard : stored;
         this.#checkpoints.set(row.name, { position, isLive: row.status === 'live' });
       }
+      this.#isRead = true;
       this.#settle();
     } catch (error) {
       this.#options.logger.warn(errorFields(error), 'projection progress is not readable');

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { Authentication, Handlers } from '../src/index.ts';
+import { NotFoundError } from '@token-vault/contracts';
+import type { Authentication, Handlers, ProjectionProgress } from '../src/index.ts';
 import { RootKeyUnavailableError, RootKeyUnusableError } from '@token-vault/crypto';
 import { EventStoreUnavailableError, type Position } from '@token-vault/event-store';
 import {
@@ -312,6 +313,34 @@ describe('reading your own writes', () => {
     expectProblem(late, 503);
     expect(late.headers['retry-after']).toBe('1');
     expectProblem(await at('soon'), 400);
+  });
+
+  it('answers no query across a loss of the read models, found or not, but a command', async () => {
+    let losses = 0;
+    const progress: ProjectionProgress = {
+      waitFor: async () => true,
+      reach: async () => true,
+      recovered: async () => true,
+      get losses() {
+        return losses;
+      },
+      close: async () => {},
+    };
+    const lost = async () => {
+      losses += 1;
+      return { body: {} };
+    };
+    const notFound = async () => {
+      losses += 1;
+      throw new NotFoundError('token');
+    };
+    await start({
+      handlers: { getToken: lost, listTokens: notFound, createToken: lost },
+      dependencies: { progress },
+    });
+    expectProblem(await app.send('/tokens/abc'), 503);
+    expectProblem(await app.send('/tokens'), 503);
+    expect((await newToken()).status).toBe(201);
   });
 
   it('drops what is cached of callers after a write that may change them', async () => {

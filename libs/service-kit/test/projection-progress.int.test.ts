@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Position } from '@token-vault/event-store';
@@ -120,6 +121,30 @@ describe('waiting for the read models', () => {
     await advance('log', 7);
     expect(await waiting).toBe(true);
     expect(await progress.waitFor(at(7), long)).toBe(true);
+  });
+
+  it('is for all of them also when only one has been heard of since the connection was lost', async () => {
+    let isOver = false;
+    const waiting = progress.waitFor(at(6), long).finally(() => (isOver = true));
+    // So many that some come to a new connection before it has read how far all are.
+    const telling = pool.query(
+      `do $$ begin for i in 1..20000 loop perform pg_notify('projection_progress', 'log:6'); commit; end loop; end $$`,
+    );
+    for (let cuts = 0; cuts < 20; cuts += 1) {
+      await cut();
+      await sleep(40);
+    }
+    await telling;
+    expect(isOver).toBe(false);
+    await advance('log', 6);
+    await advance('tokens', 6);
+    expect(await waiting).toBe(true);
+  });
+
+  it('counts the losses of its connection', async () => {
+    const before = progress.losses;
+    await cut();
+    await waitUntil(() => progress.losses === before + 1);
   });
 
   it('gives up after its time', async () => {

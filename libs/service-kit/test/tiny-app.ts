@@ -121,6 +121,7 @@ export async function startTinyApp(options: TinyOptions = {}): Promise<TinyApp> 
       waitFor: options.waitFor ?? (async () => true),
       reach: options.waitFor ?? (async () => true),
       recovered: async () => true,
+      losses: 0,
       close: async () => {},
     },
     clock: { now: () => new Date('2030-01-01T00:00:00Z') },

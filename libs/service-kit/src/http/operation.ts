@@ -4,6 +4,7 @@ import {
   AuthenticationFailed,
   EnterpriseRequiredError,
   ForbiddenError,
+  NotFoundError,
   UnauthenticatedError,
   UnavailableError,
   ValidationError,
@@ -201,19 +202,33 @@ export async function runOperation(
   if (!(await dependencies.progress.recovered(waitMs))) {
     throw new UnavailableError('The read models are catching up after a loss of their database.');
   }
+  const { losses } = dependencies.progress;
   const principal = await authenticate(call, dependencies);
   let isAuthorized = false;
   try {
     authorize(call, principal);
     isAuthorized = true;
     const answer = await runHandler(call, principal, dependencies);
+    assertNothingLost(call, losses, dependencies);
     await waitForOwnWrite(call, answer, dependencies);
     return answer;
   } catch (error) {
+    // What is not found may not be found again yet.
+    if (error instanceof NotFoundError) assertNothingLost(call, losses, dependencies);
     const isRefusal = error instanceof ForbiddenError || error instanceof EnterpriseRequiredError;
     if (isRefusal) await recordDenied(call, principal, isAuthorized, dependencies);
     throw error;
   }
+}
+
+/** A query that waited for a new connection may have read what a crashed database was set back to. */
+function assertNothingLost(
+  { operation }: OperationCall,
+  losses: number,
+  { progress }: OperationDependencies,
+): void {
+  if (operation.service === 'query' && progress.losses !== losses)
+    throw new UnavailableError('The database of the read models was lost meanwhile.');
 }
 
 async function recordDenied(
