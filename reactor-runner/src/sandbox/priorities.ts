@@ -11,7 +11,7 @@ export interface Priorities {
   /** Somebody waits for what it does. */
   awaited(pid: Pid): void;
   resting(pid: Pid): void;
-  /** Its run takes more than most do, and gets what any code of tenants got before it was known to be short. */
+  /** Its run takes longer than most do: they come first. */
   working(pid: Pid): void;
   /** Its run burns CPU, and gets what others leave: endless loops of one tenant hardly delay another's runs. */
   burning(pid: Pid): void;
