@@ -315,7 +315,7 @@ describe('reading your own writes', () => {
     expectProblem(await at('soon'), 400);
   });
 
-  it('answers no query across a loss of the read models, found or not, but a command', async () => {
+  it('answers nothing that was read across a loss of the read models: found, not found, or who calls', async () => {
     let losses = 0;
     const progress: ProjectionProgress = {
       waitFor: async () => true,
@@ -341,6 +341,16 @@ describe('reading your own writes', () => {
     expectProblem(await app.send('/tokens/abc'), 503);
     expectProblem(await app.send('/tokens'), 503);
     expect((await newToken()).status).toBe(201);
+    const authenticator = {
+      authenticate: async () => {
+        losses += 1;
+        return { kind: 'unknown' } as const;
+      },
+      forget: () => {},
+    };
+    await app.stop();
+    await start({ dependencies: { progress, authenticator } });
+    expectProblem(await newToken(), 503);
   });
 
   it('drops what is cached of callers after a write that may change them', async () => {

@@ -203,31 +203,31 @@ export async function runOperation(
     throw new UnavailableError('The read models are catching up after a loss of their database.');
   }
   const { losses } = dependencies.progress;
-  const principal = await authenticate(call, dependencies);
+  // Who is known, or no longer, is read there as well, for commands too.
+  const principal = await authenticate(call, dependencies).finally(() =>
+    assertNothingLost(losses, dependencies),
+  );
+  const isQuery = call.operation.service === 'query';
   let isAuthorized = false;
   try {
     authorize(call, principal);
     isAuthorized = true;
     const answer = await runHandler(call, principal, dependencies);
-    assertNothingLost(call, losses, dependencies);
+    if (isQuery) assertNothingLost(losses, dependencies);
     await waitForOwnWrite(call, answer, dependencies);
     return answer;
   } catch (error) {
     // What is not found may not be found again yet.
-    if (error instanceof NotFoundError) assertNothingLost(call, losses, dependencies);
+    if (isQuery && error instanceof NotFoundError) assertNothingLost(losses, dependencies);
     const isRefusal = error instanceof ForbiddenError || error instanceof EnterpriseRequiredError;
     if (isRefusal) await recordDenied(call, principal, isAuthorized, dependencies);
     throw error;
   }
 }
 
-/** A query that waited for a new connection may have read what a crashed database was set back to. */
-function assertNothingLost(
-  { operation }: OperationCall,
-  losses: number,
-  { progress }: OperationDependencies,
-): void {
-  if (operation.service === 'query' && progress.losses !== losses)
+/** What waited for a new connection may have read what a crashed database was set back to. */
+function assertNothingLost(losses: number, { progress }: OperationDependencies): void {
+  if (progress.losses !== losses)
     throw new UnavailableError('The database of the read models was lost meanwhile.');
 }
 
