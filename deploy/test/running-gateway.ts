@@ -1,4 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import http, { type IncomingHttpHeaders } from 'node:http';
 import net, { type AddressInfo } from 'node:net';
@@ -12,12 +13,13 @@ const candidates = [process.env.NGINX ?? '', '/usr/sbin/nginx', '/usr/local/sbin
 /** Debian's `nginx-light` is enough. Undefined: not installed here. */
 export const nginxBinary: string | undefined = candidates.find((file) => file !== '' && existsSync(file));
 
-export async function freePort(): Promise<number> {
-  const server = net.createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+/** All held until the last is found, so that they differ. */
+export async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => net.createServer().listen(0, '127.0.0.1'));
+  await Promise.all(servers.map((server) => once(server, 'listening')));
+  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
 }
 
 export interface Seen {
@@ -108,7 +110,7 @@ export async function startGateway(servers: Servers, more: Partial<GatewayOption
   if (nginxBinary === undefined) throw new Error('nginx is not installed');
   const directory = mkdtempSync(path.join(os.tmpdir(), 'vault-gateway-'));
   const file = (name: string) => path.join(directory, name);
-  const [port, internalPort] = [await freePort(), await freePort()];
+  const [port = 0, internalPort = 0] = await freePorts(2);
   const configuration = gatewayConfiguration({
     ...servers,
     listen: `127.0.0.1:${port}`,

@@ -11,7 +11,6 @@ import { migrate } from '@token-vault/processes/migrations';
 import { startPosition } from '@token-vault/event-store';
 import { createLogger, createMetrics, errorFields, noSpans, type Logger } from '@token-vault/service-kit';
 import { writeFile } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import pg from 'pg';
@@ -21,11 +20,15 @@ import { requireReachable } from '../external-database.ts';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '../postgres/index.ts';
 import type { RunningStandalone } from '../start.ts';
 import { createFirstTenant } from '../vault.ts';
+import { freePorts } from './free-ports.ts';
 import { Replica } from './replica.ts';
 import type { StackSettings } from './settings.ts';
 
 /** In the order they are started; the gateway comes last. */
 const services = ['projectors', 'command-service', 'query-service', 'reactor-runner'] as const;
+
+/** Only the gateway is reached from elsewhere. */
+const loopback = '127.0.0.1';
 
 /** Of Postgres: each process has pools of its own. */
 const connectionsPerReplica = 80;
@@ -37,16 +40,6 @@ interface Place {
   readonly logger: Logger;
 }
 
-async function freePort(host: string): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(0, host, resolve);
-  });
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
 /** What goes on to the processes: everything that is set, and where they find what this one has started. */
 function environmentOf({ settings, directory, databaseUrl }: Place): NodeJS.ProcessEnv {
   const { rootKey, transit, trustProxy = 0 } = settings;
@@ -55,7 +48,7 @@ function environmentOf({ settings, directory, databaseUrl }: Place): NodeJS.Proc
     NODE_COMPILE_CACHE: path.join(tmpdir(), 'token-vault-compile-cache'),
     ...process.env,
     DATABASE_URL: databaseUrl,
-    VAULT_HOST: '127.0.0.1',
+    VAULT_HOST: loopback,
     // The gateway is one more.
     VAULT_TRUST_PROXY: typeof trustProxy === 'number' ? String(trustProxy + 1) : `loopback, ${trustProxy}`,
     ...(rootKey === undefined && transit === undefined ? { VAULT_ROOT_KEY_FILE: directory.rootKeyFile } : {}),
@@ -120,15 +113,23 @@ async function createReplicas(place: Place): Promise<readonly Replica[]> {
     replicas.push(
       new Replica({ name, script, port, environment: { ...environment, ...more }, logger, onChange }),
     );
+  const isChosen = settings.port !== 0;
+  const count = services.length * settings.replicas;
+  // One more: the port that was chosen for the gateway may be among them.
+  const hosts = Array.from({ length: count + 1 }, () => loopback);
+  const [gatewayPort = 0, ...found] = isChosen
+    ? [settings.port, ...(await freePorts(hosts))]
+    : await freePorts([settings.host, ...hosts]);
+  const ports = found.filter((port) => port !== gatewayPort);
   for (const service of services)
     for (let number = 1; number <= settings.replicas; number += 1)
-      add(`${service} ${number}`, `processes/src/${service}.ts`, await freePort('127.0.0.1'));
+      add(`${service} ${number}`, `processes/src/${service}.ts`, ports.pop() ?? 0);
   const urlsOf = (service: string) =>
     replicas
       .filter(({ name }) => name.startsWith(service))
-      .map(({ port }) => `http://127.0.0.1:${port}`)
+      .map(({ port }) => `http://${loopback}:${port}`)
       .join(',');
-  add('gateway', 'gateway/src/main.ts', settings.port === 0 ? await freePort(settings.host) : settings.port, {
+  add('gateway', 'gateway/src/main.ts', gatewayPort, {
     VAULT_HOST: settings.host,
     COMMAND_SERVICE_URLS: urlsOf('command-service'),
     QUERY_SERVICE_URLS: urlsOf('query-service'),
