@@ -1,4 +1,4 @@
-import { leaveMemoryOutOfCoreDumps } from '@token-vault/service-kit';
+import { leaveMemoryOutOfCoreDumps, lowerBackgroundThreads } from '@token-vault/service-kit';
 import { banner } from './banner.ts';
 import type { RunningStandalone } from './start.ts';
 
@@ -30,6 +30,7 @@ function fail(error: unknown): never {
 /** Starts, says where it is, and stops at a signal; ends with the database. */
 export async function runUntilStopped(start: () => Promise<RunningStandalone>): Promise<void> {
   leaveMemoryOutOfCoreDumps();
+  lowerBackgroundThreads();
   try {
     const vault = await start();
     process.stdout.write(banner(vault));

@@ -1,4 +1,6 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { getPriority } from 'node:os';
 import path from 'node:path';
 import type { Application } from '@token-vault/contracts';
 import {
@@ -19,7 +21,7 @@ const revokedWithinMs = 1_000;
 
 let dataDir: string;
 let vault: StandaloneProcess;
-let replicas: readonly { readonly name: string; readonly port: number }[];
+let replicas: readonly { readonly name: string; readonly port: number; readonly pid: number }[];
 
 const replica = (name: string, key: string): Client => {
   const found = replicas.find((each) => each.name === name);
@@ -72,6 +74,23 @@ describe('a key that is revoked at one replica', () => {
         });
       }
       expect(performance.now() - revokedMs).toBeLessThan(2 * revokedWithinMs);
+    }
+  });
+});
+
+const read = (file: string): string => readFileSync(file, 'utf8').trim();
+
+describe.skipIf(process.platform !== 'linux')('each process', () => {
+  it('leaves memory out of core dumps, and works before its background threads', () => {
+    expect(replicas).toHaveLength(9);
+    for (const { pid } of replicas) {
+      expect(read(`/proc/${pid}/coredump_filter`)).toBe('00000000');
+      const background = readdirSync(`/proc/${pid}/task`).filter(
+        (thread) => read(`/proc/${pid}/task/${thread}/comm`) === 'V8Worker',
+      );
+      expect(background.length).toBeGreaterThan(0);
+      for (const thread of background)
+        expect(getPriority(Number(thread))).toBe(Math.min(19, getPriority(pid) + 10));
     }
   });
 });

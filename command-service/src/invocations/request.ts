@@ -12,7 +12,7 @@ export type ReactBody = BodyOf<Operations['react']>;
 
 /** What one request to react asks for, checked as far as it can be by itself. */
 export interface ReactRequest {
-  readonly args: ReactBody['args'];
+  readonly args: NonNullable<ReactBody['args']>;
   readonly tokenIds: readonly string[];
   readonly callbackUrl: string | undefined;
   readonly timeoutMs: number;
@@ -38,7 +38,10 @@ export function readReactRequest(
   context: RequestContext,
   allowsPlainHttp: boolean,
 ): ReactRequest {
-  const { args, callbackUrl, timeoutMs } = body;
+  const args = body.args ?? {};
+  // Both spellings are in use (interface.md, react).
+  const callbackUrl = body.callback_url ?? body.callbackUrl;
+  const timeoutMs = body.timeout_ms ?? body.timeoutMs;
   const isEnterprise = context.principal.tenant.plan === 'enterprise';
   if (callbackUrl !== undefined && !isEnterprise) throw new EnterpriseRequiredError('callback_url');
   if (timeoutMs !== undefined && !isEnterprise) throw new EnterpriseRequiredError('timeout_ms');

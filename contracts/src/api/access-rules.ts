@@ -5,7 +5,7 @@ import { optional, text } from '../text.ts';
 /** Container paths: lower-cased, `^/([a-z0-9_-]+/)*$` (decisions.md §3). */
 export const containerPath = text(1, 400)
   .regex(/^\/([A-Za-z0-9_-]+\/)*$/, 'must be a path such as /pci/high/')
-  .transform((path) => path.toLowerCase());
+  .toLowerCase();
 
 export const accessRuleCondition = z.object({
   attribute: z.enum(['id', 'container']),

@@ -63,7 +63,7 @@ export const listApplicationsQuery = z.object({
   ...paging,
 });
 export const applicationPage = page(application);
-export const uuidParams = z.object({ id: z.uuid().transform((id) => id.toLowerCase()) });
+export const uuidParams = z.object({ id: z.uuid().toLowerCase() });
 
 export const permissionsQuery = z.object({ application_type: z.enum(applicationTypes).optional() });
 export const permissionList = z.array(

@@ -49,17 +49,11 @@ export const listReactorsQuery = z.object({
   ...paging,
 });
 
-export const reactBody = z
-  .object({
-    args: optional(z.record(z.string(), anyJson)),
-    callback_url: optional(text(1, 2000)),
-    callbackUrl: optional(text(1, 2000)),
-    timeout_ms: optional(z.int().min(10_000).max(210_000)),
-    timeoutMs: optional(z.int().min(10_000).max(210_000)),
-  })
-  .transform(({ args, callback_url, callbackUrl, timeout_ms, timeoutMs }) => ({
-    args: args ?? {},
-    callbackUrl: callback_url ?? callbackUrl,
-    timeoutMs: timeout_ms ?? timeoutMs,
-  }));
+export const reactBody = z.object({
+  args: optional(z.record(z.string(), anyJson)),
+  callback_url: optional(text(1, 2000)),
+  callbackUrl: optional(text(1, 2000)),
+  timeout_ms: optional(z.int().min(10_000).max(210_000)),
+  timeoutMs: optional(z.int().min(10_000).max(210_000)),
+});
 export const reactResponse = z.object({ tokens: anyJson.optional(), raw: anyJson.optional() });

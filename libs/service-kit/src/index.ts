@@ -38,6 +38,7 @@ export {
   type AnsweredRequest,
   type RequestObserver,
 } from './metrics/index.ts';
+export { lowerBackgroundThreads } from './background-threads.ts';
 export { leaveMemoryOutOfCoreDumps } from './core-dumps.ts';
 export { runProcess, type ProcessLife, type RunningParts } from './process-life.ts';
 export {

@@ -1,3 +1,4 @@
+import { lowerBackgroundThreads } from './background-threads.ts';
 import { leaveMemoryOutOfCoreDumps } from './core-dumps.ts';
 import { errorFields, type Logger } from './logger.ts';
 
@@ -35,6 +36,7 @@ function complaintOf(error: unknown, explained: ReadonlySet<string>): string {
  */
 export async function runProcess<Settings>(life: ProcessLife<Settings>): Promise<void> {
   leaveMemoryOutOfCoreDumps();
+  lowerBackgroundThreads();
   const { service, explained, stopWithinMs = 25_000 } = life;
   const abort = new AbortController();
   try {

@@ -69,7 +69,8 @@ export class Runs {
   readonly #destroyArguments: (invocation: Invocation) => Promise<void>;
   readonly #inLane = createLanes(runsOfTenant);
   readonly #runnerId = newId();
-  readonly #underWay = new Set<AbortController>();
+  /** A list: a Set would keep alive what it no longer holds (ADR 13). */
+  readonly #underWay: AbortController[] = [];
   #isStopped = false;
 
   constructor(dependencies: RunDependencies) {
@@ -218,12 +219,12 @@ export class Runs {
     const abort = new AbortController();
     if (this.#isStopped) abort.abort();
     const timer = setTimeout(() => abort.abort(), timeoutMs);
-    this.#underWay.add(abort);
+    this.#underWay.push(abort);
     try {
       return await work(abort.signal);
     } finally {
       clearTimeout(timer);
-      this.#underWay.delete(abort);
+      this.#underWay.splice(this.#underWay.indexOf(abort), 1);
     }
   }
 

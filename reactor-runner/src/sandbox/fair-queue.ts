@@ -45,9 +45,11 @@ export function createFairQueue<Job>(): FairQueue<Job> {
       for (const [tenantId, jobs] of waiting) {
         const [job] = jobs;
         if (job === undefined || !accept(tenantId, job)) continue;
+        jobs.shift();
+        size -= 1;
+        // To the end of the round.
         waiting.delete(tenantId);
-        waiting.set(tenantId, jobs);
-        dropFrom(tenantId, jobs, 0);
+        if (jobs.length > 0) waiting.set(tenantId, jobs);
         return true;
       }
       return false;

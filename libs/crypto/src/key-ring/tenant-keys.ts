@@ -26,6 +26,8 @@ export interface TenantKeyset {
 interface CacheEntry {
   readonly loadedAtMs: number;
   readonly keyset: Promise<TenantKeyset>;
+  /** Grows with each look-up of any: to put an entry last in the map at each would make garbage that gets old (ADR 13). */
+  lastUse: number;
 }
 
 export interface TenantKeysOptions {
@@ -55,8 +57,8 @@ export function deriveTenantKey(tenantId: string, version: number, bytes: Buffer
  */
 export class TenantKeys {
   readonly #options: TenantKeysOptions;
-  /** Least recently used first. */
   readonly #entries = new Map<string, CacheEntry>();
+  #uses = 0;
 
   constructor(options: TenantKeysOptions) {
     this.#options = options;
@@ -70,8 +72,7 @@ export class TenantKeys {
     if (!entry) return this.reload(tenantId);
     const ageMs = nowMs - entry.loadedAtMs;
     if (ageMs < 0 || ageMs >= timeToLiveMs) return this.reload(tenantId);
-    this.#entries.delete(tenantId);
-    this.#entries.set(tenantId, entry);
+    entry.lastUse = ++this.#uses;
     this.#options.onLookup?.('held');
     return entry.keyset;
   }
@@ -81,17 +82,20 @@ export class TenantKeys {
     const { clock, maxTenants } = this.#options;
     this.#options.onLookup?.('loaded');
     const keyset = this.#load(tenantId);
-    const entry = { loadedAtMs: clock.now().getTime(), keyset };
-    this.#entries.delete(tenantId);
+    const entry = { loadedAtMs: clock.now().getTime(), keyset, lastUse: ++this.#uses };
     this.#entries.set(tenantId, entry);
     keyset.catch(() => {
       if (this.#entries.get(tenantId) === entry) this.#entries.delete(tenantId);
     });
-    if (this.#entries.size > maxTenants) {
-      const [oldest] = this.#entries.keys();
-      if (oldest !== undefined) this.#entries.delete(oldest);
-    }
+    if (this.#entries.size > maxTenants) this.forget(this.#leastRecentlyUsed());
     return keyset;
+  }
+
+  #leastRecentlyUsed(): string {
+    let [found, first] = ['', Infinity];
+    for (const [tenantId, { lastUse }] of this.#entries)
+      if (lastUse < first) [found, first] = [tenantId, lastUse];
+    return found;
   }
 
   forget(tenantId: string): void {
