@@ -8,8 +8,6 @@ export default defineConfig({
     hookTimeout: 60_000,
     pool: 'forks',
     maxWorkers: 2,
-    // Of `expect.poll`: a second by default, which the start of a process may take on a busy machine.
-    expect: { poll: { timeout: 10_000 } },
     // One test of thousands that waits too briefly on a busy machine must not hold up a release, nor go unnamed.
     retry: process.env['CI'] ? 1 : 0,
     reporters: ['default', './test/support/src/run-summary.ts'],

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
+import { waitUntil } from '@token-vault/test-support';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { SandboxPoolOptions, SandboxReport } from '../src/sandbox/index.ts';
 import { createTestPool, handler } from './sandbox-pool-fixture.ts';
@@ -109,7 +110,7 @@ describe('the pool', () => {
     async () => {
       const test = await pool({ spares: 1 });
       const below = (levels: number) => Math.min(19, getPriority() + levels);
-      await expect.poll(() => test.pool.stats().spares).toBe(1);
+      await waitUntil(() => test.pool.stats().spares === 1);
       // The one that runs the code; a second is started at once, and has what all start with.
       const [pid = 0] = test.pool.stats().pids;
       const priority = () => getPriority(pid);
@@ -117,7 +118,7 @@ describe('the pool', () => {
       const mayRaise = mayRaisePriority();
       expect(priority()).toBe(mayRaise ? 19 : below(10));
       const waits = test.run(handler('await new Promise((resolve) => setTimeout(resolve, 300)); return {};'));
-      await expect.poll(() => test.pool.stats().busy).toBe(1);
+      await waitUntil(() => test.pool.stats().busy === 1);
       expect(priority()).toBe(below(mayRaise ? 3 : 10));
       await waits;
       if (!mayRaise) return;
@@ -134,7 +135,7 @@ describe('the pool', () => {
     const run = test.run(handler('await new Promise((resolve) => setTimeout(resolve, 60_000));'), {
       timeoutMs: 60_000,
     });
-    await expect.poll(() => test.pool.stats().busy).toBe(1);
+    await waitUntil(() => test.pool.stats().busy === 1);
     test.pool.stats().pids.forEach((pid) => process.kill(pid, 'SIGKILL'));
     expect((await run).kind).toBe('killed');
     expect(await test.run(trivial)).toMatchObject({ kind: 'succeeded' });
@@ -145,7 +146,7 @@ describe('the pool', () => {
     const abort = new AbortController();
     const running = test.run(endless, { signal: abort.signal });
     const waiting = test.run(trivial, { signal: abort.signal });
-    await expect.poll(() => test.pool.stats().busy).toBe(1);
+    await waitUntil(() => test.pool.stats().busy === 1);
     abort.abort();
     expect((await Promise.all([running, waiting])).map(({ kind }) => kind)).toEqual(['killed', 'killed']);
     expect(await test.run(trivial)).toMatchObject({ kind: 'succeeded' });
