@@ -1,10 +1,10 @@
 import { operations, type Operation } from '@token-vault/contracts';
+import { freePorts } from '@token-vault/service-kit';
 import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { bodyLimitBytes } from './files.ts';
 import {
-  freePorts,
   nginxBinary,
   send,
   sendRaw,
@@ -292,7 +292,7 @@ describe.skipIf(nginxBinary === undefined)(
   () => {
     it('reaches the one that is there, and says that nothing was done when there is none', async () => {
       const service = await startFakeService('command');
-      const nobody = `127.0.0.1:${(await freePorts(1))[0]}`;
+      const nobody = `127.0.0.1:${(await freePorts(['127.0.0.1']))[0]}`;
       const gateway = await startGateway({
         commandServers: [nobody, `127.0.0.1:${service.port}`],
         queryServers: [nobody, nobody],

@@ -1,26 +1,17 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import http, { type IncomingHttpHeaders } from 'node:http';
 import net, { type AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { freePorts } from '@token-vault/service-kit';
 import { gatewayConfiguration, type GatewayOptions } from '../nginx/configuration.ts';
 
 const candidates = [process.env.NGINX ?? '', '/usr/sbin/nginx', '/usr/local/sbin/nginx', '/usr/bin/nginx'];
 
 /** Debian's `nginx-light` is enough. Undefined: not installed here. */
 export const nginxBinary: string | undefined = candidates.find((file) => file !== '' && existsSync(file));
-
-/** All held until the last is found, so that they differ. */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => net.createServer().listen(0, '127.0.0.1'));
-  await Promise.all(servers.map((server) => once(server, 'listening')));
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
-}
 
 export interface Seen {
   readonly method: string;
@@ -110,7 +101,7 @@ export async function startGateway(servers: Servers, more: Partial<GatewayOption
   if (nginxBinary === undefined) throw new Error('nginx is not installed');
   const directory = mkdtempSync(path.join(os.tmpdir(), 'vault-gateway-'));
   const file = (name: string) => path.join(directory, name);
-  const [port = 0, internalPort = 0] = await freePorts(2);
+  const [port = 0, internalPort = 0] = await freePorts(['127.0.0.1', '127.0.0.1']);
   const configuration = gatewayConfiguration({
     ...servers,
     listen: `127.0.0.1:${port}`,

@@ -17,6 +17,7 @@ export {
   type RateLimits,
 } from './http/rate-limits.ts';
 export { mountReference } from './http/reference.ts';
+export { freePorts } from './http/free-ports.ts';
 export { listen, type RunningServer } from './http/server.ts';
 export {
   createIdempotentAnswers,

@@ -9,7 +9,14 @@ import {
 } from '@token-vault/processes';
 import { migrate } from '@token-vault/processes/migrations';
 import { startPosition } from '@token-vault/event-store';
-import { createLogger, createMetrics, errorFields, noSpans, type Logger } from '@token-vault/service-kit';
+import {
+  createLogger,
+  createMetrics,
+  errorFields,
+  freePorts,
+  noSpans,
+  type Logger,
+} from '@token-vault/service-kit';
 import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -20,7 +27,6 @@ import { requireReachable } from '../external-database.ts';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '../postgres/index.ts';
 import type { RunningStandalone } from '../start.ts';
 import { createFirstTenant } from '../vault.ts';
-import { freePorts } from './free-ports.ts';
 import { Replica } from './replica.ts';
 import type { StackSettings } from './settings.ts';
 
@@ -113,17 +119,20 @@ async function createReplicas(place: Place): Promise<readonly Replica[]> {
     replicas.push(
       new Replica({ name, script, port, environment: { ...environment, ...more }, logger, onChange }),
     );
+  const names = services.flatMap((service) =>
+    Array.from({ length: settings.replicas }, (_, index) => ({ service, number: index + 1 })),
+  );
   const isChosen = settings.port !== 0;
-  const count = services.length * settings.replicas;
-  // One more: the port that was chosen for the gateway may be among them.
-  const hosts = Array.from({ length: count + 1 }, () => loopback);
-  const [gatewayPort = 0, ...found] = isChosen
-    ? [settings.port, ...(await freePorts(hosts))]
-    : await freePorts([settings.host, ...hosts]);
-  const ports = found.filter((port) => port !== gatewayPort);
-  for (const service of services)
-    for (let number = 1; number <= settings.replicas; number += 1)
-      add(`${service} ${number}`, `processes/src/${service}.ts`, ports.pop() ?? 0);
+  const [first = 0, ...others] = await freePorts([
+    isChosen ? loopback : settings.host,
+    ...names.map(() => loopback),
+  ]);
+  const gatewayPort = isChosen ? settings.port : first;
+  names.forEach(({ service, number }, index) => {
+    const port = others[index] ?? 0;
+    // What was chosen for the gateway may be among those found.
+    add(`${service} ${number}`, `processes/src/${service}.ts`, port === gatewayPort ? first : port);
+  });
   const urlsOf = (service: string) =>
     replicas
       .filter(({ name }) => name.startsWith(service))

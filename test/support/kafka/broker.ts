@@ -1,11 +1,12 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { connect, createServer, type AddressInfo } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
+import { freePorts } from '@token-vault/service-kit';
 import { waitUntil } from '../src/waiting.ts';
 import { kafkaJars } from './jars.ts';
 
@@ -24,7 +25,7 @@ export class LocalBroker {
   static async create(): Promise<LocalBroker> {
     const jars = await kafkaJars();
     const folder = await mkdtemp(path.join(tmpdir(), 'token-vault-kafka-'));
-    const [port, controllerPort] = await freePorts();
+    const [port = 0, controllerPort = 0] = await freePorts(['127.0.0.1', '127.0.0.1']);
     const properties = path.join(folder, 'server.properties');
     await writeFile(properties, serverProperties(folder, port, controllerPort));
     const format = ['kafka.tools.StorageTool', 'format', '-t', 'dG9rZW4tdmF1bHQta2Fma2E', '-c', properties];
@@ -121,18 +122,6 @@ function serverProperties(folder: string, port: number, controllerPort: number):
   })
     .map(([key, value]) => `${key}=${value}\n`)
     .join('');
-}
-
-async function freePorts(): Promise<[number, number]> {
-  const servers = [createServer(), createServer()];
-  const ports = await Promise.all(
-    servers.map(async (server) => {
-      await once(server.listen(0, '127.0.0.1'), 'listening');
-      return (server.address() as AddressInfo).port;
-    }),
-  );
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports as [number, number];
 }
 
 /** Asks what every client asks first: the port is open long before requests are answered. */

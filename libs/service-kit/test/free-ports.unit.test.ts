@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { freePorts } from '../src/stack/free-ports.ts';
+import { freePorts } from '../src/index.ts';
 
 describe('free ports', () => {
   it('are all different', async () => {
