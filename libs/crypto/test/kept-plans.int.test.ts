@@ -1,5 +1,6 @@
 import { keepIndexPlans } from '@token-vault/batching';
-import pg from 'pg';
+import { createTestPool } from '@token-vault/test-support';
+import type pg from 'pg';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { KeyRing } from '../src/index.ts';
 import { setUpRing, type RingSetup } from './ring-setup.ts';
@@ -13,9 +14,7 @@ let tenantId: string;
 beforeEach(async () => {
   setup = await setUpRing();
   const connectionString = setup.pool.options.connectionString ?? '';
-  pool = new pg.Pool({ connectionString, max: 1, onConnect: keepIndexPlans });
-  // The database may go before the server has heard that this connection ends.
-  pool.on('error', () => undefined);
+  pool = createTestPool(connectionString, { max: 1, onConnect: keepIndexPlans });
   ring = await setup.ring({ pool });
   tenantId = await setup.tenant(ring);
 });

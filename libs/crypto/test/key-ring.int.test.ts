@@ -281,10 +281,15 @@ describe('a tenant', () => {
     for (const id of [...ids, ...ids]) expect(await small.hashes(id)).toBeDefined();
     const statements = countStatements();
     await small.hashes(ids[3] ?? '');
+    await small.hashes(ids[2] ?? '');
     expect(statements.stop()).toBe(0);
     const again = countStatements();
     await small.hashes(ids[0] ?? '');
     expect(again.stop()).toBe(1);
+    // Loaded before the other, and used after it.
+    const kept = countStatements();
+    await small.hashes(ids[2] ?? '');
+    expect(kept.stop()).toBe(0);
   });
 
   it('leaves memory when its time is up', async () => {

@@ -35,8 +35,8 @@ export async function createTestDatabase(
 }
 
 /** A pool for a test; an error of an idle connection (the database was dropped) is not the test's concern. */
-export function createTestPool(url: string, options: { readonly max?: number } = {}): pg.Pool {
-  const pool = new pg.Pool({ connectionString: url, max: options.max ?? 5 });
+export function createTestPool(url: string, options: Pick<pg.PoolConfig, 'max' | 'onConnect'> = {}): pg.Pool {
+  const pool = new pg.Pool({ connectionString: url, max: 5, ...options });
   pool.on('error', () => {});
   return pool;
 }
