@@ -24,8 +24,8 @@ export interface SandboxLimits {
   readonly requestsInFlight: number;
   readonly requests: number;
   /**
-   * Runs after which a child is replaced: 5 to 6 KB leak with each isolate. A start takes as much as thirty runs and is felt by
-   * those beside it.
+   * Runs after which a child is replaced: 1 KB leaks with each isolate. A start takes as much as thirty runs and is felt by those
+   * beside it.
    */
   readonly runsPerChild: number;
 }
@@ -48,5 +48,5 @@ export const defaultSandboxLimits: SandboxLimits = {
   hostCalls: 20_000,
   requestsInFlight: 32,
   requests: 200,
-  runsPerChild: 3_000,
+  runsPerChild: 10_000,
 };

@@ -70,6 +70,7 @@ export function childCommand(
     '--jitless',
     '--disallow-code-generation-from-strings',
     '--max-old-space-size=128',
+    '--max-semi-space-size=1',
     '--v8-pool-size=1',
     '--disable-sigusr1',
     '--no-warnings',
