@@ -7,6 +7,14 @@ interface Usage {
   readonly memoryMb: number;
 }
 
+/** Of all processors, since the machine was started, in ticks. */
+interface MachineTimes {
+  readonly idle: number;
+  /** What the host gave to other machines while this one would have worked. */
+  readonly stolen: number;
+  readonly all: number;
+}
+
 const ticksPerSecond = 100;
 
 function readOr(path: string, fallback: string): string {
@@ -37,6 +45,14 @@ function family(root: number): number[] {
     }
   }
   return [...members];
+}
+
+/** Linux only: zeros elsewhere. */
+export function machineTimes(): MachineTimes {
+  // cpu user nice system idle iowait irq softirq steal; what comes after is part of user and nice.
+  const times = readOr('/proc/stat', '').split('\n', 1)[0]?.trim().split(/\s+/).slice(1, 9).map(Number) ?? [];
+  const all = times.reduce((sum, time) => sum + time, 0);
+  return { idle: times[3] ?? 0, stolen: times[7] ?? 0, all };
 }
 
 /** What the server processes have used; Linux only. */
