@@ -13,7 +13,7 @@ const defaults: PostgresSettings = {
   max_wal_size: '512MB',
   min_wal_size: '96MB',
   checkpoint_timeout: '10min',
-  shared_buffers: '64MB',
+  shared_buffers: '48MB',
   wal_buffers: '4MB',
   work_mem: '4MB',
   maintenance_work_mem: '48MB',
