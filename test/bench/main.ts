@@ -18,6 +18,7 @@ const { values } = parseArgs({
 const seconds = Number(values.seconds);
 const rounds = Number(values.rounds);
 const port = Number(values.port);
+/** The generator takes them as an argument, which the kernel limits to 128 KiB. */
 const maxIds = 2_000;
 const execute = promisify(execFile);
 
@@ -96,7 +97,6 @@ async function bench(directory: string): Promise<string> {
     });
     const base = { key, seconds, ids: [] as string[] };
     const seeded = await load({ ...base, kind: 'create', connections: 64, seconds: 2, port });
-    // The generator takes them as an argument, which the kernel limits to 128 KiB.
     const ids = seeded.ids.slice(0, maxIds);
     const { id: reactorId = '' } = await post(server, '/reactors', server.managementKey, {
       name: 'bench',

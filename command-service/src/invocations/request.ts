@@ -39,7 +39,7 @@ export function readReactRequest(
   allowsPlainHttp: boolean,
 ): ReactRequest {
   const args = body.args ?? {};
-  // Both spellings are in use (interface.md, react).
+  // Both spellings are in use (decisions.md §10).
   const callbackUrl = body.callback_url ?? body.callbackUrl;
   const timeoutMs = body.timeout_ms ?? body.timeoutMs;
   const isEnterprise = context.principal.tenant.plan === 'enterprise';

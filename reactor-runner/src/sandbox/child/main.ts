@@ -21,8 +21,6 @@ process.on('unhandledRejection', die);
 // Functions of our scripts come compiled out of the code cache: a third less time for a trivial run. Not on the command line,
 // where Node's own modules would be compiled whole as well: a fifth more of a start.
 setFlagsFromString('--no-lazy');
-// The command line's 1 was for this process's own objects: tenants' code that makes many would take a third longer with it.
-setFlagsFromString('--max-semi-space-size=0');
 
 const addon = { exports: {} as { ivm: typeof IsolatedVm } };
 process.dlopen(addon, process.argv[1] ?? '');
