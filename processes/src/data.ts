@@ -1,6 +1,6 @@
 import { keepIndexPlans } from '@token-vault/batching';
 import { eventRegistry } from '@token-vault/contracts';
-import { createKeyRing, type KeyRing } from '@token-vault/crypto';
+import { createKeyRing, dataKeyTable, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { createPostgresEventStore, type PostgresEventStoreOptions } from '@token-vault/event-store/postgres';
 import { projections } from '@token-vault/projectors';
@@ -47,7 +47,12 @@ export async function openEventStore(
 ): Promise<EventStore> {
   const registry = eventRegistry;
   if (eventStore.kind === 'postgres')
-    return createPostgresEventStore({ registry, connection: { connectionString: databaseUrl }, ...options });
+    return createPostgresEventStore({
+      registry,
+      connection: { connectionString: databaseUrl },
+      keyTable: dataKeyTable,
+      ...options,
+    });
   // Its client is large: loaded where it is used.
   const { createEventStoreDbEventStore } = await import('@token-vault/event-store/eventstoredb');
   return createEventStoreDbEventStore({ registry, connectionString: eventStore.connectionString });
@@ -92,7 +97,7 @@ export async function openKeyRing(surroundings: Surroundings, rootKeys: RootKeyS
   });
 }
 
-/** A key need not be flushed by itself where the append that follows it is flushed in the same Postgres. */
+/** A key need not be flushed by itself where the append that follows it looks for it in the same database. */
 export const keyDurability = ({ eventStore }: DataSettings): 'own' | 'follows-log' =>
   eventStore.kind === 'postgres' ? 'follows-log' : 'own';
 

@@ -1,6 +1,6 @@
 import { DomainError, newId, TokensRead } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
-import { EventStoreUnavailableError, type EventStore } from '@token-vault/event-store';
+import { EventStoreUnavailableError, KeysNotStoredError, type EventStore } from '@token-vault/event-store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { historyFrom, type Invocation } from '../src/runs/invocation.ts';
 import { failLostRun } from '../src/runs/lost.ts';
@@ -131,6 +131,29 @@ describe('an invocation', () => {
     await fixture.runner({ store }).handle(await fixture.historyOf(invocation));
     expect(fixture.runs).toHaveLength(1);
     expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted', 'ReactorSucceeded']);
+  });
+});
+
+describe('a crash that takes the key of an outcome', () => {
+  it('makes the runner seal it anew', async () => {
+    fixture.sandbox = () => Promise.resolve({ kind: 'succeeded', result: { raw: 'out' }, console });
+    const invocation = await fixture.invoke({});
+    const lost: string[] = [];
+    const store: EventStore = {
+      ...fixture.store,
+      async append(...given) {
+        const [, , , { keys = [] } = {}] = given;
+        if (keys.length === 0 || lost.length === 2) return fixture.store.append(...given);
+        lost.push(...keys);
+        await fixture.keyRing.destroyKeys(tenantId, keys);
+        throw new KeysNotStoredError();
+      },
+    };
+    await fixture.runner({ store }).handle(await fixture.historyOf(invocation));
+    expect(new Set(lost).size).toBe(2);
+    expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted', 'ReactorSucceeded']);
+    const outcome = (await fixture.eventsOf(invocation)).at(-1);
+    expect(await fixture.open(invocation, 'outcome', outcome?.data['result'])).toEqual({ raw: 'out' });
   });
 });
 

@@ -1,8 +1,9 @@
 import { DomainError, InvalidEventError, UnknownEventError } from '@token-vault/contracts';
-import { AppendTooLargeError, RevisionConflictError } from '@token-vault/event-store';
+import { AppendTooLargeError, KeysNotStoredError, RevisionConflictError } from '@token-vault/event-store';
 
 const refusals = [
   RevisionConflictError,
+  KeysNotStoredError,
   InvalidEventError,
   UnknownEventError,
   AppendTooLargeError,

@@ -17,14 +17,17 @@ function sealAndWipe(key: DataKey, place: SealContext, value: Secret<Json>): Sea
   }
 }
 
-/** Seals an entity's first value under a data key of its own; resolves when the key is stored, so that the event may follow. */
+/**
+ * Seals an entity's first value under a data key of its own; resolves when the key is durable, so that the event may follow. For what
+ * is made seldom: others save the flush and give the append their keys.
+ */
 export async function sealFirst(
   keyRing: Pick<KeyRing, 'createDataKey'>,
   place: SealContext,
   value: Secret<Json>,
 ): Promise<SealedValue> {
   const { tenantId, entity, field: purpose } = place;
-  const { key, stored } = await keyRing.createDataKey({ tenantId, entity, purpose });
+  const { key, stored } = await keyRing.createDataKey({ tenantId, entity, purpose, durability: 'own' });
   const sealed = sealAndWipe(key, place, value);
   await stored;
   return sealed;

@@ -149,6 +149,7 @@ export class Invocations {
         stream,
         [context.event(ReactorInvoked, data)],
         'no-stream',
+        { keys: keyIds },
       );
       if (context.isRepeatable) {
         const { state } = await loadInvocation(this.#store, stream);
@@ -216,7 +217,10 @@ export class Invocations {
       problem,
     };
     try {
-      await this.#store.append(this.#streamOf(id, context), [context.event(ReactorFailed, data)], 0);
+      const keys = [keyIdOf(problem)];
+      await this.#store.append(this.#streamOf(id, context), [context.event(ReactorFailed, data)], 0, {
+        keys,
+      });
       return true;
     } catch (error) {
       if (error instanceof RevisionConflictError) return false;

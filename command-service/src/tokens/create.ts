@@ -134,7 +134,8 @@ export class TokenCreation {
       await claim?.(id);
       const expected = history ? expectedAt(history.revision) : 'no-stream';
       isSent = true;
-      ({ position } = await store.append(streams.token(tenantId, id), events, expected));
+      const keys = keyIdsOf(content);
+      ({ position } = await store.append(streams.token(tenantId, id), events, expected, { keys }));
     } catch (error) {
       if (!isSent || isRefusal(error)) await keyRing.destroyKeys(tenantId, keyIdsOf(content));
       if (error instanceof RevisionConflictError) return undefined;

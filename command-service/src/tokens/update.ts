@@ -111,15 +111,16 @@ export class TokenUpdate {
     const content = { ...sealed, ...change.rest };
     const command = { kind: 'update', content, now: context.now } as const;
     const events = tokenDecider.decide(history.state, command).map((each) => context.event(each, each.data));
+    const kept = new Set(keyIdsOf(details.content));
+    const made = keyIdsOf(content).filter((keyId) => !kept.has(keyId));
     let position: Position;
     let isSent = false;
     try {
       await claim();
+      const stream = streams.token(tenantId, id);
       isSent = true;
-      ({ position } = await store.append(streams.token(tenantId, id), events, expectedAt(history.revision)));
+      ({ position } = await store.append(stream, events, expectedAt(history.revision), { keys: made }));
     } catch (error) {
-      const kept = new Set(keyIdsOf(details.content));
-      const made = keyIdsOf(content).filter((keyId) => !kept.has(keyId));
       if (!isSent || isRefusal(error)) await keyRing.destroyKeys(tenantId, made);
       throw error;
     }

@@ -1,3 +1,4 @@
+import type { KeyRing } from '@token-vault/crypto';
 import { EventStoreUnavailableError, type EventStore } from '@token-vault/event-store';
 
 export type Fault = 'before' | 'after';
@@ -16,11 +17,12 @@ export function createFaultyStore(inner: EventStore): FaultyStore {
     decide: () => undefined,
     interpose: async () => undefined,
     store: {
-      async append(stream, events, expected) {
+      async append(...append) {
+        const [stream] = append;
         await faulty.interpose(stream);
         const fault = faulty.decide(stream);
         if (fault === 'before') throw new EventStoreUnavailableError('cut off before');
-        const result = await inner.append(stream, events, expected);
+        const result = await inner.append(...append);
         if (fault === 'after') throw new EventStoreUnavailableError('cut off after');
         return result;
       },
@@ -33,4 +35,32 @@ export function createFaultyStore(inner: EventStore): FaultyStore {
     },
   };
   return faulty;
+}
+
+/**
+ * A store and a key ring that see to it that each append is given the keys its values were sealed under for the first time, unless
+ * these are durable by themselves: otherwise a crash could take a key whose token is acknowledged.
+ */
+export function watchKeys(inner: EventStore, ring: KeyRing): { store: EventStore; keyRing: KeyRing } {
+  const safe = new Set<string>();
+  const store: EventStore = {
+    ...inner,
+    append(...append) {
+      const [stream, events, , { keys = [] } = {}] = append;
+      for (const [, key = ''] of JSON.stringify(events).matchAll(/sv1\.([\da-f-]{36})\./g)) {
+        if (!safe.has(key) && !keys.includes(key)) throw new Error(`${stream} is not given the key ${key}`);
+        safe.add(key);
+      }
+      return inner.append(...append);
+    },
+  };
+  const keyRing: KeyRing = {
+    ...ring,
+    async createDataKey(request) {
+      const made = await ring.createDataKey(request);
+      if (request.durability === 'own') safe.add(made.key.id);
+      return made;
+    },
+  };
+  return { store, keyRing };
 }

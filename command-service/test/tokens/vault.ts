@@ -29,7 +29,7 @@ import { readTokenHistory } from '../../src/tokens/history.ts';
 import { openToken } from '../../src/tokens/sealing.ts';
 import { Transactions } from '../../src/transactions/handlers.ts';
 import { createTransactionOutcomes } from '../../src/transactions/outcomes.ts';
-import { createFaultyStore, type FaultyStore } from './faults.ts';
+import { createFaultyStore, watchKeys, type FaultyStore } from './faults.ts';
 
 const template = {
   name: `command-service-${[...keyRingMigrations, ...projectorMigrations].map(({ sql }) => sql.length).join('-')}`,
@@ -98,10 +98,11 @@ export class TestVault {
     this.url = parts.url;
     this.pool = parts.pool;
     this.clock = parts.clock;
-    this.keyRing = parts.keyRing;
     this.#drop = parts.drop;
     this.log = createMemoryEventStore({ registry: eventRegistry });
-    this.faults = createFaultyStore(this.log);
+    const { store, keyRing } = watchKeys(this.log, parts.keyRing);
+    this.keyRing = keyRing;
+    this.faults = createFaultyStore(store);
     this.#handlers = this.replica();
   }
 

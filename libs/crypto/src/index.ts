@@ -15,7 +15,7 @@ export {
   type TransitKey,
   type TransitOptions,
 } from './root-keys/transit/index.ts';
-export { keyRingMigrations, type Migration } from './key-ring/migrations.ts';
+export { dataKeyTable, keyRingMigrations, type Migration } from './key-ring/migrations.ts';
 export { isKeyRingInitialised, rootKeysInUse, type FindRootKey } from './key-ring/root-key-set.ts';
 export {
   createKeyRing,

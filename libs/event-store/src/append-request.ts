@@ -1,6 +1,12 @@
 import type { EventRegistry, NewEvent } from '@token-vault/contracts';
-import { encodeEvent, type EncodedEvent } from './codec.ts';
-import { AppendTooLargeError, maxAppendBytes, noRevision, type ExpectedRevision } from './port.ts';
+import { encodeEvent, isUuid, type EncodedEvent } from './codec.ts';
+import {
+  AppendTooLargeError,
+  maxAppendBytes,
+  noRevision,
+  type AppendOptions,
+  type ExpectedRevision,
+} from './port.ts';
 
 /** One checked call of `append`. */
 export interface AppendRequest {
@@ -8,6 +14,8 @@ export interface AppendRequest {
   readonly expected: ExpectedRevision;
   readonly events: readonly EncodedEvent[];
   readonly bytes: number;
+  /** Data keys that must be there. */
+  readonly keys: readonly string[];
 }
 
 const maxStreamNameLength = 512;
@@ -19,6 +27,7 @@ export function checkAppend(
   stream: string,
   events: readonly NewEvent[],
   expected: ExpectedRevision,
+  { keys = [] }: AppendOptions = {},
 ): AppendRequest {
   checkStreamName(stream);
   if (
@@ -28,10 +37,11 @@ export function checkAppend(
     throw new TypeError('an expected revision is an integer from -1');
   }
   if (events.length === 0) throw new TypeError('an append holds at least one event');
+  if (!keys.every(isUuid)) throw new TypeError('the id of a key is a UUID');
   const encoded = events.map((event) => encodeEvent(registry, event));
   const bytes = encoded.reduce((sum, event) => sum + event.bytes, 0);
   if (bytes > maxAppendBytes) throw new AppendTooLargeError(bytes);
-  return { stream, expected: expected === noRevision ? 'no-stream' : expected, events: encoded, bytes };
+  return { stream, expected: expected === noRevision ? 'no-stream' : expected, events: encoded, bytes, keys };
 }
 
 /** `$` begins the system streams of EventStoreDB; lone surrogates and control characters do not survive every store. */

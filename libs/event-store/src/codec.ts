@@ -35,12 +35,13 @@ export interface StoredEvent {
   readonly position: Position;
 }
 
+export const isUuid = (text: string): boolean => uuid.test(text);
 const uuid = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i;
 
 /** @throws InvalidEventError, UnknownEventError. */
 export function encodeEvent(registry: EventRegistry, event: NewEvent): EncodedEvent {
   registry.validate(event);
-  if (!uuid.test(event.id)) throw new InvalidEventError(event.type, ['id']);
+  if (!isUuid(event.id)) throw new InvalidEventError(event.type, ['id']);
   const data = JSON.stringify(event.data);
   const metadata = JSON.stringify(event.metadata);
   return {

@@ -36,6 +36,14 @@ export interface AppendResult {
   readonly revision: number;
 }
 
+export interface AppendOptions {
+  /**
+   * Ids of the data keys that these events' values were sealed under for the first time. Where such keys are durable only with the
+   * append that follows them, the store makes sure that they are stored: a crash in between may have taken them.
+   */
+  readonly keys?: readonly string[];
+}
+
 export interface ReadStreamOptions {
   /** First revision to read, inclusive; 0 by default. */
   readonly from?: number;
@@ -84,8 +92,14 @@ export interface EventStore {
    * @throws AppendTooLargeError above `maxAppendBytes`.
    * @throws TypeError when the stream's name or the expectation is malformed, or there are no events.
    * @throws EventStoreUnavailableError when the outcome is refused or unknown; repeat with the same ids.
+   * @throws KeysNotStoredError when `keys` are not all there: nothing was stored; seal again.
    */
-  append(stream: string, events: readonly NewEvent[], expected: ExpectedRevision): Promise<AppendResult>;
+  append(
+    stream: string,
+    events: readonly NewEvent[],
+    expected: ExpectedRevision,
+    options?: AppendOptions,
+  ): Promise<AppendResult>;
 
   /** The events of a stream by revision. A stream that does not exist has none. */
   readStream(stream: string, options?: ReadStreamOptions): AsyncIterable<RecordedEvent>;
@@ -169,5 +183,15 @@ export class EventStoreUnavailableError extends Error {
   readonly code = 'event_store_unavailable';
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
+  }
+}
+
+/**
+ * Keys that the events were sealed under were lost in a crash, or destroyed, before the append: nobody could ever read them.
+ * Nothing was stored. Callers may repeat the command, not the append.
+ */
+export class KeysNotStoredError extends EventStoreUnavailableError {
+  constructor() {
+    super('data keys of the append are not stored');
   }
 }

@@ -1,12 +1,15 @@
 import { createPostgresEventStore, type PostgresEventStoreOptions } from '@token-vault/event-store/postgres';
 import {
   EventStoreUnavailableError,
+  KeysNotStoredError,
+  RevisionConflictError,
   startPosition,
   type EventStore,
   type Position,
   type RecordedEvent,
 } from '@token-vault/event-store';
 import { waitUntil, type TestDatabase } from '@token-vault/test-support';
+import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { noted, testRegistry } from '../src/contract-suite/test-events.ts';
@@ -320,3 +323,69 @@ function cutConnectionsFromOutside(name: string): Promise<void> {
     `select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = '${name}'`,
   );
 }
+
+describe('keys that an append needs', () => {
+  const keyTable = 'public.key';
+  const [first, second, missing] = Array.from({ length: 3 }, () => randomUUID()) as [string, string, string];
+  beforeEach(() =>
+    query(
+      `create table ${keyTable} (id uuid primary key); insert into ${keyTable} values ('${first}'), ('${second}')`,
+    ),
+  );
+
+  it('are there when it is stored', async () => {
+    const store = open({ keyTable });
+    const { revision } = await store.append('a', [noted('a')], 'no-stream', { keys: [first, second, first] });
+    expect(revision).toBe(0);
+    await store.append('a', [noted('b')], 0, { keys: [] });
+    expect(await collect(store.readStream('a'))).toHaveLength(2);
+  });
+
+  it('refuse it alone when one is not, and nothing of it is stored', async () => {
+    const store = open({ keyTable });
+    await store.append('taken', [noted('before')], 'no-stream');
+    const appends = await Promise.allSettled([
+      store.append('kept', [noted('a')], 'no-stream', { keys: [first] }),
+      store.append('lost', [noted('a'), noted('b')], 'no-stream', { keys: [second, missing] }),
+      store.append('taken', [noted('a')], 'no-stream', { keys: [second] }),
+      store.append('none', [noted('a')], 'any'),
+    ]);
+    const reasons = appends.map((append) =>
+      append.status === 'rejected' ? (append.reason as Error) : undefined,
+    );
+    expect(reasons).toEqual([
+      undefined,
+      expect.any(KeysNotStoredError) as unknown,
+      expect.any(RevisionConflictError) as unknown,
+      undefined,
+    ]);
+    expect(await collect(store.readStream('lost'))).toEqual([]);
+    expect(await collect(store.readAll(startPosition))).toHaveLength(3);
+    expect((await query('select position from event_store.head')).rows).toEqual([{ position: '3' }]);
+    expect((await store.append('lost', [noted('a')], 'no-stream', { keys: [second] })).position).toBe('4');
+  });
+
+  it('do not cost the connection when they are missing', async () => {
+    const store = open({ keyTable });
+    const appender = () =>
+      query(`select pid from pg_stat_activity where datname = current_database() and query like '%append_events%'
+             and pid <> pg_backend_pid()`);
+    await store.append('a', [noted('a')], 'any');
+    const { rows } = await appender();
+    await expect(store.append('a', [noted('a')], 'any', { keys: [missing] })).rejects.toThrow(
+      KeysNotStoredError,
+    );
+    await store.append('a', [noted('a')], 'any');
+    expect((await appender()).rows).toEqual(rows);
+  });
+
+  it('are not looked for by a store that is not told where', async () => {
+    await open().append('a', [noted('a')], 'any', { keys: [missing] });
+  });
+
+  it('are UUIDs', async () => {
+    await expect(open({ keyTable }).append('a', [noted('a')], 'any', { keys: ["x'"] })).rejects.toThrow(
+      TypeError,
+    );
+  });
+});

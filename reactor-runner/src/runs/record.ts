@@ -1,7 +1,18 @@
 import { createBatcher } from '@token-vault/batching';
-import { invocationPlace, ReactorFailed, ReactorSucceeded, type Json } from '@token-vault/contracts';
+import {
+  invocationPlace,
+  ReactorFailed,
+  ReactorSucceeded,
+  type Json,
+  type NewEvent,
+} from '@token-vault/contracts';
 import { keyIdOf, seal, secret, type KeyRing, type NewDataKey, type SealedValue } from '@token-vault/crypto';
-import { EventStoreUnavailableError, RevisionConflictError, type EventStore } from '@token-vault/event-store';
+import {
+  EventStoreUnavailableError,
+  KeysNotStoredError,
+  RevisionConflictError,
+  type EventStore,
+} from '@token-vault/event-store';
 import type { Clock } from '@token-vault/service-kit';
 import { setTimeout as delay } from 'node:timers/promises';
 import { runnerEvent, type Invocation } from './invocation.ts';
@@ -67,7 +78,8 @@ export function createArgumentDestruction(keyRing: KeyRing): (invocation: Invoca
 
 /**
  * Appends how a run ended, at the revision its beginning left: of any number of runners and sweepers one says it. A store
- * that does not answer is asked again with the same event, which it stores once. False when another was first.
+ * that does not answer is asked again with the same event, which it stores once; should it have crashed and lost the key
+ * meanwhile, the outcome is sealed anew. False when another was first.
  */
 export async function recordOutcome(
   dependencies: RecordDependencies,
@@ -77,38 +89,49 @@ export async function recordOutcome(
   key: Promise<NewDataKey> = createOutcomeKey(dependencies, invocation),
 ): Promise<boolean> {
   const { store, keyRing, clock } = dependencies;
-  const { id: invocation_id, invoked, tenantId, stream } = invocation;
-  const identity = { invocation_id, reactor_id: invoked.reactor_id, mode: invoked.mode };
+  const { tenantId, stream } = invocation;
   const content = outcome.kind === 'succeeded' ? outcome.body : (outcome.problem as unknown as Json);
-  const sealed = await sealOutcome(key, invocation, content).catch(() =>
-    sealOutcome(createOutcomeKey(dependencies, invocation), invocation, content),
-  );
-  const event =
-    outcome.kind === 'succeeded'
-      ? runnerEvent(invocation, ReactorSucceeded, { ...identity, result: sealed }, clock.now())
-      : runnerEvent(
-          invocation,
-          ReactorFailed,
-          { ...identity, status: outcome.status, reason: outcome.reason, problem: sealed },
-          clock.now(),
-        );
-  try {
-    await untilAnswered(() => store.append(stream, [event], expectedRevision));
-  } catch (error) {
-    if (!(error instanceof RevisionConflictError)) throw error;
-    await keyRing.destroyKeys(tenantId, [keyIdOf(sealed)]);
-    return false;
+  const resealed = () => sealOutcome(createOutcomeKey(dependencies, invocation), invocation, content);
+  let sealed = await sealOutcome(key, invocation, content).catch(resealed);
+  for (let attempt = 1; ; attempt += 1) {
+    const event = outcomeEvent(invocation, outcome, sealed, clock.now());
+    const keys = [keyIdOf(sealed)];
+    try {
+      await untilAnswered(() => store.append(stream, [event], expectedRevision, { keys }));
+      return true;
+    } catch (error) {
+      if (error instanceof RevisionConflictError) {
+        await keyRing.destroyKeys(tenantId, keys);
+        return false;
+      }
+      if (!(error instanceof KeysNotStoredError) || attempt === appendAttempts) throw error;
+      sealed = await resealed();
+    }
   }
-  return true;
 }
 
-/** An append repeated with the same event ids is done once (port.ts). */
+function outcomeEvent(
+  invocation: Invocation,
+  outcome: InvocationOutcome,
+  sealed: SealedValue,
+  now: Date,
+): NewEvent {
+  const { id: invocation_id, invoked } = invocation;
+  const identity = { invocation_id, reactor_id: invoked.reactor_id, mode: invoked.mode };
+  if (outcome.kind === 'succeeded')
+    return runnerEvent(invocation, ReactorSucceeded, { ...identity, result: sealed }, now);
+  const { status, reason } = outcome;
+  return runnerEvent(invocation, ReactorFailed, { ...identity, status, reason, problem: sealed }, now);
+}
+
+/** An append repeated with the same event ids is done once (port.ts); one whose keys are lost never is. */
 export async function untilAnswered<Result>(append: () => Promise<Result>): Promise<Result> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await append();
     } catch (error) {
-      if (!(error instanceof EventStoreUnavailableError) || attempt === appendAttempts) throw error;
+      const isPassing = error instanceof EventStoreUnavailableError && !(error instanceof KeysNotStoredError);
+      if (!isPassing || attempt === appendAttempts) throw error;
       await delay(100 * 2 ** attempt);
     }
   }

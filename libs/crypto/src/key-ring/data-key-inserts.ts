@@ -8,8 +8,9 @@ import type { TenantKey, TenantKeys } from './tenant-keys.ts';
 
 /**
  * When a stored data key is durable. `own`: at its own commit. `follows-log`: when the event append that comes after
- * it in the same Postgres cluster commits. WAL is flushed in order, so an acknowledged append has its keys on disk
- * too, and the insert itself need not wait for a flush. Only right when the event store is in the same cluster.
+ * it in the same database commits. WAL is flushed in order, so an acknowledged append has those keys on disk that it
+ * has seen, and the insert itself need not wait for a flush. Only right when the append is given the keys (`AppendOptions`
+ * of the event store) and looks: Postgres may have crashed in between, and recovered without them.
  */
 export type KeyDurability = 'own' | 'follows-log';
 
@@ -18,6 +19,7 @@ export interface DataKeyRecord extends DataKeyIdentity {
   readonly wrapped: Buffer;
   readonly createdAt: string;
   readonly destroyAfter: string | null;
+  readonly durability: KeyDurability;
 }
 
 /**
@@ -52,14 +54,11 @@ type Outcome = Error | undefined;
 const attempts = 3;
 const maxKeysOfBatch = 500;
 
-/** Stores data keys, gathering concurrent calls. The promise resolves when the key is durable as `durability` says. */
+/** Stores data keys, gathering concurrent calls. The promise resolves when the key is durable as it is to be. */
 export function createDataKeyInserts(
   pool: Pool,
   tenantKeys: TenantKeys,
-  durability: KeyDurability,
 ): (record: DataKeyRecord) => Promise<void> {
-  const synchronousCommit = durability === 'follows-log' ? 'off' : 'on';
-
   async function insert(records: readonly DataKeyRecord[]): Promise<ReadonlySet<string>> {
     const { rows } = await pool.query<[string]>({
       name: 'key_ring_insert_data_keys',
@@ -74,7 +73,7 @@ export function createDataKeyInserts(
         arrayOf(records, (record) => `"${record.createdAt}"`),
         arrayOf(records, (record) => (record.destroyAfter === null ? 'null' : `"${record.destroyAfter}"`)),
         Buffer.concat(records.map((record) => record.wrapped)),
-        synchronousCommit,
+        records.some(({ durability }) => durability === 'own') ? 'on' : 'off',
       ],
     });
     return new Set(rows.map(([id]) => id));

@@ -29,6 +29,7 @@ export interface KeyRingOptions {
    */
   readonly findRootKey?: FindRootKey;
   readonly clock: Clock;
+  /** Of keys whose request says nothing else. */
   readonly durability: KeyDurability;
   /** Tenants whose unwrapped keys are held in memory at once; 1000 by default. */
   readonly maxCachedTenants?: number;
@@ -46,14 +47,16 @@ export interface DataKeyRequest {
   readonly purpose: string;
   /** From this instant the key opens nothing; `destroyDue` then removes it. */
   readonly destroyAfter?: Date;
+  /** `own` for what no append follows that is given the key. */
+  readonly durability?: KeyDurability;
 }
 
 export interface NewDataKey {
   /** Usable at once. Wipe it when everything is sealed. */
   readonly key: DataKey;
   /**
-   * Await it before appending what was sealed: without the stored key that is unreadable for ever. When it rejects
-   * with a connection error, the key may or may not be stored; an unused one is harmless.
+   * Await it before appending what was sealed, and give the append the key: without the stored key that is unreadable for
+   * ever. When it rejects with a connection error, the key may or may not be stored; an unused one is harmless.
    */
   readonly stored: Promise<void>;
 }
@@ -114,7 +117,7 @@ export async function createKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   const rootKeys = new RootKeySet(options.rootKey, options.otherRootKeys ?? [], options.findRootKey);
   await rootKeys.check(pool, clock);
   const tenantKeys = holdTenantKeys(options, rootKeys);
-  const storeDataKey = createDataKeyInserts(pool, tenantKeys, options.durability);
+  const storeDataKey = createDataKeyInserts(pool, tenantKeys);
   const findDataKey = createDataKeyLookups(pool, tenantKeys, clock);
   const destruction = createKeyDestruction(pool, tenantKeys, clock);
 
@@ -156,6 +159,7 @@ export async function createKeyRing(options: KeyRingOptions): Promise<KeyRing> {
         wrapped: wrapDataKey(current, identity, bytes),
         createdAt: now.toISOString(),
         destroyAfter: request.destroyAfter?.toISOString() ?? null,
+        durability: request.durability ?? options.durability,
       });
       // A caller that gives up before it awaits `stored` must not bring the process down.
       stored.catch(() => undefined);

@@ -7,6 +7,9 @@ export interface Migration {
   readonly sql: string;
 }
 
+/** Where data keys are, by `id`. */
+export const dataKeyTable = 'key_ring.data_key';
+
 /**
  * The key ring's tables, in a schema of their own so that they can be granted, vacuumed and backed up apart from
  * everything else. `wrapped` columns hold keys only in wrapped form.

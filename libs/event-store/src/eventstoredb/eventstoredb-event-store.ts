@@ -62,9 +62,9 @@ export function createEventStoreDbEventStore(options: EventStoreDbOptions): Even
   }
 
   return {
-    async append(stream, events, expected) {
+    async append(...append) {
       refuseIfClosed();
-      return appender.append(checkAppend(registry, stream, events, expected));
+      return appender.append(checkAppend(registry, ...append));
     },
     async *readStream(stream, { from = 0 }: ReadStreamOptions = {}) {
       refuseIfClosed();

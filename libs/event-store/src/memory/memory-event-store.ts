@@ -54,9 +54,9 @@ export function createMemoryEventStore(options: MemoryEventStoreOptions): EventS
   }
 
   return {
-    async append(stream, events, expected) {
+    async append(...append) {
       refuseIfClosed();
-      const result = appendTo(log, checkAppend(registry, stream, events, expected));
+      const result = appendTo(log, checkAppend(registry, ...append));
       log.bell.ring();
       return result;
     },

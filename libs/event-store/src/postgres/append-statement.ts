@@ -1,5 +1,12 @@
+import type pg from 'pg';
 import type { AppendRequest } from '../append-request.ts';
-import { RevisionConflictError, type AppendResult, type ExpectedRevision, type Position } from '../port.ts';
+import {
+  KeysNotStoredError,
+  RevisionConflictError,
+  type AppendResult,
+  type ExpectedRevision,
+  type Position,
+} from '../port.ts';
 import { textValues } from './connection.ts';
 
 /** What one append of a batch ends as. */
@@ -7,12 +14,25 @@ export type AppendOutcome = AppendResult | Error;
 
 export type AppendRow = [isStored: 't' | 'f', lastPosition: string | null, lastRevision: string];
 
-export const appendStatement = {
+const appendStatement = {
   name: 'event_store_append',
   text: 'select is_stored, last_position, last_revision from event_store.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9)',
-  rowMode: 'array' as const,
-  types: textValues,
 };
+
+/**
+ * Appends nothing, and has no rows, unless all keys ($10) are there. A key that this statement sees was committed before it, so
+ * its WAL is flushed with the append's at the latest. One index look-up a key: a scalar subquery cannot become a join.
+ */
+const keyedAppendStatement = (keyTable: string) => ({
+  name: 'event_store_append_keyed',
+  text: `with allowed as materialized (
+  select $2::integer[] as expected where not exists (
+    select from unnest($10::uuid[]) as k (id)
+    where (select d.id from ${keyTable} d where d.id = k.id) is null)
+)
+select e.is_stored, e.last_position, e.last_revision
+from allowed a cross join lateral event_store.append_events($1, a.expected, $3, $4, $5, $6, $7, $8, $9) e`,
+});
 
 const expectationCodes = { 'no-stream': -1, any: -2, exists: -3 };
 
@@ -20,8 +40,20 @@ function expectationCode(expected: ExpectedRevision): number {
   return typeof expected === 'number' ? expected : expectationCodes[expected];
 }
 
+/** The query that appends; without `keyTable`, keys are durable by themselves. */
+export function appendQuery(
+  requests: readonly AppendRequest[],
+  keyTable: string | undefined,
+): pg.QueryArrayConfig<string[]> {
+  const answer = { rowMode: 'array', types: textValues } as const;
+  const values = appendParameters(requests);
+  const keys = keyTable === undefined ? [] : requests.flatMap((request) => request.keys);
+  if (keyTable === undefined || keys.length === 0) return { ...appendStatement, ...answer, values };
+  return { ...keyedAppendStatement(keyTable), ...answer, values: [...values, plainArray(keys)] };
+}
+
 /** The arrays that `append_events` takes. */
-export function appendParameters(requests: readonly AppendRequest[]): string[] {
+function appendParameters(requests: readonly AppendRequest[]): string[] {
   const events = requests.flatMap((request) => request.events);
   const owners = requests.flatMap((request, index) => request.events.map(() => index + 1));
   return [
@@ -50,7 +82,12 @@ function textArray(values: readonly string[]): string {
   return `{${values.map((value) => JSON.stringify(value)).join(',')}}`;
 }
 
-export function outcomeOf(request: AppendRequest, row: AppendRow | undefined): AppendOutcome {
+export function outcomesOf(requests: readonly AppendRequest[], rows: readonly AppendRow[]): AppendOutcome[] {
+  if (rows.length === 0) return requests.map(() => new KeysNotStoredError());
+  return requests.map((request, index) => outcomeOf(request, rows[index]));
+}
+
+function outcomeOf(request: AppendRequest, row: AppendRow | undefined): AppendOutcome {
   if (!row) return new Error('append_events answered with too few rows');
   const [isStored, lastPosition, lastRevision] = row;
   if (isStored === 't') return { position: lastPosition as Position, revision: Number(lastRevision) };

@@ -1,13 +1,7 @@
 import { createBatcher } from '@token-vault/batching';
 import type { AppendRequest } from '../append-request.ts';
-import { EventStoreUnavailableError, type AppendResult } from '../port.ts';
-import {
-  appendParameters,
-  appendStatement,
-  outcomeOf,
-  type AppendOutcome,
-  type AppendRow,
-} from './append-statement.ts';
+import { EventStoreUnavailableError, KeysNotStoredError, type AppendResult } from '../port.ts';
+import { appendQuery, outcomesOf, type AppendOutcome, type AppendRow } from './append-statement.ts';
 import { asUnavailable, createLastingConnection, type ConnectionSettings } from './connection.ts';
 
 /** Bounds of one statement: above these a batch gains nothing and a failure costs more callers. */
@@ -35,7 +29,8 @@ interface QueuedAppend {
   readonly sinceMs: number;
 }
 
-export interface AppenderListeners {
+export interface AppenderOptions {
+  readonly keyTable?: string | undefined;
   /** A flush begins, with so many appends. */
   readonly onFlush?: ((appends: number) => void) | undefined;
   /** Appends are durable; those repeated stand where they stood before. */
@@ -45,7 +40,7 @@ export interface AppenderListeners {
 /** Group commit: appends that arrive while a batch is under way form the next one, on one connection of its own. */
 export function createAppender(
   settings: ConnectionSettings,
-  { onFlush, onStored }: AppenderListeners,
+  { keyTable, onFlush, onStored }: AppenderOptions,
 ): Appender {
   const connection = createLastingConnection(settings);
   let isAppending = false;
@@ -55,8 +50,8 @@ export function createAppender(
     onFlush?.(requests.length);
     isAppending = true;
     try {
-      const { rows } = await client.query<AppendRow>(appendQuery(requests));
-      const outcomes = requests.map((request, index) => outcomeOf(request, rows[index]));
+      const { rows } = await client.query<AppendRow>(appendQuery(requests, keyTable));
+      const outcomes = outcomesOf(requests, rows);
       onStored(storedAmong(requests, outcomes));
       return outcomes;
     } catch (error) {
@@ -69,17 +64,21 @@ export function createAppender(
     }
   }
 
-  /** A defect in one append (never seen; the database refuses its data) must not fail the others: one by one then. */
+  /**
+   * A defect in one append (never seen; the database refuses its data), or a lost key of one, must not fail the others: one by
+   * one then.
+   */
   async function storeApart(requests: readonly AppendRequest[]): Promise<AppendOutcome[]> {
     try {
-      return await store(requests);
+      const outcomes = await store(requests);
+      if (requests.length === 1 || !(outcomes[0] instanceof KeysNotStoredError)) return outcomes;
     } catch (error) {
       const isShared = error instanceof EventStoreUnavailableError || requests.length === 1;
       if (isShared) return requests.map(() => error as Error);
-      const outcomes: AppendOutcome[] = [];
-      for (const request of requests) outcomes.push(...(await storeApart([request])));
-      return outcomes;
     }
+    const outcomes: AppendOutcome[] = [];
+    for (const request of requests) outcomes.push(...(await storeApart([request])));
+    return outcomes;
   }
 
   async function run(queued: readonly QueuedAppend[]): Promise<AppendOutcome[]> {
@@ -127,11 +126,6 @@ function bySize(queued: readonly QueuedAppend[]): QueuedAppend[][] {
   }
   return parts;
 }
-
-const appendQuery = (requests: readonly AppendRequest[]) => ({
-  ...appendStatement,
-  values: appendParameters(requests),
-});
 
 function storedAmong(
   requests: readonly AppendRequest[],

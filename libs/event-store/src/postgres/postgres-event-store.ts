@@ -28,6 +28,8 @@ export interface PostgresEventStoreOptions {
   readonly registry: EventRegistry;
   /** Where the log is; every connection is made with it, one for appends, one for the tail, and a pool for reads. */
   readonly connection: pg.ClientConfig;
+  /** The table of data keys (`id uuid primary key`) in the same database, if their inserts are flushed with the append that follows. */
+  readonly keyTable?: string;
   /** Most connections that read; 4 by default. */
   readonly maxReadConnections?: number;
   /** Longest a statement may take before the store counts as unavailable; 10 000 by default. */
@@ -56,6 +58,7 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
   const pool = createReadPool(settings, options.maxReadConnections ?? 4);
   const readStart = createStreamStarts(pool, registry);
   const appender = createAppender(settings, {
+    keyTable: options.keyTable,
     onFlush: options.onFlush,
     onStored: (appends) => sharedTail.offer(appends),
   });
@@ -67,9 +70,9 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
   }
 
   return {
-    async append(stream, events, expected) {
+    async append(...append) {
       refuseIfClosed();
-      return appender.append(checkAppend(registry, stream, events, expected));
+      return appender.append(checkAppend(registry, ...append));
     },
     async *readStream(stream, { from = 0 }: ReadStreamOptions = {}) {
       refuseIfClosed();

@@ -103,7 +103,9 @@ async function sealPart(
   value: Json,
   destroyAfter: Date,
 ): Promise<SealedPart> {
-  const { key, stored } = await keys.createDataKey({ tenantId, entity, purpose: field, destroyAfter });
+  // Answers are not in the log: no append follows that would make the key durable.
+  const request = { tenantId, entity, purpose: field, destroyAfter, durability: 'own' } as const;
+  const { key, stored } = await keys.createDataKey(request);
   const sealed = seal(key, { tenantId, entity, field }, secret(value));
   key.wipe();
   await stored;

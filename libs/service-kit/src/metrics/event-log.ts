@@ -56,10 +56,11 @@ export function measureAppends(store: EventStore, { registry }: Metrics): EventS
 
   return {
     ...store,
-    async append(stream, appended, expected) {
+    async append(...append) {
+      const [, appended] = append;
       const sinceMs = performance.now();
       try {
-        const result = await store.append(stream, appended, expected);
+        const result = await store.append(...append);
         finish('stored', sinceMs);
         sizes.observe(appended.length);
         for (const { type } of appended) events.inc({ type });

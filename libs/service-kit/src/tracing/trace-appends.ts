@@ -6,12 +6,13 @@ export function traceAppends(store: EventStore, spans: Spans): EventStore {
   if (!spans.isOn) return store;
   return {
     ...store,
-    async append(stream, events, expected) {
+    async append(...append) {
+      const [, events] = append;
       const startMs = Date.now();
       const traceId = events[0]?.metadata.trace_id ?? '';
       const attributes = { 'vault.events': events.length, 'vault.event': events[0]?.type ?? '' };
       try {
-        const result = await store.append(stream, events, expected);
+        const result = await store.append(...append);
         spans.record({ name: 'append', traceId, startMs, endMs: Date.now(), attributes });
         return result;
       } catch (error) {
