@@ -18,6 +18,7 @@ import {
 } from '@token-vault/service-kit';
 import pg from 'pg';
 import type { Closers } from './closers.ts';
+import { hearLosses } from './hear-losses.ts';
 import { openRootKeys, type RootKeySources } from './root-keys.ts';
 
 /** Where the log is: in the vault's own Postgres, or in an EventStoreDB. */
@@ -79,8 +80,7 @@ export function openPool(
     connectionTimeoutMillis: 5_000,
     ...options,
   });
-  // An idle connection that the server closes is replaced at the next use.
-  pool.on('error', () => logger.warn({ reason: name }, 'a database connection was lost'));
+  hearLosses(pool, () => logger.warn({ reason: name }, 'a database connection was lost'));
   metrics.watchPool(name, pool);
   return closers.add(pool, (it) => it.end());
 }

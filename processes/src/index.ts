@@ -10,6 +10,7 @@ export {
   type Surroundings,
 } from './data.ts';
 export { commandHandlers, queryHandlers } from './handlers.ts';
+export { hearLosses } from './hear-losses.ts';
 export { openHousekeeping } from './housekeeping.ts';
 export { createServiceApp, openServiceParts, type ServiceParts } from './http.ts';
 export { traceProjections } from './trace-projections.ts';

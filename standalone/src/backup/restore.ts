@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { verifyAudit, type AuditReport } from '@token-vault/processes/audit';
 import { migrate, SchemaTooNewError } from '@token-vault/processes/migrations';
-import { Closers, openRootKeys, schema } from '@token-vault/processes';
+import { Closers, hearLosses, openRootKeys, schema } from '@token-vault/processes';
 import type { StandaloneConfig } from '../config.ts';
 import { openBundle, type Bundle } from './bundle-reader.ts';
 import { missingKeys } from './destroyed-keys.ts';
@@ -130,7 +130,7 @@ async function restoreInto(
   };
   await migrate(url, schemaOf(log));
   const pool = closers.add(new pg.Pool({ connectionString: url, max: 3 }), (it) => it.end());
-  pool.on('error', () => {});
+  hearLosses(pool);
   const keysLeftOut = keys ? await loadKeys(keys, tombstones, systemClock.now(), loading) : 0;
   // Before the long part: whether the root key is the right one.
   const keyRing = keys ? await openKeyRing(pool, config, directory.rootKeyFile) : undefined;

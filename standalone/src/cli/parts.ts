@@ -4,6 +4,7 @@ import { createProjectionProgress, silentLogger, systemClock } from '@token-vaul
 import {
   Closers,
   keyDurability,
+  hearLosses,
   openEventStore,
   openRootKeys,
   readEventStoreChoice,
@@ -81,7 +82,7 @@ async function openParts(
   // Keys and their ends must not be lost by a crash, whatever the operator's own server is set to.
   const settings = { max: 3, application_name: 'vault command', options: '-c synchronous_commit=on' };
   const pool = closers.add(new pg.Pool({ connectionString: url, ...settings }), (it) => it.end());
-  pool.on('error', () => {});
+  hearLosses(pool);
   const store = closers.add(await openEventStore(data, { maxReadConnections: 2 }), (it) => it.close());
   const { rootKey, nextRootKey, transit } = config;
   const rootKeySources = {

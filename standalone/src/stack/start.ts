@@ -1,5 +1,6 @@
 import {
   Closers,
+  hearLosses,
   openKeyRing,
   openLog,
   openReadModels,
@@ -66,6 +67,7 @@ async function prepare({ settings, directory, databaseUrl }: Place): Promise<Roo
   await migrate(databaseUrl, schema);
   const sources = { ...settings, rootKeyFile: directory.rootKeyFile };
   const pool = new pg.Pool({ connectionString: databaseUrl, max: 1 });
+  hearLosses(pool);
   try {
     await openRootKeys(sources, pool);
   } finally {
