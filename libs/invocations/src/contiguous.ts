@@ -1,5 +1,5 @@
 interface Entry<Place> {
-  readonly place: Place;
+  place: Place;
   isDone: boolean;
 }
 
@@ -40,7 +40,9 @@ export class ContiguousProgress<Place> {
 
   /** The next place asks for nothing. */
   pass(place: Place): void {
-    this.begin(place)();
+    const last = this.#entries.at(-1);
+    if (last?.isDone) last.place = place;
+    else this.begin(place)();
   }
 
   #advance(): void {

@@ -26,4 +26,16 @@ describe('contiguous progress', () => {
     done();
     expect(progress.reached).toBe(5);
   });
+
+  it('keeps no more for what passes behind an unfinished part than for what was begun there', () => {
+    const progress = new ContiguousProgress(0);
+    const done = progress.begin(1);
+    for (let place = 2; place <= 100; place += 2) {
+      progress.begin(place)();
+      progress.pass(place + 1);
+    }
+    expect([progress.reached, progress.ahead]).toEqual([0, 51]);
+    done();
+    expect([progress.reached, progress.ahead]).toEqual([101, 0]);
+  });
 });

@@ -36,6 +36,19 @@ describeInvocationFeedContract('the direct invocation feed', async () => {
   };
 });
 
+it('an invocation that does not end holds up nobody for a thousand others', async () => {
+  const { append, open } = createLog();
+  const [endless, ...others] = invocations(1_300) as [Invocation, ...Invocation[]];
+  const gate = Promise.withResolvers<void>();
+  await append([endless]);
+  const feed = new RunningFeed(open, ({ invocationId }) =>
+    invocationId === endless.invocationId ? gate.promise : Promise.resolve(),
+  );
+  await append(others);
+  await waitUntil(() => feed.hasAll(others));
+  gate.resolve();
+});
+
 describe('the checkpoint of the direct feed', () => {
   it('moves over a contiguous stretch of finished invocations only, and over events of no interest', async () => {
     const { store, checkpoints, append, open } = createLog();

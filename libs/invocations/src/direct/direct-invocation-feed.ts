@@ -22,7 +22,10 @@ export interface DirectInvocationFeedOptions extends DeliveryOptions {
   /** Of this feed alone: two processes with one checkpoint would both run everything, saved only by the claim. */
   readonly checkpoints: CheckpointStore;
   readonly toInvocation: ToInvocation;
-  /** Most events that may have begun beyond an unfinished one; 1 000 by default. They are delivered again after a crash. */
+  /**
+   * Most invocations that may have begun beyond an unfinished one; 10 000 by default. They are delivered again after a crash. When
+   * there are so many everybody waits: one tenant's endless loops must end sooner than others make as many runs.
+   */
   readonly maxAhead?: number;
 }
 
@@ -144,7 +147,7 @@ class Follower {
 
   /** Holds the subscription while too much has begun. */
   async #room(signal: AbortSignal): Promise<void> {
-    const { maxAhead = 1_000 } = this.#options;
+    const { maxAhead = 10_000 } = this.#options;
     while (this.#progress.ahead >= maxAhead && !signal.aborted) {
       await new Promise<void>((resolve) => {
         this.#onRoom = resolve;
