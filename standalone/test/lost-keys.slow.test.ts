@@ -78,19 +78,16 @@ async function eventsOf(stream: string): Promise<RecordedEvent[]> {
 
 /** Postgres ends all its sessions when one of them is killed, and recovers what was flushed. */
 async function crash(): Promise<void> {
-  const { rows } = await pool.query<{ pid: number }>('select pg_backend_pid() as pid');
-  process.kill(rows[0]?.pid ?? 0, 'SIGKILL');
-  await waitUntil(
-    () =>
-      pool
-        .query('select')
-        .then(() => true)
-        .catch(() => false),
-    {
-      timeoutMs: 30_000,
-      what: 'the recovery of Postgres',
-    },
-  );
+  const [victim, witness] = await Promise.all([pool.connect(), pool.connect()]);
+  const lost = [victim, witness].map((client) => new Promise((resolve) => client.once('error', resolve)));
+  const { rows } = await victim.query<{ pid: number }>('select pg_backend_pid() as pid');
+  const [{ pid }] = rows as [{ pid: number }];
+  process.kill(pid, 'SIGKILL');
+  // Until the others end too, Postgres has not noticed.
+  await Promise.all(lost);
+  for (const client of [victim, witness]) client.release(true);
+  const isBack = () => pool.query('select');
+  await waitUntil(isBack, { timeoutMs: 30_000, what: 'the recovery of Postgres' });
 }
 
 async function lostKey(): Promise<string> {
