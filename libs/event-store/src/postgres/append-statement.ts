@@ -40,16 +40,18 @@ function expectationCode(expected: ExpectedRevision): number {
   return typeof expected === 'number' ? expected : expectationCodes[expected];
 }
 
+export type AppendQuery = (requests: readonly AppendRequest[]) => pg.QueryArrayConfig<string[]>;
+
 /** The query that appends; without `keyTable`, keys are durable by themselves. */
-export function appendQuery(
-  requests: readonly AppendRequest[],
-  keyTable: string | undefined,
-): pg.QueryArrayConfig<string[]> {
+export function createAppendQuery(keyTable: string | undefined): AppendQuery {
   const answer = { rowMode: 'array', types: textValues } as const;
-  const values = appendParameters(requests);
-  const keys = keyTable === undefined ? [] : requests.flatMap((request) => request.keys);
-  if (keyTable === undefined || keys.length === 0) return { ...appendStatement, ...answer, values };
-  return { ...keyedAppendStatement(keyTable), ...answer, values: [...values, plainArray(keys)] };
+  const keyedStatement = keyTable === undefined ? undefined : keyedAppendStatement(keyTable);
+  return (requests) => {
+    const values = appendParameters(requests);
+    const keys = keyedStatement ? requests.flatMap((request) => request.keys) : [];
+    if (!keyedStatement || keys.length === 0) return { ...appendStatement, ...answer, values };
+    return { ...keyedStatement, ...answer, values: [...values, plainArray(keys)] };
+  };
 }
 
 /** The arrays that `append_events` takes. */

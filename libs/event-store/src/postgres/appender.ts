@@ -1,7 +1,7 @@
 import { createBatcher } from '@token-vault/batching';
 import type { AppendRequest } from '../append-request.ts';
 import { EventStoreUnavailableError, KeysNotStoredError, type AppendResult } from '../port.ts';
-import { appendQuery, outcomesOf, type AppendOutcome, type AppendRow } from './append-statement.ts';
+import { outcomesOf, type AppendOutcome, type AppendQuery, type AppendRow } from './append-statement.ts';
 import { asUnavailable, createLastingConnection, type ConnectionSettings } from './connection.ts';
 
 /** Bounds of one statement: above these a batch gains nothing and a failure costs more callers. */
@@ -30,7 +30,7 @@ interface QueuedAppend {
 }
 
 export interface AppenderOptions {
-  readonly keyTable?: string | undefined;
+  readonly appendQuery: AppendQuery;
   /** A flush begins, with so many appends. */
   readonly onFlush?: ((appends: number) => void) | undefined;
   /** Appends are durable; those repeated stand where they stood before. */
@@ -40,7 +40,7 @@ export interface AppenderOptions {
 /** Group commit: appends that arrive while a batch is under way form the next one, on one connection of its own. */
 export function createAppender(
   settings: ConnectionSettings,
-  { keyTable, onFlush, onStored }: AppenderOptions,
+  { appendQuery, onFlush, onStored }: AppenderOptions,
 ): Appender {
   const connection = createLastingConnection(settings);
   let isAppending = false;
@@ -50,7 +50,7 @@ export function createAppender(
     onFlush?.(requests.length);
     isAppending = true;
     try {
-      const { rows } = await client.query<AppendRow>(appendQuery(requests, keyTable));
+      const { rows } = await client.query<AppendRow>(appendQuery(requests));
       const outcomes = outcomesOf(requests, rows);
       onStored(storedAmong(requests, outcomes));
       return outcomes;

@@ -11,6 +11,7 @@ import {
   type RecordedEvent,
   type SubscribeOptions,
 } from '../port.ts';
+import { createAppendQuery } from './append-statement.ts';
 import { createAppender } from './appender.ts';
 import { clientConfig, StoreClient, type ConnectionSettings } from './connection.ts';
 import {
@@ -58,7 +59,7 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
   const pool = createReadPool(settings, options.maxReadConnections ?? 4);
   const readStart = createStreamStarts(pool, registry);
   const appender = createAppender(settings, {
-    keyTable: options.keyTable,
+    appendQuery: createAppendQuery(options.keyTable),
     onFlush: options.onFlush,
     onStored: (appends) => sharedTail.offer(appends),
   });
