@@ -149,7 +149,7 @@ async function restoreInto(
 
 async function openKeyRing(pool: pg.Pool, config: StandaloneConfig, rootKeyFile: string): Promise<KeyRing> {
   const rootKeys = await openRootKeys({ ...config, rootKeyFile }, pool);
-  return createKeyRing({ pool, ...rootKeys, clock: systemClock, durability: 'follows-log' });
+  return createKeyRing({ pool, ...rootKeys, clock: systemClock, durability: 'own' });
 }
 
 /** Without a key ring no tenant has keys: its checkpoints are checked by the key they name themselves. */

@@ -67,7 +67,7 @@ async function rotateRoot(parts: Parts, terminal: Terminal): Promise<void> {
     ...(await parts.rootKeys()),
     otherRootKeys: [next],
     clock: systemClock,
-    durability: 'follows-log',
+    durability: 'own',
   });
   const wrapped = await keyRing.rotateRoot(next);
   terminal.print(

@@ -3,8 +3,8 @@ import { parsePosition, type EventStore } from '@token-vault/event-store';
 import { createProjectionProgress, silentLogger, systemClock } from '@token-vault/service-kit';
 import {
   Closers,
-  keyDurability,
   hearLosses,
+  keyDurability,
   openEventStore,
   openRootKeys,
   readEventStoreChoice,
