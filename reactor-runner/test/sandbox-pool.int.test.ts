@@ -46,10 +46,17 @@ function mayRaisePriority(): boolean {
   }
 }
 
+/** How the kernel schedules it: 0 like most, 5 only when a core is idle (sched(7)). */
+function policyOf(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  // Field 41; those after the name in parentheses are counted from 3.
+  return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[38]);
+}
+
 describe('the pool', () => {
   it('serves other tenants while one fills the queue with endless loops', async () => {
     const test = await pool({ maxChildren: 4 });
-    const loops = Array.from({ length: 20 }, () =>
+    const loops = Array.from({ length: 10 }, () =>
       test.run(endless, { tenantId: 'mallory', timeoutMs: 1_000 }),
     );
     let finished = 0;
@@ -92,6 +99,31 @@ describe('the pool', () => {
     expect(test.pool.stats().pids).toEqual(pids);
   });
 
+  it('keeps the child of code whose time is over, looping or waiting', async () => {
+    const test = await pool({ maxChildren: 1, spares: 1 });
+    const { pids } = test.pool.stats();
+    const waiting = handler('await new Promise((resolve) => setTimeout(resolve, 60_000));');
+    for (const code of [endless, waiting, endless])
+      expect((await test.run(code, { timeoutMs: 300 })).kind).toBe('timed-out');
+    expect(await test.run(trivial)).toMatchObject({ kind: 'succeeded' });
+    // Where the priority of what burned cannot be raised again, its child is replaced.
+    if (mayRaisePriority()) expect(test.pool.stats().pids).toEqual(pids);
+  });
+
+  it('lets a tenant whose code ends its children wait for new ones, and nobody else', async () => {
+    const test = await pool({ maxChildren: 4 });
+    const deadly = handler('for (let i = 0; i <= 1_000; i++) setTimeout(() => undefined, 60_000);');
+    const mallory = Array.from({ length: 10 }, () => test.run(deadly, { tenantId: 'mallory' }));
+    const isHeldBack = () => {
+      const { queued, busy, spares } = test.pool.stats();
+      return queued > 0 && busy === 0 && spares === 2;
+    };
+    await waitUntil(isHeldBack);
+    expect(await test.run(trivial, { tenantId: 'alice' })).toMatchObject({ kind: 'succeeded' });
+    const kinds = (await Promise.all(mallory)).map(({ kind }) => kind);
+    expect(new Set(kinds)).toEqual(new Set(['limit-exceeded']));
+  });
+
   it('ends a run that takes more CPU time than it may', async () => {
     const test = await pool({ limits: { cpuMs: 300 } });
     expect((await test.run(endless, { timeoutMs: 60_000 })).kind).toBe('timed-out');
@@ -123,10 +155,15 @@ describe('the pool', () => {
       await waits;
       if (!mayRaise) return;
       expect(priority()).toBe(19);
-      const works = test.run(endless, { timeoutMs: 2_000 });
+      const works = test.run(endless, { timeoutMs: 4_000 });
       await expect.poll(priority, { interval: 5 }).toBe(below(10));
       await expect.poll(priority).toBe(19);
+      const idle = 5;
+      await expect.poll(() => policyOf(pid), { timeout: 4_000 }).toBe(idle);
       await works;
+      await expect.poll(() => policyOf(pid)).toBe(0);
+      expect(await test.run(trivial)).toMatchObject({ kind: 'succeeded' });
+      expect(test.pool.stats().pids).toContain(pid);
     },
   );
 

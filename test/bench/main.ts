@@ -1,10 +1,11 @@
 // `npm run bench [-- --seconds 5 --rounds 3]`: the standalone vault under load, durable and audited; prints Markdown.
-import { execFile } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import path from 'node:path';
-import { parseArgs, promisify } from 'node:util';
+import { parseArgs } from 'node:util';
 import type { Job, Summary } from './job.ts';
+import { load, median, setUpReactor } from './load.ts';
+import { measureIdlePool, measureNeighbour, type Neighbour } from './neighbour.ts';
 import { machineTimes, usageOf } from './processes.ts';
 import { root, startServer, temporaryDirectory, type Server } from './server.ts';
 
@@ -20,33 +21,6 @@ const rounds = Number(values.rounds);
 const port = Number(values.port);
 /** The generator takes them as an argument, which the kernel limits to 128 KiB. */
 const maxIds = 2_000;
-const execute = promisify(execFile);
-
-async function load(job: Job): Promise<Summary> {
-  const script = path.join(import.meta.dirname, 'generator.ts');
-  const { stdout } = await execute(process.execPath, [script, JSON.stringify(job)], {
-    maxBuffer: 64 * 1024 * 1024,
-  });
-  return JSON.parse(stdout) as Summary;
-}
-
-async function post(
-  server: Server,
-  route: string,
-  key: string,
-  body: object,
-): Promise<Record<string, string>> {
-  const response = await fetch(`http://127.0.0.1:${server.port}${route}`, {
-    method: 'POST',
-    headers: { 'SVC-API-KEY': key, 'Content-Type': 'application/json' },
-    body: JSON.stringify(body),
-  });
-  if (!response.ok) throw new Error(`${route} answered ${response.status}`);
-  return (await response.json()) as Record<string, string>;
-}
-
-const median = (numbers: readonly number[]): number =>
-  [...numbers].sort((left, right) => left - right)[Math.floor(numbers.length / 2)] ?? 0;
 
 interface Row {
   readonly name: string;
@@ -90,19 +64,14 @@ async function bench(directory: string): Promise<string> {
   await first.stop();
   const server = await startServer(directory, port);
   try {
-    const { key = '' } = await post(server, '/applications', server.managementKey, {
-      name: 'bench',
-      type: 'private',
-      permissions: ['token:create', 'token:read', 'token:use'],
-    });
+    const { key, reactorId } = await setUpReactor(
+      server,
+      server.managementKey,
+      'module.exports = async (req) => ({ raw: { last4: req.args.card.number.slice(-4) } });',
+    );
     const base = { key, seconds, ids: [] as string[] };
     const seeded = await load({ ...base, kind: 'create', connections: 64, seconds: 2, port });
     const ids = seeded.ids.slice(0, maxIds);
-    const { id: reactorId = '' } = await post(server, '/reactors', server.managementKey, {
-      name: 'bench',
-      configuration: {},
-      code: 'module.exports = async (req) => ({ raw: { last4: req.args.card.number.slice(-4) } });',
-    });
     const rows = [
       await measure(server, 'create, 1 connection', { ...base, kind: 'create', connections: 1 }),
       await measure(server, 'create, 64 connections', { ...base, kind: 'create', connections: 64 }),
@@ -125,7 +94,12 @@ async function bench(directory: string): Promise<string> {
         reactorId,
       }),
     ];
-    return report(rows, firstReadyMs, server.readyAfterMs);
+    const react = { ...base, kind: 'react', connections: 8, ids, reactorId } as const;
+    const neighbours = await measureNeighbour(server, directory, react, rounds);
+    const idlePoolMb = await measureIdlePool(server);
+    return [report(rows, firstReadyMs, server.readyAfterMs), reportSandbox(neighbours, idlePoolMb)].join(
+      '\n',
+    );
   } finally {
     await server.stop();
   }
@@ -155,6 +129,24 @@ function report(rows: readonly Row[], firstReadyMs: number, laterReadyMs: number
     line(header),
     line(header.map((_, index) => (index === 0 ? ':--' : '--:'))),
     ...rows.map((row) => line([row.name, ...row.cells])),
+    '',
+  ].join('\n');
+}
+
+function reportSandbox(neighbours: readonly Neighbour[], idlePoolMb: number): string {
+  const of = ({ perSecond, p50Ms, p99Ms }: Summary) =>
+    `${perSecond.toFixed(0)}/s | ${p50Ms.toFixed(2)} | ${p99Ms.toFixed(2)}`;
+  return [
+    'The same runs while another tenant keeps eight endless loops going, in turn with alone; medians by p99:',
+    '',
+    '| connections | alone | p50 ms | p99 ms | beside | p50 ms | p99 ms | p99 × | stolen % |',
+    '| --: | --: | --: | --: | --: | --: | --: | --: | --: |',
+    ...neighbours.map(
+      ({ connections, alone, beside, factor, stolen }) =>
+        `| ${connections} | ${of(alone)} | ${of(beside)} | ${factor.toFixed(2)} | ${(stolen * 100).toFixed(1)} |`,
+    ),
+    '',
+    `The sandbox's processes hold ${idlePoolMb.toFixed(0)} MB when nothing has run for 40 s.`,
     '',
   ].join('\n');
 }

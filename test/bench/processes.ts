@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 interface Usage {
   /** User and system time of all processes, those that have ended too. */
@@ -55,6 +55,24 @@ export function machineTimes(): MachineTimes {
   return { idle: times[3] ?? 0, stolen: times[7] ?? 0, all };
 }
 
+function memoryKilobytes(pid: number): number {
+  return Number(/^Pss:\s+(\d+)/m.exec(readOr(`/proc/${pid}/smaps_rollup`, ''))?.[1] ?? 0);
+}
+
+function programOf(pid: number): string {
+  try {
+    return readlinkSync(`/proc/${pid}/exe`);
+  } catch {
+    return '';
+  }
+}
+
+/** What the processes of the sandbox hold: the server's children that are Node as well. Linux only. */
+export function sandboxMemoryMb(root: number): number {
+  const children = family(root).filter((pid) => pid !== root && programOf(pid) === programOf(root));
+  return children.reduce((sum, pid) => sum + memoryKilobytes(pid), 0) / 1024;
+}
+
 /** What the server processes have used; Linux only. */
 export function usageOf(root: number): Usage {
   let ticks = 0;
@@ -64,7 +82,7 @@ export function usageOf(root: number): Usage {
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     // utime, stime, and the same of children that have ended (cutime, cstime): a sandbox child lives for some runs only.
     for (const field of fields.slice(11, 15)) ticks += Number(field);
-    kilobytes += Number(/^Pss:\s+(\d+)/m.exec(readOr(`/proc/${pid}/smaps_rollup`, ''))?.[1] ?? 0);
+    kilobytes += memoryKilobytes(pid);
   }
   return { cpuSeconds: ticks / ticksPerSecond, memoryMb: kilobytes / 1024 };
 }

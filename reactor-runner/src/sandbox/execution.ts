@@ -7,7 +7,7 @@ import type { PlainOutcomeKind } from './outcome.ts';
 import type { SandboxChild } from './sandbox-child.ts';
 
 const fatalSignals = new Set<NodeJS.Signals>(['SIGABRT', 'SIGTRAP', 'SIGILL']);
-/** Outcomes after which the child goes on: the isolate ended in an orderly way. */
+/** Outcomes after which the child goes on: the isolate ended in an orderly way, or V8 left the code when its time was over. */
 const orderly = new Set([
   'succeeded',
   'failed',
@@ -16,6 +16,7 @@ const orderly = new Set([
   'not-serialisable',
   'output-too-large',
   'never-settled',
+  'timed-out',
 ]);
 
 /** One job in one child, from its start to the moment the child is free or dead. */

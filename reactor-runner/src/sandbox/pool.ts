@@ -1,3 +1,4 @@
+import { createAllowance } from './allowance.ts';
 import { sandboxBundle } from './bundle.ts';
 import { createFairQueue } from './fair-queue.ts';
 import type { Job, RunRequest } from './job.ts';
@@ -7,7 +8,7 @@ import type { ChildOutcome } from './messages.ts';
 import { emptyConsole } from './outcome.ts';
 import type { CompileOutcome, RunOutcome } from './outcome.ts';
 import { readCompileOutcome, readRunOutcome } from './read-outcome.ts';
-import { Slots } from './slots.ts';
+import { Slots, type SlotsEvents } from './slots.ts';
 import { childCommand, findWallTools, probeWalls } from './walls.ts';
 import type { Walls } from './walls.ts';
 
@@ -57,6 +58,12 @@ const startingAtOnce = 2;
 /** A tenant that has a child waits this long for it before it gets a second: most runs are over sooner than a start. */
 const expandAfterMs = 8;
 const compileTimeoutMs = 2_000;
+/**
+ * A start is 175 ms of CPU time, so a tenant whose code ends its children gets so many at once, and then one each two seconds;
+ * its runs wait for it, nobody else's.
+ */
+const lossesAtOnce = 8;
+const lossEachMs = 2_000;
 
 /** Starts a pool. Takes about a second: bundling, the probe of the walls, the first children. */
 export async function createSandboxPool(options: SandboxPoolOptions = {}): Promise<SandboxPool> {
@@ -68,7 +75,7 @@ export async function createSandboxPool(options: SandboxPoolOptions = {}): Promi
     options,
     limits,
     walls,
-    (events) => new Slots(childCommand(bundle, limits, walls, tools), bundle, limits, events),
+    (events) => new Slots(childCommand(bundle, limits, walls, tools), bundle, limits, events, tools.chrt),
   );
 }
 
@@ -77,11 +84,13 @@ class Pool implements SandboxPool {
   readonly #walls: Walls;
   readonly #slots: Slots;
   readonly #queue = createFairQueue<Job>();
+  readonly #losses = createAllowance(lossesAtOnce, lossEachMs);
   readonly #settings: Required<
     Pick<SandboxPoolOptions, 'idleMs' | 'maxChildren' | 'maxQueued' | 'maxQueuedPerTenant' | 'spares'>
   >;
   readonly #sweep: NodeJS.Timeout;
-  #expansion: NodeJS.Timeout | undefined;
+  #placing: NodeJS.Timeout | undefined;
+  #nextPlacing = Infinity;
   #lastNumber = 0;
   #isClosed = false;
   #isPlacing = false;
@@ -90,7 +99,7 @@ class Pool implements SandboxPool {
     options: SandboxPoolOptions,
     limits: SandboxLimits,
     walls: Walls,
-    slots: (events: { onChange(): void; onStartFailures(): void }) => Slots,
+    slots: (events: SlotsEvents) => Slots,
   ) {
     const {
       maxChildren = 8,
@@ -110,6 +119,7 @@ class Pool implements SandboxPool {
     this.#walls = walls;
     this.#slots = slots({
       onChange: () => this.#place(),
+      onLoss: (tenantId) => this.#losses.spend(tenantId),
       onStartFailures: () => {
         options.report?.({ kind: 'children-do-not-start' });
         this.#queue.clear().forEach((job) => job.settle({ kind: 'killed', console: emptyConsole }));
@@ -156,7 +166,7 @@ class Pool implements SandboxPool {
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#sweep);
-    clearTimeout(this.#expansion);
+    clearTimeout(this.#placing);
     this.#queue.clear().forEach((job) => job.settle({ kind: 'killed', console: emptyConsole }));
     await this.#slots.close();
   }
@@ -213,9 +223,13 @@ class Pool implements SandboxPool {
     // that no number of endless loops of a few tenants takes the last child.
     if (own > 0 && own >= this.#settings.maxChildren - busy) return false;
     const warm = this.#slots.freshest((slot) => slot.tenantId === tenantId);
-    if (warm === undefined && own > 0 && performance.now() - job.queuedAt < expandAfterMs) {
-      this.#expansion ??= setTimeout(() => this.#expand(), expandAfterMs);
-      return false;
+    if (warm === undefined) {
+      const queuedMs = performance.now() - job.queuedAt;
+      const waitMs = Math.max(this.#losses.waitMs(tenantId), own > 0 ? expandAfterMs - queuedMs : 0);
+      if (waitMs > 0) {
+        this.#placeAfter(waitMs);
+        return false;
+      }
     }
     const slot = warm ?? this.#slots.freshest((each) => each.tenantId === undefined);
     if (slot === undefined) {
@@ -226,19 +240,27 @@ class Pool implements SandboxPool {
     return true;
   }
 
-  #expand(): void {
-    this.#expansion = undefined;
-    this.#place();
+  /** The sooner of those asked for. */
+  #placeAfter(waitMs: number): void {
+    const at = performance.now() + waitMs;
+    if (at >= this.#nextPlacing) return;
+    this.#nextPlacing = at;
+    clearTimeout(this.#placing);
+    this.#placing = setTimeout(() => {
+      this.#nextPlacing = Infinity;
+      this.#place();
+    }, waitMs);
   }
 
   #makeRoomAndStart(): void {
+    this.#slots.hurry();
     if (!this.#slots.canStart() || this.#starting() >= startingAtOnce) return;
     if (this.#slots.size >= this.#settings.maxChildren) {
       const idle = this.#slots.oldest(({ tenantId }) => tenantId !== undefined);
       if (idle === undefined) return;
       this.#slots.retire(idle);
     }
-    this.#slots.start();
+    this.#slots.start(true);
   }
 
   #keepSpares(): void {
@@ -250,7 +272,7 @@ class Pool implements SandboxPool {
         !this.#slots.canStart()
       )
         return;
-      this.#slots.start();
+      this.#slots.start(false);
     }
   }
 

@@ -1,3 +1,4 @@
+import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
 
@@ -7,6 +8,10 @@ import { getPriority, setPriority } from 'node:os';
  * has come already.
  */
 export interface Priorities {
+  /** Nobody waits for it yet, so it starts when nothing else is to do. */
+  spare(pid: Pid): void;
+  /** Somebody waits for it to start. */
+  hurried(pid: Pid): void;
   ready(pid: Pid): void;
   /** Somebody waits for what it does. */
   awaited(pid: Pid): void;
@@ -15,8 +20,12 @@ export interface Priorities {
   working(pid: Pid): void;
   /** Its run burns CPU, and gets what others leave: endless loops of one tenant hardly delay another's runs. */
   burning(pid: Pid): void;
+  /** It has burned for long: it runs when a core is idle, and leaves it at once when anything else wakes. */
+  endless(pid: Pid): void;
   /** The run that burned is over. False when the host does not let a priority be raised: then the child is of no more use. */
   recovered(pid: Pid): boolean;
+  /** The same of one that was endless. */
+  revived(pid: Pid): Promise<boolean>;
 }
 
 /** Undefined when it could not be started. */
@@ -30,12 +39,22 @@ const below = (levels: number): number => Math.min(lowest, getPriority() + level
 const awaited = below(3);
 const ordinary = below(levelsBelowService);
 
-export function createPriorities(): Priorities {
+/** @param chrt the tool that gives the policy SCHED_IDLE; without it endless code keeps the lowest priority */
+export function createPriorities(chrt: string | undefined): Priorities {
+  const setPolicy = (pid: Pid, policy: '--idle' | '--other'): Promise<boolean> =>
+    new Promise((resolve) => {
+      if (chrt === undefined || !pid) resolve(chrt === undefined);
+      // It has ended, or the host does not allow it: the lowest priority has to do.
+      else
+        execFile(chrt, ['--all-tasks', policy, '--pid', '0', `${pid}`], (error) => resolve(error === null));
+    });
   // Where it may not (root's CAP_SYS_NICE, or RLIMIT_NICE), a child stays at the ordinary priority all its life.
   let mayRaise = false;
   const resting = (pid: Pid): void => void (mayRaise && set(pid, lowest));
 
   return {
+    spare: resting,
+    hurried: (pid) => void (mayRaise && set(pid, ordinary)),
     ready(pid) {
       mayRaise ||= set(pid, ordinary) && set(pid, awaited);
       resting(pid);
@@ -44,7 +63,9 @@ export function createPriorities(): Priorities {
     resting,
     working: (pid) => void set(pid, ordinary),
     burning: (pid) => void setAll(pid, lowest),
+    endless: (pid) => void setPolicy(pid, '--idle'),
     recovered: (pid) => setAll(pid, ordinary),
+    revived: async (pid) => setAll(pid, ordinary) && (await setPolicy(pid, '--other')),
   };
 }
 

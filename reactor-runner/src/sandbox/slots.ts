@@ -3,17 +3,22 @@ import { Execution } from './execution.ts';
 import type { Job } from './job.ts';
 import type { SandboxLimits } from './limits.ts';
 import { SandboxChild } from './sandbox-child.ts';
-import { createPriorities } from './priorities.ts';
+import { createPriorities, type Priorities } from './priorities.ts';
 import { processUsage } from './usage-watch.ts';
 import type { ChildCommand } from './walls.ts';
 
 /** How often running code is looked at from outside: the child itself cannot, its only thread runs the code. */
 const watchIntervalMs = 25;
-/** CPU time after which a run is no longer preferred, and after which it comes last. Most take less than one millisecond. */
-const worksAfterCpuMs = 25;
-const burnsAfterCpuMs = 100;
+/** How a run goes by its CPU time: no longer preferred, last, idle time only. Most take less than one millisecond. */
+const paces = [
+  ['endless', 1_000],
+  ['burning', 100],
+  ['working', 25],
+] as const;
 const startFailuresTolerated = 3;
 const startBackoffMs = 1_000;
+
+type Pace = (typeof paces)[number][0] | 'usual';
 
 export interface Slot {
   readonly child: SandboxChild;
@@ -22,7 +27,7 @@ export interface Slot {
   tenantId?: string;
   execution?: Execution;
   watched?: { readonly execution: Execution; readonly cpuMs: number };
-  isBurning: boolean;
+  pace: Pace;
   runs: number;
   freeSince: number;
 }
@@ -30,6 +35,8 @@ export interface Slot {
 export interface SlotsEvents {
   /** A child became free, ready or died: waiting jobs may be placed. */
   onChange(): void;
+  /** A run of the tenant has cost its child: crashed it, or could not be ended otherwise. */
+  onLoss(tenantId: string): void;
   /** Children do not start: `error` is for the operator. */
   onStartFailures(): void;
 }
@@ -42,13 +49,20 @@ export class Slots {
   readonly #limits: SandboxLimits;
   readonly #events: SlotsEvents;
   readonly #gone = new Set<Promise<void>>();
-  readonly #priorities = createPriorities();
+  readonly #priorities: Priorities;
   readonly #watch: NodeJS.Timeout;
   #startFailures = 0;
   #startNotBefore = 0;
   #isClosed = false;
 
-  constructor(command: ChildCommand, bundle: SandboxBundle, limits: SandboxLimits, events: SlotsEvents) {
+  constructor(
+    command: ChildCommand,
+    bundle: SandboxBundle,
+    limits: SandboxLimits,
+    events: SlotsEvents,
+    chrt?: string,
+  ) {
+    this.#priorities = createPriorities(chrt);
     this.#command = command;
     this.#bundle = bundle;
     this.#limits = limits;
@@ -83,11 +97,12 @@ export class Slots {
     return !this.#isClosed && performance.now() >= this.#startNotBefore;
   }
 
-  start(): void {
+  /** @param isAwaited whether a job waits for it; the others do not start in the way of what runs */
+  start(isAwaited: boolean): void {
     const gone = Promise.withResolvers<void>();
     const slot: Slot = {
       state: 'starting',
-      isBurning: false,
+      pace: 'usual',
       runs: 0,
       freeSince: 0,
       child: new SandboxChild(this.#command, this.#bundle, this.#limits, {
@@ -101,8 +116,10 @@ export class Slots {
             this.#onOver(slot, message.type === 'outcome' ? message.rssMb : 0);
         },
         onExit: (signal) => {
-          if (slot.state === 'starting' && this.#all.has(slot)) this.#onStartFailure();
-          this.#all.delete(slot);
+          // Not one that was retired.
+          const isLost = this.#all.delete(slot);
+          if (isLost && slot.state === 'starting') this.#onStartFailure();
+          if (isLost && slot.tenantId !== undefined) this.#events.onLoss(slot.tenantId);
           this.#gone.delete(gone.promise);
           gone.resolve();
           slot.execution?.onExit(signal);
@@ -112,6 +129,12 @@ export class Slots {
     };
     this.#gone.add(gone.promise);
     this.#all.add(slot);
+    if (!isAwaited) this.#priorities.spare(slot.child.pid);
+  }
+
+  /** A job waits for one of those that start. */
+  hurry(): void {
+    for (const { state, child } of this.#all) if (state === 'starting') this.#priorities.hurried(child.pid);
   }
 
   execute(slot: Slot, job: Job): void {
@@ -147,7 +170,14 @@ export class Slots {
 
   #onOver(slot: Slot, rssMb: number): void {
     const isWorn = slot.runs >= this.#limits.runsPerChild || rssMb > this.#limits.idleRssMb;
-    const isOfUse = !isWorn && (!slot.isBurning || this.#priorities.recovered(slot.child.pid));
+    if (isWorn) this.#keep(slot, false);
+    else if (slot.pace === 'endless')
+      void this.#priorities.revived(slot.child.pid).then((isOfUse) => this.#keep(slot, isOfUse));
+    else this.#keep(slot, slot.pace !== 'burning' || this.#priorities.recovered(slot.child.pid));
+  }
+
+  #keep(slot: Slot, isOfUse: boolean): void {
+    if (!this.#all.has(slot)) return;
     if (isOfUse) this.#free(slot);
     else this.retire(slot);
     this.#events.onChange();
@@ -155,7 +185,7 @@ export class Slots {
 
   #free(slot: Slot): void {
     delete slot.execution;
-    slot.isBurning = false;
+    slot.pace = 'usual';
     this.#priorities.resting(slot.child.pid);
     slot.state = 'free';
     slot.freeSince = performance.now();
@@ -183,10 +213,13 @@ export class Slots {
       const cpuMs = usage.cpuMs - slot.watched.cpuMs;
       if (usage.rssMb > this.#limits.childRssMb) execution.kill('out-of-memory');
       else if (cpuMs > this.#limits.cpuMs) execution.kill('timed-out');
-      else if (!slot.isBurning && cpuMs > burnsAfterCpuMs) {
-        slot.isBurning = true;
-        this.#priorities.burning(pid);
-      } else if (!slot.isBurning && cpuMs > worksAfterCpuMs) this.#priorities.working(pid);
+      else this.#slow(slot, paces.find(([, afterCpuMs]) => cpuMs > afterCpuMs)?.[0]);
     }
+  }
+
+  #slow(slot: Slot, pace: Exclude<Pace, 'usual'> | undefined): void {
+    if (pace === undefined || pace === slot.pace) return;
+    slot.pace = pace;
+    this.#priorities[pace](slot.child.pid);
   }
 }

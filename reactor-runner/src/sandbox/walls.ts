@@ -99,13 +99,14 @@ function privilegeFlags(): string[] {
 
 export interface WallTools {
   readonly nice?: string;
+  readonly chrt?: string;
   readonly prlimit?: string;
   readonly unshare?: string;
   readonly setpriv?: string;
 }
 
 export async function findWallTools(): Promise<WallTools> {
-  const names = ['nice', 'prlimit', 'unshare', 'setpriv'] as const;
+  const names = ['nice', 'chrt', 'prlimit', 'unshare', 'setpriv'] as const;
   const found = await Promise.all(names.map(async (name) => [name, await findExecutable(name)] as const));
   return Object.fromEntries(found.filter(([, path]) => path !== undefined));
 }

@@ -1,0 +1,107 @@
+// What a tenant with endless loops is to another one's runs, and what the sandbox keeps when nothing runs.
+import { execFileSync } from 'node:child_process';
+import { setTimeout as pause } from 'node:timers/promises';
+import flags from '../../scripts/node-flags.json' with { type: 'json' };
+import type { Job, Summary } from './job.ts';
+import { load, median, setUpReactor } from './load.ts';
+import { machineTimes, sandboxMemoryMb } from './processes.ts';
+import { root, type Server } from './server.ts';
+
+/** Longer than a loop may run (decisions.md §10: 10 s), so that each measurement has its kills and new processes. */
+const seconds = 12;
+/** Loops get half of the sandbox's processes; these are twice as many. */
+const loopsAtOnce = 8;
+/** Children go after 30 s without work, looked at each 7.5. */
+const idleMs = 40_000;
+
+export interface Neighbour {
+  readonly connections: number;
+  readonly alone: Summary;
+  readonly beside: Summary;
+  /** Of the 99th percentiles: how much longer beside the loops. */
+  readonly factor: number;
+  readonly stolen: number;
+}
+
+function createTenant(dataDir: string): string {
+  const said = execFileSync(
+    process.execPath,
+    [...flags, 'standalone/src/cli.ts', 'tenants', 'create', 'Loops', '--plan', 'enterprise'],
+    {
+      cwd: root,
+      env: { ...process.env, VAULT_DATA_DIR: dataDir },
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    },
+  );
+  const key = /management key:?\s+(\S+)/.exec(said)?.[1];
+  if (key === undefined) throw new Error('no tenant was created');
+  return key;
+}
+
+async function whileLooping<Result>(
+  loop: () => Promise<unknown>,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  let goesOn = true;
+  const loops = Array.from({ length: loopsAtOnce }, async () => {
+    while (goesOn) await loop();
+  });
+  await pause(2_000);
+  const result = await work();
+  goesOn = false;
+  await Promise.all(loops);
+  return result;
+}
+
+/** Alone and beside in turn, so that both meet the same machine; medians. */
+export async function measureNeighbour(
+  server: Server,
+  dataDir: string,
+  job: Omit<Job, 'port' | 'seconds'>,
+  rounds: number,
+): Promise<Neighbour[]> {
+  const { key, reactorId } = await setUpReactor(
+    server,
+    createTenant(dataDir),
+    'module.exports = async () => { for (;;); };',
+  );
+  const react = () =>
+    fetch(`http://127.0.0.1:${server.port}/reactors/${reactorId}/react`, {
+      method: 'POST',
+      headers: { 'SVC-API-KEY': key, 'Content-Type': 'application/json' },
+      body: '{"args":{}}',
+    }).then((response) => response.arrayBuffer());
+  const results: Neighbour[] = [];
+  for (const connections of [8, 1]) {
+    const before = machineTimes();
+    const alone: Summary[] = [];
+    const beside: Summary[] = [];
+    const run = () => load({ ...job, connections, seconds, port: server.port });
+    for (let round = 0; round < rounds; round += 1) {
+      alone.push(await run());
+      beside.push(await whileLooping(react, run));
+    }
+    const after = machineTimes();
+    const result = {
+      connections,
+      alone: middle(alone),
+      beside: middle(beside),
+      factor: middle(beside).p99Ms / middle(alone).p99Ms,
+      stolen: (after.stolen - before.stolen) / Math.max(1, after.all - before.all),
+    };
+    process.stderr.write(`beside endless loops, ${connections}: p99 ×${result.factor.toFixed(2)}\n`);
+    results.push(result);
+  }
+  return results;
+}
+
+function middle(summaries: readonly Summary[]): Summary {
+  const p99Ms = median(summaries.map((it) => it.p99Ms));
+  return summaries.find((it) => it.p99Ms === p99Ms) as Summary;
+}
+
+export async function measureIdlePool(server: Server): Promise<number> {
+  await pause(idleMs);
+  return sandboxMemoryMb(server.pid);
+}
