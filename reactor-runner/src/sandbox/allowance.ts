@@ -1,8 +1,8 @@
 export interface Allowance {
   /** One more. May exceed what is left: whether it may is asked before, of another thing. */
-  spend(tenantId: string): void;
+  readonly spend: (tenantId: string) => void;
   /** Milliseconds until the tenant has something left; 0 now. */
-  waitMs(tenantId: string): number;
+  readonly waitMs: (tenantId: string) => number;
 }
 
 /** So much of each tenant at once, and one more each `refillMs`. Tenants that have all of theirs take no memory. */
