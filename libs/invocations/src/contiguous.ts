@@ -1,57 +1,66 @@
-interface Entry<Place> {
-  place: Place;
-  isDone: boolean;
+/** Something that has begun and is not done. `reached` is the last place of which everything after it, up to there, is done. */
+interface Unfinished<Place> {
+  reached: Place;
+  before: Unfinished<Place> | undefined;
+  after: Unfinished<Place> | undefined;
 }
 
 /**
  * How far a sequence is done without a hole. Its parts end in any order; what follows an unfinished one does not count, so
- * that after a crash everything that was not done is found again.
+ * that after a crash everything that was not done is found again. Takes memory for what is unfinished, however much has been
+ * done beyond it.
  */
 export class ContiguousProgress<Place> {
   readonly #onAdvance: () => void;
-  #entries: Entry<Place>[] = [];
-  #reached: Place;
+  /** In front of what is unfinished: never done. */
+  readonly #front: Unfinished<Place>;
+  #last: Unfinished<Place>;
+  #unfinished = 0;
 
   /** `onAdvance` is told that `reached` has changed. */
   constructor(start: Place, onAdvance: () => void = () => undefined) {
-    this.#reached = start;
+    this.#front = this.#last = { reached: start, before: undefined, after: undefined };
     this.#onAdvance = onAdvance;
   }
 
   /** The last place up to which, and including which, everything is done. */
   get reached(): Place {
-    return this.#reached;
+    return this.#front.reached;
   }
 
-  /** How many places were begun beyond `reached`. */
-  get ahead(): number {
-    return this.#entries.length;
+  /** How many places were begun and are not done. */
+  get unfinished(): number {
+    return this.#unfinished;
   }
 
   /** Begins the next place. Gives the way to say that it is done. */
   begin(place: Place): () => void {
-    const entry = { place, isDone: false };
-    this.#entries.push(entry);
-    return () => {
-      entry.isDone = true;
-      this.#advance();
-    };
+    const begun: Unfinished<Place> = { reached: place, before: this.#last, after: undefined };
+    this.#last = this.#last.after = begun;
+    this.#unfinished += 1;
+    return () => this.#end(begun);
   }
 
   /** The next place asks for nothing. */
   pass(place: Place): void {
-    const last = this.#entries.at(-1);
-    if (last?.isDone) last.place = place;
-    else this.begin(place)();
+    this.#reach(this.#last, place);
   }
 
-  #advance(): void {
-    const open = this.#entries.findIndex((entry) => !entry.isDone);
-    const count = open < 0 ? this.#entries.length : open;
-    const last = this.#entries[count - 1];
-    if (!last) return;
-    this.#entries = this.#entries.slice(count);
-    this.#reached = last.place;
-    this.#onAdvance();
+  #end(done: Unfinished<Place>): void {
+    const { before, after, reached } = done;
+    // Said before.
+    if (before === undefined) return;
+    before.after = after;
+    if (after === undefined) this.#last = before;
+    else after.before = before;
+    // It must not keep alive what comes after it (ADR 13).
+    done.before = done.after = undefined;
+    this.#unfinished -= 1;
+    this.#reach(before, reached);
+  }
+
+  #reach(part: Unfinished<Place>, place: Place): void {
+    part.reached = place;
+    if (part === this.#front) this.#onAdvance();
   }
 }

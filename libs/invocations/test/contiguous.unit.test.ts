@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { ContiguousProgress } from '../src/contiguous.ts';
 
@@ -8,10 +9,10 @@ describe('contiguous progress', () => {
     const [first, second, third] = [progress.begin(1), progress.begin(2), progress.begin(3)];
     third();
     second();
-    expect([progress.reached, progress.ahead]).toEqual([0, 3]);
+    expect([progress.reached, progress.unfinished]).toEqual([0, 1]);
     expect(onAdvance).not.toHaveBeenCalled();
     first();
-    expect([progress.reached, progress.ahead]).toEqual([3, 0]);
+    expect([progress.reached, progress.unfinished]).toEqual([3, 0]);
     expect(onAdvance).toHaveBeenCalledOnce();
   });
 
@@ -27,15 +28,36 @@ describe('contiguous progress', () => {
     expect(progress.reached).toBe(5);
   });
 
-  it('keeps no more for what passes behind an unfinished part than for what was begun there', () => {
+  it('counts what is unfinished, not what is done behind it', () => {
     const progress = new ContiguousProgress(0);
     const done = progress.begin(1);
     for (let place = 2; place <= 100; place += 2) {
       progress.begin(place)();
       progress.pass(place + 1);
     }
-    expect([progress.reached, progress.ahead]).toEqual([0, 51]);
+    expect([progress.reached, progress.unfinished]).toEqual([0, 1]);
     done();
-    expect([progress.reached, progress.ahead]).toEqual([101, 0]);
+    expect([progress.reached, progress.unfinished]).toEqual([101, 0]);
+  });
+
+  it('is as far as a list of all that was begun would say, in any order of ends', () => {
+    const order = fc.uniqueArray(fc.nat(19), { minLength: 20, maxLength: 20 });
+    fc.assert(
+      fc.property(order, fc.array(fc.boolean(), { minLength: 20, maxLength: 20 }), (ends, passes) => {
+        const progress = new ContiguousProgress(-1);
+        const open = new Set<number>();
+        const done = passes.map((isPassed, place) => {
+          if (isPassed) progress.pass(place);
+          else open.add(place);
+          return isPassed ? () => undefined : progress.begin(place);
+        });
+        for (const place of ends) {
+          done[place]?.();
+          open.delete(place);
+          expect(progress.unfinished).toBe(open.size);
+          expect(progress.reached).toBe(Math.min(20, ...open) - 1);
+        }
+      }),
+    );
   });
 });

@@ -94,21 +94,45 @@ describe('the checkpoint of the direct feed', () => {
 });
 
 describe('the direct feed', () => {
-  it('holds its subscription while too much has begun beyond an unfinished invocation', async () => {
+  it('goes on beyond an unfinished invocation, however much is done there', async () => {
     const { store, checkpoints, append } = createLog();
     const due = invocations(30);
     await append(due);
     const gate = Promise.withResolvers<void>();
     const open = (options: DeliveryOptions) =>
-      createDirectInvocationFeed({ store, checkpoints, toInvocation, maxAhead: 5, ...options });
+      createDirectInvocationFeed({ store, checkpoints, toInvocation, maxUnfinished: 5, ...options });
     const first = due[0]?.invocationId;
     const feed = new RunningFeed(open, ({ invocationId }) =>
       invocationId === first ? gate.promise : Promise.resolve(),
     );
+    await waitUntil(() => feed.hasAll(due));
+    expect(checkpoints.saved).toEqual([]);
+    gate.resolve();
+    const head = await store.head();
+    await waitUntil(() => checkpoints.saved.at(-1) === head);
+    expect(feed.seen).toHaveLength(30);
+  });
+
+  it('holds its subscription while too much is unfinished', async () => {
+    const { store, checkpoints, append } = createLog();
+    const due = invocations(30);
+    await append(due);
+    const gates = due.map(() => Promise.withResolvers<void>());
+    const open = (options: DeliveryOptions) =>
+      createDirectInvocationFeed({ store, checkpoints, toInvocation, maxUnfinished: 5, ...options });
+    const feed = new RunningFeed(
+      open,
+      ({ invocationId }) =>
+        gates[due.findIndex((it) => it.invocationId === invocationId)]?.promise ?? Promise.resolve(),
+    );
     await waitUntil(() => feed.seen.length >= 5);
     await new Promise(setImmediate);
     expect(feed.seen).toHaveLength(5);
-    gate.resolve();
+    gates[3]?.resolve();
+    await waitUntil(() => feed.seen.length >= 6);
+    await new Promise(setImmediate);
+    expect(feed.seen).toHaveLength(6);
+    gates.forEach(({ resolve }) => resolve());
     await waitUntil(() => feed.hasAll(due));
     expect(feed.seen).toHaveLength(30);
   });

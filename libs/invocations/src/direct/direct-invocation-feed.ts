@@ -22,11 +22,8 @@ export interface DirectInvocationFeedOptions extends DeliveryOptions {
   /** Of this feed alone: two processes with one checkpoint would both run everything, saved only by the claim. */
   readonly checkpoints: CheckpointStore;
   readonly toInvocation: ToInvocation;
-  /**
-   * Most invocations that may have begun beyond an unfinished one; 10 000 by default. They are delivered again after a crash. When
-   * there are so many everybody waits: one tenant's endless loops must end sooner than others make as many runs.
-   */
-  readonly maxAhead?: number;
+  /** Most invocations that may be delivered and unfinished, waiting ones included; 10 000 by default. */
+  readonly maxUnfinished?: number;
 }
 
 /** Takes invocations straight from the log: for one process, without a broker. */
@@ -98,10 +95,7 @@ class Follower {
     this.#options = options;
     this.#deliveries = new Deliveries(handler, options);
     this.#position = start;
-    this.#progress = new ContiguousProgress(start, () => {
-      onReached(this.#progress.reached);
-      this.#onRoom();
-    });
+    this.#progress = new ContiguousProgress(start, () => onReached(this.#progress.reached));
   }
 
   async follow(signal: AbortSignal): Promise<void> {
@@ -141,14 +135,16 @@ class Follower {
   #deliver(invocation: Invocation, position: Position): void {
     const done = this.#progress.begin(position);
     void this.#deliveries.deliver(invocation).then((isAcknowledged) => {
-      if (isAcknowledged) done();
+      if (!isAcknowledged) return;
+      done();
+      this.#onRoom();
     });
   }
 
-  /** Holds the subscription while too much has begun. */
+  /** Holds the subscription while too much is unfinished. */
   async #room(signal: AbortSignal): Promise<void> {
-    const { maxAhead = 10_000 } = this.#options;
-    while (this.#progress.ahead >= maxAhead && !signal.aborted) {
+    const { maxUnfinished = 10_000 } = this.#options;
+    while (this.#progress.unfinished >= maxUnfinished && !signal.aborted) {
       await new Promise<void>((resolve) => {
         this.#onRoom = resolve;
       });

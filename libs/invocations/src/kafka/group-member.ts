@@ -107,7 +107,7 @@ export class GroupMember {
     const partition = this.#partition(batch.partition, first);
     for (const message of batch.messages) {
       if (!this.#takesMore) return;
-      if (partition.ahead >= this.#maxAhead) return this.#pause(batch.partition);
+      if (partition.unfinished >= this.#maxUnfinished) return this.#pause(batch.partition);
       const done = partition.take(BigInt(message.offset));
       if (done) void this.#deliver(message).then((isAcknowledged) => isAcknowledged && done());
       payload.resolveOffset(message.offset);
@@ -139,7 +139,7 @@ export class GroupMember {
 
   #tick(): void {
     for (const [id, partition] of this.#partitions) {
-      if (this.#takesMore && partition.ahead < this.#maxAhead / 2) this.#resume(id);
+      if (this.#takesMore && partition.unfinished < this.#maxUnfinished / 2) this.#resume(id);
     }
     this.#committing ??= this.#commit().finally(() => (this.#committing = undefined));
   }
@@ -162,8 +162,8 @@ export class GroupMember {
     }
   }
 
-  get #maxAhead(): number {
-    return this.#options.maxAheadPerPartition ?? 200;
+  get #maxUnfinished(): number {
+    return this.#options.maxUnfinishedPerPartition ?? 200;
   }
 
   #pause(partition: number): void {

@@ -10,8 +10,8 @@ export interface KafkaInvocationFeedOptions extends DeliveryOptions {
   readonly sessionTimeoutMs?: number;
   /** A tenth of the session's time-out by default. Given while handlers run, however long they take. */
   readonly heartbeatIntervalMs?: number;
-  /** Most messages of a partition that may be taken beyond an unfinished one; 200 by default. */
-  readonly maxAheadPerPartition?: number;
+  /** Most messages of a partition that may be taken and unfinished; 200 by default. */
+  readonly maxUnfinishedPerPartition?: number;
   /** How often finished messages are acknowledged to the broker; 500 by default. */
   readonly commitIntervalMs?: number;
 }

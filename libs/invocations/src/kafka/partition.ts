@@ -12,9 +12,9 @@ export class Partition {
     this.#taken = this.#committed = first - 1n;
   }
 
-  /** Messages taken and not done, or done behind one that is not. */
-  get ahead(): number {
-    return this.#progress.ahead;
+  /** How many messages are taken and not done. */
+  get unfinished(): number {
+    return this.#progress.unfinished;
   }
 
   /** The next offset to read after a crash, when it has moved since the last `confirm`: every message before it is done. */
