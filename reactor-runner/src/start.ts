@@ -2,6 +2,7 @@ import { streams } from '@token-vault/contracts';
 import type { InvocationFeed } from '@token-vault/invocations';
 import { errorFields } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
+import { startBacklog } from './runs/backlog.ts';
 import { historyFrom, readHistory } from './runs/invocation.ts';
 import { failLostRun } from './runs/lost.ts';
 import { Runs, type RunDependencies } from './runs/run.ts';
@@ -26,6 +27,7 @@ export function startReactorRunner(options: ReactorRunnerOptions): ReactorRunner
   const { feed, pool, connectionString, clock, logger } = options;
   const abort = new AbortController();
   const runs = new Runs(options);
+  const backlog = startBacklog({ ...options, runs });
   const deliveries = new Deliveries(options);
   const due = startDueWork({
     pool,
@@ -41,7 +43,7 @@ export function startReactorRunner(options: ReactorRunnerOptions): ReactorRunner
       const history = event
         ? historyFrom(event)
         : await readHistory(options.store, streams.invocation(tenantId, invocationId));
-      await runs.handle(history);
+      await (history.invocation?.invoked.mode === 'async' ? backlog.take(history) : runs.handle(history));
     }, abort.signal)
     .catch((error: unknown) => logger.error(errorFields(error), 'reactors are no longer run'));
 
@@ -49,7 +51,7 @@ export function startReactorRunner(options: ReactorRunnerOptions): ReactorRunner
     async close() {
       abort.abort();
       runs.stop();
-      await Promise.all([consuming, due.close()]);
+      await Promise.all([consuming, backlog.close(), due.close()]);
     },
   };
 }

@@ -134,6 +134,48 @@ describe('an invocation', () => {
   });
 });
 
+describe('an asynchronous invocation', () => {
+  const url = 'https://receiver.example/hook';
+
+  it('is told to be claimed before its code ends; killed before its outcome it leaves no arguments', async () => {
+    const end = slowSandbox({ kind: 'succeeded', result: { raw: 1 }, console });
+    const invocation = await fixture.invoke({}, url);
+    const append: EventStore['append'] = (stream, events, ...others) =>
+      events[0]?.type === 'ReactorSucceeded'
+        ? Promise.reject(new Error('killed'))
+        : fixture.store.append(stream, events, ...others);
+    const claimed = Promise.withResolvers<void>();
+    const runner = fixture.runner({ store: { ...fixture.store, append } });
+    const run = runner.handle(await fixture.historyOf(invocation), claimed.resolve);
+    await claimed.promise;
+    expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted']);
+    end();
+    await expect(run).rejects.toThrow('killed');
+    await expect(fixture.open(invocation, 'args', invocation.invoked.args)).rejects.toThrow(
+      KeyDestroyedError,
+    );
+    fixture.clock.advance(hourMs);
+    await failLostRun(fixture, tenantId, invocation.id);
+    expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted', 'ReactorFailed']);
+  });
+
+  it('has its outcome though its arguments cannot be destroyed just then; they go after it', async () => {
+    const invocation = await fixture.invoke({}, url);
+    let isAway = true;
+    const destroyKeys: typeof fixture.keyRing.destroyKeys = (...key) => {
+      if (!isAway) return fixture.keyRing.destroyKeys(...key);
+      isAway = false;
+      return Promise.reject(new Error('away'));
+    };
+    const runner = fixture.runner({ keyRing: { ...fixture.keyRing, destroyKeys } });
+    await runner.handle(await fixture.historyOf(invocation));
+    expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted', 'ReactorSucceeded']);
+    await expect(fixture.open(invocation, 'args', invocation.invoked.args)).rejects.toThrow(
+      KeyDestroyedError,
+    );
+  });
+});
+
 describe('a crash that takes the key of an outcome', () => {
   it('makes the runner seal it anew', async () => {
     fixture.sandbox = () => Promise.resolve({ kind: 'succeeded', result: { raw: 'out' }, console });

@@ -15,7 +15,9 @@ const env = { VAULT_EGRESS_ALLOW: '127.0.0.0/8' };
 
 let dataDir: string;
 let vault: StandaloneProcess;
-let backend: Client;
+let backendKey: string | undefined;
+/** The vault has another port after each start. */
+const backend = (): Client => vault.client(backendKey);
 let receiver: Receiver;
 
 beforeAll(async () => {
@@ -24,7 +26,7 @@ beforeAll(async () => {
   vault = await startStandaloneProcess({ dataDir, env });
   const body = plainApplication({ permissions: ['token:use', 'token:read'] });
   const made = await vault.client().expect<Application>(201, 'POST', '/applications', { body });
-  backend = vault.client(made.body.key);
+  backendKey = made.body.key;
 });
 afterAll(async () => {
   await receiver.close();
@@ -43,37 +45,68 @@ async function messagesOf(id: string): Promise<readonly string[]> {
   return body.data.map(({ message }) => message).reverse();
 }
 
-describe('a vault that is killed', () => {
-  it(
-    'while code runs gives the run one outcome, at its deadline, and delivers it',
-    { timeout: 240_000 },
-    async () => {
-      // Tells that it runs; then never ends by itself.
-      const id = await makeReactor(
-        `module.exports = async () => {
-         await fetch('${receiver.url}?running', { method: 'POST' });
-         await new Promise((resolve) => setTimeout(resolve, 9_000));
-         return { tokenize: 'output' };
-       };`,
-      );
-      const options = { body: { callback_url: receiver.url } };
-      await backend.expect(202, 'POST', `/reactors/${id}/react`, options);
-      await waitUntil(() => receiver.deliveries.length === 1, { timeoutMs: 20_000, what: 'the run' });
-      await vault.kill({ withPostgres: true });
-      vault = await startStandaloneProcess({ dataDir, env });
-      expect(await messagesOf(id)).toEqual(['Reactor created', 'Reactor invoked']);
-      await waitUntil(() => receiver.deliveries.length === 2, { timeoutMs: 150_000, what: 'the delivery' });
-      expect(JSON.parse(receiver.deliveries[1]?.text ?? '')).toMatchObject({
-        status: 500,
-        errors: { error: ['The reactor was stopped before it finished.'] },
-      });
-      await waitUntil(async () => (await messagesOf(id)).includes('Reactor webhook delivered'));
-      expect(await messagesOf(id)).toEqual([
-        'Reactor created',
-        'Reactor invoked',
-        'Reactor failed',
-        'Reactor webhook delivered',
-      ]);
-    },
-  );
+const invoke = (id: string, args: object = {}) =>
+  backend().expect(202, 'POST', `/reactors/${id}/react`, { body: { args, callback_url: receiver.url } });
+
+describe('a vault that is killed while code runs and other invocations wait', () => {
+  const waitingCount = 40;
+  let endless: string;
+  let slow: string;
+  const results = () =>
+    receiver.deliveries
+      .filter(({ headers }) => headers['webhook-id'] !== undefined)
+      .map(({ headers, text }) => ({
+        id: headers['webhook-id'],
+        body: JSON.parse(text) as { raw?: unknown },
+      }));
+  const deliveredIds = () => new Set(results().map(({ id }) => id));
+
+  beforeAll(async () => {
+    // Tells that it runs; then takes all its time.
+    endless = await makeReactor(`module.exports = async () => {
+      await fetch('${receiver.url}?running', { method: 'POST' });
+      await new Promise((resolve) => setTimeout(resolve, 9_000));
+      return { tokenize: 'output' };
+    };`);
+    slow = await makeReactor(`module.exports = async (req) => {
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      return { raw: req.args.n };
+    };`);
+    await invoke(endless);
+    await waitUntil(() => receiver.deliveries.length === 1, { timeoutMs: 20_000, what: 'the run' });
+    await Promise.all(Array.from({ length: waitingCount }, (_, n) => invoke(slow, { n })));
+  }, 60_000);
+
+  it('answers synchronous calls meanwhile', async () => {
+    const quick = await makeReactor('module.exports = async () => ({ raw: "at once" });');
+    const body = { args: {} };
+    const answer = await backend().expect<{ raw: string }>(200, 'POST', `/reactors/${quick}/react`, { body });
+    expect(answer.body.raw).toBe('at once');
+    expect(deliveredIds().size).toBeLessThan(waitingCount);
+  });
+
+  it('gives each one outcome, and delivers it', { timeout: 240_000 }, async () => {
+    await waitUntil(() => deliveredIds().size >= 3, { timeoutMs: 30_000, what: 'the first deliveries' });
+    await vault.kill({ withPostgres: true });
+    vault = await startStandaloneProcess({ dataDir, env });
+    expect(await messagesOf(endless)).toEqual(['Reactor created', 'Reactor invoked']);
+    const count = waitingCount + 1;
+    await waitUntil(() => deliveredIds().size === count, { timeoutMs: 150_000, what: 'all deliveries' });
+    // Two others at most ran beside it.
+    const returned = new Set(results().map(({ body }) => body.raw));
+    returned.delete(undefined);
+    expect(returned.size).toBeGreaterThanOrEqual(waitingCount - 2);
+    const failed = results().find(({ body }) => body.raw === undefined);
+    expect(failed?.body).toMatchObject({
+      status: 500,
+      errors: { error: ['The reactor was stopped before it finished.'] },
+    });
+    await waitUntil(async () => (await messagesOf(endless)).includes('Reactor webhook delivered'));
+    expect(await messagesOf(endless)).toEqual([
+      'Reactor created',
+      'Reactor invoked',
+      'Reactor failed',
+      'Reactor webhook delivered',
+    ]);
+  });
 });

@@ -12,7 +12,11 @@ const end = ({
   const isOver: SqlOp = { kind: 'delete', table: 'running', key: { id } };
   if (data.mode === 'sync') return [isOver];
   const { tenant_id, occurred_at: next_at } = metadata;
-  return [isOver, { kind: 'insert', table: 'delivery', row: { id, tenant_id, next_at } }];
+  return [
+    isOver,
+    { kind: 'delete', table: 'waiting', key: { id } },
+    { kind: 'insert', table: 'delivery', row: { id, tenant_id, next_at } },
+  ];
 };
 
 const endDelivery = ({ invocation_id: id }: { readonly invocation_id: string }): SqlOp[] => [
@@ -25,16 +29,29 @@ const due = (column: string) => ({
   indexes: [{ on: `(${column})` }],
 });
 
-/** What has to happen to invocations by time: runs that may be lost, and deliveries of results. Empty when all is well. */
+/**
+ * What has to happen to invocations: asynchronous ones that wait for a runner (or have one: `running` tells), runs that may be
+ * lost, and deliveries of results. Empty when all is well.
+ */
 export const invocations: Projection = {
   name: 'invocations',
-  version: 2,
+  version: 3,
   isAwaited: false,
   tables: [
+    {
+      name: 'waiting',
+      columns: { id: 'uuid not null', tenant_id: 'uuid not null', invoked_at: 'timestamptz not null' },
+      primaryKey: ['id'],
+      indexes: [{ on: '(tenant_id, invoked_at, id)', isForReaders: true }],
+    },
     { name: 'running', ...due('deadline') },
     { name: 'delivery', ...due('next_at') },
   ],
   on: {
+    ReactorInvoked: ({ data, metadata: { tenant_id, occurred_at: invoked_at } }) =>
+      data.mode === 'sync'
+        ? []
+        : [{ kind: 'insert', table: 'waiting', row: { id: data.invocation_id, tenant_id, invoked_at } }],
     ReactorStarted: ({ data, metadata }) => [
       {
         kind: 'insert',
@@ -50,6 +67,7 @@ export const invocations: Projection = {
     WebhookDelivered: ({ data }) => endDelivery(data),
     WebhookGivenUp: ({ data }) => endDelivery(data),
     TenantDeleted: ({ data: { tenant_id } }) => [
+      { kind: 'sweep', table: 'waiting', where: { tenant_id } },
       { kind: 'sweep', table: 'running', where: { tenant_id } },
       { kind: 'sweep', table: 'delivery', where: { tenant_id } },
     ],

@@ -15,8 +15,8 @@ export const toInvocation: ToInvocation = (event) =>
 /** How a runner wants invocations brought to it, whatever the feed. */
 export function deliveryOptions(logger: Logger): DeliveryOptions {
   return {
-    // Not how many run at once, which is for lanes and the sandbox to say: what waits for a turn costs next to nothing.
-    concurrency: 1_000,
+    // Not how many run at once, which is for lanes and the sandbox to say. Only what a caller waits for waits here (backlog.ts).
+    concurrency: 10_000,
     // A claimed run is never taken up again, so what fails has failed before: it must not be lost. Without keys, because the
     // tenant was deleted, nothing can be run or recorded any more.
     isTransient: (error) => !(error instanceof TenantKeysMissingError),

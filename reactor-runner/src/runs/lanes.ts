@@ -23,3 +23,22 @@ export function createLanes(perTenant: number) {
     }
   };
 }
+
+/** A few places for each tenant: one is there or not, nobody waits. */
+export function createPlaces(perTenant: number) {
+  const taken = new Map<string, number>();
+
+  return {
+    /** Undefined when all are taken. To be called once: what gives it back. */
+    take(tenantId: string): (() => void) | undefined {
+      const count = taken.get(tenantId) ?? 0;
+      if (count >= perTenant) return undefined;
+      taken.set(tenantId, count + 1);
+      return () => {
+        const left = (taken.get(tenantId) ?? 1) - 1;
+        if (left > 0) taken.set(tenantId, left);
+        else taken.delete(tenantId);
+      };
+    },
+  };
+}

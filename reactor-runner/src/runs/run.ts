@@ -85,21 +85,28 @@ export class Runs {
     this.#underWay.forEach((abort) => abort.abort());
   }
 
-  /** Runs it unless somebody else has taken it. Resolves when its outcome is in the log, and its arguments are no more. */
-  async handle({ invocation, deadline, outcome }: InvocationHistory): Promise<void> {
+  /**
+   * Runs it unless somebody else has taken it. Resolves when its outcome is in the log, and its arguments are no more.
+   * @param onClaimed called when it is claimed: from then on the log sees to it that it ends, whatever becomes of this process
+   */
+  async handle(
+    { invocation, deadline, outcome }: InvocationHistory,
+    onClaimed: () => void = () => undefined,
+  ): Promise<void> {
     if (!invocation) return;
-    if (outcome || (!deadline && (await this.#runInTurn(invocation))))
+    if (outcome || (!deadline && (await this.#runInTurn(invocation, onClaimed))))
       await this.#destroyArguments(invocation);
   }
 
-  #runInTurn(invocation: Invocation): Promise<boolean> {
-    const run = () => this.#run(invocation);
-    // What a run waits for must not wait for it.
-    return invocation.invoked.depth > 0 ? run() : this.#inLane(invocation.tenantId, run);
+  #runInTurn(invocation: Invocation, onClaimed: () => void): Promise<boolean> {
+    const { depth, mode } = invocation.invoked;
+    const run = () => this.#run(invocation, onClaimed);
+    // What a run waits for must not wait for it. And those that nobody waits for have places of their own (backlog.ts).
+    return depth > 0 || mode === 'async' ? run() : this.#inLane(invocation.tenantId, run);
   }
 
-  /** Resolves to whether it is over. */
-  async #run(invocation: Invocation): Promise<boolean> {
+  /** Resolves to whether it is over and its arguments may be left. */
+  async #run(invocation: Invocation, onClaimed: () => void): Promise<boolean> {
     const { logger, store, clock, openTokens } = this.#dependencies;
     const { invoked, metadata, stream } = invocation;
     if (this.#isStopped) throw new RunnerStoppedError('the runner takes no more');
@@ -114,6 +121,7 @@ export class Runs {
     const revision = await this.#claim(invocation, use);
     // Delivered again: maybe after a crash between the outcome and the end of the arguments.
     if (revision === undefined) return (await readHistory(store, stream)).outcome !== undefined;
+    onClaimed();
     // Made while the code runs: nobody waits for it then.
     const outcomeKey = createOutcomeKey(this.#dependencies, invocation);
     const outcome = await prepared
@@ -123,6 +131,8 @@ export class Runs {
           logger.error({ trace_id: metadata.trace_id, ...errorFields(error) }, 'a run failed'),
         ),
       );
+    // Nobody waits for it, and once it is over no feed or sweeper comes back to it: what a crash interrupts must still be a lost run.
+    const areArgumentsGone = invoked.mode === 'async' && (await this.#argumentsGo(invocation));
     await recordOutcome(this.#dependencies, invocation, outcome, revision, outcomeKey);
     this.#dependencies.spans?.record({
       name: 'run reactor',
@@ -131,7 +141,15 @@ export class Runs {
       endMs: Date.now(),
       attributes: { 'vault.outcome': outcome.kind },
     });
-    return true;
+    return !areArgumentsGone;
+  }
+
+  /** False when the key table cannot be reached: then it is tried again after the outcome. */
+  #argumentsGo(invocation: Invocation): Promise<boolean> {
+    return this.#destroyArguments(invocation).then(
+      () => true,
+      () => false,
+    );
   }
 
   /**

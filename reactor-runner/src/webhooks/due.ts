@@ -2,6 +2,7 @@ import type { Clock, Logger } from '@token-vault/service-kit';
 import { errorFields } from '@token-vault/service-kit';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool } from 'pg';
+import { rowsOf } from '../read-model.ts';
 import { createLocks } from './locks.ts';
 
 export interface Due {
@@ -29,10 +30,6 @@ const queries = {
 
 const deliveriesAtOnce = 64;
 
-/** The projector makes the tables at its first start: until then nothing is due. */
-const isNotThereYet = (error: unknown): boolean =>
-  ['42P01', '3F000'].includes(String((error as { code?: unknown }).code));
-
 /**
  * Does what is due by time: fails runs whose runner is gone, delivers results. Any number of replicas may run it; what is due
  * is in the read model, so restarts lose nothing, and whether it really is due the stream tells.
@@ -44,13 +41,8 @@ export function startDueWork(options: DueWorkOptions): { close(): Promise<void> 
   const inHand = new Map<string, Promise<void>>();
 
   async function dueNow(table: keyof typeof queries): Promise<readonly Due[]> {
-    try {
-      const { rows } = await pool.query<{ tenant_id: string; id: string }>(queries[table], [clock.now()]);
-      return rows.map(({ tenant_id: tenantId, id }) => ({ tenantId, id }));
-    } catch (error) {
-      if (isNotThereYet(error)) return [];
-      throw error;
-    }
+    const rows = await rowsOf<{ tenant_id: string; id: string }>(pool, queries[table], [clock.now()]);
+    return rows.map(({ tenant_id: tenantId, id }) => ({ tenantId, id }));
   }
 
   function start(due: Due, work: (due: Due) => Promise<void>): void {

@@ -1,0 +1,167 @@
+import { newId, streams } from '@token-vault/contracts';
+import type { RecordedEvent } from '@token-vault/event-store';
+import { silentLogger } from '@token-vault/service-kit';
+import { createTestDatabase, createTestPool, waitUntil, type TestDatabase } from '@token-vault/test-support';
+import type { Pool } from 'pg';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startBacklog, type Backlog } from '../src/runs/backlog.ts';
+import { historyFrom, type InvocationHistory } from '../src/runs/invocation.ts';
+
+const tables = `
+create schema rm_invocations;
+create table rm_invocations.waiting (id uuid primary key, tenant_id uuid not null, invoked_at timestamptz not null);
+create index on rm_invocations.waiting (tenant_id, invoked_at, id);
+create table rm_invocations.running (id uuid primary key, tenant_id uuid not null, deadline timestamptz not null);`;
+
+let database: TestDatabase;
+let pool: Pool;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  pool = createTestPool(database.url);
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+const invoked = (tenantId: string, id: string): RecordedEvent =>
+  ({
+    type: 'ReactorInvoked',
+    data: { invocation_id: id, mode: 'async' },
+    metadata: { tenant_id: tenantId },
+    stream: streams.invocation(tenantId, id),
+    revision: 0,
+  }) as unknown as RecordedEvent;
+
+/** Streams of one event, which their names tell. */
+const store = {
+  // eslint-disable-next-line @typescript-eslint/require-await -- read from nowhere
+  async *readStream(stream: string) {
+    const [, tenantId = '', id = ''] = /^invocation-([^.]+)\.(.+)$/.exec(stream) ?? [];
+    yield invoked(tenantId, id);
+  },
+};
+
+interface Run {
+  readonly tenantId: string;
+  readonly id: string;
+  readonly claim: () => void;
+  /** It has ended, and the read model knows. */
+  readonly end: () => Promise<void>;
+  readonly endUnknown: () => void;
+  readonly fail: (error: Error) => void;
+}
+
+let runs: Run[];
+let backlog: Backlog;
+let backlogs: Backlog[];
+beforeEach(() => {
+  runs = [];
+  backlogs = [];
+});
+afterEach(async () => {
+  const closing = backlogs.map((each) => each.close());
+  runs.forEach(({ endUnknown }) => endUnknown());
+  await Promise.all(closing);
+  await pool.query('drop schema if exists rm_invocations cascade');
+});
+
+function handle({ invocation }: InvocationHistory, claim: () => void = () => undefined): Promise<void> {
+  if (!invocation) throw new Error('it was never invoked');
+  const { tenantId, id } = invocation;
+  const over = Promise.withResolvers<void>();
+  const end = async () => {
+    await pool.query('delete from rm_invocations.waiting where id = $1', [id]);
+    over.resolve();
+  };
+  runs.push({ tenantId, id, claim, end, endUnknown: over.resolve, fail: over.reject });
+  return over.promise;
+}
+
+function start(): void {
+  backlog = startBacklog({ store, pool, logger: silentLogger, runs: { handle }, pollMs: 100 });
+  backlogs.push(backlog);
+}
+
+/** As the projector would. Gives their ids. */
+async function wait(tenantId: string, count: number): Promise<string[]> {
+  const ids = Array.from({ length: count }, () => newId());
+  await pool.query(
+    `insert into rm_invocations.waiting select id, $2, now() + ordinal * interval '1 ms'
+     from unnest($1::uuid[]) with ordinality as w (id, ordinal)`,
+    [ids, tenantId],
+  );
+  return ids;
+}
+
+const runsOf = (tenantId: string) => runs.filter((run) => run.tenantId === tenantId);
+
+/** Time enough for a few looks. */
+const looks = () => new Promise((resolve) => setTimeout(resolve, 400));
+
+describe('the backlog of asynchronous invocations', () => {
+  const [a, b] = [newId(), newId()];
+
+  it('begins some of each tenant at once, the others in their order, with the places of those that end', async () => {
+    await pool.query(tables);
+    const [ofA, ofB] = [await wait(a, 120), await wait(b, 1)];
+    start();
+    await waitUntil(() => runs.length === 4);
+    await looks();
+    expect(runsOf(a).map(({ id }) => id)).toEqual(ofA.slice(0, 3));
+    expect(runsOf(b).map(({ id }) => id)).toEqual(ofB);
+    for (let index = 0; index < ofA.length; index += 1) {
+      await waitUntil(() => runsOf(a).length > index);
+      await runsOf(a)[index]?.end();
+    }
+    expect(runsOf(a).map(({ id }) => id)).toEqual(ofA);
+  });
+
+  it('takes from a feed what it has a place for until it is claimed, and leaves the rest to the read model', async () => {
+    await pool.query(tables);
+    start();
+    const ids = Array.from({ length: 5 }, () => newId());
+    const taken: string[] = [];
+    for (const id of ids) void backlog.take(historyFrom(invoked(a, id))).then(() => taken.push(id));
+    await waitUntil(() => taken.length === 2);
+    expect(runs.map(({ id }) => id)).toEqual(ids.slice(0, 3));
+    expect(taken).toEqual(ids.slice(3));
+    runs.forEach(({ claim }) => claim());
+    await waitUntil(() => taken.length === 5);
+    await looks();
+    expect(runs).toHaveLength(3);
+  });
+
+  it('does not begin again what the read model does not know yet to be over, nor what others run', async () => {
+    await pool.query(tables);
+    const [first, others] = await wait(a, 2);
+    await pool.query('insert into rm_invocations.running values ($1, $2, now())', [others, a]);
+    start();
+    await waitUntil(() => runs.length === 1);
+    runs[0]?.endUnknown();
+    await looks();
+    expect(runs.map(({ id }) => id)).toEqual([first]);
+  });
+
+  it('comes to every tenant, however many there are', async () => {
+    await pool.query(tables);
+    const tenants = Array.from({ length: 450 }, () => newId());
+    await pool.query(
+      'insert into rm_invocations.waiting select gen_random_uuid(), id, now() from unnest($1::uuid[]) as t (id)',
+      [tenants],
+    );
+    start();
+    await waitUntil(() => new Set(runs.map(({ tenantId }) => tenantId)).size === tenants.length);
+  });
+
+  it('tries again what fails, and waits for tables that are not there yet', async () => {
+    start();
+    await looks();
+    await pool.query(tables);
+    const [id] = await wait(a, 1);
+    await waitUntil(() => runs.length === 1);
+    runs[0]?.fail(new Error('the store is away'));
+    await waitUntil(() => runs.length === 2);
+    expect(runs[1]?.id).toBe(id);
+  });
+});
