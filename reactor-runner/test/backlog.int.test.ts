@@ -35,7 +35,6 @@ const invoked = (tenantId: string, id: string): RecordedEvent =>
 
 /** Streams of one event, which their names tell. */
 const store = {
-   
   async *readStream(stream: string) {
     const [, tenantId = '', id = ''] = /^invocation-([^.]+)\.(.+)$/.exec(stream) ?? [];
     yield invoked(tenantId, id);
