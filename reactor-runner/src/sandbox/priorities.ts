@@ -41,13 +41,13 @@ const ordinary = below(levelsBelowService);
 
 /** @param chrt the tool that gives the policy SCHED_IDLE; without it endless code keeps the lowest priority */
 export function createPriorities(chrt: string | undefined): Priorities {
-  const setPolicy = (pid: Pid, policy: '--idle' | '--other'): Promise<boolean> =>
-    new Promise((resolve) => {
-      if (chrt === undefined || !pid) resolve(chrt === undefined);
-      // It has ended, or the host does not allow it: the lowest priority has to do.
-      else
-        execFile(chrt, ['--all-tasks', policy, '--pid', '0', `${pid}`], (error) => resolve(error === null));
-    });
+  // One after the other: what is said last must hold.
+  let lastPolicy: Promise<unknown> = Promise.resolve();
+  const setPolicy = (pid: Pid, policy: Policy): Promise<boolean> => {
+    const isSet = lastPolicy.then(() => chrt === undefined || runChrt(chrt, pid, policy));
+    lastPolicy = isSet;
+    return isSet;
+  };
   // Where it may not (root's CAP_SYS_NICE, or RLIMIT_NICE), a child stays at the ordinary priority all its life.
   let mayRaise = false;
   const resting = (pid: Pid): void => void (mayRaise && set(pid, lowest));
@@ -67,6 +67,20 @@ export function createPriorities(chrt: string | undefined): Priorities {
     recovered: (pid) => setAll(pid, ordinary),
     revived: async (pid) => setAll(pid, ordinary) && (await setPolicy(pid, '--other')),
   };
+}
+
+type Policy = '--idle' | '--other';
+
+/** False when it has ended, or the host does not allow it: the lowest priority has to do. */
+function runChrt(chrt: string, pid: Pid, policy: Policy): Promise<boolean> {
+  return new Promise((resolve) => {
+    const options = { env: {}, cwd: '/' };
+    if (!pid) resolve(false);
+    else
+      execFile(chrt, ['--all-tasks', policy, '--pid', '0', `${pid}`], options, (error) =>
+        resolve(error === null),
+      );
+  });
 }
 
 /** Linux keeps priority by thread; the one with the number of the process runs the code. */
