@@ -5,7 +5,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import type { Job, Summary } from './job.ts';
 import { load, median, setUpReactor } from './load.ts';
-import { measureIdlePool, measureNeighbour, type Neighbour } from './neighbour.ts';
+import { measureIdlePool, measureNeighbour, type IdlePool, type Neighbour } from './neighbour.ts';
 import { machineTimes, usageOf } from './processes.ts';
 import { root, startServer, temporaryDirectory, type Server } from './server.ts';
 
@@ -96,10 +96,8 @@ async function bench(directory: string): Promise<string> {
     ];
     const react = { ...base, kind: 'react', connections: 8, ids, reactorId } as const;
     const neighbours = await measureNeighbour(server, directory, react, rounds);
-    const idlePoolMb = await measureIdlePool(server);
-    return [report(rows, firstReadyMs, server.readyAfterMs), reportSandbox(neighbours, idlePoolMb)].join(
-      '\n',
-    );
+    const idlePool = await measureIdlePool(server);
+    return [report(rows, firstReadyMs, server.readyAfterMs), reportSandbox(neighbours, idlePool)].join('\n');
   } finally {
     await server.stop();
   }
@@ -133,7 +131,7 @@ function report(rows: readonly Row[], firstReadyMs: number, laterReadyMs: number
   ].join('\n');
 }
 
-function reportSandbox(neighbours: readonly Neighbour[], idlePoolMb: number): string {
+function reportSandbox(neighbours: readonly Neighbour[], idle: IdlePool): string {
   const of = ({ perSecond, p50Ms, p99Ms }: Summary) =>
     `${perSecond.toFixed(0)}/s | ${p50Ms.toFixed(2)} | ${p99Ms.toFixed(2)}`;
   return [
@@ -146,7 +144,7 @@ function reportSandbox(neighbours: readonly Neighbour[], idlePoolMb: number): st
         `| ${connections} | ${of(alone)} | ${of(beside)} | ${factor.toFixed(2)} | ${(stolen * 100).toFixed(1)} |`,
     ),
     '',
-    `The sandbox's processes hold ${idlePoolMb.toFixed(0)} MB when nothing has run for 40 s.`,
+    `The sandbox's processes hold ${idle.afterWorkMb.toFixed(0)} MB after all that, ${idle.laterMb.toFixed(0)} MB when nothing has run for 40 s.`,
     '',
   ].join('\n');
 }

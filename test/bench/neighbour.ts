@@ -11,7 +11,7 @@ import { root, type Server } from './server.ts';
 const seconds = 12;
 /** Loops get half of the sandbox's processes; these are twice as many. */
 const loopsAtOnce = 8;
-/** Children go after 30 s without work, looked at each 7.5. */
+/** Those of tenants go after 30 s without work, looked at each 7.5. */
 const idleMs = 40_000;
 
 export interface Neighbour {
@@ -101,7 +101,15 @@ function middle(summaries: readonly Summary[]): Summary {
   return summaries.find((it) => it.p99Ms === p99Ms) as Summary;
 }
 
-export async function measureIdlePool(server: Server): Promise<number> {
+export interface IdlePool {
+  /** As many processes as work has left. */
+  readonly afterWorkMb: number;
+  readonly laterMb: number;
+}
+
+export async function measureIdlePool(server: Server): Promise<IdlePool> {
+  await pause(2_000);
+  const afterWorkMb = sandboxMemoryMb(server.pid);
   await pause(idleMs);
-  return sandboxMemoryMb(server.pid);
+  return { afterWorkMb, laterMb: sandboxMemoryMb(server.pid) };
 }
