@@ -4,6 +4,7 @@ import { silentLogger } from '@token-vault/service-kit';
 import { createTestDatabase, createTestPool, waitUntil, type TestDatabase } from '@token-vault/test-support';
 import type { Pool } from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { countPending } from '../src/pending.ts';
 import { startBacklog, type Backlog } from '../src/runs/backlog.ts';
 import { historyFrom, type InvocationHistory } from '../src/runs/invocation.ts';
 
@@ -11,7 +12,8 @@ const tables = `
 create schema rm_invocations;
 create table rm_invocations.waiting (id uuid primary key, tenant_id uuid not null, invoked_at timestamptz not null);
 create index on rm_invocations.waiting (tenant_id, invoked_at, id);
-create table rm_invocations.running (id uuid primary key, tenant_id uuid not null, deadline timestamptz not null);`;
+create table rm_invocations.running (id uuid primary key, tenant_id uuid not null, deadline timestamptz not null);
+create table rm_invocations.delivery (id uuid primary key, tenant_id uuid not null, next_at timestamptz not null);`;
 
 let database: TestDatabase;
 let pool: Pool;
@@ -162,5 +164,18 @@ describe('the backlog of asynchronous invocations', () => {
     runs[0]?.fail(new Error('the store is away'));
     await waitUntil(() => runs.length === 2);
     expect(runs[1]?.id).toBe(id);
+  });
+
+  it('is counted, apart from what runs', async () => {
+    expect(await countPending(pool)).toEqual({ waiting: 0, running: 0, undelivered: 0 });
+    await pool.query(tables);
+    const [first] = await wait(a, 3);
+    await pool.query('insert into rm_invocations.running values ($1, $2, now()), ($3, $2, now())', [
+      first,
+      a,
+      newId(),
+    ]);
+    await pool.query('insert into rm_invocations.delivery values ($1, $2, now())', [newId(), a]);
+    expect(await countPending(pool)).toEqual({ waiting: 2, running: 2, undelivered: 1 });
   });
 });

@@ -85,6 +85,15 @@ describe('a vault that is killed while code runs and other invocations wait', ()
     expect(deliveredIds().size).toBeLessThan(waitingCount);
   });
 
+  it('tells how many wait', async () => {
+    const waiting = async (): Promise<number> => {
+      const text = await (await fetch(`${vault.url}/metrics`)).text();
+      return Number(/^vault_invocations_pending\{[^}]*state="waiting"[^}]*\} (\d+)$/m.exec(text)?.[1]);
+    };
+    await waitUntil(async () => (await waiting()) > 0);
+    expect(await waiting()).toBeLessThan(waitingCount);
+  });
+
   it('gives each one outcome, and delivers it', { timeout: 240_000 }, async () => {
     await waitUntil(() => deliveredIds().size >= 3, { timeoutMs: 30_000, what: 'the first deliveries' });
     await vault.kill({ withPostgres: true });

@@ -1,6 +1,6 @@
 import { createTokenUse } from '@token-vault/command-service';
 import type { InvocationFeed } from '@token-vault/invocations';
-import { createEgressBroker, startReactorRunner } from '@token-vault/reactor-runner';
+import { countPending, createEgressBroker, startReactorRunner } from '@token-vault/reactor-runner';
 import { createAuditTrail, systemClock, type Handlers } from '@token-vault/service-kit';
 import type { Surroundings } from '../data.ts';
 import type { HandlerParts } from '../handlers.ts';
@@ -17,7 +17,7 @@ export interface RunnerParts extends HandlerParts {
 
 /** Runs reactors in this process. */
 export function openRunner(
-  { settings, logger, closers, spans }: Surroundings,
+  { settings, logger, closers, metrics, spans }: Surroundings,
   parts: RunnerParts,
   options: { readonly egressAllow: readonly string[] },
 ): void {
@@ -42,4 +42,10 @@ export function openRunner(
     fetch: egress.fetch,
   });
   closers.add(runner, (it) => it.close());
+  metrics.gauge(
+    'vault_invocations_pending',
+    'Invocations of reactors that wait for a runner (asynchronous ones), run, or are not delivered; at most 100,000 are counted.',
+    'state',
+    async () => ({ ...(await countPending(readPool)) }),
+  );
 }
