@@ -1,4 +1,4 @@
-/** Something that has begun and is not done. `reached` is the last place of which everything after it, up to there, is done. */
+/** A place that was begun and is not done. Everything behind it, up to and including `reached`, is done. */
 interface Unfinished<Place> {
   reached: Place;
   before: Unfinished<Place> | undefined;
