@@ -14,12 +14,11 @@ import {
 } from '@token-vault/service-kit';
 import { createTestDatabase, createTestPool, type TestDatabase } from '@token-vault/test-support';
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openBundle } from '../src/backup/bundle-reader.ts';
 import { createBackup } from '../src/backup/create.ts';
 import { restoreBackup, type RestoreOptions } from '../src/backup/restore.ts';
 import { writeTombstones } from '../src/backup/tombstones.ts';
@@ -35,6 +34,7 @@ let keyRing: KeyRing;
 let kept: string;
 let deleted: string;
 let reactorId: string;
+let handlers: Handlers;
 const databases: TestDatabase[] = [];
 
 const at = (name: string) => path.join(place, name);
@@ -45,6 +45,9 @@ const back = (name: string) =>
     now: systemClock.now(),
     signal,
   });
+
+const writeList = (name: string) =>
+  writeTombstones({ url: source.url, file: at(name), now: systemClock.now(), signal });
 
 beforeAll(async () => {
   place = await mkdtemp(path.join(tmpdir(), 'token-vault-backup-'));
@@ -61,16 +64,15 @@ beforeAll(async () => {
     (await tenants.create({ name: 'Kept', plan: 'standard' })).tenantId,
     (await tenants.create({ name: 'Deleted', plan: 'standard' })).tenantId,
   ];
-  reactorId = await makeReactor(createCommandHandlers(dependencies));
+  handlers = createCommandHandlers(dependencies);
+  reactorId = await makeReactor(handlers);
   await back('first');
   // As the vault does it, before the event that would tell of it has been backed up.
   await keyRing.destroyAllOfTenant(deleted);
   await keyRing.destroyKeysOfEntity(kept, `reactor:${reactorId}`);
   await tenants.setPlan(kept, 'enterprise');
   await back('second');
-  const since = await openBundle(at('first'), 'log');
-  const now = systemClock.now();
-  await writeTombstones({ url: source.url, pool, since, file: at('tombstones'), now, signal });
+  await writeList('tombstones');
 });
 afterAll(async () => {
   await store.close();
@@ -175,17 +177,53 @@ describe('a tenant and a reactor that were deleted after the backup', () => {
   });
 });
 
+describe('a reactor that was made after the first backup and deleted after the next', () => {
+  it('stays deleted when the next one is restored', async () => {
+    const made = await makeReactor(handlers);
+    await back('third');
+    await keyRing.destroyKeysOfEntity(kept, `reactor:${made}`);
+    await writeList('after-third');
+    const database = await emptyDatabase();
+    const third = { log: at('third'), keys: at('third.keys'), tombstones: at('after-third') };
+    expect(await restoreInto(database, third)).toMatchObject({ keysLeftOut: 1 });
+    const restored = createTestPool(database.url);
+    const { rows } = await restored.query('select from key_ring.data_key where entity = $1', [
+      `reactor:${made}`,
+    ]);
+    await restored.end();
+    expect(rows).toEqual([]);
+  });
+});
+
 describe('a restore into a database', () => {
   it('refuses a key ring that is older than the log', async () => {
     const restore = restoreInto(await emptyDatabase(), { log: at('second') });
     await expect(restore).rejects.toThrow('the key ring is older than the log');
   });
 
-  it('refuses tombstones that know too little of the backup', async () => {
-    const since = await openBundle(at('second'), 'log');
-    await writeTombstones({ url: source.url, pool, since, file: at('late'), now: systemClock.now(), signal });
-    const restore = restoreInto(await emptyDatabase(), { tombstones: at('late') });
-    await expect(restore).rejects.toThrow('tells what was destroyed of a later backup');
+  it('refuses tombstones that were made before the backup: newer keys would be taken for destroyed', async () => {
+    await writeList('early');
+    await makeReactor(handlers);
+    await back('fourth');
+    const restore = restoreInto(await emptyDatabase(), {
+      log: at('fourth'),
+      keys: at('fourth.keys'),
+      tombstones: at('early'),
+    });
+    await expect(restore).rejects.toThrow('was made before the backup');
+  });
+
+  it.each([
+    ['a file that is not there', (file: string) => rm(file, { force: true }), 'cannot be read (ENOENT)'],
+    [
+      'a list of the first release',
+      (file: string) => writeFile(file, '{"format":"token-vault tombstones"}\n'),
+      'make a new one',
+    ],
+  ])('refuses %s', async (_, prepare, complaint) => {
+    await prepare(at('unusable'));
+    const restore = restoreInto(await emptyDatabase(), { tombstones: at('unusable') });
+    await expect(restore).rejects.toThrow(complaint);
   });
 
   it('refuses one that is not empty', async () => {

@@ -59,22 +59,25 @@ function risen(before: string, key: string): string {
   return key;
 }
 
+type Batches = AsyncIterable<readonly string[]>;
+
 /**
- * The rows whose first column, a UUID, is not that of any of `excluded`. Both in rising order, so that memory stays flat however
- * long they are.
+ * The rows whose first column, a UUID, is (`isListed`) or is not one of `ids`. Both come in rising order, so that memory stays
+ * flat however long they are.
  */
-export async function* without(
-  rows: AsyncIterable<readonly string[]>,
-  excluded: AsyncIterable<readonly string[]>,
+async function* rowsBy(
+  rows: Batches,
+  ids: Batches,
+  isListed: boolean,
 ): AsyncGenerator<readonly string[], void> {
-  const cursor = new Cursor(excluded);
+  const cursor = new Cursor(ids);
   let last = '';
   try {
     for await (const batch of rows) {
       const kept: string[] = [];
       for (const line of batch) {
         last = risen(last, keyOf(line));
-        if (!(await cursor.has(last))) kept.push(line);
+        if ((await cursor.has(last)) === isListed) kept.push(line);
       }
       if (kept.length > 0) yield kept;
     }
@@ -82,3 +85,9 @@ export async function* without(
     await cursor.close();
   }
 }
+
+/** The rows whose id is not in `excluded`. @throws BackupError when either list is out of order */
+export const without = (rows: Batches, excluded: Batches) => rowsBy(rows, excluded, false);
+
+/** The rows whose id is in `included`. @throws BackupError when either list is out of order */
+export const among = (rows: Batches, included: Batches) => rowsBy(rows, included, true);

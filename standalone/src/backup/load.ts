@@ -5,7 +5,7 @@ import { from as copyFrom } from 'pg-copy-streams';
 import type { Bundle } from './bundle-reader.ts';
 import { copyIn, parts, partNamed } from './contents.ts';
 import { BackupError } from './format.ts';
-import { without } from './lines.ts';
+import { among } from './lines.ts';
 import type { Tombstones } from './tombstones.ts';
 
 type Batches = AsyncIterable<readonly string[]>;
@@ -18,7 +18,8 @@ export interface LoadOptions {
 }
 
 /**
- * Loads the key ring, but for what the tombstones name: a destroyed key is not even written to the new disk.
+ * Loads the key ring, of the data keys only those that the tombstones list as alive: a destroyed key is not even written to
+ * the new disk.
  * @returns how many data keys were left out
  */
 export function loadKeys(
@@ -34,7 +35,7 @@ export function loadKeys(
       options.onPart?.(name, keys.count(name));
       const tenantColumn = tenantColumnOf(name);
       let rows: Batches = keys.rows(name);
-      if (name === 'data-keys' && tombstones) rows = without(rows, tombstones.keyIds());
+      if (name === 'data-keys' && tombstones) rows = among(rows, tombstones.liveKeyIds());
       if (tenantColumn >= 0 && isGone.size > 0) rows = ofOtherTenants(rows, tenantColumn, isGone);
       const loaded = await copy(client, name, bytesOf(rows), options.signal);
       if (name === 'data-keys') left = keys.count(name) - loaded;

@@ -1,97 +1,140 @@
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { open } from 'node:fs/promises';
-import type { Pool } from 'pg';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip, createGzip } from 'node:zlib';
+import pg from 'pg';
+import { to as copyTo } from 'pg-copy-streams';
 import { z } from 'zod';
-import type { Bundle } from './bundle-reader.ts';
 import { replaceFile } from './bundle-writer.ts';
 import { readLogIdentity } from './create.ts';
-import { missingKeys } from './destroyed-keys.ts';
-import { BackupError, formatVersion, type Manifest } from './format.ts';
+import { BackupError, type Manifest } from './format.ts';
 import { linesOf } from './lines.ts';
+
+/** Version 1 listed the keys that were destroyed since one backup, and did not know the keys made after that backup. */
+const tombstonesVersion = 2;
 
 const header = z.object({
   format: z.literal('token-vault tombstones'),
   format_version: z.int().min(1),
   created_at: z.iso.datetime(),
   log_id: z.uuid(),
-  /** Of the backup that it was made for. It serves later ones as well. */
-  since: z.string(),
-  /** Where the log was when it was made: later destructions are not in it. */
-  position: z.string(),
+  /** Where the log was when the file was made. Later destructions are not in it. */
+  position: z.string().regex(/^\d{1,20}$/),
+  /** Tenants whose keys were destroyed. */
   tenants: z.array(z.uuid()),
 });
 export type TombstoneHeader = z.infer<typeof header>;
 
 const uuidForm = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/;
 const endForm = /^end (\d+) ([\da-f]{64})$/;
+/** Ids in hex compress to about half at any level. */
+const compression = { level: 1 };
 
 export interface TombstoneOptions {
   readonly url: string;
-  readonly pool: Pool;
-  /** The log's part of the oldest backup that may yet be restored. */
-  readonly since: Bundle;
   readonly file: string;
   readonly now: Date;
   readonly signal: AbortSignal;
 }
 
+export interface WrittenTombstones {
+  readonly liveKeys: number;
+  readonly tenants: number;
+  readonly position: string;
+}
+
 /**
- * Writes which keys of a backup were destroyed since: a line with what it is about, a line for each data key, a line that ends
- * it. No secrets. Takes the place of the file before.
- * @throws BackupError when the backup is not of this log.
+ * Writes which data keys live, and which tenants were destroyed, at one moment: what a restore of any earlier backup may load.
+ * A list of living keys serves every backup, because a key that it does not name is gone however and whenever it was destroyed. No secrets.
+ * Replaces the file whole or not at all.
+ * @throws BackupError when the log is empty
  */
-export async function writeTombstones(options: TombstoneOptions): Promise<{ keys: number; tenants: number }> {
-  const { pool, since, file, now, signal, url } = options;
-  await since.check(signal);
-  const { log } = since.manifest;
-  const { id, position } = await readLogIdentity(pool);
-  if (id !== log.id || BigInt(position) < BigInt(log.position))
-    throw new BackupError('the backup is not of this vault, or newer than it');
-  const { rows } = await pool.query<{ tenant_id: string }>(
-    'select tenant_id from key_ring.destroyed_tenant order by tenant_id',
-  );
-  const about: TombstoneHeader = {
-    format: 'token-vault tombstones',
-    format_version: formatVersion,
-    created_at: now.toISOString(),
-    log_id: id,
-    since: log.position,
-    position,
-    tenants: rows.map((row) => row.tenant_id),
-  };
-  let keys = 0;
-  await replaceFile(file, async (unfinished) => {
-    const handle = await open(unfinished, 'wx', 0o600);
-    const hash = createHash('sha256');
-    const write = async (text: string) => {
-      signal.throwIfAborted();
-      hash.update(text);
-      await handle.write(text);
+export async function writeTombstones(options: TombstoneOptions): Promise<WrittenTombstones> {
+  const { file, now, signal, url } = options;
+  const client = new pg.Client({ connectionString: url, application_name: 'vault backup' });
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    await client.query('begin transaction isolation level repeatable read read only');
+    await client.query('set local idle_in_transaction_session_timeout = 0; set local statement_timeout = 0');
+    const { id, position } = await readLogIdentity(client);
+    const { rows } = await client.query<{ tenant_id: string }>(
+      'select tenant_id from key_ring.destroyed_tenant order by tenant_id',
+    );
+    const tenants = rows.map((row) => row.tenant_id);
+    const about: TombstoneHeader = {
+      format: 'token-vault tombstones',
+      format_version: tombstonesVersion,
+      created_at: now.toISOString(),
+      log_id: id,
+      position,
+      tenants,
     };
-    try {
-      await write(`${JSON.stringify(about)}\n`);
-      for await (const missing of missingKeys(since, url)) {
-        keys += missing.length;
-        await write(missing.map(({ keyId }) => `${keyId}\n`).join(''));
-      }
-      await handle.write(`end ${keys} ${hash.digest('hex')}\n`);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-  });
-  return { keys, tenants: about.tenants.length };
+    const ids = client.query(copyTo('copy (select id from key_ring.data_key order by id) to stdout'));
+    const content = { liveKeys: 0 };
+    await replaceFile(file, (unfinished) =>
+      pipeline(
+        Readable.from(contentOf(about, linesOf(ids), content)),
+        createGzip(compression),
+        createWriteStream(unfinished, { flags: 'wx', mode: 0o600, flush: true }),
+        { signal },
+      ),
+    );
+    return { ...content, tenants: tenants.length, position };
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+/** A line with the header, a line for each key, and a line that ends the file: its count and its checksum. */
+async function* contentOf(
+  about: TombstoneHeader,
+  keyIds: AsyncIterable<readonly string[]>,
+  written: { liveKeys: number },
+): AsyncGenerator<string, void> {
+  const hash = createHash('sha256');
+  const summed = (text: string): string => {
+    hash.update(text);
+    return text;
+  };
+  yield summed(`${JSON.stringify(about)}\n`);
+  for await (const batch of keyIds) {
+    written.liveKeys += batch.length;
+    yield summed(batch.map((id) => `${id}\n`).join(''));
+  }
+  yield `end ${written.liveKeys} ${hash.digest('hex')}\n`;
 }
 
 export interface Tombstones extends TombstoneHeader {
-  readonly count: number;
-  /** Ids of destroyed data keys in rising order, in batches. */
-  keyIds(): AsyncGenerator<readonly string[], void>;
+  /** Ids of the data keys that lived when the file was made, in rising order, in batches. */
+  liveKeyIds(): AsyncGenerator<readonly string[], void>;
 }
 
-/** Reads the file once to the end. @throws BackupError when it is not whole, or not of the backup's log. */
+/**
+ * Reads the file once to its end.
+ * @throws BackupError when it is not whole, is of another vault, or is older than the backup: keys that were made in between
+ * would be taken for destroyed
+ */
 export async function openTombstones(file: string, log: Manifest['log']): Promise<Tombstones> {
+  const about = await checkWhole(file);
+  if (about.log_id !== log.id) throw new BackupError(`${file} is of another vault`);
+  if (BigInt(about.position) < BigInt(log.position))
+    throw new BackupError(
+      `${file} was made before the backup (position ${about.position}, the backup's is ${log.position}): use newer tombstones, or none if the backup is the newest copy that you have`,
+    );
+  return {
+    ...about,
+    async *liveKeyIds() {
+      for await (const lines of linesIn(file)) {
+        const ids = lines.filter((line) => uuidForm.test(line));
+        if (ids.length > 0) yield ids;
+      }
+    },
+  };
+}
+
+async function checkWhole(file: string): Promise<TombstoneHeader> {
   let about: TombstoneHeader | undefined;
   let count = 0;
   let isEnded = false;
@@ -112,24 +155,40 @@ export async function openTombstones(file: string, log: Manifest['log']): Promis
     }
   }
   if (!about || !isEnded) throw altered(file);
-  if (about.log_id !== log.id) throw new BackupError(`${file} is of another vault`);
-  if (BigInt(about.since) > BigInt(log.position))
-    throw new BackupError(
-      `${file} tells what was destroyed of a later backup: what this one had, and that had no more, is not in it`,
-    );
-  return {
-    ...about,
-    count,
-    async *keyIds() {
-      for await (const lines of linesIn(file)) {
-        const ids = lines.filter((line) => uuidForm.test(line));
-        if (ids.length > 0) yield ids;
-      }
-    },
-  };
+  return about;
 }
 
-const linesIn = (file: string) => linesOf(createReadStream(file) as AsyncIterable<Buffer>);
+async function* linesIn(file: string): AsyncGenerator<readonly string[], void> {
+  const unzip = createGunzip();
+  const source = createReadStream(file);
+  const done = pipeline(source, unzip);
+  // Awaited below; a reader that stops early ends the pipeline, and its failure then means nothing.
+  done.catch(() => undefined);
+  try {
+    yield* linesOf(unzip as AsyncIterable<Buffer>);
+    await done;
+  } catch (cause) {
+    throw unreadable(file, cause);
+  }
+}
+
+function unreadable(file: string, cause: unknown): Error {
+  const code = (cause as NodeJS.ErrnoException).code ?? '';
+  if (code === 'Z_BUF_ERROR' || code === 'Z_DATA_ERROR' || code === 'ERR_STREAM_PREMATURE_CLOSE')
+    return isPlainText(cause)
+      ? notCurrent(file, cause)
+      : new BackupError(`${file} was altered or cut off`, { cause });
+  if (cause instanceof BackupError) return cause;
+  return new BackupError(`${file} cannot be read (${code || 'unknown'})`, { cause });
+}
+
+/** Version 1 was not compressed. */
+const isPlainText = (cause: unknown): boolean => /incorrect header check/.test(String(cause));
+
+const notCurrent = (file: string, cause: unknown) =>
+  new BackupError(`${file} is not a list of tombstones, or one of an earlier release: make a new one`, {
+    cause,
+  });
 
 const altered = (file: string) => new BackupError(`${file} was altered or cut off`);
 
@@ -141,8 +200,8 @@ function headerIn(line: string, file: string): TombstoneHeader {
     throw altered(file);
   }
   const version = (parsed as { format_version?: unknown }).format_version;
-  if (typeof version === 'number' && version > formatVersion)
-    throw new BackupError(`${file} has format ${version}, this release knows up to ${formatVersion}`);
+  if (typeof version === 'number' && version > tombstonesVersion)
+    throw new BackupError(`${file} has format ${version}, this release knows up to ${tombstonesVersion}`);
   const read = header.safeParse(parsed);
   if (!read.success) throw new BackupError(`${file} is not a list of tombstones`);
   return read.data;

@@ -1,8 +1,7 @@
 import { sealLogOnce } from '@token-vault/processes/audit';
 import { silentLogger, systemClock } from '@token-vault/service-kit';
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import path from 'node:path';
-import { openBundle } from '../backup/bundle-reader.ts';
 import { createBackup } from '../backup/create.ts';
 import { restoreBackup } from '../backup/restore.ts';
 import { writeTombstones } from '../backup/tombstones.ts';
@@ -109,16 +108,18 @@ export function addBackupCommands(program: Command, terminal: Terminal): void {
 
   backup
     .command('tombstones')
-    .description('write which keys of a backup were destroyed since; repeat it often, keep it elsewhere')
+    .description(
+      'write which data keys live, for a restore of any backup made so far; repeat it often, keep it elsewhere',
+    )
     .argument('<file>')
-    .requiredOption('--since <directory>', 'the oldest backup that may yet be restored')
-    .action((file: string, { since }: { since: string }) =>
-      withParts(terminal, async ({ pool, database }) => {
-        const bundle = await openBundle(since, 'log');
-        const signal = terminal.interrupted;
-        const options = { url: database.url, pool, since: bundle, file, now: systemClock.now(), signal };
-        const { keys, tenants } = await writeTombstones(options);
-        terminal.print(`${file}: ${keys} data keys and ${tenants} tenants were destroyed`);
+    // Scripts that were written for the first release name a backup. The file serves every backup, so it is not read.
+    .addOption(new Option('--since <directory>', 'not needed any more').hideHelp())
+    .action((file: string) =>
+      withParts(terminal, async ({ database }) => {
+        const options = { url: database.url, file, now: systemClock.now(), signal: terminal.interrupted };
+        const { liveKeys, tenants, position } = await writeTombstones(options);
+        terminal.print(`${file}: ${liveKeys} data keys live, ${tenants} tenants were destroyed`);
+        terminal.print(`position: ${position}`);
       }),
     );
 
@@ -128,7 +129,10 @@ export function addBackupCommands(program: Command, terminal: Terminal): void {
     .argument('<directory>')
     .option('--keys <directory>', 'where the key ring is; <directory>.keys if not given', true)
     .option('--no-keys', 'restore the log alone: nothing in it will ever open')
-    .option('--tombstones <file>', 'leave out the keys that it names, and end what they were for')
+    .option(
+      '--tombstones <file>',
+      'load only the data keys that it lists, and record the end of what the others were for',
+    )
     .option('--despite-findings', 'restore a log that is not what was signed')
     .action((directory: string, flags: RestoreFlags) => {
       if (flags.keys === false && flags.tombstones !== undefined)
