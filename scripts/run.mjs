@@ -129,6 +129,17 @@ async function install() {
   rmSync(path.join(cache, 'install.lock'), { force: true });
 }
 
+/** Stops the task when npm, or the shell between, is gone: a killed npm passes no signal on. */
+function stopWithParent() {
+  const parent = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    child.kill('SIGTERM');
+  }, 250);
+  timer.unref();
+}
+
 /** What a shell reports for a command that a signal ended. */
 function statusOf(signal) {
   return 128 + (os.constants.signals[signal] ?? 0);
@@ -142,12 +153,15 @@ if (!Object.hasOwn(tasks, task ?? '')) {
   fail(`usage: node scripts/run.mjs <${Object.keys(tasks).join(' | ')}> [arguments]`);
 }
 await install();
+// The wrapper script of pnpm does not `exec`: npm would signal the wrapper instead of this process at the next `npm run`.
+rmSync(bin('.bin/node'), { force: true });
 
 // --no-node-snapshot: isolated-vm needs it in whatever process loads it, and children inherit the flag. The other two let
 // garbage pile up less: half the memory under load (160 MB instead of 340 MB with 64 connections), no slower.
 const child = spawn(node, [...read('node-flags.json'), ...tasks[task], ...rest], {
   cwd: root,
-  stdio: 'inherit',
+  // A server sees the channel close when this process is killed, and stops.
+  stdio: ['inherit', 'inherit', 'inherit', ...(['start', 'stack'].includes(task) ? ['ipc'] : [])],
   env: {
     ...process.env,
     // Types are stripped and scripts compiled once, not at each start: half the time to the first line of a command.
@@ -160,5 +174,6 @@ const child = spawn(node, [...read('node-flags.json'), ...tasks[task], ...rest],
 const isInTerminal = process.stdin.isTTY || process.stderr.isTTY;
 process.on('SIGINT', () => isInTerminal || child.kill('SIGINT'));
 for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+if (process.env.npm_lifecycle_event !== undefined) stopWithParent();
 child.on('error', (error) => fail(`cannot start Node 24: ${error.message}`));
 child.on('exit', (code, signal) => process.exit(code ?? statusOf(signal)));

@@ -1,4 +1,4 @@
-import { access, constants, mkdir, stat } from 'node:fs/promises';
+import { access, chmod, constants, mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { StandaloneError } from './config.ts';
 import { defaultDataDirectory } from './postgres/index.ts';
@@ -19,6 +19,7 @@ export async function openDataDirectory(configured: string | undefined): Promise
   const root = configured ?? (await defaultDataDirectory(path.resolve('.vault')));
   try {
     await makeDirectories(root);
+    if (configured === undefined) await admitPostgres(root);
     await access(root, constants.W_OK | constants.X_OK);
   } catch (cause) {
     const reason = (cause as NodeJS.ErrnoException).code ?? 'unknown';
@@ -34,13 +35,26 @@ export async function openDataDirectory(configured: string | undefined): Promise
   };
 }
 
+/** The owner may do everything, others may pass through. */
+const passable = 0o711;
+
 /** Node's own recursive mkdir never comes back from a parent that exists and answers ENOENT, as /proc does. */
 async function makeDirectories(directory: string): Promise<void> {
   const isThere = async (place: string) => (await stat(place).catch(() => undefined))?.isDirectory() === true;
   if (await isThere(directory)) return;
   const parent = path.dirname(directory);
   if (parent !== directory) await makeDirectories(parent);
-  await mkdir(directory, { mode: 0o711 }).catch(async (error: unknown) => {
+  try {
+    await mkdir(directory);
+    // Not by the mode of mkdir, which the umask cuts: root often has 077.
+    await chmod(directory, passable);
+  } catch (error) {
     if (!(await isThere(directory))) throw error;
-  });
+  }
+}
+
+/** A default directory belongs to the vault. An earlier start under a strict umask must not keep the account of Postgres out. */
+async function admitPostgres(directory: string): Promise<void> {
+  const { mode, uid } = await stat(directory);
+  if (uid === process.getuid?.() && (mode & passable) !== passable) await chmod(directory, mode | passable);
 }

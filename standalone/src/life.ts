@@ -27,10 +27,18 @@ function fail(error: unknown): never {
   process.exit(1);
 }
 
-/** Starts, says where it is, and stops at a signal; ends with the database. */
+/** Resolves when the launcher (`scripts/run.mjs`) is gone. Never without a launcher, as in a container. */
+function whenLauncherEnds(): Promise<void> {
+  return new Promise((resolve) => {
+    if (process.connected) process.once('disconnect', resolve);
+  });
+}
+
+/** Starts, prints the address, and stops at a signal, with its launcher, or with the database. */
 export async function runUntilStopped(start: () => Promise<RunningStandalone>): Promise<void> {
   leaveMemoryOutOfCoreDumps();
   lowerBackgroundThreads();
+  const launcherEnded = whenLauncherEnds();
   try {
     const vault = await start();
     process.stdout.write(banner(vault));
@@ -44,6 +52,7 @@ export async function runUntilStopped(start: () => Promise<RunningStandalone>): 
     // A second signal changes nothing: Ctrl-C may arrive twice (terminal and npm), and a clean stop is short.
     process.on('SIGINT', () => stop(0));
     process.on('SIGTERM', () => stop(0));
+    void launcherEnded.then(() => stop(0));
     void vault.databaseLost.then(() => {
       process.stderr.write('vault: the database ended unexpectedly\n');
       stop(1);

@@ -1,4 +1,4 @@
-import { copyFile, cp, link, mkdir, realpath, rename, rm, stat } from 'node:fs/promises';
+import { chmod, copyFile, cp, link, mkdir, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { type Account, firstClosedDirectory } from './account.ts';
@@ -50,19 +50,34 @@ export async function usableBinaries(
   if (await stat(target).catch(() => undefined)) return programsOf(target);
   const unfinished = `${target}.unfinished`;
   await rm(unfinished, { recursive: true, force: true });
-  await mkdir(unfinished, { mode: 0o755 });
+  await mkdir(unfinished);
   await linkTree(source, unfinished);
   await rename(unfinished, target);
   return programsOf(target);
 }
 
+/** Links files, and copies those that cannot be linked or that only their owner may use (an install under umask 077). */
 async function linkTree(source: string, target: string): Promise<void> {
   await cp(source, target, {
     recursive: true,
     filter: async (from, to) => {
-      if (!(await stat(from)).isFile()) return true;
-      await link(from, to).catch(() => copyFile(from, to));
+      const found = await stat(from);
+      if (!found.isFile()) return true;
+      const isOpen = (found.mode & 0o044) === 0o044;
+      if (
+        isOpen &&
+        (await link(from, to).then(
+          () => true,
+          () => false,
+        ))
+      )
+        return false;
+      await copyFile(from, to);
+      await chmod(to, found.mode & 0o100 ? 0o755 : 0o644);
       return false;
     },
   });
+  await chmod(target, 0o755);
+  for (const entry of await readdir(target, { recursive: true, withFileTypes: true }))
+    if (entry.isDirectory()) await chmod(path.join(entry.parentPath, entry.name), 0o755);
 }
