@@ -5,6 +5,7 @@ import {
   ApplicationExpired,
   ApplicationKeyRegenerated,
   ApplicationUpdated,
+  ForbiddenError,
   NotFoundError,
   ValidationError,
   type AccessRule,
@@ -19,6 +20,9 @@ interface Grants {
   readonly rules: readonly AccessRule[];
 }
 
+/** Who gives permissions: what it holds itself bounds them. An operator is outside the tenant and holds everything. */
+export type Maker = { readonly permissions: readonly Permission[] } | 'operator';
+
 export type ApplicationCommand =
   | ({
       readonly kind: 'create';
@@ -28,16 +32,41 @@ export type ApplicationCommand =
       readonly keyHash: string;
       /** RFC 3339; must lie after `now`. */
       readonly expiresAt: string | undefined;
+      readonly maker: Maker;
       readonly now: Date;
     } & Grants)
-  | ({ readonly kind: 'update'; readonly name: string; readonly now: Date } & Grants)
-  | { readonly kind: 'regenerate-key'; readonly keyHash: string; readonly now: Date }
+  | ({
+      readonly kind: 'update';
+      readonly name: string;
+      readonly maker: Maker;
+      readonly now: Date;
+    } & Grants)
+  | {
+      readonly kind: 'regenerate-key';
+      readonly keyHash: string;
+      readonly maker: Maker;
+      readonly now: Date;
+    }
   | { readonly kind: 'delete'; readonly now: Date }
   | { readonly kind: 'expire'; readonly now: Date };
 
 function requireGrants(type: ApplicationType, grants: Grants): void {
   const errors = checkGrants(type, grants);
   if (Object.keys(errors).length > 0) throw new ValidationError(errors);
+}
+
+/**
+ * A management application can be given only permissions that its maker holds (decisions.md §6). Whoever gets the key of one
+ * is given all that it holds, so the rule is the same for a new key.
+ */
+function requireHeldBy(maker: Maker, type: ApplicationType, permissions: readonly Permission[]): void {
+  if (type !== 'management' || maker === 'operator') return;
+  const missing = permissions.filter((permission) => !maker.permissions.includes(permission));
+  if (missing.length > 0) {
+    throw new ForbiddenError(
+      `A management application can be given only permissions that the caller holds; it lacks ${missing.join(', ')}.`,
+    );
+  }
 }
 
 function isDue(expiresAt: string | undefined, now: Date): boolean {
@@ -54,9 +83,11 @@ export function requireActive(state: ApplicationState, now: Date): ApplicationDe
 function create(state: ApplicationState, command: Extract<ApplicationCommand, { kind: 'create' }>): Fact[] {
   // The repeat of a create that was cut off before its answer: its key is lost, so the repeat's key takes its place.
   if (state.kind === 'active') {
+    requireHeldBy(command.maker, state.details.type, state.details.permissions);
     return [fact(ApplicationKeyRegenerated, { application_id: command.id, key_hash: command.keyHash })];
   }
   requireGrants(command.type, command);
+  requireHeldBy(command.maker, command.type, command.permissions);
   if (isDue(command.expiresAt, command.now)) throw ValidationError.of('expires_at', 'must lie in the future');
   const { id, name, type, keyHash, permissions, rules, expiresAt } = command;
   return [
@@ -80,10 +111,12 @@ function decide(state: ApplicationState, command: ApplicationCommand): readonly 
       const { id, type } = requireActive(state, command.now);
       requireGrants(type, command);
       const { name, permissions, rules } = command;
+      requireHeldBy(command.maker, type, permissions);
       return [fact(ApplicationUpdated, { application_id: id, name, permissions, rules })];
     }
     case 'regenerate-key': {
-      const { id } = requireActive(state, command.now);
+      const { id, type, permissions } = requireActive(state, command.now);
+      requireHeldBy(command.maker, type, permissions);
       return [fact(ApplicationKeyRegenerated, { application_id: id, key_hash: command.keyHash })];
     }
     case 'delete':

@@ -9,7 +9,7 @@ import { generateApiKey, hashApiKey, type ApiKeyType } from '@token-vault/crypto
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
 import { execute, load } from '../aggregates/decider.ts';
-import { applicationDecider, requireActive, type ApplicationCommand } from './decider.ts';
+import { applicationDecider, requireActive, type ApplicationCommand, type Maker } from './decider.ts';
 import type { ApplicationDetails } from './state.ts';
 
 const keyTypes: Readonly<Record<Application['type'], ApiKeyType>> = {
@@ -41,6 +41,24 @@ function present(details: ApplicationDetails, tenantId: string, key?: string): A
   };
 }
 
+/** The vault itself acts only for an operator (the command line, the first start). */
+const makerOf = ({ principal }: RequestContext): Maker =>
+  principal.actor.kind === 'system' ? 'operator' : { permissions: principal.permissions };
+
+const creation = (body: CreateApplicationBody, keyHash: string, context: RequestContext) =>
+  ({
+    kind: 'create',
+    id: context.newEntityId(),
+    name: body.name,
+    type: body.type,
+    keyHash,
+    permissions: body.permissions ?? [],
+    rules: body.rules ?? [],
+    expiresAt: body.expires_at === undefined ? undefined : withOffset(body.expires_at),
+    maker: makerOf(context),
+    now: context.now,
+  }) satisfies ApplicationCommand;
+
 /** Applications as commands: each appends one event to the application's stream. */
 export function createApplicationHandlers(store: EventStore) {
   async function run(
@@ -61,23 +79,14 @@ export function createApplicationHandlers(store: EventStore) {
   return {
     create(body: CreateApplicationBody, context: RequestContext): Promise<ApplicationAnswer> {
       const key = generateApiKey(keyTypes[body.type]);
-      const command: ApplicationCommand = {
-        kind: 'create',
-        id: context.newEntityId(),
-        name: body.name,
-        type: body.type,
-        keyHash: hashApiKey(key),
-        permissions: body.permissions ?? [],
-        rules: body.rules ?? [],
-        expiresAt: body.expires_at === undefined ? undefined : withOffset(body.expires_at),
-        now: context.now,
-      };
+      const command = creation(body, hashApiKey(key), context);
       return run(context, command.id, command, key);
     },
 
     update(id: string, body: UpdateApplicationBody, context: RequestContext): Promise<ApplicationAnswer> {
       const { name, permissions = [], rules = [] } = body;
-      return run(context, id, { kind: 'update', name, permissions, rules, now: context.now });
+      const maker = makerOf(context);
+      return run(context, id, { kind: 'update', name, permissions, rules, maker, now: context.now });
     },
 
     /** The key's prefix tells its application's type, so the type is looked up first; it never changes. */
@@ -89,7 +98,13 @@ export function createApplicationHandlers(store: EventStore) {
       );
       const { type } = requireActive(state, context.now);
       const key = generateApiKey(keyTypes[type]);
-      return run(context, id, { kind: 'regenerate-key', keyHash: hashApiKey(key), now: context.now }, key);
+      const command: ApplicationCommand = {
+        kind: 'regenerate-key',
+        keyHash: hashApiKey(key),
+        maker: makerOf(context),
+        now: context.now,
+      };
+      return run(context, id, command, key);
     },
 
     async delete(id: string, context: RequestContext): Promise<Position | undefined> {

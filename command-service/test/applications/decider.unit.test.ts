@@ -24,6 +24,7 @@ const create = (changes: Partial<Create> = {}): Create => ({
   permissions: ['token:read'],
   rules: [],
   expiresAt: undefined,
+  maker: 'operator',
   now,
   ...changes,
 });
@@ -94,8 +95,16 @@ describe('creating an application', () => {
 });
 
 describe('a change of an application', () => {
-  const update: ApplicationCommand = { kind: 'update', name: 'Till', permissions: [], rules: [rule()], now };
-  const regenerate: ApplicationCommand = { kind: 'regenerate-key', keyHash, now };
+  const maker = 'operator';
+  const update: ApplicationCommand = {
+    kind: 'update',
+    name: 'Till',
+    permissions: [],
+    rules: [rule()],
+    maker,
+    now,
+  };
+  const regenerate: ApplicationCommand = { kind: 'regenerate-key', keyHash, maker, now };
   const remove: ApplicationCommand = { kind: 'delete', now };
 
   it('replaces name and grants', () =>

@@ -1,0 +1,62 @@
+import type { Principal } from '@token-vault/access';
+import { managementPermissions, type Application, type Permission } from '@token-vault/contracts';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { openVault, refusal, type TestVault } from '../tokens/vault.ts';
+
+let vault: TestVault;
+let strong: Principal;
+let weak: Principal;
+beforeAll(async () => {
+  vault = await openVault();
+});
+beforeEach(async () => {
+  await vault.newTenant();
+  const manager = (permissions: readonly Permission[]): Principal => ({
+    ...vault.principal,
+    applicationType: 'management',
+    permissions,
+    rules: [],
+  });
+  strong = manager(managementPermissions);
+  weak = manager(['application:create', 'application:update']);
+});
+afterAll(() => vault.close());
+
+const refused = refusal('forbidden');
+const make = async (as: Principal, permissions: readonly Permission[], changes: object = {}) => {
+  const body = { name: 'Manager', type: 'management', permissions, ...changes };
+  return (await vault.call('createApplication', { body }, { as })).body as Application;
+};
+const update = (as: Principal, id: string, permissions: readonly Permission[]) =>
+  vault.call('updateApplication', { params: { id }, body: { name: 'Manager', permissions } }, { as });
+const regenerate = (as: Principal, id: string) =>
+  vault.call('regenerateApplicationKey', { params: { id } }, { as });
+
+it('a management application makes others that hold what it holds, and no more', async () => {
+  await expect(make(weak, ['application:update'])).resolves.toBeDefined();
+  await expect(make(weak, ['application:update', 'log:read'])).rejects.toMatchObject(refused);
+  await expect(make(strong, managementPermissions)).resolves.toBeDefined();
+});
+
+it('cannot give by a change what it does not hold, not even to leave it as it is', async () => {
+  const { id } = await make(strong, ['application:read', 'log:read']);
+  await expect(update(weak, id, ['application:update'])).resolves.toBeDefined();
+  await expect(update(weak, id, ['application:update', 'log:read'])).rejects.toMatchObject(refused);
+  const before = (await vault.events()).length;
+  await expect(update(weak, id, managementPermissions)).rejects.toMatchObject(refused);
+  expect(await vault.events()).toHaveLength(before);
+});
+
+it('cannot take over one that holds more by giving itself its key', async () => {
+  const { id } = await make(strong, managementPermissions);
+  await expect(regenerate(weak, id)).rejects.toMatchObject(refused);
+  await expect(regenerate(strong, id)).resolves.toBeDefined();
+  const equal = await make(strong, ['application:create']);
+  await expect(regenerate(weak, equal.id)).resolves.toBeDefined();
+});
+
+it('makes applications of other types as before', async () => {
+  const { id } = await make(weak, ['token:read'], { type: 'private' });
+  await expect(update(weak, id, ['token:create'])).resolves.toBeDefined();
+  await expect(regenerate(weak, id)).resolves.toBeDefined();
+});
