@@ -6,6 +6,7 @@ export * from './api/paging.ts';
 export * from './api/reactors.ts';
 export * from './api/tenants.ts';
 export * from './api/tokens.ts';
+export * from './custom-response.ts';
 export * from './events/index.ts';
 export * from './hash-domains.ts';
 export * from './ids.ts';

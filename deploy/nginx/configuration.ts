@@ -119,6 +119,8 @@ function proxySettings(): string[] {
     'proxy_set_header X-Forwarded-For $remote_addr;',
     'proxy_set_header X-Forwarded-Proto $scheme;',
     'proxy_hide_header X-Powered-By;',
+    '# No answer gives orders to this gateway: reactor code has a say in headers.',
+    'proxy_ignore_headers X-Accel-Redirect X-Accel-Expires X-Accel-Limit-Rate X-Accel-Buffering X-Accel-Charset;',
     'proxy_connect_timeout 2s;',
     'proxy_send_timeout 15s;',
     '# A synchronous reactor takes up to 10 s, its read models up to 2 s more; the rest is for a machine under load.',
@@ -126,7 +128,8 @@ function proxySettings(): string[] {
     '# An answer may hold plaintext: it waits in memory for its reader, never in a file.',
     'proxy_max_temp_file_size 0;',
     'proxy_buffers 16 16k;',
-    'proxy_buffer_size 16k;',
+    '# The 16 KB of headers that reactor code may set, and ours.',
+    'proxy_buffer_size 20k;',
     'proxy_busy_buffers_size 64k;',
     'proxy_intercept_errors off;',
   ];

@@ -66,6 +66,14 @@ describe('the committed configurations of the gateway', () => {
   );
 });
 
+describe('an answer with headers of reactor code', () => {
+  it.each(Object.entries(places))('gives no orders to %s', (_file, place) => {
+    const ignored = /proxy_ignore_headers ([^;]+);/.exec(gatewayConfiguration(place))?.[1]?.split(' ');
+    const orders = ['Redirect', 'Expires', 'Limit-Rate', 'Buffering', 'Charset'];
+    expect(ignored).toEqual(orders.map((order) => `X-Accel-${order}`));
+  });
+});
+
 describe('the routes of the gateway', () => {
   it.each(table)('know %s by its own line, whatever comes before', (id, { method, path: template }) => {
     const to = template.replaceAll(/\{\w+\}/g, 'abc');

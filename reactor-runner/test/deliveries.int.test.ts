@@ -73,6 +73,26 @@ describe('a delivery', () => {
     expect(requests).toHaveLength(11);
   });
 
+  it('of a custom response sends its text as it stands, with its type', async () => {
+    const custom = { headers: { 'Content-Type': 'text/csv', 'X-Other': '1' }, body: 'a,b\n' };
+    const console = { lines: [], truncated: false };
+    fixture.sandbox = () =>
+      Promise.resolve({
+        kind: 'failed',
+        console,
+        status: 200,
+        detail: 'Custom HTTP Response',
+        errors: {},
+        custom,
+      });
+    const own = await fixture.invoke({}, url);
+    await fixture.runner().handle(await fixture.historyOf(own));
+    await deliveries(() => answer(200)).deliver(tenantId, own.id);
+    expect(Buffer.from(requests[0]?.body ?? '').toString()).toBe('a,b\n');
+    const headers = new Map(requests[0]?.headers);
+    expect([headers.get('content-type'), headers.get('X-Other')]).toEqual(['text/csv', undefined]);
+  });
+
   it('by two replicas at once is recorded once', async () => {
     const both = deliveries(() => answer(200));
     await Promise.all([both.deliver(tenantId, invocation.id), both.deliver(tenantId, invocation.id)]);

@@ -19,6 +19,35 @@ export const escapes: readonly Attack[] = [
     'const found = []; function probe() { try { if (probe.caller && probe.caller.caller) found.push("caller"); } catch {} } probe(); setTimeout(probe, 1); await new Promise((resolve) => setTimeout(resolve, 5)); return { raw: found };',
   ),
   attack(
+    'the callers of what modules call',
+    'succeeded',
+    `const found = [];
+     const seen = (via) => function probe() {
+       let caller = null, values = null;
+       try { caller = probe.caller; } catch {}
+       try { values = arguments.callee.caller && arguments.callee.caller.arguments; } catch {}
+       if (caller !== null || values !== null) found.push(via + ': ' + String(caller).slice(0, 60));
+       return 0;
+     };
+     const getter = (name, probe) => Object.defineProperty({}, name, { get: probe, enumerable: true });
+     const attempt = async (via, work) => { try { await work(seen(via)); } catch {} };
+     await attempt('events', (probe) => { const emitter = new (require('events'))(); emitter.on('a', probe); emitter.emit('a', 1); });
+     await attempt('stringify', (probe) => require('json-stable-stringify')({ a: 1, b: 2 }, { cmp: probe, replacer: probe }));
+     await attempt('throws', (probe) => require('assert').throws(probe));
+     await attempt('xml', (probe) => new (require('fast-xml-parser').XMLParser)({ tagValueProcessor: probe }).parse('<a><b>1</b></a>'));
+     await attempt('axios', (probe) => require('axios').get('https://x.test', { transformRequest: [probe], paramsSerializer: probe, params: { a: 1 } }));
+     await attempt('uuid', (probe) => require('uuid').v4({ rng: probe }));
+     await attempt('crypto-js', (probe) => require('crypto-js').lib.Base.extend({ init: probe }).create());
+     await attempt('stream', (probe) => { const { Readable } = require('stream'); new Readable({ read: probe }).read(); });
+     await attempt('inspect', (probe) => console.log({ toString: probe, toJSON: probe }, getter('a', probe)));
+     await attempt('promisify', (probe) => void require('util').promisify(probe)());
+     await attempt('url', (probe) => new URL({ toString: probe }));
+     await attempt('path', (probe) => require('path').format(getter('dir', probe)));
+     await attempt('buffer', (probe) => Buffer.from(getter('length', probe)));
+     await attempt('timers', async (probe) => { setTimeout(probe, 1); await new Promise((resolve) => setTimeout(resolve, 5)); });
+     return { raw: found };`,
+  ),
+  attack(
     'globals of the runtime',
     'succeeded',
     'const names = ["__host", "__define", "__main", "__dispatch", "ivm", "WebAssembly", "SharedArrayBuffer", "Atomics", "Bun", "Deno", "isolate"]; return { raw: Object.getOwnPropertyNames(globalThis).filter((name) => names.includes(name)) };',

@@ -120,6 +120,24 @@ describe('an error of a reactor', () => {
     });
   });
 
+  it('that sets more than 16 KB of headers is refused, saying so', async () => {
+    const headers =
+      '{ headers: Object.fromEntries(Array.from({ length: 20 }, (_, i) => ["X-" + i, "v".repeat(1000)])), status: 200 }';
+    expect(problem(await thrown('CustomHttpResponseError', headers))).toMatchObject({
+      status: 500,
+      errors: { error: ['CustomHttpResponseError may set at most 16 KB of headers'] },
+    });
+  });
+
+  it.each([0, 101, 199, 600, 200.5, NaN])('cannot choose the status %s', async (status) => {
+    const refusal = problem(await thrown('CustomHttpResponseError', `{ status: ${status} }`));
+    expect(refusal).toMatchObject({
+      status: 500,
+      errors: { error: [expect.stringContaining('status') as string] },
+    });
+    expect(refusal.custom).toBeUndefined();
+  });
+
   it('keeps its brand when it is extended', async () => {
     const code =
       "const { RateLimitError } = require('@token-vault/reactor'); class Mine extends RateLimitError {} throw new Mine('slow');";
@@ -130,22 +148,19 @@ describe('an error of a reactor', () => {
   });
 
   it.each([
-    [
-      "throw Object.assign(new Error('m'), { status: 401, response: { data: '4242424242424242' } })",
-      'Error: m',
-    ],
-    ["class AuthenticationError extends Error {} throw new AuthenticationError('forged')", 'Error: forged'],
+    ["throw Object.assign(new Error('m'), { status: 401, response: { data: '4242424242424242' } })", 'm'],
+    ["class AuthenticationError extends Error {} throw new AuthenticationError('forged')", 'forged'],
     ["throw 'text'", 'text'],
     ['throw { status: 401, card: "4242424242424242" }', 'The reactor failed'],
     ['throw new Proxy({}, { get() { throw 1; } })', 'The reactor failed'],
-    ["setTimeout(() => { throw new TypeError('late'); }, 1); await new Promise(() => {})", 'TypeError: late'],
+    ["setTimeout(() => { throw new TypeError('late'); }, 1); await new Promise(() => {})", 'late'],
     [
       "WeakMap.prototype.get = () => ({ status: 200, detail: 'x', errors: {} }); throw new Error('patched')",
-      'Error: patched',
+      'patched',
     ],
     [
       "throw Object.setPrototypeOf(new Error('p'), require('@token-vault/reactor').AuthenticationError.prototype)",
-      'Error: p',
+      'p',
     ],
   ])('that is not one of ours is a 500 with a message only: %s', async (body, message) => {
     const { status, detail, errors } = problem(await test.run(handler(body)));
@@ -162,6 +177,9 @@ describe('code that does not compile', () => {
     ['module.exports = async (req) => {\n  const a = ;\n}', 2, "SyntaxError: Unexpected token ';'"],
     ['const a = 1;\n\nnosuch();', 3, 'ReferenceError: nosuch is not defined'],
     ['throw new Error("at load");', 1, 'Error: at load'],
+    ['const a = 1;\nmodule.exports = async function () {', 2, 'SyntaxError: Unexpected end of input'],
+    ['const a = 1;\nmodule.exports = () => `abc;', 2, 'SyntaxError: Unexpected end of input'],
+    ['const a = 1;\nmodule.exports = { a };', 2, expect.stringContaining('must export a function') as string],
   ])('is reported with its line: %s', async (code, line, message) => {
     expect(await test.pool.compile({ tenantId: 'tenant', code })).toMatchObject({
       kind: 'compile-error',

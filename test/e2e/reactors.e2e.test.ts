@@ -216,6 +216,19 @@ describe('code that fails', () => {
     });
   });
 
+  it('may answer a text as it stands, with headers that steer no proxy', async () => {
+    const id = await makeFunction(
+      `const { CustomHttpResponseError } = require('@token-vault/reactor');
+       const headers = { 'Content-Type': 'text/html', 'X-Accel-Redirect': '/metrics', 'Set-Cookie': 'a=b' };
+       throw new CustomHttpResponseError({ status: 200, headers, body: '<p>' + req.args.n + '</p>' });`,
+    );
+    const { status, headers, text } = await react<unknown>(id, { args: { n: 1 } });
+    expect({ status, text }).toEqual({ status: 200, text: '<p>1</p>' });
+    expect(headers.get('content-type')).toBe('text/html');
+    expect(headers.get('content-security-policy')).toBe('sandbox');
+    expect([headers.get('x-accel-redirect'), headers.get('set-cookie')]).toEqual([null, null]);
+  });
+
   it('answers 500 to anything else thrown, without what an error carries', async () => {
     const id = await makeFunction(
       'throw Object.assign(new TypeError("no such thing"), { card: req.args.card });',

@@ -1,15 +1,17 @@
-import type { Json, JsonObject } from '@token-vault/contracts';
+import {
+  allowedCustomHeaders,
+  customHeaderBytes,
+  isCustomStatus,
+  maxCustomHeaderBytes,
+  type Json,
+  type JsonObject,
+} from '@token-vault/contracts';
 import { parseChecked } from './checked-json.ts';
 import type { SandboxLimits } from './limits.ts';
 import type { ChildOutcome } from './messages.ts';
 import { runtimeErrorDetail } from './outcome.ts';
 import type { CompileOutcome, GuestFailure, RunOutcome } from './outcome.ts';
 
-const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}$/;
-const headerValue = /^[\t\x20-\x7e\x80-\xff]{0,8192}$/;
-/** Ours to set: framing of the message, and fields that speak for the service. */
-const reservedHeaders =
-  /^(connection|content-length|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|svc-.*)$/i;
 const brandedStatuses = new Set([400, 401, 402, 403, 429, 500]);
 
 /** Turns what a child reports into an outcome, believing none of it: the guest's JSON is parsed and checked here. */
@@ -75,35 +77,32 @@ const unreadable: GuestFailure = {
 
 function readFailure(value: JsonObject | undefined): GuestFailure {
   const { status, detail, errors, custom } = value ?? {};
+  // A status that is no number comes as null.
+  if (custom !== undefined) return readCustom(Number(status ?? NaN), asObject(custom));
   if (typeof status !== 'number' || typeof detail !== 'string' || !isErrors(errors)) return unreadable;
-  if (custom === undefined) return brandedStatuses.has(status) ? { status, detail, errors } : unreadable;
-  if (!Number.isInteger(status) || status < 200 || status > 599) {
-    return { ...unreadable, errors: { error: ['CustomHttpResponseError needs a status from 200 to 599'] } };
-  }
-  const { headers, body } = asObject(custom);
+  return brandedStatuses.has(status) ? { status, detail, errors } : unreadable;
+}
+
+/** A response that the code chose itself: within the rules of decisions.md §10, else a failure that says which was broken. */
+function readCustom(status: number, { headers, body }: JsonObject): GuestFailure {
+  if (!isCustomStatus(status)) return refused('CustomHttpResponseError needs a status from 200 to 599');
+  const allowed = allowedCustomHeaders(asObject(headers));
+  if (customHeaderBytes(allowed) > maxCustomHeaderBytes)
+    return refused('CustomHttpResponseError may set at most 16 KB of headers');
   return {
     status,
-    detail,
-    errors,
-    custom: { headers: readHeaders(headers), ...(body === undefined ? {} : { body }) },
+    detail: 'Custom HTTP Response',
+    errors: {},
+    custom: { headers: allowed, ...(body === undefined ? {} : { body }) },
   };
 }
+
+const refused = (message: string): GuestFailure => ({ ...unreadable, errors: { error: [message] } });
 
 function isErrors(value: Json | undefined): value is Record<string, string[]> {
   return Object.values(asObject(value)).every(
     (list) => Array.isArray(list) && list.every((each) => typeof each === 'string'),
   );
-}
-
-function readHeaders(value: Json | undefined): Record<string, string> {
-  const usable = Object.entries(asObject(value)).filter(
-    (entry): entry is [string, string] =>
-      typeof entry[1] === 'string' &&
-      headerName.test(entry[0]) &&
-      !reservedHeaders.test(entry[0]) &&
-      headerValue.test(entry[1]),
-  );
-  return Object.fromEntries(usable.slice(0, 100));
 }
 
 function asObject(value: Json | undefined): JsonObject {

@@ -1,4 +1,6 @@
 import {
+  allowedCustomHeaders,
+  customContent,
   invocationEntity,
   invocationPlace,
   reactorProblemCode,
@@ -28,15 +30,17 @@ export interface DeliveryDependencies {
 
 const timeoutMs = 15_000;
 
+const json = (body: Json) => ({ text: JSON.stringify(body), contentType: 'application/json' });
+
 /** The body a synchronous caller would have been answered, or the error's (decisions.md §10). */
-function bodyOf({ metadata, invoked }: Invocation, outcome: RecordedEvent, opened: Json): Json {
-  if (outcome.type === 'ReactorSucceeded') return opened;
+function contentOf({ metadata, invoked }: Invocation, outcome: RecordedEvent, opened: Json) {
+  if (outcome.type === 'ReactorSucceeded') return json(opened);
   const { detail, errors, custom } = opened as unknown as ReactorProblem;
-  if (custom) return custom.body ?? null;
+  if (custom) return customContent(allowedCustomHeaders(custom.headers), custom.body ?? null);
   const { status } = outcome.data as unknown as DataOf<'ReactorFailed'>;
   const problem = { status, code: reactorProblemCode(status), detail, errors };
   const instance = `/reactors/${invoked.reactor_id}/react`;
-  return problemDetails(problem, instance, metadata.trace_id) as unknown as Json;
+  return json(problemDetails(problem, instance, metadata.trace_id) as unknown as Json);
 }
 
 /** How an attempt went: delivered without a `reason`; `isFinal` when no other attempt can go better. */
@@ -96,12 +100,12 @@ export class Deliveries {
       keyRing.open(place('outcome'), (result ?? problem) as SealedValue),
       this.#secretOf(tenantId),
     ]);
-    const body = JSON.stringify(bodyOf(invocation, outcome, opened.expose()));
+    const { text: body, contentType } = contentOf(invocation, outcome, opened.expose());
     const { status } = await fetch({
       url: url.expose(),
       method: 'POST',
       headers: [
-        ['content-type', 'application/json'],
+        ['content-type', contentType],
         ['user-agent', 'token-vault-webhooks'],
         ['svc-trace-id', metadata.trace_id],
         ...signatureHeaders(secret.expose(), { id, at: clock.now(), body }),

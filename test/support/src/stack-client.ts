@@ -49,10 +49,11 @@ export function createClient(url: string, key: string): Client {
       ...(content === undefined ? {} : { body: content }),
     });
     const text = await response.text();
+    const isJson = response.headers.get('content-type')?.includes('json') ?? false;
     return {
       status: response.status,
       headers: response.headers,
-      body: (text === '' ? undefined : JSON.parse(text)) as Body,
+      body: (isJson ? JSON.parse(text) : undefined) as Body,
       text,
     };
   }

@@ -3,6 +3,7 @@ import express, { type Express, type NextFunction, type Request, type Response }
 import { errorFields, type Logger } from '../logger.ts';
 import type { RequestObserver } from '../metrics/requests.ts';
 import { sendJson, sendProblem } from './answer.ts';
+import { sendCustom } from './custom-answer.ts';
 import type { Handler, Handlers } from './handlers.ts';
 import { runOperation, type OperationDependencies } from './operation.ts';
 import { toProblem, type Problem } from './problem.ts';
@@ -45,8 +46,9 @@ function route(
     response.setHeader('SVC-TRACE-ID', traceId);
     try {
       const answer = await runOperation({ id, operation, handler, request, response, traceId }, dependencies);
-      for (const [name, value] of Object.entries(answer.headers ?? {})) response.setHeader(name, value);
-      sendJson(response, answer.status ?? operation.success, answer.body);
+      const status = answer.status ?? operation.success;
+      if (answer.headers === undefined) sendJson(response, status, answer.body);
+      else sendCustom(response, status, answer.headers, answer.body);
     } catch (error) {
       const problem = toProblem(error);
       logFailure(dependencies.logger, error, problem, { trace_id: traceId, operation: id });

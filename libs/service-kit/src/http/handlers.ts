@@ -16,6 +16,7 @@ export interface Answer {
   readonly body?: unknown;
   /** Of the last event a command appended: the answer waits until the read models have passed it. */
   readonly position?: Position | undefined;
+  /** There when reactor code chose the whole response: then a string body is sent as it stands (custom-answer.ts). */
   readonly headers?: Readonly<Record<string, string>>;
 }
 

@@ -28,8 +28,29 @@ function locate(isolate: IsolatedVm.Isolate, code: string): CompileProblem | und
     const match = /^(.*) \[reactor\.js:(\d+):(\d+)\]$/s.exec(error instanceof Error ? error.message : '');
     if (match === null) return undefined;
     const [, message = '', line, column] = match;
-    return { message: `SyntaxError: ${message}`.slice(0, 2_000), line: Number(line), column: Number(column) };
+    return within(code, {
+      message: `SyntaxError: ${message}`.slice(0, 2_000),
+      line: Number(line),
+      column: Number(column),
+    });
   }
+}
+
+/** What is found beyond the code is the end of our wrapper: something in the code was not closed. */
+function within(
+  code: string,
+  problem: CompileProblem & { readonly line: number; readonly column: number },
+): CompileProblem {
+  const lines = code.split(/\r\n|[\n\r\u2028\u2029]/);
+  if (problem.line <= lines.length) return problem;
+  const column = (lines.at(-1) ?? '').length + 1;
+  return { message: 'SyntaxError: Unexpected end of input', line: lines.length, column };
+}
+
+/** Where the code says what it exports, for code whose export is no function; else its first line. */
+export function lineOfExport(code: string): number {
+  const index = Math.max(0, code.search(/\bexports\b/));
+  return code.slice(0, index).split('\n').length;
 }
 
 function describe(error: unknown): CompileProblem {

@@ -1,7 +1,7 @@
 import type { SandboxLimits } from '../limits.ts';
 import type { ChildOutcome, ChildRun, FromChild } from '../messages.ts';
 import { parseChecked } from '../checked-json.ts';
-import { findSyntaxError } from './compile.ts';
+import { findSyntaxError, lineOfExport } from './compile.ts';
 import { performCrypto } from './cryptography.ts';
 import type { HostFunction, IsolateFactory, PreparedIsolate } from './isolate.ts';
 import { createConsoleCapture } from './console-capture.ts';
@@ -184,8 +184,8 @@ export class Invocation {
         return;
       case 'load-failed': {
         const [line, column] = second.split(':').map(Number);
-        const position =
-          line === undefined || column === undefined || !(line > 0) || !(column > 0) ? {} : { line, column };
+        const isKnown = line !== undefined && column !== undefined && line > 0 && column > 0;
+        const position = isKnown ? { line, column } : { line: lineOfExport(this.#run.code) };
         this.#finish({ kind: 'compile-error', message: first.slice(0, 2_000), ...position });
       }
     }

@@ -67,7 +67,8 @@ export function createIsolateFactory(
     },
     preload(prepared, code) {
       for (const name of mentioned(bundle, code)) {
-        const wrapped = `__define(${JSON.stringify(name)},(function(module,exports,require,internal){${bundle.modules[name]?.source}\n}))`;
+        // Strict, as `core` is: `caller` and `arguments` of a function of the tenant's show nothing of what called it.
+        const wrapped = `__define(${JSON.stringify(name)},(function(module,exports,require,internal){"use strict";${bundle.modules[name]?.source}\n}))`;
         runOwn(prepared, `vault:${name}`, wrapped);
       }
     },

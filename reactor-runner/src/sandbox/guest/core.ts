@@ -52,7 +52,8 @@ function load(name: string): unknown {
 function fetchFactory(name: string): Factory {
   const source = host('source', name);
   if (source !== undefined) {
-    return new CompileFunction('module', 'exports', 'require', 'internal', source) as unknown as Factory;
+    const strict = `"use strict";${source}`;
+    return new CompileFunction('module', 'exports', 'require', 'internal', strict) as unknown as Factory;
   }
   throw Object.assign(new BaseError(`Cannot find module '${name}'`), { code: 'MODULE_NOT_FOUND' });
 }
@@ -255,14 +256,10 @@ function reportFailure(error: unknown): void {
   }
 }
 
-/** Name and message only: an HTTP client's error carries its request, and with it perhaps a card number. */
+/** The message only: an HTTP client's error carries its request, and with it perhaps a card number. */
 function unbranded(error: unknown) {
   const text =
-    error instanceof BaseError
-      ? `${error.name}: ${error.message}`
-      : typeof error === 'string'
-        ? error
-        : undefined;
+    error instanceof BaseError ? asString(error.message) : typeof error === 'string' ? error : undefined;
   return { status: 500, detail: 'Reactor Runtime Error', errors: errorsFrom(text, 'The reactor failed') };
 }
 

@@ -1,0 +1,46 @@
+import type { ServerResponse } from 'node:http';
+import { allowedCustomHeaders, customContent } from '@token-vault/contracts';
+
+/** Statuses whose answers have no body (RFC 9110, 15.3.5, 15.3.6, 15.4.5). */
+const withoutBody = new Set([204, 205, 304]);
+
+function endWithoutBody(response: ServerResponse, status: number): void {
+  response.removeHeader('Content-Type');
+  if (status === 205) {
+    // The only one of them whose end a client cannot tell by the status; it has neither length nor chunks to tell it by.
+    response.removeHeader('Content-Length');
+    response.removeHeader('Transfer-Encoding');
+    response.setHeader('Connection', 'close');
+  }
+  response.end();
+}
+
+/**
+ * Sends the response that reactor code chose (decisions.md §10). Of its headers only those that give no orders to proxies; and a
+ * page of it runs no script and sends no form as a page of the vault.
+ */
+export function sendCustom(
+  response: ServerResponse,
+  status: number,
+  headers: Readonly<Record<string, string>>,
+  body: unknown,
+): void {
+  if (response.headersSent || response.destroyed) return;
+  response.statusCode = status;
+  const allowed = allowedCustomHeaders(headers);
+  for (const [name, value] of Object.entries(allowed)) response.setHeader(name, value);
+  response.setHeader('Cache-Control', 'no-store');
+  response.setHeader('X-Content-Type-Options', 'nosniff');
+  response.setHeader('Content-Security-Policy', 'sandbox');
+  if (withoutBody.has(status)) {
+    endWithoutBody(response, status);
+    return;
+  }
+  const { text, contentType } = body === undefined ? noContent : customContent(allowed, body);
+  const bytes = Buffer.from(text, 'utf8');
+  if (contentType !== undefined) response.setHeader('Content-Type', contentType);
+  response.setHeader('Content-Length', bytes.length);
+  response.end(bytes);
+}
+
+const noContent: { text: string; contentType?: string } = { text: '' };
