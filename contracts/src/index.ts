@@ -1,4 +1,5 @@
 export type { Json, JsonArray, JsonObject } from './json.ts';
+export * from './actors.ts';
 export * from './api/access-rules.ts';
 export * from './api/applications.ts';
 export * from './api/logs.ts';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 export const actorKinds = ['application', 'session', 'system', 'user'] as const;
 export type ActorKind = (typeof actorKinds)[number];
 
-/** Who caused an event. `id` is an application, session or user id; `system` actors name their task. */
+/** Who caused an event. `id` is an application, session or user id; `system` actors name their task (actors.ts). */
 export interface Actor {
   readonly kind: ActorKind;
   readonly id: string;
@@ -18,5 +18,9 @@ export const eventMetadata = z.strictObject({
   causation_id: z.string().optional(),
   occurred_at: z.iso.datetime(),
   transaction_id: z.uuid().optional(),
+  /** The operation of the table that was asked for (contracts/src/operations). */
+  request: z.string().optional(),
+  /** Of what a session does: the application that authorised it, which `created_by` names (decisions.md §11). */
+  application_id: z.uuid().optional(),
 });
 export type EventMetadata = z.infer<typeof eventMetadata>;

@@ -53,7 +53,7 @@ function event(type: string, data: JsonObject, transaction?: string): NewEvent {
   return {
     id: newId(),
     type,
-    version: 1,
+    version: eventRegistry.versionOf(type),
     data,
     metadata: {
       tenant_id: tenantId,

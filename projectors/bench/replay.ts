@@ -49,7 +49,7 @@ function seed(index: number): NewEvent {
     ({
       id: randomUUID(),
       type,
-      version: 1,
+      version: eventRegistry.versionOf(type),
       data,
       metadata: { ...metadata, occurred_at: new Date(1_700_000_000_000 + index * 200).toISOString() },
     }) as NewEvent;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { eventDefinitions, entityTypes } from '@token-vault/contracts';
+import { eventDefinitions, entityTypes, isUuid, systemActors } from '@token-vault/contracts';
 import type { Occurrence, SqlOp } from '../src/projection.ts';
 import { logHandlers, unloggedEvents } from '../src/projections/log-entries.ts';
 import { event } from './events.ts';
@@ -26,6 +26,94 @@ describe('the log', () => {
       { entity_type: 'card', entity_id: 't0', operation: 'search', ordinal: 3, seq: '7' },
       { entity_type: 'bank', entity_id: 't1', ordinal: 4 },
       { entity_type: 'token', entity_id: 't2', ordinal: 5, message: 'Token found' },
+    ]);
+  });
+
+  it('tells what was shown, in which request, under which trace', () => {
+    const read = event(
+      'TokensRead',
+      {
+        operation: 'read',
+        tokens: (['reveal', 'mask', 'redact'] as const).map((transform) => ({
+          token_id: transform,
+          token_type: 'card',
+          transform,
+        })),
+      },
+      { trace_id: 'trace-1', request: 'getToken' },
+    );
+    expect(entriesOf(read)).toMatchObject(
+      ['reveal', 'mask', 'redact'].map((transform) => ({
+        entity_id: transform,
+        transform,
+        trace_id: 'trace-1',
+        request: 'getToken',
+      })),
+    );
+  });
+
+  it.each([
+    ['search', 'Token search found nothing'],
+    ['list', 'Token list found nothing'],
+  ] as const)('has an entry without an id for a %s without hits', (operation, message) => {
+    const entries = entriesOf(event('TokensRead', { operation, tokens: [] }));
+    expect(entries).toMatchObject([{ entity_type: 'token', operation, message }]);
+    expect(entries[0]?.['entity_id']).toBeUndefined();
+    expect(entries[0]?.['transform']).toBeUndefined();
+  });
+
+  it('tells of a token that deduplication met, and what was shown of it', () => {
+    const tokens = [{ token_id: 't1', token_type: 'bank', transform: 'redact' as const }];
+    expect(entriesOf(event('TokensRead', { operation: 'deduplicate', tokens }))).toMatchObject([
+      {
+        entity_type: 'bank',
+        entity_id: 't1',
+        operation: 'read',
+        transform: 'redact',
+        message: 'Token met by deduplication',
+      },
+    ]);
+  });
+
+  it('has one entry for a write and what its answer showed', () => {
+    const content = { token_id: 'a', token_type: 'card', data: '', containers: ['/'] };
+    expect(entriesOf(event('TokenUpdated', { ...content, shown: 'mask' }))).toMatchObject([
+      { operation: 'update', transform: 'mask' },
+    ]);
+    expect(entriesOf(event('TokenCreated', { ...content, shown: 'reveal' }))).toMatchObject([
+      { operation: 'create', transform: 'reveal' },
+    ]);
+    expect(entriesOf(event('TokenCreated', content))[0]?.['transform']).toBeUndefined();
+  });
+
+  it('tells of an invocation and of its outcome as invoke', () => {
+    const identity = { invocation_id: 'i', reactor_id: 'r' };
+    const ended = { ...identity, mode: 'sync', result: '' } as const;
+    const failed = { ...identity, mode: 'sync', status: 500, reason: 'threw', problem: '' } as const;
+    expect([
+      ...entriesOf(event('ReactorSucceeded', ended)),
+      ...entriesOf(event('ReactorFailed', failed)),
+      ...entriesOf(event('WebhookDelivered', { ...identity, attempt: 1 })),
+    ]).toMatchObject([
+      { operation: 'invoke', message: 'Reactor succeeded' },
+      { operation: 'invoke', message: 'Reactor failed' },
+      { operation: 'invoke', message: 'Reactor webhook delivered' },
+    ]);
+  });
+
+  it('names the vault itself by a fixed UUID for each of its tasks, also in events of before', () => {
+    const expired = { token_id: 'a', token_type: 'card', key_ids: [] };
+    const by = (id: string) => ({ actor: { kind: 'system', id } }) as const;
+    const [entry] = entriesOf(event('TokenExpired', expired, by('token-expiry')));
+    expect(entry).toMatchObject({ actor_id: systemActors['token-expiry'], actor_type: 'system' });
+    const [unknown] = entriesOf(event('TokenExpired', expired, by('a task of former days')));
+    expect(isUuid(String(unknown?.['actor_id']))).toBe(true);
+  });
+
+  it('tells which operation was refused, also of events that carry none', () => {
+    const denied = { entity_type: 'card', entity_id: 't1', operation: 'getToken' } as const;
+    expect(entriesOf(event('AccessDenied', denied))).toMatchObject([
+      { entity_type: 'card', entity_id: 't1', operation: 'denied', request: 'getToken' },
     ]);
   });
 

@@ -22,6 +22,7 @@ export async function seedReadModels(pool: Pool, tenantId: string, scale: Scale)
       'rm_tokens.token_count',
       'rm_log.entry',
       'rm_log.entry_count',
+      'rm_log.entry_kind_count',
     ]) {
       await client.query(`vacuum (analyze) ${table}`);
     }
@@ -66,10 +67,14 @@ async function seedTokens(client: PoolClient, tenantId: string, tokens: number):
 async function seedLog(client: PoolClient, tenantId: string, entries: number): Promise<void> {
   await client.query('set search_path = rm_log');
   await client.query(
-    `insert into entry (tenant_id, seq, ordinal, actor_id, actor_type, entity_type, entity_id, operation, message, created_at)
+    `insert into entry (tenant_id, seq, ordinal, actor_id, actor_type, entity_type, entity_id, operation, transform,
+       request, trace_id, message, created_at)
      select $1, n, 1, 'seed', 'application',
        case when n % 100000 = 0 then 'tenant' when n % 10 = 0 then 'application' else 'token' end,
-       md5((n / 5)::text)::uuid::text, 'read', 'Token retrieved',
+       md5((n / 5)::text)::uuid::text, case when n % 50000 = 7 then 'denied' else 'read' end,
+       case when n % 10 = 0 then null when n % 50 = 1 then 'reveal' else 'mask' end,
+       case when n % 100000 = 0 then 'getTenant' when n % 10 = 0 then 'getApplication' else 'getToken' end,
+       n::text, 'Token retrieved',
        timestamptz '2029-01-01' + n * interval '10 seconds'
      from generate_series(1, $2::integer) n`,
     [tenantId, entries],

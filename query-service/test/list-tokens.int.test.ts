@@ -218,8 +218,8 @@ describe('what a list counts and shows', () => {
       {
         operation: 'list',
         tokens: [
-          { token_id: 'p_i', token_type: 'token', transform: 'mask' },
-          { token_id: 'pcix', token_type: 'token', transform: 'mask' },
+          { token_id: 'p_i', token_type: 'token', transform: 'redact' },
+          { token_id: 'pcix', token_type: 'token', transform: 'redact' },
         ],
       },
     ]);

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { EntitiesRead, streams, type LogEntry, type Pagination } from '@token-vault/contracts';
 import { createAuditTrail, createRequestContext, type Answer } from '@token-vault/service-kit';
 import { createLogHandlers } from '../src/logs/routes.ts';
-import { managerOf, principalOf, recorded, setUpVault, unavailable, type Vault } from './vault.ts';
+import { managerOf, principalOf, recorded, ruleOn, setUpVault, unavailable, type Vault } from './vault.ts';
 
 let vault: Vault;
 let tenantId: string;
@@ -41,6 +41,9 @@ describe('the log', () => {
       entity_type: 'card',
       entity_id: id,
       operation: 'read',
+      transform: 'redact',
+      request: 'getToken',
+      trace_id: 'test',
       message: 'Token retrieved',
       created_at: '2030-01-01T00:00:01.000Z',
     });
@@ -123,6 +126,66 @@ describe('the log', () => {
     'is not tricked by the entity id %s',
     async (id) => {
       expect((await logs({ entity_id: id })).pagination.total_items).toBe(0);
+    },
+  );
+});
+
+describe('the log, narrowed', () => {
+  const masked = '11111111-1111-4111-8111-111111111111';
+  const revealing = '22222222-2222-4222-8222-222222222222';
+
+  beforeEach(async () => {
+    const id = await vault.token(tenantId, { containers: ['/pci/'], mask: '{{ data | reveal_last: 4 }}' });
+    await vault.settle();
+    await vault.call('getToken', principalOf(tenantId, { applicationId: masked }), { params: { id } });
+    const rules = [ruleOn('/pci/', 'reveal')];
+    await vault.call('getToken', principalOf(tenantId, { applicationId: revealing, rules }), {
+      params: { id },
+    });
+    await vault.call('searchTokens', principalOf(tenantId, { applicationId: masked }), {
+      body: { query: 'id:nothing' },
+    });
+    await vault.settle();
+  });
+
+  it.each<[Record<string, string>, string[]]>([
+    [{ transform: 'mask' }, ['read mask getToken']],
+    [{ transform: 'reveal' }, ['read reveal getToken']],
+    [{ transform: 'redact' }, []],
+    [{ operation: 'search' }, ['search - searchTokens']],
+    [{ operation: 'read', transform: 'reveal' }, ['read reveal getToken']],
+    [{ operation: 'read', entity_type: 'card' }, []],
+    [{ operation: 'read', start_date: '2030-01-02' }, []],
+    [{ operation: 'read', start_date: '2029-12-31T23:30:00Z', end_date: '2030-01-01' }, []],
+    [{ transform: 'mask', start_date: '2029-12-31T23:30:00Z' }, ['read mask getToken']],
+    [{ request: 'searchTokens' }, ['search - searchTokens']],
+    [{ actor_id: revealing }, ['read reveal getToken']],
+    [{ actor_id: masked }, ['search - searchTokens', 'read mask getToken']],
+    [{ actor_id: masked, operation: 'read' }, ['read mask getToken']],
+    [{ actor_id: masked, start_date: '2030-01-02' }, []],
+    [{ trace_id: 'seed', entity_type: 'token' }, ['create - -']],
+    [{ trace_id: 'another' }, []],
+  ])('by %j gives and counts what it is about', async (query, expected) => {
+    const { data, pagination } = await logs(query);
+    const told = data.map(({ operation, transform = '-', request = '-' }) =>
+      [operation, transform, request].join(' '),
+    );
+    expect(told).toEqual(expected);
+    expect(pagination.total_items).toBe(expected.length);
+    expect((await logs({ ...query, size: '0' })).pagination.total_items).toBe(expected.length);
+  });
+
+  it('names no token for a search that found none', async () => {
+    const { data } = await logs({ operation: 'search' });
+    expect(data).toMatchObject([{ entity_type: 'token', message: 'Token search found nothing' }]);
+    expect(data[0]).not.toHaveProperty('entity_id');
+    expect(data[0]).not.toHaveProperty('transform');
+  });
+
+  it.each([{ transform: 'show' }, { operation: 'reed' }])(
+    'refuses %j, which nothing can be',
+    async (query) => {
+      await expect(logs(query)).rejects.toThrow();
     },
   );
 });

@@ -112,7 +112,7 @@ describe('a search', () => {
     await search('id:one');
     expect((await recorded(vault, tenantId, 'TokensRead')).at(-1)).toEqual({
       operation: 'search',
-      tokens: [{ token_id: 'one', token_type: 'card', transform: 'mask' }],
+      tokens: [{ token_id: 'one', token_type: 'card', transform: 'redact' }],
     });
   });
 });

@@ -155,7 +155,7 @@ async function callHandler<Body>(
     query: operation.query?.parse(request.query ?? {}),
     body: operation.body?.parse(request.body ?? {}),
   };
-  const context = createRequestContext({ principal, traceId: 'test', now: clock.now() });
+  const context = createRequestContext({ principal, traceId: 'test', now: clock.now(), request: id });
   const handler = handlers[id] as ((input: unknown, context: unknown) => Promise<Answer>) | undefined;
   if (!handler) throw new Error(`${id} has no handler`);
   const { body } = await handler(input, context);

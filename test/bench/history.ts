@@ -160,7 +160,7 @@ export class History {
     };
     const revision = (this.#revisions.get(stream) ?? -1) + 1;
     this.#revisions.set(stream, revision);
-    const event = { id: newId(), type, version: 1, data, metadata };
+    const event = { id: newId(), type, version: eventRegistry.versionOf(type), data, metadata };
     if (this.#count++ < 2_000) eventRegistry.validate(event);
     this.#made.push({ ...event, stream, revision });
   }

@@ -119,7 +119,13 @@ async function appendCardWithDueCvc(keyRing: KeyRing): Promise<void> {
     correlation_id: 'test',
     occurred_at: new Date().toISOString(),
   };
-  const event = { id: newId(), type: 'TokenCreated', version: 1, data, metadata };
+  const event = {
+    id: newId(),
+    type: 'TokenCreated',
+    version: eventRegistry.versionOf('TokenCreated'),
+    data,
+    metadata,
+  };
   await store.append(streams.token(tenantId, tokenId), [event], 'no-stream');
   await store.close();
   ids.cvc = tokenId;

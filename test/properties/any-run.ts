@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
-import { newId, streams, type JsonObject, type Token } from '@token-vault/contracts';
+import { eventRegistry, newId, streams, type JsonObject, type Token } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
 import type { ManualClock } from '@token-vault/test-support';
 import fc from 'fast-check';
@@ -177,7 +177,11 @@ export class AnyRun {
     const { tenant, actor } = this.#principal;
     const occurred_at = this.#of.clock.now().toISOString();
     const metadata = { tenant_id: tenant.id, actor, trace_id: 't', correlation_id: 't', occurred_at };
-    await this.#of.store.append(stream, [{ id: newId(), type, version: 1, data, metadata }], 'any');
+    await this.#of.store.append(
+      stream,
+      [{ id: newId(), type, version: eventRegistry.versionOf(type), data, metadata }],
+      'any',
+    );
   }
 
   async #read(of: number): Promise<void> {

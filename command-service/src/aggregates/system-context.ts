@@ -1,10 +1,10 @@
 import { createRequestContext, type Clock, type RequestContext } from '@token-vault/service-kit';
-import { newId, type Plan } from '@token-vault/contracts';
+import { newId, type Plan, type SystemTask } from '@token-vault/contracts';
 
 /** The context of what the vault does by itself for a tenant; the log names `task` as its actor. */
 export function systemContext(
   tenantId: string,
-  task: string,
+  task: SystemTask,
   clock: Clock,
   options: { readonly plan?: Plan; readonly idempotencyScope?: readonly string[] } = {},
 ): RequestContext {

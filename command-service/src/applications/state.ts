@@ -1,4 +1,10 @@
-import type { ApplicationType, DataOf, Permission, AccessRule } from '@token-vault/contracts';
+import {
+  authorOf,
+  type ApplicationType,
+  type DataOf,
+  type Permission,
+  type AccessRule,
+} from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
 
 export interface ApplicationDetails {
@@ -30,7 +36,7 @@ function created(event: RecordedEvent): ApplicationState {
     permissions: data.permissions,
     rules: data.rules as unknown as AccessRule[],
     expiresAt: data.expires_at,
-    createdBy: event.metadata.actor.id,
+    createdBy: authorOf(event.metadata),
     createdAt: event.metadata.occurred_at,
     modifiedBy: undefined,
     modifiedAt: undefined,
@@ -44,8 +50,11 @@ function modified(
   changes: Partial<ApplicationDetails>,
 ): ApplicationState {
   if (state.kind !== 'active') return state;
-  const { actor, occurred_at: modifiedAt } = event.metadata;
-  return { kind: 'active', details: { ...state.details, ...changes, modifiedBy: actor.id, modifiedAt } };
+  const { occurred_at: modifiedAt } = event.metadata;
+  return {
+    kind: 'active',
+    details: { ...state.details, ...changes, modifiedBy: authorOf(event.metadata), modifiedAt },
+  };
 }
 
 export function evolve(state: ApplicationState, event: RecordedEvent): ApplicationState {

@@ -1,4 +1,4 @@
-import { streams } from '@token-vault/contracts';
+import { streams, type SystemTask } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/service-kit';
 import { execute, expectedAt, retryOnConflict, type Decider } from '../aggregates/decider.ts';
@@ -29,7 +29,7 @@ export function createEndings(dependencies: EndingDependencies): Readonly<Record
 
   /** A token locked by an open transaction waits for its end, at most an hour. */
   const endToken =
-    (kind: 'expire' | 'purge-cvc', task: string): Ending =>
+    (kind: 'expire' | 'purge-cvc', task: SystemTask): Ending =>
     async ({ tenantId, id }, now) => {
       const isEnded = await retryOnConflict(async () => {
         const history = await readTokenHistory(store, outcomes, tenantId, id);
@@ -49,7 +49,7 @@ export function createEndings(dependencies: EndingDependencies): Readonly<Record
     <State, Command>(
       streamOf: (tenantId: string, id: string) => string,
       decider: Decider<State, Command | { kind: 'expire'; now: Date }>,
-      task: string,
+      task: SystemTask,
     ): Ending =>
     async ({ tenantId, id }, now) => {
       const context = systemContext(tenantId, task, clock);

@@ -1,4 +1,4 @@
-import { streams } from '@token-vault/contracts';
+import { streams, type SystemTask } from '@token-vault/contracts';
 import { keyIdOf } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/service-kit';
@@ -32,7 +32,7 @@ export interface LostKeys {
 export function createLostKeys(options: {
   readonly store: EventStore;
   readonly clock: Clock;
-  readonly task: string;
+  readonly task: SystemTask;
 }): LostKeys {
   const { store, clock, task } = options;
   const outcomes = createTransactionOutcomes(store, clock);

@@ -1,4 +1,4 @@
-import type { DataOf } from '@token-vault/contracts';
+import { authorOf, type DataOf } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import type { RecordedEvent } from '@token-vault/event-store';
 
@@ -32,12 +32,12 @@ const contentOf = (event: RecordedEvent): ReactorContent => {
 };
 
 export function evolve(state: ReactorState, event: RecordedEvent): ReactorState {
-  const { actor, occurred_at: occurredAt } = event.metadata;
+  const { occurred_at: occurredAt } = event.metadata;
   switch (event.type) {
     case 'ReactorCreated': {
       const { reactor_id: id } = event.data as unknown as DataOf<'ReactorCreated'>;
       const made = {
-        createdBy: actor.id,
+        createdBy: authorOf(event.metadata),
         createdAt: occurredAt,
         modifiedBy: undefined,
         modifiedAt: undefined,
@@ -46,7 +46,7 @@ export function evolve(state: ReactorState, event: RecordedEvent): ReactorState 
     }
     case 'ReactorUpdated': {
       if (state.kind !== 'active') return state;
-      const modified = { modifiedBy: actor.id, modifiedAt: occurredAt };
+      const modified = { modifiedBy: authorOf(event.metadata), modifiedAt: occurredAt };
       return { kind: 'active', details: { ...state.details, ...contentOf(event), ...modified } };
     }
     case 'ReactorDeleted':

@@ -1,4 +1,4 @@
-import type { DataOf, Plan } from '@token-vault/contracts';
+import { authorOf, type DataOf, type Plan } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import type { RecordedEvent } from '@token-vault/event-store';
 
@@ -23,8 +23,11 @@ export const initialState: TenantState = { kind: 'absent' };
 
 function modified(state: TenantState, event: RecordedEvent, changes: Partial<TenantDetails>): TenantState {
   if (state.kind !== 'active') return state;
-  const { actor, occurred_at: modifiedAt } = event.metadata;
-  return { kind: 'active', details: { ...state.details, ...changes, modifiedAt, modifiedBy: actor.id } };
+  const { occurred_at: modifiedAt } = event.metadata;
+  return {
+    kind: 'active',
+    details: { ...state.details, ...changes, modifiedAt, modifiedBy: authorOf(event.metadata) },
+  };
 }
 
 export function evolve(state: TenantState, event: RecordedEvent): TenantState {

@@ -1,4 +1,5 @@
 import {
+  authorOf,
   ConflictError,
   streams,
   type CreateTokenBody,
@@ -206,7 +207,7 @@ function newDetails(
     id,
     type: draft.type,
     content,
-    createdBy: context.metadata.actor.id,
+    createdBy: authorOf(context.metadata),
     createdAt: context.metadata.occurred_at,
     modifiedBy: undefined,
     modifiedAt: undefined,

@@ -1,4 +1,4 @@
-import type { DataOf, TokenContent, TokenType } from '@token-vault/contracts';
+import { authorOf, type DataOf, type TokenContent, type TokenType } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
 
 export interface TokenDetails {
@@ -19,13 +19,18 @@ export type TokenState =
 export const initialState: TokenState = { kind: 'absent' };
 
 function created(event: RecordedEvent): TokenState {
-  const { token_id: id, token_type: type, ...content } = event.data as unknown as DataOf<'TokenCreated'>;
-  const { actor, occurred_at: createdAt } = event.metadata;
+  const {
+    token_id: id,
+    token_type: type,
+    shown: _shown,
+    ...content
+  } = event.data as unknown as DataOf<'TokenCreated'>;
+  const { occurred_at: createdAt } = event.metadata;
   const details: TokenDetails = {
     id,
     type: type as TokenType,
     content,
-    createdBy: actor.id,
+    createdBy: authorOf(event.metadata),
     createdAt,
     modifiedBy: undefined,
     modifiedAt: undefined,
@@ -35,9 +40,17 @@ function created(event: RecordedEvent): TokenState {
 
 function updated(state: TokenState, event: RecordedEvent): TokenState {
   if (state.kind !== 'present') return state;
-  const { token_id: _id, token_type: _type, ...content } = event.data as unknown as DataOf<'TokenUpdated'>;
-  const { actor, occurred_at: modifiedAt } = event.metadata;
-  return { kind: 'present', details: { ...state.details, content, modifiedBy: actor.id, modifiedAt } };
+  const {
+    token_id: _id,
+    token_type: _type,
+    shown: _shown,
+    ...content
+  } = event.data as unknown as DataOf<'TokenUpdated'>;
+  const { occurred_at: modifiedAt } = event.metadata;
+  return {
+    kind: 'present',
+    details: { ...state.details, content, modifiedBy: authorOf(event.metadata), modifiedAt },
+  };
 }
 
 function purged(state: TokenState): TokenState {

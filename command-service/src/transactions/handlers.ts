@@ -1,4 +1,4 @@
-import { newId, streams } from '@token-vault/contracts';
+import { authorOf, newId, streams } from '@token-vault/contracts';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
 import { execute, load, type Executed } from '../aggregates/decider.ts';
@@ -45,7 +45,7 @@ export class Transactions {
     const transaction: TransactionView = {
       id,
       created_at: opened.createdAt,
-      created_by: context.principal.actor.id,
+      created_by: authorOf(context.metadata),
       expires_at: opened.expiresAt,
     };
     return { transaction, position, before };

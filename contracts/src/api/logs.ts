@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { transforms } from '../permissions.ts';
 import { text } from '../text.ts';
 import { page, paging } from './paging.ts';
 
@@ -16,6 +17,28 @@ export const entityTypes = [
 ] as const;
 export type EntityType = (typeof entityTypes)[number];
 
+/** What an entry tells of (decisions.md §11; `export` is this vault's own: tokens left it by `vault tokens export`). */
+export const logOperations = [
+  'authenticate',
+  'authorize',
+  'commit',
+  'create',
+  'delete',
+  'denied',
+  'expire',
+  'export',
+  'invoke',
+  'list',
+  'purge',
+  'read',
+  'regenerate',
+  'rollback',
+  'search',
+  'update',
+  'use',
+] as const;
+export type LogOperation = (typeof logOperations)[number];
+
 /** RFC 3339 or a plain date, which means 00:00 UTC (decisions.md §11). */
 const moment = z
   .union([z.iso.date(), z.iso.datetime({ offset: true, local: true })])
@@ -26,6 +49,13 @@ const moment = z
 export const listLogsQuery = z.object({
   entity_type: text(1, 50).optional(),
   entity_id: text(1, 400).optional(),
+  actor_id: text(1, 200).optional(),
+  operation: z.enum(logOperations).optional(),
+  /** What was shown. */
+  transform: z.enum(transforms).optional(),
+  /** The id of an operation of this interface, such as `getToken`. */
+  request: text(1, 100).optional(),
+  trace_id: text(1, 200).optional(),
   start_date: moment.optional(),
   end_date: moment.optional(),
   ...paging,
@@ -38,6 +68,9 @@ export const logEntry = z.object({
   entity_type: z.string(),
   entity_id: z.string().optional(),
   operation: z.string(),
+  transform: z.enum(transforms).optional(),
+  request: z.string().optional(),
+  trace_id: z.string().optional(),
   message: z.string(),
   created_at: z.string(),
 });

@@ -1,17 +1,21 @@
 import { z } from 'zod';
 import { entityTypes } from '../api/logs.ts';
 import { permissionName, transforms } from '../permissions.ts';
-import { defineEvent } from './registry.ts';
+import { defineEvent, unchanged } from './registry.ts';
 
 /** Token data is about to be shown: durable before the answer leaves. One entry of the log for each token. */
 export const TokensRead = defineEvent(
   'TokensRead',
   z.object({
-    operation: z.enum(['read', 'list', 'search', 'use']),
+    /** `deduplicate`: a create or an update met the token, and answered with it. */
+    operation: z.enum(['read', 'list', 'search', 'use', 'deduplicate']),
+    /** None: a list or a search that found nothing. */
     tokens: z.array(
       z.object({ token_id: z.string(), token_type: z.string(), transform: z.enum(transforms) }),
     ),
   }),
+  // Version 2 knows `deduplicate`.
+  [unchanged],
 );
 
 /** Tokens are about to leave in plaintext, sealed to these public keys: durable before a byte is written. */

@@ -48,4 +48,5 @@ export const eventHistory: readonly (readonly string[])[] = [
     'AuditCheckpointSigned.v1',
   ],
   ['TokensExported.v1'],
+  ['TokenCreated.v2', 'TokenUpdated.v2', 'TokensRead.v2'],
 ];

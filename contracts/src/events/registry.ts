@@ -14,6 +14,9 @@ export interface NewEvent<Type extends string = string, Data = JsonObject> {
 /** Turns the data of one schema version into that of the next. */
 export type Upcaster = (data: JsonObject) => JsonObject;
 
+/** Of a version that only allows more than the one before. */
+export const unchanged: Upcaster = (data) => data;
+
 export interface EventDefinition<Type extends string = string, Schema extends z.ZodType = z.ZodType> {
   readonly type: Type;
   readonly version: number;
@@ -60,6 +63,13 @@ export class EventRegistry {
 
   get definitions(): readonly EventDefinition[] {
     return [...this.#definitions.values()];
+  }
+
+  /** The present version of an event. @throws UnknownEventError */
+  versionOf(type: string): number {
+    const definition = this.#definitions.get(type);
+    if (!definition) throw new UnknownEventError(type, 0);
+    return definition.version;
   }
 
   /** Checks an event against its current schema before it is appended. Throws InvalidEventError. */

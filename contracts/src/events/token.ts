@@ -1,6 +1,7 @@
 import { z } from 'zod';
+import { transforms } from '../permissions.ts';
 import { anyJson } from '../text.ts';
-import { defineEvent } from './registry.ts';
+import { defineEvent, unchanged } from './registry.ts';
 import { keyId, moment, sealedValue } from './sealed.ts';
 
 const identity = { token_id: z.string(), token_type: z.string() };
@@ -26,8 +27,18 @@ const content = {
 export const tokenContent = z.object(content);
 export type TokenContent = z.infer<typeof tokenContent>;
 
-export const TokenCreated = defineEvent('TokenCreated', z.object({ ...identity, ...content }));
-export const TokenUpdated = defineEvent('TokenUpdated', z.object({ ...identity, ...content }));
+/**
+ * How the answer of the write showed the token's data: part of the write's own entry in the log. Version 2 has it; it is absent
+ * where the showing has a record of its own, since it has happened even if the write's transaction is rolled back.
+ */
+const shown = z.enum(transforms).optional();
+
+export const TokenCreated = defineEvent('TokenCreated', z.object({ ...identity, ...content, shown }), [
+  unchanged,
+]);
+export const TokenUpdated = defineEvent('TokenUpdated', z.object({ ...identity, ...content, shown }), [
+  unchanged,
+]);
 
 /** `key_ids`: the data keys whose destruction this event decides. */
 const ended = z.object({ ...identity, key_ids: z.array(keyId) });

@@ -21,6 +21,8 @@ export interface Principal extends Grants {
   /** The application itself, or the one that opened the session. */
   readonly applicationId: string;
   readonly applicationType: ApplicationType;
+  /** Of a session: the application that authorised it, which answers name as the creator of what the session makes. */
+  readonly authorizedBy?: string;
   /**
    * Of a session: what the application that authorized it may do now. A session never does or sees more than that
    * (decisions.md §7), also when that application has lost a right since.

@@ -24,12 +24,14 @@ export interface RequestContextOptions {
   readonly traceId: string;
   readonly now: Date;
   readonly transactionId?: string | undefined;
+  /** The operation of the table that is run; undefined for what nobody asked for by one. */
+  readonly request?: string | undefined;
   /** Unique to the idempotent request: tenant, application, method, path and key. */
   readonly idempotencyScope?: readonly string[] | undefined;
 }
 
 export function createRequestContext(options: RequestContextOptions): RequestContext {
-  const { principal, traceId, now, transactionId, idempotencyScope } = options;
+  const { principal, traceId, now, transactionId, request, idempotencyScope } = options;
   const metadata: EventMetadata = {
     tenant_id: principal.tenant.id,
     actor: principal.actor,
@@ -37,6 +39,8 @@ export function createRequestContext(options: RequestContextOptions): RequestCon
     correlation_id: traceId,
     occurred_at: now.toISOString(),
     ...(transactionId === undefined ? {} : { transaction_id: transactionId }),
+    ...(request === undefined ? {} : { request }),
+    ...(principal.authorizedBy === undefined ? {} : { application_id: principal.authorizedBy }),
   };
   let count = 0;
   const nextId = (kind: string): string => {

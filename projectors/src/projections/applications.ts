@@ -1,3 +1,4 @@
+import { authorOf } from '@token-vault/contracts';
 import type { Projection, SqlOp } from '../projection.ts';
 import { accessChangesOf } from './access-changes.ts';
 
@@ -19,7 +20,7 @@ const end = (applicationId: string, reason: string, endedAt: string): SqlOp[] =>
 
 export const applications: Projection = {
   name: 'applications',
-  version: 3,
+  version: 4,
   tables: [
     {
       name: 'application',
@@ -97,7 +98,7 @@ export const applications: Projection = {
           permissions: data.permissions,
           rules: data.rules as never,
           key_hash: data.key_hash,
-          created_by: metadata.actor.id,
+          created_by: authorOf(metadata),
           created_at: metadata.occurred_at,
           expires_at: data.expires_at,
           expires_at_text: data.expires_at,
@@ -114,7 +115,7 @@ export const applications: Projection = {
           name: data.name,
           permissions: data.permissions,
           rules: data.rules as never,
-          modified_by: metadata.actor.id,
+          modified_by: authorOf(metadata),
           modified_at: metadata.occurred_at,
         },
       },
@@ -127,7 +128,7 @@ export const applications: Projection = {
         key: { id: data.application_id },
         set: {
           key_hash: data.key_hash,
-          modified_by: metadata.actor.id,
+          modified_by: authorOf(metadata),
           modified_at: metadata.occurred_at,
         },
       },

@@ -1,11 +1,21 @@
-import type { EntityType } from '@token-vault/contracts';
+import {
+  actorIdOf,
+  type DataOf,
+  type EntityType,
+  type LogOperation,
+  type Transform,
+} from '@token-vault/contracts';
 import type { Handlers, Occurrence, SqlOp } from '../projection.ts';
 
 interface Entry {
   readonly entityType: EntityType;
   readonly entityId: string | undefined;
-  readonly operation: string;
+  readonly operation: LogOperation;
   readonly message: string;
+  /** What was shown. */
+  readonly transform?: Transform | undefined;
+  /** Where the metadata of the event does not tell it. */
+  readonly request?: string;
 }
 
 type Told<Data> = Pick<Occurrence, 'metadata' | 'position' | 'ordinal'> & { readonly data: Data };
@@ -14,18 +24,21 @@ type Told<Data> = Pick<Occurrence, 'metadata' | 'position' | 'ordinal'> & { read
 const maxIdLength = 400;
 
 const entries = (event: Told<unknown>, found: readonly Entry[]): SqlOp[] =>
-  found.map(({ entityType, entityId, operation, message }, index) => ({
+  found.map(({ entityType, entityId, operation, message, transform, request }, index) => ({
     kind: 'insert',
     table: 'entry',
     row: {
       tenant_id: event.metadata.tenant_id,
       seq: event.position,
       ordinal: event.ordinal + index,
-      actor_id: event.metadata.actor.id,
+      actor_id: actorIdOf(event.metadata),
       actor_type: event.metadata.actor.kind,
       entity_type: entityType,
       entity_id: entityId?.slice(0, maxIdLength),
       operation,
+      transform,
+      request: event.metadata.request ?? request,
+      trace_id: event.metadata.trace_id.slice(0, maxIdLength),
       message,
       created_at: event.metadata.occurred_at,
     },
@@ -38,7 +51,7 @@ export const entityTypeOf = (tokenType: string): EntityType =>
 /** Handlers for events that tell by one property which entity they are about. */
 const about =
   <Key extends string>(entityType: EntityType, idKey: Key) =>
-  (operation: string, message: string) =>
+  (operation: LogOperation, message: string) =>
   (event: Told<Readonly<Record<Key, string>>>): SqlOp[] =>
     entries(event, [{ entityType, entityId: event.data[idKey], operation, message }]);
 
@@ -49,13 +62,41 @@ const reactor = about('reactor', 'reactor_id');
 const transaction = about('transaction', 'transaction_id');
 
 const token =
-  (operation: string, message: string) =>
-  (event: Told<{ readonly token_id: string; readonly token_type: string }>): SqlOp[] => {
-    const { token_id: entityId, token_type: tokenType } = event.data;
-    return entries(event, [{ entityType: entityTypeOf(tokenType), entityId, operation, message }]);
+  (operation: LogOperation, message: string) =>
+  (event: Told<WrittenToken>): SqlOp[] => {
+    const { token_id: entityId, token_type: tokenType, shown: transform } = event.data;
+    return entries(event, [{ entityType: entityTypeOf(tokenType), entityId, operation, message, transform }]);
   };
+interface WrittenToken {
+  readonly token_id: string;
+  readonly token_type: string;
+  /** How the answer of the write showed it. */
+  readonly shown?: Transform | undefined;
+}
 
-const readMessages = { read: 'retrieved', list: 'listed', search: 'found', use: 'used' } as const;
+const readMessages = {
+  read: 'retrieved',
+  list: 'listed',
+  search: 'found',
+  use: 'used',
+  deduplicate: 'met by deduplication',
+} as const;
+
+/** One entry for each token; for none, one that says so: whoever probes by lists and searches leaves a trace too. */
+function tokensRead({ operation: how, tokens }: DataOf<'TokensRead'>): Entry[] {
+  const operation = how === 'deduplicate' ? 'read' : how;
+  if (tokens.length === 0) {
+    const message = `Token ${how} found nothing`;
+    return [{ entityType: 'token', entityId: undefined, operation, message }];
+  }
+  return tokens.map(({ token_id: entityId, token_type: tokenType, transform }) => ({
+    entityType: entityTypeOf(tokenType),
+    entityId,
+    operation,
+    message: `Token ${readMessages[how]}`,
+    transform,
+  }));
+}
 
 const capitalised = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);
 /** Cards and bank accounts are tokens in words. */
@@ -88,28 +129,19 @@ export const logHandlers: Handlers = {
   ReactorCreated: reactor('create', 'Reactor created'),
   ReactorUpdated: reactor('update', 'Reactor updated'),
   ReactorDeleted: reactor('delete', 'Reactor deleted'),
-  ReactorInvoked: reactor('react', 'Reactor invoked'),
-  ReactorSucceeded: reactor('react', 'Reactor succeeded'),
-  ReactorFailed: reactor('react', 'Reactor failed'),
-  WebhookDelivered: reactor('webhook', 'Reactor webhook delivered'),
-  WebhookAttemptFailed: reactor('webhook', 'Reactor webhook attempt failed'),
-  WebhookGivenUp: reactor('webhook', 'Reactor webhook given up'),
+  ReactorInvoked: reactor('invoke', 'Reactor invoked'),
+  ReactorSucceeded: reactor('invoke', 'Reactor succeeded'),
+  ReactorFailed: reactor('invoke', 'Reactor failed'),
+  WebhookDelivered: reactor('invoke', 'Reactor webhook delivered'),
+  WebhookAttemptFailed: reactor('invoke', 'Reactor webhook attempt failed'),
+  WebhookGivenUp: reactor('invoke', 'Reactor webhook given up'),
 
   TransactionOpened: transaction('create', 'Transaction created'),
   TransactionCommitted: transaction('commit', 'Transaction committed'),
   TransactionRolledBack: transaction('rollback', 'Transaction rolled back'),
   TransactionExpired: transaction('expire', 'Transaction expired'),
 
-  TokensRead: (event) =>
-    entries(
-      event,
-      event.data.tokens.map((read) => ({
-        entityType: entityTypeOf(read.token_type),
-        entityId: read.token_id,
-        operation: event.data.operation,
-        message: `Token ${readMessages[event.data.operation]}`,
-      })),
-    ),
+  TokensRead: (event) => entries(event, tokensRead(event.data)),
   TokensExported: (event) =>
     entries(
       event,
@@ -118,6 +150,7 @@ export const logHandlers: Handlers = {
         entityId,
         operation: 'export',
         message: 'Token exported',
+        transform: 'reveal',
       })),
     ),
   EntitiesRead: (event) => {
@@ -130,9 +163,9 @@ export const logHandlers: Handlers = {
     );
   },
   AccessDenied: (event) => {
-    const { entity_type: entityType, entity_id: entityId } = event.data;
+    const { entity_type: entityType, entity_id: entityId, operation: request } = event.data;
     const message = `${nameOf(entityType)} access denied`;
-    return entries(event, [{ entityType, entityId, operation: 'denied', message }]);
+    return entries(event, [{ entityType, entityId, operation: 'denied', message, request }]);
   },
   AuthenticationFailed: (event) => {
     const { application_id: applicationId, session_id: sessionId } = event.data;

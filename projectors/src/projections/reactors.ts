@@ -1,4 +1,4 @@
-import type { DataOf } from '@token-vault/contracts';
+import { authorOf, type DataOf } from '@token-vault/contracts';
 import type { Projection, Row } from '../projection.ts';
 
 const contentColumns = (data: DataOf<'ReactorCreated'>): Row => ({
@@ -10,7 +10,7 @@ const contentColumns = (data: DataOf<'ReactorCreated'>): Row => ({
 
 export const reactors: Projection = {
   name: 'reactors',
-  version: 2,
+  version: 3,
   tables: [
     {
       name: 'reactor',
@@ -40,7 +40,7 @@ export const reactors: Projection = {
           id: data.reactor_id,
           tenant_id: metadata.tenant_id,
           ...contentColumns(data),
-          created_by: metadata.actor.id,
+          created_by: authorOf(metadata),
           created_at: metadata.occurred_at,
           seq: position,
         },
@@ -53,7 +53,7 @@ export const reactors: Projection = {
         key: { id: data.reactor_id },
         set: {
           ...contentColumns(data),
-          modified_by: metadata.actor.id,
+          modified_by: authorOf(metadata),
           modified_at: metadata.occurred_at,
         },
       },

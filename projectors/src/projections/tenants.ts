@@ -1,9 +1,10 @@
+import { authorOf } from '@token-vault/contracts';
 import type { Projection } from '../projection.ts';
 import { accessChangesOf } from './access-changes.ts';
 
 export const tenants: Projection = {
   name: 'tenants',
-  version: 3,
+  version: 4,
   tables: [
     {
       name: 'tenant',
@@ -46,7 +47,7 @@ export const tenants: Projection = {
           name: data.name,
           settings: data.settings,
           modified_at: metadata.occurred_at,
-          modified_by: metadata.actor.id,
+          modified_by: authorOf(metadata),
         },
       },
     ],
@@ -55,7 +56,7 @@ export const tenants: Projection = {
         kind: 'update',
         table: 'tenant',
         key: { id: data.tenant_id },
-        set: { plan: data.plan, modified_at: metadata.occurred_at, modified_by: metadata.actor.id },
+        set: { plan: data.plan, modified_at: metadata.occurred_at, modified_by: authorOf(metadata) },
       },
     ],
     TenantWebhookSecretRotated: ({ data }) => [
@@ -72,7 +73,7 @@ export const tenants: Projection = {
           settings: {},
           webhook_secret: null,
           modified_at: metadata.occurred_at,
-          modified_by: metadata.actor.id,
+          modified_by: authorOf(metadata),
         },
       },
     ],

@@ -1,5 +1,5 @@
 import type { Projection, Row, SqlOp } from '../projection.ts';
-import type { TokenContent } from '@token-vault/contracts';
+import { authorOf, type TokenContent } from '@token-vault/contracts';
 import { countTokens } from './token-count.ts';
 
 const asText = (value: unknown): string | null => (value === undefined ? null : JSON.stringify(value));
@@ -48,7 +48,7 @@ const removal = (tenantId: string, tokenId: string): SqlOp[] => [
 /** Sealed tokens, what they are found by, and how many there are of each container and type. */
 export const tokens: Projection = {
   name: 'tokens',
-  version: 2,
+  version: 3,
   tables: [
     {
       name: 'token',
@@ -132,7 +132,7 @@ export const tokens: Projection = {
           id: data.token_id,
           type: data.token_type,
           ...contentColumns(data),
-          created_by: metadata.actor.id,
+          created_by: authorOf(metadata),
           created_at: metadata.occurred_at,
           seq: position,
         },
@@ -146,7 +146,7 @@ export const tokens: Projection = {
         key: { tenant_id: metadata.tenant_id, id: data.token_id },
         set: {
           ...contentColumns(data),
-          modified_by: metadata.actor.id,
+          modified_by: authorOf(metadata),
           modified_at: metadata.occurred_at,
         },
       },

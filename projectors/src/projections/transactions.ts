@@ -1,3 +1,4 @@
+import { authorOf } from '@token-vault/contracts';
 import type { Projection, SqlOp } from '../projection.ts';
 
 const end = (transactionId: string, status: string): SqlOp[] => [
@@ -7,7 +8,7 @@ const end = (transactionId: string, status: string): SqlOp[] => [
 /** Open transactions and what became of the others. */
 export const transactions: Projection = {
   name: 'transactions',
-  version: 2,
+  version: 3,
   tables: [
     {
       name: 'transaction',
@@ -32,7 +33,7 @@ export const transactions: Projection = {
           id: data.transaction_id,
           tenant_id: metadata.tenant_id,
           status: 'open',
-          created_by: metadata.actor.id,
+          created_by: authorOf(metadata),
           created_at: metadata.occurred_at,
           expires_at: data.expires_at,
         },

@@ -1,3 +1,4 @@
+import type { Transform } from '@token-vault/contracts';
 import type { Pool } from 'pg';
 import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
 import { allOf, compile, nothing, sql, type Sql } from '../sql.ts';
@@ -10,17 +11,25 @@ export interface LogRow {
   readonly entity_type: string;
   readonly entity_id: string | null;
   readonly operation: string;
+  readonly transform: Transform | null;
+  readonly request: string | null;
+  readonly trace_id: string | null;
   readonly message: string;
   readonly created_at: Date;
 }
 
 export interface LogFilters {
-  readonly entityType: string | undefined;
-  readonly entityId: string | undefined;
+  readonly entityType?: string | undefined;
+  readonly entityId?: string | undefined;
+  readonly actorId?: string | undefined;
+  readonly operation?: string | undefined;
+  readonly transform?: string | undefined;
+  readonly request?: string | undefined;
+  readonly traceId?: string | undefined;
   /** From this instant on. */
-  readonly from: Date | undefined;
+  readonly from?: Date | undefined;
   /** Before this instant. */
-  readonly before: Date | undefined;
+  readonly before?: Date | undefined;
 }
 
 /** A tenant's log entries, newest first by the time they tell, which is what the range cuts by. */
@@ -40,7 +49,8 @@ export function listLogs(
           where ${entryCondition(tenantId, filters)}
           order by e.created_at desc, e.seq desc, e.ordinal desc ${limits(page)}
         )
-        select e.tenant_id, e.actor_id, e.actor_type, e.entity_type, e.entity_id, e.operation, e.message, e.created_at
+        select e.tenant_id, e.actor_id, e.actor_type, e.entity_type, e.entity_id,
+          e.operation, e.transform, e.request, e.trace_id, e.message, e.created_at
         from chosen
         join rm_log.entry e on e.tenant_id = chosen.tenant_id and e.seq = chosen.seq and e.ordinal = chosen.ordinal
         order by chosen.created_at desc, chosen.seq desc, chosen.ordinal desc`;
@@ -49,11 +59,21 @@ export function listLogs(
   );
 }
 
-function entryCondition(tenantId: string, { entityType, entityId, from, before }: LogFilters): Sql {
+/** The condition on `column` when there is something to filter by. */
+const equals = (column: Sql, value: string | undefined): Sql[] =>
+  value === undefined ? [] : [sql`${column} = ${value}`];
+
+function entryCondition(tenantId: string, filters: LogFilters): Sql {
+  const { from, before } = filters;
   return allOf([
     sql`e.tenant_id = ${tenantId}::uuid`,
-    ...(entityType === undefined ? [] : [sql`e.entity_type = ${entityType}`]),
-    ...(entityId === undefined ? [] : [sql`e.entity_id = ${entityId}`]),
+    ...equals(sql`e.entity_type`, filters.entityType),
+    ...equals(sql`e.entity_id`, filters.entityId),
+    ...equals(sql`e.actor_id`, filters.actorId),
+    ...equals(sql`e.operation`, filters.operation),
+    ...equals(sql`e.transform`, filters.transform),
+    ...equals(sql`e.request`, filters.request),
+    ...equals(sql`e.trace_id`, filters.traceId),
     ...(from === undefined ? [] : [sql`e.created_at >= ${from}`]),
     ...(before === undefined ? [] : [sql`e.created_at < ${before}`]),
   ]);
@@ -61,10 +81,12 @@ function entryCondition(tenantId: string, { entityType, entityId, from, before }
 
 /**
  * Whole hours are counted by their counters, so that a count of millions touches few rows; what is left at the two ends
- * of the range is counted one by one. The counters know nothing of single entities, whose entries are few.
+ * of the range is counted one by one. The counters know nothing of single entities, actors and traces: their entries are
+ * counted in the index.
  */
 function countEntries(pool: Pool, tenantId: string, filters: LogFilters): Promise<number> {
-  const hours = filters.entityId === undefined ? wholeHours(filters) : undefined;
+  const isOfOne = [filters.entityId, filters.actorId, filters.traceId].some((each) => each !== undefined);
+  const hours = isOfOne ? undefined : wholeHours(filters);
   const statement = hours
     ? sql`select ((${counted(tenantId, filters, hours)}) ${edges(tenantId, filters, hours)})::float8 as total`
     : sql`select (${scanned(tenantId, filters)})::float8 as total`;
@@ -72,8 +94,8 @@ function countEntries(pool: Pool, tenantId: string, filters: LogFilters): Promis
 }
 
 interface Hours {
-  readonly from: Date | undefined;
-  readonly before: Date | undefined;
+  readonly from?: Date | undefined;
+  readonly before?: Date | undefined;
 }
 
 const hourMs = 3_600_000;
@@ -88,10 +110,19 @@ export function wholeHours({ from, before }: Hours): Hours | undefined {
 const scanned = (tenantId: string, filters: LogFilters): Sql =>
   sql`select count(*) from rm_log.entry e where ${entryCondition(tenantId, filters)}`;
 
-const counted = (tenantId: string, { entityType }: LogFilters, { from, before }: Hours): Sql =>
-  sql`select coalesce(sum(c.count), 0) from rm_log.entry_count c where ${allOf([
+/** The counters of kinds are some ten times more than those of entity types. */
+const countersFor = ({ operation, transform, request }: LogFilters): Sql =>
+  [operation, transform, request].every((each) => each === undefined)
+    ? sql`rm_log.entry_count`
+    : sql`rm_log.entry_kind_count`;
+
+const counted = (tenantId: string, filters: LogFilters, { from, before }: Hours): Sql =>
+  sql`select coalesce(sum(c.count), 0) from ${countersFor(filters)} c where ${allOf([
     sql`c.tenant_id = ${tenantId}::uuid`,
-    ...(entityType === undefined ? [] : [sql`c.entity_type = ${entityType}`]),
+    ...equals(sql`c.entity_type`, filters.entityType),
+    ...equals(sql`c.operation`, filters.operation),
+    ...equals(sql`c.transform`, filters.transform),
+    ...equals(sql`c.request`, filters.request),
     ...(from === undefined ? [] : [sql`c.hour >= ${from}`]),
     ...(before === undefined ? [] : [sql`c.hour < ${before}`]),
   ])}`;

@@ -37,6 +37,11 @@ export function createLogHandlers({ pool, store, audit, waitForProjections }: Lo
       const filters = {
         entityType: query.entity_type,
         entityId: query.entity_id,
+        actorId: query.actor_id,
+        operation: query.operation,
+        transform: query.transform,
+        request: query.request,
+        traceId: query.trace_id,
         from: query.start_date,
         before: query.end_date,
       };
@@ -58,6 +63,9 @@ function present(row: LogRow): LogEntry {
     entity_type: row.entity_type,
     entity_id: row.entity_id ?? undefined,
     operation: row.operation,
+    transform: row.transform ?? undefined,
+    request: row.request ?? undefined,
+    trace_id: row.trace_id ?? undefined,
     message: row.message,
     created_at: row.created_at.toISOString(),
   };

@@ -45,6 +45,11 @@ export function createTokenShow(keyRing: TokenOpener, audit: AuditTrail): ShowTo
 function readOf(tokens: readonly GrantedToken[], operation: ReadOperation): DataOf<'TokensRead'> {
   return {
     operation,
-    tokens: tokens.map(({ row, transform }) => ({ token_id: row.id, token_type: row.type, transform })),
+    tokens: tokens.map(({ row, transform }) => ({
+      token_id: row.id,
+      token_type: row.type,
+      // Masked without a mask is redacted (interface.md, Access rule transforms).
+      transform: transform === 'mask' && row.mask === null ? 'redact' : transform,
+    })),
   };
 }

@@ -84,6 +84,7 @@ async function recordRetiredKey(
     },
     traceId: call.traceId,
     now: clock.now(),
+    request: call.id,
   });
   const data = { application_id: key.applicationId, reason: key.reason };
   await recordRefusal(audit.record(context, AuthenticationFailed, data), logger, call);
@@ -177,7 +178,8 @@ async function runHandler(
 
   const run = async (idempotencyScope?: readonly string[]): Promise<Answer> => {
     const now = dependencies.clock.now();
-    const options = { principal, traceId: call.traceId, now, transactionId, idempotencyScope };
+    const { traceId, id: request } = call;
+    const options = { principal, traceId, now, transactionId, request, idempotencyScope };
     const context: RequestContext = createRequestContext(options);
     return call.handler({ params, query, body } as Parameters<Handler<OperationId>>[0], context);
   };
@@ -237,7 +239,12 @@ async function recordDenied(
   isEntityFound: boolean,
   { audit, clock, logger }: OperationDependencies,
 ): Promise<void> {
-  const context = createRequestContext({ principal, traceId: call.traceId, now: clock.now() });
+  const context = createRequestContext({
+    principal,
+    traceId: call.traceId,
+    now: clock.now(),
+    request: call.id,
+  });
   const { operation, request } = call;
   // Checked: what a database cannot hold (a NUL) must not get into the log, whose projection it would stop.
   const params = operation.params?.safeParse(request.params).data as { id?: unknown } | undefined;
