@@ -107,7 +107,7 @@ describe('the log', () => {
     const [entry] = entriesOf(event('TokenExpired', expired, by('token-expiry')));
     expect(entry).toMatchObject({ actor_id: systemActors['token-expiry'], actor_type: 'system' });
     const [unknown] = entriesOf(event('TokenExpired', expired, by('a task of former days')));
-    expect(isUuid(String(unknown?.['actor_id']))).toBe(true);
+    expect(isUuid(unknown?.['actor_id'] as string)).toBe(true);
   });
 
   it('tells which operation was refused, also of events that carry none', () => {
