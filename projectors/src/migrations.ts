@@ -64,4 +64,33 @@ end
 $$;
 `;
 
-export const projectorMigrations: readonly Migration[] = [{ id: 1, name: 'checkpoints', sql: checkpoints }];
+/**
+ * Read models of the first release have statistics of their sealed columns. Later ones are made without (`sealedColumns`). A change of the
+ * type, here to the same type, is the only statement that removes the row of a column from `pg_statistic` in every
+ * supported release of Postgres.
+ */
+const noSealedStatistics = `
+do $$
+declare
+  sealed record;
+begin
+  for sealed in
+    select a.attrelid::regclass as relation, a.attname as name, format_type(a.atttypid, a.atttypmod) as type
+    from pg_attribute a
+    join pg_class c on c.oid = a.attrelid and c.relkind = 'r'
+    join pg_namespace n on n.oid = c.relnamespace and n.nspname like 'rm\\_%'
+    where (c.relname, a.attname) in (
+      ('token', 'data'), ('token', 'cvc'), ('reactor', 'configuration'), ('tenant', 'webhook_secret'), ('staged_event', 'event')
+    )
+  loop
+    execute format('alter table %s alter column %I set statistics 0', sealed.relation, sealed.name);
+    execute format('alter table %s alter column %I type %s', sealed.relation, sealed.name, sealed.type);
+  end loop;
+end
+$$;
+`;
+
+export const projectorMigrations: readonly Migration[] = [
+  { id: 1, name: 'checkpoints', sql: checkpoints },
+  { id: 2, name: 'no statistics of sealed columns', sql: noSealedStatistics },
+];

@@ -43,6 +43,8 @@ export interface Table {
   /** Columns that updates and deletes give, and that no update changes; the primary key by default. `none`: rows stay. */
   readonly addressedBy?: readonly string[] | 'none';
   readonly indexes?: readonly Index[];
+  /** Columns with sealed values. Postgres keeps no statistics of them, because `pg_statistic` would hold copies of deleted rows. */
+  readonly sealedColumns?: readonly string[];
 }
 
 /** An event as a projection sees it. */

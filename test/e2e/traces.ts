@@ -52,8 +52,8 @@ export function findTraces(traces: readonly Trace[], where: Buffer): string[] {
 }
 
 /**
- * Searches every row of every table of all schemas but the system's, each value as text and the bytes of `bytea` as they
- * are. Gives `schema.table: form`.
+ * Searches every row of every table, the system's catalogs included (`pg_statistic` copies values), each value as text and the
+ * bytes of `bytea` as they are. Gives `schema.table: form`.
  */
 export async function searchTables(pool: pg.Pool, traces: readonly Trace[]): Promise<string[]> {
   const found: string[] = [];
@@ -82,7 +82,7 @@ export async function dumpTables(pool: pg.Pool): Promise<Map<string, string>> {
   const { rows: tables } = await pool.query<{ name: string }>(
     `select format('%I.%I', n.nspname, c.relname) as name
      from pg_class c join pg_namespace n on n.oid = c.relnamespace
-     where c.relkind in ('r', 'p', 'm') and n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')`,
+     where c.relkind in ('r', 'p', 'm') and n.nspname <> 'pg_toast'`,
   );
   const dump = new Map<string, string>();
   for (const { name } of tables) {

@@ -27,7 +27,7 @@ import {
 import path from 'node:path';
 import type { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { searchFiles, searchTables, tracesOf } from '../e2e/traces.ts';
+import { dumpTables, searchFiles, searchTables, tracesOf } from '../e2e/traces.ts';
 import { attack } from './attack.ts';
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
@@ -176,6 +176,8 @@ beforeAll(async () => {
   await appendCardWithDueCvc(await ourKeyRing());
   const expires_at = new Date(Date.now() + dueMs).toISOString();
   await newToken('expired', cardToken(canaries.expired, { expires_at }));
+  // What the planner wants to know of the tables must not keep what they have lost.
+  await pool.query('analyze');
   // Nothing is due yet. In earnest, such a copy of keys must not be.
   await pool.query('create schema before');
   for (const table of copied)
@@ -245,6 +247,19 @@ describe('what was erased', () => {
     expect([...names]).toEqual(['alive']);
   });
 
+  it('has left no wrapped key in any table or catalog, the statistics of the planner included', async () => {
+    const { rows: destroyed } = await pool.query<{ wrapped: string }>(
+      `select encode(b.wrapped, 'hex') as wrapped from before.data_key b
+       where not exists (select from key_ring.data_key d where d.id = b.id)`,
+    );
+    expect(destroyed.length).toBeGreaterThan(5);
+    const places: string[] = [];
+    for (const [table, rows] of await dumpTables(pool))
+      if (!table.startsWith('before.') && destroyed.some(({ wrapped }) => rows.includes(wrapped)))
+        places.push(table);
+    expect(places).toEqual([]);
+  });
+
   it('stands in plain text in no table and no file, WAL included', async () => {
     const formsOf = (number: string) =>
       tracesOf(number).filter(({ form }) => /^(joined by ""|UTF-16|hex|base64)/.test(form));
@@ -277,3 +292,21 @@ describe('the proof itself', () => {
     expect([...(await attackAll()).canaries]).toEqual(['alive']);
   });
 });
+
+describe('the files of the database', () => {
+  it('have no destroyed key outside the WAL once the tables were rewritten', async () => {
+    const { rows: destroyed } = await pool.query<{ id: string; wrapped: Buffer }>(
+      `select b.id, b.wrapped from before.data_key b where not exists (select from key_ring.data_key d where d.id = b.id)`,
+    );
+    const forms = destroyed.map(({ id, wrapped }) => ({ form: id, bytes: wrapped }));
+    await pool.query('checkpoint');
+    // The copy of this test is one: the search works.
+    expect((await searchFiles(dataDir, forms)).filter(isOutsideWal)).not.toEqual([]);
+    await pool.query('drop schema before cascade');
+    await (await ourKeyRing()).vacuumDestroyed({ rewrite: true });
+    await pool.query('checkpoint');
+    expect((await searchFiles(dataDir, forms)).filter(isOutsideWal)).toEqual([]);
+  });
+});
+
+const isOutsideWal = (place: string): boolean => !place.includes('pg_wal/');

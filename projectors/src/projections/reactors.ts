@@ -28,6 +28,7 @@ export const reactors: Projection = {
         seq: 'bigint not null',
       },
       primaryKey: ['id'],
+      sealedColumns: ['configuration'],
       indexes: [{ on: '(tenant_id, seq desc, id)' }],
     },
   ],

@@ -20,6 +20,7 @@ export const tenants: Projection = {
         modified_by: 'text',
       },
       primaryKey: ['id'],
+      sealedColumns: ['webhook_secret'],
     },
   ],
   ddl: accessChangesOf(['tenant']),

@@ -74,6 +74,7 @@ export const tokens: Projection = {
         seq: 'bigint not null',
       },
       primaryKey: ['tenant_id', 'id'],
+      sealedColumns: ['data', 'cvc'],
       indexes: [
         // Tokens of one transaction share `seq`; the id makes the order total. What else a list judges by is included, so
         // that deep pages are counted off in the index alone.

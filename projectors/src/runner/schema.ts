@@ -39,10 +39,14 @@ const indexesOf = (table: Table): readonly Index[] => table.indexes ?? [];
 const readerIndexesOf = (table: Table): readonly Index[] =>
   indexesOf(table).filter(({ isForReaders }) => isForReaders === true);
 
-function tableSql({ name, columns, primaryKey }: Table): string {
+function tableSql({ name, columns, primaryKey, sealedColumns = [] }: Table): string {
   const definitions = Object.entries(columns).map(([column, type]) => `${column} ${type}`);
   const key = `primary key (${primaryKey.join(', ')})`;
-  return `create table ${name} (\n  ${[...definitions, key].join(',\n  ')}\n)`;
+  const table = `create table ${name} (\n  ${[...definitions, key].join(',\n  ')}\n)`;
+  return [
+    table,
+    ...sealedColumns.map((column) => `alter table ${name} alter column ${column} set statistics 0`),
+  ].join(';\n');
 }
 
 const indexSql =

@@ -15,6 +15,7 @@ export const stagingTables: readonly Table[] = [
     },
     primaryKey: ['transaction_id', 'position'],
     addressedBy: ['transaction_id'],
+    sealedColumns: ['event'],
   },
   {
     name: 'closed_transaction',
