@@ -1,4 +1,5 @@
-import type { Handlers } from '@token-vault/service-kit';
+import { UnavailableError } from '@token-vault/contracts';
+import type { HandlersOf } from '@token-vault/service-kit';
 import { createApplicationHandlers } from './applications/handlers.ts';
 import { applicationRoutes } from './applications/routes.ts';
 import type { CommandDependencies } from './dependencies.ts';
@@ -38,8 +39,12 @@ export type { CodeCheck, CompileCode } from './reactors/code-check.ts';
 export { createTenantCommands, type CreatedTenant, type TenantCommands } from './tenants/commands.ts';
 export { listTenants, type TenantSummary } from './tenants/list.ts';
 
+const noInvocations = {
+  react: () => Promise.reject(new UnavailableError('Reactors cannot be invoked here.')),
+};
+
 /** Every operation that changes something, by the operations table. */
-export function createCommandHandlers(dependencies: CommandDependencies): Handlers {
+export function createCommandHandlers(dependencies: CommandDependencies): HandlersOf<'command'> {
   const { store, keyRing, clock } = dependencies;
   const outcomes = createTransactionOutcomes(store, clock);
   const erasure = createTokenErasure({ store, keyRing, outcomes });
@@ -52,7 +57,7 @@ export function createCommandHandlers(dependencies: CommandDependencies): Handle
     ...applicationRoutes(createApplicationHandlers(store)),
     ...sessionRoutes(createSessionHandlers(store)),
     ...reactorRoutes(new Reactors(dependencies)),
-    ...(invocations ? invocationRoutes(new Invocations({ ...dependencies, ...invocations })) : {}),
+    ...(invocations ? invocationRoutes(new Invocations({ ...dependencies, ...invocations })) : noInvocations),
     ...tenantRoutes(createTenantHandlers(dependencies)),
     ...transactionRoutes(transactions),
     ...tokenRoutes({

@@ -1,3 +1,5 @@
+import type { EntityType } from './api/logs.ts';
+
 /** Every way a request can fail: stable code → HTTP status and title (decisions.md §1). */
 export const problems = {
   validation_failed: { status: 400, title: 'One or more validation errors occurred.' },
@@ -86,10 +88,19 @@ export class UnauthenticatedError extends DomainError {
   }
 }
 
+/** An entity that was found. */
+export interface FoundEntity {
+  readonly type: EntityType;
+  readonly id: string;
+}
+
 /** 403: the caller is known and may not do this. */
 export class ForbiddenError extends DomainError {
-  constructor(detail: string) {
+  /** What the caller may not have or change. Given only when it was found: the log records it. */
+  readonly entity?: FoundEntity;
+  constructor(detail: string, entity?: FoundEntity) {
     super('forbidden', detail);
+    if (entity) this.entity = entity;
   }
 }
 

@@ -1,6 +1,6 @@
 import { createCommandHandlers } from '@token-vault/command-service';
 import { createQueryHandlers } from '@token-vault/query-service';
-import { createAuditTrail, systemClock, type Handlers, type Logger } from '@token-vault/service-kit';
+import { createAuditTrail, systemClock, type HandlersOf, type Logger } from '@token-vault/service-kit';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { ReadModels } from './data.ts';
@@ -16,7 +16,7 @@ export function commandHandlers(
   { store, keyRing }: HandlerParts,
   { compileCode, outcomes }: ReactorParts,
   options: { readonly egressAllow: readonly string[]; readonly logger: Logger },
-): Handlers {
+): HandlersOf<'command'> {
   return createCommandHandlers({
     store,
     keyRing,
@@ -29,7 +29,7 @@ export function commandHandlers(
 }
 
 /** All that read. */
-export function queryHandlers({ store, keyRing, readPool, progress }: HandlerParts): Handlers {
+export function queryHandlers({ store, keyRing, readPool, progress }: HandlerParts): HandlersOf<'query'> {
   return createQueryHandlers({
     pool: readPool,
     store,

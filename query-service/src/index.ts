@@ -1,6 +1,6 @@
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import type { AuditTrail, Handlers } from '@token-vault/service-kit';
+import type { AuditTrail, HandlersOf } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import { createApplicationHandlers } from './applications/routes.ts';
 import { createLogHandlers, type WaitForProjections } from './logs/routes.ts';
@@ -26,7 +26,7 @@ export interface QueryDependencies {
 }
 
 /** The operations that read. Each is recorded durably before anything of what was read is answered. */
-export function createQueryHandlers(dependencies: QueryDependencies): Handlers {
+export function createQueryHandlers(dependencies: QueryDependencies): HandlersOf<'query'> {
   return {
     ...createTokenHandlers(dependencies),
     ...createApplicationHandlers(dependencies),

@@ -11,6 +11,7 @@ import {
   silentLogger,
   type Clock,
   type Handler,
+  type Handlers,
 } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 
@@ -34,7 +35,7 @@ export async function openCommands(pool: Pool, store: EventStore, clock: Clock):
   const rootKey = environmentRootKey(randomBytes(32).toString('base64'));
   const keyRing = await createKeyRing({ pool, rootKey, clock, durability: 'own' });
   const audit = createAuditTrail(store);
-  const handlers = createCommandHandlers({ store, keyRing, audit, clock, logger: silentLogger });
+  const handlers: Handlers = createCommandHandlers({ store, keyRing, audit, clock, logger: silentLogger });
   return {
     keyRing,
     async call(id, principal, input, transactionId) {

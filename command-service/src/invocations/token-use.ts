@@ -1,5 +1,6 @@
 import { decideTokenAccess } from '@token-vault/access';
 import {
+  entityTypeOfToken,
   ForbiddenError,
   TokensRead,
   ValidationError,
@@ -75,13 +76,14 @@ export function createTokenUse({ store, keyRing, clock }: TokenUseDependencies):
 
   return {
     async check(tokenIds, context) {
-      for (const { id, content } of await findAll(tokenIds, context)) {
+      for (const { id, type, content } of await findAll(tokenIds, context)) {
         const access = decideTokenAccess(context.principal, 'token:use', {
           id,
           containers: content.containers,
         });
-        if (!access.isGranted)
-          throw new ForbiddenError('The caller lacks the permission token:use for a token of the arguments.');
+        if (access.isGranted) continue;
+        const detail = 'The caller lacks the permission token:use for a token of the arguments.';
+        throw new ForbiddenError(detail, { type: entityTypeOfToken(type), id });
       }
     },
 

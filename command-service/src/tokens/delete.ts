@@ -6,6 +6,7 @@ import { requirePresent, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { requireAccess } from './drafts.ts';
 import { readTokenHistory } from './history.ts';
+import type { TokenDetails } from './state.ts';
 
 /**
  * Deletes a token: the decision is durable first, then its keys are destroyed, both before the answer. In a transaction the
@@ -18,8 +19,8 @@ export async function deleteToken(
   context: RequestContext,
 ): Promise<Position> {
   await dependencies.enlistment.check(context);
-  const position = await appendDeletion(dependencies, id, context, (containers) =>
-    requireAccess(context, 'token:delete', { id, containers }),
+  const position = await appendDeletion(dependencies, id, context, ({ type, content }) =>
+    requireAccess(context, 'token:delete', { id, type, containers: content.containers }),
   );
   if (context.transactionId === undefined) {
     await dependencies.erasure.eraseUnneeded(context.principal.tenant.id, id);
@@ -27,17 +28,17 @@ export async function deleteToken(
   return position;
 }
 
-/** @throws what `authorize` throws, given the token's containers */
+/** @throws what `authorize` throws, given the token as it is */
 export async function appendDeletion(
   { store, outcomes, enlistment }: TokenDependencies,
   id: string,
   context: RequestContext,
-  authorize: (containers: readonly string[]) => unknown,
+  authorize: (token: TokenDetails) => unknown,
 ): Promise<Position> {
   const tenantId = context.principal.tenant.id;
   const position = await retryOnConflict(async () => {
     const history = await readTokenHistory(store, outcomes, tenantId, id, context.transactionId);
-    authorize(requirePresent(history.state, context.now).content.containers);
+    authorize(requirePresent(history.state, context.now));
     if (history.lockedBy !== undefined) {
       throw new ConflictError('token_locked', 'The token is locked by an open transaction.');
     }

@@ -1,5 +1,6 @@
 import { decideTokenAccess } from '@token-vault/access';
 import {
+  entityTypeOfToken,
   ForbiddenError,
   ValidationError,
   tokenId as tokenIdSchema,
@@ -37,14 +38,17 @@ export interface TokenDraft {
   readonly idKind: 'literal' | 'drawn';
 }
 
+/** `type` of a token that was found: the refusal then names it in the log. @throws ForbiddenError */
 export function requireAccess(
   context: RequestContext,
   permission: 'token:create' | 'token:update' | 'token:delete',
-  token: { id: string; containers: readonly string[] },
+  token: { id: string; containers: readonly string[]; type?: TokenType },
 ): Transform {
+  const { id, type } = token;
   const access = decideTokenAccess(context.principal, permission, token);
-  if (!access.isGranted) throw new ForbiddenError(`No access rule grants ${permission} for this container.`);
-  return access.transform;
+  if (access.isGranted) return access.transform;
+  const found = type === undefined ? undefined : { type: entityTypeOfToken(type), id };
+  throw new ForbiddenError(`No access rule grants ${permission} for this container.`, found);
 }
 
 function checkedId(id: string): string {

@@ -70,14 +70,15 @@ export class TokenUpdate {
     await enlistment.check(context);
     const history = await readTokenHistory(store, outcomes, tenantId, id, context.transactionId);
     const details = requirePresent(history.state, context.now);
+    const { type } = details;
     const { containers } = details.content;
-    requireAccess(context, 'token:update', { id, containers });
+    requireAccess(context, 'token:update', { id, type, containers });
     if (history.lockedBy !== undefined) {
       throw new ConflictError('token_locked', 'The token is locked by an open transaction.');
     }
     const target =
       patch.containers === null ? [typeDefaults[details.type].container] : (patch.containers ?? containers);
-    const transform = requireAccess(context, 'token:update', { id, containers: target });
+    const transform = requireAccess(context, 'token:update', { id, type, containers: target });
 
     const change = await this.#change(details, patch, target, context);
     const { duplicate, claim } = await this.#clear(details, change, patch, context);

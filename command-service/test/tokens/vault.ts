@@ -20,6 +20,7 @@ import {
   silentLogger,
   type Answer,
   type Handler,
+  type Handlers,
 } from '@token-vault/service-kit';
 import { createTestDatabase, createTestPool, manualClock, type ManualClock } from '@token-vault/test-support';
 import type { Pool } from 'pg';
@@ -84,7 +85,7 @@ export class TestVault {
   /** Without faults. */
   readonly log: EventStore;
   readonly #drop: () => Promise<void>;
-  #handlers: ReturnType<typeof createCommandHandlers>;
+  #handlers: Handlers;
   /** The default caller, of a tenant with keys. */
   principal = anyone();
 
@@ -107,7 +108,7 @@ export class TestVault {
   }
 
   /** Another process on the same log and keys. */
-  replica(): ReturnType<typeof createCommandHandlers> {
+  replica(): Handlers {
     const { clock, keyRing } = this;
     const { store } = this.faults;
     return createCommandHandlers({

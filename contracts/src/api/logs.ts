@@ -39,6 +39,10 @@ export const logOperations = [
 ] as const;
 export type LogOperation = (typeof logOperations)[number];
 
+/** What the log calls a token of this type (decisions.md §11). */
+export const entityTypeOfToken = (tokenType: string): EntityType =>
+  tokenType === 'card' || tokenType === 'bank' ? tokenType : 'token';
+
 /** RFC 3339 or a plain date, which means 00:00 UTC (decisions.md §11). */
 const moment = z
   .union([z.iso.date(), z.iso.datetime({ offset: true, local: true })])

@@ -1,15 +1,8 @@
 import type { Principal } from '@token-vault/access';
 import type { AccessRule, ActorKind, ApplicationType, Permission, Plan } from '@token-vault/contracts';
 import { equalHashes, hashApiKey } from '@token-vault/crypto';
+import type { Clock, RetiredKey } from '@token-vault/operations';
 import type pg from 'pg';
-import type { Clock } from './clock.ts';
-
-/** A key that was valid once; the tenant whose log must hear of its use is known. */
-export interface RetiredKey {
-  readonly tenantId: string;
-  readonly applicationId: string;
-  readonly reason: string;
-}
 
 export type Authentication =
   | {

@@ -1,11 +1,24 @@
+export {
+  createAuditTrail,
+  createRequestContext,
+  systemClock,
+  type Answer,
+  type AuditTrail,
+  type Clock,
+  type Handler,
+  type Handlers,
+  type HandlersOf,
+  type IdempotentAnswers,
+  type IdempotentRequest,
+  type Input,
+  type RequestContext,
+  type RequestContextOptions,
+} from '@token-vault/operations';
 export { listenForAccessChanges, type AccessChanges } from './access-changes.ts';
-export { createAuditTrail, type AuditTrail } from './audit-trail.ts';
 export { createAuthenticator, type Authentication, type Authenticator } from './authentication.ts';
-export { systemClock, type Clock } from './clock.ts';
 export { refuse } from './http/answer.ts';
 export { bodyLimitBytes } from './http/body.ts';
 export { createApp, finishApp, type AppDependencies } from './http/app.ts';
-export type { Answer, Handler, Handlers, Input } from './http/handlers.ts';
 export { mountHealth, type HealthCheck } from './http/health.ts';
 export { problemDetails, toProblem, type Problem } from './http/problem.ts';
 export {
@@ -25,7 +38,6 @@ export {
   type SweptIdempotentAnswers,
 } from './idempotency/idempotent-answers.ts';
 export { idempotencyMigrations } from './idempotency/migrations.ts';
-export type { IdempotentAnswers, IdempotentRequest } from './idempotency/port.ts';
 export { answerEntityOfToken } from './idempotency/sealed-answer.ts';
 export { createLogger, errorFields, silentLogger, type Logger, type LogFields } from './logger.ts';
 export {
@@ -47,7 +59,6 @@ export {
   type ProjectionProgress,
   type ProjectionProgressOptions,
 } from './projection-progress.ts';
-export { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
 export {
   noSpans,
   openSpans,

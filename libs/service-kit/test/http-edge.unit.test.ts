@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, it } from 'vitest';
-import { NotFoundError } from '@token-vault/contracts';
+import { ForbiddenError, NotFoundError } from '@token-vault/contracts';
 import type { Authentication, Handlers, ProjectionProgress } from '../src/index.ts';
 import { RootKeyUnavailableError, RootKeyUnusableError } from '@token-vault/crypto';
 import { EventStoreUnavailableError, type Position } from '@token-vault/event-store';
@@ -74,16 +74,25 @@ describe('who calls', () => {
   it('is told 403 without the permission, which is recorded', async () => {
     await start();
     expectProblem(await app.send('/reactors/33333333-3333-4333-8333-333333333333'), 403);
-    expect(await app.events()).toMatchObject([
-      {
-        type: 'AccessDenied',
-        data: {
-          entity_type: 'reactor',
-          entity_id: '33333333-3333-4333-8333-333333333333',
-          permission: 'reactor:read',
-          operation: 'getReactor',
-        },
-      },
+    const [refusal, ...others] = await app.events();
+    expect(others).toEqual([]);
+    expect(refusal).toMatchObject({ type: 'AccessDenied', metadata: { request: 'getReactor' } });
+    // Not the id: no reactor was looked for.
+    expect(refusal?.data).toEqual({
+      entity_type: 'reactor',
+      permission: 'reactor:read',
+      operation: 'getReactor',
+    });
+  });
+
+  it('is named in the record of a refusal when it was found, by its real type', async () => {
+    const refuse = async () => {
+      throw new ForbiddenError('Not this one.', { type: 'card', id: 'card-1' });
+    };
+    await start({ handlers: { getToken: refuse } });
+    expectProblem(await app.send('/tokens/anything'), 403);
+    expect((await app.events()).map(({ data }) => data)).toEqual([
+      { entity_type: 'card', entity_id: 'card-1', permission: 'token:read', operation: 'getToken' },
     ]);
   });
 
@@ -112,6 +121,19 @@ describe('who calls', () => {
     const headers = { ...json, 'SVC-TRANSACTION-ID': '33333333-3333-4333-8333-333333333333' };
     expectProblem(await app.send('/tokens', post({ type: 'token', data: 1 }, headers)), 403);
     expect((await app.events()).map((event) => event.type)).toEqual(['AccessDenied', 'AccessDenied']);
+  });
+
+  it('does not get its id into the log by a transaction that the plan lacks', async () => {
+    const principal = principalWith({ permissions: ['token:delete'] });
+    await start({ authentications: { [goodKey]: { kind: 'authenticated', principal, keyHash: 'good' } } });
+    const headers = { 'SVC-TRANSACTION-ID': '33333333-3333-4333-8333-333333333333' };
+    expectProblem(await app.send(`/tokens/${canary}`, { method: 'DELETE', headers }), 403);
+    const [refusal] = await app.events();
+    expect(refusal?.data).toEqual({
+      entity_type: 'token',
+      permission: 'token:delete',
+      operation: 'deleteToken',
+    });
   });
 
   it('is refused all the same when the refusal cannot be recorded, which is logged', async () => {

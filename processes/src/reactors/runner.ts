@@ -1,10 +1,10 @@
 import { createTokenUse } from '@token-vault/command-service';
 import type { InvocationFeed } from '@token-vault/invocations';
 import { countPending, createEgressBroker, startReactorRunner } from '@token-vault/reactor-runner';
-import { createAuditTrail, systemClock, type Handlers } from '@token-vault/service-kit';
+import { createAuditTrail, errorFields, systemClock, type Handlers } from '@token-vault/service-kit';
 import type { Surroundings } from '../data.ts';
 import type { HandlerParts } from '../handlers.ts';
-import { LocalOperations } from './operations.ts';
+import { createReactorOperations } from './operations.ts';
 import type { ReactorParts } from './parts.ts';
 import { createPrincipals } from './principals.ts';
 
@@ -36,7 +36,15 @@ export function openRunner(
     connectionString: settings.databaseUrl,
     feed,
     openTokens: (tokenIds, context) => tokenUse.open(tokenIds, context),
-    operations: new LocalOperations({ handlers, principals, audit, progress, clock }),
+    operations: createReactorOperations({
+      handlers,
+      principals,
+      audit,
+      progress,
+      clock,
+      onUnrecorded: (error, { traceId }, id) =>
+        logger.warn({ trace_id: traceId, operation: id, ...errorFields(error) }, 'refusal not recorded'),
+    }),
     spans,
     sandbox: reactors.sandbox,
     fetch: egress.fetch,

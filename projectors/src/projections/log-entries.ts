@@ -1,5 +1,6 @@
 import {
   actorIdOf,
+  entityTypeOfToken,
   type DataOf,
   type EntityType,
   type LogOperation,
@@ -44,10 +45,6 @@ const entries = (event: Told<unknown>, found: readonly Entry[]): SqlOp[] =>
     },
   }));
 
-/** `card` and `bank` are named for themselves, every other type is a token. */
-export const entityTypeOf = (tokenType: string): EntityType =>
-  tokenType === 'card' || tokenType === 'bank' ? tokenType : 'token';
-
 /** Handlers for events that tell by one property which entity they are about. */
 const about =
   <Key extends string>(entityType: EntityType, idKey: Key) =>
@@ -65,7 +62,9 @@ const token =
   (operation: LogOperation, message: string) =>
   (event: Told<WrittenToken>): SqlOp[] => {
     const { token_id: entityId, token_type: tokenType, shown: transform } = event.data;
-    return entries(event, [{ entityType: entityTypeOf(tokenType), entityId, operation, message, transform }]);
+    return entries(event, [
+      { entityType: entityTypeOfToken(tokenType), entityId, operation, message, transform },
+    ]);
   };
 interface WrittenToken {
   readonly token_id: string;
@@ -90,7 +89,7 @@ function tokensRead({ operation: how, tokens }: DataOf<'TokensRead'>): Entry[] {
     return [{ entityType: 'token', entityId: undefined, operation, message }];
   }
   return tokens.map(({ token_id: entityId, token_type: tokenType, transform }) => ({
-    entityType: entityTypeOf(tokenType),
+    entityType: entityTypeOfToken(tokenType),
     entityId,
     operation,
     message: `Token ${readMessages[how]}`,
@@ -146,7 +145,7 @@ export const logHandlers: Handlers = {
     entries(
       event,
       event.data.tokens.map(({ token_id: entityId, token_type: tokenType }) => ({
-        entityType: entityTypeOf(tokenType),
+        entityType: entityTypeOfToken(tokenType),
         entityId,
         operation: 'export',
         message: 'Token exported',

@@ -1,5 +1,5 @@
 import { EntitiesRead, NotFoundError, type Application } from '@token-vault/contracts';
-import type { AuditTrail, Handlers, RequestContext } from '@token-vault/service-kit';
+import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import { describePermissions } from './permissions.ts';
 import { findApplication, listApplications, type ApplicationRow } from './queries.ts';
@@ -9,7 +9,12 @@ export interface ApplicationDependencies {
   readonly audit: AuditTrail;
 }
 
-export function createApplicationHandlers({ pool, audit }: ApplicationDependencies): Handlers {
+type ApplicationQueries = Pick<
+  HandlersOf<'query'>,
+  'getApplication' | 'getApplicationByKey' | 'listApplications' | 'listPermissions'
+>;
+
+export function createApplicationHandlers({ pool, audit }: ApplicationDependencies): ApplicationQueries {
   async function get(id: string, context: RequestContext): Promise<{ body: Application }> {
     const row = await findApplication(pool, context.principal.tenant.id, id, context.now);
     if (!row) throw new NotFoundError('Application');

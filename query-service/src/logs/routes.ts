@@ -1,6 +1,6 @@
 import { EntitiesRead, entityTypes, type LogEntry } from '@token-vault/contracts';
 import type { EventStore, Position } from '@token-vault/event-store';
-import type { AuditTrail, Handlers } from '@token-vault/service-kit';
+import type { AuditTrail, HandlersOf } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import { listLogs, type LogRow } from './queries.ts';
 
@@ -28,7 +28,9 @@ const entityTypeList = entityTypes
   .map((value) => ({ display_name: displayed(value), value }))
   .sort((left, right) => (left.value < right.value ? -1 : 1));
 
-export function createLogHandlers({ pool, store, audit, waitForProjections }: LogDependencies): Handlers {
+type LogQueries = Pick<HandlersOf<'query'>, 'listLogs' | 'listEntityTypes'>;
+
+export function createLogHandlers({ pool, store, audit, waitForProjections }: LogDependencies): LogQueries {
   return {
     async listLogs({ query }, context) {
       // Reads are answered before the log shows them, so whoever looks here waits: for what was there on arrival, no more.

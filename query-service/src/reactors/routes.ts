@@ -1,6 +1,6 @@
 import { EntitiesRead, NotFoundError, type Reactor } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
-import type { AuditTrail, Handlers, RequestContext } from '@token-vault/service-kit';
+import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import { openConfiguration } from './configuration.ts';
 import { findReactor, listReactors, type ReactorRow } from './queries.ts';
@@ -11,7 +11,9 @@ export interface ReactorDependencies {
   readonly audit: AuditTrail;
 }
 
-export function createReactorHandlers({ pool, keyRing, audit }: ReactorDependencies): Handlers {
+type ReactorQueries = Pick<HandlersOf<'query'>, 'getReactor' | 'listReactors'>;
+
+export function createReactorHandlers({ pool, keyRing, audit }: ReactorDependencies): ReactorQueries {
   /** Configurations hold credentials of third parties: recorded before shown, as token data is. */
   async function show(
     rows: readonly ReactorRow[],

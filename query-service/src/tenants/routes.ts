@@ -1,6 +1,6 @@
 import { EntitiesRead, NotFoundError } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
-import type { AuditTrail, Handlers, RequestContext } from '@token-vault/service-kit';
+import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import { isErased } from '../erased.ts';
 import { countActiveTokens, countTokensByType, findTenant, findWebhookSecret } from './queries.ts';
@@ -11,7 +11,9 @@ export interface TenantDependencies {
   readonly audit: AuditTrail;
 }
 
-export function createTenantHandlers({ pool, keyRing, audit }: TenantDependencies): Handlers {
+type TenantQueries = Pick<HandlersOf<'query'>, 'getTenant' | 'getWebhookSecret' | 'getUsageReport'>;
+
+export function createTenantHandlers({ pool, keyRing, audit }: TenantDependencies): TenantQueries {
   const record = (context: RequestContext, tenantId: string) =>
     audit.record(context, EntitiesRead, {
       entity_type: 'tenant',

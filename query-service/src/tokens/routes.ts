@@ -1,5 +1,6 @@
 import { decideTokenAccess, tokenVisibility } from '@token-vault/access';
 import {
+  entityTypeOfToken,
   ForbiddenError,
   NotFoundError,
   type Token,
@@ -7,7 +8,7 @@ import {
   type Transform,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
-import type { AuditTrail, Handlers, RequestContext } from '@token-vault/service-kit';
+import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import type { Page } from '../paging.ts';
 import { createTokenLookup } from './lookup.ts';
@@ -26,7 +27,9 @@ export interface TokenDependencies {
 
 const defaultPageSize = 20;
 
-export function createTokenHandlers({ pool, keyRing, audit }: TokenDependencies): Handlers {
+type TokenQueries = Pick<HandlersOf<'query'>, 'getToken' | 'listTokens' | 'searchTokens'>;
+
+export function createTokenHandlers({ pool, keyRing, audit }: TokenDependencies): TokenQueries {
   const findToken = createTokenLookup(pool);
   const show = createTokenShow(keyRing, audit);
 
@@ -50,7 +53,10 @@ export function createTokenHandlers({ pool, keyRing, audit }: TokenDependencies)
       if (!row || isExpired(row, context.now)) throw new NotFoundError('Token');
       const transform = transformFor(context, 'token:read', row);
       if (!transform)
-        throw new ForbiddenError('No access rule lets this caller read tokens of this container.');
+        throw new ForbiddenError('No access rule lets this caller read tokens of this container.', {
+          type: entityTypeOfToken(row.type),
+          id: row.id,
+        });
       const [shown] = await show([{ row, transform }], context, 'read');
       if (!shown) throw new NotFoundError('Token');
       return { body: shown };

@@ -115,6 +115,7 @@ export function invokerContext({ tenantId, metadata }: Invocation, clock: Clock)
       rules: [],
     },
     traceId: metadata.trace_id,
+    request: 'react',
     now: clock.now(),
   });
 }

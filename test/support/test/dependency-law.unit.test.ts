@@ -10,9 +10,16 @@ const cruiser = path.join(repository, 'node_modules/dependency-cruiser/bin/depen
 
 const packages = [
   'contracts',
-  ...['access', 'batching', 'crypto', 'event-store', 'expressions', 'invocations', 'service-kit'].map(
-    (name) => `libs/${name}`,
-  ),
+  ...[
+    'access',
+    'batching',
+    'crypto',
+    'event-store',
+    'expressions',
+    'invocations',
+    'operations',
+    'service-kit',
+  ].map((name) => `libs/${name}`),
   ...[
     'command-service',
     'query-service',
@@ -40,6 +47,8 @@ const violations: [file: string, code: string, rule: string][] = [
   ['libs/expressions/src/b.ts', `import 'pg';`, 'npm-libs-expressions'],
   ['libs/access/src/a.ts', `import type {} from '@token-vault/service-kit';`, 'law-libs-access'],
   ['libs/access/src/b.ts', `import 'pg';`, 'npm-libs-access'],
+  ['libs/operations/src/a.ts', `import type {} from '@token-vault/service-kit';`, 'law-libs-operations'],
+  ['libs/operations/src/b.ts', `import 'express';`, 'npm-libs-operations'],
   ['libs/service-kit/src/a.ts', `import '@token-vault/command-service';`, 'law-libs-service-kit'],
   ['libs/invocations/src/a.ts', `import '@token-vault/crypto';`, 'law-libs-invocations'],
   ['command-service/src/a.ts', `import '@token-vault/query-service';`, 'law-command-service'],

@@ -1,16 +1,29 @@
 import { operations, type Operation, type OperationId } from '@token-vault/contracts';
+import {
+  createExecutor,
+  type AuditTrail,
+  type Clock,
+  type Executor,
+  type Handlers,
+  type IdempotentAnswers,
+} from '@token-vault/operations';
 import express, { type Express, type NextFunction, type Request, type Response } from 'express';
 import { errorFields, type Logger } from '../logger.ts';
 import type { RequestObserver } from '../metrics/requests.ts';
+import type { ProjectionProgress } from '../projection-progress.ts';
 import { sendJson, sendProblem } from './answer.ts';
 import { sendCustom } from './custom-answer.ts';
-import type { Handler, Handlers } from './handlers.ts';
-import { runOperation, type OperationDependencies } from './operation.ts';
+import { runOperation, type HttpCallers } from './operation.ts';
 import { toProblem, type Problem } from './problem.ts';
 import { traceIdOf } from './trace-id.ts';
 
-export interface AppDependencies extends OperationDependencies {
+export interface AppDependencies extends HttpCallers {
   readonly handlers: Handlers;
+  readonly audit: AuditTrail;
+  readonly progress: ProjectionProgress;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly idempotency?: IdempotentAnswers;
   /** Which peers may say for whom they speak (`X-Forwarded-For`), as Express's `trust proxy`; none by default. */
   readonly trustProxy?: string | number | boolean;
   readonly onAnswered?: RequestObserver;
@@ -34,18 +47,13 @@ function expressPath(path: string): string {
 }
 
 /** One route of the table: whatever happens in it, exactly one answer leaves, and errors leave as problems. */
-function route(
-  id: OperationId,
-  operation: Operation,
-  handler: Handler<OperationId>,
-  dependencies: AppDependencies,
-) {
+function route(id: OperationId, operation: Operation, executor: Executor, dependencies: AppDependencies) {
   return async (request: Request, response: Response): Promise<void> => {
     const sinceMs = performance.now();
     const traceId = traceIdOf(request);
     response.setHeader('SVC-TRACE-ID', traceId);
     try {
-      const answer = await runOperation({ id, operation, handler, request, response, traceId }, dependencies);
+      const answer = await runOperation({ id, request, response, traceId }, executor, dependencies);
       const status = answer.status ?? operation.success;
       if (answer.headers === undefined) sendJson(response, status, answer.body);
       else sendCustom(response, status, answer.headers, answer.body);
@@ -67,18 +75,27 @@ export function createApp(dependencies: AppDependencies): Express {
   const app = express();
   app.disable('x-powered-by').disable('etag');
   app.set('trust proxy', dependencies.trustProxy ?? false);
+  const executor = executorOf(dependencies);
   const methods = new Map<string, string[]>();
   for (const [path, allowed] of methodsOfLiterals()) app.all(path, refuseOtherMethods(allowed));
   for (const [id, operation] of Object.entries(operations) as [OperationId, Operation][]) {
     const path = expressPath(operation.path);
     // Those of the other service too, so that a gateway may ask either which methods a path has.
     methods.set(path, [...(methods.get(path) ?? []), operation.method]);
-    const handler = dependencies.handlers[id] as Handler<OperationId> | undefined;
-    if (!handler) continue;
-    app[operation.method.toLowerCase() as 'get'](path, route(id, operation, handler, dependencies));
+    if (!dependencies.handlers[id]) continue;
+    app[operation.method.toLowerCase() as 'get'](path, route(id, operation, executor, dependencies));
   }
   for (const [path, allowed] of methods) app.all(path, refuseMethod(allowed));
   return app;
+}
+
+function executorOf({ logger, authenticator, ...dependencies }: AppDependencies): Executor {
+  return createExecutor({
+    ...dependencies,
+    forgetCallers: () => authenticator.forget(),
+    onUnrecorded: (error, { traceId }, id) =>
+      logger.warn({ trace_id: traceId, operation: id, ...errorFields(error) }, 'refusal not recorded'),
+  });
 }
 
 const all = Object.values<Operation>(operations);

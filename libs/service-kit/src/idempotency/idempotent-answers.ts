@@ -2,11 +2,9 @@ import { createHmac } from 'node:crypto';
 import { ConflictError, DomainError, NotFoundError, ValidationError } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import { RevisionConflictError } from '@token-vault/event-store';
-import type { Clock } from '../clock.ts';
-import type { Answer } from '../http/handlers.ts';
+import type { Answer, Clock, IdempotentAnswers, IdempotentRequest } from '@token-vault/operations';
 import { errorFields, silentLogger, type Logger } from '../logger.ts';
 import { createAnswerTable, sweepAnswers, type AnswerTable, type Queryable } from './answer-table.ts';
-import type { IdempotentAnswers, IdempotentRequest } from './port.ts';
 import { openAnswer, sealAnswer, type StoredAnswer } from './sealed-answer.ts';
 
 export interface IdempotentAnswersOptions {

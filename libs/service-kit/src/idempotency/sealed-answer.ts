@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from '@token-vault/contracts';
 import { seal, secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
 import { parsePosition } from '@token-vault/event-store';
-import type { Answer } from '../http/handlers.ts';
+import type { Answer } from '@token-vault/operations';
 
 /** What is stored of an answer. */
 export interface StoredAnswer {

@@ -1,6 +1,6 @@
-import type { BodyOf, OperationId, Operations, ParamsOf, QueryOf } from '@token-vault/contracts';
+import type { BodyOf, Operation, OperationId, Operations, ParamsOf, QueryOf } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
-import type { RequestContext } from '../request-context.ts';
+import type { RequestContext } from './request-context.ts';
 
 /** The validated parts of a request, as the operations table types them. */
 export interface Input<Id extends OperationId> {
@@ -22,5 +22,14 @@ export interface Answer {
 
 export type Handler<Id extends OperationId> = (input: Input<Id>, context: RequestContext) => Promise<Answer>;
 
-/** The operations a service answers. */
+/** The operations a process answers. */
 export type Handlers = { readonly [Id in OperationId]?: Handler<Id> };
+
+type IdsOf<Service extends Operation['service']> = {
+  [Id in OperationId]: Operations[Id]['service'] extends Service ? Id : never;
+}[OperationId];
+
+/** All operations of a service: one that lacks a handler does not compile. */
+export type HandlersOf<Service extends Operation['service']> = {
+  readonly [Id in IdsOf<Service>]: Handler<Id>;
+};

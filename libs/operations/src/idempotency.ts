@@ -1,5 +1,5 @@
 import type { Principal } from '@token-vault/access';
-import type { Answer } from '../http/handlers.ts';
+import type { Answer } from './handlers.ts';
 
 export interface IdempotentRequest {
   readonly principal: Principal;

@@ -26,17 +26,20 @@ export interface RequestContextOptions {
   readonly transactionId?: string | undefined;
   /** The operation of the table that is run; undefined for what nobody asked for by one. */
   readonly request?: string | undefined;
+  /** The invocation that the request comes from. */
+  readonly causationId?: string | undefined;
   /** Unique to the idempotent request: tenant, application, method, path and key. */
   readonly idempotencyScope?: readonly string[] | undefined;
 }
 
 export function createRequestContext(options: RequestContextOptions): RequestContext {
-  const { principal, traceId, now, transactionId, request, idempotencyScope } = options;
+  const { principal, traceId, now, request, transactionId, causationId, idempotencyScope } = options;
   const metadata: EventMetadata = {
     tenant_id: principal.tenant.id,
     actor: principal.actor,
     trace_id: traceId,
     correlation_id: traceId,
+    ...(causationId === undefined ? {} : { causation_id: causationId }),
     occurred_at: now.toISOString(),
     ...(transactionId === undefined ? {} : { transaction_id: transactionId }),
     ...(request === undefined ? {} : { request }),

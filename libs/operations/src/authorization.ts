@@ -1,0 +1,28 @@
+import { can, type Principal } from '@token-vault/access';
+import {
+  EnterpriseRequiredError,
+  ForbiddenError,
+  ValidationError,
+  isUuid,
+  type Operation,
+} from '@token-vault/contracts';
+
+/** May the caller ask for the operation at all? For tokens the container decides afterwards. @throws ForbiddenError, EnterpriseRequiredError */
+export function authorize(operation: Operation, principal: Principal): void {
+  if (operation.plan === 'enterprise' && principal.tenant.plan !== 'enterprise')
+    throw new EnterpriseRequiredError(operation.summary);
+  if (operation.permission !== null && !can(principal, operation.permission))
+    throw new ForbiddenError(`The caller lacks the permission ${operation.permission}.`);
+}
+
+/** The transaction that the request takes part in (decisions.md §9). @throws ValidationError, EnterpriseRequiredError */
+export function transactionIdOf(
+  operation: Operation,
+  principal: Principal,
+  given: string | undefined,
+): string | undefined {
+  if (given === undefined || !operation.isEnlistable) return undefined;
+  if (!isUuid(given)) throw ValidationError.of('SVC-TRANSACTION-ID', 'must be a UUID');
+  if (principal.tenant.plan !== 'enterprise') throw new EnterpriseRequiredError('A transaction');
+  return given.toLowerCase();
+}

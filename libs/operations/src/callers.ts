@@ -1,0 +1,14 @@
+import type { Principal } from '@token-vault/access';
+
+/** A key that was valid once; the tenant whose log must hear of its use is known. */
+export interface RetiredKey {
+  readonly tenantId: string;
+  readonly applicationId: string;
+  readonly reason: string;
+}
+
+/** Whom the credential of a request belongs to. */
+export type Identity =
+  | { readonly kind: 'authenticated'; readonly principal: Principal }
+  | { readonly kind: 'retired'; readonly key: RetiredKey }
+  | { readonly kind: 'unknown' };

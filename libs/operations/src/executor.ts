@@ -1,0 +1,187 @@
+import type { Principal } from '@token-vault/access';
+import {
+  NotFoundError,
+  operations,
+  UnauthenticatedError,
+  UnavailableError,
+  type Operation,
+  type OperationId,
+} from '@token-vault/contracts';
+import type { AuditTrail } from './audit-trail.ts';
+import { authorize, transactionIdOf } from './authorization.ts';
+import type { Identity, RetiredKey } from './callers.ts';
+import type { Clock } from './clock.ts';
+import type { Answer, Handler, Handlers } from './handlers.ts';
+import type { IdempotentAnswers } from './idempotency.ts';
+import type { ReadModelProgress } from './progress.ts';
+import {
+  requireNothingLost,
+  requireReadModels,
+  waitForGivenPosition,
+  waitForOwnWrite,
+} from './read-models.ts';
+import { isRefusal, principalOfRetired, recordDenied, recordRetiredKey } from './refusals.ts';
+import { createRequestContext, type RequestContext } from './request-context.ts';
+import { checkMediaType, parseInput } from './validation.ts';
+
+export interface ExecutorDependencies {
+  readonly handlers: Handlers;
+  readonly audit: AuditTrail;
+  readonly progress: ReadModelProgress;
+  readonly clock: Clock;
+  readonly idempotency?: IdempotentAnswers | undefined;
+  /** Drops what is cached of callers: a key, a rule, a session or a tenant may have changed. */
+  readonly forgetCallers?: (() => void) | undefined;
+  /** A refusal that could not be written to the log. */
+  readonly onUnrecorded?: (error: unknown, request: OperationRequest, id: OperationId) => void;
+}
+
+/** One request, as an entrance (HTTP, reactor code) brings it: nothing in it is validated. */
+export interface OperationRequest {
+  readonly traceId: string;
+  /** Whom the credential of the request belongs to. @throws DomainError */
+  identify(): Promise<Identity>;
+  readonly params: unknown;
+  readonly query: unknown;
+  /** Called once the rest is valid. @throws DomainError */
+  readBody(): Promise<unknown>;
+  /** What the body says it is; absent when it comes as a value. */
+  readonly mediaType?: string | undefined;
+  /** SVC-TRANSACTION-ID, SVC-POSITION, SVC-IDEMPOTENCY-KEY. */
+  readonly transactionId?: string | undefined;
+  readonly position?: string | undefined;
+  readonly idempotencyKey?: string | undefined;
+  /** The caller does not wait for the read models. */
+  readonly isAsync?: boolean | undefined;
+  /** The invocation that the request comes from. */
+  readonly causationId?: string | undefined;
+  /** What the ids of its events are made of, when the entrance itself may repeat the request. */
+  readonly idempotencyScope?: readonly string[] | undefined;
+}
+
+export interface Outcome {
+  readonly answer: Answer;
+  /** The read models show what was written. */
+  readonly isVisible: boolean;
+}
+
+export interface Executor {
+  /** @throws DomainError, and whatever the store and the database throw */
+  execute(id: OperationId, request: OperationRequest): Promise<Outcome>;
+}
+
+/** One request on its way. */
+interface Call {
+  readonly id: OperationId;
+  readonly operation: Operation;
+  readonly request: OperationRequest;
+}
+
+/**
+ * The one way through the vault, for every entrance: credential → principal → authorise → validate → idempotency → handle → own
+ * writes → record of refusals. What an operation needs is said in the operations table.
+ */
+export function createExecutor(dependencies: ExecutorDependencies): Executor {
+  return {
+    execute: (id, request) => execute({ id, operation: operations[id], request }, dependencies),
+  };
+}
+
+async function execute(call: Call, dependencies: ExecutorDependencies): Promise<Outcome> {
+  const { progress } = dependencies;
+  const { operation, request } = call;
+  await requireReadModels(progress);
+  const { losses } = progress;
+  // Callers are read from a read model, for commands too.
+  const principal = await authenticate(call, dependencies).finally(() =>
+    requireNothingLost(progress, losses),
+  );
+  const isQuery = operation.service === 'query';
+  try {
+    authorize(operation, principal);
+    const answer = await answerOf(call, principal, dependencies);
+    if (isQuery) requireNothingLost(progress, losses);
+    const isVisible = await waitForOwnWrite(dependencies, operation, answer, request.isAsync ?? false);
+    return { answer, isVisible };
+  } catch (error) {
+    // What is not found may not be found again yet.
+    if (isQuery && error instanceof NotFoundError) requireNothingLost(progress, losses);
+    if (isRefusal(error)) {
+      const context = contextOf(call, principal, dependencies);
+      await settled(recordDenied(dependencies.audit, context, call.id, error), call, dependencies);
+    }
+    throw error;
+  }
+}
+
+async function authenticate(call: Call, dependencies: ExecutorDependencies): Promise<Principal> {
+  const result = await call.request.identify();
+  if (result.kind === 'authenticated') return result.principal;
+  if (result.kind === 'retired') await refuseRetired(result.key, call, dependencies);
+  throw new UnauthenticatedError();
+}
+
+async function refuseRetired(key: RetiredKey, call: Call, dependencies: ExecutorDependencies): Promise<void> {
+  const context = contextOf(call, principalOfRetired(key), dependencies);
+  await settled(recordRetiredKey(dependencies.audit, context, key), call, dependencies);
+}
+
+/** A refusal shows nothing, so it stays a refusal even when it cannot be recorded. */
+async function settled(
+  recording: Promise<unknown>,
+  { id, request }: Call,
+  { onUnrecorded }: ExecutorDependencies,
+): Promise<void> {
+  await recording.catch((error: unknown) => onUnrecorded?.(error, request, id));
+}
+
+function contextOf(
+  { id, request }: Call,
+  principal: Principal,
+  { clock }: ExecutorDependencies,
+  options: { transactionId?: string | undefined; idempotencyScope?: readonly string[] | undefined } = {},
+): RequestContext {
+  const { traceId, causationId } = request;
+  return createRequestContext({
+    principal,
+    traceId,
+    causationId,
+    now: clock.now(),
+    request: id,
+    ...options,
+  });
+}
+
+const repeatableMethods: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
+
+async function answerOf(
+  call: Call,
+  principal: Principal,
+  dependencies: ExecutorDependencies,
+): Promise<Answer> {
+  const { id, operation, request } = call;
+  const { handlers, progress, idempotency } = dependencies;
+  const handler = handlers[id] as Handler<OperationId> | undefined;
+  if (!handler) throw new UnavailableError('The operation is not available here.');
+  const input = await inputOf(operation, request);
+  const transactionId = transactionIdOf(operation, principal, request.transactionId);
+  await waitForGivenPosition(progress, operation, request.position);
+
+  const run = (idempotencyScope = request.idempotencyScope): Promise<Answer> =>
+    handler(input, contextOf(call, principal, dependencies, { transactionId, idempotencyScope }));
+  const { idempotencyKey: key } = request;
+  if (key === undefined || !idempotency || !repeatableMethods.has(operation.method)) return run();
+  // The parsed path, so that another spelling of it (a trailing slash, an escape) is the same request.
+  const path = JSON.stringify([operation.path, input.params ?? null]);
+  return idempotency.run({ principal, method: operation.method, path, key }, run);
+}
+
+type AnyInput = Parameters<Handler<OperationId>>[0];
+
+async function inputOf(operation: Operation, request: OperationRequest): Promise<AnyInput> {
+  checkMediaType(operation, request.mediaType);
+  const params = parseInput(operation.params, request.params, 'path');
+  const query = parseInput(operation.query, request.query, 'query');
+  const body = operation.body ? parseInput(operation.body, await request.readBody(), 'body') : undefined;
+  return { params, query, body } as AnyInput;
+}

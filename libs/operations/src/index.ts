@@ -1,0 +1,15 @@
+export { createAuditTrail, type AuditTrail } from './audit-trail.ts';
+export type { Identity, RetiredKey } from './callers.ts';
+export { systemClock, type Clock } from './clock.ts';
+export {
+  createExecutor,
+  type Executor,
+  type ExecutorDependencies,
+  type OperationRequest,
+  type Outcome,
+} from './executor.ts';
+export type { Answer, Handler, Handlers, HandlersOf, Input } from './handlers.ts';
+export type { IdempotentAnswers, IdempotentRequest } from './idempotency.ts';
+export type { ReadModelProgress } from './progress.ts';
+export { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
+export { parseInput } from './validation.ts';
