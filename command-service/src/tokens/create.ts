@@ -1,3 +1,4 @@
+import { shownBy } from '@token-vault/access';
 import {
   authorOf,
   ConflictError,
@@ -127,7 +128,8 @@ export class TokenCreation {
     // Sealed before the claim, so that a claim is without its token for no longer than the append takes.
     const content = await this.#contentOf(draft, context, id);
     const state = history?.state ?? tokenDecider.initialState;
-    const command = { kind: 'create', id, type: draft.type, content, now: context.now } as const;
+    const shown = shownBy(draft.transform, draft.mask !== undefined);
+    const command = { kind: 'create', id, type: draft.type, content, shown, now: context.now } as const;
     let position: Position;
     let isSent = false;
     try {
@@ -150,9 +152,9 @@ export class TokenCreation {
     // Under a used id: keys of an expired token that nobody has swept yet.
     if (history !== undefined && context.transactionId === undefined)
       await this.#dependencies.erasure.eraseUnneeded(tenantId, id);
-    const shown = transformData(draft.transform, draft.data, draft.mask);
+    const data = transformData(draft.transform, draft.data, draft.mask);
     return {
-      token: presentToken(tenantId, newDetails(draft, context, id, content), shown),
+      token: presentToken(tenantId, newDetails(draft, context, id, content), data),
       position,
       isNew: true,
     };

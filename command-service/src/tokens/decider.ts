@@ -8,6 +8,7 @@ import {
   TokenUpdated,
   type TokenContent,
   type TokenType,
+  type Transform,
 } from '@token-vault/contracts';
 import { keyIdOf, type SealedValue } from '@token-vault/crypto';
 import { fact, type Decider, type Fact } from '../aggregates/decider.ts';
@@ -19,9 +20,16 @@ export type TokenCommand =
       readonly id: string;
       readonly type: TokenType;
       readonly content: TokenContent;
+      readonly shown?: Transform | undefined;
       readonly now: Date;
     }
-  | { readonly kind: 'update'; readonly content: TokenContent; readonly now: Date }
+  | {
+      readonly kind: 'update';
+      readonly content: TokenContent;
+      /** What the answer shows, for the log; undefined when that has a record of its own. */
+      readonly shown?: Transform | undefined;
+      readonly now: Date;
+    }
   | { readonly kind: 'delete'; readonly now: Date }
   | { readonly kind: 'expire'; readonly now: Date }
   | { readonly kind: 'purge-cvc'; readonly now: Date }
@@ -44,9 +52,12 @@ const ended = ({ id, type, content }: TokenDetails) => ({
   key_ids: keyIdsOf(content),
 });
 
+const saying = (shown: Transform | undefined) => (shown === undefined ? {} : { shown });
+
 /** An id is taken while its token lives; after deletion or expiry it may be used again. */
 function create(state: TokenState, command: Extract<TokenCommand, { kind: 'create' }>): Fact[] {
-  const created = fact(TokenCreated, { token_id: command.id, token_type: command.type, ...command.content });
+  const { id: token_id, type: token_type, content, shown } = command;
+  const created = fact(TokenCreated, { token_id, token_type, ...content, ...saying(shown) });
   if (state.kind !== 'present') return [created];
   if (!isExpired(state.details, command.now))
     throw new ConflictError('token_id_taken', 'The token id is taken.');
@@ -86,7 +97,8 @@ function decide(state: TokenState, command: TokenCommand): readonly Fact[] {
       return create(state, command);
     case 'update': {
       const { id, type } = requirePresent(state, command.now);
-      return [fact(TokenUpdated, { token_id: id, token_type: type, ...command.content })];
+      const identity = { token_id: id, token_type: type };
+      return [fact(TokenUpdated, { ...identity, ...command.content, ...saying(command.shown) })];
     }
     case 'delete':
       return [fact(TokenDeleted, ended(requirePresent(state, command.now)))];

@@ -1,4 +1,4 @@
-import { decideTokenAccess } from '@token-vault/access';
+import { decideTokenAccess, shownBy } from '@token-vault/access';
 import { TokensRead, type Json, type Token, type Transform } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
 import type { RequestContext } from '@token-vault/service-kit';
@@ -24,6 +24,8 @@ export class ExistingTokens {
     const tenantId = context.principal.tenant.id;
     const { id, type, content } = details;
     const access = decideTokenAccess(context.principal, 'token:read', { id, containers: content.containers });
+    const transform = access.isGranted ? access.transform : 'redact';
+    await this.#record(context, details, transform);
     if (!access.isGranted) {
       const { fingerprint, containers } = content;
       if (answerOf === 'create') return { id, type, tenant_id: tenantId, fingerprint, containers };
@@ -36,21 +38,26 @@ export class ExistingTokens {
       } = presentToken(tenantId, details, undefined);
       return visible;
     }
-    return presentToken(tenantId, details, await this.#reveal(context, details, access.transform));
+    return presentToken(tenantId, details, await this.#reveal(context, details, transform));
   }
 
-  /** Showing what is stored is a read: it is on record before it is shown. */
+  /** That the token is there is an answer too, so it is on record before anything is shown, whatever that is. */
+  async #record(context: RequestContext, details: TokenDetails, transform: Transform): Promise<void> {
+    const { id, type, content } = details;
+    const shown = shownBy(transform, content.mask !== undefined);
+    const data = {
+      operation: 'deduplicate',
+      tokens: [{ token_id: id, token_type: type, transform: shown }],
+    };
+    await this.#dependencies.audit.record(outsideTransaction(context), TokensRead, data);
+  }
+
   async #reveal(
     context: RequestContext,
     details: TokenDetails,
     transform: Transform,
   ): Promise<Json | undefined> {
-    const { id, type, content } = details;
-    const tokens = [{ token_id: id, token_type: type, transform }];
-    await this.#dependencies.audit.record(outsideTransaction(context), TokensRead, {
-      operation: 'read',
-      tokens,
-    });
+    const { id, content } = details;
     if (transform === 'redact') return undefined;
     const place = { tenantId: context.principal.tenant.id, tokenId: id };
     try {

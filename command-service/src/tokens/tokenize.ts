@@ -91,9 +91,11 @@ async function draftAll(
   context: RequestContext,
 ): Promise<TokenDraft[]> {
   return Promise.all(
-    slots.map(async ({ body, path }) => {
+    slots.map(async ({ kind, body, path }) => {
       try {
-        return await draftToken(keyRing, body, context);
+        const draft = await draftToken(keyRing, body, context);
+        // A leaf is answered by its id alone.
+        return kind === 'leaf' ? { ...draft, transform: 'redact' } : draft;
       } catch (error) {
         throw nested(error, path);
       }

@@ -1,3 +1,4 @@
+import { shownBy } from '@token-vault/access';
 import {
   ConflictError,
   NotFoundError,
@@ -7,6 +8,7 @@ import {
   type PatchTokenBody,
   type Token,
   type TokenContent,
+  type Transform,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type Secret } from '@token-vault/crypto';
 import type { Position } from '@token-vault/event-store';
@@ -85,14 +87,19 @@ export class TokenUpdate {
     if (duplicate) {
       return { token: await this.#existing.show(context, duplicate, 'update'), position: undefined };
     }
-    const { updated, position } = await this.#append(history, details, change, patch, context, claim);
-    if (transform !== 'redact') {
-      const tokens = [{ token_id: id, token_type: details.type, transform }];
-      const outside = outsideTransaction(context);
-      await this.#dependencies.audit.record(outside, TokensRead, { operation: 'read', tokens });
-    }
-    const shown = transformData(transform, change.data, change.rest.mask);
-    return { token: presentToken(tenantId, updated, shown), position };
+    const shown = shownBy(transform, change.rest.mask !== undefined);
+    const { updated, position } = await this.#append(history, details, change, patch, context, claim, shown);
+    await this.#recordEnlisted(details, shown, context);
+    const data = transformData(transform, change.data, change.rest.mask);
+    return { token: presentToken(tenantId, updated, data), position };
+  }
+
+  /** A transaction may be rolled back, and the event of its write with it; what it showed was shown. */
+  async #recordEnlisted({ id, type }: TokenDetails, transform: Transform, context: RequestContext) {
+    if (context.transactionId === undefined || transform === 'redact') return;
+    const tokens = [{ token_id: id, token_type: type, transform }];
+    const outside = outsideTransaction(context);
+    await this.#dependencies.audit.record(outside, TokensRead, { operation: 'read', tokens });
   }
 
   /** Seals, claims, appends: in this order, so that what fails leaves nothing but keys to destroy. */
@@ -103,6 +110,7 @@ export class TokenUpdate {
     patch: PatchTokenBody,
     context: RequestContext,
     claim: () => Promise<void>,
+    shown: Transform,
   ): Promise<{ updated: TokenDetails; position: Position }> {
     const { store, enlistment, keyRing, erasure } = this.#dependencies;
     const tenantId = context.principal.tenant.id;
@@ -110,7 +118,8 @@ export class TokenUpdate {
     await enlistment.begin(context, id);
     const sealed = await this.#reseal(details, change, patch, context);
     const content = { ...sealed, ...change.rest };
-    const command = { kind: 'update', content, now: context.now } as const;
+    const said = context.transactionId === undefined || shown === 'redact' ? shown : undefined;
+    const command = { kind: 'update', content, shown: said, now: context.now } as const;
     const events = tokenDecider.decide(history.state, command).map((each) => context.event(each, each.data));
     const kept = new Set(keyIdsOf(details.content));
     const made = keyIdsOf(content).filter((keyId) => !kept.has(keyId));

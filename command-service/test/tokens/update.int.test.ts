@@ -175,14 +175,10 @@ describe('an update', () => {
     await expect(vault.update('theirs', {})).rejects.toMatchObject(refusal('not_found'));
   });
 
-  it('shows nothing where the rule redacts, and records the read where it does not', async () => {
+  it('shows nothing where the rule redacts', async () => {
     await create();
-    const reads = async () => (await vault.events()).filter(({ type }) => type === 'TokensRead').length;
     const rules = anyone().rules.map((rule) => ({ ...rule, transform: 'redact' as const }));
     expect((await vault.update('tok', {}, { as: { ...vault.principal, rules } })).data).toBeUndefined();
-    expect(await reads()).toBe(0);
-    await vault.update('tok', {});
-    expect(await reads()).toBe(1);
   });
 
   it('is none lost among many at once', async () => {

@@ -16,6 +16,10 @@ export interface AccessibleToken {
 export type TokenAccess =
   { readonly isGranted: true; readonly transform: Transform } | { readonly isGranted: false };
 
+/** What a transform shows of a token's data: masked without a mask is redacted (interface.md, Access rule transforms). */
+export const shownBy = (transform: Transform, hasMask: boolean): Transform =>
+  transform === 'mask' && !hasMask ? 'redact' : transform;
+
 const denied: TokenAccess = { isGranted: false };
 
 /** A grant on a container covers its sub-containers; case never matters (decisions.md §3). */

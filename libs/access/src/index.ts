@@ -1,4 +1,4 @@
 export type { Grants, Principal, TenantContext } from './principal.ts';
-export { can, decideTokenAccess, type AccessibleToken, type TokenAccess } from './decide.ts';
+export { can, decideTokenAccess, shownBy, type AccessibleToken, type TokenAccess } from './decide.ts';
 export { tokenVisibility, type TokenVisibility, type VisibilityClause } from './visibility.ts';
 export { checkGrants, checkSessionGrants } from './grants.ts';

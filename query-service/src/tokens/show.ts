@@ -1,3 +1,4 @@
+import { shownBy } from '@token-vault/access';
 import { TokensRead, type DataOf, type Token, type Transform } from '@token-vault/contracts';
 import type { AuditTrail, RequestContext } from '@token-vault/service-kit';
 import { isErased } from '../erased.ts';
@@ -48,8 +49,7 @@ function readOf(tokens: readonly GrantedToken[], operation: ReadOperation): Data
     tokens: tokens.map(({ row, transform }) => ({
       token_id: row.id,
       token_type: row.type,
-      // Masked without a mask is redacted (interface.md, Access rule transforms).
-      transform: transform === 'mask' && row.mask === null ? 'redact' : transform,
+      transform: shownBy(transform, row.mask !== null),
     })),
   };
 }

@@ -1,0 +1,131 @@
+import type { Principal } from '@token-vault/access';
+import type { Transform } from '@token-vault/contracts';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { anyone, card, openVault, type TestVault } from './vault.ts';
+
+let vault: TestVault;
+beforeAll(async () => {
+  vault = await openVault();
+});
+beforeEach(async () => {
+  vault.clock.set('2030-01-01T00:00:00Z');
+  await vault.newTenant();
+});
+afterAll(() => vault.close());
+
+const body = { id: 'tok', type: 'card', data: { number: card, cvc: '123' } };
+const seeing = (transform: Transform): Principal => ({
+  ...vault.principal,
+  rules: anyone().rules.map((rule) => ({ ...rule, transform })),
+});
+const without = (...taken: string[]): Principal => ({
+  ...vault.principal,
+  rules: anyone().rules.map((rule) => ({
+    ...rule,
+    permissions: rule.permissions.filter((permission) => !taken.includes(permission)),
+  })),
+});
+
+/** What the log will have of showing: the events that tell of it, with what they say was shown. */
+async function told(): Promise<unknown[]> {
+  const events = await vault.events();
+  return events.flatMap(({ type, data, metadata }): unknown[] => {
+    const where = metadata.transaction_id === undefined ? '' : ' (enlisted)';
+    if (type === 'TokenCreated' || type === 'TokenUpdated')
+      return [`${type} ${JSON.stringify(data['shown']) ?? 'nothing said'}${where}`];
+    return type === 'TokensRead' ? [{ ...data, where }] : [];
+  });
+}
+
+describe('a write says in its own event what its answer showed', () => {
+  it.each<[Transform, string]>([
+    ['reveal', '"reveal"'],
+    ['mask', '"mask"'],
+    ['redact', '"redact"'],
+  ])('by a rule that says %s', async (transform, shown) => {
+    await vault.create(body, { as: seeing(transform) });
+    await vault.update('tok', { metadata: { a: 'b' } }, { as: seeing(transform) });
+    expect(await told()).toEqual([`TokenCreated ${shown}`, `TokenUpdated ${shown}`]);
+  });
+
+  it('which is nothing when it is masked and has no mask', async () => {
+    await vault.create({ type: 'token', data: 'x', id: 'tok' }, { as: seeing('mask') });
+    await vault.update('tok', { metadata: { a: 'b' } }, { as: seeing('mask') });
+    expect(await told()).toEqual(['TokenCreated "redact"', 'TokenUpdated "redact"']);
+  });
+
+  it('which of a tokenized leaf is nothing but its id', async () => {
+    await vault.tokenize({ leaf: 'secret' });
+    await vault.tokenize({ type: 'token', data: 'secret' });
+    expect(await told()).toEqual(['TokenCreated "redact"', 'TokenCreated "reveal"']);
+  });
+
+  it('but in a transaction that may be rolled back, data that was there before is on record at once', async () => {
+    await vault.create(body);
+    const transaction = await vault.begin();
+    await vault.update('tok', { metadata: { a: 'b' } }, { transaction });
+    await vault.end('rollback', transaction);
+    const tokens = [{ token_id: 'tok', token_type: 'card', transform: 'reveal' }];
+    expect(await told()).toEqual([
+      'TokenCreated "reveal"',
+      'TokenUpdated nothing said (enlisted)',
+      { operation: 'read', tokens, where: '' },
+    ]);
+  });
+
+  it('keeps it out of the token', async () => {
+    await vault.create(body);
+    await vault.update('tok', { metadata: { a: 'b' } }, { as: seeing('mask') });
+    expect(await vault.stored('tok')).not.toHaveProperty('content.shown');
+  });
+});
+
+describe('a probe by deduplication is on record', () => {
+  const probe = { type: 'card', data: { number: card }, deduplicate_token: true };
+  const met = (transform: Transform) => ({
+    operation: 'deduplicate',
+    tokens: [{ token_id: 'tok', token_type: 'card', transform }],
+    where: '',
+  });
+  beforeEach(() => vault.create({ ...body, deduplicate_token: true }));
+
+  it.each<Transform>(['reveal', 'mask', 'redact'])('of a caller who is shown it by %s', async (transform) => {
+    await vault.create(probe, { as: seeing(transform) });
+    expect((await told()).slice(1)).toEqual([met(transform)]);
+  });
+
+  it('of a caller without token:read, who learns that it is there', async () => {
+    await vault.create(probe, { as: without('token:read') });
+    expect((await told()).slice(1)).toEqual([met('redact')]);
+  });
+
+  it('of an update that would make a double', async () => {
+    await vault.create({ id: 'other', type: 'card', data: { number: '5555555555554444' } });
+    const patch = { data: { number: card }, deduplicate_token: true };
+    await vault.update('other', patch, { as: without('token:read') });
+    expect((await told()).slice(2)).toEqual([met('redact')]);
+  });
+});
+
+describe('what a session makes', () => {
+  const authorizer = '00000000-0000-4000-8000-0000000000aa';
+  const session = (): Principal => ({
+    ...vault.principal,
+    actor: { kind: 'session', id: '00000000-0000-4000-8000-0000000000bb' },
+    authorizedBy: authorizer,
+  });
+
+  it('names the application that authorised it as its creator, also when it is updated', async () => {
+    expect((await vault.create(body, { as: session() })).created_by).toBe(authorizer);
+    expect((await vault.update('tok', {}, { as: session() })).modified_by).toBe(authorizer);
+    const opened = await vault.call('createTransaction', {}, { as: session() });
+    expect(opened.body).toMatchObject({ created_by: authorizer });
+  });
+
+  it('is the session’s: another session of the same application does not find its transaction', async () => {
+    const transaction = await vault.begin({ as: session() });
+    const other = { ...session(), actor: { kind: 'session', id: 'another' } as const };
+    await expect(vault.end('commit', transaction, { as: other })).rejects.toMatchObject({ status: 404 });
+    await vault.end('commit', transaction, { as: session() });
+  });
+});
