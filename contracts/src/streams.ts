@@ -1,9 +1,18 @@
+import { createHash } from 'node:crypto';
+
+/** What every event store takes (port.ts of libs/event-store). */
+const maxNameLength = 512;
+
 /**
  * Names of streams: one an aggregate, `<kind>-<tenant id>.<entity id>`. Entity ids may be chosen by callers, so they are
- * percent-encoded: no id can name another's stream or carry control characters into a store.
+ * percent-encoded: no id can name another's stream or carry control characters into a store. Where that is too long (a letter of
+ * another script takes up to nine characters) a hash stands for the id; its colon is in no encoded id.
  */
-const aggregate = (kind: string) => (tenantId: string, entityId: string) =>
-  `${kind}-${tenantId}.${encodeURIComponent(entityId)}`;
+const aggregate = (kind: string) => (tenantId: string, entityId: string) => {
+  const name = `${kind}-${tenantId}.${encodeURIComponent(entityId)}`;
+  if (name.length <= maxNameLength) return name;
+  return `${kind}-${tenantId}.sha256:${createHash('sha256').update(entityId).digest('hex')}`;
+};
 
 export const streams = {
   tenant: (tenantId: string) => `tenant-${tenantId}`,

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Json } from './json.ts';
 
-/** Text that every store can hold: no NUL, no half of a surrogate pair. Lengths are in UTF-16 units. */
+/** Text that every store can hold: no NUL, no half of a surrogate pair. Lengths are in code points, as JSON Schema counts. */
 export const text = (min: number, max: number) =>
   z
     .string()

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { NewEvent } from '@token-vault/contracts';
 import type { EventStore, ExpectedRevision, Position, RecordedEvent } from '@token-vault/event-store';
 import { noRevision, RevisionConflictError } from '@token-vault/event-store';
@@ -51,19 +52,28 @@ export async function load<State>(
 export const expectedAt = (revision: number): ExpectedRevision =>
   revision === noRevision ? 'no-stream' : revision;
 
-const maxAttempts = 5;
+/** Longest that a command is tried again; a second more is no use to a caller who waits. */
+const maxRetryMs = 5_000;
+const firstPauseMs = 4;
+const longestPauseMs = 64;
+
+/** At random, so that writers who met once do not meet again; longer each time, so that of many one gets through. */
+const pauseMs = (attempt: number): number =>
+  Math.random() * Math.min(longestPauseMs, firstPauseMs * 2 ** Math.min(attempt, 10));
 
 /**
  * Runs `attempt` again when another writer came first: what it decides is decided anew on what is now true. After some
- * attempts the conflict is the caller's to see (409).
+ * seconds the conflict is the caller's to see (409).
  */
 export async function retryOnConflict<Result>(attempt: () => Promise<Result>): Promise<Result> {
-  for (let count = 1; ; count += 1) {
+  const start = performance.now();
+  for (let count = 0; ; count += 1) {
     try {
       return await attempt();
     } catch (error) {
-      if (!(error instanceof RevisionConflictError) || count === maxAttempts) throw error;
+      if (!(error instanceof RevisionConflictError) || performance.now() - start > maxRetryMs) throw error;
     }
+    await delay(pauseMs(count));
   }
 }
 

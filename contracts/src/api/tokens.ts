@@ -16,7 +16,7 @@ export const tokenTypes = [
 export type TokenType = (typeof tokenTypes)[number];
 
 /** Ids chosen by callers: 3–400 characters without those that URLs and expressions use (decisions.md §3). */
-export const tokenIdPattern = /^[^#/\\+?[\]|&=%<>{}^]{3,400}$/;
+export const tokenIdPattern = /^[^#/\\+?[\]|&=%<>{}^]{3,400}$/u;
 
 const controlCharacter = /[\u0000-\u001f\u007f]/;
 export const tokenId = text(3, 400)
