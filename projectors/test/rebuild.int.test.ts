@@ -21,8 +21,8 @@ const many = (count: number, prefix = 'token') =>
 
 const plantToken = () =>
   vault.rows(`begin; set local search_path = rm_tokens;
-    insert into token (tenant_id, id, type, data, container, created_by, created_at, seq)
-    select tenant_id, 'planted', type, data, container, created_by, created_at, 0 from token limit 1;
+    insert into token (tenant_id, id, type, data, container, created_by, created_at, seq, ordinal)
+    select tenant_id, 'planted', type, data, container, created_by, created_at, 0, 0 from token limit 1;
     commit`);
 const isPlanted = async () =>
   (await vault.rows(`select from rm_tokens.token where id = 'planted'`)).length > 0;

@@ -36,7 +36,7 @@ export async function seedReadModels(pool: Pool, tenantId: string, scale: Scale)
 async function seedTokens(client: PoolClient, tenantId: string, tokens: number): Promise<void> {
   await client.query('set search_path = rm_tokens');
   await client.query(
-    `insert into token (tenant_id, id, type, data, mask, container, metadata, expires_at, created_by, created_at, seq)
+    `insert into token (tenant_id, id, type, data, mask, container, metadata, expires_at, created_by, created_at, seq, ordinal)
      select $1, md5(n::text)::uuid::text,
        (array['card','token','bank','card_number','us_bank_account_number','us_bank_routing_number',
               'social_security_number','employer_id_number'])[1 + n % 8],
@@ -45,7 +45,7 @@ async function seedTokens(client: PoolClient, tenantId: string, tokens: number):
          case when n % 10000 = 0 then 6 else 1 + n % 5 end],
        '{"color":"blue"}',
        case when n % 1000 = 0 then timestamptz '2000-01-01' when n % 100 = 0 then timestamptz '2999-01-01' end,
-       'seed', timestamptz '2030-01-01' + n * interval '1 second', n
+       'seed', timestamptz '2030-01-01' + n * interval '1 second', n, 0
      from generate_series(1, $2::integer) n`,
     [tenantId, tokens],
   );

@@ -24,6 +24,10 @@ type Told<Data> = Pick<Occurrence, 'metadata' | 'position' | 'ordinal'> & { read
 /** Refused requests may name anything as an id; no real one is longer (decisions.md §3), and indexes have their limit. */
 const maxIdLength = 400;
 
+/** By code points, as ids are measured: half a pair of surrogates is no text. */
+const cut = (id: string): string =>
+  id.length <= maxIdLength ? id : Array.from(id).slice(0, maxIdLength).join('');
+
 const entries = (event: Told<unknown>, found: readonly Entry[]): SqlOp[] =>
   found.map(({ entityType, entityId, operation, message, transform, request }, index) => ({
     kind: 'insert',
@@ -35,11 +39,11 @@ const entries = (event: Told<unknown>, found: readonly Entry[]): SqlOp[] =>
       actor_id: actorIdOf(event.metadata),
       actor_type: event.metadata.actor.kind,
       entity_type: entityType,
-      entity_id: entityId?.slice(0, maxIdLength),
+      entity_id: entityId === undefined ? undefined : cut(entityId),
       operation,
       transform,
       request: event.metadata.request ?? request,
-      trace_id: event.metadata.trace_id.slice(0, maxIdLength),
+      trace_id: cut(event.metadata.trace_id),
       message,
       created_at: event.metadata.occurred_at,
     },

@@ -72,15 +72,25 @@ export const tokens: Projection = {
         modified_by: 'text',
         modified_at: 'timestamptz',
         seq: 'bigint not null',
+        // Among the changes of one transaction, which share `seq`.
+        ordinal: 'integer not null',
       },
       primaryKey: ['tenant_id', 'id'],
       sealedColumns: ['data', 'cvc'],
       indexes: [
-        // Tokens of one transaction share `seq`; the id makes the order total. What else a list judges by is included, so
-        // that deep pages are counted off in the index alone.
-        { on: '(tenant_id, seq desc, id) include (type, container, expires_at)', isForReaders: true },
-        { on: '(tenant_id, container, seq desc, id) include (type, expires_at)', isForReaders: true },
-        { on: '(tenant_id, type, seq desc, id) include (container, expires_at)', isForReaders: true },
+        // What else a list judges by is included, so that deep pages are counted off in the index alone.
+        {
+          on: '(tenant_id, seq desc, ordinal desc, id) include (type, container, expires_at)',
+          isForReaders: true,
+        },
+        {
+          on: '(tenant_id, container, seq desc, ordinal desc, id) include (type, expires_at)',
+          isForReaders: true,
+        },
+        {
+          on: '(tenant_id, type, seq desc, ordinal desc, id) include (container, expires_at)',
+          isForReaders: true,
+        },
         { on: '(tenant_id, created_at)', isForReaders: true },
         { on: '(tenant_id, fingerprint) where fingerprint is not null', isForReaders: true },
         { on: '(expires_at) where expires_at is not null', isForReaders: true },
@@ -124,7 +134,7 @@ export const tokens: Projection = {
   ],
   ddl: countTokens,
   on: {
-    TokenCreated: ({ data, metadata, position }) => [
+    TokenCreated: ({ data, metadata, position, ordinal }) => [
       {
         kind: 'insert',
         table: 'token',
@@ -136,6 +146,7 @@ export const tokens: Projection = {
           created_by: authorOf(metadata),
           created_at: metadata.occurred_at,
           seq: position,
+          ordinal,
         },
       },
       ...lookups(metadata.tenant_id, data.token_id, data),

@@ -59,7 +59,7 @@ export async function countTokensByType(
       select t.created_at from rm_tokens.token t
       where t.tenant_id = ${tenantId}::uuid and t.type = counted.type
         and (t.expires_at is null or t.expires_at > ${now})
-      order by t.seq desc, t.id limit 1
+      order by t.seq desc, t.ordinal desc limit 1
     ) newest on true
     where counted.count > 0`;
   return (await pool.query<TypeUsage>(compile(statement))).rows;

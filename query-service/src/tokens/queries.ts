@@ -32,13 +32,13 @@ export function findTokens(
     // The page is chosen on narrow index rows; wide rows are read for its own tokens only.
     const statement = sql`
       with chosen as materialized (
-        select t.tenant_id, t.id, t.seq from rm_tokens.token t
+        select t.tenant_id, t.id, t.seq, t.ordinal from rm_tokens.token t
         where ${inScope(scope)} and ${condition}
-        order by t.seq desc, t.id ${limits(page)}
+        order by t.seq desc, t.ordinal desc, t.id ${limits(page)}
       )
       select ${tokenColumns} from chosen
       join rm_tokens.token t on t.tenant_id = chosen.tenant_id and t.id = chosen.id
-      order by chosen.seq desc, chosen.id`;
+      order by chosen.seq desc, chosen.ordinal desc`;
     return (await pool.query<TokenRow>(compile(statement))).rows;
   });
 }
