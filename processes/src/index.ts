@@ -28,6 +28,7 @@ export {
   readRootKeyFile,
   type HeldRootKeys,
   type RootKeySources,
+  requireRootKey,
 } from './root-keys.ts';
 export { schema } from './schema.ts';
 export {

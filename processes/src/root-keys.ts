@@ -49,11 +49,18 @@ export async function readRootKeyFile(file: string): Promise<RootKeyProvider | u
   }
 }
 
-async function readRootKey(sources: RootKeySources, pool: Pool): Promise<RootKeyProvider> {
+/** Reads the current root key and makes none, to say early that it is missing. @throws as `openRootKeys` */
+export async function requireRootKey(sources: RootKeySources): Promise<void> {
+  await readRootKey(sources, () => Promise.resolve(false));
+}
+
+async function readRootKey(
+  sources: RootKeySources,
+  mayMake: () => Promise<boolean>,
+): Promise<RootKeyProvider> {
   if (sources.transit && isTransitCurrent(sources)) return transitKey(sources.transit).newest();
   if (sources.rootKey !== undefined) return environmentRootKey(sources.rootKey, 'VAULT_ROOT_KEY');
-  const initialise = sources.isRootKeyGiven !== true && !(await isKeyRingInitialised(pool));
-  return fileRootKey(sources.rootKeyFile, { initialise });
+  return fileRootKey(sources.rootKeyFile, { initialise: await mayMake() });
 }
 
 /**
@@ -63,7 +70,8 @@ async function readRootKey(sources: RootKeySources, pool: Pool): Promise<RootKey
  */
 export async function openRootKeys(sources: RootKeySources, pool: Pool): Promise<HeldRootKeys> {
   const next = await readNextRootKey(sources);
-  const rootKey = await readRootKey(sources, pool);
+  const mayMake = async () => sources.isRootKeyGiven !== true && !(await isKeyRingInitialised(pool));
+  const rootKey = await readRootKey(sources, mayMake);
   return { rootKey, otherRootKeys: next ? [next] : [], findRootKey: (id) => findRootKey(sources, id) };
 }
 

@@ -1,7 +1,14 @@
 import type pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createTestDatabase, createTestPool, type TestDatabase } from '@token-vault/test-support';
-import { migrate, MigrationError, SchemaMismatchError, SchemaTooNewError } from '../src/migrations/index.ts';
+import {
+  finishRestore,
+  migrate,
+  MigrationError,
+  SchemaMismatchError,
+  SchemaTooNewError,
+  unfinishedRestore,
+} from '../src/migrations/index.ts';
 
 const first = {
   id: 1,
@@ -35,11 +42,9 @@ async function applied(): Promise<string[]> {
 describe('migrating', () => {
   it('applies what is missing, once and in order, for every set', async () => {
     await migrate(database.url, release1);
-    await migrate(database.url, [
-      ...release2,
-      { name: 'barn', migrations: [{ id: 1, name: 'make hay', sql: 'create table hay ()' }] },
-    ]);
-    await migrate(database.url, release2);
+    const barn = { name: 'barn', migrations: [{ id: 1, name: 'make hay', sql: 'create table hay ()' }] };
+    await migrate(database.url, [...release2, barn]);
+    await migrate(database.url, [barn, ...release2]);
     expect(await applied()).toEqual(['barn/1', 'orchard/1', 'orchard/2']);
     expect((await pool.query('select name, colour from fruit')).rows).toEqual([{ name: '1', colour: null }]);
   });
@@ -89,6 +94,22 @@ describe('an older release', () => {
       /^the database schema "orchard" is at 2, this release knows up to 1.*[^\n]$/,
     );
     expect(await applied()).toEqual(['orchard/1', 'orchard/2']);
+  });
+});
+
+describe('a release', () => {
+  it('refuses a database with a set of tables that it does not know', async () => {
+    await migrate(database.url, [...release1, { name: 'barn', migrations: [first] }].slice(1));
+    const start = migrate(database.url, release1);
+    await expect(start).rejects.toThrow('has the schema "barn", which this release does not know');
+    expect(await applied()).toEqual(['barn/1']);
+  });
+
+  it('refuses a database that a restore has left half done, until the restore is complete', async () => {
+    await migrate(database.url, [unfinishedRestore, ...release1]);
+    await expect(migrate(database.url, release1)).rejects.toThrow('a restore into this database was cut off');
+    await finishRestore(pool);
+    await migrate(database.url, release1);
   });
 });
 

@@ -12,6 +12,7 @@ const explained = new Set([
   'root_key_unavailable',
   'schema_too_new',
   'schema_mismatch',
+  'restore_unfinished',
   'migration_failed',
 ]);
 

@@ -1,5 +1,6 @@
 import { createLogger, errorFields, listen, type Logger, type RunningServer } from '@token-vault/service-kit';
 import type { RequestListener } from 'node:http';
+import { refuseUnfinishedRestore } from './backup/target.ts';
 import { StandaloneError, type StandaloneConfig } from './config.ts';
 import type { Credentials } from './credentials.ts';
 import { openDataDirectory, type DataDirectory } from './data-directory.ts';
@@ -69,6 +70,7 @@ function whenLost(postgres: EmbeddedPostgres | undefined): Promise<void> {
 export async function startStandalone(config: StandaloneConfig): Promise<RunningStandalone> {
   const logger = createLogger({ service: 'standalone', level: config.logLevel });
   const directory = await openDataDirectory(config.dataDir);
+  await refuseUnfinishedRestore(directory);
   let current: RequestListener = starting;
   const server = await openPort(config, (request, response) => current(request, response));
   const url = displayUrl(config.host, server.port);

@@ -1,4 +1,5 @@
 import { DomainError, ValidationError } from '@token-vault/contracts';
+import { open } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { complaintOf } from '../src/cli/failure.ts';
 import { duration, progressLine, reportProgress } from '../src/cli/progress-line.ts';
@@ -18,6 +19,27 @@ function terminalOf(isTerminal: boolean) {
   };
   return { terminal, lines, rewritten };
 }
+
+describe('an error of the operating system', () => {
+  it.each([
+    [
+      'a missing directory',
+      () => open('/nowhere/file', 'wx'),
+      '/nowhere/file: there is no such file or directory',
+    ],
+    [
+      'a file on the way',
+      () => open('/dev/null/file', 'wx'),
+      '/dev/null/file: a part of the path is not a directory',
+    ],
+  ])('about %s is one line of words with the path', async (_, work, words) => {
+    const error = await work().then(
+      () => undefined,
+      (caught: unknown) => caught,
+    );
+    expect(complaintOf(error)).toBe(words);
+  });
+});
 
 describe('the progress of long work', () => {
   it('has a bar, a rate and an estimate', () => {

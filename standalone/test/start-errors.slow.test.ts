@@ -9,7 +9,7 @@ import {
   startStandaloneProcess,
 } from '@token-vault/test-support';
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -141,6 +141,22 @@ describe('a data directory', () => {
     );
     expect(await complaintOf()).toMatch(/"events" is at 999, this release knows up to \d+: start the newer/);
     await alterDatabase('delete from vault_schema where id = 999');
+  });
+
+  it('with tables that this release does not know is refused and left as it is', async () => {
+    await alterDatabase(
+      `insert into vault_schema (set, id, name, checksum) values ('counters', 1, 'of tomorrow', '-')`,
+    );
+    expect(await complaintOf()).toMatch(/the schema "counters", which this release does not know/);
+    await alterDatabase(`delete from vault_schema where set = 'counters'`);
+  });
+
+  it('in which a restore was cut off is refused', async () => {
+    const fresh = await createDataDirectory();
+    await mkdir(path.join(fresh, 'postgres.restoring-12345678'));
+    expect(await complaintOf({}, fresh)).toMatch(/a restore into .* is not complete: repeat it/);
+    expect(await readdir(fresh)).toEqual(['postgres.restoring-12345678']);
+    await removeDataDirectory(fresh);
   });
 
   it('of another Postgres version is refused with the reason', async () => {

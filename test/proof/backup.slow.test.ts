@@ -1,4 +1,4 @@
-import type { LogEntry, Token } from '@token-vault/contracts';
+import { systemActors, type LogEntry, type Token } from '@token-vault/contracts';
 import { projections } from '@token-vault/projectors';
 import {
   cardNumber,
@@ -10,6 +10,7 @@ import {
   removeDataDirectory,
   resultOf,
   revealingApplication,
+  spawnStandalone,
   startCommand,
   startStandaloneProcess,
   waitUntil,
@@ -186,7 +187,7 @@ describe('a backup that was taken under load, and restored with tombstones', () 
         .client(vault.credentials.management_key)
         .expect<{ data: LogEntry[] }>(200, 'GET', `/logs?entity_id=${id}`);
       const deletions = body.data.filter(({ operation }) => operation === 'delete');
-      expect(deletions).toMatchObject([{ actor_id: 'restore', actor_type: 'system' }]);
+      expect(deletions).toMatchObject([{ actor_id: systemActors.restore, actor_type: 'system' }]);
     }
   });
 
@@ -302,6 +303,15 @@ describe('a restore', () => {
     expect(await refusal(copy)).toMatch(/schema "events" is at 99, this release knows up to/);
   });
 
+  it('says that the root key is missing before it loads anything', async () => {
+    const dataDir = await createDataDirectory();
+    directories.push(dataDir);
+    const complaint = await refusalOf(dataDir, 'backup', 'restore', backup);
+    expect(complaint).toMatch(/root key file .*root\.key is missing/);
+    expect(complaint).not.toContain('loading');
+    expect(await readdir(dataDir)).toEqual([]);
+  });
+
   it('refuses a directory that has a vault, and leaves it as it is', async () => {
     expect(await refusalOf(source, 'backup', 'restore', backup)).toMatch(/is not empty/);
   });
@@ -313,6 +323,9 @@ describe('a restore', () => {
     command.signal('SIGKILL');
     await command.ended;
     expect(await readdir(dataDir)).not.toContain('postgres');
+    const start = spawnStandalone({ dataDir });
+    expect(await start.exited).toMatchObject({ code: 1 });
+    expect(start.errors()).toMatch(/^vault: a restore into .* is not complete: repeat it .*\n$/);
     await resultOf(dataDir, 'backup', 'restore', backup, '--no-keys');
     expect((await readdir(dataDir)).sort()).toEqual(['postgres', 'root.key']);
   });

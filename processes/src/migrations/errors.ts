@@ -10,6 +10,26 @@ export class SchemaTooNewError extends Error {
   }
 }
 
+/** The database has tables that this release knows nothing of: a newer release, or another program, made them. */
+export class SchemaUnknownError extends Error {
+  readonly code = 'schema_too_new';
+
+  constructor(set: string) {
+    super(`the database has the schema "${set}", which this release does not know: start the newer release`);
+    this.name = 'SchemaUnknownError';
+  }
+}
+
+/** A restore into this database was cut off, so that parts of the vault are missing. */
+export class RestoreUnfinishedError extends Error {
+  readonly code = 'restore_unfinished';
+
+  constructor() {
+    super('a restore into this database was cut off: drop the database, and restore into a new one');
+    this.name = 'RestoreUnfinishedError';
+  }
+}
+
 /** What was applied is not what this program has under the same number. */
 export class SchemaMismatchError extends Error {
   readonly code = 'schema_mismatch';

@@ -1,2 +1,15 @@
-export { MigrationError, SchemaMismatchError, SchemaTooNewError } from './errors.ts';
-export { isMigrated, migrate, type Migration, type MigrationSet } from './migrate.ts';
+export {
+  MigrationError,
+  RestoreUnfinishedError,
+  SchemaMismatchError,
+  SchemaTooNewError,
+  SchemaUnknownError,
+} from './errors.ts';
+export {
+  finishRestore,
+  isMigrated,
+  migrate,
+  unfinishedRestore,
+  type Migration,
+  type MigrationSet,
+} from './migrate.ts';

@@ -1,6 +1,12 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
-import { MigrationError, SchemaMismatchError, SchemaTooNewError } from './errors.ts';
+import {
+  MigrationError,
+  RestoreUnfinishedError,
+  SchemaMismatchError,
+  SchemaTooNewError,
+  SchemaUnknownError,
+} from './errors.ts';
 
 /** One numbered step. Released steps never change: their text is under a checksum (line endings aside). */
 export interface Migration {
@@ -15,6 +21,17 @@ export interface MigrationSet {
   readonly migrations: readonly Migration[];
 }
 
+/** Recorded while a backup is being restored. A start does not give this set, and so refuses what a restore has left half done. */
+export const unfinishedRestore: MigrationSet = {
+  name: 'unfinished restore',
+  migrations: [{ id: 1, name: 'mark', sql: '-- removed when the restore is complete' }],
+};
+
+/** Removes the mark of an unfinished restore: the database is a vault from now on. */
+export async function finishRestore(client: Pick<pg.ClientBase, 'query'>): Promise<void> {
+  await client.query('delete from vault_schema where set = $1', [unfinishedRestore.name]);
+}
+
 interface Applied {
   readonly set: string;
   readonly id: number;
@@ -27,11 +44,11 @@ const lockKey = '7310579512035182';
 
 /**
  * Brings the database to this release's schema; does nothing when it is there. Processes that start together take
- * turns. Each step is one transaction with its record; all sets are checked before the first step is applied. Sets
- * that are in the database but not given are left alone.
+ * turns. Each step is one transaction with its record; all sets are checked before the first step is applied.
  *
  * Takes a URL, or a client of its own session (not one behind a pooler in transaction mode: the lock is the session's).
- * @throws SchemaTooNewError when a newer release was here. @throws SchemaMismatchError when an applied step is not
+ * @throws SchemaTooNewError, SchemaUnknownError when a newer release was here. @throws RestoreUnfinishedError when only a part
+ * of a backup was loaded. @throws SchemaMismatchError when an applied step is not
  * the one given. @throws MigrationError when a step fails.
  */
 export async function migrate(
@@ -60,6 +77,7 @@ export async function isMigrated(client: pg.ClientBase, sets: readonly Migration
   const { rows } = await client.query<Applied>(
     'select set, id, name, checksum from vault_schema order by set, id',
   );
+  requireKnown(sets, rows);
   return sets.every((set) => pendingOf(set, rows).length === 0);
 }
 
@@ -72,6 +90,7 @@ async function migrateLocked(client: pg.ClientBase, sets: readonly MigrationSet[
     const { rows } = await client.query<Applied>(
       'select set, id, name, checksum from vault_schema order by set, id',
     );
+    requireKnown(sets, rows);
     const pending = sets.map((set) => ({ set, steps: pendingOf(set, rows) }));
     for (const { set, steps } of pending) {
       for (const step of steps) await apply(client, set, step);
@@ -80,6 +99,13 @@ async function migrateLocked(client: pg.ClientBase, sets: readonly MigrationSet[
     // A connection that broke has given its lock back already, and its own error must not be hidden.
     await client.query('select pg_advisory_unlock($1)', [lockKey]).catch(() => undefined);
   }
+}
+
+function requireKnown(sets: readonly MigrationSet[], rows: readonly Applied[]): void {
+  const known = new Set(sets.map(({ name }) => name));
+  const unknown = rows.find(({ set }) => !known.has(set))?.set;
+  if (unknown === unfinishedRestore.name) throw new RestoreUnfinishedError();
+  if (unknown !== undefined) throw new SchemaUnknownError(unknown);
 }
 
 function pendingOf(set: MigrationSet, rows: readonly Applied[]): readonly Migration[] {

@@ -8,9 +8,16 @@ import { systemClock } from '@token-vault/service-kit';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { verifyAudit, type AuditReport } from '@token-vault/processes/audit';
-import { migrate, SchemaTooNewError } from '@token-vault/processes/migrations';
-import { Closers, hearLosses, openRootKeys, schema } from '@token-vault/processes';
+import {
+  finishRestore,
+  migrate,
+  SchemaTooNewError,
+  SchemaUnknownError,
+  unfinishedRestore,
+} from '@token-vault/processes/migrations';
+import { Closers, hearLosses, openRootKeys, requireRootKey, schema } from '@token-vault/processes';
 import type { StandaloneConfig } from '../config.ts';
+import { openDataDirectory } from '../data-directory.ts';
 import { openBundle, type Bundle } from './bundle-reader.ts';
 import { missingKeys } from './destroyed-keys.ts';
 import { BackupError } from './format.ts';
@@ -70,7 +77,9 @@ async function openAll({
 
 function requireKnownSchema({ manifest }: Bundle): void {
   for (const [name, found] of Object.entries(manifest.schema)) {
-    const known = schema.find((set) => set.name === name)?.migrations.at(-1)?.id ?? 0;
+    const set = schema.find((each) => each.name === name);
+    if (!set) throw new SchemaUnknownError(name);
+    const known = set.migrations.at(-1)?.id ?? 0;
     if (found > known) throw new SchemaTooNewError(name, found, known);
   }
 }
@@ -101,6 +110,10 @@ export async function restoreBackup(options: RestoreOptions): Promise<RestoreRep
   const { config, onStep, signal } = options;
   onStep?.('checking the backup');
   const opened = await openAll(options);
+  if (opened.keys) {
+    const { rootKeyFile } = await openDataDirectory(config.dataDir);
+    await requireRootKey({ ...config, rootKeyFile });
+  }
   const target = await openRestoreTarget(config);
   const closers = new Closers();
   try {
@@ -128,14 +141,16 @@ async function restoreInto(
     signal,
     onPart: (name: string, rows: number) => onStep?.(`loading ${rows} ${name.replaceAll('-', ' ')}`),
   };
-  await migrate(url, schemaOf(log));
+  // The mark comes first and goes last: a start refuses a database between the two.
+  await migrate(url, [unfinishedRestore]);
+  await migrate(url, [unfinishedRestore, ...schemaOf(log)]);
   const pool = closers.add(new pg.Pool({ connectionString: url, max: 3 }), (it) => it.end());
   hearLosses(pool);
   const keysLeftOut = keys ? await loadKeys(keys, tombstones, systemClock.now(), loading) : 0;
   // Before the long part: whether the root key is the right one.
   const keyRing = keys ? await openKeyRing(pool, config, directory.rootKeyFile) : undefined;
   await loadLog(log, loading);
-  await migrate(url, schema);
+  await migrate(url, [unfinishedRestore, ...schema]);
   const store = closers.add(
     createPostgresEventStore({ registry: eventRegistry, connection: { connectionString: url } }),
     (it) => it.close(),
@@ -143,6 +158,7 @@ async function restoreInto(
   const audit = await verify(pool, keyRing, options);
   const ended = keys ? await endWhatLostItsKey({ store, pool, url, log }, options) : 0;
   await rebuildReadModels(store, url, options);
+  await finishRestore(pool);
   const { created_at: createdAt, log: at } = log.manifest;
   return { position: at.position, createdAt, root: directory.root, keysLeftOut, ended, audit };
 }

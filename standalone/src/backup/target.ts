@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { readdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import pg from 'pg';
-import type { StandaloneConfig } from '../config.ts';
+import { StandaloneError, type StandaloneConfig } from '../config.ts';
 import { openDataDirectory, type DataDirectory } from '../data-directory.ts';
 import { requireReachable } from '../external-database.ts';
 import { runningPostgres, startEmbeddedPostgres } from '../postgres/index.ts';
@@ -29,6 +29,18 @@ export async function openRestoreTarget(config: StandaloneConfig): Promise<Resto
 }
 
 const unfinishedPrefix = 'postgres.restoring-';
+
+/**
+ * A start would make a new, empty vault beside the half of a restored one.
+ * @throws StandaloneError when a restore into this data directory was cut off, or is under way
+ */
+export async function refuseUnfinishedRestore({ root }: DataDirectory): Promise<void> {
+  const unfinished = (await readdir(root)).find((name) => name.startsWith(unfinishedPrefix));
+  if (unfinished !== undefined)
+    throw new StandaloneError(
+      `a restore into ${root} is not complete: repeat it (vault backup restore), or remove ${unfinished} to start without it`,
+    );
+}
 
 /** The root key has to be there before, and may be. */
 const isAllowed = (name: string): boolean => name.startsWith('root.key') || name.startsWith(unfinishedPrefix);

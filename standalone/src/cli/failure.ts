@@ -18,6 +18,7 @@ const explained = new Set([
   'not_erased',
   'schema_too_new',
   'schema_mismatch',
+  'restore_unfinished',
   'migration_failed',
   'unknown_projection',
   'rebuild_under_way',
@@ -33,9 +34,32 @@ export function complaintOf(error: unknown): string {
   if (!(error instanceof Error)) return 'failed';
   const code = (error as { code?: unknown }).code;
   if (typeof code === 'string' && explained.has(code)) return error.message;
+  const refused = ofSystem(error);
+  if (refused !== undefined) return refused;
   const name = error.name === 'Error' ? error.constructor.name : error.name;
   const frame = /^\s+at (.+)$/m.exec(error.stack ?? '')?.[1] ?? 'unknown place';
   return `failed: ${name}${typeof code === 'string' ? ` ${code}` : ''} at ${frame}`;
+}
+
+const systemReasons: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file or directory',
+  EACCES: 'this account may not do that',
+  EPERM: 'this account may not do that',
+  EEXIST: 'it exists already',
+  EISDIR: 'it is a directory',
+  ENOTDIR: 'a part of the path is not a directory',
+  ENOTEMPTY: 'the directory is not empty',
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'the quota of the disk is used up',
+  EROFS: 'the file system is read-only',
+  ENAMETOOLONG: 'the name is too long',
+  EMFILE: 'too many files are open',
+};
+
+/** Errors of the operating system about a file that the operator named. */
+function ofSystem(error: NodeJS.ErrnoException): string | undefined {
+  const reason = systemReasons[error.code ?? ''];
+  return reason === undefined || error.path === undefined ? undefined : `${error.path}: ${reason}`;
 }
 
 function ofDomain({ errors, message }: DomainError): string {

@@ -1,6 +1,7 @@
 import { Decrypter, Encrypter, generateX25519Identity, identityToRecipient } from 'age-encryption';
 import { createReadStream } from 'node:fs';
-import { open, readFile } from 'node:fs/promises';
+import { open, readFile, realpath } from 'node:fs/promises';
+import path from 'node:path';
 import { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
 import { TransferError } from './errors.ts';
@@ -35,8 +36,19 @@ export const readRecipients = (file: string): Promise<string[]> =>
 const readIdentities = (file: string): Promise<string[]> =>
   keysIn(file, /^AGE-SECRET-KEY-[\dA-Z-]{20,3000}$/, 'secret keys (AGE-SECRET-KEY-…)');
 
-/** Makes a key pair: the secret key in `file`, for its owner alone, the public one in `<file>.pub`. */
+/** The checkout that this program runs from. */
+const checkout = path.resolve(import.meta.dirname, '../../..');
+
+/**
+ * Makes a key pair: the secret key in `file`, for its owner alone, the public one in `<file>.pub`.
+ * @throws TransferError when a file is there, or when `file` lies in the checkout, from where a secret is soon committed or shipped
+ */
 export async function makeKeyPair(file: string): Promise<string> {
+  const place = path.join(await realpath(path.dirname(path.resolve(file))), path.basename(file));
+  if (place.startsWith(`${await realpath(checkout)}${path.sep}`))
+    throw new TransferError(
+      `${file} lies in the checkout of the vault: keep a secret key elsewhere, such as in your home`,
+    );
   const identity = await generateX25519Identity();
   const recipient = await identityToRecipient(identity);
   await writeNew(file, `# public key: ${recipient}\n${identity}\n`, 0o600);
