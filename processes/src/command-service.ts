@@ -23,10 +23,9 @@ async function open(surroundings: Surroundings, settings: ReturnType<typeof read
   const { logger, closers } = surroundings;
   const { limits, egressAllow } = settings;
   const keyRing = await openKeyRing(surroundings, settings.rootKeys);
-  const store = await openLog(surroundings);
-  const data = { store, keyRing, ...(await openReadModels(surroundings, store)) };
+  const data = { keyRing, ...(await openReadModels(surroundings, await openLog(surroundings))) };
   openHousekeeping(surroundings, data);
-  const reactors = openReactorParts(store, logger, closers);
+  const reactors = openReactorParts(data.store, logger, closers);
   const parts = await openServiceParts(surroundings, data, limits);
   const handlers = commandHandlers(parts, reactors, { egressAllow, logger });
   return createServiceApp(surroundings, parts, handlers);

@@ -7,13 +7,16 @@ import { projections } from '@token-vault/projectors';
 import {
   createProjectionProgress,
   measureAppends,
+  noteAppends,
   observeFlushes,
   observeTenantKeys,
   systemClock,
   traceAppends,
+  watchReadModels,
   type Logger,
   type Metrics,
   type ProjectionProgress,
+  type ReadModelWatch,
   type Spans,
 } from '@token-vault/service-kit';
 import pg from 'pg';
@@ -102,21 +105,25 @@ export const keyDurability = ({ eventStore }: DataSettings): 'own' | 'follows-lo
   eventStore.kind === 'postgres' ? 'follows-log' : 'own';
 
 export interface ReadModels {
+  /** The log, of whose appends the watch hears. */
+  readonly store: EventStore;
   readonly readPool: pg.Pool;
   readonly progress: ProjectionProgress;
+  readonly watch: ReadModelWatch;
 }
 
-export async function openReadModels(
-  surroundings: Surroundings,
-  store: Pick<EventStore, 'hurry'>,
-): Promise<ReadModels> {
+export async function openReadModels(surroundings: Surroundings, log: EventStore): Promise<ReadModels> {
   const { settings, logger, closers } = surroundings;
+  let heard: ReadModelWatch | undefined;
   const progress = await createProjectionProgress({
     connectionString: settings.databaseUrl,
     logger,
     unawaited: projections.filter(({ isAwaited }) => isAwaited === false).map(({ name }) => name),
-    hurry: (position) => store.hurry(position),
+    hurry: (position) => log.hurry(position),
+    onStatusChange: () => heard?.forget(),
   });
+  const watch = (heard = watchReadModels({ progress }));
   closers.add(progress, (it) => it.close());
-  return { progress, readPool: openPool(surroundings, 'reads', 6) };
+  const store = noteAppends(log, watch);
+  return { store, progress, watch, readPool: openPool(surroundings, 'reads', 6) };
 }

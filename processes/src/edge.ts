@@ -3,13 +3,17 @@ import {
   createAuthenticator,
   createIdempotentAnswers,
   createRateLimits,
+  createRevocations,
   errorFields,
   listenForAccessChanges,
   systemClock,
   type Authenticator,
   type IdempotentAnswers,
   type Logger,
+  type ProjectionProgress,
   type RateLimits,
+  type ReadModelWatch,
+  type Revocations,
 } from '@token-vault/service-kit';
 import type pg from 'pg';
 import type { LimitConfig } from './limits.ts';
@@ -19,6 +23,7 @@ export interface Edge {
   readonly authenticator: Authenticator;
   readonly idempotency: IdempotentAnswers;
   readonly rateLimits: RateLimits;
+  readonly revocations: Revocations;
   readonly trustProxy: string | number | false;
 }
 
@@ -26,6 +31,8 @@ export interface EdgeOptions extends LimitConfig {
   readonly databaseUrl: string;
   readonly readPool: pg.Pool;
   readonly writePool: pg.Pool;
+  readonly progress: ProjectionProgress;
+  readonly watch: ReadModelWatch;
   readonly keyRing: KeyRing;
   readonly logger: Logger;
 }
@@ -34,8 +41,8 @@ const sweepMs = 10 * 60_000;
 
 /** Opens the edge; the caller closes what this gives as `close`. */
 export async function openEdge(options: EdgeOptions): Promise<Edge & { close(): Promise<void> }> {
-  const { databaseUrl, readPool, writePool, keyRing, logger } = options;
-  const authenticator = createAuthenticator({ pool: readPool, clock: systemClock });
+  const { databaseUrl, readPool, writePool, progress, watch, keyRing, logger } = options;
+  const authenticator = createAuthenticator({ pool: readPool, clock: systemClock, watch });
   const changes = await listenForAccessChanges({
     connectionString: databaseUrl,
     logger,
@@ -52,6 +59,7 @@ export async function openEdge(options: EdgeOptions): Promise<Edge & { close(): 
     authenticator,
     idempotency,
     rateLimits: createRateLimits(options.rateLimits),
+    revocations: createRevocations({ pool: writePool, progress }),
     trustProxy: options.trustProxy ?? false,
     async close() {
       clearInterval(sweep);

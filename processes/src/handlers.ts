@@ -2,12 +2,10 @@ import { createCommandHandlers } from '@token-vault/command-service';
 import { createQueryHandlers } from '@token-vault/query-service';
 import { createAuditTrail, systemClock, type HandlersOf, type Logger } from '@token-vault/service-kit';
 import type { KeyRing } from '@token-vault/crypto';
-import type { EventStore } from '@token-vault/event-store';
 import type { ReadModels } from './data.ts';
 import type { ReactorParts } from './reactors/parts.ts';
 
 export interface HandlerParts extends ReadModels {
-  readonly store: EventStore;
   readonly keyRing: KeyRing;
 }
 

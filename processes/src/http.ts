@@ -1,6 +1,5 @@
 import { createOpenApiDocument } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
-import type { EventStore } from '@token-vault/event-store';
 import { readProjectionStatus } from '@token-vault/projectors';
 import {
   createApp,
@@ -26,7 +25,6 @@ import { release } from './release.ts';
 
 /** What a service that answers requests consists of, besides its handlers. */
 export interface ServiceParts extends ReadModels {
-  readonly store: EventStore;
   readonly keyRing: KeyRing;
   readonly audit: AuditTrail;
   readonly edge: Edge;
@@ -34,7 +32,7 @@ export interface ServiceParts extends ReadModels {
 
 export async function openServiceParts(
   surroundings: Surroundings,
-  parts: ReadModels & { readonly store: EventStore; readonly keyRing: KeyRing },
+  parts: ReadModels & { readonly keyRing: KeyRing },
   limits: LimitConfig,
 ): Promise<ServiceParts> {
   const { settings, logger, closers } = surroundings;

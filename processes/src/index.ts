@@ -13,6 +13,7 @@ export { commandHandlers, queryHandlers } from './handlers.ts';
 export { hearLosses } from './hear-losses.ts';
 export { openHousekeeping } from './housekeeping.ts';
 export { createServiceApp, openServiceParts, type ServiceParts } from './http.ts';
+export { measureProjections } from './projection-lag.ts';
 export { traceProjections } from './trace-projections.ts';
 export { readLimits, type LimitConfig } from './limits.ts';
 export { openReactorParts } from './reactors/parts.ts';

@@ -18,8 +18,7 @@ function readSettings(environment: NodeJS.ProcessEnv) {
 /** Whatever reads. */
 async function open(surroundings: Surroundings, settings: ReturnType<typeof readSettings>) {
   const keyRing = await openKeyRing(surroundings, settings.rootKeys);
-  const store = await openLog(surroundings);
-  const data = { store, keyRing, ...(await openReadModels(surroundings, store)) };
+  const data = { keyRing, ...(await openReadModels(surroundings, await openLog(surroundings))) };
   const parts = await openServiceParts(surroundings, data, settings.limits);
   return createServiceApp(surroundings, parts, queryHandlers(parts));
 }

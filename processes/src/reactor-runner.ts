@@ -24,9 +24,8 @@ async function open(surroundings: Surroundings, settings: ReturnType<typeof read
   const { logger, closers } = surroundings;
   const { egressAllow, rootKeys } = settings;
   const keyRing = await openKeyRing(surroundings, rootKeys);
-  const store = await openLog(surroundings);
-  const data = { store, keyRing, ...(await openReadModels(surroundings, store)) };
-  const { readPool: pool } = data;
+  const data = { keyRing, ...(await openReadModels(surroundings, await openLog(surroundings))) };
+  const { store, readPool: pool } = data;
   const changes = await listenForAccessChanges({
     connectionString: settings.databaseUrl,
     logger,

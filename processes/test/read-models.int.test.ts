@@ -1,4 +1,6 @@
+import { eventRegistry } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
+import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import { projections } from '@token-vault/projectors';
 import { createMetrics, noSpans, silentLogger } from '@token-vault/service-kit';
 import { createTestDatabase, createTestPool } from '@token-vault/test-support';
@@ -31,7 +33,7 @@ it('a write waits for what clients read, the log only for who reads it', async (
   const metrics = createMetrics('test');
   const { progress } = await openReadModels(
     { settings, logger: silentLogger, metrics, spans: noSpans, closers },
-    { hurry },
+    { ...createMemoryEventStore({ registry: eventRegistry }), hurry },
   );
   expect(await progress.waitFor('5' as Position, 5_000)).toBe(true);
   expect(await progress.waitFor('5' as Position, 5_000, ['log'])).toBe(false);

@@ -90,7 +90,36 @@ end
 $$;
 `;
 
+/**
+ * `access` is the contract between processes that confirm revocations and those that remember callers (ADR 21); a channel,
+ * `projection_status`, says at once what a look at the checkpoints would find.
+ */
+const access = `
+create table projections.access (
+  is_only boolean primary key default true check (is_only),
+  generation bigint not null
+) with (fillfactor = 20);
+insert into projections.access (generation) values (0);
+
+-- Of revocations that were stored and could not be confirmed.
+create table projections.unconfirmed_revocation (
+  position bigint primary key,
+  noted_at timestamptz not null default now()
+);
+
+create function projections.notify_status() returns trigger language plpgsql as $$
+begin
+  perform pg_notify('projection_status', new.name);
+  return null;
+end
+$$;
+
+create trigger status_changed after update of status on projections.checkpoint
+for each row when (old.status is distinct from new.status) execute function projections.notify_status();
+`;
+
 export const projectorMigrations: readonly Migration[] = [
   { id: 1, name: 'checkpoints', sql: checkpoints },
   { id: 2, name: 'no statistics of sealed columns', sql: noSealedStatistics },
+  { id: 3, name: 'access', sql: access },
 ];

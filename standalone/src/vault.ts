@@ -6,6 +6,7 @@ import {
   commandHandlers,
   createFeed,
   createServiceApp,
+  measureProjections,
   openHousekeeping,
   openKeyRing,
   openLog,
@@ -65,18 +66,19 @@ const feed: FeedChoice = { kind: 'direct' };
 const catchUpMs = 30_000;
 
 async function openParts(options: VaultOptions, surroundings: Surroundings): Promise<ServiceParts> {
-  const { settings, logger, closers, spans } = surroundings;
+  const { settings, logger, closers, metrics, spans } = surroundings;
   await migrate(settings.databaseUrl, schema);
   const keyRing = await openKeyRing(surroundings, {
     ...options,
     rootKeyFile: options.directory.rootKeyFile,
   });
-  const store = await openLog(surroundings);
-  closers.add(
-    startProjectors({ store, connectionString: settings.databaseUrl, logger, ...traceProjections(spans) }),
+  const log = await openLog(surroundings);
+  const projectors = closers.add(
+    startProjectors({ store: log, connectionString: settings.databaseUrl, logger, ...traceProjections(spans) }),
     (it) => it.close(),
   );
-  const data = { store, keyRing, ...(await openReadModels(surroundings, store)) };
+  measureProjections(metrics, { store: log, status: () => projectors.status() });
+  const data = { keyRing, ...(await openReadModels(surroundings, log)) };
   openHousekeeping(surroundings, data);
   return openServiceParts(surroundings, data, options);
 }

@@ -25,6 +25,7 @@ export const applicationOperations = {
     query: applications.listApplicationsQuery,
     success: 200,
     response: applications.applicationPage,
+    answersFrom: ['applications'],
   },
   getApplicationByKey: {
     method: 'GET',
@@ -35,6 +36,7 @@ export const applicationOperations = {
     summary: 'Get the application of the key in use',
     success: 200,
     response: applications.application,
+    answersFrom: ['applications'],
   },
   getApplication: {
     method: 'GET',
@@ -46,6 +48,7 @@ export const applicationOperations = {
     params: uuidParams,
     success: 200,
     response: applications.application,
+    answersFrom: ['applications'],
   },
   updateApplication: {
     method: 'PUT',
@@ -58,6 +61,7 @@ export const applicationOperations = {
     body: applications.updateApplicationBody,
     success: 200,
     response: applications.application,
+    isRevocation: true,
   },
   regenerateApplicationKey: {
     method: 'POST',
@@ -69,6 +73,7 @@ export const applicationOperations = {
     params: uuidParams,
     success: 200,
     response: applications.application,
+    isRevocation: true,
   },
   deleteApplication: {
     method: 'DELETE',
@@ -79,6 +84,7 @@ export const applicationOperations = {
     summary: 'Delete an application',
     params: uuidParams,
     success: 204,
+    isRevocation: true,
   },
   listPermissions: {
     method: 'GET',
@@ -90,6 +96,7 @@ export const applicationOperations = {
     query: applications.permissionsQuery,
     success: 200,
     response: applications.permissionList,
+    answersFrom: [],
   },
   createSession: {
     method: 'POST',

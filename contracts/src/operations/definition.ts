@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import type { EntityType } from '../api/logs.ts';
 import type { Permission } from '../permissions.ts';
+import type { ReadModelName } from '../read-models.ts';
 
 /** One operation of the HTTP interface, stated once. Routing, validation, gateway, OpenAPI and tests derive from it. */
 export interface Operation {
@@ -22,6 +23,10 @@ export interface Operation {
   readonly bodyType?: 'application/merge-patch+json';
   readonly success: number;
   readonly response?: z.ZodType;
+  /** Read models that its answer comes from; those that callers are made of go without saying. Of every query. */
+  readonly answersFrom?: readonly ReadModelName[];
+  /** It may take rights away: confirmed only when every process goes by it (decisions.md §6). */
+  readonly isRevocation?: true;
   /** What it does shows in the log alone, whose readers wait for it: the answer need not. */
   readonly isLoggedOnly?: true;
   /** Takes part in a transaction when SVC-TRANSACTION-ID is sent. */

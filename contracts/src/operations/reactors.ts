@@ -24,6 +24,7 @@ export const reactorOperations = {
     query: reactors.listReactorsQuery,
     success: 200,
     response: reactors.reactorPage,
+    answersFrom: ['reactors', 'applications'],
   },
   getReactor: {
     method: 'GET',
@@ -35,6 +36,7 @@ export const reactorOperations = {
     params: uuidParams,
     success: 200,
     response: reactors.reactor,
+    answersFrom: ['reactors', 'applications'],
   },
   updateReactor: {
     method: 'PUT',

@@ -14,6 +14,7 @@ export const tenantOperations = {
     query: logs.listLogsQuery,
     success: 200,
     response: logs.logPage,
+    answersFrom: ['log'],
   },
   listEntityTypes: {
     method: 'GET',
@@ -24,6 +25,7 @@ export const tenantOperations = {
     summary: 'List entity types of the log',
     success: 200,
     response: logs.entityTypeList,
+    answersFrom: [],
   },
   createTransaction: {
     method: 'POST',
@@ -67,6 +69,7 @@ export const tenantOperations = {
     summary: 'Get the tenant',
     success: 200,
     response: tenants.tenant,
+    answersFrom: ['tenants'],
   },
   updateTenant: {
     method: 'PUT',
@@ -87,6 +90,7 @@ export const tenantOperations = {
     entity: 'tenant',
     summary: 'Delete the tenant and destroy all its keys',
     success: 204,
+    isRevocation: true,
   },
   getWebhookSecret: {
     method: 'GET',
@@ -97,6 +101,7 @@ export const tenantOperations = {
     summary: 'Get the secret that signs webhooks',
     success: 200,
     response: tenants.webhookSecret,
+    answersFrom: ['tenants'],
   },
   rotateWebhookSecret: {
     method: 'POST',
@@ -117,5 +122,6 @@ export const tenantOperations = {
     summary: 'Get the usage report',
     success: 200,
     response: tenants.usageReport,
+    answersFrom: ['tokens', 'log'],
   },
 } as const satisfies Record<string, Operation>;

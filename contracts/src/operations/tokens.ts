@@ -25,6 +25,7 @@ export const tokenOperations = {
     body: tokens.searchTokensBody,
     success: 200,
     response: tokens.tokenPage,
+    answersFrom: ['tokens'],
   },
   listTokens: {
     method: 'GET',
@@ -36,6 +37,7 @@ export const tokenOperations = {
     query: tokens.listTokensQuery,
     success: 200,
     response: tokens.tokenPage,
+    answersFrom: ['tokens'],
   },
   getToken: {
     method: 'GET',
@@ -47,6 +49,7 @@ export const tokenOperations = {
     params: tokens.tokenParams,
     success: 200,
     response: tokens.token,
+    answersFrom: ['tokens'],
   },
   updateToken: {
     method: 'PATCH',

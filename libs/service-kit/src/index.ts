@@ -59,6 +59,14 @@ export {
   type ProjectionProgress,
   type ProjectionProgressOptions,
 } from './projection-progress.ts';
+export { findPrincipalByActor, toPrincipal } from './principals.ts';
+export {
+  noteAppends,
+  watchReadModels,
+  type ReadModelWatch,
+  type ReadModelWatchOptions,
+} from './read-model-watch.ts';
+export { createRevocations, type Revocations, type RevocationsOptions } from './revocations.ts';
 export {
   noSpans,
   openSpans,

@@ -1,5 +1,6 @@
 import pg from 'pg';
-import { comparePositions, parsePosition, startPosition, type Position } from '@token-vault/event-store';
+import { comparePositions, parsePosition, type Position } from '@token-vault/event-store';
+import { readCheckpoints, type Checkpoint, type CheckpointsRead } from './checkpoints.ts';
 import { errorFields, type Logger } from './logger.ts';
 
 export interface ProjectionProgress {
@@ -19,6 +20,8 @@ export interface ProjectionProgress {
   recovered(timeoutMs: number): Promise<boolean>;
   /** How often the connection was lost: what was read across a loss may be older than what had been seen before it. */
   readonly losses: number;
+  /** Reads the checkpoints of all projections from the database; undefined when they cannot be read. */
+  read(): Promise<CheckpointsRead | undefined>;
   close(): Promise<void>;
 }
 
@@ -31,6 +34,8 @@ export interface ProjectionProgressOptions {
   readonly unawaited?: readonly string[];
   /** Makes projections show what they have up to a position at once. */
   readonly hurry?: (position: Position) => Promise<void>;
+  /** A projection has failed, was paused, or is live again. */
+  readonly onStatusChange?: () => void;
 }
 
 interface Waiter {
@@ -39,20 +44,15 @@ interface Waiter {
   readonly resolve: (passed: boolean) => void;
 }
 
-interface Checkpoint {
-  readonly position: Position;
-  readonly isLive: boolean;
-}
-
 /** Hears how far the projections are (`projection_progress`, `<name>:<position>`) on one connection for the process. */
 class Progress implements ProjectionProgress {
   readonly #options: ProjectionProgressOptions;
-  readonly #checkpoints = new Map<string, Checkpoint>();
+  #checkpoints = new Map<string, Checkpoint>();
   /** A list, which is replaced as they leave: a Set would keep alive what it no longer holds (ADR 13). */
   #waiters: Waiter[] = [];
   #client: pg.Client | undefined;
   #connecting: Promise<pg.Client | undefined> | undefined;
-  #refreshing: Promise<void> | undefined;
+  #refreshing: Promise<CheckpointsRead | undefined> | undefined;
   #poll: NodeJS.Timeout | undefined;
   #isClosed = false;
   #losses = 0;
@@ -138,7 +138,7 @@ class Progress implements ProjectionProgress {
       const isConcerned = waiter.names?.includes(name) ?? !this.#options.unawaited?.includes(name);
       if (!isConcerned) continue;
       if (comparePositions(checkpoint.position, waiter.position) >= 0) continue;
-      if (!checkpoint.isLive) return false;
+      if (checkpoint.status !== 'live') return false;
       isPassed = false;
     }
     return isPassed ? true : undefined;
@@ -158,7 +158,7 @@ class Progress implements ProjectionProgress {
     const known = this.#checkpoints.get(name);
     const position = parsePosition(payload.slice(separator + 1));
     if (known && comparePositions(known.position, position) >= 0) return;
-    this.#checkpoints.set(name, { position, isLive: true });
+    this.#checkpoints.set(name, { position, status: 'live' });
     this.#settle();
   }
 
@@ -176,38 +176,35 @@ class Progress implements ProjectionProgress {
     this.#poll.unref();
   }
 
+  read(): Promise<CheckpointsRead | undefined> {
+    return this.#refresh();
+  }
+
   /** One at a time: a database that does not answer must not gather questions. */
-  #refresh(): Promise<void> {
+  #refresh(): Promise<CheckpointsRead | undefined> {
     this.#refreshing ??= this.#readCheckpoints().finally(() => {
       this.#refreshing = undefined;
     });
     return this.#refreshing;
   }
 
-  async #readCheckpoints(): Promise<void> {
+  async #readCheckpoints(): Promise<CheckpointsRead | undefined> {
     try {
       const client = await this.#connect();
-      if (!client) return;
-      const { rows } = await client.query<{ name: string; position: string; status: string }>(
-        'select name, position::text as position, status from projections.checkpoint',
-      );
-      const names = new Set(rows.map((row) => row.name));
-      for (const name of this.#checkpoints.keys()) if (!names.has(name)) this.#checkpoints.delete(name);
-      for (const row of rows) {
-        const heard = this.#checkpoints.get(row.name)?.position ?? startPosition;
-        const stored = parsePosition(row.position);
-        const position = comparePositions(heard, stored) > 0 ? heard : stored;
-        this.#checkpoints.set(row.name, { position, isLive: row.status === 'live' });
-      }
+      if (!client) return undefined;
+      const read = await readCheckpoints(client, this.#checkpoints);
+      this.#checkpoints = read.checkpoints;
       this.#isRead = true;
       this.#settle();
+      return { ...read, checkpoints: new Map(read.checkpoints) };
     } catch (error) {
       this.#options.logger.warn(errorFields(error), 'projection progress is not readable');
       // Whatever is wrong with the connection, the next attempt gets a new one.
       const client = this.#client;
-      if (!client) return;
+      if (!client) return undefined;
       this.#drop(client);
       client.end().catch(() => undefined);
+      return undefined;
     }
   }
 
@@ -231,9 +228,12 @@ class Progress implements ProjectionProgress {
     const drop = () => this.#drop(client);
     client.on('error', drop);
     client.on('end', drop);
-    client.on('notification', (message) => this.#hear(message.payload ?? ''));
+    client.on('notification', ({ channel, payload = '' }) => {
+      if (channel === 'projection_progress') this.#hear(payload);
+      else this.#options.onStatusChange?.();
+    });
     await client.connect();
-    await client.query('listen projection_progress');
+    await client.query('listen projection_progress; listen projection_status');
     if (this.#isClosed) await client.end();
     else this.#client = client;
     return client;

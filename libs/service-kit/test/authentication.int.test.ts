@@ -1,11 +1,13 @@
 import type pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Position } from '@token-vault/event-store';
 import { generateApiKey, hashApiKey } from '@token-vault/crypto';
 import { createTestDatabase, createTestPool, manualClock, waitUntil } from '@token-vault/test-support';
 import {
   createAuthenticator,
   listenForAccessChanges,
   silentLogger,
+  watchReadModels,
   type Authenticator,
 } from '../src/index.ts';
 
@@ -31,6 +33,19 @@ let queries: number;
 /** Runs before a query is sent: lets a test do something while a look-up is under way. */
 let beforeQuery: () => Promise<void>;
 const clock = manualClock();
+/** Raised when a revocation is confirmed. */
+let accessGeneration: string;
+const watch = watchReadModels({
+  progress: {
+    read: async () => ({
+      beganMs: performance.now(),
+      checkpoints: new Map(
+        ['applications', 'tenants'].map((name) => [name, { position: '1' as Position, status: 'live' }]),
+      ),
+      accessGeneration,
+    }),
+  },
+});
 
 beforeEach(async () => {
   database = await createTestDatabase({
@@ -60,7 +75,8 @@ beforeEach(async () => {
       return pool.query(query);
     },
   };
-  authenticator = createAuthenticator({ pool: counting as never, clock });
+  accessGeneration = '1';
+  authenticator = createAuthenticator({ pool: counting as never, clock, watch });
 });
 
 afterEach(async () => {
@@ -126,6 +142,14 @@ describe('an application', () => {
       kind: 'retired',
       key: { tenantId, applicationId, reason: 'regenerated' },
     });
+  });
+
+  it('loses its key at once when the revocation is confirmed, although nothing was heard', async () => {
+    await kindOf();
+    await regenerate();
+    accessGeneration = '2';
+    watch.forget();
+    expect(await kindOf()).toBe('retired');
   });
 
   it('ends at the instant it expires, also while it is remembered', async () => {

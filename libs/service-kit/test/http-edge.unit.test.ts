@@ -346,6 +346,7 @@ describe('reading your own writes', () => {
       get losses() {
         return losses;
       },
+      read: async () => undefined,
       close: async () => {},
     };
     const lost = async () => {

@@ -12,7 +12,9 @@ import {
 
 const schema = `create schema projections;
 create table projections.checkpoint (name text primary key, status text not null, position bigint not null);
-insert into projections.checkpoint values ('tokens', 'live', 5), ('log', 'live', 5);`;
+insert into projections.checkpoint values ('tokens', 'live', 5), ('log', 'live', 5);
+create table projections.access (generation bigint not null);
+insert into projections.access values (0);`;
 
 /** Longer than any test: what resolves before did not time out. */
 const long = 600_000;

@@ -122,6 +122,7 @@ export async function startTinyApp(options: TinyOptions = {}): Promise<TinyApp> 
       reach: options.waitFor ?? (async () => true),
       recovered: async () => true,
       losses: 0,
+      read: async () => undefined,
       close: async () => {},
     },
     clock: { now: () => new Date('2030-01-01T00:00:00Z') },

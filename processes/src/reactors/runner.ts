@@ -21,12 +21,12 @@ export function openRunner(
   parts: RunnerParts,
   options: { readonly egressAllow: readonly string[] },
 ): void {
-  const { store, keyRing, readPool, progress, reactors, handlers, feed } = parts;
+  const { store, keyRing, readPool, progress, watch, reactors, handlers, feed } = parts;
   const clock = systemClock;
   const audit = createAuditTrail(store);
   const egress = closers.add(createEgressBroker({ allowCidrs: options.egressAllow }), (it) => it.close());
   const tokenUse = createTokenUse({ store, keyRing, clock });
-  const principals = createPrincipals(readPool, clock);
+  const principals = createPrincipals({ pool: readPool, clock, watch });
   const runner = startReactorRunner({
     store,
     keyRing,

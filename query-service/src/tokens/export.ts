@@ -1,7 +1,7 @@
 import { decideTokenAccess } from '@token-vault/access';
-import { TokensExported, type Json } from '@token-vault/contracts';
+import { callersAreMadeOf, TokensExported, type Json } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
-import type { AuditTrail, RequestContext } from '@token-vault/service-kit';
+import type { AuditTrail, ReadModelWatch, RequestContext } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import { isErased } from '../erased.ts';
 import { compile, sql } from '../sql.ts';
@@ -42,12 +42,15 @@ export function createTokenExport({
   pool,
   keyRing,
   audit,
+  watch,
 }: {
   readonly pool: Pool;
   readonly keyRing: Pick<KeyRing, 'open'>;
   readonly audit: AuditTrail;
+  readonly watch: Pick<ReadModelWatch, 'requireMoving'>;
 }): ExportTokens {
   async function readPage(tenantId: string, after: string): Promise<TokenRow[]> {
+    await watch.requireMoving([...callersAreMadeOf, 'tokens']);
     const statement = sql`select ${tokenColumns} from rm_tokens.token t
       where t.tenant_id = ${tenantId}::uuid and t.id > ${after} order by t.id limit ${pageSize}`;
     return (await pool.query<TokenRow>(compile(statement))).rows;

@@ -1,6 +1,13 @@
 import { createKeyRing, isKeyRingInitialised, type KeyRing } from '@token-vault/crypto';
 import { parsePosition, type EventStore } from '@token-vault/event-store';
-import { createProjectionProgress, silentLogger, systemClock } from '@token-vault/service-kit';
+import { callersAreMadeOf } from '@token-vault/contracts';
+import {
+  createProjectionProgress,
+  silentLogger,
+  systemClock,
+  watchReadModels,
+  type ReadModelWatch,
+} from '@token-vault/service-kit';
 import {
   Closers,
   hearLosses,
@@ -17,6 +24,7 @@ import { startProjectors } from '@token-vault/projectors';
 import pg from 'pg';
 import { readConfig, StandaloneError, type StandaloneConfig } from '../config.ts';
 import { openCommandDatabase, type CommandDatabase } from './database.ts';
+import { CommandError } from './failure.ts';
 import type { Terminal } from './terminal.ts';
 
 /** What commands work with. Each part is opened when first asked for and closed when the command ends. */
@@ -31,6 +39,11 @@ export interface Parts {
   readonly rootKeys: () => Promise<HeldRootKeys>;
   /** @throws as `rootKeys`, WrongRootKeyError */
   readonly keyRing: () => Promise<KeyRing>;
+  /**
+   * The read models of callers and tokens, for commands that answer from them as the services do (decisions.md §1).
+   * @throws CommandError unless they show everything that is in the log
+   */
+  readonly readModels: () => Promise<ReadModelWatch>;
   /** Whether the read models show everything up to `position` within 10 s, so that what was made can be used. */
   readonly caughtUp: (position: string | undefined) => Promise<boolean>;
 }
@@ -65,6 +78,8 @@ export async function withPostgresLog<Result>(
   });
 }
 
+const patienceMs = 10_000;
+
 interface Place {
   readonly config: StandaloneConfig;
   readonly database: CommandDatabase;
@@ -92,6 +107,16 @@ async function openParts(
     rootKeyFile: rootKeyFile ? path.resolve(rootKeyFile) : database.directory.rootKeyFile,
   };
 
+  async function openProgress() {
+    const connectionString = url;
+    // Nobody else keeps the read models of a vault that is stopped.
+    if (database.server === 'ours')
+      closers.add(startProjectors({ store, connectionString }), (it) => it.close());
+    return closers.add(await createProjectionProgress({ connectionString, logger: silentLogger }), (it) =>
+      it.close(),
+    );
+  }
+
   async function rootKeys(): Promise<HeldRootKeys> {
     if (!(await isKeyRingInitialised(pool)))
       throw new StandaloneError('this vault has never been started: start it once, then repeat');
@@ -114,16 +139,19 @@ async function openParts(
         durability: keyDurability(data),
       });
     },
+    async readModels() {
+      const progress = await openProgress();
+      const watch = watchReadModels({ progress });
+      const names = [...callersAreMadeOf, 'tokens'] as const;
+      if (!(await progress.waitFor(await store.head(), patienceMs, names)))
+        throw new CommandError(
+          'the read models do not show everything that is in the log; see: vault projections status',
+        );
+      return watch;
+    },
     async caughtUp(position) {
       if (position === undefined) return true;
-      const connectionString = url;
-      if (database.server === 'ours')
-        closers.add(startProjectors({ store, connectionString }), (it) => it.close());
-      const progress = closers.add(
-        await createProjectionProgress({ connectionString, logger: silentLogger }),
-        (it) => it.close(),
-      );
-      return progress.waitFor(parsePosition(position), 10_000);
+      return (await openProgress()).waitFor(parsePosition(position), patienceMs);
     },
   };
 }

@@ -13,8 +13,10 @@ const barWidth = 24;
 const thousands = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 
 /** `[######------]  50 %  5,000 of 10,000 events  2,500/s  2 s left` */
-export function progressLine({ done, total, doneHere, elapsedMs }: Progress): string {
-  const share = total === 0 ? 1 : Math.min(1, done / total);
+export function progressLine({ done: reached, total, doneHere, elapsedMs }: Progress): string {
+  // What was appended since the total was read is done too.
+  const done = Math.min(reached, total);
+  const share = total === 0 ? 1 : done / total;
   const filled = Math.floor(share * barWidth);
   const bar = `[${'#'.repeat(filled)}${'-'.repeat(barWidth - filled)}]`;
   const percent = `${Math.floor(share * 100)} %`.padStart(5);

@@ -30,7 +30,8 @@ const shown = (position: string): number => Number(position);
 
 function statusRow(status: ProjectionStatus, head: string): string[] {
   const { name, version, position, rebuild } = status;
-  const behind = String(BigInt(head) - BigInt(position));
+  const difference = BigInt(head) - BigInt(position);
+  const behind = String(difference > 0n ? difference : 0n);
   const error =
     status.errorCode === undefined ? '' : `${status.errorCode} at event ${status.errorEventId ?? '?'}`;
   return [
@@ -45,7 +46,8 @@ function statusRow(status: ProjectionStatus, head: string): string[] {
 }
 
 function rebuildCell(rebuild: NonNullable<ProjectionStatus['rebuild']>, head: string): string {
-  const percent = head === '0' ? 100 : Math.floor((shown(rebuild.position) / shown(head)) * 100);
+  const percent =
+    head === '0' ? 100 : Math.min(100, Math.floor((shown(rebuild.position) / shown(head)) * 100));
   const purpose = rebuild.purpose === 'swap' ? 'rebuild' : 'verify';
   const error =
     rebuild.errorCode === undefined ? '' : ` ${rebuild.errorCode} at event ${rebuild.errorEventId ?? '?'}`;
@@ -117,6 +119,20 @@ export async function verifyRows(work: Work, name: string): Promise<void> {
   );
 }
 
+/** Verifies each, whatever becomes of the others. @throws CommandError naming those that differ */
+async function verifyAll(work: Work): Promise<void> {
+  const failures: string[] = [];
+  for (const { name } of allProjections) {
+    try {
+      await verifyRows(work, name);
+    } catch (error) {
+      if (!(error instanceof CommandError) || work.terminal.interrupted.aborted) throw error;
+      failures.push(error.message);
+    }
+  }
+  if (failures.length > 0) throw new CommandError(failures.join('; '));
+}
+
 async function change({ admin, terminal }: Work, verb: 'pause' | 'resume', name: string): Promise<void> {
   const changed = await admin[verb](name);
   if (changed === 'nothing') throw new CommandError(`${name}: there is nothing to ${verb}`);
@@ -131,6 +147,10 @@ async function cancel({ admin, terminal }: Work, name: string): Promise<void> {
 export function addProjectionCommands(program: Command, terminal: Terminal): void {
   const group = program.command('projections').description('see, rebuild and check the read models');
   const run = (work: (work: Work) => Promise<void>) => withAdmin(terminal, work);
+  const requireOneOrAll = (name: string | undefined, all: true | undefined) => {
+    if ((name === undefined) !== (all === true))
+      throw new CommandError('give the name of a projection, or --all');
+  };
 
   group
     .command('status')
@@ -144,8 +164,7 @@ export function addProjectionCommands(program: Command, terminal: Terminal): voi
     .argument('[name]')
     .option('--all', 'each projection, one after the other')
     .action((name: string | undefined, { all }: { all?: true }) => {
-      if ((name === undefined) !== (all === true))
-        throw new CommandError('give the name of a projection, or --all');
+      requireOneOrAll(name, all);
       const names = name === undefined ? allProjections.map((each) => each.name) : [name];
       return run(async (work) => {
         for (const each of names) await rebuild(work, each);
@@ -155,8 +174,12 @@ export function addProjectionCommands(program: Command, terminal: Terminal): voi
   group
     .command('verify')
     .description('compare a read model, row by row, with what the log gives; status 1 when they differ')
-    .argument('<name>')
-    .action((name: string) => run((work) => verifyRows(work, name)));
+    .argument('[name]')
+    .option('--all', 'each projection, one after the other')
+    .action((name: string | undefined, { all }: { all?: true }) => {
+      requireOneOrAll(name, all);
+      return run((work) => (name === undefined ? verifyAll(work) : verifyRows(work, name)));
+    });
 
   for (const verb of ['pause', 'resume'] as const) {
     group

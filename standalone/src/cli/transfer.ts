@@ -1,6 +1,12 @@
 import type { Principal } from '@token-vault/access';
 import { createPrincipals } from '@token-vault/processes';
-import { createAuditTrail, createAuthenticator, silentLogger, systemClock } from '@token-vault/service-kit';
+import {
+  createAuditTrail,
+  createAuthenticator,
+  silentLogger,
+  systemClock,
+  type ReadModelWatch,
+} from '@token-vault/service-kit';
 import type { Command } from 'commander';
 import { exportTokens } from '../transfer/export.ts';
 import { importTokens } from '../transfer/import.ts';
@@ -14,12 +20,18 @@ import type { Terminal } from './terminal.ts';
 const uuidForm = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
 /** By its id, which an operator may name, or by its key, which proves itself. */
-async function principalOf({ pool }: Parts, tenantId: string, idOrKey: string): Promise<Principal> {
+async function principalOf(
+  { pool }: Parts,
+  watch: ReadModelWatch,
+  tenantId: string,
+  idOrKey: string,
+): Promise<Principal> {
+  const parts = { pool, clock: systemClock, watch };
   if (uuidForm.test(idOrKey)) {
-    const found = await createPrincipals(pool, systemClock).application(tenantId, idOrKey.toLowerCase());
+    const found = await createPrincipals(parts).application(tenantId, idOrKey.toLowerCase());
     if (found) return found;
   } else {
-    const authenticator = createAuthenticator({ pool, clock: systemClock });
+    const authenticator = createAuthenticator(parts);
     const found = await authenticator.authenticate(idOrKey);
     if (found.kind === 'authenticated' && found.principal.tenant.id === tenantId) return found.principal;
   }
@@ -35,13 +47,15 @@ interface ExportFlags {
 async function exportTenant(parts: Parts, tenantId: string, flags: ExportFlags, terminal: Terminal) {
   const { pool, store } = parts;
   const recipients = await readRecipients(flags.recipient);
-  const principal = await principalOf(parts, tenantId, flags.application);
+  const watch = await parts.readModels();
+  const principal = await principalOf(parts, watch, tenantId, flags.application);
   const { exportId, tokens, leftOut } = await exportTokens({
     pool,
     keyRing: await parts.keyRing(),
     audit: createAuditTrail(store),
     clock: systemClock,
     principal,
+    watch,
     recipients,
     file: flags.to,
     signal: terminal.interrupted,

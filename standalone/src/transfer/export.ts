@@ -6,6 +6,7 @@ import {
   createRequestContext,
   type AuditTrail,
   type Clock,
+  type ReadModelWatch,
   type RequestContext,
 } from '@token-vault/service-kit';
 import { createWriteStream } from 'node:fs';
@@ -17,6 +18,7 @@ import { sealFor } from './sealing.ts';
 
 export interface ExportOptions {
   readonly pool: Pool;
+  readonly watch: Pick<ReadModelWatch, 'requireMoving'>;
   readonly keyRing: KeyRing;
   readonly audit: AuditTrail;
   readonly clock: Clock;
@@ -39,7 +41,7 @@ export interface ExportReport {
 /**
  * Writes what the caller's rules reveal of its tenant's tokens, sealed to the recipients: in plaintext it exists in memory only, a
  * page at a time. Each page is on record in the tenant's log before a byte of it is written.
- * @throws ForbiddenError when no rule of the caller reveals anything, which is on record too. @throws TransferError
+ * @throws UnavailableError when the read models stand still; ForbiddenError when no rule of the caller reveals anything, which is on record too. @throws TransferError
  */
 export async function exportTokens(options: ExportOptions): Promise<ExportReport> {
   const { principal, audit, clock, recipients, file, signal } = options;

@@ -1,0 +1,14 @@
+/** The read models, as their projections are called. */
+export const readModelNames = [
+  'tenants',
+  'applications',
+  'tokens',
+  'log',
+  'reactors',
+  'transactions',
+  'invocations',
+] as const;
+export type ReadModelName = (typeof readModelNames)[number];
+
+/** Every request needs these: its caller is made out from them (decisions.md §1). */
+export const callersAreMadeOf = ['applications', 'tenants'] as const satisfies readonly ReadModelName[];

@@ -1,0 +1,96 @@
+import { callersAreMadeOf, UnavailableError } from '@token-vault/contracts';
+import type { Position } from '@token-vault/event-store';
+import type pg from 'pg';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ProjectionProgress } from './projection-progress.ts';
+import { leaseMs } from './read-model-watch.ts';
+
+export interface Revocations {
+  /**
+   * Resolves when no process admits anybody any more by what was true before the event at `position` (ADR 21): to whether it had
+   * been left unconfirmed before. @throws UnavailableError when that is not certain within 2 s; it is noted as unconfirmed then
+   */
+  confirm(position: Position): Promise<'as usual' | 'was unconfirmed'>;
+}
+
+export interface RevocationsOptions {
+  /** Of the primary. */
+  readonly pool: Pick<pg.Pool, 'connect' | 'query'>;
+  readonly progress: Pick<ProjectionProgress, 'waitFor'>;
+  /** decisions.md §6. */
+  readonly withinMs?: number;
+}
+
+/** Timers may end a little early. */
+const timerErrorMs = 10;
+
+const unconfirmed =
+  'It is stored, but not yet certain that every process goes by it. Repeat the request to have it confirmed.';
+
+/**
+ * First the read models show it. Then the generation is raised that every process compares with what it has remembered of
+ * callers, and has known for no longer than the lease whenever it goes by that: so after the lease nobody goes by what was
+ * read before. A process that does not answer, or is not known, need not be asked.
+ */
+export function createRevocations({ pool, progress, withinMs = 2_000 }: RevocationsOptions): Revocations {
+  async function confirmBy(position: Position, deadlineMs: number): Promise<'as usual' | 'was unconfirmed'> {
+    if (!(await progress.waitFor(position, withinMs, callersAreMadeOf)))
+      throw new UnavailableError(unconfirmed);
+    await raiseGeneration(pool);
+    if (performance.now() + leaseMs > deadlineMs) throw new UnavailableError(unconfirmed);
+    await delay(leaseMs + timerErrorMs);
+    const { rowCount } = await pool.query(
+      'delete from projections.unconfirmed_revocation where position = $1',
+      [position],
+    );
+    return rowCount === 1 ? 'was unconfirmed' : 'as usual';
+  }
+
+  return {
+    async confirm(position) {
+      try {
+        return await within(withinMs, confirmBy(position, performance.now() + withinMs));
+      } catch (cause) {
+        // Should this fail too, a repeat is confirmed all the same, and answered as that of one that was confirmed.
+        await within(withinMs, note(pool, position)).catch(() => undefined);
+        throw cause instanceof UnavailableError ? cause : new UnavailableError(unconfirmed, { cause });
+      }
+    },
+  };
+}
+
+const note = (pool: Pick<pg.Pool, 'query'>, position: Position) =>
+  pool.query('insert into projections.unconfirmed_revocation (position) values ($1) on conflict do nothing', [
+    position,
+  ]);
+
+/**
+ * Flushed, and with it the rows of read models that it follows in Postgres' own log, which flush nothing themselves: a crash
+ * cannot bring back what was revoked.
+ */
+async function raiseGeneration(pool: Pick<pg.Pool, 'connect'>): Promise<void> {
+  const client = await pool.connect();
+  try {
+    await client.query('begin; set local synchronous_commit = on');
+    await client.query('update projections.access set generation = generation + 1');
+    await client.query('commit');
+    client.release();
+  } catch (error) {
+    client.release(true);
+    throw error;
+  }
+}
+
+async function within<Result>(ms: number, work: Promise<Result>): Promise<Result> {
+  const end = new AbortController();
+  const late = delay(ms, undefined, { signal: end.signal }).then(() => {
+    throw new UnavailableError(unconfirmed);
+  });
+  work.catch(() => undefined);
+  late.catch(() => undefined);
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    end.abort();
+  }
+}
