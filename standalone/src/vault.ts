@@ -74,7 +74,12 @@ async function openParts(options: VaultOptions, surroundings: Surroundings): Pro
   });
   const log = await openLog(surroundings);
   const projectors = closers.add(
-    startProjectors({ store: log, connectionString: settings.databaseUrl, logger, ...traceProjections(spans) }),
+    startProjectors({
+      store: log,
+      connectionString: settings.databaseUrl,
+      logger,
+      ...traceProjections(spans),
+    }),
     (it) => it.close(),
   );
   measureProjections(metrics, { store: log, status: () => projectors.status() });
