@@ -107,16 +107,6 @@ async function openParts(
     rootKeyFile: rootKeyFile ? path.resolve(rootKeyFile) : database.directory.rootKeyFile,
   };
 
-  async function openProgress() {
-    const connectionString = url;
-    // Nobody else keeps the read models of a vault that is stopped.
-    if (database.server === 'ours')
-      closers.add(startProjectors({ store, connectionString }), (it) => it.close());
-    return closers.add(await createProjectionProgress({ connectionString, logger: silentLogger }), (it) =>
-      it.close(),
-    );
-  }
-
   async function rootKeys(): Promise<HeldRootKeys> {
     if (!(await isKeyRingInitialised(pool)))
       throw new StandaloneError('this vault has never been started: start it once, then repeat');
@@ -139,15 +129,35 @@ async function openParts(
         durability: keyDurability(data),
       });
     },
+    ...readModelParts(database, store, closers),
+  };
+}
+
+function readModelParts(
+  database: CommandDatabase,
+  store: EventStore,
+  closers: Closers,
+): Pick<Parts, 'readModels' | 'caughtUp'> {
+  const connectionString = database.url;
+
+  async function openProgress() {
+    // Nobody else keeps the read models of a vault that is stopped.
+    if (database.server === 'ours')
+      closers.add(startProjectors({ store, connectionString }), (it) => it.close());
+    return closers.add(await createProjectionProgress({ connectionString, logger: silentLogger }), (it) =>
+      it.close(),
+    );
+  }
+
+  return {
     async readModels() {
       const progress = await openProgress();
-      const watch = watchReadModels({ progress });
       const names = [...callersAreMadeOf, 'tokens'] as const;
       if (!(await progress.waitFor(await store.head(), patienceMs, names)))
         throw new CommandError(
           'the read models do not show everything that is in the log; see: vault projections status',
         );
-      return watch;
+      return watchReadModels({ progress });
     },
     async caughtUp(position) {
       if (position === undefined) return true;
