@@ -104,6 +104,15 @@ export class ForbiddenError extends DomainError {
   }
 }
 
+/** 403: the caller may do this, but not change these fields. */
+export class FieldForbiddenError extends ForbiddenError {
+  override readonly errors: FieldErrors;
+  constructor(fields: readonly string[], reason: string, entity?: FoundEntity) {
+    super(`${fields.join(', ')}: ${reason}.`, entity);
+    this.errors = Object.fromEntries(fields.map((field) => [field, [reason]]));
+  }
+}
+
 /** 403: the tenant's plan lacks the feature. */
 export class EnterpriseRequiredError extends DomainError {
   constructor(feature: string) {

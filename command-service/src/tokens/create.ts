@@ -19,6 +19,7 @@ import { ExistingTokens } from './existing.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
 import { presentToken, transformData } from './present.ts';
 import { openToken, sealNewToken } from './sealing.ts';
+import { shownTo, withoutUnreadable, type Shown } from './shown.ts';
 import { isExpired, type TokenDetails } from './state.ts';
 
 export interface CreatedToken {
@@ -179,8 +180,13 @@ export class TokenCreation {
     if (state.kind !== 'present' || isExpired(state.details, context.now)) return undefined;
     const stored = state.details.content;
     const data = await openToken(keyRing, { tenantId, tokenId: id }, stored, context.now);
-    const shown = transformData(draft.transform, data, stored.mask);
-    return { token: presentToken(tenantId, state.details, shown), position, isNew: true };
+    // What others have made of it since is shown to who may read it.
+    const isOwn = state.details.modifiedAt === undefined;
+    const shown: Shown = isOwn
+      ? { transform: draft.transform, isReadable: true }
+      : shownTo(context.principal, { id, containers: stored.containers }, draft.transform);
+    const token = presentToken(tenantId, state.details, transformData(shown.transform, data, stored.mask));
+    return { token: withoutUnreadable(token, shown), position, isNew: true };
   }
 
   async #contentOf(draft: TokenDraft, context: RequestContext, tokenId: string): Promise<TokenContent> {

@@ -1,4 +1,4 @@
-import { decideTokenAccess, shownBy } from '@token-vault/access';
+import { shownBy } from '@token-vault/access';
 import { TokensRead, type Json, type Token, type Transform } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
 import type { RequestContext } from '@token-vault/service-kit';
@@ -6,6 +6,7 @@ import { outsideTransaction } from '../transactions/context.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { presentToken, transformData } from './present.ts';
 import { openToken } from './sealing.ts';
+import { shownTo, withoutUnreadable } from './shown.ts';
 import type { TokenDetails } from './state.ts';
 
 /** Tokens that a write answers with although it did not write them: duplicates. */
@@ -23,10 +24,9 @@ export class ExistingTokens {
   async show(context: RequestContext, details: TokenDetails, answerOf: 'create' | 'update'): Promise<Token> {
     const tenantId = context.principal.tenant.id;
     const { id, type, content } = details;
-    const access = decideTokenAccess(context.principal, 'token:read', { id, containers: content.containers });
-    const transform = access.isGranted ? access.transform : 'redact';
-    await this.#record(context, details, transform);
-    if (!access.isGranted) {
+    const shown = shownTo(context.principal, { id, containers: content.containers });
+    await this.#record(context, details, shown.transform);
+    if (!shown.isReadable) {
       const { fingerprint, containers } = content;
       if (answerOf === 'create') return { id, type, tenant_id: tenantId, fingerprint, containers };
       const {
@@ -35,10 +35,10 @@ export class ExistingTokens {
         search_indexes: _indexes,
         fingerprint_expression: _expression,
         ...visible
-      } = presentToken(tenantId, details, undefined);
+      } = withoutUnreadable(presentToken(tenantId, details, undefined), shown);
       return visible;
     }
-    return presentToken(tenantId, details, await this.#reveal(context, details, transform));
+    return presentToken(tenantId, details, await this.#reveal(context, details, shown.transform));
   }
 
   /** That the token is there is an answer too, so it is on record before anything is shown, whatever that is. */

@@ -24,10 +24,12 @@ import { Duplicates } from './duplicates.ts';
 import { ExistingTokens } from './existing.ts';
 import { refuseBadMask } from './expression-errors.ts';
 import { parseExpiry } from './expiry.ts';
+import { isDataHidden, refuseUseOfHiddenData, type PatchAttempt } from './hidden-data.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
 import { isCvcIn, mergeData, mergeMask, mergeMetadata, replace } from './patched-fields.ts';
 import { presentToken, transformData } from './present.ts';
 import { lastingPart, openToken, resealToken } from './sealing.ts';
+import { shownTo, withoutUnreadable } from './shown.ts';
 import { evolve, type TokenDetails } from './state.ts';
 import { typeDefaults } from './types/defaults.ts';
 
@@ -74,24 +76,27 @@ export class TokenUpdate {
     const details = requirePresent(history.state, context.now);
     const { type } = details;
     const { containers } = details.content;
-    requireAccess(context, 'token:update', { id, type, containers });
+    const transform = requireAccess(context, 'token:update', { id, type, containers });
     if (history.lockedBy !== undefined) {
       throw new ConflictError('token_locked', 'The token is locked by an open transaction.');
     }
     const target =
       patch.containers === null ? [typeDefaults[details.type].container] : (patch.containers ?? containers);
-    const transform = requireAccess(context, 'token:update', { id, type, containers: target });
+    const targetTransform = requireAccess(context, 'token:update', { id, type, containers: target });
+    const attempt: PatchAttempt = { details, patch, context, target, transform, targetTransform };
+    refuseUseOfHiddenData(attempt);
 
-    const change = await this.#change(details, patch, target, context);
+    const change = await this.#change(attempt);
     const { duplicate, claim } = await this.#clear(details, change, patch, context);
     if (duplicate) {
       return { token: await this.#existing.show(context, duplicate, 'update'), position: undefined };
     }
-    const shown = shownBy(transform, change.rest.mask !== undefined);
+    const toCaller = shownTo(context.principal, { id, containers: target }, targetTransform);
+    const shown = shownBy(toCaller.transform, change.rest.mask !== undefined);
     const { updated, position } = await this.#append(history, details, change, patch, context, claim, shown);
     await this.#recordEnlisted(details, shown, context);
-    const data = transformData(transform, change.data, change.rest.mask);
-    return { token: presentToken(tenantId, updated, data), position };
+    const data = transformData(toCaller.transform, change.data, change.rest.mask);
+    return { token: withoutUnreadable(presentToken(tenantId, updated, data), toCaller), position };
   }
 
   /** A transaction may be rolled back, and the event of its write with it; what it showed was shown. */
@@ -143,16 +148,14 @@ export class TokenUpdate {
     return { updated: requirePresent(after, context.now), position };
   }
 
-  async #change(
-    details: TokenDetails,
-    patch: PatchTokenBody,
-    containers: string[],
-    context: RequestContext,
-  ): Promise<Change> {
+  async #change(attempt: PatchAttempt): Promise<Change> {
+    const { details, patch, context, target } = attempt;
     const { content, type } = details;
+    const isHidden = isDataHidden(attempt);
     const data = mergeData(details, await this.#open(details, context), patch.data);
     const mask = mergeMask(content.mask, patch.mask);
-    if (patch.mask !== undefined || patch.data !== undefined) refuseBadMask(mask, data);
+    // Whether a mask suits hidden data is not for the caller to know.
+    if (!isHidden && (patch.mask !== undefined || patch.data !== undefined)) refuseBadMask(mask, data);
     const metadata = mergeMetadata(content.metadata, patch.metadata);
     const deduplicateToken = replace(content.deduplicate_token, patch.deduplicate_token);
     const deduplicate = isDeduplicated(context, deduplicateToken);
@@ -167,17 +170,20 @@ export class TokenUpdate {
         data: lastingPart(type, data),
         metadata,
         searchIndexes: replace(content.search_indexes, patch.search_indexes) ?? [],
-        fingerprintExpression: fingerprintExpressionFor(
-          context,
-          type,
-          replace(content.fingerprint_expression, patch.fingerprint_expression),
-          deduplicate,
-        ),
+        // A setting of the tenant gives hidden data no fingerprint that it has not.
+        fingerprintExpression: isHidden
+          ? content.fingerprint_expression
+          : fingerprintExpressionFor(
+              context,
+              type,
+              replace(content.fingerprint_expression, patch.fingerprint_expression),
+              deduplicate,
+            ),
       },
     );
     const rest = {
       ...(mask === undefined ? {} : { mask }),
-      containers,
+      containers: [...target],
       ...(metadata === undefined ? {} : { metadata }),
       ...derived,
       ...(deduplicateToken === undefined ? {} : { deduplicate_token: deduplicateToken }),

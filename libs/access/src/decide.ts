@@ -6,6 +6,7 @@ import type {
   Transform,
 } from '@token-vault/contracts';
 import type { Grants, Principal } from './principal.ts';
+import { lesserOf } from './transforms.ts';
 
 /** What a decision needs to know of a token. */
 export interface AccessibleToken {
@@ -52,9 +53,6 @@ function decide(grants: Grants, permission: TokenPermission, token: AccessibleTo
   return { isGranted: true, transform: permission === 'token:use' ? 'reveal' : 'mask' };
 }
 
-/** From the one that shows least to the one that shows most. */
-const byExposure: readonly Transform[] = ['redact', 'mask', 'reveal'];
-
 /**
  * May the caller do this to this token, and how is its data shown? By priority, the first rule that covers the token and
  * grants the permission; plain permissions come last, as one rule on `/` that masks (reveals for token:use)
@@ -69,7 +67,7 @@ export function decideTokenAccess(
   if (!own.isGranted || !principal.authorizer) return own;
   const lent = decide(principal.authorizer, permission, token);
   if (!lent.isGranted) return denied;
-  return byExposure.indexOf(own.transform) < byExposure.indexOf(lent.transform) ? own : lent;
+  return lesserOf(own.transform, lent.transform) === own.transform ? own : lent;
 }
 
 const holdsAtAll = (grants: Grants, permission: Permission): boolean =>

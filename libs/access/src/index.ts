@@ -2,3 +2,5 @@ export type { Grants, Principal, TenantContext } from './principal.ts';
 export { can, decideTokenAccess, shownBy, type AccessibleToken, type TokenAccess } from './decide.ts';
 export { tokenVisibility, type TokenVisibility, type VisibilityClause } from './visibility.ts';
 export { checkGrants, checkSessionGrants } from './grants.ts';
+export { seesEverything, seesMoreAfterMove } from './exposure.ts';
+export { lesserOf } from './transforms.ts';

@@ -13,3 +13,4 @@ export { isTokenId } from './token-id.ts';
 export { limits } from './limits.ts';
 export type { RandomInt } from './filters/index.ts';
 export type { Json, JsonObject } from './json.ts';
+export { readPathsOf, type ReadPath } from './read-paths.ts';

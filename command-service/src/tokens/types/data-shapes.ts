@@ -1,3 +1,4 @@
+import type { TokenType } from '@token-vault/contracts';
 import { z } from 'zod';
 import { passesAbaChecksum, passesLuhn } from './checksums.ts';
 
@@ -37,3 +38,9 @@ export const dataSchemas = {
   social_security_number: nineDigits(/^(\d{9}|\d{3}-\d{2}-\d{4})$/),
   employer_id_number: nineDigits(/^(\d{9}|\d{2}-\d{7})$/),
 } as const;
+
+/** The properties that data of the type can have; undefined when they are not known. */
+export function fieldsOfShape(type: TokenType): readonly string[] | undefined {
+  const schema = dataSchemas[type];
+  return schema instanceof z.ZodObject ? Object.keys(schema.shape) : undefined;
+}

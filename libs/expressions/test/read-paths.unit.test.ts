@@ -1,0 +1,58 @@
+import { describe, expect, it } from 'vitest';
+import { readPathsOf } from '../src/index.ts';
+
+const everything = [['data'], ['metadata']];
+
+describe('what an expression reads', () => {
+  it.each([
+    ['4', []],
+    ['{{ "data" }}', []],
+    ['{{ data.number | reveal_last: 4 }}', [['data', 'number']]],
+    [
+      '{{ data.a }}|{{ metadata.b }}',
+      [
+        ['data', 'a'],
+        ['metadata', 'b'],
+      ],
+    ],
+    ['{{ data.a.size }}', [['data', 'a']]],
+    ['{{ data.first }}', [['data']]],
+    [
+      '{{ data.a | reveal: data.n }}',
+      [
+        ['data', 'a'],
+        ['data', 'n'],
+      ],
+    ],
+    [
+      '{% if data.a %}{{ metadata.k }}{% endif %}',
+      [
+        ['data', 'a'],
+        ['metadata', 'k'],
+      ],
+    ],
+    ['{% assign x = data %}{{ x.secret }}', [['data']]],
+    ['{% capture data %}1{% endcapture %}{{ data.x }}', [['data', 'x']]],
+    [
+      '{% case 1 %}{% when data.a %}1{% else %}{{ data.b }}{% endcase %}',
+      [
+        ['data', 'a'],
+        ['data', 'b'],
+      ],
+    ],
+    ['{% liquid echo data.q %}', [['data', 'q']]],
+  ])('%s', (source, paths) => {
+    const sorted = (of: readonly (readonly string[])[]) => of.map((path) => path.join('.')).sort();
+    expect(sorted(readPathsOf(source))).toEqual(sorted(paths));
+  });
+
+  it.each([
+    '{{ data[data.k] }}',
+    '{{ [metadata.k].x }}',
+    '{% assign k = "data" %}{{ [k] }}',
+    '{{ data["x"] }}',
+    '{{ nope',
+  ])('is taken for everything where it cannot be told: %s', (source) => {
+    expect(readPathsOf(source)).toEqual(everything);
+  });
+});
