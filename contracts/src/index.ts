@@ -19,3 +19,4 @@ export * from './problems.ts';
 export * from './read-models.ts';
 export * from './streams.ts';
 export * from './text.ts';
+export * from './trace-id.ts';

@@ -1,3 +1,4 @@
+import { traceIdPatterns } from '@token-vault/contracts';
 import { knownPaths, routedOperations } from './routes.ts';
 
 /** What nginx knows of a request: its operation, where it goes, and what an answer made here says. */
@@ -24,7 +25,9 @@ export function maps(exposesHealth: boolean): readonly string[] {
     '',
     'map $http_svc_trace_id $vault_trace_id {',
     '  default $request_id;',
-    '  "~^[!-~]{1,128}$" $http_svc_trace_id;',
+    ...traceIdPatterns.standard.map((pattern) => `  "~${pattern}" $http_svc_trace_id;`),
+    `  "~${traceIdPatterns.cardNumber}" $request_id;`,
+    `  "~${traceIdPatterns.acceptable}" $http_svc_trace_id;`,
     '}',
     '',
     '# For answers made here: without quotes and backslashes.',

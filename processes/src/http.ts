@@ -4,6 +4,7 @@ import { readProjectionStatus } from '@token-vault/projectors';
 import {
   createApp,
   createAuditTrail,
+  createEntityFinder,
   finishApp,
   mountHealth,
   mountMetrics,
@@ -95,7 +96,9 @@ export function createServiceApp(
     observe(request);
     if (spans.isOn) spans.record(spanOf(request));
   };
-  const app = createApp({ ...edge, handlers, audit, progress, clock: systemClock, logger, onAnswered });
+  const findEntity = createEntityFinder(parts.readPool);
+  const clock = systemClock;
+  const app = createApp({ ...edge, handlers, audit, progress, clock, logger, findEntity, onAnswered });
   mountHealth(app, readinessOf(parts), logger);
   mountMetrics(app, metrics);
   mountReference(app, createOpenApiDocument({ serverUrl: '/', version: release }));

@@ -11,6 +11,7 @@ import {
   type StandaloneProcess,
   startStandaloneProcess,
 } from '@token-vault/test-support';
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findTraces, searchEventStore, searchFiles, searchTables, type Trace, tracesOf } from './traces.ts';
 
@@ -20,8 +21,8 @@ interface Page<Item> {
 }
 
 const number = cardNumber();
-/** Put in places that are not secret, so that the search has something to find. */
-const planted = cardNumber('5');
+/** Put in places that are not secret, so that the search has something to find. Too short for a card number, which no trace id may hold. */
+const planted = cardNumber('5').slice(0, 12);
 
 let dataDir: string;
 let vault: StandaloneProcess;
@@ -128,6 +129,10 @@ describe('a marked card number', () => {
     await backend.expect(200, 'GET', `/tokens?id=${number}&type=card`);
     await backend.expect(200, 'GET', `/tokens?metadata.number=${number}`);
     await vault.client().expect(200, 'GET', `/logs?entity_id=${number}`);
+    await backend.expect(404, 'GET', '/tokens/traced', { headers: { 'SVC-TRACE-ID': `trace-${number}` } });
+    const enlisting = { headers: { 'SVC-TRANSACTION-ID': randomUUID() } };
+    await backend.expect(404, 'DELETE', `/tokens/${number}`, enlisting);
+    await backend.expect(403, 'GET', `/reactors/${randomUUID()}?${number}`);
     await backend.expect(404, 'GET', '/tokens/planted-in-the-log', {
       headers: { 'SVC-TRACE-ID': `planted-${planted}` },
     });

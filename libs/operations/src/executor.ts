@@ -20,7 +20,13 @@ import {
   waitForGivenPosition,
   waitForOwnWrite,
 } from './read-models.ts';
-import { isRefusal, principalOfRetired, recordDenied, recordRetiredKey } from './refusals.ts';
+import {
+  isRefusal,
+  principalOfRetired,
+  recordDenied,
+  recordRetiredKey,
+  type FindEntity,
+} from './refusals.ts';
 import { createRequestContext, type RequestContext } from './request-context.ts';
 import { checkMediaType, parseInput } from './validation.ts';
 
@@ -32,6 +38,8 @@ export interface ExecutorDependencies {
   readonly idempotency?: IdempotentAnswers | undefined;
   /** Drops what is cached of callers: a key, a rule, a session or a tenant may have changed. */
   readonly forgetCallers?: (() => void) | undefined;
+  /** For the record of refusals; without it they name only what handlers found. */
+  readonly findEntity?: FindEntity | undefined;
   /** A refusal that could not be written to the log. */
   readonly onUnrecorded?: (error: unknown, request: OperationRequest, id: OperationId) => void;
 }
@@ -108,7 +116,8 @@ async function execute(call: Call, dependencies: ExecutorDependencies): Promise<
     if (isQuery && error instanceof NotFoundError) requireNothingLost(progress, losses);
     if (isRefusal(error)) {
       const context = contextOf(call, principal, dependencies);
-      await settled(recordDenied(dependencies.audit, context, call.id, error), call, dependencies);
+      const refused = { refusal: error, params: request.params };
+      await settled(recordDenied(dependencies, context, call.id, refused), call, dependencies);
     }
     throw error;
   }

@@ -6,6 +6,8 @@ import {
   ForbiddenError,
   operations,
   type DataOf,
+  type EntityType,
+  type FoundEntity,
   type Operation,
   type OperationId,
 } from '@token-vault/contracts';
@@ -16,18 +18,40 @@ import type { RequestContext } from './request-context.ts';
 export const isRefusal = (error: unknown): error is ForbiddenError | EnterpriseRequiredError =>
   error instanceof ForbiddenError || error instanceof EnterpriseRequiredError;
 
+/** Looks for an entity of the tenant by an id that nobody has checked. */
+export type FindEntity = (tenantId: string, type: EntityType, id: string) => Promise<FoundEntity | undefined>;
+
+/** What the refusal is about: what the handler found, or else what the path names, if that is there. */
+async function findRefused(
+  { entity, params }: Operation,
+  tenantId: string,
+  request: Refused,
+  find: FindEntity | undefined,
+): Promise<FoundEntity | undefined> {
+  if (request.refusal instanceof ForbiddenError && request.refusal.entity) return request.refusal.entity;
+  const given = params?.safeParse(request.params).data as { id?: unknown } | undefined;
+  return typeof given?.id === 'string' ? find?.(tenantId, entity, given.id) : undefined;
+}
+
+export interface Refused {
+  readonly refusal: ForbiddenError | EnterpriseRequiredError;
+  /** As the caller wrote them. */
+  readonly params: unknown;
+}
+
 /**
- * The record of a refusal (403). It names an entity only when the refusal carries one, which it does only when the entity was found:
- * what the caller wrote may be a card number, so nothing is taken from the request.
+ * The record of a refusal (403). It names an entity only when that was found, by its real type: what the caller wrote may be a card
+ * number, so nothing else of the request is recorded.
  */
 export async function recordDenied(
-  audit: AuditTrail,
+  { audit, findEntity }: { audit: AuditTrail; findEntity?: FindEntity | undefined },
   context: RequestContext,
   id: OperationId,
-  refusal: ForbiddenError | EnterpriseRequiredError,
+  request: Refused,
 ): Promise<void> {
-  const { entity, permission }: Operation = operations[id];
-  const found = refusal instanceof ForbiddenError ? refusal.entity : undefined;
+  const operation: Operation = operations[id];
+  const { entity, permission } = operation;
+  const found = await findRefused(operation, context.principal.tenant.id, request, findEntity);
   const data: DataOf<'AccessDenied'> = {
     entity_type: found?.type ?? entity,
     ...(found === undefined ? {} : { entity_id: found.id }),

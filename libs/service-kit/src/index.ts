@@ -17,6 +17,7 @@ export {
 export { listenForAccessChanges, type AccessChanges } from './access-changes.ts';
 export { createAuthenticator, type Authentication, type Authenticator } from './authentication.ts';
 export { refuse } from './http/answer.ts';
+export { createEntityFinder } from './found-entities.ts';
 export { bodyLimitBytes } from './http/body.ts';
 export { createApp, finishApp, type AppDependencies } from './http/app.ts';
 export { mountHealth, type HealthCheck } from './http/health.ts';

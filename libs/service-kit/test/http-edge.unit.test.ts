@@ -278,9 +278,29 @@ describe('the trace id', () => {
     expect(traced.headers['svc-trace-id']).toBe('my-trace');
     const uuid = /^[0-9a-f-]{36}$/;
     expect((await app.send('/tokens/abc')).headers['svc-trace-id']).toMatch(uuid);
+    const standard = [
+      '11111111-1111-1111-1111-111111111111',
+      `4111111111111111${'a'.repeat(16)}`,
+      '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+      '1732361234567-req',
+      '2026-11-23T11:52:00.123Z',
+    ];
+    for (const id of standard) {
+      const reply = await app.send('/tokens/abc', { headers: { 'SVC-TRACE-ID': id } });
+      expect(reply.headers['svc-trace-id']).toBe(id);
+    }
     const long = await app.send('/nowhere', { headers: { 'SVC-TRACE-ID': 'x'.repeat(129) } });
     expect(long.headers['svc-trace-id']).toMatch(uuid);
   });
+
+  it.each([canary, `order-${canary}`, '4111-1111-1111-1111', '4111.1111/1111:1111', canary.repeat(2)])(
+    'is made when it could hold a card number: %s',
+    async (id) => {
+      await start();
+      await app.send('/transactions', { method: 'POST', headers: { 'SVC-TRACE-ID': id } });
+      expect((await app.events())[0]?.metadata.trace_id).toMatch(/^[0-9a-f-]{36}$/);
+    },
+  );
 
   it('is in what the request recorded', async () => {
     await start();

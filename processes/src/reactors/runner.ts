@@ -1,7 +1,13 @@
 import { createTokenUse } from '@token-vault/command-service';
 import type { InvocationFeed } from '@token-vault/invocations';
 import { countPending, createEgressBroker, startReactorRunner } from '@token-vault/reactor-runner';
-import { createAuditTrail, errorFields, systemClock, type Handlers } from '@token-vault/service-kit';
+import {
+  createAuditTrail,
+  createEntityFinder,
+  errorFields,
+  systemClock,
+  type Handlers,
+} from '@token-vault/service-kit';
 import type { Surroundings } from '../data.ts';
 import type { HandlerParts } from '../handlers.ts';
 import { createReactorOperations } from './operations.ts';
@@ -40,6 +46,7 @@ export function openRunner(
       handlers,
       principals,
       audit,
+      findEntity: createEntityFinder(readPool),
       progress,
       clock,
       onUnrecorded: (error, { traceId }, id) =>

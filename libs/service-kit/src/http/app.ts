@@ -4,6 +4,7 @@ import {
   type AuditTrail,
   type Clock,
   type Executor,
+  type FindEntity,
   type Handlers,
   type IdempotentAnswers,
 } from '@token-vault/operations';
@@ -24,6 +25,7 @@ export interface AppDependencies extends HttpCallers {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly idempotency?: IdempotentAnswers;
+  readonly findEntity?: FindEntity;
   /** Which peers may say for whom they speak (`X-Forwarded-For`), as Express's `trust proxy`; none by default. */
   readonly trustProxy?: string | number | boolean;
   readonly onAnswered?: RequestObserver;

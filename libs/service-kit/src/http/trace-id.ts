@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import { isTraceId } from '@token-vault/contracts';
 
-const acceptable = /^[\x21-\x7e]{1,128}$/;
-
-/** SVC-TRACE-ID of the request when it is printable and short, otherwise a new one (decisions.md §1). */
+/** SVC-TRACE-ID of the request when it may be one, otherwise a new one (decisions.md §1). */
 export function traceIdOf(request: IncomingMessage): string {
   const given = request.headers['svc-trace-id'];
-  return typeof given === 'string' && acceptable.test(given) ? given : randomUUID();
+  return typeof given === 'string' && isTraceId(given) ? given : randomUUID();
 }
