@@ -6,6 +6,7 @@ import {
   noRevision,
   type AppendOptions,
   type ExpectedRevision,
+  type ReadStreamOptions,
 } from './port.ts';
 
 /** One checked call of `append`. */
@@ -68,6 +69,38 @@ export function isExpectationMet(expected: ExpectedRevision, actual: number): bo
     default:
       return actual === expected;
   }
+}
+
+/** A checked call of `readStream`. */
+export interface StreamRange {
+  readonly stream: string;
+  /** Inclusive; of a backward reading perhaps beyond the end. */
+  readonly from: number;
+  readonly backwards: boolean;
+  readonly maxCount: number;
+}
+
+/** Beyond every revision and every count of events. */
+export const maxStreamLength = maxRevision;
+
+/** @throws TypeError as `EventStore.readStream`. */
+export function checkRead(stream: string, options: ReadStreamOptions = {}): StreamRange {
+  const { backwards = false, from = backwards ? maxStreamLength : 0, maxCount = maxStreamLength } = options;
+  if (!Number.isInteger(from) || from < 0) throw new TypeError('a stream is read from an integer from 0');
+  if (!Number.isInteger(maxCount) || maxCount < 1) throw new TypeError('maxCount is an integer from 1');
+  return {
+    stream,
+    from: Math.min(from, maxStreamLength),
+    backwards,
+    maxCount: Math.min(maxCount, maxStreamLength),
+  };
+}
+
+/** What is left of a range after a page of it that ended at `last`; undefined when that was all of it. */
+export function restOf(range: StreamRange, count: number, last: number): StreamRange | undefined {
+  const from = range.backwards ? last - 1 : last + 1;
+  const maxCount = range.maxCount - count;
+  return from < 0 || maxCount <= 0 ? undefined : { ...range, from, maxCount };
 }
 
 /** @throws TypeError. */

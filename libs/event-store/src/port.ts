@@ -45,8 +45,12 @@ export interface AppendOptions {
 }
 
 export interface ReadStreamOptions {
-  /** First revision to read, inclusive; 0 by default. */
+  /** First revision to read, inclusive: by default 0, or the last one when reading backwards. */
   readonly from?: number;
+  /** Newest first. */
+  readonly backwards?: boolean;
+  /** Most events to give: no more than these are read from the store. All by default. */
+  readonly maxCount?: number;
 }
 
 export interface ReadAllOptions {
@@ -101,7 +105,10 @@ export interface EventStore {
     options?: AppendOptions,
   ): Promise<AppendResult>;
 
-  /** The events of a stream by revision. A stream that does not exist has none. */
+  /**
+   * The events of a stream by revision. A stream that does not exist has none.
+   * @throws TypeError unless `from` and `maxCount` are integers, from 0 and from 1.
+   */
   readStream(stream: string, options?: ReadStreamOptions): AsyncIterable<RecordedEvent>;
 
   /** The log after `after` (exclusive), in order, in bounded memory. Ends at the head of the moment of the call. */

@@ -2,6 +2,7 @@ import { UnknownEventError } from '@token-vault/contracts';
 import { describe, expect, it } from 'vitest';
 import { startPosition } from '../port.ts';
 import { collect, newStream, texts, type Fixture } from './fixture.ts';
+import { describeStreams } from './reading-streams.ts';
 import { laterRegistry, noted, notedLater, recorded } from './test-events.ts';
 
 export function describeReading(fixture: Fixture): void {
@@ -10,45 +11,6 @@ export function describeReading(fixture: Fixture): void {
     describeContents(fixture);
     describeLog(fixture);
     describeVersions(fixture);
-  });
-}
-
-function describeStreams(fixture: Fixture): void {
-  it('finds no events in a stream that does not exist', async () => {
-    expect(await collect(fixture.store.readStream(newStream()))).toEqual([]);
-  });
-
-  it('reads a stream from any revision', async () => {
-    const stream = newStream();
-    await fixture.store.append(stream, [noted('a'), noted('b'), noted('c')], 'no-stream');
-    expect(texts(await collect(fixture.store.readStream(stream, { from: 1 })))).toEqual(['b', 'c']);
-    expect(await collect(fixture.store.readStream(stream, { from: 3 }))).toEqual([]);
-  });
-
-  it('reads streams longer than a page, to their end', async () => {
-    const stream = newStream();
-    const events = Array.from({ length: 2_500 }, (_, index) => noted(`${index}`));
-    const { position } = await fixture.store.append(stream, events, 'no-stream');
-    const read = await collect(fixture.store.readStream(stream));
-    expect(texts(read)).toEqual(events.map((event) => event.data.text));
-    expect(read.at(-1)?.position).toBe(position);
-  });
-
-  it('reads streams at once that hold more than a page together, each from where it is asked to', async () => {
-    const streams = Array.from({ length: 6 }, newStream);
-    const big = ['a', 'b', 'c'].map((letter) => letter.repeat(400_000));
-    for (const stream of streams)
-      for (const text of big) await fixture.store.append(stream, [noted(text)], 'any');
-    const starts = [...streams, newStream(), ...streams].map((stream, index) => ({
-      stream,
-      from: index % 4,
-    }));
-    const read = await Promise.all(
-      starts.map(({ stream, from }) => collect(fixture.store.readStream(stream, { from }))),
-    );
-    expect(read.map((events) => texts(events).map((text) => String(text)[0]))).toEqual(
-      starts.map(({ from }, index) => (index === streams.length ? [] : ['a', 'b', 'c'].slice(from))),
-    );
   });
 }
 

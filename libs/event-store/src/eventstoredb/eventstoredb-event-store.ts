@@ -1,14 +1,14 @@
 import type { EventRegistry } from '@token-vault/contracts';
-import { checkAppend, checkMaxBatch } from '../append-request.ts';
+import { checkAppend, checkMaxBatch, checkRead, type StreamRange } from '../append-request.ts';
 import { untilAborted } from '../bell.ts';
 import {
   EventStoreUnavailableError,
   type EventStore,
   type ReadAllOptions,
-  type ReadStreamOptions,
   type RecordedEvent,
   type SubscribeOptions,
 } from '../port.ts';
+import type { DecodedEvents } from '../codec.ts';
 import { Appender } from './appender.ts';
 import { checkConnectionString } from './connection.ts';
 import { Reader, type Page } from './reader.ts';
@@ -66,15 +66,16 @@ export function createEventStoreDbEventStore(options: EventStoreDbOptions): Even
       refuseIfClosed();
       return appender.append(checkAppend(registry, ...append));
     },
-    async *readStream(stream, { from = 0 }: ReadStreamOptions = {}) {
+    async *readStream(...read) {
       refuseIfClosed();
-      yield* eachEvent((last) => reader.streamPage(stream, last?.revision ?? from));
+      yield* eachStreamEvent(reader, checkRead(...read));
     },
     async *readAll(after, { until, signal }: ReadAllOptions = {}) {
       refuseIfClosed();
       if (signal?.aborted) return;
       const last = until ?? (await untilAborted(reader.end(), signal))?.last;
-      if (last) yield* eachEvent((next) => reader.logPage(next?.position ?? after, last), signal);
+      if (last)
+        yield* eachEvent((next: Page['next']) => reader.logPage(next?.position ?? after, last), signal);
     },
     async *subscribe(after, signal, { maxBatch = maxSubscriptionBatch }: SubscribeOptions = {}) {
       refuseIfClosed();
@@ -102,14 +103,17 @@ export function createEventStoreDbEventStore(options: EventStoreDbOptions): Even
   };
 }
 
+const eachStreamEvent = (reader: Reader, range: StreamRange) =>
+  eachEvent((rest: StreamRange | undefined) => reader.streamPage(rest ?? range));
+
 /** The events of page after page, one page read ahead. */
-async function* eachEvent(
-  read: (next: Page['next']) => Promise<Page>,
+async function* eachEvent<Next>(
+  read: (next: Next | undefined) => Promise<DecodedEvents & { readonly next: Next | undefined }>,
   signal?: AbortSignal,
 ): AsyncGenerator<RecordedEvent, void> {
-  let reading: Promise<Page> | undefined = read(undefined);
+  let reading: ReturnType<typeof read> | undefined = read(undefined);
   while (reading) {
-    const page: Page | undefined = await untilAborted(reading, signal);
+    const page: Awaited<ReturnType<typeof read>> | undefined = await untilAborted(reading, signal);
     if (!page) return;
     reading = page.next && read(page.next);
     reading?.catch(() => undefined);

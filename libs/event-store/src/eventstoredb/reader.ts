@@ -1,11 +1,14 @@
 import {
   BACKWARDS,
   END,
+  FORWARDS,
   StreamNotFoundError,
   type EventStoreDBClient,
+  type ReadStreamOptions,
   type StreamingRead,
 } from '@eventstore/db-client';
 import type { EventRegistry } from '@token-vault/contracts';
+import { maxStreamLength, restOf, type StreamRange } from '../append-request.ts';
 import type { DecodedEvents } from '../codec.ts';
 import { comparePositions, EventStoreUnavailableError, startPosition, type Position } from '../port.ts';
 import { LastingConnection, type ConnectionSettings } from './connection.ts';
@@ -13,10 +16,16 @@ import { asUnavailable } from './errors.ts';
 import { Gate } from './gate.ts';
 import { isSystemEvent, positionOf, readFrom, recordedEvents, type ServerEvent } from './recorded.ts';
 
-/** A stretch of the log, or of one stream. */
+/** A stretch of the log. */
 export interface Page extends DecodedEvents {
   /** Where the next page begins; undefined after the last. */
   readonly next: { readonly revision: number; readonly position: Position } | undefined;
+}
+
+/** A stretch of one stream. */
+export interface StreamPage extends DecodedEvents {
+  /** What is left of the range; undefined after the last. */
+  readonly next: StreamRange | undefined;
 }
 
 export interface LogEnd {
@@ -53,12 +62,15 @@ export class Reader {
     this.#gate = new Gate(settings.maxConcurrentReads, settings.deadlineMs / 2);
   }
 
-  /** A stream from revision `from` (inclusive). */
-  async streamPage(stream: string, from: number): Promise<Page> {
-    const { events, isLast } = await this.#read((client) =>
-      client.readStream(stream, { fromRevision: BigInt(from), maxCount: maxPageEvents }),
+  /** The beginning of a range of a stream. */
+  async streamPage(range: StreamRange): Promise<StreamPage> {
+    const maxCount = Math.min(range.maxCount, maxPageEvents);
+    const { events, isLast } = await this.#read(
+      (client) => client.readStream(range.stream, { ...startOf(range), maxCount }),
+      maxCount,
     );
-    return this.#page(events, isLast);
+    const { next, ...page } = this.#page(events, isLast);
+    return { ...page, next: next && restOf(range, events.length, Number(events.at(-1)?.revision)) };
   }
 
   /** The log after `after` (exclusive) up to `until` (inclusive). */
@@ -111,11 +123,11 @@ export class Reader {
     };
   }
 
-  #read(start: (client: EventStoreDBClient) => Read): Promise<Drained> {
+  #read(start: (client: EventStoreDBClient) => Read, maxCount = maxPageEvents): Promise<Drained> {
     return this.#gate.pass(async () => {
       const connection = this.#connection.get();
       try {
-        return await connection.use((client) => drain(start(client), this.#settings));
+        return await connection.use((client) => drain(start(client), this.#settings, maxCount));
       } catch (error) {
         const failure = asUnavailable(error);
         if (failure instanceof EventStoreUnavailableError) this.#connection.discard(connection);
@@ -124,6 +136,11 @@ export class Reader {
     });
   }
 }
+
+const startOf = ({ from, backwards }: StreamRange): ReadStreamOptions =>
+  backwards
+    ? { direction: BACKWARDS, fromRevision: from === maxStreamLength ? END : BigInt(from) }
+    : { direction: FORWARDS, fromRevision: BigInt(from) };
 
 type Read = StreamingRead<{ readonly event?: ServerEvent }>;
 
@@ -137,7 +154,11 @@ interface Drained {
  * The events of one call, up to the bytes of a page. The rest is cancelled and drained: only a call that was read to its
  * end is forgotten by the client, buffer and all.
  */
-async function drain(read: Read, { deadlineMs, maxPageBytes }: ReaderSettings): Promise<Drained> {
+async function drain(
+  read: Read,
+  { deadlineMs, maxPageBytes }: ReaderSettings,
+  maxCount: number,
+): Promise<Drained> {
   const events: ServerEvent[] = [];
   let [count, bytes] = [0, 0];
   let isCut = false;
@@ -158,7 +179,7 @@ async function drain(read: Read, { deadlineMs, maxPageBytes }: ReaderSettings): 
       isCut = bytes >= maxPageBytes;
       if (isCut) cancel(read);
     }
-    return { events, isLast: !isCut && count < maxPageEvents };
+    return { events, isLast: !isCut && count < maxCount };
   } catch (error) {
     if (error instanceof StreamNotFoundError) return { events: [], isLast: true };
     if (isCut) return { events, isLast: false };

@@ -1,5 +1,11 @@
 import type { EventRegistry } from '@token-vault/contracts';
-import { checkAppend, checkMaxBatch, isExpectationMet, type AppendRequest } from '../append-request.ts';
+import {
+  checkAppend,
+  checkMaxBatch,
+  checkRead,
+  isExpectationMet,
+  type AppendRequest,
+} from '../append-request.ts';
 import { Bell } from '../bell.ts';
 import { decodeEvent, decodeEvents, type StoredEvent } from '../codec.ts';
 import {
@@ -14,7 +20,6 @@ import {
   type EventStore,
   type Position,
   type ReadAllOptions,
-  type ReadStreamOptions,
   type RecordedEvent,
   type SubscribeOptions,
 } from '../port.ts';
@@ -60,10 +65,12 @@ export function createMemoryEventStore(options: MemoryEventStoreOptions): EventS
       log.bell.ring();
       return result;
     },
-    async *readStream(stream, { from = 0 }: ReadStreamOptions = {}) {
+    async *readStream(...read) {
       refuseIfClosed();
+      const { stream, from, backwards, maxCount } = checkRead(...read);
       const events = log.streams.get(stream) ?? [];
-      yield* readFrom(events, from, events.length);
+      const range = backwards ? events.slice(0, from + 1).reverse() : events.slice(from);
+      yield* readFrom(range, 0, Math.min(range.length, maxCount));
     },
     async *readAll(after, { until = headOf(log), signal }: ReadAllOptions = {}) {
       refuseIfClosed();

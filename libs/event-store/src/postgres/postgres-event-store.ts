@@ -1,13 +1,12 @@
 import { keepIndexPlans } from '@token-vault/batching';
 import type { EventRegistry } from '@token-vault/contracts';
 import pg from 'pg';
-import { checkAppend, checkMaxBatch } from '../append-request.ts';
+import { checkAppend, checkMaxBatch, checkRead, restOf, type StreamRange } from '../append-request.ts';
 import { untilAborted } from '../bell.ts';
 import {
   EventStoreUnavailableError,
   type EventStore,
   type ReadAllOptions,
-  type ReadStreamOptions,
   type RecordedEvent,
   type SubscribeOptions,
 } from '../port.ts';
@@ -75,16 +74,15 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
       refuseIfClosed();
       return appender.append(checkAppend(registry, ...append));
     },
-    async *readStream(stream, { from = 0 }: ReadStreamOptions = {}) {
+    async *readStream(...read) {
       refuseIfClosed();
-      yield* eachEvent((last) =>
-        last ? readStreamPage(pool, registry, stream, last.revision + 1) : readStart({ stream, from }),
-      );
+      yield* eachEvent(rangePages(pool, registry, readStart, checkRead(...read)));
     },
     async *readAll(after, { until, signal }: ReadAllOptions = {}) {
       refuseIfClosed();
       const end = until ?? (await untilAborted(readHead(pool), signal));
-      if (end) yield* eachEvent((last) => readLogPage(pool, registry, last?.position ?? after, end), signal);
+      if (end)
+        yield* eachEvent((page) => readLogPage(pool, registry, page?.end?.position ?? after, end), signal);
     },
     async *subscribe(after, signal, { maxBatch = maxPageEvents, canWait = noneCan }: SubscribeOptions = {}) {
       refuseIfClosed();
@@ -135,16 +133,31 @@ function createReadPool(settings: ConnectionSettings, max: number): pg.Pool {
   return pool;
 }
 
-/** The events of page after page, one page read ahead. `next` gets the end of the page before. */
+/** The pages of a range of a stream, the first of which is read together with those of other streams. */
+function rangePages(
+  pool: pg.Pool,
+  registry: EventRegistry,
+  readStart: (range: StreamRange) => Promise<Page>,
+  range: StreamRange,
+) {
+  let rest: StreamRange | undefined = range;
+  return (before: Page | undefined): Promise<Page> | undefined => {
+    if (!before?.end) return readStart(range);
+    rest = rest && restOf(rest, before.bytes.length, before.end.revision);
+    return rest && readStreamPage(pool, registry, rest);
+  };
+}
+
+/** The events of page after page, one page read ahead. `next` gets the page before. */
 async function* eachEvent(
-  next: (last: Page['end']) => Promise<Page>,
+  next: (before: Page | undefined) => Promise<Page> | undefined,
   signal?: AbortSignal,
 ): AsyncGenerator<RecordedEvent, void> {
   let reading: Promise<Page> | undefined = next(undefined);
   while (reading) {
     const page: Page | undefined = await untilAborted(reading, signal);
     if (!page) return;
-    reading = page.isLast || page.failure || !page.end ? undefined : next(page.end);
+    reading = page.isLast || page.failure || !page.end ? undefined : next(page);
     reading?.catch(() => undefined);
     for (const event of page.events) {
       if (signal?.aborted) return;

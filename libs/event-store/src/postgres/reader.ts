@@ -1,6 +1,7 @@
 import { createBatcher } from '@token-vault/batching';
 import type { EventRegistry } from '@token-vault/contracts';
 import type pg from 'pg';
+import type { StreamRange } from '../append-request.ts';
 import { decodeEvents, type DecodedEvents, type StoredEvent } from '../codec.ts';
 import type { Position } from '../port.ts';
 import { asUnavailable, textValues } from './connection.ts';
@@ -57,20 +58,31 @@ function pageQuery(name: string, key: string, range: string): pg.QueryArrayConfi
 }
 
 const logPage = pageQuery('log_page', 'position', 'position > $1::bigint and position <= $2::bigint');
-const streamPage = pageQuery('stream_page', 'revision', 'stream = $1::text and revision >= $2::integer');
-const streamStarts: pg.QueryArrayConfig = {
-  name: 'event_store_stream_starts',
-  text: `select ${columns}, place from (
-      select ${columns}, place, sum(bytes) over (order by place, revision) - bytes as bytes_before
-      from unnest($1::text[], $2::integer[]) with ordinality as asked (name, first, place)
-      cross join lateral (
-        select ${columns} from event_store.event
-        where stream = asked.name and revision >= asked.first order by revision limit $3::integer
-      ) start
-    ) page where bytes_before < ${maxPageBytes} order by place, revision`,
-  rowMode: 'array',
-  types: textValues,
+const streamPages = {
+  forwards: pageQuery('stream_page', 'revision', 'stream = $1::text and revision >= $2::integer'),
+  backwards: pageQuery('stream_page_back', 'revision desc', 'stream = $1::text and revision <= $2::integer'),
 };
+const streamStarts = {
+  forwards: startsQuery('stream_starts', '>=', 'revision'),
+  backwards: startsQuery('stream_starts_back', '<=', 'revision desc'),
+};
+
+/** The first pages of many streams, each of at most its own count of events, all together of a page's bytes. */
+function startsQuery(name: string, isWithin: string, order: string): pg.QueryArrayConfig {
+  return {
+    name: `event_store_${name}`,
+    text: `select ${columns}, place from (
+        select ${columns}, place, sum(bytes) over (order by place, ${order}) - bytes as bytes_before
+        from unnest($1::text[], $2::integer[], $3::integer[]) with ordinality as asked (name, first, most, place)
+        cross join lateral (
+          select ${columns} from event_store.event
+          where stream = asked.name and revision ${isWithin} asked.first order by ${order} limit asked.most
+        ) start
+      ) page where bytes_before < ${maxPageBytes} order by place, ${order}`,
+    rowMode: 'array',
+    types: textValues,
+  };
+}
 const headQuery: pg.QueryArrayConfig = {
   name: 'event_store_head',
   text: 'select position from event_store.head',
@@ -92,51 +104,54 @@ export function readLogPage(
   return readPage(database, registry, logPage, [after, until, maxEvents]);
 }
 
-/** A stream from revision `from` (inclusive). */
+/** The beginning of a range of a stream. */
 export function readStreamPage(
   database: Queryable,
   registry: EventRegistry,
-  stream: string,
-  from: number,
+  { stream, from, backwards, maxCount }: StreamRange,
 ): Promise<Page> {
-  return readPage(database, registry, streamPage, [stream, from, maxPageEvents]);
-}
-
-/** Where the reading of a stream begins. */
-export interface StreamStart {
-  readonly stream: string;
-  readonly from: number;
+  const query = backwards ? streamPages.backwards : streamPages.forwards;
+  return readPage(database, registry, query, [stream, from, Math.min(maxCount, maxPageEvents)]);
 }
 
 /** Streams that one statement begins to read; most are short, and the page's bytes bound them all. */
 const maxStartsOfBatch = 100;
 
-/** Reads the first page of streams, those asked for at once in one round trip. */
+/** Reads the first page of streams, those asked for at once in one round trip for each direction. */
 export function createStreamStarts(
   database: Queryable,
   registry: EventRegistry,
-): (start: StreamStart) => Promise<Page> {
-  const batcher = createBatcher<StreamStart, Page>({
+): (range: StreamRange) => Promise<Page> {
+  const batchers = {
+    forwards: createStarts(database, registry, streamStarts.forwards),
+    backwards: createStarts(database, registry, streamStarts.backwards),
+  };
+  return (range) => (range.backwards ? batchers.backwards : batchers.forwards).add(range);
+}
+
+function createStarts(database: Queryable, registry: EventRegistry, query: pg.QueryArrayConfig) {
+  return createBatcher<StreamRange, Page>({
     maxItems: maxStartsOfBatch,
     // Streams with much to read must not hold up all others.
     concurrency: 2,
-    run: async (starts) => {
-      const { rows, isCut } = await readStarts(database, starts);
+    run: async (ranges) => {
+      const { rows, isCut } = await readStarts(database, query, ranges);
       const byPlace = Map.groupBy(rows, (row) => Number(row[9]));
       // Where the page was full: that stream may go on, and those after it are not begun.
       const cutPlace = isCut ? Number(rows.at(-1)?.[9]) : Infinity;
       return Promise.all(
-        starts.map(async ({ stream, from }, index) => {
+        ranges.map(async (range, index) => {
           const place = index + 1;
-          if (place > cutPlace) return readStreamPage(database, registry, stream, from);
+          if (place > cutPlace) return readStreamPage(database, registry, range);
           const ofStream = byPlace.get(place) ?? [];
-          return pageOf(registry, ofStream, place === cutPlace || ofStream.length === maxPageEvents);
+          return pageOf(registry, ofStream, place === cutPlace || ofStream.length === mostOf(range));
         }),
       );
     },
   });
-  return (start) => batcher.add(start);
 }
+
+const mostOf = ({ maxCount }: StreamRange): number => Math.min(maxCount, maxPageEvents);
 
 export async function readHead(database: Queryable): Promise<Position> {
   try {
@@ -157,10 +172,10 @@ async function readPage(
   return pageOf(registry, rows, rows.length === values[2] || isFull(rows));
 }
 
-async function readStarts(database: Queryable, starts: readonly StreamStart[]) {
-  const names = starts.map(({ stream }) => stream);
-  const firsts = starts.map(({ from }) => from);
-  const rows = await queryRows<StartRow>(database, streamStarts, [names, firsts, maxPageEvents]);
+async function readStarts(database: Queryable, query: pg.QueryArrayConfig, ranges: readonly StreamRange[]) {
+  const names = ranges.map(({ stream }) => stream);
+  const firsts = ranges.map(({ from }) => from);
+  const rows = await queryRows<StartRow>(database, query, [names, firsts, ranges.map(mostOf)]);
   return { rows, isCut: isFull(rows) };
 }
 
