@@ -20,7 +20,8 @@ export const systemActors = {
 export type SystemTask = keyof typeof systemActors;
 const idByTask: Readonly<Record<string, string>> = systemActors;
 
-type Caused = Pick<EventMetadata, 'actor' | 'application_id'>;
+/** Who an event is by, as its metadata tells. */
+export type Caused = Pick<EventMetadata, 'actor' | 'application_id'>;
 
 /** The actor of an event as the log names it: always a UUID, also for a task that this release does not know. */
 export function actorIdOf({ actor }: Caused): string {

@@ -41,6 +41,43 @@ describe('the read models', () => {
     ]);
   });
 
+  it('keep the key of every session, so that its use can be told whatever became of it', async () => {
+    vault.start();
+    const session = (digit: string) => `00000000-0000-4000-8000-0000000000${digit}`;
+    const opened = (digit: string) =>
+      event('SessionOpened', {
+        session_id: session(digit),
+        application_id: session('a1'),
+        key_hash: digit.repeat(32),
+        nonce_hash: digit.repeat(32),
+        expires_at: '2030-01-01T11:00:00Z',
+      });
+    await vault.append(
+      opened('c1'),
+      opened('c2'),
+      event('SessionAuthorized', {
+        session_id: session('c2'),
+        authorized_by: session('a2'),
+        permissions: [],
+        rules: [],
+        expires_at: '2030-01-01T12:00:00Z',
+      }),
+    );
+    await vault.reached(
+      await vault.append(
+        event('SessionExpired', { session_id: session('c1') }),
+        event('ApplicationDeleted', { application_id: session('a1') }),
+      ),
+    );
+    expect(await vault.rows('select id from rm_applications.session')).toEqual([]);
+    expect(
+      await vault.rows('select session_id, key_hash, reason from rm_applications.session_key order by 1'),
+    ).toEqual([
+      { session_id: session('c1'), key_hash: 'c1'.repeat(32), reason: 'not_authorized' },
+      { session_id: session('c2'), key_hash: 'c2'.repeat(32), reason: 'ended' },
+    ]);
+  });
+
   it('keep the key of a deleted application as one that was valid', async () => {
     vault.start();
     const id = '00000000-0000-4000-8000-0000000000b1';

@@ -4,6 +4,8 @@ import type { Principal } from '@token-vault/access';
 export interface RetiredKey {
   readonly tenantId: string;
   readonly applicationId: string;
+  /** When it is a session's: then `applicationId` is the application that opened it. */
+  readonly sessionId?: string;
   readonly reason: string;
 }
 

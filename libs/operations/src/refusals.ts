@@ -64,7 +64,10 @@ export async function recordDenied(
 /** Who the log says a retired key was. It can do nothing. */
 export const principalOfRetired = (key: RetiredKey): Principal => ({
   tenant: { id: key.tenantId, plan: 'standard', settings: {} },
-  actor: { kind: 'application', id: key.applicationId },
+  actor:
+    key.sessionId === undefined
+      ? { kind: 'application', id: key.applicationId }
+      : { kind: 'session', id: key.sessionId },
   applicationId: key.applicationId,
   applicationType: 'private',
   permissions: [],
@@ -76,6 +79,11 @@ export async function recordRetiredKey(
   context: RequestContext,
   key: RetiredKey,
 ): Promise<void> {
-  const data = { application_id: key.applicationId, reason: key.reason };
+  const { applicationId: application_id, sessionId: session_id, reason } = key;
+  const data: DataOf<'AuthenticationFailed'> = {
+    application_id,
+    ...(session_id === undefined ? {} : { session_id }),
+    reason,
+  };
   await audit.record(context, AuthenticationFailed, data);
 }

@@ -4,6 +4,7 @@ import type { Clock, RetiredKey } from '@token-vault/operations';
 import type pg from 'pg';
 import { findPrincipalsByKey, toPrincipal } from './principals.ts';
 import type { ReadModelWatch } from './read-model-watch.ts';
+import { expiredKeyOf, findRetiredKey } from './retired-keys.ts';
 
 export type Authentication =
   | {
@@ -21,11 +22,6 @@ export interface Authenticator {
   /** Forgets what is cached: called when a key, a rule, a session or a tenant may have changed. */
   forget(): void;
 }
-
-const retiredByKey = {
-  name: 'retired-by-key',
-  text: 'select tenant_id, application_id, reason from rm_applications.retired_key where key_hash = $1',
-};
 
 interface Cached {
   readonly authentication: Authentication;
@@ -47,30 +43,18 @@ interface Found {
   readonly expiresAt: number;
 }
 
-async function findRetired(pool: Pool, hash: string): Promise<Authentication> {
-  const { rows } = await pool.query<{ tenant_id: string; application_id: string; reason: string }>({
-    ...retiredByKey,
-    values: [hash],
-  });
-  const row = rows[0];
-  if (!row) return { kind: 'unknown' };
-  return {
-    kind: 'retired',
-    key: { tenantId: row.tenant_id, applicationId: row.application_id, reason: row.reason },
-  };
-}
-
 async function find(pool: Pool, clock: Clock, hash: string): Promise<Found> {
   const row = (await findPrincipalsByKey(pool, hash)).find((candidate) =>
     equalHashes(candidate.key_hash, hash),
   );
-  if (!row) return { authentication: await findRetired(pool, hash), expiresAt: 0 };
-  const expiresAt = row.expires_at?.getTime() ?? Number.POSITIVE_INFINITY;
-  if (clock.now().getTime() >= expiresAt) {
-    const key = { tenantId: row.tenant_id, applicationId: row.application_id, reason: 'expired' };
-    return { authentication: { kind: 'retired', key }, expiresAt };
+  if (!row) {
+    const key = await findRetiredKey(pool, hash);
+    return { authentication: key ? { kind: 'retired', key } : { kind: 'unknown' }, expiresAt: 0 };
   }
+  const expiresAt = row.expires_at?.getTime() ?? Number.POSITIVE_INFINITY;
   const principal = toPrincipal(row);
+  if (clock.now().getTime() >= expiresAt)
+    return { authentication: { kind: 'retired', key: expiredKeyOf(principal) }, expiresAt };
   return { authentication: { kind: 'authenticated', principal, keyHash: hash }, expiresAt };
 }
 

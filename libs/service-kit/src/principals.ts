@@ -16,6 +16,7 @@ export interface PrincipalRow {
   readonly plan: Plan;
   readonly settings: Record<string, string>;
   /** Of a session. */
+  readonly authorized_by: string | null;
   readonly authorizer_permissions: Permission[] | null;
   readonly authorizer_rules: AccessRule[] | null;
 }
@@ -26,14 +27,14 @@ type Pool = Pick<pg.Pool, 'query'>;
 const principals = (ofApplication: string, ofSession: string): string => `
     select 'application' as kind, a.id, a.id as application_id, a.type as application_type, a.key_hash,
            a.permissions, a.rules, a.expires_at, t.id as tenant_id, t.plan, t.settings,
-           null::jsonb as authorizer_permissions, null::jsonb as authorizer_rules
+           null::text as authorized_by, null::jsonb as authorizer_permissions, null::jsonb as authorizer_rules
       from rm_applications.application a
       join rm_tenants.tenant t on t.id = a.tenant_id and not t.is_deleted
      where ${ofApplication}
     union all
     select 'session', s.id, s.application_id, a.type, s.key_hash,
            s.permissions, s.rules, least(s.expires_at, a.expires_at, g.expires_at), t.id, t.plan, t.settings,
-           g.permissions, g.rules
+           g.id::text, g.permissions, g.rules
       from rm_applications.session s
       join rm_applications.application a on a.id = s.application_id
       join rm_applications.application g on g.id::text = s.authorized_by::text
@@ -67,6 +68,7 @@ export function toPrincipal(row: PrincipalRow): Principal {
     applicationType: row.application_type,
     permissions: row.permissions,
     rules: byPriority(row.rules),
+    ...(row.authorized_by === null ? {} : { authorizedBy: row.authorized_by }),
     ...(row.authorizer_permissions && row.authorizer_rules
       ? { authorizer: { permissions: row.authorizer_permissions, rules: byPriority(row.authorizer_rules) } }
       : {}),

@@ -23,6 +23,8 @@ create table rm_applications.application (id uuid primary key, tenant_id uuid, t
 create table rm_applications.session (id uuid primary key, tenant_id uuid, application_id uuid, key_hash text unique,
   permissions jsonb, rules jsonb, expires_at timestamptz, is_authorized boolean, authorized_by uuid);
 create table rm_applications.retired_key (key_hash text primary key, tenant_id uuid, application_id uuid, reason text);
+create table rm_applications.session_key (session_id uuid primary key, key_hash text unique, tenant_id uuid,
+  application_id uuid, reason text);
 create table rm_tenants.tenant (id uuid primary key, plan text, settings jsonb, is_deleted boolean);
 `;
 
@@ -49,7 +51,7 @@ const watch = watchReadModels({
 
 beforeEach(async () => {
   database = await createTestDatabase({
-    template: { name: 'authentication-2', fill: (url) => execute(url, schema) },
+    template: { name: 'authentication-3', fill: (url) => execute(url, schema) },
   });
   pool = createTestPool(database.url);
   await pool.query(`insert into rm_tenants.tenant values ($1, 'standard', '{}', false)`, [tenantId]);
@@ -205,23 +207,38 @@ describe('an application', () => {
 describe('a session', () => {
   it('calls with its own rights once it is authorized, no longer than its application', async () => {
     const sessionKey = generateApiKey('ses');
+    const sessionId = '33333333-3333-4333-8333-333333333333';
     await pool.query(
       `insert into rm_applications.session values ($1, $2, $3, $4, '["token:create"]', '[]', '2030-01-01T00:03:00Z', false, $3)`,
-      ['33333333-3333-4333-8333-333333333333', tenantId, applicationId, hashApiKey(sessionKey)],
+      [sessionId, tenantId, applicationId, hashApiKey(sessionKey)],
     );
-    expect(await kindOf(sessionKey)).toBe('unknown');
+    await pool.query(`insert into rm_applications.session_key values ($1, $2, $3, $4, 'not_authorized')`, [
+      sessionId,
+      hashApiKey(sessionKey),
+      tenantId,
+      applicationId,
+    ]);
+    const refusedFor = (reason: string) => ({
+      kind: 'retired',
+      key: { tenantId, applicationId, sessionId, reason },
+    });
+    expect(await authenticator.authenticate(sessionKey)).toEqual(refusedFor('not_authorized'));
     await pool.query('update rm_applications.session set is_authorized = true');
     expect(await authenticator.authenticate(sessionKey)).toMatchObject({
       principal: {
         actor: { kind: 'session' },
         applicationId,
+        authorizedBy: applicationId,
         permissions: ['token:create'],
         authorizer: { permissions: ['token:read'] },
       },
     });
     await pool.query(`update rm_applications.application set expires_at = '2030-01-01T00:01:00Z'`);
     clock.advance(60_000);
-    expect(await kindOf(sessionKey)).toBe('retired');
+    expect(await authenticator.authenticate(sessionKey)).toEqual(refusedFor('expired'));
+    await pool.query(`update rm_applications.session_key set reason = 'ended'`);
+    await pool.query('delete from rm_applications.session');
+    expect(await authenticator.authenticate(sessionKey)).toEqual(refusedFor('ended'));
   });
 });
 

@@ -1,5 +1,5 @@
 import type { Principal } from '@token-vault/access';
-import { operations, UnauthenticatedError, type Json } from '@token-vault/contracts';
+import { operations, UnauthenticatedError, type Caused, type Json } from '@token-vault/contracts';
 import { createExecutor, type Executor, type ExecutorDependencies } from '@token-vault/operations';
 import type { RunOrigin, ServiceRequest, VaultOperations } from '@token-vault/reactor-runner';
 import { problemDetails, toProblem } from '@token-vault/service-kit';
@@ -49,12 +49,14 @@ export function createReactorOperations(
   }
 
   /** Invoking takes token:use alone; what the output becomes is the reactor's doing, and shown as masked. */
-  async function outputWriterOf({ tenantId }: RunOrigin, actor: Principal['actor']): Promise<Principal> {
+  async function outputWriterOf({ tenantId }: RunOrigin, invoker: Caused): Promise<Principal> {
     const tenant = await principals.tenant(tenantId);
     if (!tenant) throw new UnauthenticatedError('The tenant is gone.');
     const applicationType = 'private';
     const permissions = ['token:create'] as const;
-    return { tenant, actor, applicationId: actor.id, applicationType, permissions, rules: [] };
+    const { actor, application_id: authorizedBy } = invoker;
+    const who = { actor, applicationId: actor.id, ...(authorizedBy === undefined ? {} : { authorizedBy }) };
+    return { tenant, ...who, applicationType, permissions, rules: [] };
   }
 
   return {
@@ -70,8 +72,8 @@ export function createReactorOperations(
       }
     },
 
-    tokenize(payload, actor, origin) {
-      const identify = () => outputWriterOf(origin, actor);
+    tokenize(payload, invoker, origin) {
+      const identify = () => outputWriterOf(origin, invoker);
       const idempotencyScope = ['reactor output', origin.tenantId, origin.invocationId];
       const request = { operation: 'tokenize', body: payload } as const;
       return answerTo(executor, request, origin, { identify, idempotencyScope });

@@ -59,6 +59,19 @@ export const applications: Projection = {
       primaryKey: ['key_hash'],
       indexes: [{ on: '(tenant_id)' }],
     },
+    // Of every session there was: who uses its key before it is authorised, or after its end, is named in the log.
+    {
+      name: 'session_key',
+      columns: {
+        session_id: 'uuid not null',
+        key_hash: 'text collate "C" not null',
+        tenant_id: 'uuid not null',
+        application_id: 'uuid not null',
+        reason: 'text not null',
+      },
+      primaryKey: ['session_id'],
+      indexes: [{ on: '(key_hash)', isUnique: true }, { on: '(tenant_id)' }],
+    },
     {
       name: 'session',
       columns: {
@@ -152,8 +165,25 @@ export const applications: Projection = {
           seq: position,
         },
       },
+      {
+        kind: 'insert',
+        table: 'session_key',
+        row: {
+          session_id: data.session_id,
+          key_hash: data.key_hash,
+          tenant_id: metadata.tenant_id,
+          application_id: data.application_id,
+          reason: 'not_authorized',
+        },
+      },
     ],
     SessionAuthorized: ({ data }) => [
+      {
+        kind: 'update',
+        table: 'session_key',
+        key: { session_id: data.session_id },
+        set: { reason: 'ended' },
+      },
       {
         kind: 'update',
         table: 'session',
@@ -169,7 +199,7 @@ export const applications: Projection = {
     ],
     SessionExpired: ({ data }) => [{ kind: 'delete', table: 'session', key: { id: data.session_id } }],
     TenantDeleted: ({ data: { tenant_id } }) =>
-      ['application', 'retired_key', 'session'].map((table) => ({
+      ['application', 'retired_key', 'session_key', 'session'].map((table) => ({
         kind: 'sweep',
         table,
         where: { tenant_id },

@@ -98,6 +98,7 @@ export function runnerEvent(
       trace_id: metadata.trace_id,
       correlation_id: metadata.correlation_id,
       occurred_at: now.toISOString(),
+      ...(metadata.request === undefined ? {} : { request: metadata.request }),
     },
   };
 }
@@ -113,6 +114,7 @@ export function invokerContext({ tenantId, metadata }: Invocation, clock: Clock)
       applicationType: 'private',
       permissions: [],
       rules: [],
+      ...(metadata.application_id === undefined ? {} : { authorizedBy: metadata.application_id }),
     },
     traceId: metadata.trace_id,
     request: 'react',

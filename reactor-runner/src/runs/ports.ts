@@ -1,4 +1,4 @@
-import type { Json, NewEvent, OperationId } from '@token-vault/contracts';
+import type { Caused, Json, NewEvent, OperationId } from '@token-vault/contracts';
 import type { DetokenizedToken } from '@token-vault/expressions';
 import type { RequestContext } from '@token-vault/service-kit';
 
@@ -25,10 +25,10 @@ export interface VaultOperations {
    */
   asApplication(applicationId: string, request: ServiceRequest, origin: RunOrigin): Promise<Json>;
   /**
-   * Tokenizes the output of a run, for `actor`. Repeating it for the same run gives the same tokens.
+   * Tokenizes the output of a run, for who invoked it. Repeating it for the same run gives the same tokens.
    * @throws DomainError
    */
-  tokenize(payload: Json, actor: RequestContext['principal']['actor'], origin: RunOrigin): Promise<Json>;
+  tokenize(payload: Json, invoker: Caused, origin: RunOrigin): Promise<Json>;
 }
 
 /** Tokens that are being opened. They are shown to nobody before `use`, which says so in the log, is durable. */

@@ -224,9 +224,7 @@ export class Runs {
     if (outcome.kind !== 'succeeded') return failureOfRun(outcome);
     const { raw, tokenize } = outcome.result;
     const body = {
-      ...(tokenize === undefined
-        ? {}
-        : { tokens: await operations.tokenize(tokenize, metadata.actor, origin) }),
+      ...(tokenize === undefined ? {} : { tokens: await operations.tokenize(tokenize, metadata, origin) }),
       ...(raw === undefined ? {} : { raw }),
     };
     return { kind: 'succeeded', body };
