@@ -6,6 +6,7 @@ import { createPostgresEventStore, type PostgresEventStoreOptions } from '@token
 import { projections } from '@token-vault/projectors';
 import {
   createProjectionProgress,
+  createRevocations,
   measureAppends,
   noteAppends,
   observeFlushes,
@@ -17,6 +18,7 @@ import {
   type Metrics,
   type ProjectionProgress,
   type ReadModelWatch,
+  type Revocations,
   type Spans,
 } from '@token-vault/service-kit';
 import pg from 'pg';
@@ -110,6 +112,7 @@ export interface ReadModels {
   readonly readPool: pg.Pool;
   readonly progress: ProjectionProgress;
   readonly watch: ReadModelWatch;
+  readonly revocations: Revocations;
 }
 
 export async function openReadModels(surroundings: Surroundings, log: EventStore): Promise<ReadModels> {
@@ -125,5 +128,6 @@ export async function openReadModels(surroundings: Surroundings, log: EventStore
   const watch = (heard = watchReadModels({ progress }));
   closers.add(progress, (it) => it.close());
   const store = noteAppends(log, watch);
-  return { store, progress, watch, readPool: openPool(surroundings, 'reads', 6) };
+  const revocations = createRevocations({ pool: openPool(surroundings, 'revocations', 2), progress });
+  return { store, progress, watch, revocations, readPool: openPool(surroundings, 'reads', 6) };
 }

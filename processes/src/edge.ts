@@ -3,17 +3,14 @@ import {
   createAuthenticator,
   createIdempotentAnswers,
   createRateLimits,
-  createRevocations,
   errorFields,
   listenForAccessChanges,
   systemClock,
   type Authenticator,
   type IdempotentAnswers,
   type Logger,
-  type ProjectionProgress,
   type RateLimits,
   type ReadModelWatch,
-  type Revocations,
 } from '@token-vault/service-kit';
 import type pg from 'pg';
 import type { LimitConfig } from './limits.ts';
@@ -23,7 +20,6 @@ export interface Edge {
   readonly authenticator: Authenticator;
   readonly idempotency: IdempotentAnswers;
   readonly rateLimits: RateLimits;
-  readonly revocations: Revocations;
   readonly trustProxy: string | number | false;
 }
 
@@ -31,7 +27,6 @@ export interface EdgeOptions extends LimitConfig {
   readonly databaseUrl: string;
   readonly readPool: pg.Pool;
   readonly writePool: pg.Pool;
-  readonly progress: ProjectionProgress;
   readonly watch: ReadModelWatch;
   readonly keyRing: KeyRing;
   readonly logger: Logger;
@@ -41,7 +36,7 @@ const sweepMs = 10 * 60_000;
 
 /** Opens the edge; the caller closes what this gives as `close`. */
 export async function openEdge(options: EdgeOptions): Promise<Edge & { close(): Promise<void> }> {
-  const { databaseUrl, readPool, writePool, progress, watch, keyRing, logger } = options;
+  const { databaseUrl, readPool, writePool, watch, keyRing, logger } = options;
   const authenticator = createAuthenticator({ pool: readPool, clock: systemClock, watch });
   const changes = await listenForAccessChanges({
     connectionString: databaseUrl,
@@ -59,7 +54,6 @@ export async function openEdge(options: EdgeOptions): Promise<Edge & { close(): 
     authenticator,
     idempotency,
     rateLimits: createRateLimits(options.rateLimits),
-    revocations: createRevocations({ pool: writePool, progress }),
     trustProxy: options.trustProxy ?? false,
     async close() {
       clearInterval(sweep);

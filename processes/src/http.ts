@@ -90,15 +90,16 @@ export function createServiceApp(
   parts: ServiceParts,
   handlers: Handlers,
 ): Express {
-  const { edge, audit, progress } = parts;
+  const { edge, audit, progress, watch, revocations } = parts;
   const observe = observeRequests(metrics);
   const onAnswered: RequestObserver = (request) => {
     observe(request);
     if (spans.isOn) spans.record(spanOf(request));
   };
   const findEntity = createEntityFinder(parts.readPool);
+  const readModels = { progress, watch, revocations };
   const clock = systemClock;
-  const app = createApp({ ...edge, handlers, audit, progress, clock, logger, findEntity, onAnswered });
+  const app = createApp({ ...edge, ...readModels, handlers, audit, clock, logger, findEntity, onAnswered });
   mountHealth(app, readinessOf(parts), logger);
   mountMetrics(app, metrics);
   mountReference(app, createOpenApiDocument({ serverUrl: '/', version: release }));

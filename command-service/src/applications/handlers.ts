@@ -1,4 +1,5 @@
 import {
+  ApplicationDeleted,
   NotFoundError,
   streams,
   type Application,
@@ -7,7 +8,7 @@ import {
 } from '@token-vault/contracts';
 import { generateApiKey, hashApiKey, type ApiKeyType } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { Answer, RequestContext } from '@token-vault/service-kit';
 import { execute, load } from '../aggregates/decider.ts';
 import { applicationDecider, requireActive, type ApplicationCommand, type Maker } from './decider.ts';
 import type { ApplicationDetails } from './state.ts';
@@ -107,21 +108,32 @@ export function createApplicationHandlers(store: EventStore) {
       return run(context, id, command, key);
     },
 
-    async delete(id: string, context: RequestContext): Promise<Position | undefined> {
+    /** The repeat of a deletion does nothing, and tells where it was done. @throws NotFoundError */
+    async delete(
+      id: string,
+      context: RequestContext,
+    ): Promise<Pick<Answer, 'position' | 'ifConfirmedBefore'>> {
       const stream = streams.application(context.principal.tenant.id, id);
       const event = context.event.bind(context);
-      const executed = await execute({
-        store,
-        stream,
-        decider: applicationDecider,
-        command: { kind: 'delete', now: context.now },
-        event,
-      });
-      return executed.position;
+      const command: ApplicationCommand = { kind: 'delete', now: context.now };
+      try {
+        const { position } = await execute({ store, stream, decider: applicationDecider, command, event });
+        return { position };
+      } catch (error) {
+        const position = error instanceof NotFoundError ? await deletionIn(store, stream) : undefined;
+        if (position === undefined) throw error;
+        return { position, ifConfirmedBefore: error as NotFoundError };
+      }
     },
   };
 }
 export type ApplicationHandlers = ReturnType<typeof createApplicationHandlers>;
+
+async function deletionIn(store: EventStore, stream: string): Promise<Position | undefined> {
+  for await (const { type, position } of store.readStream(stream))
+    if (type === ApplicationDeleted.type) return position;
+  return undefined;
+}
 
 /** A time without seconds is on the minute, one without an offset is UTC (interface.md, Token expiration formats). */
 export function withOffset(moment: string): string {

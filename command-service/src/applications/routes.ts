@@ -16,7 +16,7 @@ export function applicationRoutes(applications: ApplicationHandlers) {
       return { body: application, position };
     },
     async deleteApplication({ params }, context) {
-      return { position: await applications.delete(params.id, context) };
+      return applications.delete(params.id, context);
     },
   } satisfies Handlers;
 }

@@ -13,7 +13,7 @@ import type { Identity, RetiredKey } from './callers.ts';
 import type { Clock } from './clock.ts';
 import type { Answer, Handler, Handlers } from './handlers.ts';
 import type { IdempotentAnswers } from './idempotency.ts';
-import type { ReadModelProgress } from './progress.ts';
+import type { ReadModelProgress, ReadModelWatch, Revocations } from './progress.ts';
 import {
   requireNothingLost,
   requireReadModels,
@@ -34,6 +34,8 @@ export interface ExecutorDependencies {
   readonly handlers: Handlers;
   readonly audit: AuditTrail;
   readonly progress: ReadModelProgress;
+  readonly watch: ReadModelWatch;
+  readonly revocations: Revocations;
   readonly clock: Clock;
   readonly idempotency?: IdempotentAnswers | undefined;
   /** Drops what is cached of callers: a key, a rule, a session or a tenant may have changed. */
@@ -47,7 +49,10 @@ export interface ExecutorDependencies {
 /** One request, as an entrance (HTTP, reactor code) brings it: nothing in it is validated. */
 export interface OperationRequest {
   readonly traceId: string;
-  /** Whom the credential of the request belongs to. @throws DomainError */
+  /**
+   * Whom the credential of the request belongs to at this moment. Asked again when the rest of the request took its time.
+   * @throws DomainError
+   */
   identify(): Promise<Identity>;
   readonly params: unknown;
   readonly query: unknown;
@@ -78,6 +83,16 @@ export interface Executor {
   execute(id: OperationId, request: OperationRequest): Promise<Outcome>;
 }
 
+/** The caller as he was made out. */
+interface Admitted {
+  readonly principal: Principal;
+  /** Of the monotonic clock. */
+  readonly atMs: number;
+}
+
+/** As long as this who calls need not be made out again. */
+const admittedMs = 100;
+
 /** One request on its way. */
 interface Call {
   readonly id: OperationId;
@@ -101,13 +116,15 @@ async function execute(call: Call, dependencies: ExecutorDependencies): Promise<
   await requireReadModels(progress);
   const { losses } = progress;
   // Callers are read from a read model, for commands too.
+  const atMs = performance.now();
   const principal = await authenticate(call, dependencies).finally(() =>
     requireNothingLost(progress, losses),
   );
   const isQuery = operation.service === 'query';
   try {
     authorize(operation, principal);
-    const answer = await answerOf(call, principal, dependencies);
+    await dependencies.watch.requireMoving(operation.answersFrom ?? []);
+    const answer = await answerOf(call, { principal, atMs }, dependencies);
     if (isQuery) requireNothingLost(progress, losses);
     const isVisible = await waitForOwnWrite(dependencies, operation, answer, request.isAsync ?? false);
     return { answer, isVisible };
@@ -121,6 +138,18 @@ async function execute(call: Call, dependencies: ExecutorDependencies): Promise<
     }
     throw error;
   }
+}
+
+/** Whoever sends a body slowly must not outlive the rights with which he began. */
+async function stillAdmitted(
+  call: Call,
+  { principal, atMs }: Admitted,
+  dependencies: ExecutorDependencies,
+): Promise<Principal> {
+  if (performance.now() - atMs < admittedMs) return principal;
+  const now = await authenticate(call, dependencies);
+  authorize(call.operation, now);
+  return now;
 }
 
 async function authenticate(call: Call, dependencies: ExecutorDependencies): Promise<Principal> {
@@ -163,18 +192,15 @@ function contextOf(
 
 const repeatableMethods: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
 
-async function answerOf(
-  call: Call,
-  principal: Principal,
-  dependencies: ExecutorDependencies,
-): Promise<Answer> {
+async function answerOf(call: Call, admitted: Admitted, dependencies: ExecutorDependencies): Promise<Answer> {
   const { id, operation, request } = call;
   const { handlers, progress, idempotency } = dependencies;
   const handler = handlers[id] as Handler<OperationId> | undefined;
   if (!handler) throw new UnavailableError('The operation is not available here.');
   const input = await inputOf(operation, request);
-  const transactionId = transactionIdOf(operation, principal, request.transactionId);
   await waitForGivenPosition(progress, operation, request.position);
+  const principal = await stillAdmitted(call, admitted, dependencies);
+  const transactionId = transactionIdOf(operation, principal, request.transactionId);
 
   const run = (idempotencyScope = request.idempotencyScope): Promise<Answer> =>
     handler(input, contextOf(call, principal, dependencies, { transactionId, idempotencyScope }));

@@ -1,4 +1,12 @@
-import type { BodyOf, Operation, OperationId, Operations, ParamsOf, QueryOf } from '@token-vault/contracts';
+import type {
+  BodyOf,
+  DomainError,
+  Operation,
+  OperationId,
+  Operations,
+  ParamsOf,
+  QueryOf,
+} from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import type { RequestContext } from './request-context.ts';
 
@@ -16,6 +24,11 @@ export interface Answer {
   readonly body?: unknown;
   /** Of the last event a command appended: the answer waits until the read models have passed it. */
   readonly position?: Position | undefined;
+  /**
+   * Nothing was done, because it had been done before, at `position`: this is the answer unless that was never confirmed (decisions.md
+   * §6, a repeat confirms it).
+   */
+  readonly ifConfirmedBefore?: DomainError;
   /** There when reactor code chose the whole response: then a string body is sent as it stands (custom-answer.ts). */
   readonly headers?: Readonly<Record<string, string>>;
 }

@@ -10,7 +10,7 @@ export {
 } from './executor.ts';
 export type { Answer, Handler, Handlers, HandlersOf, Input } from './handlers.ts';
 export type { IdempotentAnswers, IdempotentRequest } from './idempotency.ts';
-export type { ReadModelProgress } from './progress.ts';
+export type { ReadModelProgress, ReadModelWatch, Revocations } from './progress.ts';
 export type { FindEntity } from './refusals.ts';
 export { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
 export { parseInput } from './validation.ts';

@@ -1,7 +1,7 @@
 import { UnavailableError, ValidationError, type Operation } from '@token-vault/contracts';
 import { parsePosition, type Position } from '@token-vault/event-store';
 import type { Answer } from './handlers.ts';
-import type { ReadModelProgress } from './progress.ts';
+import type { ReadModelProgress, Revocations } from './progress.ts';
 
 /** How long an answer waits for the read models (architecture.md, Reading your own writes). */
 const waitMs = 2000;
@@ -46,16 +46,26 @@ const entitiesAffectingAuthentication: ReadonlySet<string> = new Set(['applicati
 
 /**
  * Makes what the answer says visible to any later read, on any replica, before it leaves. Gives whether it is.
- * A revocation is confirmed here.
+ * A revocation is confirmed here. @throws UnavailableError when it cannot be
  */
 export async function waitForOwnWrite(
-  { progress, forgetCallers }: { progress: ReadModelProgress; forgetCallers?: (() => void) | undefined },
+  { progress, revocations, forgetCallers }: OwnWriteDependencies,
   operation: Operation,
-  { position }: Answer,
+  { position, ifConfirmedBefore }: Answer,
   isAsync: boolean,
 ): Promise<boolean> {
   if (position === undefined || operation.isLoggedOnly) return true;
-  const isVisible = !isAsync && (await progress.waitFor(position, waitMs));
+  const [isVisible, confirmed] = await Promise.all([
+    !isAsync && progress.waitFor(position, waitMs),
+    operation.isRevocation && revocations.confirm(position),
+  ]);
   if (entitiesAffectingAuthentication.has(operation.entity)) forgetCallers?.();
+  if (ifConfirmedBefore && confirmed !== 'was unconfirmed') throw ifConfirmedBefore;
   return isVisible;
+}
+
+interface OwnWriteDependencies {
+  readonly progress: ReadModelProgress;
+  readonly revocations: Revocations;
+  readonly forgetCallers?: (() => void) | undefined;
 }

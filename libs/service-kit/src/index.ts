@@ -13,6 +13,7 @@ export {
   type Input,
   type RequestContext,
   type RequestContextOptions,
+  type Revocations,
 } from '@token-vault/operations';
 export { listenForAccessChanges, type AccessChanges } from './access-changes.ts';
 export { createAuthenticator, type Authentication, type Authenticator } from './authentication.ts';
@@ -67,7 +68,7 @@ export {
   type ReadModelWatch,
   type ReadModelWatchOptions,
 } from './read-model-watch.ts';
-export { createRevocations, type Revocations, type RevocationsOptions } from './revocations.ts';
+export { createRevocations, type RevocationsOptions } from './revocations.ts';
 export {
   noSpans,
   openSpans,

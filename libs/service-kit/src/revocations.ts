@@ -1,17 +1,10 @@
 import { callersAreMadeOf, UnavailableError } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
+import type { Revocations } from '@token-vault/operations';
 import type pg from 'pg';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ProjectionProgress } from './projection-progress.ts';
 import { leaseMs } from './read-model-watch.ts';
-
-export interface Revocations {
-  /**
-   * Resolves when no process admits anybody any more by what was true before the event at `position` (ADR 21): to whether it had
-   * been left unconfirmed before. @throws UnavailableError when that is not certain within 2 s; it is noted as unconfirmed then
-   */
-  confirm(position: Position): Promise<'as usual' | 'was unconfirmed'>;
-}
 
 export interface RevocationsOptions {
   /** Of the primary. */
@@ -30,7 +23,7 @@ const unconfirmed =
 /**
  * First the read models show it. Then the generation is raised that every process compares with what it has remembered of
  * callers, and has known for no longer than the lease whenever it goes by that: so after the lease nobody goes by what was
- * read before. A process that does not answer, or is not known, need not be asked.
+ * read before. A process that does not answer, or is not known, need not be asked. What cannot be confirmed is noted.
  */
 export function createRevocations({ pool, progress, withinMs = 2_000 }: RevocationsOptions): Revocations {
   async function confirmBy(position: Position, deadlineMs: number): Promise<'as usual' | 'was unconfirmed'> {

@@ -125,6 +125,8 @@ export async function startTinyApp(options: TinyOptions = {}): Promise<TinyApp> 
       read: async () => undefined,
       close: async () => {},
     },
+    watch: { requireMoving: async () => {} },
+    revocations: { confirm: async () => 'as usual' },
     clock: { now: () => new Date('2030-01-01T00:00:00Z') },
     logger,
     ...options.dependencies,

@@ -27,7 +27,7 @@ export function openRunner(
   parts: RunnerParts,
   options: { readonly egressAllow: readonly string[] },
 ): void {
-  const { store, keyRing, readPool, progress, watch, reactors, handlers, feed } = parts;
+  const { store, keyRing, readPool, progress, watch, revocations, reactors, handlers, feed } = parts;
   const clock = systemClock;
   const audit = createAuditTrail(store);
   const egress = closers.add(createEgressBroker({ allowCidrs: options.egressAllow }), (it) => it.close());
@@ -48,6 +48,8 @@ export function openRunner(
       audit,
       findEntity: createEntityFinder(readPool),
       progress,
+      watch,
+      revocations,
       clock,
       onUnrecorded: (error, { traceId }, id) =>
         logger.warn({ trace_id: traceId, operation: id, ...errorFields(error) }, 'refusal not recorded'),

@@ -7,6 +7,8 @@ import {
   type FindEntity,
   type Handlers,
   type IdempotentAnswers,
+  type ReadModelWatch,
+  type Revocations,
 } from '@token-vault/operations';
 import express, { type Express, type NextFunction, type Request, type Response } from 'express';
 import { errorFields, type Logger } from '../logger.ts';
@@ -22,6 +24,8 @@ export interface AppDependencies extends HttpCallers {
   readonly handlers: Handlers;
   readonly audit: AuditTrail;
   readonly progress: ProjectionProgress;
+  readonly watch: ReadModelWatch;
+  readonly revocations: Revocations;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly idempotency?: IdempotentAnswers;

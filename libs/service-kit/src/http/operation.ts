@@ -40,9 +40,14 @@ async function identify(
 
 function toOperationRequest(call: OperationCall, callers: HttpCallers): OperationRequest {
   const { request, traceId } = call;
+  let isCounted = false;
   return {
     traceId,
-    identify: () => identify(call, callers),
+    identify: () => {
+      const isFirst = !isCounted;
+      isCounted = true;
+      return isFirst ? identify(call, callers) : identify(call, { authenticator: callers.authenticator });
+    },
     params: request.params,
     query: request.query,
     readBody: () => readBody(request),

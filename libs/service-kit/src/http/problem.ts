@@ -1,6 +1,7 @@
 import {
   DomainError,
   UnauthenticatedError,
+  UnknownEventError,
   problems,
   type FieldErrors,
   type ProblemCode,
@@ -57,6 +58,12 @@ const unavailable: Problem = {
   retryAfterSeconds: 1,
 };
 
+/** The log holds events of a newer release, whose processes can answer. */
+const outdated: Problem = {
+  ...unavailable,
+  detail: 'This process is older than what is stored. Nothing was done; try again.',
+};
+
 /** The KMS is sealed, overloaded, out of reach, or has withdrawn the token: an operator's matter, told by the start and the log. */
 const withoutRootKey: Problem = {
   ...unavailable,
@@ -87,6 +94,7 @@ export function toProblem(error: unknown): Problem {
   if (error instanceof Error) {
     if (error instanceof RequestAbortedError) return aborted;
     if (isUnavailable(error)) return unavailable;
+    if (error instanceof UnknownEventError) return outdated;
     if (error instanceof RootKeyUnavailableError || error instanceof RootKeyUnusableError)
       return withoutRootKey;
     if (error instanceof URIError) return invalidPath;
