@@ -4,7 +4,13 @@ import { commandHandlers } from './handlers.ts';
 import { openHousekeeping } from './housekeeping.ts';
 import { createServiceApp, openServiceParts } from './http.ts';
 import { openReactorParts } from './reactors/parts.ts';
-import { readEgressAllow, readLimitSettings, readProcessSettings, readRootKeySources } from './settings.ts';
+import {
+  readEgressAllow,
+  readLimitSettings,
+  readProcessSettings,
+  readRootKeySources,
+  readSandboxAccounts,
+} from './settings.ts';
 import { explainedCodes, startService } from './start.ts';
 
 const service = 'command-service';
@@ -15,17 +21,18 @@ function readSettings(environment: NodeJS.ProcessEnv) {
     limits: readLimitSettings(environment),
     rootKeys: readRootKeySources(environment),
     egressAllow: readEgressAllow(environment),
+    sandboxAccounts: readSandboxAccounts(environment),
   };
 }
 
 /** Whatever changes something, and what goes on beside requests. */
 async function open(surroundings: Surroundings, settings: ReturnType<typeof readSettings>) {
-  const { logger, closers } = surroundings;
+  const { logger } = surroundings;
   const { limits, egressAllow } = settings;
   const keyRing = await openKeyRing(surroundings, settings.rootKeys);
   const data = { keyRing, ...(await openReadModels(surroundings, await openLog(surroundings))) };
   openHousekeeping(surroundings, data);
-  const reactors = openReactorParts(data.store, logger, closers);
+  const reactors = openReactorParts(surroundings, data.store, settings.sandboxAccounts);
   const parts = await openServiceParts(surroundings, data, limits);
   const handlers = commandHandlers(parts, reactors, { egressAllow, logger });
   return createServiceApp(surroundings, parts, handlers);

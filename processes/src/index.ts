@@ -16,7 +16,7 @@ export { createServiceApp, openServiceParts, type ServiceParts } from './http.ts
 export { measureProjections } from './projection-lag.ts';
 export { traceProjections } from './trace-projections.ts';
 export { readLimits, type LimitConfig } from './limits.ts';
-export { openReactorParts } from './reactors/parts.ts';
+export { createWallReport, openReactorParts } from './reactors/parts.ts';
 export { createPrincipals, type Principals } from './reactors/principals.ts';
 export { openRunner } from './reactors/runner.ts';
 export { createFeed, type FeedChoice } from './reactors/feed.ts';
@@ -35,6 +35,7 @@ export { schema } from './schema.ts';
 export {
   ConfigurationError,
   readEgressAllow,
+  readSandboxAccounts,
   readEventStoreChoice,
   readFeedChoice,
   readTraceSettings,

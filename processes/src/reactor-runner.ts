@@ -5,7 +5,13 @@ import { createHealthApp, readinessOf } from './http.ts';
 import { createFeed } from './reactors/feed.ts';
 import { openReactorParts } from './reactors/parts.ts';
 import { openRunner } from './reactors/runner.ts';
-import { readEgressAllow, readFeedChoice, readProcessSettings, readRootKeySources } from './settings.ts';
+import {
+  readEgressAllow,
+  readFeedChoice,
+  readProcessSettings,
+  readRootKeySources,
+  readSandboxAccounts,
+} from './settings.ts';
 import { explainedCodes, startService } from './start.ts';
 
 const service = 'reactor-runner';
@@ -15,6 +21,7 @@ function readSettings(environment: NodeJS.ProcessEnv) {
     ...readProcessSettings(environment),
     rootKeys: readRootKeySources(environment),
     egressAllow: readEgressAllow(environment),
+    sandboxAccounts: readSandboxAccounts(environment),
     feed: readFeedChoice(environment),
   };
 }
@@ -34,7 +41,7 @@ async function open(surroundings: Surroundings, settings: ReturnType<typeof read
     onTenantKeysDestroyed: (tenantId) => keyRing.forgetTenant(tenantId),
   });
   closers.add(changes, (it) => it.close());
-  const reactors = openReactorParts(store, logger, closers);
+  const reactors = openReactorParts(surroundings, store, settings.sandboxAccounts);
   const handlers = { ...commandHandlers(data, reactors, { egressAllow, logger }), ...queryHandlers(data) };
   const feed = await createFeed(settings.feed, { store, pool, logger });
   openRunner(surroundings, { ...data, reactors, handlers, feed }, { egressAllow });

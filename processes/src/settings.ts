@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import path from 'node:path';
+import type { AccountRange } from '@token-vault/reactor-runner';
 import type { TraceSettings } from '@token-vault/service-kit';
 import { z } from 'zod';
 import type { DataSettings } from './data.ts';
@@ -63,6 +64,17 @@ const egressVariables = z.object({
   VAULT_EGRESS_ALLOW: list
     .refine((entries) => entries.every(isCidr), 'must be addresses or CIDRs, separated by commas')
     .default([]),
+});
+
+const sandboxVariables = z.object({
+  VAULT_SANDBOX_UIDS: z
+    .string()
+    .regex(/^\d{1,10}-\d{1,10}$/, 'must be two user ids with a hyphen between')
+    .transform((text) => text.split('-').map(Number))
+    .transform(([first = 0, last = 0]) => ({ first, last }))
+    .refine(({ first, last }) => first > 0 && last < 2 ** 32 - 1, 'must be user ids other than that of root')
+    .refine(({ first, last }) => last - first >= 15, 'must be at least 16 user ids')
+    .optional(),
 });
 
 const traceVariables = z.object({
@@ -149,6 +161,11 @@ export function readLimitSettings(environment: NodeJS.ProcessEnv): LimitConfig {
 /** @throws ConfigurationError */
 export function readEgressAllow(environment: NodeJS.ProcessEnv): readonly string[] {
   return read(egressVariables, environment).VAULT_EGRESS_ALLOW;
+}
+
+/** @throws ConfigurationError */
+export function readSandboxAccounts(environment: NodeJS.ProcessEnv): AccountRange | undefined {
+  return read(sandboxVariables, environment).VAULT_SANDBOX_UIDS;
 }
 
 /** @throws ConfigurationError */

@@ -3,12 +3,9 @@ import { readFileSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
 import { waitUntil } from '@token-vault/test-support';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { SandboxPoolOptions, SandboxReport } from '../src/sandbox/index.ts';
+import type { SandboxPoolOptions } from '../src/sandbox/index.ts';
 import { createTestPool, handler } from './sandbox-pool-fixture.ts';
 import type { TestPool } from './sandbox-pool-fixture.ts';
-import { sandboxBundle } from '../src/sandbox/bundle.ts';
-import { defaultSandboxLimits } from '../src/sandbox/limits.ts';
-import { findWallTools, probeWalls } from '../src/sandbox/walls.ts';
 
 const open: TestPool[] = [];
 afterEach(async () => {
@@ -217,54 +214,5 @@ describe('the pool', () => {
     await test.close();
     expect(pids.filter(isAlive)).toEqual([]);
     expect(await test.run(trivial)).toMatchObject({ kind: 'killed' });
-  });
-});
-
-describe('a host', () => {
-  it('that refuses one wall keeps the others', async () => {
-    const [bundle, tools] = await Promise.all([sandboxBundle(), findWallTools()]);
-    const all = await probeWalls(bundle, defaultSandboxLimits, tools);
-    const refusing = { ...tools, unshare: '/bin/false' };
-    expect(await probeWalls(bundle, defaultSandboxLimits, refusing)).toEqual({ ...all, noNetwork: false });
-  });
-
-  it('without the tools still has the permission model', async () => {
-    const walls = await probeWalls(await sandboxBundle(), defaultSandboxLimits, {});
-    expect(walls).toEqual({
-      resourceLimits: false,
-      noNetwork: false,
-      unprivileged: false,
-      permissionModel: true,
-      usageWatch: process.platform === 'linux',
-    });
-  });
-});
-
-describe('a child', () => {
-  it('stands behind the walls the pool reports, once', async () => {
-    const reports: SandboxReport[] = [];
-    const test = await pool({ report: (event) => reports.push(event) });
-    await test.run(trivial);
-    expect(reports).toEqual([{ kind: 'walls', walls: test.pool.stats().walls }]);
-  });
-
-  it.skipIf(process.platform !== 'linux')('has an empty environment and only its socket', async () => {
-    const test = await pool();
-    await test.run(trivial);
-    const [pid] = test.pool.stats().pids;
-    const { walls } = test.pool.stats();
-    expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).toBe('');
-    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-    if (walls.unprivileged) {
-      expect(status).toMatch(/NoNewPrivs:\s*1/);
-      expect(status).toMatch(/CapEff:\s*0+\n/);
-    }
-    if (walls.resourceLimits)
-      expect(readFileSync(`/proc/${pid}/limits`, 'utf8')).toMatch(/Max core file size\s+1\s+1/);
-    if (walls.noNetwork) {
-      // Two lines of heading, then only the loopback of its own namespace.
-      const devices = readFileSync(`/proc/${pid}/net/dev`, 'utf8').trim().split('\n').slice(2);
-      expect(devices.map((line) => line.trim().split(':')[0])).toEqual(['lo']);
-    }
   });
 });

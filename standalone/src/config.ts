@@ -1,6 +1,7 @@
 import type { TraceSettings } from '@token-vault/service-kit';
 import {
   readEgressAllow,
+  readSandboxAccounts,
   readLimits,
   readRootKeySettings,
   readTraceSettings,
@@ -20,6 +21,8 @@ export interface StandaloneConfig extends LimitConfig, RootKeySettings {
   readonly logLevel: string;
   /** Private addresses (CIDRs) that reactor code and webhooks may reach, also by plain http. */
   readonly egressAllow?: readonly string[];
+  /** User ids of the processes that run reactor code, where the vault is root. */
+  readonly sandboxAccounts?: ReturnType<typeof readSandboxAccounts>;
   /** Undefined: nothing is traced. */
   readonly traces?: TraceSettings | undefined;
 }
@@ -73,6 +76,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): StandaloneConfig {
     ...explained(() => readRootKeySettings(environment)),
     logLevel: readLogLevel(environment.VAULT_LOG_LEVEL),
     egressAllow: explained(() => readEgressAllow(environment)),
+    sandboxAccounts: explained(() => readSandboxAccounts(environment)),
     ...explained(() => readLimits(environment)),
     traces: explained(() => readTraceSettings(environment)),
   };

@@ -38,6 +38,7 @@ import {
 } from '@token-vault/service-kit';
 import type { Express } from 'express';
 import { makeFirstTenant, type Credentials } from './credentials.ts';
+import type { StandaloneConfig } from './config.ts';
 import type { DataDirectory } from './data-directory.ts';
 
 export interface VaultOptions extends LimitConfig, RootKeySettings {
@@ -46,6 +47,8 @@ export interface VaultOptions extends LimitConfig, RootKeySettings {
   readonly baseUrl: string;
   /** VAULT_EGRESS_ALLOW. */
   readonly egressAllow?: readonly string[];
+  /** VAULT_SANDBOX_UIDS. */
+  readonly sandboxAccounts?: StandaloneConfig['sandboxAccounts'];
   readonly logger: Logger;
   /** OTEL_EXPORTER_OTLP_ENDPOINT */
   readonly traces?: TraceSettings | undefined;
@@ -95,9 +98,9 @@ async function createVaultApp(
   surroundings: Surroundings,
 ): Promise<Express> {
   const { store, readPool: pool } = parts;
-  const { logger, closers } = surroundings;
+  const { logger } = surroundings;
   const egressAllow = options.egressAllow ?? [];
-  const reactors = openReactorParts(store, logger, closers);
+  const reactors = openReactorParts(surroundings, store, options.sandboxAccounts);
   const handlers = {
     ...commandHandlers(parts, reactors, { egressAllow, logger }),
     ...queryHandlers(parts),

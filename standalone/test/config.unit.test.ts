@@ -41,6 +41,7 @@ describe('the configuration', () => {
       VAULT_ROOT_KEY: 'key',
       VAULT_ROOT_KEY_NEXT: 'next',
       VAULT_EGRESS_ALLOW: '10.0.0.0/8, ::1',
+      VAULT_SANDBOX_UIDS: '70000-70063',
       VAULT_LOG_LEVEL: 'silent',
       OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318',
       OTEL_TRACES_SAMPLER_ARG: '0.25',
@@ -56,6 +57,7 @@ describe('the configuration', () => {
       transit: undefined,
       logLevel: 'silent',
       egressAllow: ['10.0.0.0/8', '::1'],
+      sandboxAccounts: { first: 70_000, last: 70_063 },
       rateLimits: {},
     });
   });
@@ -66,6 +68,7 @@ describe('the configuration', () => {
     ['VAULT_LOG_LEVEL', ['loud', 'INFO']],
     ['OTEL_EXPORTER_OTLP_ENDPOINT', ['collector:4318', 'http://:not a url']],
     ['OTEL_TRACES_SAMPLER_ARG', ['some', '1.5', '-7']],
+    ['VAULT_SANDBOX_UIDS', ['70000', 'many', '0-100', '70000-70003', '70100-70000', '1-99999999999']],
     ['VAULT_EGRESS_ALLOW', ['intranet', '10.0.0.0/33', '::1/129', '10.0.0.0/8/8', '10.0.0.0/x']],
   ])('names %s when it is wrong, without its value', (name, values) => {
     for (const value of values) {

@@ -5,9 +5,14 @@ import {
 } from '@token-vault/command-service';
 import { UnavailableError } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
-import { createLazySandbox, type LazySandbox } from '@token-vault/reactor-runner';
-import type { Logger } from '@token-vault/service-kit';
-import type { Closers } from '../closers.ts';
+import {
+  createLazySandbox,
+  type AccountRange,
+  type LazySandbox,
+  type Walls,
+} from '@token-vault/reactor-runner';
+import type { Logger, Metrics } from '@token-vault/service-kit';
+import type { Surroundings } from '../data.ts';
 
 export interface ReactorParts {
   readonly outcomes: InvocationOutcomes;
@@ -15,24 +20,52 @@ export interface ReactorParts {
   readonly compileCode: CompileCode;
 }
 
-function openSandbox(logger: Logger): LazySandbox {
+/** What is told of walls: those of the children, and that the service beside them is not root. */
+function toldOf(walls: Walls): Readonly<Record<string, boolean>> {
+  return { ...walls, unprivilegedService: process.getuid?.() !== 0 };
+}
+
+/** Says which walls stand, in the log and to Prometheus; again only when that changes. */
+export function createWallReport(logger: Logger, metrics: Metrics): (walls: Walls) => void {
+  let told: Readonly<Record<string, boolean>> = {};
+  metrics.gauge(
+    'vault_sandbox_wall',
+    'Whether a wall around the code of reactors stands on this host: 1 or 0.',
+    'wall',
+    () => Object.fromEntries(Object.entries(told).map(([name, stands]) => [name, stands ? 1 : 0])),
+  );
+  return (walls) => {
+    const before = JSON.stringify(told);
+    told = toldOf(walls);
+    if (JSON.stringify(told) === before) return;
+    const missing = Object.keys(told).filter((name) => told[name] === false);
+    const reason = missing.join(', ');
+    if (reason === '') logger.info({ task: 'sandbox' }, 'the sandbox of reactors has all its walls');
+    else logger.warn({ task: 'sandbox', reason }, 'the sandbox of reactors lacks walls on this host');
+  };
+}
+
+function openSandbox({ logger, metrics }: Surroundings, accounts: AccountRange | undefined): LazySandbox {
+  const reportWalls = createWallReport(logger, metrics);
   return createLazySandbox({
     // The rest starts when it is needed: an idle process takes 50 MB.
     spares: 1,
+    ...(accounts === undefined ? {} : { accounts }),
     report: (event) => {
-      if (event.kind === 'walls') {
-        const missing = Object.entries(event.walls).filter(([, stands]) => stands === false);
-        const reason = missing.map(([name]) => name).join(', ');
-        if (reason === '') logger.info({ task: 'sandbox' }, 'the sandbox of reactors has all its walls');
-        else logger.warn({ task: 'sandbox', reason }, 'the sandbox of reactors lacks walls on this host');
-      } else logger.error({ task: 'sandbox' }, 'processes of the sandbox do not start');
+      if (event.kind === 'walls') reportWalls(event.walls);
+      else logger.error({ task: 'sandbox' }, 'processes of the sandbox do not start');
     },
   });
 }
 
-/** What command handlers need of reactors, before there are handlers. Nothing starts before it is used. */
-export function openReactorParts(store: EventStore, logger: Logger, closers: Closers): ReactorParts {
-  const sandbox = closers.add(openSandbox(logger), (it) => it.close());
+/** What command handlers need of reactors, before there are handlers. Nothing stays started before it is used. */
+export function openReactorParts(
+  surroundings: Surroundings,
+  store: EventStore,
+  accounts: AccountRange | undefined,
+): ReactorParts {
+  const { logger, closers } = surroundings;
+  const sandbox = closers.add(openSandbox(surroundings, accounts), (it) => it.close());
   const outcomes = closers.add(createInvocationOutcomes({ store, logger }), (it) => it.close());
   return {
     outcomes,

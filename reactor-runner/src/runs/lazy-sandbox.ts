@@ -1,8 +1,16 @@
-import { createSandboxPool, type SandboxPool, type SandboxPoolOptions } from '../sandbox/index.ts';
+import {
+  createSandboxPool,
+  inspectWalls,
+  type SandboxPool,
+  type SandboxPoolOptions,
+} from '../sandbox/index.ts';
 
 export type LazySandbox = Pick<SandboxPool, 'run' | 'compile' | 'close'>;
 
-/** A pool that starts at its first use: most vaults have no reactors, and its processes take memory. */
+/**
+ * A pool that starts at its first use: most vaults have no reactors, and its processes take memory. Which walls the host allows is
+ * reported at once.
+ */
 export function createLazySandbox(options: SandboxPoolOptions): LazySandbox {
   let starting: Promise<SandboxPool> | undefined;
   const pool = (): Promise<SandboxPool> => {
@@ -12,10 +20,15 @@ export function createLazySandbox(options: SandboxPoolOptions): LazySandbox {
     });
     return starting;
   };
+  const inspected = inspectWalls(options).then(
+    (walls) => options.report?.({ kind: 'walls', walls }),
+    () => options.report?.({ kind: 'children-do-not-start' }),
+  );
   return {
     run: async (request) => (await pool()).run(request),
     compile: async (request) => (await pool()).compile(request),
     async close() {
+      await inspected;
       await (await starting?.catch(() => undefined))?.close();
     },
   };

@@ -105,7 +105,7 @@ const guestResolution: Plugin = {
   },
 };
 
-function findAddon(): string {
+export function findAddon(): string {
   const packageFile = createRequire(import.meta.url).resolve('isolated-vm/package.json');
   const locate = createRequire(packageFile)('node-gyp-build') as { path(directory: string): string };
   return locate.path(join(packageFile, '..'));

@@ -1,5 +1,12 @@
+export { inspectWalls } from './inspect-walls.ts';
 export { createSandboxPool } from './pool.ts';
-export type { CompileRequest, SandboxPool, SandboxPoolOptions, SandboxReport, SandboxStats } from './pool.ts';
+export type {
+  CompileRequest,
+  SandboxPool,
+  SandboxPoolOptions,
+  SandboxReport,
+  SandboxStats,
+} from './pool-types.ts';
 export type { HostCalls, RunRequest } from './job.ts';
 export { defaultSandboxLimits } from './limits.ts';
 export type { SandboxLimits } from './limits.ts';
@@ -14,4 +21,5 @@ export type {
   RunOutcome,
   RunProblem,
 } from './outcome.ts';
-export type { Walls } from './walls.ts';
+export type { AccountRange } from './child-accounts.ts';
+export type { Walls } from './wall-kinds.ts';

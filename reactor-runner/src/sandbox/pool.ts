@@ -9,50 +9,11 @@ import { emptyConsole } from './outcome.ts';
 import type { CompileOutcome, RunOutcome } from './outcome.ts';
 import { readCompileOutcome, readRunOutcome } from './read-outcome.ts';
 import { Slots, type SlotsEvents } from './slots.ts';
-import { childCommand, findWallTools, probeWalls } from './walls.ts';
-import type { Walls } from './walls.ts';
-
-export interface SandboxPoolOptions {
-  /** Processes at most, idle ones included. Default: 8. */
-  readonly maxChildren?: number;
-  /** Processes kept started for tenants that have none. Default: 2. */
-  readonly spares?: number;
-  /** A tenant's idle process is given up after this time. Default: 30 s. */
-  readonly idleMs?: number;
-  /** Jobs waiting at most, in all and of one tenant; more are answered `overloaded`. Defaults: 5,000 and 1,000. */
-  readonly maxQueued?: number;
-  readonly maxQueuedPerTenant?: number;
-  readonly limits?: Partial<SandboxLimits>;
-  /** Told once which walls stand, and of processes that do not start. Never gets guest data. */
-  readonly report?: (event: SandboxReport) => void;
-}
-
-export type SandboxReport =
-  { readonly kind: 'walls'; readonly walls: Walls } | { readonly kind: 'children-do-not-start' };
-
-export interface CompileRequest {
-  readonly tenantId: string;
-  readonly code: string;
-}
-
-export interface SandboxStats {
-  readonly children: number;
-  readonly busy: number;
-  readonly spares: number;
-  readonly queued: number;
-  readonly walls: Walls;
-  readonly pids: readonly number[];
-}
-
-export interface SandboxPool {
-  /** Runs code once, in an isolate of its own. Never rejects: whatever happens is an outcome. */
-  run(request: RunRequest): Promise<RunOutcome>;
-  /** Checks that code compiles, loads and exports a function (decisions.md §10), without calling it. */
-  compile(request: CompileRequest): Promise<CompileOutcome>;
-  stats(): SandboxStats;
-  /** Kills what runs (outcome `killed`) and resolves when every process is gone. */
-  close(): Promise<void>;
-}
+import { createChildAccounts, defaultAccountRange } from './child-accounts.ts';
+import { childCommand } from './child-command.ts';
+import { findWallTools, probeWalls } from './walls.ts';
+import type { CompileRequest, SandboxPool, SandboxPoolOptions, SandboxStats } from './pool-types.ts';
+import type { Walls } from './wall-kinds.ts';
 
 const startingAtOnce = 2;
 /** A tenant that has a child waits this long for it before it gets a second: most runs are over sooner than a start. */
@@ -69,14 +30,17 @@ const lossEachMs = 2_000;
 export async function createSandboxPool(options: SandboxPoolOptions = {}): Promise<SandboxPool> {
   const limits = { ...defaultSandboxLimits, ...options.limits };
   const [bundle, tools] = await Promise.all([sandboxBundle(), findWallTools()]);
-  const walls = await probeWalls(bundle, limits, tools);
+  const accounts = createChildAccounts(options.accounts ?? defaultAccountRange);
+  const walls = await probeWalls(bundle, limits, tools, accounts);
   options.report?.({ kind: 'walls', walls });
-  return new Pool(
-    options,
-    limits,
-    walls,
-    (events) => new Slots(childCommand(bundle, limits, walls, tools), bundle, limits, events, tools.chrt),
-  );
+  const start = {
+    command: (account: number | undefined) => childCommand(bundle, limits, { walls, tools, account }),
+    accounts: walls.ownAccount && process.getuid?.() === 0 ? accounts : undefined,
+    chrt: tools.chrt,
+  };
+  const pool = new Pool(options, limits, walls, (events) => new Slots(start, bundle, limits, events));
+  await pool.started();
+  return pool;
 }
 
 class Pool implements SandboxPool {
@@ -150,6 +114,10 @@ class Pool implements SandboxPool {
       purpose: 'check',
     } as const;
     return readCompileOutcome(await this.#submit(job));
+  }
+
+  started(): Promise<void> {
+    return this.#slots.started();
   }
 
   stats(): SandboxStats {

@@ -2,10 +2,12 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { SandboxBundle } from './bundle.ts';
+import { childEnvironment } from './child-command.ts';
+import type { ChildCommand } from './child-command.ts';
+import { isRunning, processIn } from './inner-process.ts';
 import type { SandboxLimits } from './limits.ts';
 import { createLineReader, decodeFromChild } from './messages.ts';
 import type { ChildRun, FromChild, ToChild } from './messages.ts';
-import type { ChildCommand } from './walls.ts';
 
 const startTimeoutMs = 15_000;
 const maxLineBytes = 16 * 1_048_576;
@@ -24,22 +26,25 @@ export class SandboxChild {
   readonly #limits: SandboxLimits;
   readonly #events: ChildEvents;
   readonly #startTimer: NodeJS.Timeout;
+  readonly #isAlone: boolean;
+  #innerPid: number | undefined;
   #exited = false;
   #ready = false;
 
   constructor(command: ChildCommand, bundle: SandboxBundle, limits: SandboxLimits, events: ChildEvents) {
+    this.#isAlone = command.isAlone;
     this.#limits = limits;
     this.#events = events;
     this.#process = spawn(command.file, command.args, {
       stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
-      env: {},
+      env: childEnvironment,
       cwd: '/',
     });
     this.#socket = this.#process.stdio[3] as Socket;
     this.#startTimer = setTimeout(() => this.kill(), startTimeoutMs);
     this.#process.on('error', () => this.#onExit(null));
     // Not 'exit': what the child said last may still be in the socket then.
-    this.#process.on('close', (_code, signal) => this.#onExit(signal));
+    this.#process.on('close', (_code, signal) => this.#onExit(this.#causeOf(signal)));
     this.#socket.on('error', () => this.kill());
     const read = createLineReader(maxLineBytes, (line) => this.#onLine(line));
     this.#socket.on('data', (chunk: Buffer) => {
@@ -52,8 +57,17 @@ export class SandboxChild {
     this.#send({ type: 'init', bundle: { core: bundle.core, modules: bundle.modules }, limits });
   }
 
+  /** Of the process that runs code. */
   get pid(): number | undefined {
-    return this.#process.pid;
+    const { pid } = this.#process;
+    if (!this.#isAlone || pid === undefined) return pid;
+    this.#innerPid ??= processIn(pid);
+    return this.#innerPid ?? pid;
+  }
+
+  /** False when it has ended, which the process that waits for it says a little later. */
+  isThere(): boolean {
+    return !this.#isAlone || this.#innerPid === undefined || isRunning(this.#innerPid);
   }
 
   run(run: ChildRun): void {
@@ -65,7 +79,11 @@ export class SandboxChild {
   }
 
   kill(): void {
-    if (!this.#exited) this.#process.kill('SIGKILL');
+    const { pid } = this.#process;
+    if (this.#exited || pid === undefined) return;
+    // Asked anew: while the process that waits lives, this number is nobody else's. It reaps the child, then ends itself.
+    const inner = this.#isAlone ? processIn(pid) : undefined;
+    if (inner === undefined || !hasKilled(inner)) this.#process.kill('SIGKILL');
   }
 
   #send(message: ToChild): void {
@@ -83,11 +101,24 @@ export class SandboxChild {
     }
   }
 
+  /** The first process of a namespace is not ended by a SIGABRT of its own: abort(3) then makes a fault. */
+  #causeOf(signal: NodeJS.Signals | null): NodeJS.Signals | null {
+    return this.#isAlone && signal === 'SIGSEGV' ? 'SIGABRT' : signal;
+  }
+
   #onExit(signal: NodeJS.Signals | null): void {
     if (this.#exited) return;
     this.#exited = true;
     clearTimeout(this.#startTimer);
     this.#socket.destroy();
     this.#events.onExit(signal);
+  }
+}
+
+function hasKilled(pid: number): boolean {
+  try {
+    return process.kill(pid, 'SIGKILL');
+  } catch {
+    return false;
   }
 }

@@ -1,11 +1,12 @@
 import type { SandboxBundle } from './bundle.ts';
+import type { ChildAccounts } from './child-accounts.ts';
+import type { ChildCommand } from './child-command.ts';
 import { Execution } from './execution.ts';
 import type { Job } from './job.ts';
 import type { SandboxLimits } from './limits.ts';
 import { SandboxChild } from './sandbox-child.ts';
 import { createPriorities, type Priorities } from './priorities.ts';
 import { processUsage } from './usage-watch.ts';
-import type { ChildCommand } from './walls.ts';
 
 /** How often running code is looked at from outside: the child itself cannot, its only thread runs the code. */
 const watchIntervalMs = 25;
@@ -41,29 +42,32 @@ export interface SlotsEvents {
   onStartFailures(): void;
 }
 
+/** How children start: each with an account of its own, where the host allows it. */
+export interface ChildStart {
+  readonly command: (account: number | undefined) => ChildCommand;
+  /** Undefined where children have no accounts of their own. */
+  readonly accounts: ChildAccounts | undefined;
+  readonly chrt: string | undefined;
+}
+
 /** The child processes of a pool: starting, binding to a tenant, watching, retiring. */
 export class Slots {
   readonly #all = new Set<Slot>();
-  readonly #command: ChildCommand;
+  readonly #start: ChildStart;
   readonly #bundle: SandboxBundle;
   readonly #limits: SandboxLimits;
   readonly #events: SlotsEvents;
   readonly #gone = new Set<Promise<void>>();
+  readonly #starting = new Set<Promise<void>>();
   readonly #priorities: Priorities;
   readonly #watch: NodeJS.Timeout;
   #startFailures = 0;
   #startNotBefore = 0;
   #isClosed = false;
 
-  constructor(
-    command: ChildCommand,
-    bundle: SandboxBundle,
-    limits: SandboxLimits,
-    events: SlotsEvents,
-    chrt?: string,
-  ) {
-    this.#priorities = createPriorities(chrt);
-    this.#command = command;
+  constructor(start: ChildStart, bundle: SandboxBundle, limits: SandboxLimits, events: SlotsEvents) {
+    this.#priorities = createPriorities(start.chrt);
+    this.#start = start;
     this.#bundle = bundle;
     this.#limits = limits;
     this.#events = events;
@@ -86,7 +90,10 @@ export class Slots {
 
   /** The free child used last among those that match: the warm ones stay warm, the others get old and retire. */
   freshest(matches: (slot: Slot) => boolean): Slot | undefined {
-    return this.#best(matches, (a, b) => a.freeSince > b.freeSince);
+    const slot = this.#best(matches, (a, b) => a.freeSince > b.freeSince);
+    if (slot === undefined || slot.child.isThere()) return slot;
+    this.retire(slot);
+    return this.freshest(matches);
   }
 
   oldest(matches: (slot: Slot) => boolean): Slot | undefined {
@@ -99,15 +106,25 @@ export class Slots {
 
   /** @param isAwaited whether a job waits for it; the others do not start in the way of what runs */
   start(isAwaited: boolean): void {
+    const { accounts, command } = this.#start;
+    const account = accounts?.take();
+    // Another child that ends gives its account back, and is told by onChange.
+    if (accounts !== undefined && account === undefined) return;
     const gone = Promise.withResolvers<void>();
+    const started = Promise.withResolvers<void>();
+    const hasStarted = (): void => {
+      this.#starting.delete(started.promise);
+      started.resolve();
+    };
     const slot: Slot = {
       state: 'starting',
       pace: 'usual',
       runs: 0,
       freeSince: 0,
-      child: new SandboxChild(this.#command, this.#bundle, this.#limits, {
+      child: new SandboxChild(command(account), this.#bundle, this.#limits, {
         onReady: () => {
           this.#startFailures = 0;
+          hasStarted();
           this.#priorities.ready(slot.child.pid);
           this.#free(slot);
         },
@@ -116,8 +133,10 @@ export class Slots {
             this.#onOver(slot, message.type === 'outcome' ? message.rssMb : 0);
         },
         onExit: (signal) => {
+          hasStarted();
           // Not one that was retired.
           const isLost = this.#all.delete(slot);
+          if (account !== undefined) accounts?.release(account);
           if (isLost && slot.state === 'starting') this.#onStartFailure();
           if (isLost && slot.tenantId !== undefined) this.#events.onLoss(slot.tenantId);
           this.#gone.delete(gone.promise);
@@ -128,8 +147,14 @@ export class Slots {
       }),
     };
     this.#gone.add(gone.promise);
+    this.#starting.add(started.promise);
     this.#all.add(slot);
     if (!isAwaited) this.#priorities.spare(slot.child.pid);
+  }
+
+  /** Resolves when those that start now are ready, or gone. */
+  async started(): Promise<void> {
+    await Promise.all(this.#starting);
   }
 
   /** A job waits for one of those that start. */

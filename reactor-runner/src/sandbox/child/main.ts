@@ -13,7 +13,11 @@ import { createIsolateFactory } from './isolate.ts';
 import type { IsolateFactory, PreparedIsolate } from './isolate.ts';
 
 // Only SIGKILL ends a process with a stuck guest thread: process.exit() would wait for it.
-const die = (): void => void process.kill(process.pid, 'SIGKILL');
+const die = (): void => {
+  process.kill(process.pid, 'SIGKILL');
+  // The first process of a PID namespace cannot kill itself.
+  process.abort();
+};
 
 process.on('uncaughtException', die);
 process.on('unhandledRejection', die);
