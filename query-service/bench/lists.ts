@@ -65,6 +65,8 @@ const cases: Record<string, () => Promise<unknown>> = {
   'log of a type, page 1,000': () => listLogs(pool, tenantId, { entityType: 'token' }, deep),
   'log of a rare type': () => listLogs(pool, tenantId, { entityType: 'tenant' }, first),
   'log of an actor, page 1': () => listLogs(pool, tenantId, { actorId: 'seed' }, first),
+  'log of an actor and an operation': () =>
+    listLogs(pool, tenantId, { actorId: 'seed', operation: 'denied' }, first),
   'log of a trace': () => listLogs(pool, tenantId, { traceId: '4242' }, first),
   'log of a rare operation': () => listLogs(pool, tenantId, { operation: 'denied' }, first),
   'log of what was revealed, page 1,000': () => listLogs(pool, tenantId, { transform: 'reveal' }, deep),

@@ -23,6 +23,7 @@ export async function seedReadModels(pool: Pool, tenantId: string, scale: Scale)
       'rm_log.entry',
       'rm_log.entry_count',
       'rm_log.entry_kind_count',
+      'rm_log.actor_kind_count',
     ]) {
       await client.query(`vacuum (analyze) ${table}`);
     }

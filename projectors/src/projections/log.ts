@@ -1,24 +1,46 @@
 import type { Projection } from '../projection.ts';
 import { logHandlers } from './log-entries.ts';
 
+const kind = ['entity_type', 'operation', 'transform', 'request'] as const;
+/** What is absent counts as the empty text: a column of a primary key is not null. */
+const counters: Readonly<Record<string, readonly string[]>> = {
+  // Each some ten times smaller than the next: the first answers the log as a whole, the last that of an actor.
+  entry_count: ['tenant_id', 'entity_type'],
+  entry_kind_count: ['tenant_id', ...kind],
+  actor_kind_count: ['tenant_id', 'actor_id', ...kind],
+};
+const isMaybeAbsent = new Set(['actor_id', 'transform', 'request']);
+
+const counting = ([table, columns]: [string, readonly string[]]): string => {
+  const values = columns.map((column) => (isMaybeAbsent.has(column) ? `coalesce(${column}, '')` : column));
+  const places = [...columns, 'hour'].map((_column, index) => index + 1).join(', ');
+  return `
+  insert into ${table} as c (${columns.join(', ')}, hour, count)
+  select ${values.join(', ')}, date_trunc('hour', created_at, 'UTC'), count(*) from new_rows
+  group by ${places} order by ${places}
+  on conflict (${columns.join(', ')}, hour) do update set count = c.count + excluded.count;`;
+};
+
 const countEntries = `
 create function count_on_insert() returns trigger language plpgsql as $$
 begin
-  insert into entry_count as c (tenant_id, entity_type, hour, count)
-  select tenant_id, entity_type, date_trunc('hour', created_at, 'UTC'), count(*) from new_rows
-  group by 1, 2, 3 order by 1, 2, 3
-  on conflict (tenant_id, entity_type, hour) do update set count = c.count + excluded.count;
-  insert into entry_kind_count as c (tenant_id, entity_type, operation, transform, request, hour, count)
-  select tenant_id, entity_type, operation, coalesce(transform, ''), coalesce(request, ''),
-         date_trunc('hour', created_at, 'UTC'), count(*) from new_rows
-  group by 1, 2, 3, 4, 5, 6 order by 1, 2, 3, 4, 5, 6
-  on conflict (tenant_id, entity_type, operation, transform, request, hour)
-  do update set count = c.count + excluded.count;
+  ${Object.entries(counters).map(counting).join('')}
   return null;
 end
 $$;
 create trigger count_on_insert after insert on entry referencing new table as new_rows
   for each statement execute function count_on_insert()`;
+
+const counterTables = Object.entries(counters).map(([name, columns]) => ({
+  name,
+  columns: {
+    tenant_id: 'uuid not null',
+    ...Object.fromEntries(columns.slice(1).map((column) => [column, 'text collate "C" not null'])),
+    hour: 'timestamptz not null',
+    count: 'bigint not null',
+  },
+  primaryKey: [...columns, 'hour'],
+}));
 
 /** Who did what to which entity (decisions.md §11). Nothing ever leaves it, not even with its tenant. */
 export const log: Projection = {
@@ -63,30 +85,7 @@ export const log: Projection = {
         },
       ],
     },
-    {
-      name: 'entry_count',
-      columns: {
-        tenant_id: 'uuid not null',
-        entity_type: 'text collate "C" not null',
-        hour: 'timestamptz not null',
-        count: 'bigint not null',
-      },
-      primaryKey: ['tenant_id', 'entity_type', 'hour'],
-    },
-    // Apart from `entry_count`, which is some ten times smaller and answers the log as a whole.
-    {
-      name: 'entry_kind_count',
-      columns: {
-        tenant_id: 'uuid not null',
-        entity_type: 'text collate "C" not null',
-        operation: 'text collate "C" not null',
-        transform: `text collate "C" not null`,
-        request: `text collate "C" not null`,
-        hour: 'timestamptz not null',
-        count: 'bigint not null',
-      },
-      primaryKey: ['tenant_id', 'entity_type', 'operation', 'transform', 'request', 'hour'],
-    },
+    ...counterTables,
   ],
   ddl: [countEntries],
   on: logHandlers,

@@ -81,11 +81,10 @@ function entryCondition(tenantId: string, filters: LogFilters): Sql {
 
 /**
  * Whole hours are counted by their counters, so that a count of millions touches few rows; what is left at the two ends
- * of the range is counted one by one. The counters know nothing of single entities, actors and traces: their entries are
- * counted in the index.
+ * of the range is counted one by one. The counters know nothing of single entities and traces, whose entries are few.
  */
 function countEntries(pool: Pool, tenantId: string, filters: LogFilters): Promise<number> {
-  const isOfOne = [filters.entityId, filters.actorId, filters.traceId].some((each) => each !== undefined);
+  const isOfOne = [filters.entityId, filters.traceId].some((each) => each !== undefined);
   const hours = isOfOne ? undefined : wholeHours(filters);
   const statement = hours
     ? sql`select ((${counted(tenantId, filters, hours)}) ${edges(tenantId, filters, hours)})::float8 as total`
@@ -110,15 +109,18 @@ export function wholeHours({ from, before }: Hours): Hours | undefined {
 const scanned = (tenantId: string, filters: LogFilters): Sql =>
   sql`select count(*) from rm_log.entry e where ${entryCondition(tenantId, filters)}`;
 
-/** The counters of kinds are some ten times more than those of entity types. */
-const countersFor = ({ operation, transform, request }: LogFilters): Sql =>
-  [operation, transform, request].every((each) => each === undefined)
+/** The fewest that tell enough. */
+function countersFor({ actorId, operation, transform, request }: LogFilters): Sql {
+  if (actorId !== undefined) return sql`rm_log.actor_kind_count`;
+  return [operation, transform, request].every((each) => each === undefined)
     ? sql`rm_log.entry_count`
     : sql`rm_log.entry_kind_count`;
+}
 
 const counted = (tenantId: string, filters: LogFilters, { from, before }: Hours): Sql =>
   sql`select coalesce(sum(c.count), 0) from ${countersFor(filters)} c where ${allOf([
     sql`c.tenant_id = ${tenantId}::uuid`,
+    ...equals(sql`c.actor_id`, filters.actorId),
     ...equals(sql`c.entity_type`, filters.entityType),
     ...equals(sql`c.operation`, filters.operation),
     ...equals(sql`c.transform`, filters.transform),
