@@ -19,7 +19,7 @@ import { ExistingTokens } from './existing.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
 import { presentToken, transformData } from './present.ts';
 import { openToken, sealNewToken } from './sealing.ts';
-import { shownTo, withoutUnreadable, type Shown } from './shown.ts';
+import { recordShown, shownTo, withoutUnreadable, type Shown } from './shown.ts';
 import { isExpired, type TokenDetails } from './state.ts';
 
 export interface CreatedToken {
@@ -185,6 +185,7 @@ export class TokenCreation {
     const shown: Shown = isOwn
       ? { transform: draft.transform, isReadable: true }
       : shownTo(context.principal, { id, containers: stored.containers }, draft.transform);
+    if (!isOwn) await recordShown(this.#dependencies.audit, context, 'read', state.details, shown.transform);
     const token = presentToken(tenantId, state.details, transformData(shown.transform, data, stored.mask));
     return { token: withoutUnreadable(token, shown), position, isNew: true };
   }

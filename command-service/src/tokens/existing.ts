@@ -1,12 +1,10 @@
-import { shownBy } from '@token-vault/access';
-import { TokensRead, type Json, type Token, type Transform } from '@token-vault/contracts';
+import type { Json, Token, Transform } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
 import type { RequestContext } from '@token-vault/service-kit';
-import { outsideTransaction } from '../transactions/context.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { presentToken, transformData } from './present.ts';
 import { openToken } from './sealing.ts';
-import { shownTo, withoutUnreadable } from './shown.ts';
+import { recordShown, shownTo, withoutUnreadable } from './shown.ts';
 import type { TokenDetails } from './state.ts';
 
 /** Tokens that a write answers with although it did not write them: duplicates. */
@@ -25,7 +23,8 @@ export class ExistingTokens {
     const tenantId = context.principal.tenant.id;
     const { id, type, content } = details;
     const shown = shownTo(context.principal, { id, containers: content.containers });
-    await this.#record(context, details, shown.transform);
+    // That the token is there is an answer too, whatever is shown of it.
+    await recordShown(this.#dependencies.audit, context, 'deduplicate', details, shown.transform);
     if (!shown.isReadable) {
       const { fingerprint, containers } = content;
       if (answerOf === 'create') return { id, type, tenant_id: tenantId, fingerprint, containers };
@@ -39,17 +38,6 @@ export class ExistingTokens {
       return visible;
     }
     return presentToken(tenantId, details, await this.#reveal(context, details, shown.transform));
-  }
-
-  /** That the token is there is an answer too, so it is on record before anything is shown, whatever that is. */
-  async #record(context: RequestContext, details: TokenDetails, transform: Transform): Promise<void> {
-    const { id, type, content } = details;
-    const shown = shownBy(transform, content.mask !== undefined);
-    const data = {
-      operation: 'deduplicate',
-      tokens: [{ token_id: id, token_type: type, transform: shown }],
-    };
-    await this.#dependencies.audit.record(outsideTransaction(context), TokensRead, data);
   }
 
   async #reveal(

@@ -1,5 +1,8 @@
-import { decideTokenAccess, lesserOf, type Principal } from '@token-vault/access';
-import type { Token, Transform } from '@token-vault/contracts';
+import { decideTokenAccess, lesserOf, shownBy, type Principal } from '@token-vault/access';
+import { TokensRead, type DataOf, type Token, type Transform } from '@token-vault/contracts';
+import type { AuditTrail, RequestContext } from '@token-vault/service-kit';
+import { outsideTransaction } from '../transactions/context.ts';
+import type { TokenDetails } from './state.ts';
 
 /** How the answer of a write shows a token that it did not bring whole. */
 export interface Shown {
@@ -28,4 +31,21 @@ export function withoutUnreadable(token: Token, { isReadable }: Shown): Token {
   if (isReadable) return token;
   const { data: _data, fingerprint: _fingerprint, ...visible } = token;
   return visible;
+}
+
+/**
+ * Puts on record what is about to be shown of a token apart from the event of a write. Outside the transaction: it was shown, even if
+ * that is rolled back.
+ */
+export async function recordShown(
+  audit: AuditTrail,
+  context: RequestContext,
+  operation: 'read' | 'deduplicate',
+  { id, type, content }: TokenDetails,
+  transform: Transform,
+): Promise<void> {
+  const shown = shownBy(transform, content.mask !== undefined);
+  const tokens = [{ token_id: id, token_type: type, transform: shown }];
+  const data: DataOf<'TokensRead'> = { operation, tokens };
+  await audit.record(outsideTransaction(context), TokensRead, data);
 }

@@ -3,7 +3,6 @@ import {
   ConflictError,
   NotFoundError,
   streams,
-  TokensRead,
   type Json,
   type PatchTokenBody,
   type Token,
@@ -15,7 +14,6 @@ import type { Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
 import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
 import { isRefusal } from '../aggregates/refusal.ts';
-import { outsideTransaction } from '../transactions/context.ts';
 import { keyIdsOf, requirePresent, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { deriveValues, type DerivedValues } from './derived-values.ts';
@@ -29,7 +27,7 @@ import { readTokenHistory, type TokenHistory } from './history.ts';
 import { isCvcIn, mergeData, mergeMask, mergeMetadata, replace } from './patched-fields.ts';
 import { presentToken, transformData } from './present.ts';
 import { lastingPart, openToken, resealToken } from './sealing.ts';
-import { shownTo, withoutUnreadable } from './shown.ts';
+import { recordShown, shownTo, withoutUnreadable } from './shown.ts';
 import { evolve, type TokenDetails } from './state.ts';
 import { typeDefaults } from './types/defaults.ts';
 
@@ -94,17 +92,11 @@ export class TokenUpdate {
     const toCaller = shownTo(context.principal, { id, containers: target }, targetTransform);
     const shown = shownBy(toCaller.transform, change.rest.mask !== undefined);
     const { updated, position } = await this.#append(history, details, change, patch, context, claim, shown);
-    await this.#recordEnlisted(details, shown, context);
+    // The transaction may be rolled back, and the event of the write with it; what it showed was shown.
+    if (context.transactionId !== undefined && shown !== 'redact')
+      await recordShown(this.#dependencies.audit, context, 'read', updated, shown);
     const data = transformData(toCaller.transform, change.data, change.rest.mask);
     return { token: withoutUnreadable(presentToken(tenantId, updated, data), toCaller), position };
-  }
-
-  /** A transaction may be rolled back, and the event of its write with it; what it showed was shown. */
-  async #recordEnlisted({ id, type }: TokenDetails, transform: Transform, context: RequestContext) {
-    if (context.transactionId === undefined || transform === 'redact') return;
-    const tokens = [{ token_id: id, token_type: type, transform }];
-    const outside = outsideTransaction(context);
-    await this.#dependencies.audit.record(outside, TokensRead, { operation: 'read', tokens });
   }
 
   /** Seals, claims, appends: in this order, so that what fails leaves nothing but keys to destroy. */

@@ -129,3 +129,21 @@ describe('what a session makes', () => {
     await vault.end('commit', transaction, { as: session() });
   });
 });
+
+describe('a create repeated under its idempotency key, whose first answer was lost', () => {
+  const again = { idempotencyKey: 'k' };
+
+  it('shows what others have made of the token meanwhile only on record', async () => {
+    await vault.create(body, again);
+    await vault.update('tok', { data: { expiration_month: 3 } }, { as: seeing('redact') });
+    expect(await vault.create(body, again)).toMatchObject({ data: { number: card, expiration_month: 3 } });
+    const tokens = [{ token_id: 'tok', token_type: 'card', transform: 'reveal' }];
+    expect((await told()).at(-1)).toEqual({ operation: 'read', tokens, where: '' });
+  });
+
+  it('adds nothing to the record of the first when it shows what that showed', async () => {
+    await vault.create(body, again);
+    await vault.create(body, again);
+    expect(await told()).toEqual(['TokenCreated "reveal"']);
+  });
+});
