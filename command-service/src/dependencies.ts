@@ -1,6 +1,6 @@
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import type { AuditTrail, Clock, Logger } from '@token-vault/service-kit';
+import type { AuditTrail, Clock, Logger, MissLimit } from '@token-vault/service-kit';
 import type { InvocationOutcomes } from './invocations/outcomes.ts';
 import type { CompileCode } from './reactors/code-check.ts';
 
@@ -11,6 +11,8 @@ export interface CommandDependencies {
   readonly audit: AuditTrail;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** The one of the process; of its own when absent. */
+  readonly missLimit?: MissLimit;
   /** Compiles reactor code where it would run; it is only parsed when absent. */
   readonly compileCode?: CompileCode;
   /** Reactors cannot be invoked when absent. */

@@ -1,5 +1,5 @@
 import { UnavailableError } from '@token-vault/contracts';
-import type { HandlersOf } from '@token-vault/service-kit';
+import { createMissLimit, type HandlersOf } from '@token-vault/service-kit';
 import { createApplicationHandlers } from './applications/handlers.ts';
 import { applicationRoutes } from './applications/routes.ts';
 import type { CommandDependencies } from './dependencies.ts';
@@ -50,7 +50,14 @@ export function createCommandHandlers(dependencies: CommandDependencies): Handle
   const erasure = createTokenErasure({ store, keyRing, outcomes });
   const enlistment = createEnlistment(store, outcomes, erasure);
   const claims = createFingerprintClaims(store);
-  const tokenDependencies = { ...dependencies, outcomes, enlistment, claims, erasure };
+  const tokenDependencies = {
+    missLimit: createMissLimit(),
+    ...dependencies,
+    outcomes,
+    enlistment,
+    claims,
+    erasure,
+  };
   const transactions = new Transactions(store, erasure);
   const { invocations } = dependencies;
   return {

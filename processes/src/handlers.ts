@@ -1,6 +1,12 @@
 import { createCommandHandlers } from '@token-vault/command-service';
 import { createQueryHandlers } from '@token-vault/query-service';
-import { createAuditTrail, systemClock, type HandlersOf, type Logger } from '@token-vault/service-kit';
+import {
+  createAuditTrail,
+  createMissLimit,
+  systemClock,
+  type HandlersOf,
+  type Logger,
+} from '@token-vault/service-kit';
 import type { KeyRing } from '@token-vault/crypto';
 import type { ReadModels } from './data.ts';
 import type { ReactorParts } from './reactors/parts.ts';
@@ -8,6 +14,9 @@ import type { ReactorParts } from './reactors/parts.ts';
 export interface HandlerParts extends ReadModels {
   readonly keyRing: KeyRing;
 }
+
+/** Of searches and of deduplication together. */
+const missLimit = createMissLimit();
 
 /** All that change something. */
 export function commandHandlers(
@@ -21,6 +30,7 @@ export function commandHandlers(
     audit: createAuditTrail(store),
     clock: systemClock,
     logger: options.logger,
+    missLimit,
     compileCode,
     invocations: { outcomes, allowsPlainHttp: options.egressAllow.length > 0 },
   });
@@ -33,6 +43,7 @@ export function queryHandlers({ store, keyRing, readPool, progress }: HandlerPar
     store,
     keyRing,
     audit: createAuditTrail(store),
+    missLimit,
     waitForProjections: (position, timeoutMs, names) => progress.reach(position, timeoutMs, names),
   });
 }

@@ -30,7 +30,12 @@ const first = { page: 1, size: 20 };
 const deep = { page: 1000, size: 20 };
 const hashes = { blindIndex: (_field: string, value: string) => value };
 const search = (query: string, page = first, scope = everything) =>
-  findTokens(pool, scope, searchCondition(parseQuery(query), { tenantId, hashes }), page);
+  findTokens(
+    pool,
+    scope,
+    searchCondition(parseQuery(query), { tenantId, hashes, searchable: { kind: 'all' } }),
+    page,
+  );
 const at = (share: number) => new Date(Date.parse('2029-01-01') + share * entries * 10_000);
 const { rows } = await pool.query<{ last: string; full: string; id: string; entity: string }>(
   `select md5('last42') as last, md5('full77') as full, md5('77')::uuid::text as id, md5('88')::uuid::text as entity`,

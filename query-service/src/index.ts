@@ -1,6 +1,6 @@
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import type { AuditTrail, HandlersOf } from '@token-vault/service-kit';
+import { createMissLimit, type AuditTrail, type HandlersOf, type MissLimit } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import { createApplicationHandlers } from './applications/routes.ts';
 import { createLogHandlers, type WaitForProjections } from './logs/routes.ts';
@@ -22,13 +22,15 @@ export interface QueryDependencies {
   readonly store: Pick<EventStore, 'head'>;
   readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly audit: AuditTrail;
+  /** The one of the process; of its own when absent. */
+  readonly missLimit?: MissLimit;
   readonly waitForProjections?: WaitForProjections | undefined;
 }
 
 /** The operations that read. Each is recorded durably before anything of what was read is answered. */
 export function createQueryHandlers(dependencies: QueryDependencies): HandlersOf<'query'> {
   return {
-    ...createTokenHandlers(dependencies),
+    ...createTokenHandlers({ missLimit: createMissLimit(), ...dependencies }),
     ...createApplicationHandlers(dependencies),
     ...createLogHandlers(dependencies),
     ...createReactorHandlers(dependencies),

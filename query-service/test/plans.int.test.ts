@@ -61,7 +61,12 @@ const filters = (chosen: Partial<TokenFilters>): TokenFilters => ({
 const page = { page: 1, size: 20 };
 const hashes = { blindIndex: (_field: string, value: string) => value };
 const search = (query: string) => (pool: Pool) =>
-  findTokens(pool, scope, searchCondition(parseQuery(query), { tenantId, hashes }), page);
+  findTokens(
+    pool,
+    scope,
+    searchCondition(parseQuery(query), { tenantId, hashes, searchable: { kind: 'all' } }),
+    page,
+  );
 const logs = (chosen: LogFilters) => (pool: Pool) => listLogs(pool, tenantId, chosen, page);
 
 describe('no table is read from end to end', () => {

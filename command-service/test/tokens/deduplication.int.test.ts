@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+import type { Principal } from '@token-vault/access';
 import { streams } from '@token-vault/contracts';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { anyone, card, openVault, refusal, type TestVault } from './vault.ts';
@@ -209,5 +211,62 @@ describe('deduplication in transactions', () => {
       applicationId: 'other',
     };
     await expect(vault.create(body, { transaction, as: other })).rejects.toMatchObject(refusal('not_found'));
+  });
+});
+
+describe('deduplicated writes that find no equal token', () => {
+  let number = 0;
+  const unique = () => ({ type: 'token', data: `value ${(number += 1)}`, deduplicate_token: true });
+  const limitedTo = (misses: string | undefined): { as: Principal } => {
+    const settings: Record<string, string> = misses === undefined ? {} : { data_misses_per_minute: misses };
+    const { tenant } = vault.principal;
+    const permissions = ['token:create', 'token:update'] as const;
+    return {
+      as: {
+        ...anyone({ permissions, rules: [] }),
+        tenant: { ...tenant, settings },
+        applicationId: randomUUID(),
+      },
+    };
+  };
+
+  it('are refused after a hundred in a minute', async () => {
+    const options = limitedTo(undefined);
+    await vault.tokenize(Array.from({ length: 100 }, unique), options);
+    await expect(vault.create(unique(), options)).rejects.toMatchObject({ code: 'rate_limited' });
+    await vault.create({ ...unique(), deduplicate_token: false }, options);
+    await vault.create(unique(), limitedTo(undefined));
+    vault.clock.advance(60_000);
+    await vault.create(unique(), options);
+  });
+
+  it('leave nothing of a tokenize request that has no room for all', async () => {
+    const options = limitedTo('2');
+    await expect(vault.tokenize([unique(), unique(), unique()], options)).rejects.toMatchObject({
+      code: 'rate_limited',
+    });
+    expect(await vault.live()).toEqual([]);
+    expect(await vault.keys()).toEqual([]);
+  });
+
+  it('count although the create comes to nothing, and as an update too', async () => {
+    const options = limitedTo('2');
+    await vault.create({ type: 'token', data: 'taken', id: 'tok' });
+    await expect(vault.create({ ...unique(), id: 'tok' }, options)).rejects.toMatchObject(
+      refusal('token_id_taken'),
+    );
+    await vault.update('tok', { data: unique().data, deduplicate_token: true }, options);
+    await expect(vault.create(unique(), options)).rejects.toMatchObject({ code: 'rate_limited' });
+    const probe = { data: unique().data, deduplicate_token: true };
+    await expect(vault.update('tok', probe, options)).rejects.toMatchObject({ code: 'rate_limited' });
+  });
+
+  it('do not count when one is found, nor for who sees every token anyway', async () => {
+    const options = limitedTo('1');
+    const same = unique();
+    await vault.create(same);
+    for (let n = 0; n < 3; n += 1) expect(await status(same, options)).toBe(200);
+    const all = { as: { ...limitedTo('1').as, rules: anyone().rules } };
+    for (let n = 0; n < 3; n += 1) expect(await status(unique(), all)).toBe(201);
   });
 });

@@ -21,8 +21,11 @@ export const accessRule = z.object({
   conditions: optional(z.array(accessRuleCondition).max(50)),
   transform: z.enum(transforms),
   permissions: z.array(permissionName).min(1).max(50),
+  /** False: a search by terms over `data` matches only tokens that the rule reveals (decisions.md §6). */
+  search_data: optional(z.boolean()),
 });
-export type AccessRule = z.infer<typeof accessRule>;
+type ParsedRule = z.infer<typeof accessRule>;
+export type AccessRule = Omit<ParsedRule, 'search_data'> & Partial<Pick<ParsedRule, 'search_data'>>;
 
 export const accessRules = z
   .array(accessRule)

@@ -45,6 +45,7 @@ export const application = z.object({
         conditions: z.array(accessRuleCondition).optional(),
         transform: z.enum(transforms),
         permissions: z.array(permissionName),
+        search_data: z.boolean().optional(),
       }),
     )
     .optional(),

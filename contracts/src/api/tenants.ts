@@ -10,7 +10,21 @@ export type Plan = (typeof plans)[number];
 export const tenantSettings = z
   .record(text(1, 100), text(0, 1000))
   .refine((map) => Object.keys(map).length <= 50, 'must have at most 50 settings');
-export const updateTenantBody = z.object({ name: entityName, settings: optional(tenantSettings) });
+
+/** How many misses of `data:` searches and of deduplication one application may have in a minute (decisions.md §6); 0: any number. */
+export const dataMissesPerMinuteSetting = 'data_misses_per_minute';
+export const defaultDataMissesPerMinute = 100;
+/** What a setting that the vault reads as a number may be; checked where it is set, not where events are read. */
+export const isCount = (value: string): boolean => /^(0|[1-9]\d{0,6})$/.test(value);
+
+const checkedSettings = tenantSettings.refine(
+  (settings) => isCount(settings[dataMissesPerMinuteSetting] ?? '0'),
+  {
+    path: [dataMissesPerMinuteSetting],
+    message: 'must be a number from 0 to 9999999 as text',
+  },
+);
+export const updateTenantBody = z.object({ name: entityName, settings: optional(checkedSettings) });
 
 export const tenant = z.object({
   id: z.uuid(),

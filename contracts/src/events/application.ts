@@ -15,6 +15,7 @@ export const recordedRule = z.object({
   conditions: z.array(accessRuleCondition).optional(),
   transform: z.enum(transforms),
   permissions: z.array(permissionName),
+  search_data: z.boolean().optional(),
 });
 const granted = { permissions: z.array(permissionName), rules: z.array(recordedRule) };
 const applicationId = z.uuid();

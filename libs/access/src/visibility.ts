@@ -1,4 +1,4 @@
-import type { AccessRuleCondition, TokenPermission } from '@token-vault/contracts';
+import type { AccessRule, AccessRuleCondition, TokenPermission } from '@token-vault/contracts';
 import type { Grants, Principal } from './principal.ts';
 
 /** One way to be visible: within a container, or by all of a rule's conditions. */
@@ -22,15 +22,15 @@ export function tokenVisibility(principal: Principal, permission: TokenPermissio
   return own.kind === 'all' || lent.kind === 'none' ? lent : { kind: 'all-of', parts: [own, lent] };
 }
 
+/** The tokens that a rule covers. */
+export const clauseOf = ({ container, conditions = [] }: AccessRule): VisibilityClause =>
+  container === undefined
+    ? { kind: 'conditions', conditions }
+    : { kind: 'container', prefix: container.toLowerCase() };
+
 function visibilityBy(principal: Grants, permission: TokenPermission): TokenVisibility {
   if (principal.permissions.includes(permission)) return { kind: 'all' };
-  const clauses = principal.rules
-    .filter((rule) => rule.permissions.includes(permission))
-    .map((rule): VisibilityClause =>
-      rule.container === undefined
-        ? { kind: 'conditions', conditions: rule.conditions ?? [] }
-        : { kind: 'container', prefix: rule.container.toLowerCase() },
-    );
+  const clauses = principal.rules.filter((rule) => rule.permissions.includes(permission)).map(clauseOf);
   if (clauses.length === 0) return { kind: 'none' };
   const isEverything = clauses.some((clause) => clause.kind === 'container' && clause.prefix === '/');
   return isEverything ? { kind: 'all' } : { kind: 'any-of', clauses };

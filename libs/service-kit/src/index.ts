@@ -31,6 +31,7 @@ export {
   type RateLimitOptions,
   type RateLimits,
 } from './http/rate-limits.ts';
+export { createMissLimit, type CountedTries, type MissLimit } from './miss-limit.ts';
 export { mountReference } from './http/reference.ts';
 export { freePorts } from './http/free-ports.ts';
 export { listen, type RunningServer } from './http/server.ts';

@@ -1,5 +1,5 @@
 import type { AccessRuleCondition } from '@token-vault/contracts';
-import type { TokenVisibility, VisibilityClause } from '@token-vault/access';
+import type { SearchableData, TokenVisibility, VisibilityClause } from '@token-vault/access';
 import { allOf, anyOf, sql, type Sql } from '../sql.ts';
 
 /** The tokens a caller may see, as a condition on `t` (rm_tokens.token). Says in SQL what `decideTokenAccess` says of one token. */
@@ -29,6 +29,22 @@ function conditionHolds({ attribute, operator, value }: AccessRuleCondition): Sq
   return operator === 'equals' ? sql`${column} = ${wanted}` : sql`starts_with(${column}, ${wanted})`;
 }
 
+/** The tokens that terms over `data` may match, as a condition on `t`: the first rule that covers a token decides. */
+export function searchableCondition(searchable: SearchableData): Sql {
+  switch (searchable.kind) {
+    case 'all':
+      return sql`true`;
+    case 'all-of':
+      return allOf(searchable.parts.map(searchableCondition));
+    case 'first-of':
+      return searchable.rules.reduceRight<Sql>(
+        (rest, { clause, isSearchable }) =>
+          sql`case when ${clauseCondition(clause)} then ${isSearchable ? sql`true` : sql`false`} else ${rest} end`,
+        sql`true`,
+      );
+  }
+}
+
 /** The tenant's tokens that are there at `now`, and visible. */
 export const isThere = (tenantId: string, now: Date, visibility: TokenVisibility): Sql =>
   sql`t.tenant_id = ${tenantId}::uuid and (t.expires_at is null or t.expires_at > ${now})
@@ -45,9 +61,13 @@ export function idsByMetadata(tenantId: string, key: string, value: string): Sql
       and md5(m.value) = md5(${folded}::text) and m.value = ${folded}`;
 }
 
-/** Ids of the tenant's tokens with an evaluated search index of that keyed hash. */
-export const idsByIndex = (tenantId: string, hash: string): Sql =>
-  sql`select s.token_id from rm_tokens.token_search_index s
+/** Ids of the tenant's tokens with an evaluated search index of that keyed hash, where it may be searched. */
+export function idsByIndex(tenantId: string, hash: string, searchable: SearchableData): Sql {
+  const found = sql`select s.token_id from rm_tokens.token_search_index s
     where s.tenant_id = ${tenantId}::uuid and s.hash = ${hash}`;
+  if (searchable.kind === 'all') return found;
+  return sql`${found} and exists (select from rm_tokens.token t
+    where t.tenant_id = s.tenant_id and t.id = s.token_id and ${searchableCondition(searchable)})`;
+}
 
 export const hasIdOf = (ids: Sql): Sql => sql`t.id in (${ids})`;

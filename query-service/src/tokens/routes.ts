@@ -1,4 +1,4 @@
-import { decideTokenAccess, tokenVisibility } from '@token-vault/access';
+import { decideTokenAccess, searchableData, tokenVisibility } from '@token-vault/access';
 import {
   entityTypeOfToken,
   ForbiddenError,
@@ -8,7 +8,7 @@ import {
   type Transform,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
-import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/service-kit';
+import type { AuditTrail, MissLimit, HandlersOf, RequestContext } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import type { Page } from '../paging.ts';
 import { createTokenLookup } from './lookup.ts';
@@ -16,6 +16,7 @@ import { checkMetadataFilters } from './metadata-filters.ts';
 import { findTokens, listTokens, type TokenScope } from './queries.ts';
 import { isExpired, type TokenRow } from './row.ts';
 import { searchCondition } from './search/conditions.ts';
+import { countFound, dataTermsOf } from './search/data-terms.ts';
 import { parseQuery } from './search/parser.ts';
 import { createTokenShow } from './show.ts';
 
@@ -23,13 +24,14 @@ export interface TokenDependencies {
   readonly pool: Pool;
   readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly audit: AuditTrail;
+  readonly missLimit: MissLimit;
 }
 
 const defaultPageSize = 20;
 
 type TokenQueries = Pick<HandlersOf<'query'>, 'getToken' | 'listTokens' | 'searchTokens'>;
 
-export function createTokenHandlers({ pool, keyRing, audit }: TokenDependencies): TokenQueries {
+export function createTokenHandlers({ pool, keyRing, audit, missLimit }: TokenDependencies): TokenQueries {
   const findToken = createTokenLookup(pool);
   const show = createTokenShow(keyRing, audit);
 
@@ -71,15 +73,17 @@ export function createTokenHandlers({ pool, keyRing, audit }: TokenDependencies)
 
     async searchTokens({ body }, context) {
       const query = parseQuery(body.query);
-      const hashes = await keyRing.hashes(context.principal.tenant.id);
-      const request = { page: body.page ?? 1, size: body.size ?? defaultPageSize };
+      const { principal } = context;
+      const hashes = await keyRing.hashes(principal.tenant.id);
+      const searched = { tenantId: principal.tenant.id, hashes, searchable: searchableData(principal) };
       const scope = scopeOf(context, 'token:search');
-      const page = await findTokens(
-        pool,
-        scope,
-        searchCondition(query, { tenantId: scope.tenantId, hashes }),
-        request,
-      );
+      const request = { page: body.page ?? 1, size: body.size ?? defaultPageSize };
+      const find = () => findTokens(pool, scope, searchCondition(query, searched), request);
+      const terms = dataTermsOf(query, searched);
+      if (terms.size === 0) return { body: await showPage(await find(), context, 'token:search', 'search') };
+      const tries = missLimit.count(context, terms.size);
+      const [page, found] = await Promise.all([find(), countFound(pool, scope, terms, searched)]);
+      tries.found(found);
       return { body: await showPage(page, context, 'token:search', 'search') };
     },
   };

@@ -1,3 +1,4 @@
+import type { SearchableData } from '@token-vault/access';
 import { hashDomains } from '@token-vault/contracts';
 import type { TenantHashes } from '@token-vault/crypto';
 import { allOf, anyOf, sql, type Sql } from '../../sql.ts';
@@ -8,6 +9,8 @@ import type { SearchQuery, Stretch, TextField } from './query.ts';
 export interface Searched {
   readonly tenantId: string;
   readonly hashes: Pick<TenantHashes, 'blindIndex'>;
+  /** Where terms over `data` may match. */
+  readonly searchable: SearchableData;
 }
 
 /** A query as a condition on `t` (rm_tokens.token). */
@@ -55,8 +58,11 @@ function textCondition(field: TextField, value: string, searched: Searched): Sql
   }
 }
 
-const idsByData = (value: string, { tenantId, hashes }: Searched): Sql =>
-  idsByIndex(tenantId, hashes.blindIndex(hashDomains.searchIndex, value));
+export const dataHash = (value: string, { hashes }: Pick<Searched, 'hashes'>): string =>
+  hashes.blindIndex(hashDomains.searchIndex, value);
+
+const idsByData = (value: string, searched: Searched): Sql =>
+  idsByIndex(searched.tenantId, dataHash(value, searched), searched.searchable);
 
 /**
  * The ids a query finds, where indexes give them by themselves; undefined otherwise. Alternatives of such are one set of

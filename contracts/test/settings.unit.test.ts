@@ -1,0 +1,29 @@
+import { describe, expect, it } from 'vitest';
+import { createApplicationBody, updateTenantBody } from '../src/index.ts';
+
+describe('the setting data_misses_per_minute', () => {
+  const errorsOf = (value: string) => {
+    const body = { name: 'Acme', settings: { data_misses_per_minute: value, other: 'x' } };
+    return updateTenantBody.safeParse(body).error?.issues.map(({ path }) => path.join('.'));
+  };
+
+  it.each(['0', '1', '9999999'])('may be %s', (value) => {
+    expect(errorsOf(value)).toBeUndefined();
+  });
+
+  it.each(['', '-1', '1.5', '007', '1e3', 'many', '10000000'])('may not be %o', (value) => {
+    expect(errorsOf(value)).toEqual(['settings.data_misses_per_minute']);
+  });
+});
+
+it('a rule may forbid searches by data', () => {
+  const rule = {
+    priority: 1,
+    container: '/',
+    transform: 'mask',
+    permissions: ['token:search'],
+    search_data: false,
+  };
+  const parsed = createApplicationBody.parse({ name: 'a', type: 'private', rules: [rule] });
+  expect(parsed.rules?.[0]?.search_data).toBe(false);
+});

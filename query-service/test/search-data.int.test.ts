@@ -1,0 +1,133 @@
+import { randomUUID } from 'node:crypto';
+import type { Principal } from '@token-vault/access';
+import type { AccessRule, Pagination, Token } from '@token-vault/contracts';
+import { RateLimitedError } from '@token-vault/service-kit';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { principalOf, ruleOn, setUpVault, type Vault } from './vault.ts';
+
+let vault: Vault;
+let tenantId: string;
+
+beforeAll(async () => {
+  vault = await setUpVault();
+  tenantId = await vault.tenant();
+  await vault.token(tenantId, { token_id: 'one', containers: ['/a/'], indexed: ['x', 'one'] });
+  await vault.token(tenantId, { token_id: 'two', containers: ['/a/b/'], indexed: ['x', 'two'] });
+  await vault.token(tenantId, { token_id: 'three', containers: ['/c/'], indexed: ['x', 'three'] });
+  await vault.settle();
+});
+afterAll(() => vault.end());
+
+interface TokenPage {
+  readonly pagination: Pagination;
+  readonly data: Token[];
+}
+const search = (query: string, principal: Principal, paging = {}) =>
+  vault.call<TokenPage>('searchTokens', principal, { body: { query, ...paging } });
+const idsOf = async (query: string, principal: Principal) =>
+  (await search(query, principal)).data.map(({ id }) => id).sort();
+const closed = (...rule: Parameters<typeof ruleOn>): AccessRule => ({
+  ...ruleOn(...rule),
+  search_data: false,
+});
+const ruled = (...rules: AccessRule[]) => principalOf(tenantId, { rules });
+
+describe('a search by data under a rule that forbids it', () => {
+  it.each<[string, () => Principal, string[]]>([
+    ['finds nothing that the rule masks', () => ruled(closed('/', 'mask')), []],
+    ['finds what the rule reveals', () => ruled(closed('/', 'reveal')), ['one', 'three', 'two']],
+    [
+      'finds what a rule before it covers',
+      () => ruled(ruleOn('/a/b/', 'mask', 1), closed('/', 'mask', 2)),
+      ['two'],
+    ],
+    [
+      'finds nothing that a rule after it covers',
+      () => ruled(closed('/a/', 'mask', 1), ruleOn('/', 'reveal', 2)),
+      ['three'],
+    ],
+    [
+      'finds what plain permissions cover alone',
+      () => principalOf(tenantId, { rules: [closed('/a/', 'redact')], permissions: ['token:search'] }),
+      ['three'],
+    ],
+    [
+      'finds no more for a session than for its authorizer',
+      () => ({
+        ...principalOf(tenantId),
+        authorizer: { permissions: [], rules: [closed('/a/', 'mask', 1), ruleOn('/', 'mask', 2)] },
+      }),
+      ['three'],
+    ],
+  ])('%s', async (_what, principal, ids) => {
+    expect(await idsOf('data:x', principal())).toEqual(ids);
+    expect(await idsOf('data:x OR id:nothing', principal())).toEqual(ids);
+  });
+
+  it('gives the same whatever the data is, also negated and beside other terms', async () => {
+    const principal = ruled(closed('/', 'mask'));
+    for (const value of ['one', 'guess']) {
+      expect(await idsOf(`NOT data:${value}`, principal)).toEqual(['one', 'three', 'two']);
+      expect(await idsOf(`id:one AND NOT data:${value}`, principal)).toEqual(['one']);
+      expect((await search(`data:${value}`, principal, { size: 0 })).pagination.total_items).toBe(0);
+    }
+  });
+});
+
+describe('misses of searches by data', () => {
+  const limited = (misses: string | undefined) => {
+    const settings: Record<string, string> = misses === undefined ? {} : { data_misses_per_minute: misses };
+    return principalOf(tenantId, { tenant: { id: tenantId, plan: 'standard', settings } });
+  };
+  let guesses = 0;
+  const guess = () => `data:g${(guesses += 1)}`;
+
+  it('are refused after a hundred in a minute, with the time to wait', async () => {
+    const principal = limited(undefined);
+    const hundred = Array.from({ length: 100 }, guess).join(' OR ');
+    await search(hundred, principal);
+    const refusal = search('data:one', principal);
+    await expect(refusal).rejects.toBeInstanceOf(RateLimitedError);
+    await expect(refusal).rejects.toMatchObject({ code: 'rate_limited', retryAfterSeconds: 60 });
+    await search('id:one', principal);
+    await search('data:one', limited(undefined));
+    vault.clock.advance(60_000);
+    await search('data:one', principal);
+  });
+
+  it.each(['id:one OR data:GUESS', 'NOT data:GUESS', 'id:one AND (data:one OR data:GUESS)'])(
+    'are counted by the term, whatever the query finds: %s',
+    async (query) => {
+      const principal = limited('2');
+      await search(query.replace('GUESS', randomUUID()), principal);
+      await search(query.replace('GUESS', randomUUID()), principal);
+      await expect(search(guess(), principal)).rejects.toMatchObject({ code: 'rate_limited' });
+    },
+  );
+
+  it('count by the application, whatever its session or key', async () => {
+    const principal = limited('1');
+    await search(guess(), principal);
+    const session = { ...principal, actor: { kind: 'session', id: randomUUID() } } as Principal;
+    await expect(search(guess(), session)).rejects.toMatchObject({ code: 'rate_limited' });
+  });
+
+  it('count when they come at the same time', async () => {
+    const principal = limited('3');
+    const done = await Promise.allSettled(Array.from({ length: 20 }, () => search(guess(), principal)));
+    expect(done.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
+  });
+
+  it('are not what finds a token, but what finds one that the caller may not see', async () => {
+    const principal = limited('1');
+    for (let n = 0; n < 5; n += 1) await search('data:one AND data:two', principal);
+    const narrow = { ...limited('1'), permissions: [], rules: [ruleOn('/c/', 'mask')] };
+    await search('data:one', narrow);
+    await expect(search('data:three', narrow)).rejects.toMatchObject({ code: 'rate_limited' });
+  });
+
+  it('are not limited by 0', async () => {
+    const principal = limited('0');
+    for (let n = 0; n < 3; n += 1) await search(Array.from({ length: 60 }, guess).join(' '), principal);
+  });
+});
