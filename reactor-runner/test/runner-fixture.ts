@@ -7,8 +7,10 @@ import {
   ReactorInvoked,
   streams,
   TenantWebhookSecretRotated,
+  type Actor,
   type Json,
 } from '@token-vault/contracts';
+import type { Principal } from '@token-vault/access';
 import {
   createKeyRing,
   environmentRootKey,
@@ -55,6 +57,16 @@ const template = {
 };
 
 const succeeded: RunOutcome = { kind: 'succeeded', result: {}, console: { lines: [], truncated: false } };
+
+/** Whoever it was may still use all tokens. */
+export const invoker = (ofTenant: string, actor: Actor): Principal => ({
+  tenant: { id: ofTenant, plan: 'enterprise', settings: {} },
+  actor,
+  applicationId: actor.id,
+  applicationType: 'private',
+  permissions: ['token:use'],
+  rules: [],
+});
 
 function event(definition: { type: string; version: number }, data: unknown, now: Date) {
   return {
@@ -167,6 +179,7 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
         keyRing,
         clock,
         logger: silentLogger,
+        findInvoker: (ofTenant, actor) => Promise.resolve(invoker(ofTenant, actor)),
         openTokens: () => Promise.resolve({ tokens: Promise.resolve(new Map()), use: [] }),
         operations: {
           asApplication: () => Promise.reject(new Error('not in this test')),

@@ -1,4 +1,4 @@
-import { DomainError, newId, TokensRead } from '@token-vault/contracts';
+import { DomainError, newId, TokensRead, UnavailableError } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
 import { EventStoreUnavailableError, KeysNotStoredError, type EventStore } from '@token-vault/event-store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -113,6 +113,33 @@ describe('an invocation', () => {
     expect(fixture.runs).toEqual([]);
     const outcome = (await fixture.eventsOf(invocation)).at(-1);
     expect(outcome).toMatchObject({ type: 'ReactorFailed', data: { status: 503, reason: 'unavailable' } });
+  });
+
+  it('of somebody who is no more ends as Forbidden, on record, and its code does not begin', async () => {
+    const invocation = await fixture.invoke({});
+    const runner = fixture.runner({ findInvoker: () => Promise.resolve(undefined) });
+    await runner.handle(await fixture.historyOf(invocation));
+    expect(fixture.runs).toEqual([]);
+    const events = await fixture.eventsOf(invocation);
+    expect(events.slice(1)).toMatchObject([
+      { type: 'ReactorStarted' },
+      { type: 'AccessDenied', data: { entity_type: 'reactor' }, metadata: { actor: { id: 'app' } } },
+      { type: 'ReactorFailed', data: { status: 403, reason: 'forbidden' } },
+    ]);
+    const problem = await fixture.open(invocation, 'outcome', events.at(-1)?.data['problem']);
+    expect(problem).toMatchObject({ detail: 'Forbidden' });
+  });
+
+  it('waits unclaimed while it is not known what its invoker may do; one that is waited for fails', async () => {
+    const findInvoker = () => Promise.reject(new UnavailableError('applications stand still'));
+    const waiting = await fixture.invoke({}, 'https://receiver.example/hook');
+    const handled = fixture.runner({ findInvoker }).handle(await fixture.historyOf(waiting));
+    await expect(handled).rejects.toThrow(UnavailableError);
+    expect(await typesOf(waiting)).toEqual(['ReactorInvoked']);
+    const awaited = await fixture.invoke({});
+    await fixture.runner({ findInvoker }).handle(await fixture.historyOf(awaited));
+    expect((await fixture.eventsOf(awaited)).at(-1)?.data).toMatchObject({ status: 503 });
+    expect(fixture.runs).toEqual([]);
   });
 
   it('survives a store that stores and does not answer', async () => {

@@ -1,9 +1,11 @@
 import { decideTokenAccess } from '@token-vault/access';
 import {
+  AccessDenied,
   entityTypeOfToken,
   ForbiddenError,
   TokensRead,
   ValidationError,
+  type DataOf,
   type Json,
   type NewEvent,
 } from '@token-vault/contracts';
@@ -22,17 +24,16 @@ export interface TokenUse {
   /** @throws ValidationError for a token that does not exist, ForbiddenError without `token:use` on its container */
   check(tokenIds: readonly string[], context: RequestContext): Promise<void>;
   /**
-   * Opens tokens that were checked before. `use` is the record of it: durable before anything of them is shown, so it comes
-   * first, and can be made so while the tokens are being opened.
-   * @throws ValidationError when one is gone meanwhile; so does `tokens`, once it is awaited
+   * Opens tokens that were checked before, perhaps long ago: it is decided again. `use` is the record of it: durable before anything
+   * of them is shown, so it comes first, and can be made so while the tokens are being opened.
+   * @throws ValidationError when one is gone meanwhile; so does `tokens`, once it is awaited, and ForbiddenError
    */
-  open(
-    tokenIds: readonly string[],
-    context: RequestContext,
-  ): Promise<{
-    readonly use: readonly NewEvent[];
-    readonly tokens: Promise<ReadonlyMap<string, DetokenizedToken>>;
-  }>;
+  open(tokenIds: readonly string[], context: RequestContext): Promise<OpenedTokens>;
+}
+
+export interface OpenedTokens {
+  readonly use: readonly NewEvent[];
+  readonly tokens: Promise<ReadonlyMap<string, DetokenizedToken>>;
 }
 
 export interface TokenUseDependencies {
@@ -42,6 +43,34 @@ export interface TokenUseDependencies {
 }
 
 const missing = (): ValidationError => ValidationError.of('args', 'names a token that does not exist');
+
+/** Of the first token that the caller may not use. */
+function refusalOf(
+  found: readonly TokenDetails[],
+  { principal }: RequestContext,
+): ForbiddenError | undefined {
+  for (const { id, type, content } of found) {
+    const token = { id, containers: content.containers };
+    if (decideTokenAccess(principal, 'token:use', token).isGranted) continue;
+    const detail = 'The caller lacks the permission token:use for a token of the arguments.';
+    return new ForbiddenError(detail, { type: entityTypeOfToken(type), id });
+  }
+  return undefined;
+}
+
+/** Nothing is opened; the record of that takes the place of the record of the use. */
+function refused(refusal: ForbiddenError, context: RequestContext): OpenedTokens {
+  const { entity } = refusal;
+  const data: DataOf<'AccessDenied'> = {
+    entity_type: entity?.type ?? 'token',
+    ...(entity && { entity_id: entity.id }),
+    permission: 'token:use',
+    operation: 'react',
+  };
+  const tokens = Promise.reject<ReadonlyMap<string, DetokenizedToken>>(refusal);
+  tokens.catch(() => undefined);
+  return { use: [context.event(AccessDenied, data)], tokens };
+}
 
 export function createTokenUse({ store, keyRing, clock }: TokenUseDependencies): TokenUse {
   const outcomes = createTransactionOutcomes(store, clock);
@@ -76,20 +105,15 @@ export function createTokenUse({ store, keyRing, clock }: TokenUseDependencies):
 
   return {
     async check(tokenIds, context) {
-      for (const { id, type, content } of await findAll(tokenIds, context)) {
-        const access = decideTokenAccess(context.principal, 'token:use', {
-          id,
-          containers: content.containers,
-        });
-        if (access.isGranted) continue;
-        const detail = 'The caller lacks the permission token:use for a token of the arguments.';
-        throw new ForbiddenError(detail, { type: entityTypeOfToken(type), id });
-      }
+      const refusal = refusalOf(await findAll(tokenIds, context), context);
+      if (refusal) throw refusal;
     },
 
     async open(tokenIds, context) {
       if (tokenIds.length === 0) return { use: [], tokens: Promise.resolve(new Map()) };
       const found = await findAll(tokenIds, context);
+      const refusal = refusalOf(found, context);
+      if (refusal) return refused(refusal, context);
       const opened = Promise.all(
         found.map(async (details) => [details.id, await openOne(details, context)] as const),
       ).then((entries) => new Map(entries));

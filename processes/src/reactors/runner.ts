@@ -41,6 +41,7 @@ export function openRunner(
     pool: readPool,
     connectionString: settings.databaseUrl,
     feed,
+    findInvoker: (tenantId, actor) => principals.actor(tenantId, actor),
     openTokens: (tokenIds, context) => tokenUse.open(tokenIds, context),
     operations: createReactorOperations({
       handlers,

@@ -1,6 +1,5 @@
-import { newId, type Actor, type DataOf, type EventMetadata, type NewEvent } from '@token-vault/contracts';
+import { newId, type DataOf, type EventMetadata, type NewEvent } from '@token-vault/contracts';
 import { noRevision, type EventStore, type RecordedEvent } from '@token-vault/event-store';
-import { createRequestContext, type Clock, type RequestContext } from '@token-vault/service-kit';
 
 /** An invocation as a runner meets it. */
 export interface Invocation {
@@ -101,23 +100,4 @@ export function runnerEvent(
       ...(metadata.request === undefined ? {} : { request: metadata.request }),
     },
   };
-}
-
-/** What is done in a run is done in the name of who asked for it; that they may was checked when they asked. */
-export function invokerContext({ tenantId, metadata }: Invocation, clock: Clock): RequestContext {
-  const actor: Actor = metadata.actor;
-  return createRequestContext({
-    principal: {
-      tenant: { id: tenantId, plan: 'enterprise', settings: {} },
-      actor,
-      applicationId: actor.id,
-      applicationType: 'private',
-      permissions: [],
-      rules: [],
-      ...(metadata.application_id === undefined ? {} : { authorizedBy: metadata.application_id }),
-    },
-    traceId: metadata.trace_id,
-    request: 'react',
-    now: clock.now(),
-  });
 }

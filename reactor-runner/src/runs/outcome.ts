@@ -1,4 +1,4 @@
-import { DomainError, type Json, type ReactorProblem } from '@token-vault/contracts';
+import { DomainError, ForbiddenError, type Json, type ReactorProblem } from '@token-vault/contracts';
 import { EventStoreUnavailableError } from '@token-vault/event-store';
 import { ExpressionEvaluationError, ExpressionSyntaxError } from '@token-vault/expressions';
 import { problemOf, type RunOutcome } from '../sandbox/index.ts';
@@ -24,6 +24,11 @@ const internal = 'Something went wrong inside the vault. The trace id finds it i
 
 /** What an error of ours around the run is to the invoker. Undefined for one that nobody foresaw. */
 function foreseen(error: unknown): InvocationFailure | undefined {
+  if (error instanceof ForbiddenError) {
+    // As code that throws an AuthorizationError would have it (decisions.md §10).
+    const problem = { detail: 'Forbidden', errors: { error: [error.message] } };
+    return { kind: 'failed', status: error.status, reason: error.code, problem };
+  }
   if (error instanceof DomainError) {
     const problem = { detail: error.message, errors: error.errors ?? {} };
     return { kind: 'failed', status: error.status, reason: error.code, problem };

@@ -1,4 +1,5 @@
-import type { Caused, Json, NewEvent, OperationId } from '@token-vault/contracts';
+import type { Principal } from '@token-vault/access';
+import type { Actor, Caused, Json, NewEvent, OperationId } from '@token-vault/contracts';
 import type { DetokenizedToken } from '@token-vault/expressions';
 import type { RequestContext } from '@token-vault/service-kit';
 
@@ -38,5 +39,10 @@ export interface OpenedTokens {
   readonly tokens: Promise<ReadonlyMap<string, DetokenizedToken>>;
 }
 
-/** Finds the tokens that arguments name, and begins to open them. @throws DomainError */
+/**
+ * Who asked for a run, with the rights of this moment; undefined when it is no more. @throws UnavailableError when that is not known
+ */
+export type FindInvoker = (tenantId: string, actor: Actor) => Promise<Principal | undefined>;
+
+/** Finds the tokens that arguments name, and begins to open them for who asked for the run. @throws DomainError */
 export type OpenTokens = (tokenIds: readonly string[], context: RequestContext) => Promise<OpenedTokens>;

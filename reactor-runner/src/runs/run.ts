@@ -13,15 +13,10 @@ import { errorFields, type Logger, type Spans } from '@token-vault/service-kit';
 import type { EgressFetch } from '../egress/index.ts';
 import type { SandboxPool } from '../sandbox/index.ts';
 import { createLanes } from './lanes.ts';
-import {
-  invokerContext,
-  readHistory,
-  runnerEvent,
-  type Invocation,
-  type InvocationHistory,
-} from './invocation.ts';
+import { readHistory, runnerEvent, type Invocation, type InvocationHistory } from './invocation.ts';
+import { openForInvoker } from './invoker.ts';
 import { failureOf, failureOfRun, type InvocationOutcome } from './outcome.ts';
-import type { OpenedTokens, OpenTokens, RunOrigin, VaultOperations } from './ports.ts';
+import type { FindInvoker, OpenedTokens, OpenTokens, RunOrigin, VaultOperations } from './ports.ts';
 import { createReactorContents, openConfiguration, type ReactorContents } from './reactor-content.ts';
 import {
   createArgumentDestruction,
@@ -34,6 +29,7 @@ import { serviceRequest } from './service-calls.ts';
 
 export interface RunDependencies extends RecordDependencies {
   readonly logger: Logger;
+  readonly findInvoker: FindInvoker;
   readonly openTokens: OpenTokens;
   readonly operations: VaultOperations;
   readonly sandbox: Pick<SandboxPool, 'run'>;
@@ -107,13 +103,16 @@ export class Runs {
 
   /** Resolves to whether it is over and its arguments may be left. */
   async #run(invocation: Invocation, onClaimed: () => void): Promise<boolean> {
-    const { logger, store, clock, openTokens } = this.#dependencies;
+    const { logger, store, findInvoker } = this.#dependencies;
     const { invoked, metadata, stream } = invocation;
     if (this.#isStopped) throw new RunnerStoppedError('the runner takes no more');
     const startMs = Date.now();
-    const opened = openTokens(invoked.token_ids, invokerContext(invocation, clock));
+    const invoker = findInvoker(invocation.tenantId, metadata.actor);
+    const opened = invoker.then((it) => openForInvoker(invocation, it, this.#dependencies));
     const prepared = this.#prepare(invocation, opened);
     prepared.catch(() => undefined);
+    // Nobody waits for it: it is not claimed before it is known whether its invoker may still ask for it.
+    if (invoked.mode === 'async') await invoker;
     const use = await opened.then(
       (tokens) => tokens.use,
       () => [],

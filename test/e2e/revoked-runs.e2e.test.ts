@@ -1,0 +1,145 @@
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Application, LogEntry, Reactor, Token } from '@token-vault/contracts';
+import {
+  type Client,
+  cardToken,
+  createDataDirectory,
+  plainApplication,
+  removeDataDirectory,
+  startStandaloneProcess,
+  waitUntil,
+} from '@token-vault/test-support';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { startReceiver, type Receiver } from './receiver.ts';
+
+/** Asynchronous runs of a tenant that go on at once. */
+const places = 3;
+const permissions = ['token:create', 'token:read', 'token:use'];
+
+let dataDir: string;
+let manager: Client;
+let databaseUrl: string;
+let gate: Gate;
+let receivers: Receiver[];
+
+interface Gate {
+  readonly url: string;
+  readonly waiting: ServerResponse[];
+  open(): void;
+  close(): void;
+}
+
+/** Whatever asks for it waits until it is opened. */
+async function startGate(): Promise<Gate> {
+  const waiting: ServerResponse[] = [];
+  const server = createServer((_request, response) => void waiting.push(response));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    waiting,
+    open: () => waiting.forEach((response) => response.end('open')),
+    close: () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+async function receiver(): Promise<Receiver> {
+  const made = await startReceiver();
+  receivers.push(made);
+  return made;
+}
+
+async function makeApplication(): Promise<{ path: string; client: Client }> {
+  const body = plainApplication({ permissions });
+  const { id, key } = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
+  return { path: `/applications/${id}`, client: manager.withKey(key ?? '') };
+}
+
+async function makeReactor(code: string): Promise<string> {
+  const body = { name: 'r', configuration: { GATE: gate.url }, code };
+  return `/reactors/${(await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id}/react`;
+}
+
+beforeAll(async () => {
+  receivers = [];
+  gate = await startGate();
+  dataDir = await createDataDirectory();
+  const vault = await startStandaloneProcess({ dataDir, env: { VAULT_EGRESS_ALLOW: '127.0.0.0/8' } });
+  manager = vault.client();
+  databaseUrl = await vault.databaseUrl();
+});
+afterAll(async () => {
+  gate.close();
+  await Promise.all(receivers.map((each) => each.close()));
+  await removeDataDirectory(dataDir);
+});
+
+it('what a deleted or narrowed application had queued ends as Forbidden and opens no token', async () => {
+  const [deleted, narrowed, kept] = [
+    await makeApplication(),
+    await makeApplication(),
+    await makeApplication(),
+  ];
+  const token = (await kept.client.expect<Token>(201, 'POST', '/tokens', { body: cardToken() })).body;
+  const waits = await makeReactor(
+    'module.exports = async (req) => { await fetch(req.configuration.GATE); return { raw: 1 } };',
+  );
+  const shows = await makeReactor(
+    'module.exports = async (req) => ({ raw: { seen: req.args.card.expiration_year } });',
+  );
+  const invoke = async (client: Client, path: string, args: object): Promise<Receiver> => {
+    const made = await receiver();
+    await client.expect(202, 'POST', path, { body: { args, callback_url: made.url } });
+    return made;
+  };
+  await Promise.all(Array.from({ length: places }, () => invoke(kept.client, waits, {})));
+  await waitUntil(() => gate.waiting.length === places, { what: 'runs that take all places' });
+
+  const args = { card: `{{ ${token.id} }}` };
+  const ofDeleted = await invoke(deleted.client, shows, args);
+  const ofNarrowed = await invoke(narrowed.client, shows, args);
+  const ofKept = await invoke(kept.client, shows, args);
+  await manager.expect(204, 'DELETE', deleted.path);
+  const elsewhere = [
+    {
+      description: 'elsewhere',
+      priority: 1,
+      container: '/x/',
+      transform: 'reveal',
+      permissions: ['token:use'],
+    },
+  ];
+  await manager.expect(200, 'PUT', narrowed.path, { body: { name: 'narrow', rules: elsewhere } });
+  gate.open();
+
+  const resultOf = async ({ deliveries }: Receiver): Promise<unknown> => {
+    await waitUntil(() => deliveries.length > 0, { timeoutMs: 20_000, what: 'the result of a run' });
+    return JSON.parse(deliveries[0]?.text ?? '');
+  };
+  expect(await resultOf(ofKept)).toEqual({ raw: { seen: 2040 } });
+  for (const ended of [ofDeleted, ofNarrowed])
+    expect(await resultOf(ended)).toMatchObject({ title: 'Forbidden', status: 403, detail: 'Forbidden' });
+
+  const { data } = (
+    await manager.expect<{ data: LogEntry[] }>(200, 'GET', `/logs?entity_id=${token.id}&operation=use`)
+  ).body;
+  expect(data).toHaveLength(1);
+  const denied = (await manager.expect<{ data: LogEntry[] }>(200, 'GET', `/logs?operation=denied`)).body.data;
+  expect(denied.map(({ entity_type: type, entity_id: id }) => [type, id === token.id])).toEqual(
+    expect.arrayContaining([
+      ['card', true],
+      ['reactor', false],
+    ]),
+  );
+  const database = new pg.Client(databaseUrl);
+  await database.connect();
+  const { rows } = await database.query<{ count: number }>(
+    `select count(*)::int as count from key_ring.data_key where purpose = 'args'`,
+  );
+  await database.end();
+  expect(rows[0]?.count).toBe(0);
+});
