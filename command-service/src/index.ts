@@ -61,8 +61,8 @@ export function createCommandHandlers(dependencies: CommandDependencies): Handle
   const transactions = new Transactions(store, erasure);
   const { invocations } = dependencies;
   return {
-    ...applicationRoutes(createApplicationHandlers(store)),
-    ...sessionRoutes(createSessionHandlers(store)),
+    ...applicationRoutes(createApplicationHandlers(dependencies)),
+    ...sessionRoutes(createSessionHandlers(dependencies)),
     ...reactorRoutes(new Reactors(dependencies)),
     ...(invocations ? invocationRoutes(new Invocations({ ...dependencies, ...invocations })) : noInvocations),
     ...tenantRoutes(createTenantHandlers(dependencies)),

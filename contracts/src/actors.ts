@@ -16,6 +16,7 @@ export const systemActors = {
   'transaction-expiry': '5f3c0000-7a1e-4000-8000-000000000008',
   audit: '5f3c0000-7a1e-4000-8000-000000000009',
   restore: '5f3c0000-7a1e-4000-8000-00000000000a',
+  upgrade: '5f3c0000-7a1e-4000-8000-00000000000b',
 } as const;
 export type SystemTask = keyof typeof systemActors;
 const idByTask: Readonly<Record<string, string>> = systemActors;

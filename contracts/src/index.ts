@@ -17,6 +17,7 @@ export * from './operations/index.ts';
 export * from './permissions.ts';
 export * from './problems.ts';
 export * from './read-models.ts';
+export * from './statements.ts';
 export * from './streams.ts';
 export * from './text.ts';
 export * from './trace-id.ts';

@@ -20,6 +20,7 @@ export const problems = {
   code_invalid: { status: 422, title: 'Unprocessable Content' },
   rate_limited: { status: 429, title: 'Too Many Requests' },
   internal: { status: 500, title: 'Internal Server Error' },
+  record_altered: { status: 500, title: 'Internal Server Error' },
   reactor_failed: { status: 500, title: 'Internal Server Error' },
   unavailable: { status: 503, title: 'Service Unavailable' },
 } as const satisfies Record<string, { status: number; title: string }>;
@@ -142,5 +143,12 @@ export class ConflictError extends DomainError {
 export class UnavailableError extends DomainError {
   constructor(detail: string, options?: ErrorOptions) {
     super('unavailable', detail, options);
+  }
+}
+
+/** 500: a stored record that decides who may do what is not as the vault wrote it. It is not believed. */
+export class AlteredRecordError extends DomainError {
+  constructor(kind: 'application' | 'session' | 'tenant' | 'token') {
+    super('record_altered', `The stored record of the ${kind} is not as the vault wrote it; it was refused.`);
   }
 }

@@ -9,6 +9,7 @@ import {
   createRevocations,
   measureAppends,
   noteAppends,
+  observeAlterations,
   observeFlushes,
   observeTenantKeys,
   systemClock,
@@ -99,6 +100,7 @@ export async function openKeyRing(surroundings: Surroundings, rootKeys: RootKeyS
     clock: systemClock,
     durability: keyDurability(surroundings.settings),
     onTenantKeys: observeTenantKeys(surroundings.metrics),
+    onAltered: observeAlterations(surroundings.metrics, surroundings.logger),
   });
 }
 

@@ -12,6 +12,7 @@ import {
   type RateLimits,
   type ReadModelWatch,
 } from '@token-vault/service-kit';
+import type { EventStore } from '@token-vault/event-store';
 import type pg from 'pg';
 import type { LimitConfig } from './limits.ts';
 
@@ -28,6 +29,7 @@ export interface EdgeOptions extends LimitConfig {
   readonly readPool: pg.Pool;
   readonly writePool: pg.Pool;
   readonly watch: ReadModelWatch;
+  readonly store: Pick<EventStore, 'readStream'>;
   readonly keyRing: KeyRing;
   readonly logger: Logger;
 }
@@ -36,8 +38,8 @@ const sweepMs = 10 * 60_000;
 
 /** Opens the edge; the caller closes what this gives as `close`. */
 export async function openEdge(options: EdgeOptions): Promise<Edge & { close(): Promise<void> }> {
-  const { databaseUrl, readPool, writePool, watch, keyRing, logger } = options;
-  const authenticator = createAuthenticator({ pool: readPool, clock: systemClock, watch });
+  const { databaseUrl, readPool, writePool, watch, store, keyRing, logger } = options;
+  const authenticator = createAuthenticator({ pool: readPool, store, keyRing, clock: systemClock, watch });
   const changes = await listenForAccessChanges({
     connectionString: databaseUrl,
     logger,

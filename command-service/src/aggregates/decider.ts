@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { NewEvent } from '@token-vault/contracts';
 import type { EventStore, ExpectedRevision, Position, RecordedEvent } from '@token-vault/event-store';
 import { noRevision, RevisionConflictError } from '@token-vault/event-store';
+import { signed, type Signing } from './signing.ts';
 
 /** An event that a decider wants appended: what happened, without id and metadata. */
 export interface Fact {
@@ -84,16 +85,19 @@ export interface Execution<State, Command> {
   readonly command: Command;
   /** Makes the event: its id and metadata come from the request. */
   readonly event: (definition: { type: string; version: number }, data: unknown) => NewEvent;
+  /** Of aggregates that say who may do what. */
+  readonly signing?: Signing<State>;
 }
 
 /** Load, decide, append; again on conflict. */
 export function execute<State, Command>(execution: Execution<State, Command>): Promise<Executed<State>> {
-  const { store, stream, decider, command, event } = execution;
+  const { store, stream, decider, command, event, signing } = execution;
   return retryOnConflict(async () => {
     const { state, revision } = await load(store, stream, decider);
     const facts = decider.decide(state, command);
     if (facts.length === 0) return { position: undefined, before: state };
-    const events = facts.map((each) => event(each, each.data));
+    const plain = facts.map((each) => event(each, each.data));
+    const events = signing ? await signed(plain, { state, revision }, decider.evolve, signing) : plain;
     const { position } = await store.append(stream, events, expectedAt(revision));
     return { position, before: state };
   });

@@ -4,6 +4,7 @@ import {
   ApplicationDeleted,
   ApplicationExpired,
   ApplicationKeyRegenerated,
+  ApplicationSigned,
   ApplicationUpdated,
   ForbiddenError,
   NotFoundError,
@@ -47,6 +48,8 @@ export type ApplicationCommand =
       readonly maker: Maker;
       readonly now: Date;
     }
+  /** Of an application that a release before signatures made: see `upgrade/`. */
+  | { readonly kind: 'sign' }
   | { readonly kind: 'delete'; readonly now: Date }
   | { readonly kind: 'expire'; readonly now: Date };
 
@@ -119,6 +122,10 @@ function decide(state: ApplicationState, command: ApplicationCommand): readonly 
       requireHeldBy(command.maker, type, permissions);
       return [fact(ApplicationKeyRegenerated, { application_id: id, key_hash: command.keyHash })];
     }
+    case 'sign':
+      return state.kind === 'active' && state.details.signature === undefined
+        ? [fact(ApplicationSigned, { application_id: state.details.id })]
+        : [];
     case 'delete':
       return [fact(ApplicationDeleted, { application_id: requireActive(state, command.now).id })];
     case 'expire': {

@@ -6,18 +6,23 @@ import {
   type CreateApplicationBody,
   type UpdateApplicationBody,
 } from '@token-vault/contracts';
-import { generateApiKey, hashApiKey, type ApiKeyType } from '@token-vault/crypto';
+import { generateApiKey, hashApiKey, type ApiKeyType, type KeyRing } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { Answer, RequestContext } from '@token-vault/service-kit';
 import { execute, load } from '../aggregates/decider.ts';
 import { applicationDecider, requireActive, type ApplicationCommand, type Maker } from './decider.ts';
-import type { ApplicationDetails } from './state.ts';
+import { applicationSigner, type ApplicationDetails } from './state.ts';
 
 const keyTypes: Readonly<Record<Application['type'], ApiKeyType>> = {
   private: 'pvt',
   public: 'pub',
   management: 'mgt',
 };
+
+export interface ApplicationDependencies {
+  readonly store: EventStore;
+  readonly keyRing: Pick<KeyRing, 'hashes'>;
+}
 
 export interface ApplicationAnswer {
   readonly application: Application;
@@ -61,7 +66,7 @@ const creation = (body: CreateApplicationBody, keyHash: string, context: Request
   }) satisfies ApplicationCommand;
 
 /** Applications as commands: each appends one event to the application's stream. */
-export function createApplicationHandlers(store: EventStore) {
+export function createApplicationHandlers({ store, keyRing }: ApplicationDependencies) {
   async function run(
     context: RequestContext,
     id: string,
@@ -71,7 +76,9 @@ export function createApplicationHandlers(store: EventStore) {
     const tenantId = context.principal.tenant.id;
     const stream = streams.application(tenantId, id);
     const event = context.event.bind(context);
-    const { position } = await execute({ store, stream, decider: applicationDecider, command, event });
+    const signing = { signer: applicationSigner, hashes: () => keyRing.hashes(tenantId) };
+    const decider = applicationDecider;
+    const { position } = await execute({ store, stream, decider, command, event, signing });
     const { state } = await load(store, stream, applicationDecider);
     if (state.kind !== 'active') throw new NotFoundError('The application');
     return { application: present(state.details, tenantId, key), position };
@@ -92,12 +99,8 @@ export function createApplicationHandlers(store: EventStore) {
 
     /** The key's prefix tells its application's type, so the type is looked up first; it never changes. */
     async regenerateKey(id: string, context: RequestContext): Promise<ApplicationAnswer> {
-      const { state } = await load(
-        store,
-        streams.application(context.principal.tenant.id, id),
-        applicationDecider,
-      );
-      const { type } = requireActive(state, context.now);
+      const stream = streams.application(context.principal.tenant.id, id);
+      const { type } = requireActive((await load(store, stream, applicationDecider)).state, context.now);
       const key = generateApiKey(keyTypes[type]);
       const command: ApplicationCommand = {
         kind: 'regenerate-key',

@@ -1,11 +1,13 @@
 import {
+  applicationStatement,
   authorOf,
+  type AccessRule,
   type ApplicationType,
   type DataOf,
   type Permission,
-  type AccessRule,
 } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
+import { signatureOf, type Signer } from '../aggregates/signing.ts';
 
 export interface ApplicationDetails {
   readonly id: string;
@@ -14,6 +16,10 @@ export interface ApplicationDetails {
   readonly permissions: readonly Permission[];
   readonly rules: readonly AccessRule[];
   readonly expiresAt: string | undefined;
+  /** SHA-256 (hex) of the key. */
+  readonly keyHash: string;
+  /** Of all this; undefined in a log that an older release wrote. */
+  readonly signature: string | undefined;
   readonly createdBy: string;
   readonly createdAt: string;
   readonly modifiedBy: string | undefined;
@@ -36,6 +42,8 @@ function created(event: RecordedEvent): ApplicationState {
     permissions: data.permissions,
     rules: data.rules as unknown as AccessRule[],
     expiresAt: data.expires_at,
+    keyHash: data.key_hash,
+    signature: signatureOf(event),
     createdBy: authorOf(event.metadata),
     createdAt: event.metadata.occurred_at,
     modifiedBy: undefined,
@@ -64,10 +72,21 @@ export function evolve(state: ApplicationState, event: RecordedEvent): Applicati
     case 'ApplicationUpdated': {
       const data = event.data as unknown as DataOf<'ApplicationUpdated'>;
       const rules = data.rules as unknown as AccessRule[];
-      return modified(state, event, { name: data.name, permissions: data.permissions, rules });
+      return modified(state, event, {
+        name: data.name,
+        permissions: data.permissions,
+        rules,
+        signature: signatureOf(event),
+      });
     }
-    case 'ApplicationKeyRegenerated':
-      return modified(state, event, {});
+    case 'ApplicationKeyRegenerated': {
+      const data = event.data as unknown as DataOf<'ApplicationKeyRegenerated'>;
+      return modified(state, event, { keyHash: data.key_hash, signature: signatureOf(event) });
+    }
+    case 'ApplicationSigned':
+      return state.kind === 'active'
+        ? { kind: 'active', details: { ...state.details, signature: signatureOf(event) } }
+        : state;
     case 'ApplicationDeleted':
     case 'ApplicationExpired':
       return { kind: 'ended' };
@@ -75,3 +94,8 @@ export function evolve(state: ApplicationState, event: RecordedEvent): Applicati
       return state;
   }
 }
+
+export const applicationSigner: Signer<ApplicationState> = {
+  statementOf: (state) => (state.kind === 'active' ? applicationStatement(state.details) : undefined),
+  signatureOf: (state) => (state.kind === 'active' ? state.details.signature : undefined),
+};

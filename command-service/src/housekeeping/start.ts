@@ -1,10 +1,11 @@
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import type { Clock, Logger } from '@token-vault/service-kit';
+import { errorFields, type Clock, type Logger } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import { createTokenErasure } from '../tokens/erasure.ts';
 import { Transactions } from '../transactions/handlers.ts';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
+import { signGrants } from '../upgrade/sign-grants.ts';
 import { createCheckpoint } from './checkpoint.ts';
 import { createEndings } from './endings.ts';
 import { createErasures } from './erasures.ts';
@@ -34,6 +35,8 @@ export interface Housekeeping {
 }
 
 const defaultIntervalMs = 30_000;
+/** Until the read models of this release are made. */
+const notThereYetMs = 500;
 
 /**
  * Ends what is past its time and repeats interrupted erasures. Any replica may run it and one does; when that one dies,
@@ -64,11 +67,22 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     }
   };
 
+  const noteFailure = (error: unknown): undefined => {
+    logger.warn({ ...errorFields(error), task: 'upgrade' }, 'a task of housekeeping failed');
+  };
+  const signRegularly = async (signal: AbortSignal): Promise<void> => {
+    while (!signal.aborted) {
+      const signed = await signGrants({ store, keyRing, pool, clock, logger }, signal).catch(noteFailure);
+      await pause(signed === undefined ? notThereYetMs : intervalMs, signal);
+    }
+  };
+
   const leading = leadWheneverPossible(
     { connectionString, name: 'housekeeping', logger, signal: abort.signal },
     async (signal) => {
       await Promise.all([
         sweepRegularly(signal),
+        signRegularly(signal),
         followErasures({ store, checkpoint, erasures, logger }, signal),
       ]);
     },

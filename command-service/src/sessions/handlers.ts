@@ -7,12 +7,13 @@ import {
   type Operations,
 } from '@token-vault/contracts';
 import { generateApiKey, hashApiKey } from '@token-vault/crypto';
-import type { EventStore, Position } from '@token-vault/event-store';
+import type { Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
 import { execute, load } from '../aggregates/decider.ts';
-import { withOffset } from '../applications/handlers.ts';
+import { withOffset, type ApplicationDependencies } from '../applications/handlers.ts';
 import { nonceLifetimeMs, sessionDecider, type SessionCommand } from './decider.ts';
 import { generateNonce, sessionIdOf } from './nonce.ts';
+import { sessionSigner } from './state.ts';
 
 /** `POST /sessions/authorize`. */
 export type SessionGrant = BodyOf<Operations['authorizeSession']>;
@@ -30,11 +31,13 @@ function requireApplication({ principal }: RequestContext, type: ApplicationType
 }
 
 /** Sessions: opened with a public key, authorized with a private one (decisions.md §7). */
-export function createSessionHandlers(store: EventStore) {
+export function createSessionHandlers({ store, keyRing }: ApplicationDependencies) {
   async function run(context: RequestContext, id: string, command: SessionCommand) {
-    const stream = streams.session(context.principal.tenant.id, id);
+    const tenantId = context.principal.tenant.id;
+    const stream = streams.session(tenantId, id);
     const event = context.event.bind(context);
-    return (await execute({ store, stream, decider: sessionDecider, command, event })).position;
+    const signing = { signer: sessionSigner, hashes: () => keyRing.hashes(tenantId) };
+    return (await execute({ store, stream, decider: sessionDecider, command, event, signing })).position;
   }
 
   /** A create repeated after its answer was lost meets its first session, whose key nobody has: it opens another. */

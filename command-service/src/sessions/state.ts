@@ -1,8 +1,12 @@
-import type { DataOf } from '@token-vault/contracts';
+import { sessionStatement, type AccessRule, type DataOf, type Permission } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
+import { signatureOf, type Signer } from '../aggregates/signing.ts';
 
 interface SessionDetails {
   readonly id: string;
+  readonly applicationId: string;
+  /** SHA-256 (hex) of the session's key. */
+  readonly keyHash: string;
   /** SHA-256 (hex) of the nonce. */
   readonly nonceHash: string;
   /** Of the nonce while the session is open, of the session key once it is authorized. */
@@ -13,7 +17,13 @@ export type SessionState =
   | { readonly kind: 'absent' }
   | { readonly kind: 'ended' }
   | ({ readonly kind: 'open' } & SessionDetails)
-  | ({ readonly kind: 'authorized' } & SessionDetails);
+  | ({
+      readonly kind: 'authorized';
+      readonly authorizedBy: string;
+      readonly permissions: readonly Permission[];
+      readonly rules: readonly AccessRule[];
+      readonly signature: string | undefined;
+    } & SessionDetails);
 
 export const initialState: SessionState = { kind: 'absent' };
 
@@ -21,13 +31,27 @@ export function evolve(state: SessionState, event: RecordedEvent): SessionState 
   switch (event.type) {
     case 'SessionOpened': {
       const data = event.data as unknown as DataOf<'SessionOpened'>;
-      const { session_id: id, nonce_hash: nonceHash, expires_at: expiresAt } = data;
-      return { kind: 'open', id, nonceHash, expiresAt };
+      return {
+        kind: 'open',
+        id: data.session_id,
+        applicationId: data.application_id,
+        keyHash: data.key_hash,
+        nonceHash: data.nonce_hash,
+        expiresAt: data.expires_at,
+      };
     }
     case 'SessionAuthorized': {
       if (state.kind !== 'open') return state;
-      const { expires_at: expiresAt } = event.data as unknown as DataOf<'SessionAuthorized'>;
-      return { ...state, kind: 'authorized', expiresAt };
+      const data = event.data as unknown as DataOf<'SessionAuthorized'>;
+      return {
+        ...state,
+        kind: 'authorized',
+        expiresAt: data.expires_at,
+        authorizedBy: data.authorized_by,
+        permissions: data.permissions,
+        rules: data.rules as unknown as AccessRule[],
+        signature: signatureOf(event),
+      };
     }
     case 'SessionExpired':
       return { kind: 'ended' };
@@ -39,3 +63,9 @@ export function evolve(state: SessionState, event: RecordedEvent): SessionState 
 export function isOver(state: SessionState, now: Date): boolean {
   return 'expiresAt' in state && Date.parse(state.expiresAt) <= now.getTime();
 }
+
+/** A session may do something once it is authorized, not before. */
+export const sessionSigner: Signer<SessionState> = {
+  statementOf: (state) => (state.kind === 'authorized' ? sessionStatement(state) : undefined),
+  signatureOf: (state) => (state.kind === 'authorized' ? state.signature : undefined),
+};

@@ -8,11 +8,12 @@ import {
   type Plan,
 } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
-import { execute, load } from '../aggregates/decider.ts';
+import { load } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
 import { createApplicationHandlers, type ApplicationAnswer } from '../applications/handlers.ts';
 import type { CommandDependencies } from '../dependencies.ts';
 import { requireActive, tenantDecider, type TenantCommand } from './decider.ts';
+import { executeTenant } from './execute.ts';
 import { newWebhookSecret } from './webhook-secret.ts';
 
 export interface CreatedTenant {
@@ -43,16 +44,14 @@ const actor = 'operator';
 
 export function createTenantCommands(dependencies: CommandDependencies): TenantCommands {
   const { store, keyRing, clock } = dependencies;
-  const applications = createApplicationHandlers(store);
+  const applications = createApplicationHandlers(dependencies);
 
   const stateOf = async (tenantId: string) =>
     (await load(store, streams.tenant(tenantId), tenantDecider)).state;
 
   async function run(tenantId: string, command: TenantCommand): Promise<Position | undefined> {
     const context = systemContext(tenantId, actor, clock);
-    const stream = streams.tenant(tenantId);
-    const event = context.event.bind(context);
-    return (await execute({ store, stream, decider: tenantDecider, command, event })).position;
+    return executeTenant({ store, keyRing, tenantId, command, event: context.event.bind(context) });
   }
 
   return {

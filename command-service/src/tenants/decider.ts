@@ -3,6 +3,7 @@ import {
   TenantCreated,
   TenantDeleted,
   TenantPlanChanged,
+  TenantSigned,
   TenantUpdated,
   TenantWebhookSecretRotated,
   type Plan,
@@ -26,6 +27,8 @@ export type TenantCommand =
     }
   | { readonly kind: 'set-plan'; readonly plan: Plan }
   | { readonly kind: 'rotate-webhook-secret'; readonly secret: SealedValue }
+  /** Of a tenant that a release before signatures made: see `upgrade/`. */
+  | { readonly kind: 'sign'; readonly acceptsUnsigned: boolean }
   | { readonly kind: 'delete' };
 
 /** @throws NotFoundError */
@@ -58,6 +61,13 @@ function decide(state: TenantState, command: TenantCommand): readonly Fact[] {
       const { id } = requireActive(state);
       return [fact(TenantWebhookSecretRotated, { tenant_id: id, secret: command.secret })];
     }
+    case 'sign':
+      return [
+        fact(TenantSigned, {
+          tenant_id: requireActive(state).id,
+          accepts_unsigned: command.acceptsUnsigned,
+        }),
+      ];
     case 'delete':
       return [fact(TenantDeleted, { tenant_id: requireActive(state).id })];
   }

@@ -2,8 +2,9 @@ import { streams, type BodyOf, type Operations } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
-import { execute, expectedAt, load, retryOnConflict } from '../aggregates/decider.ts';
+import { expectedAt, load, retryOnConflict } from '../aggregates/decider.ts';
 import { requireActive, tenantDecider, type TenantCommand } from './decider.ts';
+import { executeTenant } from './execute.ts';
 import type { TenantDetails } from './state.ts';
 import { newWebhookSecret } from './webhook-secret.ts';
 
@@ -21,9 +22,9 @@ const present = ({ id, name, plan, settings, ...details }: TenantDetails) => ({
 /** What a tenant does to itself (decisions.md §8). */
 export function createTenantHandlers({ store, keyRing }: { store: EventStore; keyRing: KeyRing }) {
   async function run(context: RequestContext, command: TenantCommand): Promise<Position | undefined> {
-    const stream = streams.tenant(context.principal.tenant.id);
+    const tenantId = context.principal.tenant.id;
     const event = context.event.bind(context);
-    return (await execute({ store, stream, decider: tenantDecider, command, event })).position;
+    return executeTenant({ store, keyRing, tenantId, command, event });
   }
 
   return {

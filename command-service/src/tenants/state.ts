@@ -1,12 +1,19 @@
-import { authorOf, type DataOf, type Plan } from '@token-vault/contracts';
+import { authorOf, tenantStatement, type DataOf, type Plan } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import type { RecordedEvent } from '@token-vault/event-store';
+import { signatureOf, type Signer } from '../aggregates/signing.ts';
 
 export interface TenantDetails {
   readonly id: string;
   readonly name: string;
   readonly plan: Plan;
   readonly settings: Readonly<Record<string, string>>;
+  /** Tokens of the release before signatures are being signed. */
+  readonly acceptsUnsigned: boolean;
+  /** Of what is decided by; undefined in a log that an older release wrote. */
+  readonly signature: string | undefined;
+  /** Some event of it has a signature: an upgrade has nothing to sign here. */
+  readonly wasSigned: boolean;
   /** Signs webhooks (decisions.md §10). */
   readonly webhookSecret: SealedValue | undefined;
   readonly createdAt: string;
@@ -33,17 +40,31 @@ function modified(state: TenantState, event: RecordedEvent, changes: Partial<Ten
 export function evolve(state: TenantState, event: RecordedEvent): TenantState {
   switch (event.type) {
     case 'TenantCreated': {
+      if (state.kind !== 'absent') return state;
       const { tenant_id: id, name, plan, settings } = event.data as unknown as DataOf<'TenantCreated'>;
       const createdAt = event.metadata.occurred_at;
+      const signature = signatureOf(event);
+      const signed = { acceptsUnsigned: false, signature, wasSigned: signature !== undefined };
       const unset = { webhookSecret: undefined, modifiedAt: undefined, modifiedBy: undefined };
-      return { kind: 'active', details: { id, name, plan, settings, createdAt, ...unset } };
+      return { kind: 'active', details: { id, name, plan, settings, createdAt, ...signed, ...unset } };
     }
     case 'TenantUpdated': {
       const { name, settings } = event.data as unknown as DataOf<'TenantUpdated'>;
-      return modified(state, event, { name, settings });
+      return modified(state, event, { name, settings, signature: signatureOf(event) });
     }
     case 'TenantPlanChanged':
-      return modified(state, event, { plan: (event.data as unknown as DataOf<'TenantPlanChanged'>).plan });
+      return modified(state, event, {
+        plan: (event.data as unknown as DataOf<'TenantPlanChanged'>).plan,
+        signature: signatureOf(event),
+      });
+    case 'TenantSigned': {
+      if (state.kind !== 'active') return state;
+      const { accepts_unsigned: acceptsUnsigned } = event.data as unknown as DataOf<'TenantSigned'>;
+      const signature = signatureOf(event);
+      const wasSigned = state.details.wasSigned || signature !== undefined;
+      const details = { ...state.details, acceptsUnsigned, signature, wasSigned };
+      return { kind: 'active', details };
+    }
     case 'TenantWebhookSecretRotated': {
       if (state.kind !== 'active') return state;
       const { secret } = event.data as unknown as DataOf<'TenantWebhookSecretRotated'>;
@@ -55,3 +76,8 @@ export function evolve(state: TenantState, event: RecordedEvent): TenantState {
       return state;
   }
 }
+
+export const tenantSigner: Signer<TenantState> = {
+  statementOf: (state) => (state.kind === 'active' ? tenantStatement(state.details) : undefined),
+  signatureOf: (state) => (state.kind === 'active' ? state.details.signature : undefined),
+};

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { accessRuleCondition } from '../api/access-rules.ts';
 import { applicationTypes, permissionName, transforms } from '../permissions.ts';
-import { defineEvent } from './registry.ts';
-import { moment } from './sealed.ts';
+import { defineEvent, unchanged } from './registry.ts';
+import { moment, requiredSignature, signature } from './sealed.ts';
 
 /** SHA-256 (hex) of an API key of at least 128 random bits. */
 const keyHash = z.string().regex(/^[0-9a-f]{64}$/);
@@ -29,15 +29,24 @@ export const ApplicationCreated = defineEvent(
     key_hash: keyHash,
     ...granted,
     expires_at: moment.optional(),
+    signature,
   }),
+  [unchanged],
 );
 export const ApplicationUpdated = defineEvent(
   'ApplicationUpdated',
-  z.object({ application_id: applicationId, name: z.string(), ...granted }),
+  z.object({ application_id: applicationId, name: z.string(), ...granted, signature }),
+  [unchanged],
 );
 export const ApplicationKeyRegenerated = defineEvent(
   'ApplicationKeyRegenerated',
-  z.object({ application_id: applicationId, key_hash: keyHash }),
+  z.object({ application_id: applicationId, key_hash: keyHash, signature }),
+  [unchanged],
+);
+/** An application of a release before signatures is signed as it is. */
+export const ApplicationSigned = defineEvent(
+  'ApplicationSigned',
+  z.object({ application_id: applicationId, signature: requiredSignature }),
 );
 export const ApplicationDeleted = defineEvent(
   'ApplicationDeleted',
@@ -52,6 +61,7 @@ export const applicationEvents = [
   ApplicationCreated,
   ApplicationUpdated,
   ApplicationKeyRegenerated,
+  ApplicationSigned,
   ApplicationDeleted,
   ApplicationExpired,
 ] as const;
@@ -68,7 +78,14 @@ export const SessionOpened = defineEvent(
 );
 export const SessionAuthorized = defineEvent(
   'SessionAuthorized',
-  z.object({ session_id: z.uuid(), authorized_by: applicationId, ...granted, expires_at: moment }),
+  z.object({
+    session_id: z.uuid(),
+    authorized_by: applicationId,
+    ...granted,
+    expires_at: moment,
+    signature,
+  }),
+  [unchanged],
 );
 export const SessionExpired = defineEvent('SessionExpired', z.object({ session_id: z.uuid() }));
 

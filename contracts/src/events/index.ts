@@ -36,4 +36,9 @@ export type VaultEvent = EventOf<(typeof eventDefinitions)[number]>;
 export type VaultEventType = VaultEvent['type'];
 export type DataOf<Type extends VaultEventType> = Extract<VaultEvent, { type: Type }>['data'];
 
+/** Those that carry a signature of what they leave. */
+export const signedEventTypes: ReadonlySet<string> = new Set(
+  eventDefinitions.filter(({ schema }) => 'signature' in schema.shape).map(({ type }) => type),
+);
+
 export const eventRegistry = new EventRegistry(eventDefinitions);

@@ -1,21 +1,29 @@
 import { z } from 'zod';
 import { plans } from '../api/tenants.ts';
-import { defineEvent } from './registry.ts';
-import { sealedValue } from './sealed.ts';
+import { defineEvent, unchanged } from './registry.ts';
+import { sealedValue, requiredSignature, signature } from './sealed.ts';
 
 const settings = z.record(z.string(), z.string());
 
 export const TenantCreated = defineEvent(
   'TenantCreated',
-  z.object({ tenant_id: z.uuid(), name: z.string(), plan: z.enum(plans), settings }),
+  z.object({ tenant_id: z.uuid(), name: z.string(), plan: z.enum(plans), settings, signature }),
+  [unchanged],
 );
 export const TenantUpdated = defineEvent(
   'TenantUpdated',
-  z.object({ tenant_id: z.uuid(), name: z.string(), settings }),
+  z.object({ tenant_id: z.uuid(), name: z.string(), settings, signature }),
+  [unchanged],
 );
 export const TenantPlanChanged = defineEvent(
   'TenantPlanChanged',
-  z.object({ tenant_id: z.uuid(), plan: z.enum(plans) }),
+  z.object({ tenant_id: z.uuid(), plan: z.enum(plans), signature }),
+  [unchanged],
+);
+/** A tenant of a release before signatures is signed as it is; its applications are signed before it, its tokens after. */
+export const TenantSigned = defineEvent(
+  'TenantSigned',
+  z.object({ tenant_id: z.uuid(), accepts_unsigned: z.boolean(), signature: requiredSignature }),
 );
 export const TenantDeleted = defineEvent('TenantDeleted', z.object({ tenant_id: z.uuid() }));
 export const TenantWebhookSecretRotated = defineEvent(
@@ -27,6 +35,7 @@ export const tenantEvents = [
   TenantCreated,
   TenantUpdated,
   TenantPlanChanged,
+  TenantSigned,
   TenantDeleted,
   TenantWebhookSecretRotated,
 ] as const;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { transforms } from '../permissions.ts';
 import { anyJson } from '../text.ts';
 import { defineEvent, unchanged } from './registry.ts';
-import { keyId, moment, sealedValue } from './sealed.ts';
+import { keyId, moment, requiredSignature, sealedValue, signature } from './sealed.ts';
 
 const identity = { token_id: z.string(), token_type: z.string() };
 
@@ -23,6 +23,7 @@ const content = {
   fingerprint_expression: z.string().optional(),
   deduplicate_token: z.boolean().optional(),
   expires_at: moment.optional(),
+  signature,
 };
 export const tokenContent = z.object(content);
 export type TokenContent = z.infer<typeof tokenContent>;
@@ -39,12 +40,17 @@ export const TokenCreated = defineEvent('TokenCreated', z.object({ ...identity, 
 export const TokenUpdated = defineEvent('TokenUpdated', z.object({ ...identity, ...content, shown }), [
   unchanged,
 ]);
+/** A token of a release before signatures is signed as it is. */
+export const TokenSigned = defineEvent(
+  'TokenSigned',
+  z.object({ ...identity, signature: requiredSignature }),
+);
 
 /** `key_ids`: the data keys whose destruction this event decides. */
 const ended = z.object({ ...identity, key_ids: z.array(keyId) });
 export const TokenDeleted = defineEvent('TokenDeleted', ended);
 export const TokenExpired = defineEvent('TokenExpired', ended);
-export const TokenCvcPurged = defineEvent('TokenCvcPurged', ended);
+export const TokenCvcPurged = defineEvent('TokenCvcPurged', ended.extend({ signature }), [unchanged]);
 
 /**
  * The token's stream says nothing of a fingerprint that was claimed for it: its writer stopped half-way, or is slow. Written
@@ -67,6 +73,7 @@ export const FingerprintReleased = defineEvent(
 export const tokenEvents = [
   TokenCreated,
   TokenUpdated,
+  TokenSigned,
   TokenDeleted,
   TokenExpired,
   TokenCvcPurged,

@@ -2,7 +2,7 @@ export { isSecret, secret, Secret } from './secret.ts';
 export * from './errors.ts';
 export { DataKey, type DataKeyIdentity } from './data-key.ts';
 export { isSealedValue, keyIdOf, open, seal, type SealContext, type SealedValue } from './sealed-value.ts';
-export type { TenantHashes } from './tenant-hashes.ts';
+export type { AlterationObserver, TenantHashes } from './tenant-hashes.ts';
 export { apiKeyTypes, equalHashes, generateApiKey, hashApiKey, type ApiKeyType } from './api-keys.ts';
 export { encodeBase58 } from './base58.ts';
 export type { RootKeyProvider } from './root-keys/port.ts';

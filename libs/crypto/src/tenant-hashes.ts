@@ -1,4 +1,5 @@
-import { createHmac } from 'node:crypto';
+import { revisionOf, type Statement } from '@token-vault/contracts';
+import { createHmac, createSecretKey, timingSafeEqual, type KeyObject } from 'node:crypto';
 import { deriveKey } from './aead.ts';
 import { encodeBase58 } from './base58.ts';
 import { frame } from './framing.ts';
@@ -12,10 +13,30 @@ export interface TenantHashes {
   blindIndex(field: string, value: Secret<string> | string): string;
   /** 32 bytes for an HMAC of the caller's, different for each purpose, e.g. `idempotency`. */
   macKey(purpose: string): Buffer;
+  /** Signs what a record says, for the event at this revision of the record's stream. */
+  sign(statement: Statement, revision: number): string;
+  /** Whether the record says what was signed; who watches the key ring is told when not. */
+  isSigned(statement: Statement, signature: string | null | undefined): boolean;
+}
+
+/** Told that a stored record does not say what was signed. */
+export type AlterationObserver = (kind: Statement['kind'], tenantId: string) => void;
+
+/** As long as the tag of a sealed value. */
+const signatureBytes = 16;
+
+/** JSON of a list of texts is unambiguous, holds lone surrogates too, and is made by the runtime in one call. */
+function macOf(key: KeyObject, { kind, texts }: Statement, revision: number): Buffer {
+  const mac = createHmac('sha256', key).update(JSON.stringify([kind, revision, ...texts]));
+  return mac.digest().subarray(0, signatureBytes);
 }
 
 /** @param indexKey the tenant's 32 random bytes from which every hash key is derived. */
-export function createTenantHashes(indexKey: Buffer): TenantHashes {
+export function createTenantHashes(
+  indexKey: Buffer,
+  onAltered?: (kind: Statement['kind']) => void,
+): TenantHashes {
+  const statementKey = createSecretKey(deriveKey(indexKey, 'mac', 'statement'));
   const fingerprintKey = deriveKey(indexKey, 'fingerprint');
   const blindIndexKey = deriveKey(indexKey, 'blind-index');
 
@@ -28,6 +49,20 @@ export function createTenantHashes(indexKey: Buffer): TenantHashes {
     },
     macKey(purpose) {
       return deriveKey(indexKey, 'mac', purpose);
+    },
+    sign(statement, revision) {
+      return `m1.${revision}.${macOf(statementKey, statement, revision).toString('base64url')}`;
+    },
+    isSigned(statement, signature) {
+      const revision = revisionOf(signature);
+      const isSigned =
+        revision !== undefined &&
+        timingSafeEqual(
+          macOf(statementKey, statement, revision),
+          Buffer.from(signature?.slice(-22) ?? '', 'base64url'),
+        );
+      if (!isSigned) onAltered?.(statement.kind);
+      return isSigned;
     },
   };
 }

@@ -1,8 +1,8 @@
 import type { Principal } from '@token-vault/access';
-import { equalHashes, hashApiKey } from '@token-vault/crypto';
+import { hashApiKey } from '@token-vault/crypto';
 import type { Clock, RetiredKey } from '@token-vault/operations';
-import type pg from 'pg';
-import { findPrincipalsByKey, toPrincipal } from './principals.ts';
+import { createCallers, type CallerDependencies, type Callers } from './callers/callers.ts';
+import type { Pool } from './callers/rows.ts';
 import type { ReadModelWatch } from './read-model-watch.ts';
 import { expiredKeyOf, findRetiredKey } from './retired-keys.ts';
 
@@ -35,39 +35,36 @@ const cacheMs = 1000;
 const cacheSize = 10_000;
 const keyPattern = /^[\x21-\x7e]{8,200}$/;
 
-type Pool = Pick<pg.Pool, 'query'>;
-
 interface Found {
   readonly authentication: Authentication;
   /** Of an authenticated caller. */
   readonly expiresAt: number;
 }
 
-async function find(pool: Pool, clock: Clock, hash: string): Promise<Found> {
-  const row = (await findPrincipalsByKey(pool, hash)).find((candidate) =>
-    equalHashes(candidate.key_hash, hash),
-  );
-  if (!row) {
+async function find(callers: Callers, pool: Pool, clock: Clock, hash: string): Promise<Found> {
+  const caller = await callers.byKeyHash(hash);
+  if (!caller) {
     const key = await findRetiredKey(pool, hash);
     return { authentication: key ? { kind: 'retired', key } : { kind: 'unknown' }, expiresAt: 0 };
   }
-  const expiresAt = row.expires_at?.getTime() ?? Number.POSITIVE_INFINITY;
-  const principal = toPrincipal(row);
+  const { principal, expiresAt } = caller;
   if (clock.now().getTime() >= expiresAt)
     return { authentication: { kind: 'retired', key: expiredKeyOf(principal) }, expiresAt };
   return { authentication: { kind: 'authenticated', principal, keyHash: hash }, expiresAt };
 }
 
 /**
- * Makes out the caller by the SHA-256 of its key. This is the one decision taken from a read model; expiry is judged by
- * the clock at every use, so it is exact.
+ * Makes out the caller by the SHA-256 of its key. This is the one decision taken from a read model, by rows that are
+ * signed and that the log has nothing newer than (ADR 20); expiry is judged by the clock at every use, so it is exact.
  */
-export function createAuthenticator(options: {
-  readonly pool: Pool;
-  readonly clock: Clock;
-  readonly watch: Pick<ReadModelWatch, 'current'>;
-}): Authenticator {
+export function createAuthenticator(
+  options: CallerDependencies & {
+    readonly clock: Clock;
+    readonly watch: Pick<ReadModelWatch, 'current'>;
+  },
+): Authenticator {
   const { pool, clock, watch } = options;
+  const callers = createCallers(options);
   const cache = new Map<string, Cached>();
   /** Callers with the same key share a look-up, unless something changed since it began. */
   let loading = new Map<string, Promise<Authentication>>();
@@ -80,7 +77,7 @@ export function createAuthenticator(options: {
   async function load(hash: string, accessGeneration: string): Promise<Authentication> {
     const startedIn = generation;
     const loadedAt = clock.now().getTime();
-    const { authentication, expiresAt } = await find(pool, clock, hash);
+    const { authentication, expiresAt } = await find(callers, pool, clock, hash);
     // Not when something changed while the query ran: the row may be the old one.
     if (authentication.kind === 'authenticated' && startedIn === generation) {
       if (cache.size >= cacheSize) cache.clear();

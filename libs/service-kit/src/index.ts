@@ -16,6 +16,7 @@ export {
   type Revocations,
 } from '@token-vault/operations';
 export { listenForAccessChanges, type AccessChanges } from './access-changes.ts';
+export * from './callers/index.ts';
 export { createAuthenticator, type Authentication, type Authenticator } from './authentication.ts';
 export { refuse } from './http/answer.ts';
 export { createEntityFinder } from './found-entities.ts';
@@ -47,6 +48,7 @@ export {
   createMetrics,
   measureAppends,
   mountMetrics,
+  observeAlterations,
   observeFlushes,
   observeRequests,
   observeTenantKeys,
@@ -62,7 +64,6 @@ export {
   type ProjectionProgress,
   type ProjectionProgressOptions,
 } from './projection-progress.ts';
-export { findPrincipalByActor, toPrincipal } from './principals.ts';
 export {
   noteAppends,
   watchReadModels,

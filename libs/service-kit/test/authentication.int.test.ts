@@ -1,3 +1,11 @@
+import { createHmac } from 'node:crypto';
+import {
+  applicationStatement,
+  sessionStatement,
+  tenantStatement,
+  type Permission,
+  type Statement,
+} from '@token-vault/contracts';
 import type pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Position } from '@token-vault/event-store';
@@ -19,14 +27,59 @@ const key = generateApiKey('pvt');
 const schema = `
 create schema rm_applications; create schema rm_tenants;
 create table rm_applications.application (id uuid primary key, tenant_id uuid, type text, key_hash text unique,
-  permissions jsonb, rules jsonb, expires_at timestamptz);
+  permissions jsonb, rules jsonb, expires_at_text text, signature text);
 create table rm_applications.session (id uuid primary key, tenant_id uuid, application_id uuid, key_hash text unique,
-  permissions jsonb, rules jsonb, expires_at timestamptz, is_authorized boolean, authorized_by uuid);
+  permissions jsonb, rules jsonb, expires_at_text text, is_authorized boolean, authorized_by uuid, signature text);
 create table rm_applications.retired_key (key_hash text primary key, tenant_id uuid, application_id uuid, reason text);
 create table rm_applications.session_key (session_id uuid primary key, key_hash text unique, tenant_id uuid,
   application_id uuid, reason text);
-create table rm_tenants.tenant (id uuid primary key, plan text, settings jsonb, is_deleted boolean);
+create table rm_tenants.tenant (id uuid primary key, plan text, settings jsonb, is_deleted boolean,
+  accepts_unsigned boolean, signature text);
 `;
+
+const rules = [
+  { priority: 2, transform: 'mask', permissions: [] },
+  { priority: 1, transform: 'reveal', permissions: [] },
+];
+
+const macOf = (statement: Statement, revision: number): string =>
+  `m1.${revision}.${createHmac('sha256', 'k')
+    .update(JSON.stringify([statement, revision]))
+    .digest('base64url')
+    .slice(0, 22)}`;
+/** What signs and checks in place of a tenant's key. */
+const hashes = {
+  sign: macOf,
+  isSigned: (statement: Statement, signature: string | null | undefined) =>
+    signature === macOf(statement, Number(signature?.split('.')[1])),
+};
+/** Events that the log has of a stream, by revision. */
+let streams: Map<string, string[]>;
+const store = {
+  async *readStream(stream: string, { from = 0 }: { from?: number } = {}) {
+    for (const type of (streams.get(stream) ?? []).slice(from)) yield { type, data: {} };
+  },
+};
+
+const signedTenant = (plan = 'standard') =>
+  macOf(tenantStatement({ plan, settings: {}, acceptsUnsigned: false }), 0);
+const signedApplication = (expiresAt?: string, revision = 0) =>
+  macOf(
+    applicationStatement({
+      id: applicationId,
+      type: 'private',
+      keyHash: hashApiKey(key),
+      permissions: ['token:read'],
+      rules,
+      expiresAt,
+    }),
+    revision,
+  );
+const expireAt = (at: string) =>
+  pool.query(`update rm_applications.application set expires_at_text = $1, signature = $2`, [
+    at,
+    signedApplication(at),
+  ]);
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>;
 let pool: pg.Pool;
@@ -54,19 +107,15 @@ beforeEach(async () => {
     template: { name: 'authentication-3', fill: (url) => execute(url, schema) },
   });
   pool = createTestPool(database.url);
-  await pool.query(`insert into rm_tenants.tenant values ($1, 'standard', '{}', false)`, [tenantId]);
+  await pool.query(`insert into rm_tenants.tenant values ($1, 'standard', '{}', false, false, $2)`, [
+    tenantId,
+    signedTenant(),
+  ]);
   await pool.query(
-    `insert into rm_applications.application values ($1, $2, 'private', $3, '["token:read"]', $4, null)`,
-    [
-      applicationId,
-      tenantId,
-      hashApiKey(key),
-      JSON.stringify([
-        { priority: 2, transform: 'mask', permissions: [] },
-        { priority: 1, transform: 'reveal', permissions: [] },
-      ]),
-    ],
+    `insert into rm_applications.application values ($1, $2, 'private', $3, '["token:read"]', $4, null, $5)`,
+    [applicationId, tenantId, hashApiKey(key), JSON.stringify(rules), signedApplication()],
   );
+  streams = new Map();
   queries = 0;
   beforeQuery = async () => {};
   clock.set('2030-01-01T00:00:00Z');
@@ -78,7 +127,13 @@ beforeEach(async () => {
     },
   };
   accessGeneration = '1';
-  authenticator = createAuthenticator({ pool: counting as never, clock, watch });
+  authenticator = createAuthenticator({
+    pool: counting as never,
+    store: store as never,
+    keyRing: { hashes: async () => hashes as never },
+    clock,
+    watch,
+  });
 });
 
 afterEach(async () => {
@@ -155,7 +210,7 @@ describe('an application', () => {
   });
 
   it('ends at the instant it expires, also while it is remembered', async () => {
-    await pool.query(`update rm_applications.application set expires_at = '2030-01-01T00:00:00.500Z'`);
+    await expireAt('2030-01-01T00:00:00.500Z');
     clock.advance(499);
     expect(await kindOf()).toBe('authenticated');
     clock.advance(1);
@@ -204,13 +259,86 @@ describe('an application', () => {
   });
 });
 
+describe('a row that is not as the vault wrote it', () => {
+  const altered = { code: 'record_altered', status: 500 };
+
+  it.each([
+    ['another key', `update rm_applications.application set key_hash = $1, id = gen_random_uuid()`],
+    ['a copy of it for another key', `update rm_applications.application set key_hash = $1`],
+    [
+      'one that was never signed',
+      `insert into rm_applications.application select gen_random_uuid(), tenant_id, type, $1, permissions, rules from rm_applications.application`,
+    ],
+  ])('opens nothing: %s', async (_what, statement) => {
+    const thief = generateApiKey('pvt');
+    await pool.query(statement, [hashApiKey(thief)]);
+    await expect(authenticator.authenticate(thief)).rejects.toMatchObject(altered);
+  });
+
+  it.each([
+    ['permissions', `update rm_applications.application set permissions = '["token:read","token:use"]'`],
+    ['rules', `update rm_applications.application set rules = '[]'`],
+    ['type', `update rm_applications.application set type = 'public'`],
+    ['expiry', `update rm_applications.application set expires_at_text = '2031-01-01T00:00:00Z'`],
+    ['plan', `update rm_tenants.tenant set plan = 'enterprise'`],
+    ['settings', `update rm_tenants.tenant set settings = '{"a":"b"}'`],
+    ['the mark of an upgrade', `update rm_tenants.tenant set accepts_unsigned = true`],
+  ])('is refused with another %s', async (_what, statement) => {
+    await pool.query(statement);
+    await expect(authenticator.authenticate(key)).rejects.toMatchObject(altered);
+  });
+
+  it('is refused while its tenant is not signed, as at an upgrade, and nothing is said to be altered', async () => {
+    await pool.query('update rm_tenants.tenant set signature = null');
+    await expect(authenticator.authenticate(key)).rejects.toMatchObject({ code: 'unavailable' });
+  });
+});
+
+describe('an old row that was written back', () => {
+  const application = `application-${tenantId}.${applicationId}`;
+
+  it.each(['ApplicationDeleted', 'ApplicationExpired'])('is not believed after %s', async (type) => {
+    streams.set(application, ['ApplicationCreated', type]);
+    expect(await kindOf()).toBe('unknown');
+  });
+
+  it('is not believed when its rights were changed since', async () => {
+    streams.set(application, ['ApplicationCreated', 'ApplicationUpdated']);
+    await expect(authenticator.authenticate(key)).rejects.toMatchObject({ code: 'unavailable' });
+  });
+
+  it('is not believed after its tenant was deleted', async () => {
+    streams.set(`tenant-${tenantId}`, ['TenantCreated', 'TenantDeleted']);
+    expect(await kindOf()).toBe('unknown');
+  });
+
+  it('is waited for when it is only a moment behind the log', async () => {
+    streams.set(application, ['ApplicationCreated', 'ApplicationUpdated']);
+    const found = kindOf();
+    await pool.query('update rm_applications.application set signature = $1', [
+      signedApplication(undefined, 1),
+    ]);
+    expect(await found).toBe('authenticated');
+  });
+});
+
 describe('a session', () => {
   it('calls with its own rights once it is authorized, no longer than its application', async () => {
     const sessionKey = generateApiKey('ses');
     const sessionId = '33333333-3333-4333-8333-333333333333';
+    const permissions: Permission[] = ['token:create'];
+    const session = {
+      id: sessionId,
+      applicationId,
+      authorizedBy: applicationId,
+      keyHash: hashApiKey(sessionKey),
+      permissions,
+      rules: [],
+      expiresAt: '2030-01-01T00:03:00Z',
+    };
     await pool.query(
-      `insert into rm_applications.session values ($1, $2, $3, $4, '["token:create"]', '[]', '2030-01-01T00:03:00Z', false, $3)`,
-      [sessionId, tenantId, applicationId, hashApiKey(sessionKey)],
+      `insert into rm_applications.session values ($1, $2, $3, $4, '["token:create"]', '[]', '2030-01-01T00:03:00Z', false, $3, $5)`,
+      [session.id, tenantId, applicationId, session.keyHash, macOf(sessionStatement(session), 1)],
     );
     await pool.query(`insert into rm_applications.session_key values ($1, $2, $3, $4, 'not_authorized')`, [
       sessionId,
@@ -233,7 +361,7 @@ describe('a session', () => {
         authorizer: { permissions: ['token:read'] },
       },
     });
-    await pool.query(`update rm_applications.application set expires_at = '2030-01-01T00:01:00Z'`);
+    await expireAt('2030-01-01T00:01:00Z');
     clock.advance(60_000);
     expect(await authenticator.authenticate(sessionKey)).toEqual(refusedFor('expired'));
     await pool.query(`update rm_applications.session_key set reason = 'ended'`);

@@ -1,22 +1,15 @@
 import type { Principal, TenantContext } from '@token-vault/access';
-import type { Actor, Plan } from '@token-vault/contracts';
-import { findPrincipalByActor, toPrincipal, type Clock, type ReadModelWatch } from '@token-vault/service-kit';
-import type { Pool } from 'pg';
-
-interface TenantRow {
-  tenant_id: string;
-  plan: Plan;
-  settings: Record<string, string>;
-}
-
-const tenantById = {
-  name: 'tenant-by-id',
-  text: 'select id as tenant_id, plan, settings from rm_tenants.tenant where id = $1 and not is_deleted',
-};
+import type { Actor } from '@token-vault/contracts';
+import {
+  createCallers,
+  type CallerDependencies,
+  type Clock,
+  type ReadModelWatch,
+} from '@token-vault/service-kit';
 
 /**
  * Whom reactors act as, and in whose name they run. Read at each use: a deleted or expired application stops at once.
- * @throws UnavailableError when the read models that callers are made of stand still
+ * @throws UnavailableError when the read models that callers are made of stand still; AlteredRecordError
  */
 export interface Principals {
   tenant(tenantId: string): Promise<TenantContext | undefined>;
@@ -25,29 +18,22 @@ export interface Principals {
   actor(tenantId: string, actor: Actor): Promise<Principal | undefined>;
 }
 
-export function createPrincipals({
-  pool,
-  clock,
-  watch,
-}: {
-  readonly pool: Pool;
-  readonly clock: Clock;
-  readonly watch: Pick<ReadModelWatch, 'current'>;
-}): Principals {
+export function createPrincipals(
+  dependencies: CallerDependencies & {
+    readonly clock: Clock;
+    readonly watch: Pick<ReadModelWatch, 'current'>;
+  },
+): Principals {
+  const { clock, watch } = dependencies;
+  const callers = createCallers(dependencies);
   const find = (tenantId: string, actor: Actor) =>
     watch.current(async () => {
-      const row = await findPrincipalByActor(pool, tenantId, actor);
-      const isOver = !row || (row.expires_at !== null && row.expires_at <= clock.now());
-      return isOver ? undefined : toPrincipal(row);
+      const caller = await callers.byActor(tenantId, actor);
+      return caller && clock.now().getTime() < caller.expiresAt ? caller.principal : undefined;
     });
 
   return {
-    tenant: (tenantId) =>
-      watch.current(async () => {
-        const { rows } = await pool.query<TenantRow>({ ...tenantById, values: [tenantId] });
-        const [row] = rows;
-        return row && { id: row.tenant_id, plan: row.plan, settings: row.settings };
-      }),
+    tenant: (tenantId) => watch.current(() => callers.tenant(tenantId)),
     application: (tenantId, id) => find(tenantId, { kind: 'application', id }),
     actor: find,
   };

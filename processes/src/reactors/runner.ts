@@ -32,7 +32,7 @@ export function openRunner(
   const audit = createAuditTrail(store);
   const egress = closers.add(createEgressBroker({ allowCidrs: options.egressAllow }), (it) => it.close());
   const tokenUse = createTokenUse({ store, keyRing, clock });
-  const principals = createPrincipals({ pool: readPool, clock, watch });
+  const principals = createPrincipals({ pool: readPool, store, keyRing, clock, watch });
   const runner = startReactorRunner({
     store,
     keyRing,

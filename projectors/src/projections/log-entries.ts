@@ -191,4 +191,7 @@ export const unloggedEvents = [
   'FingerprintClaimVoided',
   'TransactionTokenEnlisted',
   'AuditCheckpointSigned',
+  'ApplicationSigned',
+  'TenantSigned',
+  'TokenSigned',
 ] as const;

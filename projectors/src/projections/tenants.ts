@@ -14,6 +14,8 @@ export const tenants: Projection = {
         plan: 'text not null',
         settings: 'jsonb not null',
         webhook_secret: 'text',
+        accepts_unsigned: 'boolean not null',
+        signature: 'text',
         is_deleted: 'boolean not null',
         created_at: 'timestamptz not null',
         modified_at: 'timestamptz',
@@ -34,6 +36,8 @@ export const tenants: Projection = {
           name: data.name,
           plan: data.plan,
           settings: data.settings,
+          accepts_unsigned: false,
+          signature: data.signature,
           is_deleted: false,
           created_at: metadata.occurred_at,
         },
@@ -47,6 +51,7 @@ export const tenants: Projection = {
         set: {
           name: data.name,
           settings: data.settings,
+          signature: data.signature ?? null,
           modified_at: metadata.occurred_at,
           modified_by: authorOf(metadata),
         },
@@ -57,11 +62,24 @@ export const tenants: Projection = {
         kind: 'update',
         table: 'tenant',
         key: { id: data.tenant_id },
-        set: { plan: data.plan, modified_at: metadata.occurred_at, modified_by: authorOf(metadata) },
+        set: {
+          plan: data.plan,
+          signature: data.signature ?? null,
+          modified_at: metadata.occurred_at,
+          modified_by: authorOf(metadata),
+        },
       },
     ],
     TenantWebhookSecretRotated: ({ data }) => [
       { kind: 'update', table: 'tenant', key: { id: data.tenant_id }, set: { webhook_secret: data.secret } },
+    ],
+    TenantSigned: ({ data }) => [
+      {
+        kind: 'update',
+        table: 'tenant',
+        key: { id: data.tenant_id },
+        set: { accepts_unsigned: data.accepts_unsigned, signature: data.signature },
+      },
     ],
     // The row stays, so that nobody takes the tenant for unknown; its secret and settings go.
     TenantDeleted: ({ data, metadata }) => [

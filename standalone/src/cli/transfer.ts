@@ -21,12 +21,12 @@ const uuidForm = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
 /** By its id, which an operator may name, or by its key, which proves itself. */
 async function principalOf(
-  { pool }: Parts,
+  { pool, store, keyRing }: Parts,
   watch: ReadModelWatch,
   tenantId: string,
   idOrKey: string,
 ): Promise<Principal> {
-  const parts = { pool, clock: systemClock, watch };
+  const parts = { pool, store, keyRing: await keyRing(), clock: systemClock, watch };
   if (uuidForm.test(idOrKey)) {
     const found = await createPrincipals(parts).application(tenantId, idOrKey.toLowerCase());
     if (found) return found;

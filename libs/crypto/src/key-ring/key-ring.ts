@@ -6,7 +6,7 @@ import { randomOf } from '../random.ts';
 import type { RootKeyProvider } from '../root-keys/port.ts';
 import { keyIdOf, open, type SealContext, type SealedValue } from '../sealed-value.ts';
 import type { Secret } from '../secret.ts';
-import type { TenantHashes } from '../tenant-hashes.ts';
+import type { AlterationObserver, TenantHashes } from '../tenant-hashes.ts';
 import type { Clock } from './clock.ts';
 import { createDataKeyInserts, wrapDataKey, type KeyDurability } from './data-key-inserts.ts';
 import { createDataKeyLookups } from './data-key-lookups.ts';
@@ -37,6 +37,8 @@ export interface KeyRingOptions {
   readonly tenantKeyTimeToLiveMs?: number;
   /** Told of each look-up of a tenant's keys, whether they were held in memory. */
   readonly onTenantKeys?: (outcome: 'held' | 'loaded') => void;
+  /** Told of each stored record that does not say what was signed. */
+  readonly onAltered?: AlterationObserver;
 }
 
 export interface DataKeyRequest {
@@ -104,6 +106,7 @@ function holdTenantKeys(options: KeyRingOptions, rootKeys: RootKeySet): TenantKe
     maxTenants: options.maxCachedTenants ?? defaultMaxCachedTenants,
     timeToLiveMs: options.tenantKeyTimeToLiveMs ?? defaultTimeToLiveMs,
     onLookup: options.onTenantKeys,
+    onAltered: options.onAltered,
   });
 }
 

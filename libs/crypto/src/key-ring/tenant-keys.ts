@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
 import { deriveKey, keyLength } from '../aead.ts';
 import { TenantKeysMissingError } from '../errors.ts';
-import { createTenantHashes, type TenantHashes } from '../tenant-hashes.ts';
+import { createTenantHashes, type AlterationObserver, type TenantHashes } from '../tenant-hashes.ts';
 import { unwrapKey, wrapKey } from '../wrapping.ts';
 import type { Clock } from './clock.ts';
 import { keyBinding } from './key-binding.ts';
@@ -39,6 +39,7 @@ export interface TenantKeysOptions {
   /** How long an unwrapped key is held without looking again. */
   readonly timeToLiveMs: number;
   readonly onLookup?: ((outcome: 'held' | 'loaded') => void) | undefined;
+  readonly onAltered?: AlterationObserver | undefined;
 }
 
 /** A new tenant key with its derived keys. */
@@ -103,7 +104,7 @@ export class TenantKeys {
   }
 
   async #load(tenantId: string): Promise<TenantKeyset> {
-    const { pool, rootKeys } = this.#options;
+    const { pool, rootKeys, onAltered } = this.#options;
     // One statement, so that a rotation in between cannot show an index key without its tenant key.
     const { rows } = await pool.query<TenantKeyRow>({
       name: 'key_ring_tenant_keys',
@@ -126,7 +127,7 @@ export class TenantKeys {
     if (!current || !indexKeyOwner) throw new TenantKeysMissingError(tenantId);
     const indexBinding = keyBinding.indexKey(tenantId, indexKeyOwner.version);
     const indexKey = unwrapKey(indexKeyOwner.indexKeyWrapping, last.index_wrapped, indexBinding);
-    return { current, versions, hashes: createTenantHashes(indexKey) };
+    return { current, versions, hashes: createTenantHashes(indexKey, (kind) => onAltered?.(kind, tenantId)) };
   }
 }
 

@@ -1,0 +1,102 @@
+import { streams } from '@token-vault/contracts';
+import type { KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
+import { errorFields, type Clock, type Logger } from '@token-vault/service-kit';
+import type { Pool } from 'pg';
+import { execute, load } from '../aggregates/decider.ts';
+import { systemContext } from '../aggregates/system-context.ts';
+import { applicationDecider } from '../applications/decider.ts';
+import { applicationSigner } from '../applications/state.ts';
+import { tenantDecider } from '../tenants/decider.ts';
+import { tenantSigner } from '../tenants/state.ts';
+
+export interface SigningDependencies {
+  readonly store: EventStore;
+  readonly keyRing: Pick<KeyRing, 'hashes'>;
+  /** Of the read models: they tell whom to look at, the log tells what is signed. */
+  readonly pool: Pool;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+const task = 'upgrade';
+
+/** The read models of this release are not there yet. */
+function isNotThereYet(error: unknown): boolean {
+  const code: unknown = (error as { code?: unknown }).code;
+  return code === '42P01' || code === '42703' || code === '3F000';
+}
+
+async function signApplication(dependencies: SigningDependencies, tenantId: string, id: string) {
+  const { store, keyRing, clock } = dependencies;
+  const context = systemContext(tenantId, task, clock);
+  await execute({
+    store,
+    stream: streams.application(tenantId, id),
+    decider: applicationDecider,
+    command: { kind: 'sign' },
+    event: context.event.bind(context),
+    signing: {
+      signer: applicationSigner,
+      hashes: () => keyRing.hashes(tenantId),
+      trustsUnsigned: true,
+    },
+  });
+}
+
+/**
+ * Applications first, the tenant last: one that is signed was wholly signed, and is never signed again, so that nothing that is
+ * planted in the log or in a table later becomes genuine by this.
+ */
+async function signTenant(dependencies: SigningDependencies, tenantId: string): Promise<boolean> {
+  const { store, keyRing, pool, clock } = dependencies;
+  const stream = streams.tenant(tenantId);
+  const { state } = await load(store, stream, tenantDecider);
+  if (state.kind !== 'active' || state.details.wasSigned) return false;
+  const { rows } = await pool.query<{ id: string }>(
+    'select id from rm_applications.application where tenant_id = $1',
+    [tenantId],
+  );
+  for (const { id } of rows) await signApplication(dependencies, tenantId, id);
+  const context = systemContext(tenantId, task, clock);
+  await execute({
+    store,
+    stream,
+    decider: tenantDecider,
+    command: { kind: 'sign', acceptsUnsigned: true },
+    event: context.event.bind(context),
+    signing: { signer: tenantSigner, hashes: () => keyRing.hashes(tenantId), trustsUnsigned: true },
+  });
+  return true;
+}
+
+/**
+ * Signs the tenants and applications that a release before signatures made. Until then their callers are answered 503. Any number
+ * may run it at once, and it may be cut off anywhere. Undefined while the read models of this release are not there yet.
+ */
+export async function signGrants(
+  dependencies: SigningDependencies,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  const { pool, logger } = dependencies;
+  let signed = 0;
+  try {
+    const { rows } = await pool.query<{ id: string }>(
+      'select id from rm_tenants.tenant where signature is null and not is_deleted',
+    );
+    for (const { id } of rows) {
+      if (signal.aborted) break;
+      try {
+        if (await signTenant(dependencies, id)) signed += 1;
+      } catch (error) {
+        if (isNotThereYet(error)) throw error;
+        logger.warn({ ...errorFields(error), tenant_id: id, task }, 'a tenant was not signed');
+      }
+    }
+  } catch (error) {
+    if (isNotThereYet(error)) return undefined;
+    throw error;
+  }
+  if (signed > 0) logger.info({ count: signed, task }, 'tenants of an older release are signed');
+  return signed;
+}

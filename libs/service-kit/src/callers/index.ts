@@ -1,0 +1,1 @@
+export { createCallers, type Caller, type CallerDependencies, type Callers } from './callers.ts';
