@@ -1,8 +1,26 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { eventDefinitions, entityTypes, isUuid, systemActors } from '@token-vault/contracts';
+import {
+  entityTypes,
+  eventDefinitions,
+  eventRegistry,
+  isUuid,
+  logOperations,
+  systemActors,
+  transforms,
+  type NewEvent,
+} from '@token-vault/contracts';
 import type { Occurrence, SqlOp } from '../src/projection.ts';
 import { logHandlers, unloggedEvents } from '../src/projections/log-entries.ts';
 import { event } from './events.ts';
+
+/** Every event as it was ever released. */
+const folder = path.resolve(import.meta.dirname, '../../contracts/test/fixtures/events');
+const fixtures = readdirSync(folder).map((file): [string, NewEvent] => [
+  file,
+  JSON.parse(readFileSync(path.join(folder, file), 'utf8')) as NewEvent,
+]);
 
 function entriesOf(told: ReturnType<typeof event>, ordinal = 0) {
   const handler = logHandlers[told.type as 'TokensRead'] as (event: Occurrence) => readonly SqlOp[];
@@ -156,6 +174,19 @@ describe('the log', () => {
     expect(entriesOf(event('AuthenticationFailed', { application_id: id, reason: 'deleted' }))).toMatchObject(
       [{ entity_type: 'application', entity_id: id }],
     );
+  });
+
+  it.each(fixtures)('has valid entries for %s as it was released', (_name, fixture) => {
+    const { data } = eventRegistry.upcast(fixture.type, fixture.version, fixture.data);
+    if (!(fixture.type in logHandlers)) return expect(unloggedEvents).toContain(fixture.type);
+    const entries = entriesOf({ ...fixture, data });
+    expect(entries.length).toBeGreaterThan(0);
+    for (const { entity_type: entity, operation, actor_id: actor, transform } of entries) {
+      expect(entityTypes).toContain(entity);
+      expect(logOperations).toContain(operation);
+      expect([undefined, ...transforms]).toContain(transform);
+      if (fixture.metadata.actor.kind === 'system') expect(isUuid(actor as string)).toBe(true);
+    }
   });
 
   it('knows only the entity types of the interface', () => {
