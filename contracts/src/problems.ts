@@ -19,11 +19,14 @@ export const problems = {
   unsupported_media_type: { status: 415, title: 'Unsupported Media Type' },
   code_invalid: { status: 422, title: 'Unprocessable Content' },
   rate_limited: { status: 429, title: 'Too Many Requests' },
+  /** A write that may have been done. `type` is the same for both statuses. */
+  outcome_unknown: { status: 502, title: 'Bad Gateway' },
+  outcome_unknown_in_time: { status: 504, title: 'Gateway Timeout', type: 'outcome-unknown' },
   internal: { status: 500, title: 'Internal Server Error' },
   record_altered: { status: 500, title: 'Internal Server Error' },
   reactor_failed: { status: 500, title: 'Internal Server Error' },
   unavailable: { status: 503, title: 'Service Unavailable' },
-} as const satisfies Record<string, { status: number; title: string }>;
+} as const satisfies Record<string, { status: number; title: string; type?: string }>;
 export type ProblemCode = keyof typeof problems;
 
 const codesOfFailures: Readonly<Record<number, ProblemCode>> = {
@@ -137,6 +140,23 @@ export class ConflictError extends DomainError {
   constructor(code: ConflictCode, detail: string) {
     super(code, detail);
   }
+}
+
+/** 502 and 504: the write may have been done or not (decisions.md §1). */
+export class OutcomeUnknownError extends DomainError {
+  constructor(code: 'outcome_unknown' | 'outcome_unknown_in_time', options?: ErrorOptions) {
+    super(
+      code,
+      'The vault did not answer: the write may have been done or not. Repeat it with the same SVC-IDEMPOTENCY-KEY.',
+      options,
+    );
+  }
+}
+
+/** The last part of a problem's `type`: `urn:token-vault:problem:<name>`. */
+export function problemName(code: ProblemCode): string {
+  const { type }: { readonly title: string; readonly type?: string } = problems[code];
+  return type ?? code.replaceAll('_', '-');
 }
 
 /** 503: nothing was done; trying again later is right. */

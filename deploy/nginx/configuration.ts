@@ -1,5 +1,5 @@
 import { maps } from './maps.ts';
-import { errorPages, problemLocations } from './problems.ts';
+import { errorPages, misdirected, problemLocations } from './problems.ts';
 import { forwardedHeaders, type Route } from './routes.ts';
 
 export interface GatewayTls {
@@ -24,6 +24,8 @@ export interface GatewayOptions {
   readonly trustedProxies?: readonly string[];
   /** Most requests of one address at the same time. Only where the gateway sees the addresses of its callers. */
   readonly requestsAtOncePerAddress?: number;
+  /** Most requests at the same time: each may hold a body of 1 MiB and the buffers of an answer, 1.4 MiB together. */
+  readonly requestsAtOnce?: number;
   /** `/health/live` and `/health/ready` of the query service for anybody, as the standalone vault shows them. */
   readonly exposesHealth?: boolean;
   readonly pidFile: string;
@@ -36,6 +38,9 @@ export interface GatewayOptions {
 
 /** decisions.md §3, as libs/service-kit reads it; a test holds the two together. */
 export const bodyLimit = '1m';
+
+/** For the 512 MiB that the examples give the gateway. */
+const defaultRequestsAtOnce = 300;
 
 const routeCodes: Readonly<Record<Route, number>> = { query: 471, command: 472, command_once: 473 };
 
@@ -99,9 +104,12 @@ function requestSettings(options: GatewayOptions): string[] {
     ),
     '',
     ...realAddress(options.trustedProxies ?? []),
+    'limit_conn_zone $vault_everyone zone=vault_requests:1m;',
     ...(options.requestsAtOncePerAddress === undefined
       ? []
-      : ['limit_conn_zone $binary_remote_addr zone=vault_addresses:10m;', 'limit_conn_status 429;', '']),
+      : ['limit_conn_zone $binary_remote_addr zone=vault_addresses:10m;']),
+    'limit_conn_status 429;',
+    '',
   ];
 }
 
@@ -139,6 +147,10 @@ function proxySettings(): string[] {
 function locations(everywhere: readonly string[]): string[] {
   return [
     'location / {',
+    '  # Before its body is read: without a key it would only take memory.',
+    '  if ($vault_key = missing) {',
+    '    return 401;',
+    '  }',
     ...Object.entries(routeCodes).flatMap(([route, code]) => [
       `  if ($vault_route = ${route}) {`,
       `    return ${code};`,
@@ -206,6 +218,11 @@ const otherNames = (listen: string): string[] => [
   `  listen ${listen} ssl default_server;`,
   '  server_name _;',
   '  ssl_reject_handshake on;',
+  '  # A handshake for the right name, and then a request for another host.',
+  '  location / {',
+  '    return 421;',
+  '  }',
+  ...indented([...misdirected.errorPages, ...misdirected.locations]),
   '}',
   '',
 ];
@@ -216,6 +233,7 @@ function publicServer(options: GatewayOptions): string[] {
   const body = [
     tls ? `listen ${listen} ssl;` : `listen ${listen} default_server;`,
     ...(tls ? namedServer(tls) : []),
+    `limit_conn vault_requests ${options.requestsAtOnce ?? defaultRequestsAtOnce};`,
     ...(requestsAtOncePerAddress === undefined
       ? []
       : [`limit_conn vault_addresses ${requestsAtOncePerAddress};`]),

@@ -42,6 +42,14 @@ const gatewayProblems: readonly GatewayProblem[] = [
     detail: 'The request is not valid HTTP.',
   },
   {
+    location: 'unauthenticated',
+    codes: [401],
+    status: 401,
+    type: 'unauthenticated',
+    title: problems.unauthenticated.title,
+    detail: 'The SVC-API-KEY header is missing or its key is not valid.',
+  },
+  {
     location: 'unknown_path',
     codes: [404],
     status: 404,
@@ -103,6 +111,33 @@ const gatewayProblems: readonly GatewayProblem[] = [
     detail: 'The request headers are too large.',
   },
   {
+    location: 'internal',
+    codes: [500],
+    isEarly: true,
+    status: 500,
+    type: 'internal',
+    title: problems.internal.title,
+    detail: 'Something went wrong inside the gateway. The trace id finds it in the logs.',
+  },
+  {
+    location: 'not_implemented',
+    codes: [501],
+    isEarly: true,
+    status: 501,
+    type: 'not-implemented',
+    title: 'Not Implemented',
+    detail: 'The only transfer coding that is known is chunked.',
+  },
+  {
+    location: 'http_version',
+    codes: [505],
+    isEarly: true,
+    status: 505,
+    type: 'http-version-not-supported',
+    title: 'HTTP Version Not Supported',
+    detail: 'The version of HTTP is not known.',
+  },
+  {
     location: 'bad_gateway',
     codes: [502],
     ...outcomeUnknown,
@@ -140,9 +175,10 @@ function bodyOf({
 const nameOf = ({ location, isEarly }: GatewayProblem): string =>
   isEarly ? `/.problem/${location}` : `@${location}`;
 
-export const errorPages: readonly string[] = gatewayProblems.map(
-  (problem) => `error_page ${problem.codes.join(' ')} = ${nameOf(problem)};`,
-);
+const errorPage = (problem: GatewayProblem): string =>
+  `error_page ${problem.codes.join(' ')} = ${nameOf(problem)};`;
+
+export const errorPages: readonly string[] = gatewayProblems.map(errorPage);
 
 /** What every answer made here carries. `add_header` of an outer level does not reach a location that has its own. */
 function headersOf(problem: GatewayProblem, everywhere: readonly string[]): string[] {
@@ -158,9 +194,22 @@ function headersOf(problem: GatewayProblem, everywhere: readonly string[]): stri
   ];
 }
 
+const wrongHost: GatewayProblem = {
+  location: 'misdirected',
+  codes: [421],
+  isEarly: true,
+  status: 421,
+  type: 'misdirected-request',
+  title: 'Misdirected Request',
+  detail: 'This is not the host of the request.',
+};
+
 /** @param everywhere `add_header` lines that all answers of the server carry */
-export function problemLocations(everywhere: readonly string[]): readonly string[] {
-  return gatewayProblems.flatMap((problem) => [
+export function problemLocations(
+  everywhere: readonly string[],
+  among: readonly GatewayProblem[] = gatewayProblems,
+): readonly string[] {
+  return among.flatMap((problem) => [
     `location ${problem.isEarly ? '= ' : ''}${nameOf(problem)} {`,
     ...(problem.isEarly ? ['  internal;'] : []),
     '  default_type application/problem+json;',
@@ -173,3 +222,9 @@ export function problemLocations(everywhere: readonly string[]): readonly string
     '',
   ]);
 }
+
+/** For the server of all other host names. */
+export const misdirected = {
+  errorPages: [errorPage(wrongHost)],
+  locations: problemLocations([], [wrongHost]),
+};

@@ -8,6 +8,7 @@ export interface RoutedOperation {
   /** What the operations map matches: `<method> <path and query as sent>`. */
   readonly pattern: string;
   readonly route: Route;
+  readonly needsKey: boolean;
 }
 
 /** The last request header of this list that a service reads decides nothing by itself: all are checked there. */
@@ -37,12 +38,17 @@ function routeOf({ service, method }: Operation): Route {
 
 /** Pages that the query service shows to anybody: the document of the interface, and its reference. */
 const pages: readonly RoutedOperation[] = [
-  { id: 'openApiDocument', pattern: `(GET|HEAD) ${pathPattern('/openapi.json')}`, route: 'query' },
-  { id: 'reference', pattern: `(GET|HEAD) /docs(/[a-z0-9.-]+)?/?(\\?|$)`, route: 'query' },
+  {
+    id: 'openApiDocument',
+    pattern: `(GET|HEAD) ${pathPattern('/openapi.json')}`,
+    route: 'query',
+    needsKey: false,
+  },
+  { id: 'reference', pattern: `(GET|HEAD) /docs(/[a-z0-9.-]+)?/?(\\?|$)`, route: 'query', needsKey: false },
 ];
 
 const health: readonly RoutedOperation[] = [
-  { id: 'health', pattern: `(GET|HEAD) /health/(live|ready)/?(\\?|$)`, route: 'query' },
+  { id: 'health', pattern: `(GET|HEAD) /health/(live|ready)/?(\\?|$)`, route: 'query', needsKey: false },
 ];
 
 /** In the order of the table, which puts the more literal of two overlapping paths first: the first match counts. */
@@ -53,6 +59,7 @@ export function routedOperations(options: { readonly exposesHealth: boolean }): 
       id,
       pattern: `${methodPattern(operation.method)} ${pathPattern(operation.path)}`,
       route: routeOf(operation),
+      needsKey: true,
     })),
     ...pages,
     ...(options.exposesHealth ? health : []),

@@ -1,6 +1,8 @@
 import { operations, type Operation } from '@token-vault/contracts';
 import { freePorts } from '@token-vault/service-kit';
+import { once } from 'node:events';
 import { readdirSync, statSync } from 'node:fs';
+import { connect } from 'node:net';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { bodyLimitBytes } from './files.ts';
@@ -210,6 +212,28 @@ describe.skipIf(nginxBinary === undefined)(
       const long = await call('GET', `/tokens?${'x'.repeat(20_000)}`);
       expect([long.status, problemOf(long).status]).toEqual([414, 414]);
       expect(seen()).toEqual([]);
+    });
+
+    it('refuses a request without a key before it has read its body', async () => {
+      const socket = connect(gateway.port, '127.0.0.1');
+      socket.write('POST /tokens HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{');
+      const [refused] = (await once(socket.setEncoding('utf8'), 'data')) as [string];
+      socket.destroy();
+      expect(refused).toMatch(/^HTTP\/1\.1 401 [^]*"type":"urn:token-vault:problem:unauthenticated"/);
+      expect(seen()).toEqual([]);
+      // The document of the interface is for everybody.
+      expect((await call('GET', '/openapi.json', { headers: { 'SVC-API-KEY': '' } })).status).toBe(200);
+    });
+
+    it.each([
+      [501, 'POST /tokens HTTP/1.1\r\nHost: a\r\nSVC-API-KEY: k\r\nTransfer-Encoding: gzip\r\n\r\n'],
+      [505, 'GET /tokens HTTP/3.0\r\nHost: a\r\n\r\n'],
+    ])('answers %i as a problem with a trace id', async (status, bytes) => {
+      const refused = await sendRaw(gateway.port, bytes);
+      expect(refused).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+      expect(refused).toContain(`"status":${status}`);
+      expect(refused).toMatch(/SVC-TRACE-ID: [0-9a-f]{32}/);
+      expect(refused).not.toContain('<html');
     });
 
     it('gives the own problems of a service as they are, and asks no other', async () => {

@@ -163,7 +163,14 @@ export function send(
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const request = http.request(
-      { host: '127.0.0.1', port, method, path, headers: options.headers ?? {}, agent: false },
+      {
+        host: '127.0.0.1',
+        port,
+        method,
+        path,
+        headers: { 'SVC-API-KEY': 'key', ...options.headers },
+        agent: false,
+      },
       (response) => {
         let body = '';
         response.setEncoding('utf8').on('data', (chunk: string) => (body += chunk));

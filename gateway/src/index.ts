@@ -1,3 +1,3 @@
 export { startGateway, type Gateway } from './gateway.ts';
-export { serviceOf, type Service } from './routes.ts';
+export { destinationOf, originForm, type Destination, type Service } from './routes.ts';
 export { readGatewaySettings, type GatewaySettings } from './settings.ts';

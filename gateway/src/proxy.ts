@@ -1,5 +1,11 @@
-import { DomainError, UnavailableError } from '@token-vault/contracts';
-import { bodyLimitBytes, errorFields, refuse, type Logger } from '@token-vault/service-kit';
+import {
+  DomainError,
+  OutcomeUnknownError,
+  UnauthenticatedError,
+  UnavailableError,
+  ValidationError,
+} from '@token-vault/contracts';
+import { collectBody, errorFields, refuse, type Logger } from '@token-vault/service-kit';
 import {
   request as requestOf,
   type IncomingMessage,
@@ -7,11 +13,13 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { pipeline } from 'node:stream';
-import { serviceOf, type Service } from './routes.ts';
+import { destinationOf, originForm, type Service } from './routes.ts';
 import type { Upstream, Upstreams } from './upstreams.ts';
 
 /** Longer than the longest synchronous invocation. */
 const answerTimeoutMs = 240_000;
+/** A client that takes no byte of its answer for so long is cut. */
+const stalledReaderMs = 30_000;
 const safeMethods = new Set(['GET', 'HEAD']);
 /** RFC 9110 7.6.1: of one connection only. Length and framing are made anew. */
 const hopByHop = new Set([
@@ -27,24 +35,16 @@ class ForwardError extends Error {
     super('a service did not answer', { cause });
     this.isUnsent = isUnsent;
   }
+  get isLate(): boolean {
+    return this.cause instanceof AnswerTimeoutError;
+  }
 }
+
+class AnswerTimeoutError extends Error {}
 
 export interface ProxyOptions {
   readonly upstreams: Readonly<Record<Service, Upstreams>>;
   readonly logger: Logger;
-}
-
-/** The whole body, so that another replica can be given it. @throws DomainError when it is too large */
-async function collect(request: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > bodyLimitBytes)
-      throw new DomainError('payload_too_large', 'The request body is larger than 1 MiB.');
-    chunks.push(chunk);
-  }
-  return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
 }
 
 /** The headers as they came, but those of the connection; after whom the client says it speaks for stands who it is. */
@@ -74,19 +74,27 @@ function answerHeaders({ rawHeaders }: IncomingMessage): string[] {
   );
 }
 
+interface Forwarded {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** In origin form. */
+  readonly target: string;
+  readonly body: Buffer;
+}
+
 /** Resolves when the answer is on its way to the client. @throws ForwardError when there was none */
 function forward(
-  request: IncomingMessage,
-  response: ServerResponse,
-  body: Buffer,
+  { request, response, target: path, body }: Forwarded,
   { host, port, agent }: Upstream,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     const headers = headersFor(request, body);
-    const { method = 'GET', url: path = '/' } = request;
+    const { method = 'GET' } = request;
     let isConnected = false;
     const sent = requestOf({ host, port, agent, method, path, headers, setHost: false }, (answer) => {
       response.writeHead(answer.statusCode ?? 502, answerHeaders(answer));
+      // The services cut a stalled reader as well, but see only this process.
+      response.setTimeout(stalledReaderMs);
       // Of an answer that breaks off the client must see that: its connection is cut.
       pipeline(answer, response, () => undefined);
       resolve();
@@ -99,7 +107,7 @@ function forward(
       isConnected = !socket.connecting;
       socket.once('connect', () => (isConnected = true));
     });
-    sent.setTimeout(answerTimeoutMs, () => sent.destroy(new Error('no answer in time')));
+    sent.setTimeout(answerTimeoutMs, () => sent.destroy(new AnswerTimeoutError('no answer in time')));
     sent.on('error', (error) => {
       response.off('close', abandon);
       reject(new ForwardError(!isConnected, error));
@@ -108,38 +116,43 @@ function forward(
   });
 }
 
-/** Gives the request to one replica after another: to a further one only when that cannot do anything twice. */
-async function forwardToAny(
-  request: IncomingMessage,
-  response: ServerResponse,
-  upstreams: Upstreams,
-  logger: Logger,
-): Promise<void> {
-  const body = await collect(request);
+/**
+ * Gives the request to one replica after another: to a further one only when that cannot do anything twice.
+ * @throws UnavailableError when no replica did anything, OutcomeUnknownError when one may have
+ */
+async function forwardToAny(forwarded: Forwarded, upstreams: Upstreams, logger: Logger): Promise<void> {
+  const { request, response } = forwarded;
+  const isSafe = safeMethods.has(request.method ?? '');
   for (const upstream of upstreams.inTurn()) {
     try {
-      return await forward(request, response, body, upstream);
+      return await forward(forwarded, upstream);
     } catch (error) {
       if (!(error instanceof ForwardError) || response.destroyed) throw error;
       logger.warn({ port: upstream.port, ...errorFields(error.cause) }, 'a service does not answer');
       if (error.isUnsent) upstreams.avoid(upstream);
-      if (!error.isUnsent && !safeMethods.has(request.method ?? '')) break;
+      else if (!isSafe)
+        throw new OutcomeUnknownError(error.isLate ? 'outcome_unknown_in_time' : 'outcome_unknown', {
+          cause: error,
+        });
     }
   }
-  throw new UnavailableError(
-    'The service does not answer. Whether the request was carried out is not known.',
-  );
+  throw new UnavailableError('No service of the vault answers now. Nothing was done; try again.');
 }
 
 /** Sends each request to the service that answers it. */
 export function createProxy({ upstreams, logger }: ProxyOptions): RequestListener {
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const target = originForm(request.url ?? '/');
+    if (target === undefined) throw ValidationError.of('path', 'is not the path of a request');
+    const destination = destinationOf(request.method ?? 'GET', target);
+    if (!destination) throw new DomainError('not_found', 'There is nothing at this path.');
+    // Before the body is read: without a key it would only take memory.
+    if (destination.needsKey && !request.headers['svc-api-key']) throw new UnauthenticatedError();
+    const body = await collectBody(request, response);
+    await forwardToAny({ request, response, target, body }, upstreams[destination.service], logger);
+  }
   return (request, response) => {
-    const service = serviceOf(request.method ?? 'GET', request.url ?? '/');
-    if (!service) {
-      refuse(request, response, new DomainError('not_found', 'There is nothing at this path.'));
-      return;
-    }
-    forwardToAny(request, response, upstreams[service], logger).catch((error: unknown) =>
+    handle(request, response).catch((error: unknown) =>
       refuse(request, response, error instanceof Error ? error : new Error('unknown', { cause: error })),
     );
   };

@@ -25,17 +25,37 @@ function routesOfTable(): readonly Route[] {
 
 const routes = routesOfTable();
 
+/** Of the query service, for everybody: health, the document of the interface and its pages. */
+const publicPages = /^\/(health\/(live|ready)|openapi\.json|docs(\/[a-z0-9.-]+)?)\/?$/i;
+
+export interface Destination {
+  readonly service: Service;
+  /** The operations of the table need a key. */
+  readonly needsKey: boolean;
+}
+
 /**
- * Which service answers a request, by the operations table. The query service has what is not in it (health, the document of
- * the interface, 404) and knows all methods of every path, for 405. Undefined for what is nobody's from outside.
+ * The target of a request in origin form, `/path?query`; undefined when it has none. A server must take the absolute form too (RFC 9112,
+ * 3.2.2), and no request has a fragment. Services are given this form, so that they route by what was checked here.
  */
-export function serviceOf(method: string, target: string): Service | undefined {
+export function originForm(target: string): string | undefined {
+  const [, rest] = /^https?:\/\/[^/?#]*(.*)$/i.exec(target) ?? [undefined, target];
+  const origin = rest === '' || rest.startsWith('?') ? `/${rest}` : rest;
+  return /^\/[^#\\\s]*$/.test(origin) ? origin : undefined;
+}
+
+/**
+ * Which service answers a request in origin form. An allow list: the operations of the table and a few pages; everything else of a service,
+ * such as its metrics, is not there from outside. The query service knows all methods of every path, for 405.
+ */
+export function destinationOf(method: string, target: string): Destination | undefined {
   const path = target.split('?', 1)[0] ?? '';
-  if (/^\/metrics\/?$/i.test(path)) return undefined;
+  const matching = routes.filter((route) => route.path.test(path));
   // Where paths overlap the more literal one comes first, and one of them may have the method that another lacks.
-  for (const route of routes) {
-    const service = route.path.test(path) ? route.services.get(method) : undefined;
-    if (service) return service;
+  for (const route of matching) {
+    const service = route.services.get(method);
+    if (service) return { service, needsKey: true };
   }
-  return 'query';
+  if (matching.length > 0 || publicPages.test(path)) return { service: 'query', needsKey: false };
+  return undefined;
 }

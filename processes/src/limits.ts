@@ -1,4 +1,5 @@
 import type { RateLimitOptions } from '@token-vault/service-kit';
+import express from 'express';
 
 /** What callers may ask of one process; see the README's table of settings. */
 export interface LimitConfig {
@@ -13,6 +14,21 @@ function readCount(name: string, text: string | undefined): number | undefined {
   return Number(text);
 }
 
+const proxyForms =
+  'a number of hops, or addresses, networks or the names loopback, linklocal and uniquelocal, separated by commas';
+
+/** Checked by what Express will do with it, before anything is started. */
+function readTrustProxy(text: string | undefined): string | number | undefined {
+  if (text === undefined || text === '') return undefined;
+  if (/^\d{1,2}$/.test(text)) return Number(text);
+  try {
+    express().set('trust proxy', text);
+    return text;
+  } catch (cause) {
+    throw new RangeError(`VAULT_TRUST_PROXY must be ${proxyForms}`, { cause });
+  }
+}
+
 /** @throws RangeError naming the variable */
 export function readLimits(environment: NodeJS.ProcessEnv): LimitConfig {
   const requestsPerMinute = readCount('VAULT_RATE_LIMIT_PER_MINUTE', environment.VAULT_RATE_LIMIT_PER_MINUTE);
@@ -20,14 +36,12 @@ export function readLimits(environment: NodeJS.ProcessEnv): LimitConfig {
     'VAULT_AUTH_FAILURES_PER_MINUTE',
     environment.VAULT_AUTH_FAILURES_PER_MINUTE,
   );
-  const proxy = environment.VAULT_TRUST_PROXY;
+  const trustProxy = readTrustProxy(environment.VAULT_TRUST_PROXY);
   return {
     rateLimits: {
       ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }),
       ...(failuresPerMinute === undefined ? {} : { failuresPerMinute }),
     },
-    ...(proxy === undefined || proxy === ''
-      ? {}
-      : { trustProxy: /^\d+$/.test(proxy) ? Number(proxy) : proxy }),
+    ...(trustProxy === undefined ? {} : { trustProxy }),
   };
 }

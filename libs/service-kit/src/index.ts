@@ -20,7 +20,7 @@ export * from './callers/index.ts';
 export { createAuthenticator, type Authentication, type Authenticator } from './authentication.ts';
 export { refuse } from './http/answer.ts';
 export { createEntityFinder } from './found-entities.ts';
-export { bodyLimitBytes } from './http/body.ts';
+export { bodyLimitBytes, collectBody } from './http/body.ts';
 export { createApp, finishApp, type AppDependencies } from './http/app.ts';
 export { mountHealth, type HealthCheck } from './http/health.ts';
 export { problemDetails, toProblem, type Problem } from './http/problem.ts';

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { inFlight } from './in-flight.ts';
 import { problemDetails, toProblem, type Problem } from './problem.ts';
 import { traceIdOf } from './trace-id.ts';
 
@@ -15,7 +16,7 @@ function end(response: ServerResponse, status: number, contentType: string, body
   response.setHeader('Content-Type', contentType);
   response.setHeader('X-Content-Type-Options', 'nosniff');
   response.setHeader('Content-Length', bytes.length);
-  response.end(bytes);
+  inFlight.send(response, bytes);
 }
 
 /** Sends an answer as it is; nothing when the client has gone. */
@@ -23,6 +24,9 @@ export function sendJson(response: ServerResponse, status: number, body: unknown
   if (!response.headersSent && !response.destroyed)
     end(response, status, 'application/json; charset=utf-8', body);
 }
+
+const hasUnreadBody = ({ complete, headers }: IncomingMessage): boolean =>
+  !complete && (headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0');
 
 /** Sends an error as RFC 9457 problem details. */
 export function sendProblem(
@@ -32,6 +36,8 @@ export function sendProblem(
   traceId: string,
 ): void {
   if (response.headersSent || response.destroyed) return;
+  // What is left of a body that was not read would be taken for the next request.
+  if (hasUnreadBody(response.req)) response.setHeader('Connection', 'close');
   if (problem.retryAfterSeconds !== undefined)
     response.setHeader('Retry-After', String(problem.retryAfterSeconds));
   end(response, problem.status, 'application/problem+json', problemDetails(problem, instance, traceId));
@@ -45,7 +51,5 @@ export function refuse(request: IncomingMessage, response: ServerResponse, error
   }
   const traceId = traceIdOf(request);
   response.setHeader('SVC-TRACE-ID', traceId);
-  // What is left of a body that was not read would be taken for the next request.
-  if (!request.complete) response.setHeader('Connection', 'close');
   sendProblem(response, toProblem(error), (request.url ?? '/').split('?', 1)[0] ?? '/', traceId);
 }

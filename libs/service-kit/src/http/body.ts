@@ -1,5 +1,6 @@
 import { DomainError, ValidationError } from '@token-vault/contracts';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { inFlight } from './in-flight.ts';
 
 /** decisions.md §3. */
 export const bodyLimitBytes = 1024 * 1024;
@@ -16,9 +17,9 @@ export class RequestAbortedError extends Error {
 /**
  * Reads a JSON body; undefined when there is none, whatever its Content-Type (decisions.md §1). Malformed UTF-8 is refused,
  * not repaired: a vault gives back what it was given.
- * @throws DomainError 413 and 415, ValidationError, RequestAbortedError; none quotes the body
+ * @throws DomainError 413 and 415, ValidationError, UnavailableError, RequestAbortedError; none quotes the body
  */
-export async function readBody(request: IncomingMessage): Promise<unknown> {
+export async function readBody(request: IncomingMessage, response: ServerResponse): Promise<unknown> {
   const {
     'content-length': length,
     'transfer-encoding': transfer,
@@ -27,15 +28,20 @@ export async function readBody(request: IncomingMessage): Promise<unknown> {
   if (transfer === undefined && (length ?? '0') === '0') return undefined;
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity')
     throw new DomainError('unsupported_media_type', 'The request body must not be compressed.');
-  if (length !== undefined && Number(length) > bodyLimitBytes) throw tooLarge();
-  const bytes = await collect(request);
+  const bytes = await collectBody(request, response);
   if (bytes.length === 0) return undefined;
   const body = parseJson(bytes);
   refuseDepth(body);
   return body;
 }
 
-function collect(request: IncomingMessage): Promise<Buffer> {
+/**
+ * The bytes of a body, which count as memory of the process until the answer is done.
+ * @throws DomainError 413, UnavailableError, RequestAbortedError
+ */
+export function collectBody(request: IncomingMessage, response: ServerResponse): Promise<Buffer> {
+  const length = Number(request.headers['content-length'] ?? 0);
+  if (length > bodyLimitBytes) return Promise.reject(tooLarge());
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
@@ -47,6 +53,12 @@ function collect(request: IncomingMessage): Promise<Buffer> {
       size += chunk.length;
       chunks.push(chunk);
       if (size > bodyLimitBytes) settle(() => reject(tooLarge()));
+      else
+        try {
+          inFlight.admit(chunk.length, response);
+        } catch (error) {
+          settle(() => reject(error as Error));
+        }
     };
     const finish = () =>
       settle(() => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)));

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { allowedCustomHeaders, customContent } from '@token-vault/contracts';
+import { inFlight } from './in-flight.ts';
 
 /** Statuses whose answers have no body (RFC 9110, 15.3.5, 15.3.6, 15.4.5). */
 const withoutBody = new Set([204, 205, 304]);
@@ -40,7 +41,7 @@ export function sendCustom(
   const bytes = Buffer.from(text, 'utf8');
   if (contentType !== undefined) response.setHeader('Content-Type', contentType);
   response.setHeader('Content-Length', bytes.length);
-  response.end(bytes);
+  inFlight.send(response, bytes);
 }
 
 const noContent: { text: string; contentType?: string } = { text: '' };

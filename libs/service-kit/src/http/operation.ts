@@ -50,7 +50,7 @@ function toOperationRequest(call: OperationCall, callers: HttpCallers): Operatio
     },
     params: request.params,
     query: request.query,
-    readBody: () => readBody(request),
+    readBody: () => readBody(request, call.response),
     mediaType: header(request, 'content-type') ?? '',
     transactionId: header(request, 'svc-transaction-id'),
     position: header(request, 'svc-position'),

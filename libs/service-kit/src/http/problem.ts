@@ -2,6 +2,7 @@ import {
   DomainError,
   UnauthenticatedError,
   UnknownEventError,
+  problemName,
   problems,
   type FieldErrors,
   type ProblemCode,
@@ -108,7 +109,7 @@ export function toProblem(error: unknown): Problem {
 
 export function problemDetails(problem: Problem, instance: string, traceId: string): ProblemDetails {
   return {
-    type: `urn:token-vault:problem:${problem.code.replaceAll('_', '-')}`,
+    type: `urn:token-vault:problem:${problemName(problem.code)}`,
     title: problems[problem.code].title,
     status: problem.status,
     detail: problem.detail,

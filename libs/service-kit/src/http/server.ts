@@ -1,7 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { createServer, type RequestListener, type Server } from 'node:http';
+import {
+  createServer,
+  STATUS_CODES,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { traceIdOf } from './trace-id.ts';
 
 export interface RunningServer {
   readonly port: number;
@@ -9,38 +16,98 @@ export interface RunningServer {
   stop(graceMs: number): Promise<void>;
 }
 
-const malformed: Readonly<Record<string, readonly [status: number, title: string]>> = {
-  HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large'],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout'],
+const statusOfParseError: Readonly<Record<string, number>> = {
+  HPE_HEADER_OVERFLOW: 431,
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
 };
 
-/** What is not even HTTP never becomes a request; it gets a problem all the same. */
+/** Problem details of requests that no app sees. Their path is not known, or not to be trusted. */
+function plainProblem(status: number, detail: string, traceId: string): string {
+  const title = STATUS_CODES[status] ?? 'Bad Request';
+  return JSON.stringify({ type: 'about:blank', title, status, detail, instance: '/', trace_id: traceId });
+}
+
+/** What is not HTTP never becomes a request; it gets a problem all the same. */
 function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
+  if (!socket.writable) {
     socket.destroy();
     return;
   }
-  const [status, title] = malformed[error.code ?? ''] ?? [400, 'Bad Request'];
+  const status = statusOfParseError[error.code ?? ''] ?? 400;
   const traceId = randomUUID();
-  const detail = 'The request is not valid HTTP.';
-  const problem = { type: 'about:blank', title, status, detail, instance: '/', trace_id: traceId };
-  const body = JSON.stringify(problem);
+  const body = plainProblem(status, 'The request is not valid HTTP.', traceId);
   socket.end(
-    `HTTP/1.1 ${status} ${title}\r\nContent-Type: application/problem+json\r\nContent-Length: ${body.length}\r\n` +
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/problem+json\r\nContent-Length: ${body.length}\r\n` +
       `SVC-TRACE-ID: ${traceId}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n${body}`,
   );
+}
+
+/** Requests that Node would refuse by itself, without a body and a trace id. */
+function refusePlainly(
+  request: IncomingMessage,
+  response: ServerResponse,
+  status: number,
+  detail: string,
+): void {
+  const traceId = traceIdOf(request);
+  const body = plainProblem(status, detail, traceId);
+  response.writeHead(status, {
+    'Content-Type': 'application/problem+json',
+    'Content-Length': Buffer.byteLength(body),
+    'SVC-TRACE-ID': traceId,
+    'Cache-Control': 'no-store',
+    Connection: 'close',
+  });
+  response.end(body);
+}
+
+/**
+ * The answers under way on each connection. A client may send the next request, or garbage, before it has the answer to the last one.
+ * That answer must leave first: the write that it tells of was done.
+ */
+class AnswersUnderWay {
+  readonly #bySocket = new WeakMap<Duplex, Set<ServerResponse>>();
+
+  add({ socket }: IncomingMessage, response: ServerResponse): void {
+    const answers = this.#bySocket.get(socket) ?? new Set();
+    this.#bySocket.set(socket, answers.add(response));
+    response.once('close', () => answers.delete(response));
+  }
+
+  /** Resolves when every request that arrived whole on this connection has its answer. */
+  async ended(socket: Duplex): Promise<void> {
+    // A request whose own body is malformed gets no answer but the refusal.
+    const answers = [...(this.#bySocket.get(socket) ?? [])].filter(({ req }) => req.complete);
+    await Promise.all(answers.map((each) => new Promise<void>((resolve) => each.once('close', resolve))));
+  }
 }
 
 /** Listens; rejects with the system's error (EADDRINUSE, EACCES …) when it cannot. */
 export async function listen(
   listener: RequestListener,
-  options: { host: string; port: number },
+  options: { readonly host: string; readonly port: number },
 ): Promise<RunningServer> {
-  const server: Server = createServer(
-    { keepAliveTimeout: 65_000, headersTimeout: 20_000, requestTimeout: 60_000 },
-    listener,
+  const underWay = new AnswersUnderWay();
+  const server = createServer({
+    keepAliveTimeout: 65_000,
+    headersTimeout: 20_000,
+    requestTimeout: 60_000,
+    // Checked below, so that the refusal is a problem.
+    requireHostHeader: false,
+  });
+  server.on('request', (request, response) => {
+    underWay.add(request, response);
+    if (request.headers.host === undefined && request.httpVersion === '1.1')
+      refusePlainly(request, response, 400, 'The Host header is missing.');
+    else listener(request, response);
+  });
+  server.on('checkExpectation', (request, response) =>
+    refusePlainly(request, response, 417, 'The only expectation that is met is 100-continue.'),
   );
-  server.on('clientError', refuseMalformed);
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    if (error.code === 'ECONNRESET') socket.destroy();
+    else void underWay.ended(socket).then(() => refuseMalformed(error, socket));
+  });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(options.port, options.host, () => {

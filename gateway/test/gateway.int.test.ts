@@ -1,0 +1,191 @@
+import { silentLogger } from '@token-vault/service-kit';
+import { waitUntil } from '@token-vault/test-support';
+import { createServer, request as requestOf, type IncomingMessage, type Server } from 'node:http';
+import { connect, type AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startGateway, type Gateway } from '../src/index.ts';
+
+type Behaviour = (request: IncomingMessage, respond: (status: number, body: string) => void) => void;
+
+interface FakeService {
+  readonly server: Server;
+  readonly url: URL;
+  readonly seen: string[];
+  behaviour: Behaviour;
+}
+
+const answer: Behaviour = (_request, respond) => respond(200, 'answered');
+
+async function startService(): Promise<FakeService> {
+  const seen: string[] = [];
+  const server = createServer((request, response) => {
+    if (request.url === '/health/ready') {
+      response.end();
+      return;
+    }
+    seen.push(`${request.method} ${request.url}`);
+    service.behaviour(request, (status, body) => {
+      request.resume();
+      response.writeHead(status).end(body);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const service: FakeService = { server, url, seen, behaviour: answer };
+  return service;
+}
+
+let command: FakeService;
+let query: FakeService;
+let gateway: Gateway;
+
+beforeAll(async () => {
+  [command, query] = [await startService(), await startService()];
+  const settings = { host: '127.0.0.1', port: 0, logLevel: 'silent' };
+  const services = { commandServices: [command.url], queryServices: [query.url] };
+  gateway = await startGateway({ ...settings, ...services }, silentLogger);
+});
+afterAll(async () => {
+  await gateway.close();
+  for (const { server } of [command, query]) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+beforeEach(() => {
+  for (const service of [command, query]) {
+    service.behaviour = answer;
+    service.seen.length = 0;
+  }
+});
+
+interface Answered {
+  readonly status: number;
+  readonly body: string;
+  readonly headers: IncomingMessage['headers'];
+}
+
+/** The target goes on the wire as it stands. */
+function send(
+  method: string,
+  target: string,
+  headers: Record<string, string> = { 'SVC-API-KEY': 'key' },
+  body = '',
+) {
+  return new Promise<Answered>((resolve, reject) => {
+    const sent = requestOf(
+      { host: '127.0.0.1', port: gateway.port, method, path: target, headers },
+      (response) => {
+        void text(response).then((received) =>
+          resolve({ status: response.statusCode ?? 0, body: received, headers: response.headers }),
+        );
+      },
+    );
+    sent.on('error', reject).end(body);
+  });
+}
+
+const typeOf = ({ body }: Answered) => (JSON.parse(body) as { type: string }).type;
+
+describe('the router', () => {
+  it.each([
+    '/metrics',
+    '/METRICS/',
+    '/metrics?x',
+    'http://x/metrics',
+    'HTTP://x/metrics?a=/tokens',
+    '/%6detrics',
+    '//metrics',
+    '/tokens/../metrics',
+    '/status',
+    '/favicon.ico',
+    '/docs/../metrics',
+  ])('passes no request for %s on', async (target) => {
+    // prettier-ignore
+    expect((await send('GET', target)).status).toBe(404);
+    expect([...command.seen, ...query.seen]).toEqual([]);
+  });
+
+  it.each(['/metrics#x', '/tokens#x', 'http://x/metrics#x', '/tokens\\..\\metrics', '*'])(
+    'refuses %s, which is no path',
+    async (target) => {
+      const refused = await send('GET', target);
+      expect([refused.status, typeOf(refused)]).toEqual([400, 'urn:token-vault:problem:validation-failed']);
+      expect([...command.seen, ...query.seen]).toEqual([]);
+    },
+  );
+
+  it.each([
+    ['POST', 'http://x/tokens', 'command', 'POST /tokens'],
+    ['GET', 'http://x/tokens?page=2', 'query', 'GET /tokens?page=2'],
+    ['POST', 'https://x/tokens/search', 'query', 'POST /tokens/search'],
+    ['DELETE', '/tokens', 'query', 'DELETE /tokens'],
+    ['GET', '/openapi.json', 'query', 'GET /openapi.json'],
+    ['GET', '/health/ready/?x', 'query', 'GET /health/ready/?x'],
+  ] as const)('brings %s %s to the %s service in origin form', async (method, target, service, seen) => {
+    expect((await send(method, target)).status).toBe(200);
+    expect({ command: command.seen, query: query.seen }).toEqual({
+      command: [],
+      query: [],
+      [service]: [seen],
+    });
+  });
+
+  it('refuses a request without a key before it has read its body', async () => {
+    const socket = connect(gateway.port, '127.0.0.1');
+    socket.write('POST /tokens HTTP/1.1\r\nHost: vault\r\nContent-Length: 1000000\r\n\r\n{');
+    const received = await text(socket);
+    expect(received).toMatch(/^HTTP\/1\.1 401 [^]*\r\nConnection: close\r\n/i);
+    expect(command.seen).toEqual([]);
+  });
+});
+
+describe('a service that does not answer a write', () => {
+  it('whose connection breaks leaves the outcome unknown', async () => {
+    command.behaviour = ({ socket }) => socket.destroy();
+    const unknown = await send('POST', '/tokens', undefined, '{}');
+    expect([unknown.status, typeOf(unknown)]).toEqual([502, 'urn:token-vault:problem:outcome-unknown']);
+  });
+
+  it('is said to have done nothing when it cannot be reached', async () => {
+    const { port } = command.url;
+    command.server.closeAllConnections();
+    await new Promise((resolve) => command.server.close(resolve));
+    const refused = await send('POST', '/tokens', undefined, '{}');
+    expect([refused.status, typeOf(refused)]).toEqual([503, 'urn:token-vault:problem:unavailable']);
+    expect(refused.headers['retry-after']).toBe('1');
+    await new Promise<void>((resolve) => command.server.listen(Number(port), '127.0.0.1', resolve));
+  });
+});
+
+describe('bodies that many clients send at once', () => {
+  const megabyte = 1024 * 1024;
+
+  it('are bounded together, and admitted again when the others are done', async () => {
+    let release: (() => void)[] = [];
+    command.behaviour = (request, respond) => {
+      release.push(() => respond(200, 'answered'));
+      request.resume();
+    };
+    const headers = { 'SVC-API-KEY': 'key' };
+    const body = 'x'.repeat(megabyte);
+    const answers: number[] = [];
+    const all = Array.from({ length: 140 }, () =>
+      send('POST', '/tokens', headers, body).then(
+        ({ status }) => void answers.push(status),
+        // Refused while it was still sending.
+        () => void answers.push(503),
+      ),
+    );
+    await waitUntil(() => answers.length >= 12, { what: 'refusals' });
+    expect(new Set(answers)).toEqual(new Set([503]));
+    await waitUntil(() => release.length + answers.length === 140);
+    expect(release.length).toBeLessThanOrEqual(128);
+    for (const each of release) each();
+    release = [];
+    command.behaviour = answer;
+    await Promise.all(all);
+    expect((await send('POST', '/tokens', headers, body)).status).toBe(200);
+  });
+});
