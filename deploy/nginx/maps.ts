@@ -1,22 +1,9 @@
 import { traceIdPatterns } from '@token-vault/contracts';
-import { knownPaths, routedOperations } from './routes.ts';
+import { knownPaths, routedOperations, type RoutedOperation } from './routes.ts';
 
-/** What nginx knows of a request: its operation, where it goes, and what an answer made here says. */
-export function maps(exposesHealth: boolean): readonly string[] {
-  const routed = routedOperations({ exposesHealth });
+/** Which requests need a key and have none, and the key of a limit on all requests together. */
+function keyMaps(routed: readonly RoutedOperation[]): readonly string[] {
   return [
-    '# One line for each operation, by the path as it was sent: nothing between here and a service reads it differently.',
-    'map "$request_method $request_uri" $vault_operation {',
-    '  default none;',
-    ...routed.map(({ id, pattern }) => `  "~*^${pattern}" ${id};`),
-    '}',
-    '',
-    'map $vault_operation $vault_route {',
-    '  default command;',
-    '  none none;',
-    ...routed.filter(({ route }) => route !== 'command').map(({ id, route }) => `  ${id} ${route};`),
-    '}',
-    '',
     '# Operations of the table need a key; the other pages do not.',
     'map $vault_operation $vault_key {',
     '  default $vault_key_given;',
@@ -35,6 +22,26 @@ export function maps(exposesHealth: boolean): readonly string[] {
     '  default all;',
     '}',
     '',
+  ];
+}
+
+/** What nginx knows of a request: its operation, where it goes, and what an answer made here says. */
+export function maps(exposesHealth: boolean): readonly string[] {
+  const routed = routedOperations({ exposesHealth });
+  return [
+    '# One line for each operation, by the path as it was sent: nothing between here and a service reads it differently.',
+    'map "$request_method $request_uri" $vault_operation {',
+    '  default none;',
+    ...routed.map(({ id, pattern }) => `  "~*^${pattern}" ${id};`),
+    '}',
+    '',
+    'map $vault_operation $vault_route {',
+    '  default command;',
+    '  none none;',
+    ...routed.filter(({ route }) => route !== 'command').map(({ id, route }) => `  ${id} ${route};`),
+    '}',
+    '',
+    ...keyMaps(routed),
     '# Methods of a path, for 405.',
     'map $request_uri $vault_allow {',
     '  default "";',

@@ -22,6 +22,7 @@ interface Service {
   readonly volumes?: readonly string[];
   readonly depends_on?: object;
   readonly deploy?: { readonly replicas?: number; readonly resources?: object };
+  readonly profiles?: readonly string[];
   readonly restart?: string;
   readonly stop_grace_period?: string;
 }
@@ -45,6 +46,16 @@ function composeSchema(): object {
   const withoutNames = (key: string, value: unknown) => (isName(key, value) ? undefined : value);
   return JSON.parse(readFileSync(file, 'utf8'), withoutNames) as object;
 }
+
+it.each(all.filter(([, { deploy, profiles }]) => deploy !== undefined || profiles === undefined))(
+  'the container %s has a limit of memory, unless it ends by itself',
+  (name, { deploy }) => {
+    if (name === 'migrate') return;
+    expect(deploy?.resources).toMatchObject({
+      limits: { memory: expect.stringMatching(/^\d+[MG]$/) as string },
+    });
+  },
+);
 
 describe('compose.yaml', () => {
   it('is valid by the schema of the Compose specification', () => {

@@ -32,6 +32,21 @@ describe('the configuration', () => {
     expect(readConfig(empty)).toEqual(defaults);
   });
 
+  it.each(['banana', '300.1.1.1', '10.0.0.0/99', '127.0.0.1;x'])('refuses to trust the proxy %s', (proxy) => {
+    expect(() => readConfig({ VAULT_TRUST_PROXY: proxy })).toThrow(StandaloneError);
+    expect(() => readConfig({ VAULT_TRUST_PROXY: proxy })).toThrow(
+      /^VAULT_TRUST_PROXY must be a number of hops/,
+    );
+  });
+
+  it.each([
+    ['1', 1],
+    ['loopback', 'loopback'],
+    ['10.0.0.0/8, ::1', '10.0.0.0/8, ::1'],
+  ])('trusts the proxy %s', (proxy, read) => {
+    expect(readConfig({ VAULT_TRUST_PROXY: proxy }).trustProxy).toBe(read);
+  });
+
   it('takes what the environment says', () => {
     const environment = {
       VAULT_PORT: '0',

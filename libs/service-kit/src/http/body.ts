@@ -57,7 +57,7 @@ export function collectBody(request: IncomingMessage, response: ServerResponse):
         try {
           inFlight.admit(chunk.length, response);
         } catch (error) {
-          settle(() => reject(error as Error));
+          settle(() => reject(error));
         }
     };
     const finish = () =>

@@ -14,11 +14,13 @@ const stalledReaderMs = 30_000;
  */
 export class InFlightBytes {
   readonly #limit: number;
+  readonly #stalledReaderMs: number;
   #held = 0;
   readonly #sizes = new WeakMap<ServerResponse, number>();
 
-  constructor(limit = defaultLimitBytes) {
+  constructor(limit = defaultLimitBytes, stalledReader = stalledReaderMs) {
     this.#limit = limit;
+    this.#stalledReaderMs = stalledReader;
   }
 
   get held(): number {
@@ -38,7 +40,7 @@ export class InFlightBytes {
   /** Counts an answer until it is sent. It was decided and recorded, so it is never refused; it keeps later bodies out. */
   send(response: ServerResponse, bytes: Buffer): void {
     // Node's timer starts again whenever the reader has taken something.
-    response.setTimeout(stalledReaderMs);
+    response.setTimeout(this.#stalledReaderMs);
     if (bytes.length >= countedBytes) this.#hold(bytes.length, response);
     response.end(bytes);
   }
