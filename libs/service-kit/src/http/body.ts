@@ -1,4 +1,4 @@
-import { DomainError, ValidationError } from '@token-vault/contracts';
+import { DomainError, UnavailableError, ValidationError } from '@token-vault/contracts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { inFlight } from './in-flight.ts';
 
@@ -8,6 +8,9 @@ export const bodyLimitBytes = 1024 * 1024;
 export const maxDepth = 100;
 
 const tooLarge = () => new DomainError('payload_too_large', 'The request body is larger than 1 MiB.');
+
+const tooMuchAtOnce = () =>
+  new UnavailableError('The vault is receiving too much at once. Nothing was done; try again.');
 
 /** The client went away before its request was complete: there is nobody to answer. */
 export class RequestAbortedError extends Error {
@@ -53,12 +56,7 @@ export function collectBody(request: IncomingMessage, response: ServerResponse):
       size += chunk.length;
       chunks.push(chunk);
       if (size > bodyLimitBytes) settle(() => reject(tooLarge()));
-      else
-        try {
-          inFlight.admit(chunk.length, response);
-        } catch (error) {
-          settle(() => reject(error));
-        }
+      else if (!inFlight.admits(chunk.length, response)) settle(() => reject(tooMuchAtOnce()));
     };
     const finish = () =>
       settle(() => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)));

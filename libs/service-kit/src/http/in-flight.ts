@@ -1,4 +1,3 @@
-import { UnavailableError } from '@token-vault/contracts';
 import type { ServerResponse } from 'node:http';
 
 /** Bodies of this size and more count; smaller ones are bounded by the number of connections. */
@@ -27,14 +26,11 @@ export class InFlightBytes {
     return this.#held;
   }
 
-  /**
-   * Counts part of a request body until its answer is done.
-   * @throws UnavailableError when the process holds as much as it may
-   */
-  admit(size: number, response: ServerResponse): void {
-    if (this.#held + size > this.#limit)
-      throw new UnavailableError('The vault is receiving too much at once. Nothing was done; try again.');
+  /** Counts part of a request body until its answer is done; false when the process holds as much as it may. */
+  admits(size: number, response: ServerResponse): boolean {
+    if (this.#held + size > this.#limit) return false;
     this.#hold(size, response);
+    return true;
   }
 
   /** Counts an answer until it is sent. It was decided and recorded, so it is never refused; it keeps later bodies out. */
