@@ -1,14 +1,17 @@
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate } from 'node:zlib';
-import { Agent, request as send } from 'undici';
+import { request as send, type Agent } from 'undici';
 import { createAddressPolicy } from './addresses.ts';
 import { EgressError } from './egress-error.ts';
-import { createPinnedConnector, resolveWithSystem } from './pinned-connector.ts';
 import type { Resolve } from './pinned-connector.ts';
+import { createHostResolver } from './resolver.ts';
+import { TenantAgents } from './tenant-agents.ts';
 import { nextHop } from './redirects.ts';
 import type { Hop } from './redirects.ts';
 
 export interface EgressRequest {
+  /** Whose request it is: connections and look-ups of tenants are apart. */
+  readonly tenantId?: string;
   readonly url: string;
   /** Default: GET. */
   readonly method?: string;
@@ -43,7 +46,10 @@ export interface EgressBroker {
 export interface EgressBrokerOptions {
   /** `VAULT_EGRESS_ALLOW`: private addresses that may be reached, also by plain http and on any port. */
   readonly allowCidrs?: readonly string[];
+  /** Instead of DNS. */
   readonly resolve?: Resolve;
+  /** `address:port` of DNS servers instead of the system's. */
+  readonly dnsServers?: readonly string[];
   /** Ports of public addresses that may be reached. Default: 443. */
   readonly ports?: readonly number[];
   readonly timeoutMs?: number;
@@ -65,14 +71,13 @@ const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'P
  * @throws {TypeError} when an entry of `allowCidrs` cannot be read
  */
 export function createEgressBroker(options: EgressBrokerOptions = {}): EgressBroker {
-  const { allowCidrs = [], resolve = resolveWithSystem, ports = [443], timeoutMs = 30_000, ca } = options;
+  const { allowCidrs = [], ports = [443], timeoutMs = 30_000, ca, dnsServers, resolve: given } = options;
   const { maxRequestBytes = 4_194_304, maxResponseBytes = 4_194_304 } = options;
   const policy = createAddressPolicy(allowCidrs);
-  const agent = new Agent({
-    connect: createPinnedConnector({ policy, resolve, ports, ca, connectTimeoutMs: 10_000 }),
-    maxOrigins: 1_000,
-    keepAliveTimeout: 10_000,
-  });
+  const resolve = given
+    ? (_tenantId: string, hostname: string) => given(hostname)
+    : createHostResolver(dnsServers === undefined ? {} : { servers: dnsServers });
+  const agents = new TenantAgents({ policy, resolve, ports, ca, connectTimeoutMs: 10_000 });
 
   const fetch: EgressFetch = async (request) => {
     const signals = [
@@ -80,6 +85,7 @@ export function createEgressBroker(options: EgressBrokerOptions = {}): EgressBro
       ...(request.signal ? [request.signal] : []),
     ];
     const signal = AbortSignal.any(signals);
+    const agent = agents.of(request.tenantId ?? '');
     let hop = firstHop(request, maxRequestBytes);
     for (let hops = 0; ; hops++) {
       const response = await exchange(agent, hop, signal, maxResponseBytes);
@@ -92,7 +98,7 @@ export function createEgressBroker(options: EgressBrokerOptions = {}): EgressBro
       hop = next;
     }
   };
-  return { fetch, close: () => agent.destroy() };
+  return { fetch, close: () => agents.destroy() };
 }
 
 function firstHop({ url, method = 'GET', headers = [], body }: EgressRequest, maxRequestBytes: number): Hop {

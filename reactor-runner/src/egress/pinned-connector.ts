@@ -1,5 +1,4 @@
 import type { LookupAddress } from 'node:dns';
-import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { buildConnector } from 'undici';
 import type { AddressPolicy } from './addresses.ts';
@@ -7,9 +6,6 @@ import { EgressError } from './egress-error.ts';
 
 /** Addresses of a host name; given by the caller in tests. */
 export type Resolve = (hostname: string) => Promise<readonly string[]>;
-
-export const resolveWithSystem: Resolve = async (hostname) =>
-  (await lookup(hostname, { all: true })).map(({ address }) => address);
 
 export interface ConnectorOptions {
   readonly policy: AddressPolicy;
@@ -54,7 +50,8 @@ async function judge(
 async function resolveName(resolve: Resolve, hostname: string): Promise<readonly string[]> {
   try {
     return await resolve(hostname);
-  } catch {
+  } catch (error) {
+    if (error instanceof EgressError) throw error;
     throw new EgressError('network', 'The host name cannot be resolved');
   }
 }

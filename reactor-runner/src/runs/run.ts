@@ -214,7 +214,7 @@ export class Runs {
         hasSvc: applicationId !== undefined,
         timeoutMs: invoked.timeout_ms,
         hostCalls: {
-          fetch,
+          fetch: (request) => fetch({ ...request, tenantId }),
           ...(applicationId === undefined ? {} : { svc: this.#serviceClient(applicationId, origin) }),
         },
         signal,

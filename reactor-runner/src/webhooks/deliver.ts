@@ -102,6 +102,7 @@ export class Deliveries {
     ]);
     const { text: body, contentType } = contentOf(invocation, outcome, opened.expose());
     const { status } = await fetch({
+      tenantId,
       url: url.expose(),
       method: 'POST',
       headers: [

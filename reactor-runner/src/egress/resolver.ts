@@ -1,0 +1,154 @@
+import { Resolver } from 'node:dns/promises';
+import { EgressError } from './egress-error.ts';
+import { parseHosts, readHostsFile, readSearchDomains } from './hosts-file.ts';
+
+/** Addresses of a host name, looked up for a tenant. */
+export type ResolveFor = (tenantId: string, hostname: string) => Promise<readonly string[]>;
+
+export interface HostResolverOptions {
+  /** `address:port` instead of what /etc/resolv.conf says. */
+  readonly servers?: readonly string[];
+  /** For the whole look-up of a name. */
+  readonly timeoutMs?: number;
+  readonly hosts?: () => string;
+  readonly now?: () => number;
+}
+
+/** Look-ups of one tenant at once; others of it wait. */
+const perTenant = 16;
+/** Waiting look-ups of one tenant; runs have at most 32 requests in flight each. */
+const maxWaiting = 256;
+const maxCached = 2_000;
+const longestMs = 60_000;
+const shortestMs = 1_000;
+/** Of a name without an address. */
+const negativeMs = 5_000;
+const hostsMs = 10_000;
+
+interface Cached {
+  readonly answer: Promise<readonly string[]>;
+  /** Infinity while it is looked up. */
+  until: number;
+}
+
+/**
+ * Host names by c-ares: getaddrinfo holds one of the four threads of libuv until its servers answer, so that one tenant's silent
+ * servers would stop everybody's requests. Each tenant has places and answers of its own: nobody learns by the time what another
+ * has looked up. Addresses are judged by who connects (pinned-connector.ts), cached or not.
+ */
+export function createHostResolver(options: HostResolverOptions = {}): ResolveFor {
+  const { timeoutMs = 5_000, hosts: readHosts = readHostsFile, now = Date.now } = options;
+  const cache = new Map<string, Cached>();
+  const inTurn = createTurns();
+  let hosts = { names: parseHosts(readHosts()), until: now() + hostsMs };
+
+  const local = (name: string): readonly string[] | undefined => {
+    if (hosts.until <= now()) hosts = { names: parseHosts(readHosts()), until: now() + hostsMs };
+    const listed = hosts.names.get(name);
+    // RFC 6761, 6.3: never asked of a server.
+    return listed ?? (/(^|\.)localhost$/.test(name) ? ['127.0.0.1', '::1'] : undefined);
+  };
+
+  return (tenantId, hostname) => {
+    const name = hostname.toLowerCase().replace(/\.$/, '');
+    const known = local(name);
+    if (known !== undefined) return Promise.resolve(known);
+    const key = `${tenantId} ${name}`;
+    const cached = cache.get(key);
+    if (cached !== undefined && cached.until > now()) return cached.answer;
+    cache.delete(key);
+    const looked = inTurn(tenantId, () => lookUp(hostname, timeoutMs, options.servers));
+    const entry: Cached = { answer: looked.then(({ addresses }) => addresses), until: Infinity };
+    cache.set(key, entry);
+    looked.then(
+      ({ ttlMs }) => (entry.until = now() + Math.min(longestMs, Math.max(shortestMs, ttlMs))),
+      (error: unknown) => (entry.until = isAnswer(error) ? now() + negativeMs : 0),
+    );
+    for (const oldest of cache.keys()) {
+      if (cache.size <= maxCached) break;
+      cache.delete(oldest);
+    }
+    return entry.answer;
+  };
+}
+
+/** At most so many of each tenant at once, in their order. */
+function createTurns() {
+  const tenants = new Map<string, { running: number; waiting: (() => void)[] }>();
+  return async <Result>(tenantId: string, work: () => Promise<Result>): Promise<Result> => {
+    const own = tenants.get(tenantId) ?? { running: 0, waiting: [] };
+    tenants.set(tenantId, own);
+    if (own.waiting.length >= maxWaiting)
+      throw new EgressError('network', 'Too many host names are being looked up');
+    if (own.running >= perTenant) await new Promise<void>((resolve) => own.waiting.push(resolve));
+    else own.running += 1;
+    try {
+      return await work();
+    } finally {
+      // Its place goes to the next, or away.
+      const next = own.waiting.shift();
+      if (next !== undefined) next();
+      else if (--own.running === 0) tenants.delete(tenantId);
+    }
+  };
+}
+
+interface Found {
+  readonly addresses: readonly string[];
+  readonly ttlMs: number;
+}
+
+/** A resolver of its own, which can be cancelled without the others, and reads /etc/resolv.conf as it is now. */
+async function lookUp(
+  hostname: string,
+  timeoutMs: number,
+  servers: readonly string[] | undefined,
+): Promise<Found> {
+  const resolver = new Resolver({ timeout: Math.ceil(timeoutMs / 2), tries: 2 });
+  if (servers !== undefined) resolver.setServers(servers);
+  const timer = setTimeout(() => resolver.cancel(), timeoutMs);
+  try {
+    let failure: unknown;
+    for (const name of candidates(hostname)) {
+      try {
+        return await addressesOf(resolver, name);
+      } catch (error) {
+        failure = error;
+        if (!isAnswer(error)) break;
+      }
+    }
+    throw failure as Error;
+  } finally {
+    clearTimeout(timer);
+    resolver.cancel();
+  }
+}
+
+function candidates(hostname: string): string[] {
+  if (hostname.endsWith('.')) return [hostname];
+  const { domains, dots } = readSearchDomains();
+  if (hostname.split('.').length - 1 >= dots) return [hostname];
+  return [hostname, ...domains.map((domain) => `${hostname}.${domain}`)];
+}
+
+async function addressesOf(resolver: Resolver, name: string): Promise<Found> {
+  const answers = await Promise.allSettled([
+    resolver.resolve4(name, { ttl: true }),
+    resolver.resolve6(name, { ttl: true }),
+  ]);
+  const records = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
+  if (records.length > 0) {
+    const ttlMs = 1_000 * Math.min(...records.map(({ ttl }) => ttl));
+    return { addresses: records.map(({ address }) => address), ttlMs };
+  }
+  const failures = answers.flatMap((answer) =>
+    answer.status === 'rejected' ? [answer.reason as unknown] : [],
+  );
+  throw (failures.find((error) => !isAnswer(error)) ?? failures[0]) as Error;
+}
+
+/** A server has said that there is no address, other than not having answered. */
+function isAnswer(error: unknown): boolean {
+  const { code } = (error ?? {}) as NodeJS.ErrnoException;
+  return code === 'ENOTFOUND' || code === 'ENODATA';
+}
