@@ -1,6 +1,7 @@
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import type { AuditTrail, Clock, Logger, MissLimit } from '@token-vault/service-kit';
+import type { Expressions, RequestExpressions } from '@token-vault/expressions';
+import type { AuditTrail, Clock, Logger, MissLimit, RequestContext } from '@token-vault/service-kit';
 import type { InvocationOutcomes } from './invocations/outcomes.ts';
 import type { CompileCode } from './reactors/code-check.ts';
 
@@ -9,6 +10,7 @@ export interface CommandDependencies {
   readonly store: EventStore;
   readonly keyRing: KeyRing;
   readonly audit: AuditTrail;
+  readonly expressions: Expressions;
   readonly clock: Clock;
   readonly logger: Logger;
   /** The one of the process; of its own when absent. */
@@ -18,3 +20,9 @@ export interface CommandDependencies {
   /** Reactors cannot be invoked when absent. */
   readonly invocations?: { readonly outcomes: InvocationOutcomes; readonly allowsPlainHttp: boolean };
 }
+
+/** The expressions of a request, which share its budget. */
+export const expressionsOf = (
+  { expressions }: Pick<CommandDependencies, 'expressions'>,
+  { identity, principal }: RequestContext,
+): RequestExpressions => expressions.of(identity, principal.tenant.id);

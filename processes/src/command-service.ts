@@ -1,5 +1,6 @@
 import { createLogger, runProcess } from '@token-vault/service-kit';
 import { openKeyRing, openLog, openReadModels, type Surroundings } from './data.ts';
+import { openExpressions } from './expressions.ts';
 import { commandHandlers } from './handlers.ts';
 import { openHousekeeping } from './housekeeping.ts';
 import { createServiceApp, openServiceParts } from './http.ts';
@@ -33,8 +34,9 @@ async function open(surroundings: Surroundings, settings: ReturnType<typeof read
   const data = { keyRing, ...(await openReadModels(surroundings, await openLog(surroundings))) };
   openHousekeeping(surroundings, data);
   const reactors = openReactorParts(surroundings, data.store, settings.sandboxAccounts);
+  const expressions = openExpressions(surroundings);
   const parts = await openServiceParts(surroundings, data, limits);
-  const handlers = commandHandlers(parts, reactors, { egressAllow, logger });
+  const handlers = commandHandlers({ ...parts, expressions }, reactors, { egressAllow, logger });
   return createServiceApp(surroundings, parts, handlers);
 }
 

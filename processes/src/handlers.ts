@@ -8,11 +8,13 @@ import {
   type Logger,
 } from '@token-vault/service-kit';
 import type { KeyRing } from '@token-vault/crypto';
+import type { Expressions } from '@token-vault/expressions';
 import type { ReadModels } from './data.ts';
 import type { ReactorParts } from './reactors/parts.ts';
 
 export interface HandlerParts extends ReadModels {
   readonly keyRing: KeyRing;
+  readonly expressions: Expressions;
 }
 
 /** Of searches and of deduplication together. */
@@ -20,13 +22,14 @@ const missLimit = createMissLimit();
 
 /** All that change something. */
 export function commandHandlers(
-  { store, keyRing }: HandlerParts,
+  { store, keyRing, expressions }: HandlerParts,
   { compileCode, outcomes }: ReactorParts,
   options: { readonly egressAllow: readonly string[]; readonly logger: Logger },
 ): HandlersOf<'command'> {
   return createCommandHandlers({
     store,
     keyRing,
+    expressions,
     audit: createAuditTrail(store),
     clock: systemClock,
     logger: options.logger,
@@ -37,11 +40,18 @@ export function commandHandlers(
 }
 
 /** All that read. */
-export function queryHandlers({ store, keyRing, readPool, progress }: HandlerParts): HandlersOf<'query'> {
+export function queryHandlers({
+  store,
+  keyRing,
+  expressions,
+  readPool,
+  progress,
+}: HandlerParts): HandlersOf<'query'> {
   return createQueryHandlers({
     pool: readPool,
     store,
     keyRing,
+    expressions,
     audit: createAuditTrail(store),
     missLimit,
     waitForProjections: (position, timeoutMs, names) => progress.reach(position, timeoutMs, names),

@@ -9,6 +9,7 @@ export {
   type EventStoreChoice,
   type Surroundings,
 } from './data.ts';
+export { openExpressions } from './expressions.ts';
 export { commandHandlers, queryHandlers } from './handlers.ts';
 export { hearLosses } from './hear-losses.ts';
 export { openHousekeeping } from './housekeeping.ts';

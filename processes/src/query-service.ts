@@ -1,5 +1,6 @@
 import { createLogger, runProcess } from '@token-vault/service-kit';
 import { openKeyRing, openLog, openReadModels, type Surroundings } from './data.ts';
+import { openExpressions } from './expressions.ts';
 import { queryHandlers } from './handlers.ts';
 import { createServiceApp, openServiceParts } from './http.ts';
 import { readLimitSettings, readProcessSettings, readRootKeySources } from './settings.ts';
@@ -19,8 +20,9 @@ function readSettings(environment: NodeJS.ProcessEnv) {
 async function open(surroundings: Surroundings, settings: ReturnType<typeof readSettings>) {
   const keyRing = await openKeyRing(surroundings, settings.rootKeys);
   const data = { keyRing, ...(await openReadModels(surroundings, await openLog(surroundings))) };
+  const expressions = openExpressions(surroundings);
   const parts = await openServiceParts(surroundings, data, settings.limits);
-  return createServiceApp(surroundings, parts, queryHandlers(parts));
+  return createServiceApp(surroundings, parts, queryHandlers({ ...parts, expressions }));
 }
 
 await runProcess({

@@ -1,5 +1,6 @@
 import { createLogger, listenForAccessChanges, runProcess } from '@token-vault/service-kit';
 import { openKeyRing, openLog, openReadModels, type Surroundings } from './data.ts';
+import { openExpressions } from './expressions.ts';
 import { commandHandlers, queryHandlers } from './handlers.ts';
 import { createHealthApp, readinessOf } from './http.ts';
 import { createFeed } from './reactors/feed.ts';
@@ -31,7 +32,8 @@ async function open(surroundings: Surroundings, settings: ReturnType<typeof read
   const { logger, closers } = surroundings;
   const { egressAllow, rootKeys } = settings;
   const keyRing = await openKeyRing(surroundings, rootKeys);
-  const data = { keyRing, ...(await openReadModels(surroundings, await openLog(surroundings))) };
+  const expressions = openExpressions(surroundings);
+  const data = { keyRing, expressions, ...(await openReadModels(surroundings, await openLog(surroundings))) };
   const { store, readPool: pool } = data;
   const changes = await listenForAccessChanges({
     connectionString: settings.databaseUrl,

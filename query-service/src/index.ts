@@ -1,5 +1,6 @@
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
+import type { Expressions } from '@token-vault/expressions';
 import { createMissLimit, type AuditTrail, type HandlersOf, type MissLimit } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import { createApplicationHandlers } from './applications/routes.ts';
@@ -22,6 +23,7 @@ export interface QueryDependencies {
   readonly store: Pick<EventStore, 'head'>;
   readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly audit: AuditTrail;
+  readonly expressions: Expressions;
   /** The one of the process; of its own when absent. */
   readonly missLimit?: MissLimit;
   readonly waitForProjections?: WaitForProjections | undefined;

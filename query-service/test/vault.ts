@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { Principal } from '@token-vault/access';
+import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import {
   eventRegistry,
   operations,
@@ -97,6 +98,7 @@ export async function setUpVault(): Promise<Vault> {
     pool,
     store,
     keyRing,
+    expressions: createExpressions(createInlineWorkers()),
     audit: {
       async record(...entry) {
         await beforeRecord?.();

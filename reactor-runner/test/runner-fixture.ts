@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import {
   eventRegistry,
   invocationPlace,
@@ -177,6 +178,7 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
       new Runs({
         store,
         keyRing,
+        expressions: createExpressions(createInlineWorkers()),
         clock,
         logger: silentLogger,
         findInvoker: (ofTenant, actor) => Promise.resolve(invoker(ofTenant, actor)),

@@ -7,6 +7,7 @@ import {
   createFeed,
   createServiceApp,
   measureProjections,
+  openExpressions,
   openHousekeeping,
   openKeyRing,
   openLog,
@@ -101,11 +102,18 @@ async function createVaultApp(
   const { logger } = surroundings;
   const egressAllow = options.egressAllow ?? [];
   const reactors = openReactorParts(surroundings, store, options.sandboxAccounts);
+  const expressions = openExpressions(surroundings);
   const handlers = {
-    ...commandHandlers(parts, reactors, { egressAllow, logger }),
-    ...queryHandlers(parts),
+    ...commandHandlers({ ...parts, expressions }, reactors, { egressAllow, logger }),
+    ...queryHandlers({ ...parts, expressions }),
   };
-  const runner = { ...parts, reactors, handlers, feed: await createFeed(feed, { store, pool, logger }) };
+  const runner = {
+    ...parts,
+    expressions,
+    reactors,
+    handlers,
+    feed: await createFeed(feed, { store, pool, logger }),
+  };
   openRunner(surroundings, runner, { egressAllow });
   return createServiceApp(surroundings, parts, handlers);
 }

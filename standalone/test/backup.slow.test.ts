@@ -5,6 +5,7 @@ import type { EventStore } from '@token-vault/event-store';
 import { createPostgresEventStore } from '@token-vault/event-store/postgres';
 import { schema } from '@token-vault/processes';
 import { migrate } from '@token-vault/processes/migrations';
+import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import {
   createAuditTrail,
   createRequestContext,
@@ -58,7 +59,8 @@ beforeAll(async () => {
   const key = environmentRootKey(rootKey, 'VAULT_ROOT_KEY');
   keyRing = await createKeyRing({ pool, rootKey: key, clock: systemClock, durability: 'follows-log' });
   const audit = createAuditTrail(store);
-  const dependencies = { store, keyRing, audit, clock: systemClock, logger: silentLogger };
+  const expressions = createExpressions(createInlineWorkers());
+  const dependencies = { store, keyRing, audit, expressions, clock: systemClock, logger: silentLogger };
   const tenants = createTenantCommands(dependencies);
   [kept, deleted] = [
     (await tenants.create({ name: 'Kept', plan: 'standard' })).tenantId,

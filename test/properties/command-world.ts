@@ -5,6 +5,7 @@ import { operations, type OperationId } from '@token-vault/contracts';
 import { createKeyRing, environmentRootKey, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { projectorMigrations } from '@token-vault/projectors';
+import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import {
   createAuditTrail,
   createRequestContext,
@@ -35,7 +36,15 @@ export async function openCommands(pool: Pool, store: EventStore, clock: Clock):
   const rootKey = environmentRootKey(randomBytes(32).toString('base64'));
   const keyRing = await createKeyRing({ pool, rootKey, clock, durability: 'own' });
   const audit = createAuditTrail(store);
-  const handlers: Handlers = createCommandHandlers({ store, keyRing, audit, clock, logger: silentLogger });
+  const expressions = createExpressions(createInlineWorkers());
+  const handlers: Handlers = createCommandHandlers({
+    store,
+    keyRing,
+    audit,
+    expressions,
+    clock,
+    logger: silentLogger,
+  });
   return {
     keyRing,
     async call(id, principal, input, transactionId) {

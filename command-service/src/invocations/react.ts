@@ -78,7 +78,7 @@ export class Invocations {
     const tenantId = context.principal.tenant.id;
     const request = readReactRequest(body, context, this.#allowsPlainHttp);
     // Read with the reactor; what is wrong with them is told after what is wrong with it.
-    const checked = this.#tokenUse.check(request.tokenIds, context);
+    const checked = this.#tokenUse.check(request.references, context);
     checked.catch(() => undefined);
     const loaded = await load(this.#store, streams.reactor(tenantId, reactorId), reactorDecider);
     requireActive(loaded.state);
@@ -136,7 +136,7 @@ export class Invocations {
       reactor_revision: draft.reactorRevision,
       mode: callbackUrl === undefined ? 'sync' : 'async',
       args,
-      token_ids: request.tokenIds,
+      token_ids: [...request.references.tokens.keys()],
       timeout_ms: request.timeoutMs,
       ...(callback === undefined ? {} : { callback_url: callback }),
       depth: draft.depth,

@@ -4,16 +4,16 @@ import {
   type BodyOf,
   type Operations,
 } from '@token-vault/contracts';
-import { findTokenReferences } from '@token-vault/expressions';
+import { findTokenReferences, type TokenReferences } from '@token-vault/expressions';
 import type { RequestContext } from '@token-vault/service-kit';
-import { refuseBadExpressions } from '../tokens/expression-errors.ts';
+import { asRefusal } from '../tokens/expression-errors.ts';
 
 export type ReactBody = BodyOf<Operations['react']>;
 
 /** What one request to react asks for, checked as far as it can be by itself. */
 export interface ReactRequest {
   readonly args: NonNullable<ReactBody['args']>;
-  readonly tokenIds: readonly string[];
+  readonly references: TokenReferences;
   readonly callbackUrl: string | undefined;
   readonly timeoutMs: number;
 }
@@ -30,6 +30,14 @@ function checkCallbackUrl(text: string, allowsPlainHttp: boolean): void {
     throw ValidationError.of('callback_url', 'must be an https URL');
   if (url.username !== '' || url.password !== '')
     throw ValidationError.of('callback_url', 'must not hold a user name or password');
+}
+
+function referencesOf(args: ReactRequest['args']): TokenReferences {
+  try {
+    return findTokenReferences(args);
+  } catch (error) {
+    throw asRefusal(error);
+  }
 }
 
 /** @throws ValidationError, EnterpriseRequiredError */
@@ -50,8 +58,8 @@ export function readReactRequest(
   if (callbackUrl !== undefined) checkCallbackUrl(callbackUrl, allowsPlainHttp);
   if (Buffer.byteLength(JSON.stringify(args)) > maxArgsBytes)
     throw ValidationError.of('args', 'must be at most 1 MiB as JSON');
-  const { ids: tokenIds } = refuseBadExpressions(() => findTokenReferences(args));
-  if (tokenIds.length > maxTokens)
+  const references = referencesOf(args);
+  if (references.tokens.size > maxTokens)
     throw ValidationError.of('args', `must not name more than ${maxTokens} tokens`);
-  return { args, tokenIds, callbackUrl, timeoutMs: timeoutMs ?? defaultTimeoutMs };
+  return { args, references, callbackUrl, timeoutMs: timeoutMs ?? defaultTimeoutMs };
 }

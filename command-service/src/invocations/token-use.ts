@@ -11,8 +11,9 @@ import {
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import type { DetokenizedToken } from '@token-vault/expressions';
+import type { DetokenizedToken, TokenReferences } from '@token-vault/expressions';
 import type { Clock, RequestContext } from '@token-vault/service-kit';
+import { findReferences, missingMessage } from './references.ts';
 import { readTokenHistory } from '../tokens/history.ts';
 import { presentToken } from '../tokens/present.ts';
 import { openToken } from '../tokens/sealing.ts';
@@ -21,8 +22,11 @@ import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 
 /** Tokens as reactor arguments name them (interface.md, react; decisions.md §4). */
 export interface TokenUse {
-  /** @throws ValidationError for a token that does not exist, ForbiddenError without `token:use` on its container */
-  check(tokenIds: readonly string[], context: RequestContext): Promise<void>;
+  /**
+   * @throws ValidationError naming the arguments whose token does not exist, or that could mean two tokens; ForbiddenError
+   * without `token:use` on a container
+   */
+  check(references: TokenReferences, context: RequestContext): Promise<void>;
   /**
    * Opens tokens that were checked before, perhaps long ago: it is decided again. `use` is the record of it: durable before anything
    * of them is shown, so it comes first, and can be made so while the tokens are being opened.
@@ -42,7 +46,7 @@ export interface TokenUseDependencies {
   readonly clock: Clock;
 }
 
-const missing = (): ValidationError => ValidationError.of('args', 'names a token that does not exist');
+const missing = (tokenId: string): ValidationError => ValidationError.of('args', missingMessage(tokenId));
 
 /** Of the first token that the caller may not use. */
 function refusalOf(
@@ -75,14 +79,19 @@ function refused(refusal: ForbiddenError, context: RequestContext): OpenedTokens
 export function createTokenUse({ store, keyRing, clock }: TokenUseDependencies): TokenUse {
   const outcomes = createTransactionOutcomes(store, clock);
 
-  async function find(tokenId: string, context: RequestContext): Promise<TokenDetails> {
+  async function find(tokenId: string, context: RequestContext): Promise<TokenDetails | undefined> {
     const { state } = await readTokenHistory(store, outcomes, context.principal.tenant.id, tokenId);
-    if (state.kind !== 'present' || isExpired(state.details, context.now)) throw missing();
-    return state.details;
+    return state.kind === 'present' && !isExpired(state.details, context.now) ? state.details : undefined;
   }
 
   const findAll = (tokenIds: readonly string[], context: RequestContext): Promise<TokenDetails[]> =>
-    Promise.all(tokenIds.map((tokenId) => find(tokenId, context)));
+    Promise.all(
+      tokenIds.map(async (tokenId) => {
+        const details = await find(tokenId, context);
+        if (details === undefined) throw missing(tokenId);
+        return details;
+      }),
+    );
 
   async function openOne(details: TokenDetails, context: RequestContext): Promise<DetokenizedToken> {
     const tenantId = context.principal.tenant.id;
@@ -98,14 +107,15 @@ export function createTokenUse({ store, keyRing, clock }: TokenUseDependencies):
       const token = JSON.parse(JSON.stringify(presentToken(tenantId, details, data))) as Json;
       return { data, token };
     } catch (error) {
-      if (error instanceof KeyDestroyedError) throw missing();
+      if (error instanceof KeyDestroyedError) throw missing(details.id);
       throw error;
     }
   }
 
   return {
-    async check(tokenIds, context) {
-      const refusal = refusalOf(await findAll(tokenIds, context), context);
+    async check(references, context) {
+      const found = await findReferences(references, (tokenId) => find(tokenId, context));
+      const refusal = refusalOf(found, context);
       if (refusal) throw refusal;
     },
 

@@ -42,7 +42,7 @@ export interface TenantCommands {
 
 const actor = 'operator';
 
-export function createTenantCommands(dependencies: CommandDependencies): TenantCommands {
+export function createTenantCommands(dependencies: Omit<CommandDependencies, 'expressions'>): TenantCommands {
   const { store, keyRing, clock } = dependencies;
   const applications = createApplicationHandlers(dependencies);
 

@@ -10,6 +10,7 @@ import {
 import { isRefusal } from '../aggregates/refusal.ts';
 import { RevisionConflictError, type Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
+import { expressionsOf } from '../dependencies.ts';
 import { expectedAt } from '../aggregates/decider.ts';
 import { keyIdsOf, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
@@ -54,7 +55,7 @@ export class TokenCreation {
   /** @throws ValidationError, ForbiddenError, ConflictError; NotFoundError for the transaction */
   async create(body: CreateTokenBody, context: RequestContext): Promise<CreatedToken> {
     await this.#dependencies.enlistment.check(context);
-    return this.createDraft(await draftToken(this.#dependencies.keyRing, body, context), context);
+    return this.createDraft(await draftToken(this.#dependencies, body, context), context);
   }
 
   /** In a transaction that has been checked. */
@@ -62,7 +63,7 @@ export class TokenCreation {
     const { fingerprint } = draft.derived;
     const isDeduplicated = draft.deduplicate && fingerprint !== undefined;
     for (let attempt = 0; attempt < maxAttempts; attempt += 1) {
-      const id = draft.nextId();
+      const id = await draft.nextId();
       const created = isDeduplicated
         ? await this.#createUnlessDuplicate(draft, context, id, fingerprint)
         : await this.#createPlain(draft, context, id);
@@ -153,7 +154,8 @@ export class TokenCreation {
     // Under a used id: keys of an expired token that nobody has swept yet.
     if (history !== undefined && context.transactionId === undefined)
       await this.#dependencies.erasure.eraseUnneeded(tenantId, id);
-    const data = transformData(draft.transform, draft.data, draft.mask);
+    const expressions = expressionsOf(this.#dependencies, context);
+    const data = await transformData(expressions, draft.transform, draft.data, draft.mask);
     return {
       token: presentToken(tenantId, newDetails(draft, context, id, content), data),
       position,
@@ -186,7 +188,9 @@ export class TokenCreation {
       ? { transform: draft.transform, isReadable: true }
       : shownTo(context.principal, { id, containers: stored.containers }, draft.transform);
     if (!isOwn) await recordShown(this.#dependencies.audit, context, 'read', state.details, shown.transform);
-    const token = presentToken(tenantId, state.details, transformData(shown.transform, data, stored.mask));
+    const expressions = expressionsOf(this.#dependencies, context);
+    const visible = await transformData(expressions, shown.transform, data, stored.mask);
+    const token = presentToken(tenantId, state.details, visible);
     return { token: withoutUnreadable(token, shown), position, isNew: true };
   }
 

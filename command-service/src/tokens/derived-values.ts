@@ -1,6 +1,11 @@
 import { hashDomains, type Json, type TokenType } from '@token-vault/contracts';
 import type { Secret, TenantHashes } from '@token-vault/crypto';
-import { evaluateFingerprint, evaluateSearchIndexes } from '@token-vault/expressions';
+import {
+  evaluateFingerprint,
+  evaluateSearchIndexes,
+  missingFingerprint,
+  type RequestExpressions,
+} from '@token-vault/expressions';
 import { refuseBadExpressions } from './expression-errors.ts';
 
 export interface DerivedValues {
@@ -17,20 +22,29 @@ export interface Derivation {
   readonly searchIndexes: readonly string[];
   /** None when the token gets no fingerprint. */
   readonly fingerprintExpression: string | undefined;
+  /** By the request or the token, not just by a setting of the tenant: then there must be a value to fingerprint. */
+  readonly isFingerprintAsked: boolean;
 }
 
 /** What is stored beside the sealed data so that a token can be found: keyed hashes only, never a value. */
-export function deriveValues(hashes: TenantHashes, derivation: Derivation): DerivedValues {
+export function deriveValues(
+  expressions: RequestExpressions,
+  hashes: TenantHashes,
+  derivation: Derivation,
+): Promise<DerivedValues> {
   const { type, metadata, searchIndexes, fingerprintExpression } = derivation;
   const data = derivation.data.expose();
-  return refuseBadExpressions(() => {
-    const values = evaluateSearchIndexes(searchIndexes, data);
+  return refuseBadExpressions(async () => {
+    const values = await evaluateSearchIndexes(expressions, searchIndexes, data);
     const indexes = {
       search_indexes: [...searchIndexes],
       index_hashes: [...new Set(values.map((value) => hashes.blindIndex(hashDomains.searchIndex, value)))],
     };
     if (fingerprintExpression === undefined) return indexes;
-    const value = evaluateFingerprint(fingerprintExpression, data, metadata ?? {});
+    const bindings = { data, metadata: metadata ?? {} };
+    const value = await evaluateFingerprint(expressions, fingerprintExpression, bindings);
+    if (value === undefined && derivation.isFingerprintAsked) throw missingFingerprint();
+    if (value === undefined) return indexes;
     return {
       ...indexes,
       fingerprint: hashes.fingerprint(type, value),

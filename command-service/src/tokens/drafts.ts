@@ -9,15 +9,18 @@ import {
   type TokenType,
   type Transform,
 } from '@token-vault/contracts';
-import { secret, type KeyRing, type Secret } from '@token-vault/crypto';
+import { secret, type Secret } from '@token-vault/crypto';
 import { containsExpression, evaluateId } from '@token-vault/expressions';
 import type { RequestContext } from '@token-vault/service-kit';
+import { expressionsOf, type CommandDependencies } from '../dependencies.ts';
 import { deriveValues, type DerivedValues } from './derived-values.ts';
 import { refuseBadExpressions, refuseBadMask } from './expression-errors.ts';
 import { parseExpiry } from './expiry.ts';
 import { lastingPart } from './sealing.ts';
 import { typeDefaults } from './types/defaults.ts';
 import { validateData } from './types/validate-data.ts';
+
+export type DraftDependencies = Pick<CommandDependencies, 'expressions' | 'keyRing'>;
 
 /** A token that is valid and allowed, not yet sealed. */
 export interface TokenDraft {
@@ -33,7 +36,7 @@ export interface TokenDraft {
   /** How the answer shows the data. */
   readonly transform: Transform;
   /** The next candidate; after some collisions of an expression's, a UUID. @throws ValidationError, ForbiddenError */
-  readonly nextId: () => string;
+  readonly nextId: () => Promise<string>;
   /** `literal`: taken means 409. `drawn`: taken means draw again. */
   readonly idKind: 'literal' | 'drawn';
 }
@@ -61,26 +64,26 @@ function checkedId(id: string): string {
 const maxDraws = 10;
 
 /** Candidates for the id, each allowed to the caller; the first is drawn at once, so that it is refused before anything is written. */
-function candidateIds(
+async function candidateIds(
   given: string | undefined,
-  lasting: Secret<Json>,
+  evaluate: (expression: string) => Promise<string>,
   context: RequestContext,
   containers: string[],
 ) {
   const isExpression = given !== undefined && containsExpression(given);
   const idKind = given === undefined || isExpression ? 'drawn' : 'literal';
   let draws = 0;
-  const draw = (): string => {
+  const draw = async (): Promise<string> => {
     draws += 1;
     if (given === undefined || (isExpression && draws > maxDraws)) return context.newEntityId();
     if (!isExpression) return checkedId(given);
-    return checkedId(refuseBadExpressions(() => evaluateId(given, lasting.expose())));
+    return checkedId(await refuseBadExpressions(() => evaluate(given)));
   };
-  const first = draw();
+  const first = await draw();
   const transform = requireAccess(context, 'token:create', { id: first, containers });
   let next: string | undefined = first;
-  const nextId = (): string => {
-    const id = next ?? draw();
+  const nextId = async (): Promise<string> => {
+    const id = next ?? (await draw());
     next = undefined;
     if (id !== first) requireAccess(context, 'token:create', { id, containers });
     return id;
@@ -99,6 +102,19 @@ export function fingerprintExpressionFor(
   return given ?? (isWanted ? typeDefaults[type].fingerprintExpression : undefined);
 }
 
+/** Whether a token without a value to fingerprint is refused: not when but a setting of the tenant wants the fingerprint. */
+export function isFingerprintAsked(
+  type: TokenType,
+  kept: string | undefined,
+  asked: {
+    readonly fingerprint_expression?: string | null | undefined;
+    readonly deduplicate_token?: boolean | null | undefined;
+  },
+): boolean {
+  const isOwn = kept !== undefined && kept !== typeDefaults[type].fingerprintExpression;
+  return isOwn || typeof asked.fingerprint_expression === 'string' || asked.deduplicate_token === true;
+}
+
 /** decisions.md §5: the request decides; when it is silent the tenant's setting does. */
 export function isDeduplicated(context: RequestContext, given: boolean | undefined): boolean {
   return given ?? context.principal.tenant.settings.deduplicate_tokens === 'true';
@@ -109,7 +125,7 @@ export function isDeduplicated(context: RequestContext, given: boolean | undefin
  * @throws ValidationError, ForbiddenError
  */
 export async function draftToken(
-  keyRing: KeyRing,
+  dependencies: DraftDependencies,
   body: CreateTokenBody,
   context: RequestContext,
 ): Promise<TokenDraft> {
@@ -118,17 +134,21 @@ export async function draftToken(
   const containers = body.containers ?? [defaults.container];
   const data = secret(validateData(type, body.data));
   const mask = body.mask ?? defaults.mask;
-  refuseBadMask(body.mask, data);
+  const expressions = expressionsOf(dependencies, context);
+  await refuseBadMask(expressions, body.mask, data);
   const expiresAt = body.expires_at === undefined ? undefined : parseExpiry(body.expires_at, context.now);
   const lasting = lastingPart(type, data);
-  const candidates = candidateIds(body.id, lasting, context, containers);
+  const evaluate = (source: string) => evaluateId(expressions, source, lasting.expose());
+  const candidates = await candidateIds(body.id, evaluate, context, containers);
   const deduplicate = isDeduplicated(context, body.deduplicate_token);
-  const derived = deriveValues(await keyRing.hashes(context.principal.tenant.id), {
+  const hashes = await dependencies.keyRing.hashes(context.principal.tenant.id);
+  const derived = await deriveValues(expressions, hashes, {
     type,
     data: lasting,
     metadata: body.metadata,
     searchIndexes: body.search_indexes ?? defaults.searchIndexes,
     fingerprintExpression: fingerprintExpressionFor(context, type, body.fingerprint_expression, deduplicate),
+    isFingerprintAsked: isFingerprintAsked(type, undefined, body),
   });
   return {
     type,

@@ -1,6 +1,7 @@
 import type { Json, Token, Transform } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
 import type { RequestContext } from '@token-vault/service-kit';
+import { expressionsOf } from '../dependencies.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { presentToken, transformData } from './present.ts';
 import { openToken } from './sealing.ts';
@@ -50,7 +51,7 @@ export class ExistingTokens {
     const place = { tenantId: context.principal.tenant.id, tokenId: id };
     try {
       const data = await openToken(this.#dependencies.keyRing, place, content, context.now);
-      return transformData(transform, data, content.mask);
+      return await transformData(expressionsOf(this.#dependencies, context), transform, data, content.mask);
     } catch (error) {
       if (error instanceof KeyDestroyedError) return undefined;
       throw error;

@@ -1,41 +1,57 @@
 import { ValidationError, type Json } from '@token-vault/contracts';
 import type { Secret } from '@token-vault/crypto';
 import {
+  checkMask,
   ExpressionEvaluationError,
   ExpressionSyntaxError,
-  renderMask,
-  validateMask,
+  type RequestExpressions,
+  type SourcePosition,
 } from '@token-vault/expressions';
 
 /** `search_indexes[0]` → `search_indexes.0`: the spelling of paths in problems. */
-const dotted = (field: string): string => field.replaceAll(/\[(\d+)\]/g, '.$1');
+export const dotted = (field: string): string => field.replaceAll(/\[(\d+)\]/g, '.$1');
+
+const withPosition = (message: string, position: SourcePosition | undefined): string =>
+  position ? `${message.replace(/\.$/, '')} (line ${position.line}, column ${position.column}).` : message;
+
+/** An expression that is wrong as a 400 that names its field; any other error as it is. */
+export function asRefusal(error: unknown): unknown {
+  if (error instanceof ExpressionSyntaxError)
+    return ValidationError.of(
+      dotted(error.field ?? 'expression'),
+      withPosition(error.message, error.position),
+    );
+  if (error instanceof ExpressionEvaluationError)
+    return ValidationError.of(dotted(error.field ?? 'expression'), error.message);
+  return error;
+}
 
 /** Runs `work`; an expression that is wrong becomes a 400 that names its field. */
-export function refuseBadExpressions<Result>(work: () => Result): Result {
+export async function refuseBadExpressions<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
-    return work();
+    return await work();
   } catch (error) {
-    if (error instanceof ExpressionSyntaxError || error instanceof ExpressionEvaluationError) {
-      throw ValidationError.of(dotted(error.field ?? 'expression'), error.message);
-    }
-    throw error;
+    throw asRefusal(error);
   }
 }
 
 const maskLimitBytes = 512 * 1024;
 
-/** A mask must parse, and must work on the data it is given with: better a 400 now than a failed read later. */
-export function refuseBadMask(mask: Json | undefined, data: Secret<Json>): void {
+/**
+ * A mask must parse, and must work on the data it is given with, within the time a request has: better a 400 now than a read
+ * that shows nothing.
+ */
+export async function refuseBadMask(
+  expressions: RequestExpressions,
+  mask: Json | undefined,
+  data: Secret<Json>,
+): Promise<void> {
   if (mask === undefined) return;
   // Merging could otherwise make it grow from patch to patch.
   if (Buffer.byteLength(JSON.stringify(mask)) > maskLimitBytes)
     throw ValidationError.of('mask', 'must be at most 512 KiB as JSON');
-  const issues = validateMask(mask);
-  if (issues.length === 0) {
-    refuseBadExpressions(() => renderMask(mask, data.expose()));
-    return;
-  }
   const errors: Record<string, string[]> = {};
-  for (const issue of issues) (errors[dotted(issue.field)] ??= []).push(issue.message);
-  throw new ValidationError(errors);
+  for (const { field, message, position } of await checkMask(expressions, mask, data.expose()))
+    (errors[dotted(field)] ??= []).push(withPosition(message, position));
+  if (Object.keys(errors).length > 0) throw new ValidationError(errors);
 }

@@ -1,31 +1,45 @@
-import type { Json, Token, Transform } from '@token-vault/contracts';
+import { UnavailableError, type Json, type Token, type Transform } from '@token-vault/contracts';
 import type { Secret } from '@token-vault/crypto';
-import { ExpressionEvaluationError, ExpressionSyntaxError, renderMask } from '@token-vault/expressions';
+import {
+  ExpressionEvaluationError,
+  ExpressionSyntaxError,
+  renderMask,
+  type RequestExpressions,
+} from '@token-vault/expressions';
 import type { TokenDetails } from './state.ts';
 
 /** What the transform leaves of the data (interface.md, Access rule transforms). */
-export function transformData(
+export async function transformData(
+  expressions: RequestExpressions,
   transform: Transform,
   data: Secret<Json>,
   mask: Json | undefined,
-): Json | undefined {
+): Promise<Json | undefined> {
   switch (transform) {
     case 'redact':
       return undefined;
     case 'reveal':
       return data.expose();
     case 'mask':
-      return mask === undefined ? undefined : applyMask(mask, data);
+      return mask === undefined ? undefined : applyMask(expressions, mask, data);
   }
 }
 
-/** A mask that the data no longer suits (a cvc has gone, a limit of time is met) shows nothing, as on a read. */
-function applyMask(mask: Json, data: Secret<Json>): Json | undefined {
+const nothingShown = [ExpressionEvaluationError, ExpressionSyntaxError, UnavailableError];
+
+/**
+ * A mask that the data no longer suits (a cvc has gone, a limit of time is met) shows nothing, as on a read; nor does one that
+ * finds no worker: the write is done, and its answer must not say otherwise.
+ */
+async function applyMask(
+  expressions: RequestExpressions,
+  mask: Json,
+  data: Secret<Json>,
+): Promise<Json | undefined> {
   try {
-    return renderMask(mask, data.expose());
+    return await renderMask(expressions, mask, data.expose());
   } catch (error) {
-    if (error instanceof ExpressionEvaluationError || error instanceof ExpressionSyntaxError)
-      return undefined;
+    if (nothingShown.some((type) => error instanceof type)) return undefined;
     throw error;
   }
 }

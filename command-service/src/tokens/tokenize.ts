@@ -6,14 +6,13 @@ import {
   type Json,
   type JsonObject,
 } from '@token-vault/contracts';
-import type { KeyRing } from '@token-vault/crypto';
 import type { Position } from '@token-vault/event-store';
 import { comparePositions } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
 import type { CreatedToken, TokenCreation } from './create.ts';
 import { appendDeletion } from './delete.ts';
 import type { TokenDependencies } from './dependencies.ts';
-import { draftToken, type TokenDraft } from './drafts.ts';
+import { draftToken, type DraftDependencies, type TokenDraft } from './drafts.ts';
 
 /** decisions.md §3: tokenize ≤ 100 tokens. */
 const maxTokens = 100;
@@ -86,14 +85,14 @@ function nested(error: unknown, path: string): unknown {
 }
 
 async function draftAll(
-  keyRing: KeyRing,
+  dependencies: DraftDependencies,
   slots: readonly Slot[],
   context: RequestContext,
 ): Promise<TokenDraft[]> {
   return Promise.all(
     slots.map(async ({ kind, body, path }) => {
       try {
-        const draft = await draftToken(keyRing, body, context);
+        const draft = await draftToken(dependencies, body, context);
         // A leaf is answered by its id alone.
         return kind === 'leaf' ? { ...draft, transform: 'redact' } : draft;
       } catch (error) {
@@ -130,7 +129,7 @@ export async function tokenize(
 ): Promise<Tokenized> {
   await dependencies.enlistment.check(context);
   const slots = collect(payload);
-  const drafts = await draftAll(dependencies.keyRing, slots, context);
+  const drafts = await draftAll(dependencies, slots, context);
   const created: CreatedToken[] = [];
   const createAll = async (within: RequestContext): Promise<void> => {
     // One after the other: equal values that are deduplicated must find each other.

@@ -12,12 +12,13 @@ import {
 import { KeyDestroyedError, type Secret } from '@token-vault/crypto';
 import type { Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
+import { expressionsOf } from '../dependencies.ts';
 import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
 import { isRefusal } from '../aggregates/refusal.ts';
 import { keyIdsOf, requirePresent, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { deriveValues, type DerivedValues } from './derived-values.ts';
-import { fingerprintExpressionFor, isDeduplicated, requireAccess } from './drafts.ts';
+import { fingerprintExpressionFor, isDeduplicated, isFingerprintAsked, requireAccess } from './drafts.ts';
 import { Duplicates } from './duplicates.ts';
 import { ExistingTokens } from './existing.ts';
 import { refuseBadMask } from './expression-errors.ts';
@@ -95,7 +96,8 @@ export class TokenUpdate {
     // The transaction may be rolled back, and the event of the write with it; what it showed was shown.
     if (context.transactionId !== undefined && shown !== 'redact')
       await recordShown(this.#dependencies.audit, context, 'read', updated, shown);
-    const data = transformData(toCaller.transform, change.data, change.rest.mask);
+    const expressions = expressionsOf(this.#dependencies, context);
+    const data = await transformData(expressions, toCaller.transform, change.data, change.rest.mask);
     return { token: withoutUnreadable(presentToken(tenantId, updated, data), toCaller), position };
   }
 
@@ -146,8 +148,10 @@ export class TokenUpdate {
     const isHidden = isDataHidden(attempt);
     const data = mergeData(details, await this.#open(details, context), patch.data);
     const mask = mergeMask(content.mask, patch.mask);
+    const expressions = expressionsOf(this.#dependencies, context);
     // Whether a mask suits hidden data is not for the caller to know.
-    if (!isHidden && (patch.mask !== undefined || patch.data !== undefined)) refuseBadMask(mask, data);
+    if (!isHidden && (patch.mask !== undefined || patch.data !== undefined))
+      await refuseBadMask(expressions, mask, data);
     const metadata = mergeMetadata(content.metadata, patch.metadata);
     const deduplicateToken = replace(content.deduplicate_token, patch.deduplicate_token);
     const deduplicate = isDeduplicated(context, deduplicateToken);
@@ -155,7 +159,8 @@ export class TokenUpdate {
       typeof patch.expires_at === 'string'
         ? parseExpiry(patch.expires_at, context.now)
         : replace(content.expires_at, patch.expires_at);
-    const derived: DerivedValues = deriveValues(
+    const derived: DerivedValues = await deriveValues(
+      expressions,
       await this.#dependencies.keyRing.hashes(context.principal.tenant.id),
       {
         type,
@@ -171,6 +176,11 @@ export class TokenUpdate {
               replace(content.fingerprint_expression, patch.fingerprint_expression),
               deduplicate,
             ),
+        isFingerprintAsked: isFingerprintAsked(
+          type,
+          replace(content.fingerprint_expression, patch.fingerprint_expression),
+          patch,
+        ),
       },
     );
     const rest = {

@@ -2,6 +2,7 @@ import type { Principal } from '@token-vault/access';
 import { operations, type Reactor } from '@token-vault/contracts';
 import { keyIdOf, type SealedValue } from '@token-vault/crypto';
 import { EventStoreUnavailableError, type EventStore, type Position } from '@token-vault/event-store';
+import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { createAuditTrail, createRequestContext, silentLogger } from '@token-vault/service-kit';
 import { waitUntil } from '@token-vault/test-support';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -23,6 +24,7 @@ function dying() {
     store,
     keyRing: withoutDestruction(keyRing),
     audit: createAuditTrail(store),
+    expressions: createExpressions(createInlineWorkers()),
     clock,
     logger: silentLogger,
   });

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
 import { streams, type Application, type Reactor } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
+import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { createAuditTrail, createRequestContext, silentLogger } from '@token-vault/service-kit';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createCommandHandlers } from '../../src/index.ts';
@@ -110,6 +111,7 @@ describe('what is refused', () => {
     const handlers = createCommandHandlers({
       store: vault.log,
       keyRing: vault.keyRing,
+      expressions: createExpressions(createInlineWorkers()),
       audit: createAuditTrail(vault.log),
       clock: vault.clock,
       logger: silentLogger,

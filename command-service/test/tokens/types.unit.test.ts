@@ -3,7 +3,9 @@ import {
   evaluateFingerprint,
   evaluateSearchIndexes,
   renderMask,
-  validateMask,
+  checkMask,
+  createExpressions,
+  createInlineWorkers,
 } from '@token-vault/expressions';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -116,14 +118,15 @@ describe('the defaults of each type', () => {
     ['us_bank_routing_number', '/bank/low/', routing, 'XXXXX0021', routing, []],
     ['social_security_number', '/pii/high/', '123-45-6789', 'XXX-XX-6789', '123456789', ['123-45-6789', '123456789', '6789']],
     ['employer_id_number', '/pii/high/', '12-3456789', 'XX-XXX6789', '123456789', ['12-3456789', '123456789', '6789']],
-  ])('%s', (type, container, data, shown, fingerprinted, indexed) => {
+  ])('%s', async (type, container, data, shown, fingerprinted, indexed) => {
+    const request = createExpressions(createInlineWorkers()).of({}, 'tenant');
     const defaults = typeDefaults[type];
     expect(defaults.container).toBe(container);
     if (shown === undefined) expect(defaults.mask).toBeUndefined();
-    else expect(renderMask(defaults.mask as Json, data)).toEqual(shown);
-    if (defaults.mask !== undefined) expect(validateMask(defaults.mask)).toEqual([]);
-    expect(evaluateFingerprint(defaults.fingerprintExpression, data)).toBe(fingerprinted);
-    expect(evaluateSearchIndexes(defaults.searchIndexes, data)).toEqual(indexed);
+    else expect(renderMask(request, defaults.mask as Json, data)).toEqual(shown);
+    if (defaults.mask !== undefined) expect(await checkMask(request, defaults.mask, data)).toEqual([]);
+    expect(await evaluateFingerprint(request, defaults.fingerprintExpression, { data })).toBe(fingerprinted);
+    expect(await evaluateSearchIndexes(request, defaults.searchIndexes, data)).toEqual(indexed);
   }); // prettier-ignore
 });
 

@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
+import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import {
   eventRegistry,
   operations,
@@ -114,6 +115,7 @@ export class TestVault {
     return createCommandHandlers({
       store,
       keyRing,
+      expressions: createExpressions(createInlineWorkers()),
       clock,
       audit: createAuditTrail(store),
       logger: silentLogger,

@@ -1,25 +1,34 @@
-import { LiquidError, Output, Value, type Template } from 'liquidjs';
+import { Output, Value, type Template } from 'liquidjs';
 import { engine } from './engine.ts';
 import { compileDirect, literalArguments, type Direct } from './direct.ts';
 import { ExpressionSyntaxError, type SourcePosition } from './errors.ts';
 import { FilterArgumentError, vaultFilters } from './filters/index.ts';
 import { GenerationCache } from './generation-cache.ts';
 import { limits } from './limits.ts';
+import { toSyntaxError } from './syntax-errors.ts';
 
-/** A parsed expression. Opaque: give it to `evaluate`. Holds no data and may be shared and kept. */
+/** A parsed expression. Holds no data and may be shared and kept. */
 export type Compiled =
   | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'direct'; readonly direct: Direct }
-  | { readonly kind: 'value'; readonly value: Value }
-  | { readonly kind: 'template'; readonly templates: Template[] };
+  | {
+      readonly kind: 'template';
+      readonly templates: readonly Template[];
+      /** When it is exactly one output, whose value keeps its type. */
+      readonly value: Value | undefined;
+      readonly direct: Direct | undefined;
+    };
 
 const cache = new GenerationCache<string, Compiled>(limits.cacheGeneration);
 const expressionOpening = /\{[{%]/;
-const maxMessageLength = 200;
 
 /** Whether a text holds an expression, that is `{{` or `{%`. */
 export function containsExpression(text: string): boolean {
   return expressionOpening.test(text);
+}
+
+/** Whether `compileExpression` needs not parse it. */
+export function isCompiled(source: string): boolean {
+  return cache.get(source) !== undefined || !containsExpression(source);
 }
 
 /**
@@ -40,58 +49,59 @@ function compile(source: string): Compiled {
     throw new ExpressionSyntaxError(`An expression must be at most ${limits.sourceLength} characters long.`);
   try {
     const templates = engine.parse(source);
-    checkTemplates(templates);
+    checkTemplates(templates, { parts: 0 });
     const [only] = templates;
-    if (templates.length !== 1 || !(only instanceof Output)) return { kind: 'template', templates };
-    const direct = compileDirect(only.value);
-    return direct ? { kind: 'direct', direct } : { kind: 'value', value: only.value };
+    const value = templates.length === 1 && only instanceof Output ? only.value : undefined;
+    return { kind: 'template', templates, value, direct: compileDirect(templates) };
   } catch (error) {
     throw toSyntaxError(error);
   }
 }
 
-/** Checks in every output, wherever it is nested, what the parser lets pass: emptiness and the arguments of our filters. */
-function checkTemplates(templates: readonly Template[]): void {
+/** Checks every part, wherever it is nested, for what the parser lets pass: numbers, emptiness and the arguments of our filters. */
+function checkTemplates(templates: readonly Template[], count: { parts: number }): void {
   for (const template of templates) {
-    for (const argument of template.arguments?.() ?? [])
-      if (argument instanceof Value) checkValue(argument, template);
+    addParts(1, count, template);
+    for (const argument of template.arguments?.() ?? []) {
+      if (!(argument instanceof Value)) continue;
+      addParts(argument.filters.length, count, template);
+      checkValue(argument, template);
+    }
     const children = template.children?.(false, true).next().value as readonly Template[] | undefined;
-    if (children) checkTemplates(children);
+    if (children) checkTemplates(children, count);
   }
+}
+
+function addParts(parts: number, count: { parts: number }, template: Template): void {
+  count.parts += parts;
+  if (count.parts > limits.parts)
+    fail(`An expression must have at most ${limits.parts} outputs, tags and filters.`, template);
 }
 
 function checkValue(value: Value, template: Template): void {
-  const fail = (message: string): never => {
-    throw new ExpressionSyntaxError(message, positionOf(template));
-  };
-  if (template instanceof Output && !value.initial.valid()) fail('An expression must not be empty.');
-  for (const { name, args } of value.filters) {
-    const filter = vaultFilters.get(name);
-    if (filter === undefined) continue;
-    if (args.some((arg) => Array.isArray(arg))) fail(`Filter ${name}: takes no named arguments.`);
-    if (args.length > filter.maxArguments) fail(`Filter ${name}: has too many arguments.`);
-    const literals = literalArguments(args);
-    if (literals === undefined) continue;
-    try {
-      filter.bind(literals);
-    } catch (error) {
-      if (error instanceof FilterArgumentError) fail(error.message);
-      throw error;
-    }
+  if (template instanceof Output && !value.initial.valid())
+    fail('An expression must not be empty.', template);
+  if (value.filters.length > limits.filters)
+    fail(`A value must have at most ${limits.filters} filters.`, template);
+  for (const filter of value.filters) checkFilter(filter, template);
+}
+
+function checkFilter({ name, args }: Value['filters'][number], template: Template): void {
+  const filter = vaultFilters.get(name);
+  if (filter === undefined) return;
+  if (args.some((arg) => Array.isArray(arg))) fail(`Filter ${name}: takes no named arguments.`, template);
+  if (args.length > filter.maxArguments) fail(`Filter ${name}: has too many arguments.`, template);
+  const literals = literalArguments(args);
+  if (literals === undefined) return;
+  try {
+    filter.bind(literals);
+  } catch (error) {
+    if (error instanceof FilterArgumentError) fail(error.message, template);
+    throw error;
   }
 }
 
-function positionOf({ token }: { readonly token: Template['token'] }): SourcePosition {
+function fail(message: string, { token }: Template): never {
   const [line = 1, column = 1] = token.getPosition();
-  return { line, column };
-}
-
-/** Keeps the engine's message, which quotes the expression only, without the position it appends. */
-function toSyntaxError(error: unknown): ExpressionSyntaxError {
-  if (error instanceof ExpressionSyntaxError) return error;
-  if (error instanceof RangeError) return new ExpressionSyntaxError('The expression is nested too deeply.');
-  if (!LiquidError.is(error)) return new ExpressionSyntaxError('The expression cannot be parsed.');
-  const position = positionOf(error);
-  const message = error.message.replace(/, line:\d+, col:\d+$/, '').slice(0, maxMessageLength);
-  return new ExpressionSyntaxError(message, position);
+  throw new ExpressionSyntaxError(message, { line, column } satisfies SourcePosition);
 }

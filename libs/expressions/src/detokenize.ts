@@ -1,18 +1,23 @@
-import { compileExpression, type Compiled } from './compile.ts';
-import { evaluateIn, startEvaluation } from './evaluate.ts';
-import { ExpressionEvaluationError, ExpressionSyntaxError, nameField } from './errors.ts';
-import { fieldPath, type Key } from './field-path.ts';
-import { setOwn, type Json } from './json.ts';
+import { compileExpression } from './compile.ts';
+import { ExpressionEvaluationError, ExpressionSyntaxError } from './errors.ts';
+import { fieldPath } from './field-path.ts';
+import type { Json } from './json.ts';
 import { limits } from './limits.ts';
+import { mapStrings } from './map-strings.ts';
 import { outputText } from './output-text.ts';
-import { Room } from './room.ts';
 import { scanArgument, type TokenReference } from './reference-scanner.ts';
+import { JobFailedError, toExpressionError, type RequestExpressions } from './request.ts';
+import { Room } from './room.ts';
 
-/** The tokens that reactor arguments mention; each id once, in order of appearance. */
+/** The tokens that reactor arguments mention, in order of appearance. */
 export interface TokenReferences {
-  readonly ids: readonly string[];
-  /** Those of `ids` of which the whole token is needed, not only its data. */
-  readonly wholeTokenIds: readonly string[];
+  /** Each id once, with the path of the argument that names it first, such as `args.card.number`. */
+  readonly tokens: ReadonlyMap<string, string>;
+  /**
+   * References to a whole token, `token: <id>`, read as the id that they would be had the prefix no meaning, with the path. When
+   * there is a token of that id too, it cannot be told which of the two was meant.
+   */
+  readonly ambiguous: ReadonlyMap<string, string>;
 }
 
 /** What `substituteTokens` knows of one token: its data, and the token as an API answer would show it, data included. */
@@ -27,19 +32,23 @@ export interface DetokenizedToken {
  * @throws {ExpressionSyntaxError} with the path of the argument, such as `args.card.number`.
  */
 export function findTokenReferences(args: Json): TokenReferences {
-  const ids = new Set<string>();
-  const wholeTokenIds = new Set<string>();
-  mapStrings(args, (text) => {
-    if (!text.includes('{{')) return text;
-    for (const part of scanArgument(text)) {
-      if (typeof part === 'string') continue;
-      compileFilters(part);
-      ids.add(part.id);
-      if (part.isWhole) wholeTokenIds.add(part.id);
-    }
-    return text;
-  });
-  return { ids: [...ids], wholeTokenIds: [...wholeTokenIds] };
+  const tokens = new Map<string, string>();
+  const ambiguous = new Map<string, string>();
+  let filters = 0;
+  for (const reference of referencesOf(args)) {
+    filters += reference.filters.length;
+    if (filters > limits.referenceFilters)
+      throw new ExpressionSyntaxError(
+        `The filters must be at most ${limits.referenceFilters} characters long together.`,
+        undefined,
+        'args',
+      );
+    checkFilters(reference);
+    if (!tokens.has(reference.id)) tokens.set(reference.id, reference.field);
+    if (reference.isWhole && reference.subject !== undefined)
+      ambiguous.set(reference.subject, reference.field);
+  }
+  return { tokens, ambiguous };
 }
 
 /**
@@ -49,67 +58,99 @@ export function findTokenReferences(args: Json): TokenReferences {
  * @throws {ExpressionSyntaxError} {ExpressionEvaluationError} with the path of the argument; the latter also when `lookup`
  * knows no such token, or the result would exceed `limits.substituted`.
  */
-export function substituteTokens(args: Json, lookup: (id: string) => DetokenizedToken | undefined): Json {
-  const deadline = performance.now() + limits.substituteMs;
+export async function substituteTokens(
+  expressions: RequestExpressions,
+  args: Json,
+  lookup: (id: string) => DetokenizedToken | undefined,
+): Promise<Json> {
+  const values: Json[] = [];
+  for (const reference of referencesOf(args)) values.push(await resolve(expressions, reference, lookup));
+  if (values.length === 0) return args;
+  let next = 0;
   const room = new Room(limits.substituted);
   const admit = (value: Json): Json => {
     if (room.admits(value)) return value;
-    throw new ExpressionEvaluationError('The detokenized arguments are too large.');
+    throw tooLarge();
   };
-  return mapStrings(args, (text) => {
+  const filled = mapStrings('args', args, (text) => {
     if (!text.includes('{{')) return text;
-    const parts = scanArgument(text);
-    const values = parts.map((part) =>
-      typeof part === 'string' ? part : admit(resolve(part, lookup, deadline)),
+    const parts = scanArgument(text).map((part) =>
+      typeof part === 'string' ? part : admit(values[next++] ?? null),
     );
-    const [only] = values;
-    return values.length === 1 && only !== undefined ? only : values.map(outputText).join('');
+    const [only] = parts;
+    return parts.length === 1 && only !== undefined ? only : parts.map(outputText).join('');
   });
+  if (Buffer.byteLength(JSON.stringify(filled)) > limits.substituted) throw tooLarge('args');
+  return filled;
 }
 
-function resolve(
-  reference: TokenReference,
+function tooLarge(field?: string): ExpressionEvaluationError {
+  return new ExpressionEvaluationError(
+    'The detokenized arguments are too large: they must be at most 1 MiB as JSON.',
+    field,
+  );
+}
+
+interface PlacedReference extends TokenReference {
+  readonly field: string;
+}
+
+function referencesOf(args: Json): readonly PlacedReference[] {
+  const references: PlacedReference[] = [];
+  mapStrings('args', args, (text, path) => {
+    if (!text.includes('{{')) return text;
+    const field = fieldPath('args', path);
+    for (const part of scanArgument(text)) if (typeof part !== 'string') references.push({ ...part, field });
+    if (references.length > limits.references)
+      throw new ExpressionSyntaxError(
+        `Arguments must have at most ${limits.references} references to tokens.`,
+        undefined,
+        'args',
+      );
+    return text;
+  });
+  return references;
+}
+
+async function resolve(
+  expressions: RequestExpressions,
+  reference: PlacedReference,
   lookup: (id: string) => DetokenizedToken | undefined,
-  deadline: number,
-): Json {
+): Promise<Json> {
   const found = lookup(reference.id);
-  if (found === undefined) throw new ExpressionEvaluationError('A token is not found.');
-  const value = reference.isWhole ? found.token : found.data;
-  const filters = compileFilters(reference);
-  return filters === undefined ? value : evaluateIn(filters, startEvaluation({ data: value }, {}, deadline));
-}
-
-/** The filters of a reference, as an expression over `data`; undefined without filters. */
-function compileFilters({ filters, position }: TokenReference): Compiled | undefined {
-  if (filters === '') return undefined;
-  const compiled = compileExpression(`{{ data | ${filters} }}`);
-  // Should Liquid see where the filters end otherwise than the scanner did, the rest must not become a template.
-  if (compiled.kind === 'direct' || compiled.kind === 'value') return compiled;
-  throw new ExpressionSyntaxError('The filters cannot be parsed.', position);
-}
-
-/** A copy with every string value mapped. Errors name the path of the string under way. */
-function mapStrings(args: Json, map: (text: string) => Json): Json {
-  const path: Key[] = [];
-  const at = (key: Key, value: Json): Json => {
-    path.push(key);
-    const mapped = visit(value);
-    path.pop();
-    return mapped;
-  };
-  const visit = (value: Json): Json => {
-    if (typeof value === 'string') return map(value);
-    if (typeof value !== 'object' || value === null) return value;
-    if (path.length >= limits.depth)
-      throw new ExpressionSyntaxError(`Arguments must be at most ${limits.depth} levels deep.`);
-    if (Array.isArray(value)) return value.map((item, index) => at(index, item));
-    const copy: Record<string, Json> = {};
-    for (const [key, item] of Object.entries(value)) setOwn(copy, key, at(key, item));
-    return copy;
-  };
+  if (found === undefined) throw missingToken(reference.id, reference.field);
+  const data = reference.isWhole ? found.token : found.data;
+  if (reference.filters === '') return data;
+  checkFilters(reference);
   try {
-    return visit(args);
+    const [value = null] = await expressions.evaluate([sourceOf(reference)], { data });
+    return value;
   } catch (error) {
-    throw nameField(error, fieldPath('args', path));
+    const [first] = error instanceof JobFailedError ? error.failures : [];
+    throw first === undefined ? error : toExpressionError(first, reference.field);
   }
+}
+
+/** @param id as the arguments name it: it is told to who wrote them */
+export function missingToken(id: string, field: string): ExpressionEvaluationError {
+  return new ExpressionEvaluationError(`It names a token that does not exist: ${id}`, field);
+}
+
+/** The filters of a reference, as an expression over `data`. */
+function sourceOf({ filters }: TokenReference): string {
+  return `{{ data | ${filters} }}`;
+}
+
+function checkFilters(reference: PlacedReference): void {
+  const { filters, position, field } = reference;
+  if (filters === '') return;
+  try {
+    const compiled = compileExpression(sourceOf(reference));
+    // Should Liquid see where the filters end otherwise than the scanner did, the rest must not become a template.
+    if (compiled.kind === 'template' && compiled.value !== undefined) return;
+  } catch (error) {
+    if (!(error instanceof ExpressionSyntaxError)) throw error;
+    throw new ExpressionSyntaxError(error.message, error.position, field);
+  }
+  throw new ExpressionSyntaxError('The filters cannot be parsed.', position, field);
 }

@@ -1,11 +1,24 @@
-import { toValue, TypeGuards, type Value } from 'liquidjs';
-import { vaultFilters, type BoundFilter, type RandomInt } from './filters/index.ts';
+import { Output, toValue, TypeGuards, type Template, type Value } from 'liquidjs';
+import { vaultFilters } from './filters/index.ts';
+import { standardFilter, weightHere } from './filters/here.ts';
 import type { Json } from './json.ts';
+import { outputText } from './output-text.ts';
+import type { Evaluation } from './evaluation.ts';
 
-type Scope = Readonly<Record<string, Json>>;
 type Key = string | number;
-/** Evaluates one output without the engine. */
-export type Direct = (scope: Scope, random: RandomInt) => Json;
+/** Evaluates an expression without the engine; undefined when this data needs the engine after all. */
+export type Direct = (evaluation: Evaluation) => Json | undefined;
+/** A filter with its arguments. `apply` gives undefined when the value needs the engine. */
+interface Step {
+  /** Steps for each character or node of the value. */
+  readonly weight: number;
+  readonly apply: (value: Json, evaluation: Evaluation) => Json | undefined;
+}
+
+/** Filters of a value that the short cut takes; more are for the engine. */
+const maxFilters = 4;
+/** Outputs and texts between them. */
+const maxParts = 10;
 
 /** The same rules as the engine's `readProperty`, for own properties of JSON values. */
 function readProperty(value: Json | undefined, key: Key): Json | undefined {
@@ -44,32 +57,77 @@ export function literalArguments(args: FilterArguments): readonly unknown[] | un
   return isLiteral ? args.map(literalContent) : undefined;
 }
 
-function boundFilters(value: Value): readonly BoundFilter[] | undefined {
-  const bound: BoundFilter[] = [];
-  for (const { name, args } of value.filters) {
-    const filter = vaultFilters.get(name);
-    const literals = literalArguments(args);
-    if (filter === undefined || literals === undefined) return undefined;
-    bound.push(filter.bind(literals));
+function toStep(name: string, literals: readonly unknown[]): Step | undefined {
+  const filter = vaultFilters.get(name);
+  if (filter === undefined) {
+    const change = standardFilter(name, literals);
+    return change && { weight: 1, apply: (value) => (typeof value === 'string' ? change(value) : undefined) };
   }
-  return bound;
+  const weight = weightHere(name, literals);
+  if (weight === undefined) return undefined;
+  const bound = filter.bind(literals);
+  return { weight, apply: (value, { random }) => bound(value, random) };
+}
+
+function compileValue(value: Value): Direct | undefined {
+  const path = staticPath(value);
+  const [root, ...keys] = path ?? [];
+  if (typeof root !== 'string' || value.filters.length > maxFilters) return undefined;
+  const steps: Step[] = [];
+  for (const { name, args } of value.filters) {
+    const literals = literalArguments(args);
+    const step = literals && toStep(name, literals);
+    if (step === undefined) return undefined;
+    steps.push(step);
+  }
+  return (evaluation) => {
+    const { scope, meter } = evaluation;
+    let found: Json | undefined = Object.hasOwn(scope, root) ? scope[root] : undefined;
+    for (const key of keys) found = readProperty(found, key);
+    let result: Json | undefined = found ?? null;
+    for (const step of steps) {
+      meter.spendOn(result, step.weight);
+      result = step.apply(result, evaluation);
+      if (result === undefined) return undefined;
+    }
+    return result;
+  };
+}
+
+/** Text between outputs as the engine would write it; undefined for tags and outputs. */
+function literalText(template: Template): string | undefined {
+  return TypeGuards.isHTMLToken(template.token) ? template.token.getContent() : undefined;
+}
+
+function compilePart(template: Template): Direct | undefined {
+  const text = literalText(template);
+  if (text !== undefined) return () => text;
+  return template instanceof Output ? compileValue(template.value) : undefined;
 }
 
 /**
- * The short cut for the common form — a path through the bindings and filters of ours with literal arguments —, which masks
- * evaluate on every read: no context, no generators, no clock. Undefined when the engine is needed.
+ * The short cut for the common forms: paths through the bindings with a few filters of ours and literal arguments, which masks
+ * evaluate on every read: no context, no generators, no clock. Several of them, or text around them, are put together.
+ * Undefined when the engine is needed.
  */
-export function compileDirect(value: Value): Direct | undefined {
-  const path = staticPath(value);
-  const filters = path && boundFilters(value);
-  if (path === undefined || filters === undefined) return undefined;
-  const [root, ...keys] = path;
-  if (typeof root !== 'string') return undefined;
-  return (scope, random) => {
-    let result: Json | undefined = Object.hasOwn(scope, root) ? scope[root] : undefined;
-    for (const key of keys) result = readProperty(result, key);
-    let filtered: Json = result ?? null;
-    for (const filter of filters) filtered = filter(filtered, random);
-    return filtered;
+export function compileDirect(templates: readonly Template[]): Direct | undefined {
+  const [only] = templates;
+  if (templates.length === 1 && only instanceof Output) return compileValue(only.value);
+  if (templates.length > maxParts) return undefined;
+  const parts: Direct[] = [];
+  for (const template of templates) {
+    const part = compilePart(template);
+    if (part === undefined) return undefined;
+    parts.push(part);
+  }
+  return (evaluation) => {
+    let text = '';
+    for (const part of parts) {
+      const value = part(evaluation);
+      if (value === undefined) return undefined;
+      if (typeof value === 'object' && value !== null) evaluation.meter.spendOn(value, 1);
+      text += outputText(value);
+    }
+    return text;
   };
 }

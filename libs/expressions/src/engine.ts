@@ -1,13 +1,10 @@
 import { Context, Liquid, type Emitter, type FilterImplOptions } from 'liquidjs';
+import type { Evaluation } from './evaluation.ts';
 import { vaultFilters, FilterValueError, type RandomInt, type VaultFilter } from './filters/index.ts';
 import { measure, type Json } from './json.ts';
 import { limits } from './limits.ts';
+import { LimitError, tooLarge } from './meter.ts';
 import { outputText } from './output-text.ts';
-
-/** Thrown inside the engine when a value or the output grows too large. */
-export class LimitError extends Error {
-  override readonly name = 'LimitError';
-}
 
 type Handler = Extract<FilterImplOptions, (...args: never[]) => unknown>;
 type FilterThis = ThisParameterType<Handler>;
@@ -43,9 +40,9 @@ function guard(handler: Handler): Handler {
   ): Generator<unknown, unknown, unknown> {
     this.context.renderLimit.check(performance.now());
     for (const input of [value, ...args])
-      if (Array.isArray(input) && input.length > limits.filterArray) throw new LimitError('array');
+      if (Array.isArray(input) && input.length > limits.filterArray) throw new LimitError(tooLarge);
     const result: unknown = yield handler.call(this, value, ...args);
-    if (measure(result, limits.value) > limits.value) throw new LimitError('value');
+    if (measure(result, limits.value) > limits.value) throw new LimitError(tooLarge);
     return result;
   };
 }
@@ -82,8 +79,6 @@ function createEngine(): Liquid {
     relativeReference: false,
     templates: {},
     parseLimit: limits.sourceLength,
-    renderLimit: limits.renderMs,
-    memoryLimit: limits.memory,
     locale: 'en-US',
     timezoneOffset: 0,
   });
@@ -107,23 +102,11 @@ function createEngine(): Liquid {
 
 export const engine = createEngine();
 
-/** What the expressions of one evaluation share: the names they see, and what they may still spend. */
-export interface Evaluation {
-  readonly scope: Readonly<Record<string, Json>>;
-  readonly random: RandomInt;
-  /** When, by `performance.now()`, no further expression is begun. */
-  readonly deadline: number;
-  /** Set by the first expression that needs the engine; later ones share its limiters. */
-  first?: Context;
-}
-
-export function createContext(evaluation: Evaluation): Context {
-  const { first } = evaluation;
-  const shared = first && { memoryLimit: first.memoryLimit, renderLimit: first.renderLimit };
+/** A new one for each expression, so that nothing that one assigns reaches another; what they may take is shared. */
+export function createContext({ scope, random, meter }: Evaluation): Context {
   // A copy, since `increment` writes to the scope; without a prototype, so that every name in it is ours.
-  const scope: object = Object.assign(Object.create(null) as object, evaluation.scope);
-  const context = new Context(scope, engine.options, { sync: true }, { ...shared, liquid: engine });
-  context.setRegister(randomRegister, evaluation.random);
-  evaluation.first ??= context;
+  const own: object = Object.assign(Object.create(null) as object, scope);
+  const context = new Context(own, engine.options, { sync: true }, { ...meter.engine(), liquid: engine });
+  context.setRegister(randomRegister, random);
   return context;
 }

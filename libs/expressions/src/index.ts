@@ -1,16 +1,32 @@
-export { compileExpression, containsExpression, type Compiled } from './compile.ts';
-export { evaluate, type Bindings, type EvaluationOptions } from './evaluate.ts';
+export { containsExpression } from './compile.ts';
+export type { Bindings } from './evaluation.ts';
 export { ExpressionEvaluationError, ExpressionSyntaxError, type SourcePosition } from './errors.ts';
-export { renderMask, validateMask, type MaskIssue } from './mask.ts';
-export { evaluateFingerprint, evaluateId, evaluateSearchIndexes } from './token-values.ts';
+export { checkMask, renderMask, type MaskIssue } from './mask.ts';
+export {
+  evaluateFingerprint,
+  evaluateId,
+  evaluateSearchIndexes,
+  missingFingerprint,
+} from './token-values.ts';
 export {
   findTokenReferences,
+  missingToken,
   substituteTokens,
   type DetokenizedToken,
   type TokenReferences,
 } from './detokenize.ts';
+export {
+  createExpressions,
+  RequestExpressions,
+  type Allowance,
+  type Expressions,
+  type ExpressionWorkers,
+  type WorkerAnswer,
+} from './request.ts';
+export { createInlineWorkers } from './workers/inline.ts';
+export { createExpressionWorkers, type ExpressionWorkerOptions } from './workers/pool.ts';
+export type { Job, JobFailure, JobOutcome } from './job.ts';
 export { isTokenId } from './token-id.ts';
 export { limits } from './limits.ts';
-export type { RandomInt } from './filters/index.ts';
 export type { Json, JsonObject } from './json.ts';
 export { readPathsOf, type ReadPath } from './read-paths.ts';

@@ -1,16 +1,11 @@
-import { compileExpression } from './compile.ts';
-import { evaluateIn, startEvaluation } from './evaluate.ts';
-import {
-  ExpressionEvaluationError,
-  ExpressionSyntaxError,
-  nameField,
-  type SourcePosition,
-} from './errors.ts';
-import { setOwn, type Json } from './json.ts';
+import { containsExpression } from './compile.ts';
+import { ExpressionEvaluationError, ExpressionSyntaxError, type SourcePosition } from './errors.ts';
+import { fieldPath } from './field-path.ts';
+import type { JobFailure } from './job.ts';
+import type { Json } from './json.ts';
 import { limits } from './limits.ts';
-import { atKey, fieldPath, type Key } from './field-path.ts';
-import { Room } from './room.ts';
-import type { Evaluation } from './engine.ts';
+import { mapStrings } from './map-strings.ts';
+import { JobFailedError, toExpressionError, type RequestExpressions } from './request.ts';
 
 /** One thing wrong with a mask. `field` is a path such as `mask.number` or `mask.names[0]`. */
 export interface MaskIssue {
@@ -20,76 +15,79 @@ export interface MaskIssue {
 }
 
 /**
- * Everything wrong with the expressions of a mask, to be told when the token is written. Strings are expressions; other
- * leaves (numbers, booleans, null) are literals and always right.
+ * What a caller sees of `data` through a mask of any shape: each string in it is an expression, other leaves are literals, and
+ * what the mask leaves out is redacted. Not a promise when all of it is simple.
+ * @throws {ExpressionEvaluationError} or {ExpressionSyntaxError}; `field` is the path in the mask.
  */
-export function validateMask(mask: Json, field = 'mask'): readonly MaskIssue[] {
-  const issues: MaskIssue[] = [];
-  let expressions = 0;
-  const visit = (node: Json, path: string, depth: number): void => {
-    if (depth > limits.depth)
-      issues.push({ field, message: `A mask must be at most ${limits.depth} levels deep.` });
-    else if (typeof node === 'string') {
-      expressions += 1;
-      const issue = syntaxIssue(node, path);
-      if (issue) issues.push(issue);
-    } else if (Array.isArray(node)) node.forEach((item, index) => visit(item, atKey(path, index), depth + 1));
-    else if (node !== null && typeof node === 'object')
-      for (const [key, item] of Object.entries(node)) visit(item, atKey(path, key), depth + 1);
+export function renderMask(expressions: RequestExpressions, mask: Json, data: Json): Json | Promise<Json> {
+  const sources = sourcesOf(mask);
+  if (sources.length === 0) return mask;
+  const fail = (error: unknown): never => {
+    throw error instanceof JobFailedError ? errorOf(mask, error.failures) : error;
   };
-  visit(mask, field, 0);
-  if (expressions > limits.maskExpressions)
-    issues.push({ field, message: `A mask must have at most ${limits.maskExpressions} expressions.` });
-  return issues;
-}
-
-function syntaxIssue(source: string, field: string): MaskIssue | undefined {
   try {
-    compileExpression(source);
-    return undefined;
+    const values = expressions.evaluate(sources, { data });
+    return values instanceof Promise ? values.then((it) => fill(mask, it), fail) : fill(mask, values);
   } catch (error) {
-    if (!(error instanceof ExpressionSyntaxError)) throw error;
-    const { message, position } = error;
-    return position ? { field, message, position } : { field, message };
+    return fail(error);
   }
 }
 
 /**
- * What a caller sees of `data` through a mask of any shape: each string in it is evaluated, other leaves are literals, and
- * what the mask leaves out is redacted. All expressions together have the time and memory of one.
- * @throws {ExpressionEvaluationError} or {ExpressionSyntaxError}; `field` is the path in the mask.
+ * Everything wrong with a mask for the data it is written with: all expressions that do not parse, or the first that cannot be
+ * evaluated.
  */
-export function renderMask(mask: Json, data: Json): Json {
-  const path: Key[] = [];
+export async function checkMask(
+  expressions: RequestExpressions,
+  mask: Json,
+  data: Json,
+): Promise<readonly MaskIssue[]> {
   try {
-    return render(mask, { ...startEvaluation({ data }), room: new Room(limits.maskOutput) }, path);
+    await expressions.evaluate(sourcesOf(mask), { data });
+    return [];
   } catch (error) {
-    // What was being rendered when it failed is what the path still holds.
-    throw nameField(error, fieldPath('mask', path));
+    if (error instanceof JobFailedError) return error.failures.map((failure) => issueOf(mask, failure));
+    if (error instanceof ExpressionSyntaxError) return [{ field: 'mask', message: error.message }];
+    throw error;
   }
 }
 
-interface MaskEvaluation extends Evaluation {
-  readonly room: Room;
+/** The expressions in order. @throws {ExpressionSyntaxError} when there are too many, or too deep ones */
+function sourcesOf(mask: Json): readonly string[] {
+  const sources: string[] = [];
+  mapStrings('mask', mask, (text) => {
+    if (containsExpression(text)) sources.push(text);
+    return text;
+  });
+  if (sources.length > limits.maskExpressions)
+    throw new ExpressionSyntaxError(
+      `A mask must have at most ${limits.maskExpressions} expressions.`,
+      undefined,
+      'mask',
+    );
+  return sources;
 }
 
-function render(mask: Json, evaluation: MaskEvaluation, path: Key[]): Json {
-  if (typeof mask === 'string') {
-    const shown = evaluateIn(compileExpression(mask), evaluation);
-    if (evaluation.room.admits(shown)) return shown;
-    throw new ExpressionEvaluationError('The mask shows too much.');
-  }
-  if (typeof mask !== 'object' || mask === null) return mask;
-  if (path.length > limits.depth)
-    throw new ExpressionSyntaxError(`A mask must be at most ${limits.depth} levels deep.`);
-  const renderAt = (key: Key, item: Json): Json => {
-    path.push(key);
-    const shown = render(item, evaluation, path);
-    path.pop();
-    return shown;
-  };
-  if (Array.isArray(mask)) return mask.map((item, index) => renderAt(index, item));
-  const shown: Record<string, Json> = {};
-  for (const [key, item] of Object.entries(mask)) setOwn(shown, key, renderAt(key, item));
-  return shown;
+function fill(mask: Json, values: readonly Json[]): Json {
+  let next = 0;
+  return mapStrings('mask', mask, (text) => (containsExpression(text) ? (values[next++] ?? null) : text));
+}
+
+function fieldOf(mask: Json, index: number): string {
+  let count = 0;
+  let field = 'mask';
+  mapStrings('mask', mask, (text, path) => {
+    if (containsExpression(text) && count++ === index) field = fieldPath('mask', path);
+    return text;
+  });
+  return field;
+}
+
+function issueOf(mask: Json, { index, message, position }: JobFailure): MaskIssue {
+  return { field: fieldOf(mask, index), message, ...(position && { position }) };
+}
+
+function errorOf(mask: Json, [first]: readonly JobFailure[]): Error {
+  if (first === undefined) return new ExpressionEvaluationError('The mask cannot be evaluated.', 'mask');
+  return toExpressionError(first, fieldOf(mask, first.index));
 }

@@ -6,6 +6,8 @@ export interface TokenReference {
   readonly id: string;
   /** `{{ token: <id> … }}`: the filters see the whole token instead of its data. */
   readonly isWhole: boolean;
+  /** What stands before the filters, prefix included, when that could be an id itself: an id may hold a colon. */
+  readonly subject?: string;
   /** What follows the first `|`, trimmed; empty without filters. */
   readonly filters: string;
   readonly position: SourcePosition;
@@ -65,7 +67,8 @@ function toReference(content: string, position: SourcePosition): TokenReference 
   if (!isTokenId(id)) throw new ExpressionSyntaxError('An expression must begin with a token id.', position);
   if (bar >= 0 && filters === '')
     throw new ExpressionSyntaxError('A filter is missing after the |.', position);
-  return { id, isWhole: id !== subject, filters, position };
+  const isWhole = id !== subject;
+  return { id, isWhole, filters, position, ...(isWhole && isTokenId(subject) ? { subject } : {}) };
 }
 
 /** Positions for offsets that only grow, so that a long argument with many references is read once. */

@@ -5,11 +5,17 @@ import { measure, type Json } from './json.ts';
  * thousand times would be an answer of half a gigabyte. An object that comes again is not measured again.
  */
 export class Room {
+  readonly #size: number;
   #left: number;
   #sizes: WeakMap<object, number> | undefined;
 
   constructor(size: number) {
+    this.#size = size;
     this.#left = size;
+  }
+
+  get used(): number {
+    return this.#size - this.#left;
   }
 
   /** Takes the value's size; false when it does not fit any more. */

@@ -1,52 +1,84 @@
-import { compileExpression } from './compile.ts';
-import { evaluate, type Bindings, type EvaluationOptions } from './evaluate.ts';
-import { ExpressionEvaluationError, inField } from './errors.ts';
+import { ExpressionEvaluationError } from './errors.ts';
+import type { Bindings } from './evaluation.ts';
 import { isTokenId } from './token-id.ts';
 import type { Json } from './json.ts';
+import { JobFailedError, toExpressionError, type RequestExpressions } from './request.ts';
 
 /**
  * The values to index, one for each expression, in order; numbers and booleans as text.
  * @throws {ExpressionSyntaxError} {ExpressionEvaluationError} with field `search_indexes[i]`, also when the value is null,
  * empty, an object or an array.
  */
-export function evaluateSearchIndexes(expressions: readonly string[], data: Json): string[] {
-  return expressions.map((expression, index) =>
-    inField(`search_indexes[${index}]`, () => textOf(evaluate(compileExpression(expression), { data }))),
-  );
+export async function evaluateSearchIndexes(
+  expressions: RequestExpressions,
+  sources: readonly string[],
+  data: Json,
+): Promise<string[]> {
+  const fieldOf = (index: number): string => `search_indexes[${index}]`;
+  const values = await evaluateAll(expressions, sources, { data }, fieldOf);
+  return values.map((value, index) => textOf(value, fieldOf(index)));
 }
 
 /**
- * The text that is fingerprinted: what the expression gives, an object or array as compact JSON.
- * @throws {ExpressionSyntaxError} {ExpressionEvaluationError} with field `fingerprint_expression`, also when the value is null
- * or empty: tokens without a value would all be duplicates of each other.
+ * The text that is fingerprinted: what the expression gives, an object or array as compact JSON. Undefined when that is null or
+ * empty: tokens without a value would all be duplicates of each other.
+ * @throws {ExpressionSyntaxError} {ExpressionEvaluationError} with field `fingerprint_expression`
  */
-export function evaluateFingerprint(expression: string, data: Json, metadata?: Json): string {
-  return inField('fingerprint_expression', () => {
-    const bindings: Bindings = metadata === undefined ? { data } : { data, metadata };
-    const value = evaluate(compileExpression(expression), bindings);
-    return textOf(typeof value === 'object' && value !== null ? JSON.stringify(value) : value);
-  });
+export async function evaluateFingerprint(
+  expressions: RequestExpressions,
+  source: string,
+  bindings: Bindings,
+): Promise<string | undefined> {
+  const [value = null] = await evaluateAll(expressions, [source], bindings, () => fingerprintField);
+  if (value === null || value === '') return undefined;
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+const fingerprintField = 'fingerprint_expression';
+
+/** For a fingerprint that was asked for. */
+export function missingFingerprint(): ExpressionEvaluationError {
+  return new ExpressionEvaluationError(noValue, fingerprintField);
 }
 
 /**
  * The id of a token to be created, from an expression over its data or a literal text.
  * @throws {ExpressionSyntaxError} {ExpressionEvaluationError} with field `id`, also when the result is no valid id.
  */
-export function evaluateId(expression: string, data: Json, options?: EvaluationOptions): string {
-  return inField('id', () => {
-    const id = textOf(evaluate(compileExpression(expression), { data }, options));
-    if (!isTokenId(id))
-      throw new ExpressionEvaluationError(
-        'An id must have 3 to 400 characters, none of them # / \\ + ? [ ] | & = % < > { } ^.',
-      );
-    return id;
-  });
+export async function evaluateId(
+  expressions: RequestExpressions,
+  source: string,
+  data: Json,
+): Promise<string> {
+  const [value = null] = await evaluateAll(expressions, [source], { data }, () => 'id');
+  const id = textOf(value, 'id');
+  if (isTokenId(id)) return id;
+  throw new ExpressionEvaluationError(
+    'An id must have 3 to 400 characters, none of them # / \\ + ? [ ] | & = % < > { } ^.',
+    'id',
+  );
 }
 
-function textOf(value: Json): string {
-  if (value === null || value === '')
-    throw new ExpressionEvaluationError('The expression must give a value.');
+async function evaluateAll(
+  expressions: RequestExpressions,
+  sources: readonly string[],
+  bindings: Bindings,
+  fieldOf: (index: number) => string,
+): Promise<readonly Json[]> {
+  try {
+    return await expressions.evaluate(sources, bindings);
+  } catch (error) {
+    const [first] = error instanceof JobFailedError ? error.failures : [];
+    if (first === undefined) throw error;
+    throw toExpressionError(first, fieldOf(first.index));
+  }
+}
+
+const noValue = 'The expression must give a value.';
+
+function textOf(value: Json, field: string): string {
+  if (value === null || value === '') throw new ExpressionEvaluationError(noValue, field);
   if (typeof value === 'object')
-    throw new ExpressionEvaluationError('The expression must give one value, not an object or array.');
+    throw new ExpressionEvaluationError('The expression must give one value, not an object or array.', field);
   return String(value);
 }

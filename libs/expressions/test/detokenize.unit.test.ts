@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { findTokenReferences, substituteTokens, type DetokenizedToken, type Json } from '../src/index.ts';
+import { newRequest } from './support.ts';
 
 const uuid = '45c124e7-6ab2-4899-b4d9-1388b0ba9d04';
 const oddId = `a.b-c@d:e$!~*'"(),; f`;
@@ -11,7 +12,7 @@ const tokens: Readonly<Record<string, DetokenizedToken>> = {
   evil: { data: '{{ abc }}{{ data }}', token: { data: '{{ abc }}' } },
 };
 const lookup = (id: string) => (Object.hasOwn(tokens, id) ? tokens[id] : undefined);
-const substitute = (args: Json) => substituteTokens(args, lookup);
+const substitute = (args: Json) => substituteTokens(newRequest(), args, lookup);
 
 describe('a detokenization expression', () => {
   it.each<[string, Json]>([
@@ -36,21 +37,25 @@ describe('a detokenization expression', () => {
     ['<{{ evil }}>', '<{{ abc }}{{ data }}>'],
     ['{% if true %}kept{% endif %} { } }}', '{% if true %}kept{% endif %} { } }}'],
     ['plain', 'plain'],
-  ])('%s becomes %j', (text, expected) => {
-    expect(substitute({ value: text })).toEqual({ value: expected });
+  ])('%s becomes %j', async (text, expected) => {
+    expect(await substitute({ value: text })).toEqual({ value: expected });
   });
 
-  it('may stand anywhere but in a key', () => {
+  it('may stand anywhere but in a key', async () => {
     const args = {
       '{{ abc }}': 1,
       list: ['{{ abc }}', [true, null, 1.5, '{{ abc }}!']],
       card: { n: `{{ ${uuid} | json: '$.month' }}` },
     };
-    expect(substitute(args)).toEqual({ '{{ abc }}': 1, list: [5, [true, null, 1.5, '5!']], card: { n: 10 } });
+    expect(await substitute(args)).toEqual({
+      '{{ abc }}': 1,
+      list: [5, [true, null, 1.5, '5!']],
+      card: { n: 10 },
+    });
   });
 
-  it('cannot reach another token than its own', () => {
-    expect(substitute(`{{ abc | append: evil | append: token }}`)).toBe('5');
+  it('cannot reach another token than its own', async () => {
+    expect(await substitute(`{{ abc | append: evil | append: token }}`)).toBe('5');
   });
 
   it.each([
@@ -70,16 +75,17 @@ describe('a detokenization expression', () => {
     );
   });
 
-  it('of an unknown token, or over unsuitable data, is refused by its path, without quoting it', () => {
-    const fails = (text: string) => expect(() => substitute({ a: { b: text } }));
-    fails('{{ unknown }}').toThrow(
-      expect.objectContaining({
-        name: 'ExpressionEvaluationError',
-        field: 'args.a.b',
-        message: 'A token is not found.',
-      }) as Error,
-    );
-    fails('{{ evil | to_number }}').toThrow('Filter to_number needs a number.');
+  it('of an unknown token, or over unsuitable data, is refused by its path, and the id is named', async () => {
+    const fails = (text: string) => expect(substitute({ a: { b: text } })).rejects;
+    await fails('{{ unknown }}').toMatchObject({
+      name: 'ExpressionEvaluationError',
+      field: 'args.a.b',
+      message: 'It names a token that does not exist: unknown',
+    });
+    await fails('{{ evil | to_number }}').toMatchObject({
+      field: 'args.a.b',
+      message: 'Filter to_number needs a number.',
+    });
   });
 
   it('knows its position in a long text', () => {
@@ -90,50 +96,69 @@ describe('a detokenization expression', () => {
 });
 
 describe('the references of arguments', () => {
-  it('are each named once, with those needed whole', () => {
+  it('are each named once, with the argument that names them first', () => {
     const args = {
       a: '{{ abc }} {{ abc | last4 }}',
       b: [`{{ token: ${uuid} }}`, `{{ ${oddId} }}`],
       '{{ key }}': '{{ abc }}',
       n: 1,
     };
-    expect(findTokenReferences(args)).toEqual({ ids: ['abc', uuid, oddId], wholeTokenIds: [uuid] });
-    expect(findTokenReferences({})).toEqual({ ids: [], wholeTokenIds: [] });
+    expect([...findTokenReferences(args).tokens]).toEqual([
+      ['abc', 'args.a'],
+      [uuid, 'args.b[0]'],
+      [oddId, 'args.b[1]'],
+    ]);
+    expect(findTokenReferences({}).tokens.size).toBe(0);
+  });
+
+  it('to a whole token tell which other id they could be', () => {
+    const args = ['{{ token: abc }}', '{{token:abc | json: "$.id"}}', '{{ abc }}', '{{ tokens:abc }}'];
+    const { tokens: named, ambiguous } = findTokenReferences(args);
+    expect([...named.keys()]).toEqual(['abc', 'tokens:abc']);
+    expect([...ambiguous]).toEqual([
+      ['token: abc', 'args[0]'],
+      ['token:abc', 'args[1]'],
+    ]);
   });
 });
 
 describe('hostile arguments', () => {
-  it('keep a property named __proto__ as a property', () => {
+  it('keep a property named __proto__ as a property', async () => {
     const args = JSON.parse('{"__proto__": {"x": "{{ abc }}"}}') as Json;
-    expect(JSON.stringify(substitute(args))).toBe('{"__proto__":{"x":5}}');
+    expect(JSON.stringify(await substitute(args))).toBe('{"__proto__":{"x":5}}');
     expect(({} as { x?: unknown }).x).toBeUndefined();
   });
 
-  it('are refused when too deep', () => {
+  it('are refused when too deep', async () => {
     let deep: Json = '{{ abc }}';
     for (let level = 0; level < 50_000; level += 1) deep = { a: deep };
     expect(() => findTokenReferences(deep)).toThrow('levels deep');
-    expect(() => substitute(deep)).toThrow('levels deep');
+    await expect(substitute(deep)).rejects.toThrow('levels deep');
   });
 
   it.each<[string, Json]>([
     ['one string', '{{ big }}'.repeat(1_000)],
     ['many strings', Array.from({ length: 1_000 }, () => '{{ big }}')],
     ['whole structures', Array.from({ length: 1_000 }, () => '{{ token: big }}')],
-  ])('that refer to a large token too often are refused: %s', (_, args) => {
+    ['arguments that are large already', ['x'.repeat(1_000_000), '{{ big }}']],
+  ])('that become larger than a megabyte are refused: %s', async (_, args) => {
     const big = { data: 'x'.repeat(100_000), token: Array.from({ length: 50_000 }, () => 1) };
-    expect(() => substituteTokens(args, () => big)).toThrow('The detokenized arguments are too large.');
+    await expect(substituteTokens(newRequest(), args, () => big)).rejects.toThrow(
+      'The detokenized arguments are too large',
+    );
   });
 
-  it('that compute too much without showing it are refused', () => {
+  it('that compute too much without showing it are refused', async () => {
     const big = { data: Array.from({ length: 200_000 }, () => 1), token: null };
-    const args = Array.from({ length: 20_000 }, () => '{{ big | stringify | last4 }}');
-    expect(() => substituteTokens(args, () => big)).toThrow('too much time');
+    const args = Array.from({ length: 1_000 }, () => '{{ big | stringify | last4 }}');
+    await expect(substituteTokens(newRequest(), args, () => big)).rejects.toThrow('too much');
   });
 
-  it('of a megabyte of references are read in one pass', () => {
-    const text = '{{ abc }}\n'.repeat(100_000);
-    expect(findTokenReferences(text)).toEqual({ ids: ['abc'], wholeTokenIds: [] });
-    expect(() => findTokenReferences(`${text}{{`)).toThrow('not closed');
+  it('with more references than a thousand, or longer filters, are refused', () => {
+    expect(() => findTokenReferences(['{{ abc }}'.repeat(600), '{{ abc }}'.repeat(401)])).toThrow(
+      expect.objectContaining({ field: 'args', message: expect.stringContaining('1000') as string }) as Error,
+    );
+    const long = `{{ abc | append: "${'x'.repeat(1_000)}" }}`;
+    expect(() => findTokenReferences(Array.from({ length: 17 }, () => long))).toThrow('16384');
   });
 });

@@ -1,15 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import {
-  compileExpression,
-  evaluate,
-  ExpressionEvaluationError,
-  ExpressionSyntaxError,
-  type Json,
-  type RandomInt,
-} from '../src/index.ts';
+import { compileExpression } from '../src/compile.ts';
+import type { RandomInt } from '../src/filters/index.ts';
+import { ExpressionEvaluationError, ExpressionSyntaxError, type Json } from '../src/index.ts';
+import { evaluateOne } from './support.ts';
 
 const run = (expression: string, data: Json, random?: RandomInt): Json =>
-  evaluate(compileExpression(expression), { data }, random ? { random } : {});
+  evaluateOne(expression, { data }, random);
 
 /** The same filter through the engine instead of the short cut: an assignment makes the argument computed. */
 const runInEngine = (chain: string, data: Json): Json => run(`{% assign v = data %}{{ v | ${chain} }}`, data);
@@ -155,9 +151,9 @@ describe('arguments', () => {
   });
 
   it('that are computed are checked when the expression is evaluated, without quoting them', () => {
-    const compiled = compileExpression('{{ data.text | reveal_last: data.length }}');
-    expect(evaluate(compiled, { data: { text: 'abcd', length: 1 } })).toBe('XXXd');
-    expect(() => evaluate(compiled, { data: { text: 'abcd', length: 'secret' } })).toThrow(
+    const source = '{{ data.text | reveal_last: data.length }}';
+    expect(evaluateOne(source, { data: { text: 'abcd', length: 1 } })).toBe('XXXd');
+    expect(() => evaluateOne(source, { data: { text: 'abcd', length: 'secret' } })).toThrow(
       'Filter reveal_last: length must be a whole number, 0 or more.',
     );
   });

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { compileExpression, evaluate, ExpressionEvaluationError, type Json } from '../src/index.ts';
+import { compileExpression } from '../src/compile.ts';
+import { ExpressionEvaluationError, type Json } from '../src/index.ts';
+import { evaluateOne } from './support.ts';
 import { compileRegexp } from '../src/filters/i-regexp.ts';
 
 const store = {
@@ -10,8 +12,7 @@ const store = {
   bicycle: { color: 'red', price: 19.95 },
   nothing: null,
 };
-const query = (path: string, data: Json = store) =>
-  evaluate(compileExpression(`{{ data | json: "${path}" }}`), { data });
+const query = (path: string, data: Json = store) => evaluateOne(`{{ data | json: "${path}" }}`, { data });
 
 describe('the json filter', () => {
   it.each<[string, Json]>([
@@ -53,9 +54,9 @@ describe('the json filter', () => {
   });
 
   it('takes a path computed from data', () => {
-    const compiled = compileExpression('{{ data | json: data.path }}');
-    expect(evaluate(compiled, { data: { path: '$.a', a: 1 } })).toBe(1);
-    expect(() => evaluate(compiled, { data: { path: 'secret[' } })).toThrow(
+    const source = '{{ data | json: data.path }}';
+    expect(evaluateOne(source, { data: { path: '$.a', a: 1 } })).toBe(1);
+    expect(() => evaluateOne(source, { data: { path: 'secret[' } })).toThrow(
       'Filter json: the JSONPath is not valid (RFC 9535).',
     );
   });

@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { renderMask, validateMask, type Json } from '../src/index.ts';
+import { checkMask, renderMask as renderMaskOf, type Json } from '../src/index.ts';
+import { newRequest } from './support.ts';
+
+const renderMask = (mask: Json, data: Json) => renderMaskOf(newRequest(), mask, data);
 
 const card = { number: '4242424242424242', expiration_month: 10, expiration_year: 2030, cvc: '123' };
 const bank = { routing_number: '021000021', account_number: '123456789012' };
@@ -28,8 +31,9 @@ describe('a default mask', () => {
     ['card_number', '{{ data | reveal_last: 4 }}', '36227206271667', 'XXXXXXXXXX1667'],
     ['social_security_number', '{{ data | reveal_last: 4 }}', '123-45-6789', 'XXX-XX-6789'],
     ['employer_id_number', '{{ data | reveal_last: 4 }}', '12-3456789', 'XX-XXX6789'],
-  ])('of a %s shows only what it should', (_, mask, data, expected) => {
-    expect(validateMask(mask)).toEqual([]);
+  ])('of a %s shows only what it should', async (_, mask, data, expected) => {
+    expect(await checkMask(newRequest(), mask, data)).toEqual([]);
+    // At once, without a promise.
     expect(renderMask(mask, data)).toEqual(expected);
   });
 
@@ -41,13 +45,17 @@ describe('a default mask', () => {
 });
 
 describe('a mask', () => {
-  it('may have any shape; leaves that are not strings are literals', () => {
+  it('may have any shape; leaves that are not strings are literals', async () => {
     const mask = {
       a: [{ b: '{{ data.number | last4 }}' }, 'text', 5, null, true],
       c: {},
       d: '{{ data.cvc | size }}!',
     };
-    expect(renderMask(mask, card)).toEqual({ a: [{ b: '4242' }, 'text', 5, null, true], c: {}, d: '3!' });
+    expect(await renderMask(mask, card)).toEqual({
+      a: [{ b: '4242' }, 'text', 5, null, true],
+      c: {},
+      d: '3!',
+    });
   });
 
   it('never evaluates data', () => {
@@ -68,26 +76,35 @@ describe('a mask', () => {
     );
   });
 
-  it('tells everything that is wrong with it', () => {
+  it('tells everything that does not parse, or the first that does not suit the data', async () => {
     const mask = { number: '{{ data | nope }}', ok: '{{ data }}', deep: [{ x: '{{' }] };
-    expect(validateMask(mask)).toEqual([
-      { field: 'mask.number', message: 'undefined filter: nope', position: { line: 1, column: 1 } },
+    expect(await checkMask(newRequest(), mask, card)).toEqual([
+      { field: 'mask.number', message: 'There is no such filter.', position: { line: 1, column: 1 } },
       {
         field: 'mask.deep[0].x',
-        message: expect.stringContaining('not closed') as string,
+        message: 'An output is not closed by }}.',
         position: { line: 1, column: 1 },
       },
     ]);
-    expect(validateMask('{{ }}')).toMatchObject([{ field: 'mask' }]);
+    expect(await checkMask(newRequest(), '{{ }}', card)).toMatchObject([{ field: 'mask' }]);
+    expect(await checkMask(newRequest(), ['x', { y: '{{ data | to_number }}' }], card)).toEqual([
+      { field: 'mask[1].y', message: 'Filter to_number needs a number.' },
+    ]);
   });
 
-  it('that is too deep or too large is refused', () => {
+  it('that is too deep or too large is refused', async () => {
     let deep: Json = 'x';
     for (let level = 0; level < 5_000; level += 1) deep = [deep];
-    expect(validateMask(deep)).toMatchObject([
-      { field: 'mask', message: expect.stringContaining('deep') as string },
+    expect(await checkMask(newRequest(), deep, null)).toEqual([
+      { field: 'mask', message: 'It must be at most 100 levels deep.' },
     ]);
     expect(() => renderMask(deep, null)).toThrow('levels deep');
-    expect(validateMask(Array.from({ length: 1_001 }, () => 'x'))).toHaveLength(1);
+    expect(
+      await checkMask(
+        newRequest(),
+        Array.from({ length: 1_001 }, () => '{{ data }}'),
+        null,
+      ),
+    ).toHaveLength(1);
   });
 });

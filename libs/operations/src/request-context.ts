@@ -11,6 +11,8 @@ export interface RequestContext {
   readonly transactionId: string | undefined;
   /** What the request's events carry. */
   readonly metadata: EventMetadata;
+  /** The same object in every context that is derived from one request: what a request may take is counted by it. */
+  readonly identity: object;
   /** Sent under an idempotency key: it may be the repeat of a request that was cut off, in whole or in part done. */
   readonly isRepeatable: boolean;
   /** A new entity id; the same one when a command is repeated under its idempotency key. */
@@ -57,6 +59,7 @@ export function createRequestContext(options: RequestContextOptions): RequestCon
     now,
     transactionId,
     metadata,
+    identity: {},
     isRepeatable: idempotencyScope !== undefined,
     newEntityId: () => nextId('entity'),
     event: (definition, data) => ({

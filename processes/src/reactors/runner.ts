@@ -27,7 +27,8 @@ export function openRunner(
   parts: RunnerParts,
   options: { readonly egressAllow: readonly string[] },
 ): void {
-  const { store, keyRing, readPool, progress, watch, revocations, reactors, handlers, feed } = parts;
+  const { store, keyRing, expressions, readPool, progress, watch, revocations, reactors, handlers, feed } =
+    parts;
   const clock = systemClock;
   const audit = createAuditTrail(store);
   const egress = closers.add(createEgressBroker({ allowCidrs: options.egressAllow }), (it) => it.close());
@@ -42,6 +43,7 @@ export function openRunner(
     connectionString: settings.databaseUrl,
     feed,
     findInvoker: (tenantId, actor) => principals.actor(tenantId, actor),
+    expressions,
     openTokens: (tokenIds, context) => tokenUse.open(tokenIds, context),
     operations: createReactorOperations({
       handlers,

@@ -1,10 +1,24 @@
 import type { Json, JsonObject, Transform } from '@token-vault/contracts';
 import { secret, type KeyRing, type Secret } from '@token-vault/crypto';
-import { ExpressionEvaluationError, ExpressionSyntaxError, renderMask } from '@token-vault/expressions';
+import {
+  ExpressionEvaluationError,
+  ExpressionSyntaxError,
+  renderMask,
+  type RequestExpressions,
+} from '@token-vault/expressions';
 import { isErased } from '../erased.ts';
 import type { TokenRow } from './row.ts';
+import type { Turns } from './turns.ts';
 
 export type TokenOpener = Pick<KeyRing, 'open'>;
+
+/** What all tokens of one answer share. */
+export interface Showing {
+  readonly keyRing: TokenOpener;
+  readonly expressions: RequestExpressions;
+  readonly turns: Turns;
+  readonly now: Date;
+}
 
 /**
  * What a caller is shown of a token's data; undefined when nothing. The one place of this service that opens token data,
@@ -12,25 +26,33 @@ export type TokenOpener = Pick<KeyRing, 'open'>;
  * @throws KeyDestroyedError when the token was deleted meanwhile.
  */
 export async function showData(
-  keyRing: TokenOpener,
+  showing: Showing,
   row: TokenRow,
   transform: Transform,
-  now: Date,
 ): Promise<Secret<Json> | undefined> {
+  const { keyRing, now } = showing;
   switch (transform) {
     case 'redact':
       return undefined;
     case 'reveal':
       return openData(keyRing, row, now);
     case 'mask':
-      return row.mask === null ? undefined : applyMask(row.mask, await openData(keyRing, row, now));
+      return row.mask === null ? undefined : applyMask(showing, row.mask, await openData(keyRing, row, now));
   }
 }
 
-/** A mask that this data does not suit (say, a cast that is impossible) shows nothing: the reader cannot mend it. */
-function applyMask(mask: string, data: Secret<Json>): Secret<Json> | undefined {
+/**
+ * A mask that this data does not suit (say, a cast that is impossible), or that takes more than the request has for expressions,
+ * shows nothing (ADR 22): the reader cannot mend it, and the other tokens of the page are still to be had.
+ */
+async function applyMask(
+  { expressions, turns }: Showing,
+  mask: string,
+  data: Secret<Json>,
+): Promise<Secret<Json> | undefined> {
+  await turns.take(mask.length);
   try {
-    return secret(renderMask(JSON.parse(mask) as Json, data.expose()));
+    return secret(await renderMask(expressions, JSON.parse(mask) as Json, data.expose()));
   } catch (error) {
     if (error instanceof ExpressionEvaluationError || error instanceof ExpressionSyntaxError)
       return undefined;

@@ -8,6 +8,7 @@ import {
   type Transform,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
+import type { Expressions } from '@token-vault/expressions';
 import type { AuditTrail, MissLimit, HandlersOf, RequestContext } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import type { Page } from '../paging.ts';
@@ -24,6 +25,7 @@ export interface TokenDependencies {
   readonly pool: Pool;
   readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly audit: AuditTrail;
+  readonly expressions: Expressions;
   readonly missLimit: MissLimit;
 }
 
@@ -31,9 +33,15 @@ const defaultPageSize = 20;
 
 type TokenQueries = Pick<HandlersOf<'query'>, 'getToken' | 'listTokens' | 'searchTokens'>;
 
-export function createTokenHandlers({ pool, keyRing, audit, missLimit }: TokenDependencies): TokenQueries {
+export function createTokenHandlers({
+  pool,
+  keyRing,
+  audit,
+  expressions,
+  missLimit,
+}: TokenDependencies): TokenQueries {
   const findToken = createTokenLookup(pool);
-  const show = createTokenShow(keyRing, audit);
+  const show = createTokenShow(keyRing, audit, expressions);
 
   async function showPage(
     { pagination, data }: Page<TokenRow>,

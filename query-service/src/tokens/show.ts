@@ -1,10 +1,12 @@
 import { shownBy } from '@token-vault/access';
 import { TokensRead, type DataOf, type Token, type Transform } from '@token-vault/contracts';
+import type { Expressions } from '@token-vault/expressions';
 import type { AuditTrail, RequestContext } from '@token-vault/service-kit';
 import { isErased } from '../erased.ts';
 import { presentToken } from './present.ts';
-import { showData, type TokenOpener } from './reveal.ts';
+import { showData, type Showing, type TokenOpener } from './reveal.ts';
 import type { TokenRow } from './row.ts';
+import { Turns } from './turns.ts';
 
 /** A token that the caller may see, and how. */
 export interface GrantedToken {
@@ -24,10 +26,14 @@ export type ShowTokens = (
  * Audit before answer: opening and recording go side by side, and nothing is given before both are done. A token that was
  * deleted meanwhile is left out. What is given rejects as the audit trail does.
  */
-export function createTokenShow(keyRing: TokenOpener, audit: AuditTrail): ShowTokens {
-  async function showOne({ row, transform }: GrantedToken, now: Date): Promise<Token | undefined> {
+export function createTokenShow(
+  keyRing: TokenOpener,
+  audit: AuditTrail,
+  expressions: Expressions,
+): ShowTokens {
+  async function showOne({ row, transform }: GrantedToken, showing: Showing): Promise<Token | undefined> {
     try {
-      return presentToken(row, await showData(keyRing, row, transform, now));
+      return presentToken(row, await showData(showing, row, transform));
     } catch (error) {
       if (isErased(error)) return undefined;
       throw error;
@@ -35,8 +41,11 @@ export function createTokenShow(keyRing: TokenOpener, audit: AuditTrail): ShowTo
   }
 
   return async (tokens, context, operation) => {
+    const { identity, principal, now } = context;
+    const budget = expressions.of(identity, principal.tenant.id);
+    const showing = { keyRing, expressions: budget, turns: new Turns(), now };
     const [shown] = await Promise.all([
-      Promise.all(tokens.map((token) => showOne(token, context.now))),
+      Promise.all(tokens.map((token) => showOne(token, showing))),
       audit.record(context, TokensRead, readOf(tokens, operation)),
     ]);
     return shown.filter((token) => token !== undefined);

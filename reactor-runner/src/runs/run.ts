@@ -8,7 +8,7 @@ import {
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type SealedValue } from '@token-vault/crypto';
 import { RevisionConflictError } from '@token-vault/event-store';
-import { substituteTokens } from '@token-vault/expressions';
+import { substituteTokens, type Expressions } from '@token-vault/expressions';
 import { errorFields, type Logger, type Spans } from '@token-vault/service-kit';
 import type { EgressFetch } from '../egress/index.ts';
 import type { SandboxPool } from '../sandbox/index.ts';
@@ -31,6 +31,7 @@ export interface RunDependencies extends RecordDependencies {
   readonly logger: Logger;
   readonly findInvoker: FindInvoker;
   readonly openTokens: OpenTokens;
+  readonly expressions: Expressions;
   readonly operations: VaultOperations;
   readonly sandbox: Pick<SandboxPool, 'run'>;
   readonly fetch: EgressFetch;
@@ -179,7 +180,7 @@ export class Runs {
   }
 
   async #prepare(invocation: Invocation, openedTokens: Promise<OpenedTokens>): Promise<Input> {
-    const { keyRing } = this.#dependencies;
+    const { keyRing, expressions } = this.#dependencies;
     const { tenantId, id, invoked } = invocation;
     const { reactor_id: reactorId, reactor_revision: revision, args } = invoked;
     const content = this.#contents(tenantId, reactorId, revision);
@@ -193,7 +194,8 @@ export class Runs {
       }),
       openedTokens.then((it) => it.tokens),
     ]);
-    const detokenized = substituteTokens(opened.expose(), (tokenId) => tokens.get(tokenId));
+    const budget = expressions.of(invocation, tenantId);
+    const detokenized = await substituteTokens(budget, opened.expose(), (tokenId) => tokens.get(tokenId));
     return { code, applicationId, configuration, args: detokenized };
   }
 

@@ -1,4 +1,5 @@
 import type { Principal } from '@token-vault/access';
+import { createExpressions, createExpressionWorkers } from '@token-vault/expressions';
 import { createPrincipals } from '@token-vault/processes';
 import {
   createAuditTrail,
@@ -75,12 +76,14 @@ async function importTenant(
 ): Promise<void> {
   const { store } = parts;
   const progress = reportProgress(terminal, 'import', 0);
+  const workers = createExpressionWorkers();
   let report: Awaited<ReturnType<typeof importTokens>>;
   try {
     report = await importTokens({
       store,
       keyRing: await parts.keyRing(),
       audit: createAuditTrail(store),
+      expressions: createExpressions(workers),
       clock: systemClock,
       logger: silentLogger,
       tenantId,
@@ -91,6 +94,7 @@ async function importTenant(
       onRefused: (id, reason) => terminal.print(`refused: ${id.replaceAll(/\p{C}/gu, '\uFFFD')}: ${reason}`),
     });
   } finally {
+    await workers.close();
     progress.end();
   }
   const { exportId, imported, already, refused, position } = report;

@@ -81,6 +81,15 @@ export interface JsonPath {
   firstTwo(value: Json): readonly Json[];
 }
 
+/** Whether a valid path names one place, such as `$.data.number`, and hence takes as many steps as it has names. */
+export function isSingularPath(path: string): boolean {
+  try {
+    return environment.compile(path).singularQuery();
+  } catch {
+    return false;
+  }
+}
+
 /** Compiles an RFC 9535 query, no code evaluated; undefined when it is not one. */
 export function compileJsonPath(path: string): JsonPath | undefined {
   let query: JSONPathQuery;

@@ -1,0 +1,37 @@
+import { isSingularPath } from './json-path.ts';
+
+/**
+ * Filters of Liquid that the short cut knows too, over text and with one text as argument or none: the default search indexes use
+ * `remove`, the others are as common. They give what the engine's give.
+ */
+const standardFilters: Readonly<Record<string, (value: string, argument: string) => string>> = {
+  append: (value, argument) => value + argument,
+  downcase: (value) => value.toLowerCase(),
+  prepend: (value, argument) => argument + value,
+  remove: (value, argument) => value.split(argument).join(''),
+  upcase: (value) => value.toUpperCase(),
+};
+const withoutArgument: ReadonlySet<string> = new Set(['downcase', 'upcase']);
+
+/** The filter as a function of the text; undefined when the engine is needed. */
+export function standardFilter(
+  name: string,
+  literals: readonly unknown[],
+): ((value: string) => string) | undefined {
+  const apply = Object.hasOwn(standardFilters, name) ? standardFilters[name] : undefined;
+  const [argument = ''] = literals;
+  const isSuited = literals.length === (withoutArgument.has(name) ? 0 : 1) && typeof argument === 'string';
+  return apply && isSuited ? (value) => apply(value, argument) : undefined;
+}
+
+/** An alias that equals its value is drawn again. */
+const weightOfAliases = 16;
+
+/**
+ * Steps that a filter of ours takes for each character or node of its value; undefined for one that may take any number, as a
+ * JSONPath does that looks for its value.
+ */
+export function weightHere(name: string, [path]: readonly unknown[]): number | undefined {
+  if (name === 'json') return typeof path === 'string' && isSingularPath(path) ? 0 : undefined;
+  return name.startsWith('alias_') ? weightOfAliases : 1;
+}

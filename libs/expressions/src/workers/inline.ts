@@ -1,0 +1,10 @@
+import type { ExpressionWorkers } from '../request.ts';
+import { perform } from './perform.ts';
+
+/** For tests: evaluates on the caller's own thread, which a step of the engine may hold for as long as it likes. */
+export function createInlineWorkers(now: () => number = () => performance.now()): ExpressionWorkers {
+  return {
+    run: async (_tenantId, job, allowance) => perform(job, allowance, now),
+    close: async () => undefined,
+  };
+}

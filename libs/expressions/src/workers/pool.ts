@@ -1,0 +1,138 @@
+import { availableParallelism } from 'node:os';
+import { UnavailableError } from '@token-vault/contracts';
+import type { Job } from '../job.ts';
+import type { Allowance, ExpressionWorkers, WorkerAnswer } from '../request.ts';
+import { FairQueue } from './fair-queue.ts';
+import { Thread } from './thread.ts';
+
+export interface ExpressionWorkerOptions {
+  /** Threads at most; by default as many as there are processors, but between two and four. */
+  readonly size?: number;
+  /** After so long without work a thread ends, and with it all that its heap may still hold. */
+  readonly idleMs?: number;
+  /** How long a job may wait for a thread. */
+  readonly waitMs?: number;
+  /** Jobs of one tenant that may wait. */
+  readonly waitingOfTenant?: number;
+  /** What threads run. For tests. */
+  readonly script?: URL;
+}
+
+interface Waiting {
+  readonly tenantId: string;
+  readonly start: (thread: Thread) => Promise<void>;
+}
+
+const maxWaiting = 2_000;
+
+/** Threads that start when they are needed. One tenant has at most half of them, and tenants take turns. */
+class Pool implements ExpressionWorkers {
+  readonly #size: number;
+  readonly #idleMs: number;
+  readonly #waitMs: number;
+  readonly #waitingOfTenant: number;
+  readonly #queue = new FairQueue<Waiting>();
+  readonly #busy = new Map<string, number>();
+  readonly #threads = new Set<Thread>();
+  readonly #free: { readonly thread: Thread; readonly timer: NodeJS.Timeout }[] = [];
+  readonly #script: URL;
+  #isClosed = false;
+
+  constructor(options: ExpressionWorkerOptions) {
+    this.#size = options.size ?? Math.min(4, Math.max(2, availableParallelism()));
+    this.#idleMs = options.idleMs ?? 30_000;
+    this.#waitMs = options.waitMs ?? 10_000;
+    this.#script = options.script ?? new URL('./worker.ts', import.meta.url);
+    this.#waitingOfTenant = options.waitingOfTenant ?? 100;
+  }
+
+  run(tenantId: string, job: Job, allowance: Allowance): Promise<WorkerAnswer> {
+    if (
+      this.#isClosed ||
+      this.#queue.sizeOf(tenantId) >= this.#waitingOfTenant ||
+      this.#queue.size >= maxWaiting
+    )
+      return Promise.reject(tooMany());
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        if (this.#queue.remove(tenantId, waiting)) reject(tooMany());
+      }, this.#waitMs);
+      const waiting: Waiting = {
+        tenantId,
+        start: (thread) => {
+          clearTimeout(timer);
+          return thread.run(job, allowance).then(resolve, reject);
+        },
+      };
+      this.#queue.push(tenantId, waiting);
+      this.#place();
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const { timer } of this.#free) clearTimeout(timer);
+    await Promise.all([...this.#threads].map((thread) => thread.end()));
+  }
+
+  #place(): void {
+    while (!this.#isClosed && (this.#free.length > 0 || this.#threads.size < this.#size)) {
+      const next = this.#queue.take((tenantId) => this.#mayRun(tenantId));
+      if (next === undefined) return;
+      void this.#start(next);
+    }
+  }
+
+  #mayRun(tenantId: string): boolean {
+    return (this.#busy.get(tenantId) ?? 0) < Math.max(1, Math.floor(this.#size / 2));
+  }
+
+  async #start({ tenantId, start }: Waiting): Promise<void> {
+    const thread = this.#takeThread();
+    this.#busy.set(tenantId, (this.#busy.get(tenantId) ?? 0) + 1);
+    await start(thread);
+    const left = (this.#busy.get(tenantId) ?? 1) - 1;
+    if (left > 0) this.#busy.set(tenantId, left);
+    else this.#busy.delete(tenantId);
+    if (!thread.isEnding) this.#release(thread);
+    this.#place();
+  }
+
+  #takeThread(): Thread {
+    const last = this.#free.pop();
+    clearTimeout(last?.timer);
+    if (last) return last.thread;
+    const thread = new Thread(this.#script, () => this.#onGone(thread));
+    this.#threads.add(thread);
+    return thread;
+  }
+
+  #release(thread: Thread): void {
+    const timer = setTimeout(() => {
+      this.#forget(thread);
+      void thread.end();
+    }, this.#idleMs);
+    timer.unref();
+    this.#free.push({ thread, timer });
+  }
+
+  /** From now on no job is given to it. */
+  #forget(thread: Thread): void {
+    const index = this.#free.findIndex((it) => it.thread === thread);
+    if (index >= 0) this.#free.splice(index, 1);
+  }
+
+  #onGone(thread: Thread): void {
+    this.#threads.delete(thread);
+    this.#forget(thread);
+    this.#place();
+  }
+}
+
+function tooMany(): UnavailableError {
+  return new UnavailableError('Too many expressions wait to be evaluated; try again.');
+}
+
+export function createExpressionWorkers(options: ExpressionWorkerOptions = {}): ExpressionWorkers {
+  return new Pool(options);
+}

@@ -1,0 +1,42 @@
+// The thread that evaluates expressions of tenants: one job after the other, each with contexts of its own. It has no environment
+// variables, and knows of a job only what is in its message.
+import { readlinkSync } from 'node:fs';
+import { getPriority, setPriority } from 'node:os';
+import { parentPort } from 'node:worker_threads';
+import { failed, type Job } from '../job.ts';
+import type { Allowance } from '../request.ts';
+import { perform } from './perform.ts';
+
+export interface JobMessage {
+  readonly job: Job;
+  readonly allowance: Allowance;
+}
+
+const levelsBelow = 10;
+
+/** Requests that need no worker come first (ADR 22). On Linux threads have priorities; lowering one's own needs no privilege. */
+function lowerPriority(): void {
+  try {
+    const thread = Number(readlinkSync('/proc/thread-self').split('/').at(-1));
+    setPriority(thread, Math.min(19, getPriority(thread) + levelsBelow));
+  } catch {
+    // It is then as the others.
+  }
+}
+
+/** Milliseconds of processor time of this thread: a busy machine takes nothing from a tenant's allowance. */
+function cpuMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1_000;
+}
+
+lowerPriority();
+parentPort?.on('message', ({ job, allowance }: JobMessage) => {
+  const answer = perform(job, allowance, cpuMs);
+  try {
+    parentPort?.postMessage(answer);
+  } catch {
+    // A value of a depth that cannot be cloned.
+    parentPort?.postMessage({ ...answer, outcome: failed('The expressions give too much.') });
+  }
+});

@@ -1,0 +1,26 @@
+// In place of the thread that evaluates: does to it what no expression known today does. What it is to do is the data of the job.
+import { parentPort } from 'node:worker_threads';
+import type { JobMessage } from '../src/workers/worker.ts';
+
+const deeds: Readonly<Record<string, () => void>> = {
+  loop: () => {
+    for (;;);
+  },
+  fill: () => {
+    const kept: number[][] = [];
+    for (;;) kept.push(Array.from({ length: 10_000 }, (_, index) => index + 0.5));
+  },
+  throw: () => {
+    throw new Error('broken');
+  },
+  exit: () => process.exit(1),
+};
+
+parentPort?.on('message', ({ job }: JobMessage) => {
+  const { data: deed } = job.bindings;
+  if (typeof deed === 'string') deeds[deed]?.();
+  parentPort?.postMessage({
+    outcome: { kind: 'values', values: ['done'] },
+    used: { ms: 0, memory: 0, output: 0 },
+  });
+});

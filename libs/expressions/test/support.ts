@@ -1,0 +1,21 @@
+import { randomInt } from 'node:crypto';
+import { compileExpression } from '../src/compile.ts';
+import { evaluateIn } from '../src/evaluate.ts';
+import type { Bindings } from '../src/evaluation.ts';
+import type { RandomInt } from '../src/filters/index.ts';
+import { createInlineWorkers, limits, RequestExpressions, type Json } from '../src/index.ts';
+import { ClockMeter } from '../src/meter.ts';
+
+/** Evaluates one expression as a worker would, on this thread. */
+export function evaluateOne(
+  source: string,
+  { data, metadata }: Bindings,
+  random: RandomInt = randomInt,
+): Json {
+  const scope = metadata === undefined ? { data } : { data, metadata };
+  const meter = new ClockMeter({ now: () => performance.now(), ms: limits.jobMs, memory: limits.memory });
+  return evaluateIn(compileExpression(source), { scope, random, meter });
+}
+
+/** Of a new request, without threads. */
+export const newRequest = (): RequestExpressions => new RequestExpressions('tenant', createInlineWorkers());
