@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { eventRegistry } from '@token-vault/contracts';
+import { EventRegistry, eventRegistry, TokenDeleted } from '@token-vault/contracts';
+import pg from 'pg';
 import type { EventStore, Position } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import type { Projection } from '../src/projection.ts';
@@ -235,5 +236,44 @@ describe('a paused projection', () => {
     await vault.reached(position, ['tokens']);
     expect(await countTokens()).toBe(0);
     expect(await vault.rows('select from rm_tokens.token_count')).toEqual([]);
+  });
+});
+
+describe('a release that writes new events', () => {
+  const praised = { ...tokenDeleted('a'), type: 'TokenPraised' };
+  const newer = () =>
+    createMemoryEventStore({
+      registry: new EventRegistry([
+        ...eventRegistry.definitions,
+        { ...TokenDeleted, type: 'TokenPraised', version: 1, upcasters: [] },
+      ]),
+      log: vault.log,
+    });
+  const projections = [log, tokens];
+
+  it('stops no read model when its projectors come first', async () => {
+    const changes: (string | undefined)[] = [];
+    const listener = new pg.Client(vault.url);
+    await listener.connect();
+    listener.on('notification', ({ payload }) => changes.push(payload));
+    await listener.query('listen projection_status');
+    const old = vault.start({ projections });
+    await vault.reached(await vault.append(tokenCreated('a')), ['log', 'tokens']);
+    vault.start({ store: newer(), projections });
+    await old.close();
+    const { position } = await newer().append('test', [praised, tokenCreated('b')], 'any');
+    await vault.reached(position, ['log', 'tokens']);
+    expect(await countTokens()).toBe(2);
+    await listener.end();
+    expect(changes).toEqual([]);
+  });
+
+  it('stops them when its writers come first, until its projectors run', async () => {
+    vault.start({ projections });
+    const { position } = await newer().append('test', [tokenCreated('a'), praised], 'any');
+    await eventually(async () => (await statusOf('tokens'))?.['status'] === 'failed');
+    vault.start({ store: newer(), projections });
+    await vault.reached(position, ['log', 'tokens']);
+    expect(await statusOf('tokens')).toMatchObject({ status: 'live' });
   });
 });
