@@ -53,6 +53,11 @@ describe('the progress of long work', () => {
     expect(line).toContain('1,000/s  1 s left');
   });
 
+  it('never passes its total, which was read before the last events were appended', () => {
+    const line = progressLine({ done: 1_040, total: 1_000, doneHere: 1_040, elapsedMs: 1_000 });
+    expect(line).toContain('100 %  1,000 of 1,000 events');
+  });
+
   it('of nothing is done, without a rate', () => {
     expect(progressLine({ done: 0, total: 0, doneHere: 0, elapsedMs: 0 })).toContain('100 %  0 of 0 events');
   });

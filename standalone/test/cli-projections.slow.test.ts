@@ -1,3 +1,4 @@
+import { projections } from '@token-vault/projectors';
 import {
   cardToken,
   createDataDirectory,
@@ -102,8 +103,14 @@ describe('projections of a vault that serves', () => {
     expect(lacking.stderr).toMatch(
       /^vault: log is not what the log gives: entry has 0 rows too many and lacks 1 .+\n$/m,
     );
+    const all = await runCommand(dataDir, ['projections', 'verify', '--all']);
+    expect(all).toMatchObject({ code: 1 });
+    expect(all.stderr).toMatch(/^vault: log is not what the log gives: [^;]+\n$/m);
+    expect(all.stdout.trim().split('\n')).toHaveLength(projections.length - 1);
     await resultOf(dataDir, 'projections', 'rebuild', 'log');
-    await resultOf(dataDir, 'projections', 'verify', 'log');
+    expect((await resultOf(dataDir, 'projections', 'verify', '--all')).trim().split('\n')).toHaveLength(
+      projections.length,
+    );
   });
 
   it('pause and go on', async () => {
