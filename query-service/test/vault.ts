@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { Principal } from '@token-vault/access';
-import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
+import { createExpressions, createInlineWorkers, type Expressions } from '@token-vault/expressions';
 import {
   eventRegistry,
   operations,
@@ -77,7 +77,9 @@ export interface Vault extends Seeds {
 
 export const unavailable = new EventStoreUnavailableError('the disk is full');
 
-export async function setUpVault(): Promise<Vault> {
+export async function setUpVault({
+  expressions = createExpressions(createInlineWorkers()),
+}: { readonly expressions?: Expressions } = {}): Promise<Vault> {
   const database = await createTestDatabase({ template });
   const pool = createTestPool(database.url, { max: 10 });
   const clock = manualClock();
@@ -98,7 +100,7 @@ export async function setUpVault(): Promise<Vault> {
     pool,
     store,
     keyRing,
-    expressions: createExpressions(createInlineWorkers()),
+    expressions,
     audit: {
       async record(...entry) {
         await beforeRecord?.();

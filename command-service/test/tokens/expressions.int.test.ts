@@ -1,0 +1,119 @@
+import { randomUUID } from 'node:crypto';
+import { createAuditTrail, createRequestContext, silentLogger } from '@token-vault/service-kit';
+import type { Reactor } from '@token-vault/contracts';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createInvocationOutcomes } from '../../src/index.ts';
+import { Invocations } from '../../src/invocations/react.ts';
+import { anyone, openVault, refusal, type TestVault } from './vault.ts';
+
+let vault: TestVault;
+beforeAll(async () => {
+  vault = await openVault();
+});
+beforeEach(() => vault.newTenant());
+afterAll(() => vault.close());
+
+const slow = '{% for i in (1..3000) %}{% for j in (1..3000) %}{{ i }}{% endfor %}{% endfor %}';
+const filters = (count: number) => `{{ data${' | last4'.repeat(count)} }}`;
+
+describe('an expression that takes too much', () => {
+  it.each([
+    ['mask', { mask: { a: [slow] } }, 'mask.a.0'],
+    ['mask, by its filters', { mask: { a: filters(21) } }, 'mask.a'],
+    ['search index', { search_indexes: ['{{ data }}', slow] }, 'search_indexes.1'],
+    ['fingerprint', { fingerprint_expression: slow }, 'fingerprint_expression'],
+    ['id', { id: slow }, 'id'],
+    ['id, by its filters', { id: filters(30) }, 'id'],
+  ])('as %s is refused by its field, and nothing is written', async (_, fields, field) => {
+    const body = { type: 'token', data: 'abcdef', ...fields };
+    await expect(vault.create(body)).rejects.toMatchObject(refusal('validation_failed', field));
+    expect(await vault.events()).toEqual([]);
+  });
+
+  it('leaves nothing of its budget to the next of the same request, and all to other requests', async () => {
+    const leaf = { type: 'token', data: 'abc', mask: slow };
+    await expect(vault.tokenize([leaf, leaf, leaf])).rejects.toMatchObject({ code: 'validation_failed' });
+    expect(
+      await vault.create({ type: 'token', data: 'abc', mask: '{{ data | upcase | split: "" }}' }),
+    ).toMatchObject({ data: 'abc' });
+  });
+});
+
+describe('a message about an expression', () => {
+  it('is in our words, says where, and quotes nothing', async () => {
+    const body = { type: 'token', data: 'x', mask: { a: 'x {{ data | filter4111111111111111 }}' } };
+    await expect(vault.create(body)).rejects.toMatchObject({
+      errors: { 'mask.a': ['There is no such filter (line 1, column 3).'] },
+    });
+  });
+});
+
+describe('a token without a value to fingerprint', () => {
+  it.each(['fingerprint_tokens', 'deduplicate_tokens'])(
+    'is made when only the setting %s wants one',
+    async (name) => {
+      await vault.newTenant({ [name]: 'true' });
+      const token = await vault.create({ type: 'token', data: '' });
+      expect(token).toMatchObject({ data: '' });
+      expect(token.fingerprint).toBeUndefined();
+      expect(token.fingerprint_expression).toBeUndefined();
+      expect((await vault.create({ type: 'token', data: 'x' })).fingerprint).toBeDefined();
+    },
+  );
+
+  it('is refused when the request asks for one', async () => {
+    await vault.newTenant({ fingerprint_tokens: 'true' });
+    for (const asked of [{ fingerprint_expression: '{{ data }}' }, { deduplicate_token: true }])
+      await expect(vault.create({ type: 'token', data: '', ...asked })).rejects.toMatchObject(
+        refusal('validation_failed', 'fingerprint_expression'),
+      );
+  });
+});
+
+describe('the arguments of a reactor', () => {
+  async function react(args: object): Promise<unknown> {
+    const code = 'module.exports = async () => ({});';
+    const manager = anyone({ tenant: vault.principal.tenant, applicationType: 'management' });
+    const body = { name: 'R', code, configuration: {} };
+    const reactor = (await vault.call('createReactor', { body }, { as: manager })).body as Reactor;
+    const { keyRing, clock, principal, log: store } = vault;
+    const outcomes = createInvocationOutcomes({ store, logger: silentLogger });
+    const audit = createAuditTrail(store);
+    const dependencies = { store, keyRing, clock, audit, outcomes, allowsPlainHttp: false, startWithinMs: 1 };
+    const context = createRequestContext({ principal, traceId: randomUUID(), now: clock.now() });
+    try {
+      return await new Invocations(dependencies).react(
+        reactor.id,
+        { args, callback_url: 'https://a.example' } as never,
+        context,
+      );
+    } finally {
+      await outcomes.close();
+    }
+  }
+
+  it('name the argument and the id of each token that does not exist', async () => {
+    const { id } = await vault.create({ type: 'token', data: 'x' });
+    await expect(
+      react({ ok: `{{ ${id} }}`, a: [{ b: '{{ gone-1 | last4 }}' }], c: '{{ gone-2 }}' }),
+    ).rejects.toMatchObject({
+      status: 400,
+      errors: {
+        'args.a.0.b': ['names a token that does not exist: gone-1'],
+        'args.c': ['names a token that does not exist: gone-2'],
+      },
+    });
+  });
+
+  it('never mean another token than was meant', async () => {
+    await vault.create({ type: 'token', id: 'abc', data: 1 });
+    expect(await react({ a: '{{ token:abc }}', b: '{{ token: abc }}' })).toMatchObject({ status: 202 });
+    await vault.create({ type: 'token', id: 'token:abc', data: 2 });
+    await expect(react({ a: '{{ token:abc }}' })).rejects.toMatchObject(
+      refusal('validation_failed', 'args.a'),
+    );
+    expect(await react({ a: "{{ token: token:abc | json: '$.data' }}", b: '{{ abc }}' })).toMatchObject({
+      status: 202,
+    });
+  });
+});
