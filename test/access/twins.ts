@@ -3,6 +3,7 @@ import type { Principal } from '@token-vault/access';
 import { createCommandHandlers, housekeepingMigrations } from '@token-vault/command-service';
 import { eventRegistry, type AccessRule, type Json } from '@token-vault/contracts';
 import { createKeyRing, environmentRootKey, keyRingMigrations } from '@token-vault/crypto';
+import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import { createExecutor, type Executor } from '@token-vault/operations';
 import { projectorMigrations, startProjectors } from '@token-vault/projectors';
@@ -45,10 +46,11 @@ export async function openTwins(): Promise<Twins> {
   const connection = { connectionString: database.url, logger: silentLogger };
   const progress = await createProjectionProgress(connection);
   const audit = createAuditTrail(store);
+  const expressions = createExpressions(createInlineWorkers());
   const executor = createExecutor({
     handlers: {
-      ...createCommandHandlers({ store, keyRing, audit, clock, logger: silentLogger }),
-      ...createQueryHandlers({ pool, store, keyRing, audit }),
+      ...createCommandHandlers({ store, keyRing, audit, clock, expressions, logger: silentLogger }),
+      ...createQueryHandlers({ pool, store, keyRing, audit, expressions }),
     },
     audit,
     progress,
