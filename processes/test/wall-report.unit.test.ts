@@ -29,7 +29,7 @@ describe('walls that a host does not allow', () => {
     expect(lines).toHaveLength(1);
     expect(lines[0]).toMatchObject({ msg: 'the sandbox of reactors lacks walls on this host' });
     const named = (lines[0]?.['reason'] as string).split(', ');
-    expect(named).toEqual(expect.arrayContaining(['ownProcesses', 'ownAccount']));
+    expect(named).toEqual(expect.arrayContaining(['ownProcesses', 'ownAccount', 'systemCallFilter']));
     expect(named).not.toContain('noNetwork');
   });
 

@@ -20,9 +20,12 @@ export interface ReactorParts {
   readonly compileCode: CompileCode;
 }
 
-/** What is told of walls: those of the children, and that the service beside them is not root. */
+/**
+ * What is told of walls: those of the children, that the service beside them is not root, and what this release does not have at
+ * all (ADR 23).
+ */
 function toldOf(walls: Walls): Readonly<Record<string, boolean>> {
-  return { ...walls, unprivilegedService: process.getuid?.() !== 0 };
+  return { ...walls, unprivilegedService: process.getuid?.() !== 0, systemCallFilter: false };
 }
 
 /** Says which walls stand, in the log and to Prometheus; again only when that changes. */

@@ -6,6 +6,8 @@ import { emptyConsole } from './outcome.ts';
 import type { PlainOutcomeKind } from './outcome.ts';
 import type { SandboxChild } from './sandbox-child.ts';
 
+type CallMessage = Extract<FromChild, { type: 'call' }>;
+
 const fatalSignals = new Set<NodeJS.Signals>(['SIGABRT', 'SIGTRAP', 'SIGILL']);
 /** Outcomes after which the child goes on: the isolate ended in an orderly way, or V8 left the code when its time was over. */
 const orderly = new Set([
@@ -30,6 +32,7 @@ export class Execution {
   #reason: PlainOutcomeKind | undefined;
   #settled = false;
   #requests = 0;
+  #bytesInFlight = 0;
 
   constructor(child: SandboxChild, job: Job, limits: SandboxLimits) {
     this.#child = child;
@@ -52,7 +55,7 @@ export class Execution {
     if (message.run !== this.job.number) return false;
     switch (message.type) {
       case 'call':
-        this.#onCall(message.call, message.method, message.payload);
+        this.#onCall(message);
         return false;
       case 'abort':
         this.#aborts.get(message.call)?.abort();
@@ -78,10 +81,19 @@ export class Execution {
     return isSound;
   }
 
-  #onCall(call: number, method: string, payload: string): void {
+  #onCall(message: CallMessage): void {
     const { hostCalls } = this.job;
+    const { call } = message;
     if (this.#settled || hostCalls === undefined || this.#aborts.has(call)) return;
-    if (++this.#requests > this.#limits.requests || this.#aborts.size >= this.#limits.requestsInFlight) {
+    const { requests, requestsInFlight, requestBytesInFlight } = this.#limits;
+    const bytes = message.payload.length + (message.body?.length ?? 0);
+    this.#bytesInFlight += bytes;
+    // A sound child counts the same, and never comes here with more.
+    const isTooMuch =
+      ++this.#requests > requests ||
+      this.#aborts.size >= requestsInFlight ||
+      this.#bytesInFlight > requestBytesInFlight;
+    if (isTooMuch) {
       this.kill('killed');
       return;
     }
@@ -89,9 +101,10 @@ export class Execution {
     this.#aborts.set(call, abort);
     const respond = (ok: boolean, text: string): void => {
       this.#aborts.delete(call);
+      this.#bytesInFlight -= bytes;
       if (!this.#settled) this.#child.answer(this.job.number, call, ok, text);
     };
-    answerHostCall(hostCalls, method, payload, this.#limits, abort.signal).then(
+    answerHostCall(hostCalls, message, this.#limits, abort.signal).then(
       (text) => respond(true, text),
       (error: unknown) => respond(false, describeCallFailure(error)),
     );

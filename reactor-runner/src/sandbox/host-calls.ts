@@ -4,27 +4,30 @@ import type { EgressRequest, EgressResponse } from '../egress/index.ts';
 import { parseChecked } from './checked-json.ts';
 import type { HostCalls } from './job.ts';
 import type { SandboxLimits } from './limits.ts';
+import type { FromChild } from './messages.ts';
 
 const serviceMethod = /^svc\.([a-z]+(?:\.[a-z]+)?)$/;
 
 /**
- * Answers one call of guest code, in JSON text both ways.
+ * Answers one call of guest code, in JSON text but for the body of a request.
  * @throws what the call failed with; {@link describeCallFailure} says how much of it the code is told
  */
 export async function answerHostCall(
   calls: HostCalls,
-  method: string,
-  payload: string,
+  { method, payload, body }: Pick<Extract<FromChild, { type: 'call' }>, 'body' | 'method' | 'payload'>,
   limits: SandboxLimits,
   signal: AbortSignal,
 ): Promise<string> {
-  const input = parseChecked(payload, { depth: limits.jsonDepth, nodes: limits.jsonNodes });
-  if (method === 'fetch')
-    return JSON.stringify(encodeResponse(await calls.fetch({ ...decodeRequest(input), signal })));
+  const bounds = { depth: limits.jsonDepth, nodes: limits.jsonNodes };
+  if (method === 'fetch') {
+    const request = decodeRequest(parseChecked(payload, bounds));
+    const whole = { ...request, ...(body === undefined ? {} : { body }), signal };
+    return JSON.stringify(encodeResponse(await calls.fetch(whole)));
+  }
   const name = serviceMethod.exec(method)?.[1];
   if (name === undefined || calls.svc === undefined)
     throw new EgressError('unsupported', 'There is no such host call');
-  return JSON.stringify(await calls.svc(name, input));
+  return JSON.stringify(await calls.svc(name, parseChecked((body ?? '').toString(), bounds)));
 }
 
 /** Never the error itself: it may name addresses, hold a credential or carry a request. */
@@ -40,7 +43,7 @@ export function describeCallFailure(error: unknown): string {
 
 function decodeRequest(input: Json): EgressRequest {
   if (input === null || typeof input !== 'object' || Array.isArray(input)) throw invalidRequest();
-  const { url, method, headers, body, redirect } = input;
+  const { url, method, headers, redirect } = input;
   if (typeof url !== 'string' || typeof method !== 'string' || !Array.isArray(headers))
     throw invalidRequest();
   const pairs = headers.map((pair): [string, string] => {
@@ -53,7 +56,6 @@ function decodeRequest(input: Json): EgressRequest {
     method,
     headers: pairs,
     redirect: redirect === 'manual' || redirect === 'error' ? redirect : 'follow',
-    ...(typeof body === 'string' ? { body: Buffer.from(body, 'base64') } : {}),
   };
 }
 

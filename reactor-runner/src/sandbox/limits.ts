@@ -23,6 +23,11 @@ export interface SandboxLimits {
   readonly hostCalls: number;
   readonly requestsInFlight: number;
   readonly requests: number;
+  /** Of a request, all but its body. */
+  readonly requestHeadChars: number;
+  readonly requestBytes: number;
+  /** Bodies of the requests of one run that are under way: the service holds them. */
+  readonly requestBytesInFlight: number;
   /**
    * Runs after which a child is replaced: 1 KB leaks with each isolate. A start takes as much as thirty runs and is felt by those
    * beside it.
@@ -48,5 +53,8 @@ export const defaultSandboxLimits: SandboxLimits = {
   hostCalls: 20_000,
   requestsInFlight: 32,
   requests: 200,
+  requestHeadChars: 65_536,
+  requestBytes: 4_194_304,
+  requestBytesInFlight: 16_777_216,
   runsPerChild: 10_000,
 };

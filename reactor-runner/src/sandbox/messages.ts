@@ -2,7 +2,7 @@ import type { SandboxLimits } from './limits.ts';
 import type { ConsoleLine, GuestConsole, PlainOutcomeKind } from './outcome.ts';
 
 /**
- * The lines between the pool and a child: one JSON object a line over a socket. What a child sends is validated field
+ * What the pool and a child say over a socket: one JSON object a line, and after a line of the child maybe a body (frames.ts). What a child sends is validated field
  * by field, because a child is where an attacker would be after leaving an isolate.
  */
 export type ToChild =
@@ -46,7 +46,10 @@ export type FromChild =
       readonly run: number;
       readonly call: number;
       readonly method: string;
+      /** Of a request: all of it but its body, as JSON. Empty for a method of `req.svc`. */
       readonly payload: string;
+      /** Of a request: its body. Of a method of `req.svc`: its arguments as JSON. */
+      readonly body?: Buffer;
     }
   | { readonly type: 'abort'; readonly run: number; readonly call: number }
   /** After it the child is free for another run. */
@@ -85,40 +88,66 @@ const plainKinds = new Set<string>([
 ]);
 const levels = new Set<string>(['debug', 'error', 'info', 'log', 'warn']);
 
-/** @throws {ProtocolError} when the line is not a message a sound child sends */
-export function decodeFromChild(line: string, limits: SandboxLimits): FromChild {
+/** A message without its body, and how many bytes of body follow. */
+export interface Envelope {
+  readonly bytes: number;
+  readonly complete: (body: Buffer) => FromChild;
+}
+
+const whole = (message: FromChild): Envelope => ({ bytes: 0, complete: () => message });
+
+/** @throws {ProtocolError} when the line is not an envelope a sound child sends */
+export function decodeFromChild(line: string, limits: SandboxLimits): Envelope {
   const message = record(parse(line));
   switch (message['type']) {
     case 'ready':
-      return { type: 'ready' };
+      return whole({ type: 'ready' });
     case 'call':
-      return {
-        type: 'call',
-        run: count(message['run']),
-        call: count(message['call']),
-        method: text(message['method'], 100),
-        payload: text(message['payload'], Number.MAX_SAFE_INTEGER),
-      };
+      return decodeCall(message, limits);
     case 'abort':
-      return { type: 'abort', run: count(message['run']), call: count(message['call']) };
+      return whole({ type: 'abort', run: count(message['run']), call: count(message['call']) });
     case 'outcome':
-      return {
-        type: 'outcome',
-        run: count(message['run']),
-        outcome: decodeOutcome(record(message['outcome']), limits),
-        rssMb: count(message['rssMb']),
-      };
+      return decodeOutcomeMessage(message, limits);
     default:
       throw new ProtocolError('unknown message type');
   }
 }
 
+function decodeCall(message: Record<string, unknown>, limits: SandboxLimits): Envelope {
+  const method = text(message['method'], 100);
+  const most = method === 'fetch' ? limits.requestBytes : limits.argsBytes;
+  const call = {
+    type: 'call',
+    run: count(message['run']),
+    call: count(message['call']),
+    method,
+    payload: text(message['payload'], limits.requestHeadChars),
+  } as const;
+  const complete = (body: Buffer) => (message['hasBody'] === true ? { ...call, body } : call);
+  return { bytes: count(message['bytes'], most), complete };
+}
+
+function decodeOutcomeMessage(message: Record<string, unknown>, limits: SandboxLimits): Envelope {
+  const [run, rssMb] = [count(message['run']), count(message['rssMb'])];
+  const value = record(message['outcome']);
+  const { kind } = value;
+  if (kind !== 'succeeded' && kind !== 'failed')
+    return whole({ type: 'outcome', run, rssMb, outcome: decodeOutcome(value, limits) });
+  const console = decodeConsole(record(value['console']), limits);
+  return {
+    bytes: count(message['bytes'], limits.resultBytes),
+    complete: (body) => ({
+      type: 'outcome',
+      run,
+      rssMb,
+      outcome: { kind, console, text: body.toString('utf8') },
+    }),
+  };
+}
+
 function decodeOutcome(value: Record<string, unknown>, limits: SandboxLimits): ChildOutcome {
   const console = decodeConsole(record(value['console']), limits);
   const kind = text(value['kind'], 40);
-  if (kind === 'succeeded' || kind === 'failed') {
-    return { kind, console, text: text(value['text'], limits.resultBytes) };
-  }
   if (kind === 'limit-exceeded') return { kind, console, limit: text(value['limit'], 100) };
   if (kind === 'compile-error') {
     return {
@@ -161,8 +190,9 @@ function record(value: unknown): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-function count(value: unknown): number {
-  if (!Number.isSafeInteger(value) || (value as number) < 0) throw new ProtocolError('not a count');
+function count(value: unknown, most = Number.MAX_SAFE_INTEGER): number {
+  if (!Number.isSafeInteger(value) || (value as number) < 0 || (value as number) > most)
+    throw new ProtocolError('not a count');
   return value as number;
 }
 

@@ -6,11 +6,13 @@ import { childEnvironment } from './child-command.ts';
 import type { ChildCommand } from './child-command.ts';
 import { isRunning, processIn } from './inner-process.ts';
 import type { SandboxLimits } from './limits.ts';
-import { createLineReader, decodeFromChild } from './messages.ts';
+import { createFrameReader } from './frames.ts';
+import { ProtocolError } from './messages.ts';
 import type { ChildRun, FromChild, ToChild } from './messages.ts';
 
 const startTimeoutMs = 15_000;
-const maxLineBytes = 16 * 1_048_576;
+/** Of one run, for each request it may make: the call, its end, and some more. */
+const messagesPerRequest = 3;
 
 export interface ChildEvents {
   onReady(): void;
@@ -29,6 +31,7 @@ export class SandboxChild {
   readonly #isAlone: boolean;
   #innerPid: number | undefined;
   #exited = false;
+  #messages = 0;
   #ready = false;
 
   constructor(command: ChildCommand, bundle: SandboxBundle, limits: SandboxLimits, events: ChildEvents) {
@@ -46,7 +49,7 @@ export class SandboxChild {
     // Not 'exit': what the child said last may still be in the socket then.
     this.#process.on('close', (_code, signal) => this.#onExit(this.#causeOf(signal)));
     this.#socket.on('error', () => this.kill());
-    const read = createLineReader(maxLineBytes, (line) => this.#onLine(line));
+    const read = createFrameReader(limits, (message) => this.#onFrame(message));
     this.#socket.on('data', (chunk: Buffer) => {
       try {
         read(chunk);
@@ -71,6 +74,7 @@ export class SandboxChild {
   }
 
   run(run: ChildRun): void {
+    this.#messages = 0;
     this.#send({ type: 'run', ...run });
   }
 
@@ -90,9 +94,11 @@ export class SandboxChild {
     if (!this.#exited && this.#socket.writable) this.#socket.write(`${JSON.stringify(message)}\n`);
   }
 
-  #onLine(line: string): void {
+  #onFrame(message: FromChild): void {
     if (this.#exited) return;
-    const message = decodeFromChild(line, this.#limits);
+    this.#messages += 1;
+    if (this.#messages > messagesPerRequest * this.#limits.requests + 1)
+      throw new ProtocolError('too many messages');
     if (message.type !== 'ready') this.#events.onMessage(message);
     else if (!this.#ready) {
       this.#ready = true;

@@ -1,6 +1,7 @@
 import type { SandboxLimits } from '../limits.ts';
 import type { ChildOutcome, ChildRun, FromChild } from '../messages.ts';
 import { parseChecked } from '../checked-json.ts';
+import { partsOf } from './call-parts.ts';
 import { findSyntaxError, lineOfExport } from './compile.ts';
 import { performCrypto } from './cryptography.ts';
 import type { HostFunction, IsolateFactory, PreparedIsolate } from './isolate.ts';
@@ -24,7 +25,9 @@ export class Invocation {
   readonly #send: (message: FromChild) => void;
   readonly #console;
   readonly #timers = new Map<string, NodeJS.Timeout>();
-  readonly #calls = new Set<string>();
+  /** By id, the bytes that the pool holds of each. */
+  readonly #calls = new Map<string, number>();
+  #bytesInFlight = 0;
   readonly #deadline: number;
   readonly #deadlineTimer: NodeJS.Timeout;
   readonly #onOver: (outcome: ChildOutcome) => void;
@@ -67,7 +70,7 @@ export class Invocation {
   }
 
   answer(call: number, ok: boolean, payload: string): void {
-    if (!this.#calls.delete(`${call}`) || this.#ending !== undefined) return;
+    if (!this.#release(`${call}`) || this.#ending !== undefined) return;
     this.#enter('answer', `${call}`, JSON.stringify({ ok, payload }));
   }
 
@@ -131,7 +134,7 @@ export class Invocation {
       case 'call':
         return this.#call(first, second);
       case 'abort':
-        if (this.#calls.delete(first)) this.#send({ type: 'abort', run: this.#run.run, call: Number(first) });
+        if (this.#release(first)) this.#send({ type: 'abort', run: this.#run.run, call: Number(first) });
         return undefined;
       case 'source':
         return this.#factory.sourceOf(first);
@@ -166,8 +169,30 @@ export class Invocation {
     else if (this.#calls.size >= this.#limits.requestsInFlight)
       this.#finish({ kind: 'limit-exceeded', limit: 'requests in flight' });
     if (this.#ending !== undefined) return;
-    this.#calls.add(id);
-    this.#send({ type: 'call', run: this.#run.run, call: Number(id), method, payload });
+    this.#sendCall(id, method, payload);
+  }
+
+  #sendCall(id: string, method: string, text: string): void {
+    const parts = partsOf(method, text, this.#limits);
+    if ('code' in parts) {
+      this.#calls.set(id, 0);
+      setImmediate(() => this.answer(Number(id), false, JSON.stringify(parts)));
+      return;
+    }
+    const bytes = parts.payload.length + (parts.body?.length ?? 0);
+    if (this.#bytesInFlight + bytes > this.#limits.requestBytesInFlight) {
+      this.#finish({ kind: 'limit-exceeded', limit: 'bytes of requests in flight' });
+      return;
+    }
+    this.#bytesInFlight += bytes;
+    this.#calls.set(id, bytes);
+    this.#send({ type: 'call', run: this.#run.run, call: Number(id), method, ...parts });
+  }
+
+  /** False when there is no such call under way. */
+  #release(id: string): boolean {
+    this.#bytesInFlight -= this.#calls.get(id) ?? 0;
+    return this.#calls.delete(id);
   }
 
   #onEnding(operation: string, first: string, second: string): void {

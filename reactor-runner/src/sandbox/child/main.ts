@@ -5,6 +5,7 @@
 import { Socket } from 'node:net';
 import { setFlagsFromString } from 'node:v8';
 import type IsolatedVm from 'isolated-vm';
+import { encodeFrame } from '../frames.ts';
 import { createLineReader } from '../messages.ts';
 import type { FromChild, ToChild } from '../messages.ts';
 import type { SandboxLimits } from '../limits.ts';
@@ -31,7 +32,7 @@ process.dlopen(addon, process.argv[1] ?? '');
 const { ivm } = addon.exports;
 
 const socket = new Socket({ fd: 3, readable: true, writable: true });
-const send = (message: FromChild): void => void socket.write(`${JSON.stringify(message)}\n`);
+const send = (message: FromChild): void => encodeFrame(message).forEach((part) => socket.write(part));
 
 let factory: IsolateFactory | undefined;
 let limits: SandboxLimits;

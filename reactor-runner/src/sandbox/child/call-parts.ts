@@ -1,0 +1,38 @@
+import { parseChecked } from '../checked-json.ts';
+import type { SandboxLimits } from '../limits.ts';
+
+/** What leaves for the pool: small JSON, and bytes that are not read on the way. */
+export interface CallParts {
+  readonly payload: string;
+  readonly body?: Buffer;
+}
+
+export interface CallRefusal {
+  readonly message: string;
+  readonly code: string;
+}
+
+const tooLarge: CallRefusal = { code: 'request-too-large', message: 'The request body is too large' };
+const invalid: CallRefusal = { code: 'invalid-request', message: 'The request is not valid' };
+
+/** Takes a call of guest code apart. It is counted here, where parsing costs the run its own time. */
+export function partsOf(method: string, text: string, limits: SandboxLimits): CallParts | CallRefusal {
+  if (method !== 'fetch') return argumentsOf(text, limits);
+  const { body, ...head } = JSON.parse(text) as { readonly body?: unknown };
+  const payload = JSON.stringify(head);
+  if (payload.length > limits.requestHeadChars) return invalid;
+  if (typeof body !== 'string') return { payload };
+  const bytes = Buffer.from(body, 'base64');
+  return bytes.length > limits.requestBytes ? tooLarge : { payload, body: bytes };
+}
+
+function argumentsOf(text: string, limits: SandboxLimits): CallParts | CallRefusal {
+  const body = Buffer.from(text, 'utf8');
+  if (body.length > limits.argsBytes) return tooLarge;
+  try {
+    parseChecked(text, { depth: limits.jsonDepth, nodes: limits.jsonNodes });
+    return { payload: '', body };
+  } catch {
+    return invalid;
+  }
+}
