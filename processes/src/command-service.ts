@@ -37,7 +37,7 @@ async function open(surroundings: Surroundings, settings: ReturnType<typeof read
   const expressions = openExpressions(surroundings);
   const parts = await openServiceParts(surroundings, data, limits);
   const handlers = commandHandlers({ ...parts, expressions }, reactors, { egressAllow, logger });
-  return createServiceApp(surroundings, parts, handlers);
+  return createServiceApp(surroundings, { ...parts, expressions }, handlers);
 }
 
 await runProcess({

@@ -1,3 +1,5 @@
+import type { Expressions } from '@token-vault/expressions';
+import { createTokenReplay } from '@token-vault/command-service';
 import { createOpenApiDocument } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import { readProjectionStatus } from '@token-vault/projectors';
@@ -87,7 +89,7 @@ function spanOf({ operation, status, seconds, traceId }: AnsweredRequest): Span 
 /** The app of a service: the operations it has handlers of, health, metrics, the document of the interface. */
 export function createServiceApp(
   { logger, metrics, spans }: Surroundings,
-  parts: ServiceParts,
+  parts: ServiceParts & { readonly expressions: Expressions },
   handlers: Handlers,
 ): Express {
   const { edge, audit, progress, watch, revocations } = parts;
@@ -99,7 +101,9 @@ export function createServiceApp(
   const findEntity = createEntityFinder(parts.readPool);
   const readModels = { progress, watch, revocations };
   const clock = systemClock;
-  const app = createApp({ ...edge, ...readModels, handlers, audit, clock, logger, findEntity, onAnswered });
+  const tokenReplay = createTokenReplay({ ...parts, clock });
+  const executed = { ...readModels, handlers, audit, clock, tokenReplay, findEntity };
+  const app = createApp({ ...edge, ...executed, logger, onAnswered });
   mountHealth(app, readinessOf(parts), logger);
   mountMetrics(app, metrics);
   mountReference(app, createOpenApiDocument({ serverUrl: '/', version: release }));

@@ -22,7 +22,8 @@ async function open(surroundings: Surroundings, settings: ReturnType<typeof read
   const data = { keyRing, ...(await openReadModels(surroundings, await openLog(surroundings))) };
   const expressions = openExpressions(surroundings);
   const parts = await openServiceParts(surroundings, data, settings.limits);
-  return createServiceApp(surroundings, parts, queryHandlers({ ...parts, expressions }));
+  const all = { ...parts, expressions };
+  return createServiceApp(surroundings, all, queryHandlers(all));
 }
 
 await runProcess({

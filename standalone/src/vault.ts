@@ -115,7 +115,7 @@ async function createVaultApp(
     feed: await createFeed(feed, { store, pool, logger }),
   };
   openRunner(surroundings, runner, { egressAllow });
-  return createServiceApp(surroundings, parts, handlers);
+  return createServiceApp(surroundings, { ...parts, expressions }, handlers);
 }
 
 /** Puts the vault together on a Postgres: log, keys, read models, both services, in this process. */

@@ -9,7 +9,7 @@ import {
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing, type SealedValue } from '@token-vault/crypto';
 import type { RecordedEvent } from '@token-vault/event-store';
-import type { Answer } from '@token-vault/service-kit';
+import type { Answer, AnswerToken, Path } from '@token-vault/service-kit';
 
 /** The error that a failed run is to its caller, in the common error format (decisions.md §1 and §10). */
 const failure = (status: number, detail: string, errors: FieldErrors): DomainError =>
@@ -31,16 +31,45 @@ async function openOutcome<Content extends Json>(
   }
 }
 
+/** Tokens made of the output of a reactor, where its answer holds them whole. Deeper than any answer is, nothing is looked for. */
+function outputTokens(value: Json | undefined, tenantId: string, at: Path): AnswerToken[] {
+  if (value === null || typeof value !== 'object') return [];
+  if (Array.isArray(value))
+    return value.flatMap((item, index) => outputTokens(item, tenantId, [...at, index]));
+  const { id, created_at: createdAt } = value;
+  if (typeof id === 'string' && typeof createdAt === 'string' && value.tenant_id === tenantId)
+    return [{ id, createdAt, at, by: 'output' }];
+  return Object.entries(value).flatMap(([name, item]) => outputTokens(item, tenantId, [...at, name]));
+}
+
+/** Which tokens the answer of a run may tell of. */
+function tokensOf(event: RecordedEvent, body: Json | undefined, usedTokenIds: readonly string[]) {
+  const { seen_token_ids: seen } = event.data as unknown as DataOf<'ReactorSucceeded'>;
+  const made = (body as { tokens?: Json } | null | undefined)?.tokens;
+  const tokens: AnswerToken[] = [
+    ...usedTokenIds.map((id) => ({ id, by: 'use' as const })),
+    ...(seen ?? []).map((id) => ({ id, by: 'seen' as const })),
+    ...outputTokens(made, event.metadata.tenant_id, ['tokens']),
+  ];
+  return { tokens, isUnrepeatable: seen === undefined };
+}
+
 /** Answers the invoker from the outcome event. @throws DomainError when the run failed */
-export async function answerFrom(keyRing: Pick<KeyRing, 'open'>, event: RecordedEvent): Promise<Answer> {
+export async function answerFrom(
+  keyRing: Pick<KeyRing, 'open'>,
+  event: RecordedEvent,
+  usedTokenIds: readonly string[],
+): Promise<Answer> {
   const { position } = event;
   if (event.type === 'ReactorSucceeded') {
     const { invocation_id: id, result } = event.data as unknown as DataOf<'ReactorSucceeded'>;
-    return { body: await openOutcome(keyRing, event, id, result as SealedValue), position };
+    const body = await openOutcome(keyRing, event, id, result as SealedValue);
+    return { body, position, ...tokensOf(event, body, usedTokenIds) };
   }
   const { invocation_id: id, status, problem } = event.data as unknown as DataOf<'ReactorFailed'>;
   const opened = await openOutcome(keyRing, event, id, problem as SealedValue);
   const { detail, errors, custom } = opened as unknown as ReactorProblem;
   if (custom === undefined) throw failure(status, detail, errors);
-  return { status, headers: custom.headers, body: custom.body, position };
+  const tokens = tokensOf(event, undefined, usedTokenIds);
+  return { status, headers: custom.headers, body: custom.body, position, ...tokens };
 }

@@ -93,7 +93,8 @@ export class Invocations {
     const awaited = await this.#outcomes.expect(id);
     try {
       await this.#append(draft, context);
-      return await answerFrom(this.#keyRing, await this.#outcomeOf(draft, awaited, context));
+      const outcome = await this.#outcomeOf(draft, awaited, context);
+      return await answerFrom(this.#keyRing, outcome, [...request.references.tokens.keys()]);
     } finally {
       awaited.forget();
     }

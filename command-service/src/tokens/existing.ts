@@ -10,9 +10,9 @@ import type { TokenDetails } from './state.ts';
 
 /** Tokens that a write answers with although it did not write them: duplicates. */
 export class ExistingTokens {
-  readonly #dependencies: TokenDependencies;
+  readonly #dependencies: Pick<TokenDependencies, 'keyRing' | 'audit' | 'expressions'>;
 
-  constructor(dependencies: TokenDependencies) {
+  constructor(dependencies: Pick<TokenDependencies, 'keyRing' | 'audit' | 'expressions'>) {
     this.#dependencies = dependencies;
   }
 

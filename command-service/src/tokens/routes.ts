@@ -1,4 +1,5 @@
-import type { Handlers } from '@token-vault/service-kit';
+import type { Token } from '@token-vault/contracts';
+import type { AnswerToken, Handlers } from '@token-vault/service-kit';
 import type { TokenCreation } from './create.ts';
 import { deleteToken } from './delete.ts';
 import type { TokenDependencies } from './dependencies.ts';
@@ -12,15 +13,24 @@ export interface TokenCommands {
   readonly atomic: AtomicWrites;
 }
 
+const wholeBody = (token: Token, by: AnswerToken['by']): AnswerToken => ({
+  id: token.id,
+  createdAt: token.created_at,
+  at: [],
+  by,
+});
+
 export function tokenRoutes(tokens: TokenCommands) {
   return {
     async createToken({ body }, context) {
       const { token, position, isNew } = await tokens.creation.create(body, context);
-      return { status: isNew ? 201 : 200, body: token, position };
+      const by = isNew ? 'create' : 'duplicate-of-create';
+      return { status: isNew ? 201 : 200, body: token, position, tokens: [wholeBody(token, by)] };
     },
     async updateToken({ params, body }, context) {
       const { token, position } = await tokens.update.update(params.id, body, context);
-      return { body: token, position };
+      const by = token.id === params.id ? 'update' : 'duplicate-of-update';
+      return { body: token, position, tokens: [wholeBody(token, by)] };
     },
     async deleteToken({ params }, context) {
       return { position: await deleteToken(tokens.dependencies, params.id, context) };

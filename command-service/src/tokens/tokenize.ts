@@ -8,7 +8,7 @@ import {
 } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import { comparePositions } from '@token-vault/event-store';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { AnswerToken, Path, RequestContext } from '@token-vault/service-kit';
 import type { CreatedToken, TokenCreation } from './create.ts';
 import { appendDeletion } from './delete.ts';
 import type { TokenDependencies } from './dependencies.ts';
@@ -20,11 +20,11 @@ const maxTokens = 100;
 /** A place in the payload that becomes a token. A `leaf` is answered by its id, an `object` by the token. */
 interface Slot {
   readonly kind: 'leaf' | 'object';
+  readonly at: Path;
   readonly path: string;
   readonly body: CreateTokenBody;
 }
 
-type Path = readonly (string | number)[];
 const dotted = (path: Path): string => path.join('.') || 'body';
 
 function parseBody(value: JsonObject, path: Path): CreateTokenBody {
@@ -47,11 +47,13 @@ function mapSlots(value: Json, path: Path, visit: (slot: Slot) => Json): Json {
   if (typeof value !== 'object') {
     return visit({
       kind: 'leaf',
+      at: path,
       path: dotted(path),
       body: createTokenBody.parse({ type: 'token', data: value }),
     });
   }
-  if (isTokenBody(value)) return visit({ kind: 'object', path: dotted(path), body: parseBody(value, path) });
+  if (isTokenBody(value))
+    return visit({ kind: 'object', at: path, path: dotted(path), body: parseBody(value, path) });
   const result: JsonObject = {};
   for (const [key, child] of Object.entries(value)) {
     const mapped = mapSlots(child, [...path, key], visit);
@@ -105,6 +107,7 @@ async function draftAll(
 export interface Tokenized {
   readonly body: Json;
   readonly position: Position | undefined;
+  readonly tokens: readonly AnswerToken[];
 }
 
 /** What makes many tokens appear at once: a transaction of our own, unless the caller brought one. */
@@ -139,7 +142,15 @@ export async function tokenize(
   if (context.transactionId !== undefined) await createOrWithdraw(dependencies, context, createAll, created);
   else if (drafts.length <= 1) await createAll(context);
   else ({ position } = await atomic.run(context, createAll));
-  return { body: fill(payload, created), position: position ?? last(created) };
+  const tokens = slots.flatMap((slot, index) => answerTokenOf(slot, created[index]));
+  return { body: fill(payload, created), position: position ?? last(created), tokens };
+}
+
+function answerTokenOf({ kind, at }: Slot, created: CreatedToken | undefined): AnswerToken[] {
+  if (!created) return [];
+  const { token, isNew } = created;
+  const by = isNew ? 'create' : 'duplicate-of-create';
+  return [{ id: token.id, createdAt: token.created_at, by, ...(kind === 'object' ? { at } : {}) }];
 }
 
 /**

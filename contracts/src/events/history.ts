@@ -63,5 +63,7 @@ export const eventHistory: readonly (readonly string[])[] = [
     'TokensRead.v2',
     'TokenCvcPurged.v2',
     'TokenSigned.v1',
+    'ReactorSucceeded.v2',
+    'ReactorFailed.v2',
   ],
 ];

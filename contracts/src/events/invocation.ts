@@ -1,8 +1,10 @@
 import { z } from 'zod';
 import type { Json } from '../json.ts';
 import type { FieldErrors } from '../problems.ts';
-import { defineEvent } from './registry.ts';
+import { defineEvent, unchanged } from './registry.ts';
 import { moment, sealedValue } from './sealed.ts';
+
+export const maxSeenTokens = 1_000;
 
 const identity = { invocation_id: z.uuid(), reactor_id: z.uuid() };
 
@@ -31,10 +33,23 @@ export const ReactorStarted = defineEvent(
   z.object({ ...identity, runner_id: z.string(), deadline: moment }),
 );
 
+/**
+ * Tokens that the code read, made or used by `req.svc`, and those made of its output: the result may tell of them. Absent when they were
+ * too many, or when nobody counted.
+ */
+const seenTokenIds = z.array(z.string()).max(maxSeenTokens).optional();
+
 /** `result`: the sealed body that a synchronous caller is answered. */
 export const ReactorSucceeded = defineEvent(
   'ReactorSucceeded',
-  z.object({ ...identity, mode: z.enum(['sync', 'async']), result: sealedValue }),
+  z.object({
+    ...identity,
+    mode: z.enum(['sync', 'async']),
+    result: sealedValue,
+    seen_token_ids: seenTokenIds,
+  }),
+  // Version 2 says which tokens its code saw.
+  [unchanged],
 );
 
 export const ReactorFailed = defineEvent(
@@ -47,7 +62,10 @@ export const ReactorFailed = defineEvent(
     reason: z.string(),
     /** Sealed detail, errors and, maybe, a whole response: the code's words may quote data. */
     problem: sealedValue,
+    seen_token_ids: seenTokenIds,
   }),
+  // Version 2 says which tokens its code saw.
+  [unchanged],
 );
 
 const attempt = z.int().min(1);

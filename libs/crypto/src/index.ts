@@ -3,6 +3,7 @@ export * from './errors.ts';
 export { DataKey, type DataKeyIdentity } from './data-key.ts';
 export { isSealedValue, keyIdOf, open, seal, type SealContext, type SealedValue } from './sealed-value.ts';
 export type { AlterationObserver, TenantHashes } from './tenant-hashes.ts';
+export { newShare, openWithShares, sealWithShares } from './shared-seal.ts';
 export { apiKeyTypes, equalHashes, generateApiKey, hashApiKey, type ApiKeyType } from './api-keys.ts';
 export { encodeBase58 } from './base58.ts';
 export type { RootKeyProvider } from './root-keys/port.ts';

@@ -12,9 +12,10 @@ import { authorize, transactionIdOf } from './authorization.ts';
 import type { Identity, RetiredKey } from './callers.ts';
 import type { Clock } from './clock.ts';
 import type { Answer, Handler, Handlers } from './handlers.ts';
-import type { IdempotentAnswers } from './idempotency.ts';
+import type { IdempotentAnswers, TokenReplay } from './idempotency.ts';
 import type { ReadModelProgress, ReadModelWatch, Revocations } from './progress.ts';
 import {
+  isShown,
   requireNothingLost,
   requireReadModels,
   waitForGivenPosition,
@@ -27,6 +28,7 @@ import {
   recordRetiredKey,
   type FindEntity,
 } from './refusals.ts';
+import { createRepeating } from './repeats.ts';
 import { createRequestContext, type RequestContext } from './request-context.ts';
 import { checkMediaType, parseInput } from './validation.ts';
 
@@ -38,6 +40,8 @@ export interface ExecutorDependencies {
   readonly revocations: Revocations;
   readonly clock: Clock;
   readonly idempotency?: IdempotentAnswers | undefined;
+  /** Needed with `idempotency` by what answers with tokens. */
+  readonly tokenReplay?: TokenReplay | undefined;
   /** Drops what is cached of callers: a key, a rule, a session or a tenant may have changed. */
   readonly forgetCallers?: (() => void) | undefined;
   /** For the record of refusals; without it they name only what handlers found. */
@@ -205,10 +209,15 @@ async function answerOf(call: Call, admitted: Admitted, dependencies: ExecutorDe
   const run = (idempotencyScope = request.idempotencyScope): Promise<Answer> =>
     handler(input, contextOf(call, principal, dependencies, { transactionId, idempotencyScope }));
   const { idempotencyKey: key } = request;
-  if (key === undefined || !idempotency || !repeatableMethods.has(operation.method)) return run();
+  // A query that is sent by POST is simply run again: nothing is written twice by it.
+  const isRepeatable = operation.service === 'command' && repeatableMethods.has(operation.method);
+  if (key === undefined || !idempotency || !isRepeatable) return run();
   // The parsed path, so that another spelling of it (a trailing slash, an escape) is the same request.
   const path = JSON.stringify([operation.path, input.params ?? null]);
-  return idempotency.run({ principal, method: operation.method, path, key }, run);
+  const context = contextOf(call, principal, dependencies, { transactionId });
+  const isVisible = (answer: Answer) => isShown(progress, answer);
+  const repeating = createRepeating({ ...dependencies, isVisible }, operation, input.params, context);
+  return idempotency.run({ principal, method: operation.method, path, key }, run, repeating);
 }
 
 type AnyInput = Parameters<Handler<OperationId>>[0];

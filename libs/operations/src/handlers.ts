@@ -17,6 +17,24 @@ export interface Input<Id extends OperationId> {
   readonly body: BodyOf<Operations[Id]>;
 }
 
+/** A way into a body. */
+export type Path = readonly (string | number)[];
+
+/** A token that is in an answer or went into it. */
+export interface AnswerToken {
+  readonly id: string;
+  /** Unset where the handler does not know it. */
+  readonly createdAt?: string | undefined;
+  /** Where the body holds it whole; unset when the body holds what was made of it. */
+  readonly at?: Path | undefined;
+  /**
+   * What let the caller have it: the right to create or update it; deduplication; the use in arguments of a reactor; the output of a
+   * reactor, shown as masked; or code of a reactor has seen it, by the right of its application.
+   */
+  readonly by:
+    'create' | 'update' | 'duplicate-of-create' | 'duplicate-of-update' | 'use' | 'output' | 'seen';
+}
+
 export interface Answer {
   /** The operation's own success status unless given. */
   readonly status?: number;
@@ -31,6 +49,10 @@ export interface Answer {
   readonly ifConfirmedBefore?: DomainError;
   /** There when reactor code chose the whole response: then a string body is sent as it stands (custom-answer.ts). */
   readonly headers?: Readonly<Record<string, string>>;
+  /** All tokens that are in the body or went into it, by which a repeat of the request is judged (decisions.md §2). */
+  readonly tokens?: readonly AnswerToken[];
+  /** It is not known which tokens went into it: it cannot be shown again. */
+  readonly isUnrepeatable?: boolean;
 }
 
 export type Handler<Id extends OperationId> = (input: Input<Id>, context: RequestContext) => Promise<Answer>;

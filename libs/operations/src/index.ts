@@ -8,8 +8,15 @@ export {
   type OperationRequest,
   type Outcome,
 } from './executor.ts';
-export type { Answer, Handler, Handlers, HandlersOf, Input } from './handlers.ts';
-export type { IdempotentAnswers, IdempotentRequest } from './idempotency.ts';
+export type { Answer, AnswerToken, Handler, Handlers, HandlersOf, Input, Path } from './handlers.ts';
+export type {
+  IdempotentAnswers,
+  IdempotentRequest,
+  Repeating,
+  StoredToken,
+  TokenFacts,
+  TokenReplay,
+} from './idempotency.ts';
 export type { ReadModelProgress, ReadModelWatch, Revocations } from './progress.ts';
 export type { FindEntity } from './refusals.ts';
 export { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';

@@ -41,6 +41,10 @@ export async function waitForGivenPosition(
     throw new UnavailableError('The read models have not reached SVC-POSITION yet.');
 }
 
+/** Whether the read models show what the answer says, or do so in time. */
+export const isShown = async (progress: ReadModelProgress, { position }: Answer): Promise<boolean> =>
+  position === undefined || progress.waitFor(position, waitMs);
+
 /** After a write to one of these, what is cached of callers may be old. */
 const entitiesAffectingAuthentication: ReadonlySet<string> = new Set(['application', 'session', 'tenant']);
 

@@ -3,6 +3,7 @@ export {
   createRequestContext,
   systemClock,
   type Answer,
+  type AnswerToken,
   type AuditTrail,
   type Clock,
   type Handler,
@@ -12,8 +13,13 @@ export {
   type IdempotentRequest,
   type Input,
   type RequestContext,
+  type Path,
+  type Repeating,
   type RequestContextOptions,
   type Revocations,
+  type StoredToken,
+  type TokenFacts,
+  type TokenReplay,
 } from '@token-vault/operations';
 export { listenForAccessChanges, type AccessChanges } from './access-changes.ts';
 export * from './callers/index.ts';

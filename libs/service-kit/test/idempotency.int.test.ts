@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ConflictError, UnavailableError, ValidationError } from '@token-vault/contracts';
+import { ConflictError, NotFoundError, UnavailableError, ValidationError } from '@token-vault/contracts';
 import { createKeyRing, environmentRootKey, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
 import type { Position } from '@token-vault/event-store';
 import { createTestDatabase, createTestPool, manualClock, waitUntil } from '@token-vault/test-support';
@@ -11,7 +11,9 @@ import {
   idempotencyMigrations,
   type Answer,
   type IdempotentRequest,
-  type SweptIdempotentAnswers,
+  type IdempotentAnswersOptions,
+  type Repeating,
+  type TokenFacts,
 } from '../src/index.ts';
 import { principalWith, tenantId } from './tiny-app.ts';
 
@@ -33,9 +35,41 @@ let database: Awaited<ReturnType<typeof createTestDatabase>>;
 let pool: pg.Pool;
 const pools: pg.Pool[] = [];
 let keyRing: KeyRing;
-let answers: SweptIdempotentAnswers;
+let answers: ReturnType<typeof openAnswers>;
+
+/** Tokens that live, by id. */
+const living = new Map<string, TokenFacts & { readonly token: object }>();
+const live = (change: { id?: string; cvcEndsAt?: string } = {}) => {
+  const shown = token(change.id === undefined ? {} : { id: change.id });
+  living.set(shown.id, { createdAt: 'then', cvcEndsAt: change.cvcEndsAt, token: shown });
+};
+
+/** Shows what lives, as the executor does. */
+const repeating: Repeating = {
+  facts: async (ids) => ids.map((id) => living.get(id)),
+  async show(answer, tokens) {
+    let { body } = answer;
+    for (const { id, at, createdAt } of tokens) {
+      const found = living.get(id);
+      if (found?.createdAt !== createdAt) throw new NotFoundError('A token of the first answer');
+      if (at?.length === 0) body = found.token;
+    }
+    return { ...answer, body };
+  },
+};
+
+function openAnswers(options: IdempotentAnswersOptions) {
+  const opened = createIdempotentAnswers(options);
+  return {
+    run: (request: IdempotentRequest, handle: (scope: readonly string[]) => Promise<Answer>) =>
+      opened.run(request, handle, repeating),
+    sweep: (now: Date) => opened.sweep(now),
+  };
+}
 
 beforeEach(async () => {
+  living.clear();
+  live();
   database = await createTestDatabase({ template });
   clock.set('2030-01-01T00:00:00Z');
   await restart();
@@ -51,7 +85,7 @@ async function restart(leaseMs = 60_000): Promise<void> {
   pool = createTestPool(database.url, { max: 10 });
   pools.push(pool);
   keyRing = await createKeyRing({ pool, clock, rootKey, durability: 'own' });
-  answers = createIdempotentAnswers({ pool, keyRing, clock, leaseMs });
+  answers = openAnswers({ pool, keyRing, clock, leaseMs });
 }
 
 const requestOf = (change: Partial<IdempotentRequest> = {}): IdempotentRequest => ({
@@ -71,8 +105,12 @@ const token = (change: object = {}) => ({
   ...change,
 });
 
+const ofToken = (id = 'tok_1') => [{ id, createdAt: 'then', at: [], by: 'create' } as const];
+
 /** Counts its runs. */
-function handler(answer: Answer = { status: 201, body: token(), position: '7' as Position }) {
+function handler(
+  answer: Answer = { status: 201, body: token(), position: '7' as Position, tokens: ofToken() },
+) {
   const scopes: (readonly string[])[] = [];
   const handle = async (scope: readonly string[]) => {
     scopes.push(scope);
@@ -86,7 +124,8 @@ describe('a request sent again with its idempotency key', () => {
     const { handle, scopes } = handler();
     const first = await answers.run(requestOf(), handle);
     const second = await answers.run(requestOf(), handle);
-    expect(second).toEqual(first);
+    const { tokens: _tokens, ...shown } = first;
+    expect(second).toEqual(shown);
     expect(scopes).toHaveLength(1);
   });
 
@@ -143,7 +182,7 @@ describe('a request sent again with its idempotency key', () => {
     const slow = async (scope: readonly string[]) => {
       scopes.push(scope);
       await held;
-      return { status: 201, body: token() };
+      return { status: 201, body: token(), tokens: ofToken() };
     };
     const runs = Array.from({ length: 50 }, () => answers.run(requestOf(), slow));
     const settled = Promise.allSettled(runs);
@@ -174,7 +213,7 @@ describe('a request whose process was killed', () => {
   /** As a killed process leaves it: a row without an answer that nobody extends. */
   async function cutOff(scopes: (readonly string[])[]): Promise<void> {
     await restart();
-    const dead = createIdempotentAnswers({
+    const dead = openAnswers({
       pool: {
         query: (query: pg.QueryConfig) =>
           query.name === 'idempotency-extend' ? undefined : pool.query(query),
@@ -208,7 +247,7 @@ describe('a request whose process was killed', () => {
     const late: Answer = { status: 200, body: { is: 'late' } };
     const { promise: held, resolve: wake } = Promise.withResolvers<void>();
     await restart();
-    const sleeper = createIdempotentAnswers({
+    const sleeper = openAnswers({
       pool: {
         query: (query: pg.QueryConfig) =>
           query.name === 'idempotency-extend' ? undefined : pool.query(query),
@@ -270,48 +309,92 @@ describe('a stored answer', () => {
     expect(await dump()).not.toContain(canary);
   });
 
-  it('is shredded with its token, and then there is nothing to replay and nothing to do', async () => {
+  it('holds no token: it is shown as it is then, and not when it has ended or another has its id', async () => {
     const { handle, scopes } = handler();
     await answers.run(requestOf(), handle);
-    await keyRing.destroyKeysOfEntity(tenantId, answerEntityOfToken('tok_1'));
+    expect((await pool.query('select from key_ring.data_key')).rowCount).toBe(0);
+    const masked = token({ data: { number: 'masked' } });
+    living.set('tok_1', { createdAt: 'then', cvcEndsAt: undefined, token: masked });
+    expect(await answers.run(requestOf(), handle)).toMatchObject({ status: 201, body: masked });
+    living.set('tok_1', { createdAt: 'later', cvcEndsAt: undefined, token: masked });
+    await expect(answers.run(requestOf(), handle)).rejects.toMatchObject({ code: 'not_found' });
+    living.clear();
     await expect(answers.run(requestOf(), handle)).rejects.toMatchObject({ code: 'not_found' });
     expect(scopes).toHaveLength(1);
   });
 
-  it('of many tokens is given back as it was, and not at all when one of them is gone', async () => {
-    const body = {
-      a: [token({ id: 'tok_2' }), null, 'tok_9', { deep: token({ id: 'tok_3' }) }],
-      paths: [['a', 0]],
-      ['__proto__']: 1,
-      body: 5,
-    };
-    const { handle } = handler({ body });
+  const made = (): Answer => ({
+    body: { raw: canary, tokens: [token({ id: 'tok_2' }), 'tok_9'], ['__proto__']: 1, body: 5 },
+    headers: { 'x-told': canary },
+    tokens: [
+      { id: 'tok_1', by: 'use' },
+      { id: 'tok_2', createdAt: 'then', at: ['tokens', 0], by: 'output' },
+      { id: 'tok_9', by: 'seen' },
+    ],
+  });
+  const liveAll = () => ['tok_1', 'tok_2', 'tok_9'].forEach((id) => live({ id }));
+
+  it('of many tokens is given back without them, its headers too, and holds nothing in clear', async () => {
+    liveAll();
+    const { handle } = handler(made());
     await answers.run(requestOf(), handle);
-    expect(await answers.run(requestOf(), handle)).toEqual({ body });
-    await keyRing.destroyKeysOfEntity(tenantId, answerEntityOfToken('tok_3'));
-    await expect(answers.run(requestOf(), handle)).rejects.toMatchObject({ code: 'not_found' });
+    expect(await answers.run(requestOf(), handle)).toEqual({
+      body: { raw: canary, tokens: [null, 'tok_9'], ['__proto__']: 1, body: 5 },
+      headers: { 'x-told': canary },
+    });
+    expect(await dump()).not.toContain(canary);
   });
 
-  it('does not show a token after it expired, nor a cvc after an hour', async () => {
-    const expiring = handler({ body: token({ id: 'tok_4', expires_at: '2030-01-01T03:30:00+02:00' }) });
-    const card = handler({ body: token({ id: 'tok_5', data: { number: canary, cvc: '123' } }) });
-    await answers.run(requestOf({ path: '/4' }), expiring.handle);
-    await answers.run(requestOf({ path: '/5' }), card.handle);
-    clock.advance(hourMs - 1);
-    expect(await answers.run(requestOf({ path: '/5' }), card.handle)).toMatchObject({
-      body: { id: 'tok_5' },
-    });
-    clock.advance(1);
-    await expect(answers.run(requestOf({ path: '/5' }), card.handle)).rejects.toMatchObject({
-      code: 'not_found',
-    });
-    expect(await answers.run(requestOf({ path: '/4' }), expiring.handle)).toMatchObject({
-      body: { id: 'tok_4' },
-    });
-    clock.advance(hourMs / 2);
-    await expect(answers.run(requestOf({ path: '/4' }), expiring.handle)).rejects.toMatchObject({
-      code: 'not_found',
-    });
+  it.each(['tok_1', 'tok_2', 'tok_9'])(
+    'does not open without the key of %s, which ends with it',
+    async (id) => {
+      liveAll();
+      const { handle, scopes } = handler(made());
+      await answers.run(requestOf(), handle);
+      await keyRing.destroyKeysOfEntity(tenantId, answerEntityOfToken(id));
+      await expect(answers.run(requestOf(), handle)).rejects.toMatchObject({ code: 'not_found' });
+      expect(scopes).toHaveLength(1);
+    },
+  );
+
+  it('is not shown once a cvc that went into it is deleted', async () => {
+    liveAll();
+    live({ id: 'tok_1', cvcEndsAt: '2030-01-01T00:40:00Z' });
+    const { handle, scopes } = handler(made());
+    await answers.run(requestOf(), handle);
+    clock.set('2030-01-01T00:39:59.999Z');
+    expect(await answers.run(requestOf(), handle)).toMatchObject({ body: { raw: canary } });
+    clock.set('2030-01-01T00:40:00Z');
+    await expect(answers.run(requestOf(), handle)).rejects.toMatchObject({ code: 'not_found' });
+    expect(await keyRing.destroyDue(clock.now(), 10)).toHaveLength(3);
+    expect(scopes).toHaveLength(1);
+  });
+
+  it.each([
+    ['a token of it has ended already', { ...made(), tokens: [{ id: 'gone', by: 'seen' as const }] }],
+    ['it is not known what went into it', { ...made(), tokens: [], isUnrepeatable: true }],
+  ])('is not kept when %s, and the request is not run again', async (_why, answer) => {
+    const { handle, scopes } = handler(answer);
+    await answers.run(requestOf(), handle);
+    await expect(answers.run(requestOf(), handle)).rejects.toMatchObject({ code: 'not_found' });
+    expect(await dump()).not.toContain(canary);
+    expect(scopes).toHaveLength(1);
+  });
+
+  it('is not kept when its status is that of a failure, which a reactor may choose', async () => {
+    const { handle, scopes } = handler({ status: 402, headers: {}, body: { is: 'declined' } });
+    await answers.run(requestOf(), handle);
+    expect(await answers.run(requestOf(), handle)).toMatchObject({ status: 402 });
+    expect(scopes).toHaveLength(2);
+    expect(scopes[1]).not.toEqual(scopes[0]);
+  });
+
+  it('of a release before, which held tokens, is not shown', async () => {
+    const { handle, scopes } = handler();
+    await answers.run(requestOf(), handle);
+    await pool.query(`update idempotency.answer set answer = '{"status":201,"tokens":[]}'`);
+    await expect(answers.run(requestOf(), handle)).rejects.toMatchObject({ code: 'not_found' });
+    expect(scopes).toHaveLength(1);
   });
 
   it('of no body is given back as one', async () => {
@@ -322,7 +405,7 @@ describe('a stored answer', () => {
   });
 
   it('is swept when it has expired, its keys with it; what still runs stays', async () => {
-    await answers.run(requestOf(), handler().handle);
+    await answers.run(requestOf(), handler({ body: { is: 'kept' } }).handle);
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
     const running = answers.run(requestOf({ path: '/slow' }), async () => {
       await held;
@@ -339,7 +422,7 @@ describe('a stored answer', () => {
   });
 
   it('that cannot be stored does not fail the request that has succeeded', async () => {
-    const broken = createIdempotentAnswers({
+    const broken = openAnswers({
       pool: {
         query: (query: pg.QueryConfig) =>
           query.name === 'idempotency-store' ? Promise.reject(new Error('gone')) : pool.query(query),

@@ -4,7 +4,7 @@ import { ExpressionEvaluationError, ExpressionSyntaxError } from '@token-vault/e
 import { problemOf, type RunOutcome } from '../sandbox/index.ts';
 
 /** How an invocation ends. `body` is what a synchronous caller is answered. */
-export type InvocationOutcome =
+export type InvocationOutcome = (
   | { readonly kind: 'succeeded'; readonly body: Json }
   | {
       readonly kind: 'failed';
@@ -12,7 +12,11 @@ export type InvocationOutcome =
       /** For the log: a word of ours, never the code's. */
       readonly reason: string;
       readonly problem: ReactorProblem;
-    };
+    }
+) & {
+  /** Tokens that the code saw; undefined when they are too many to be named, or not known. */
+  readonly seenTokenIds?: readonly string[] | undefined;
+};
 export type InvocationFailure = Extract<InvocationOutcome, { kind: 'failed' }>;
 
 export function failureOfRun(outcome: Exclude<RunOutcome, { kind: 'succeeded' }>): InvocationFailure {

@@ -8,6 +8,8 @@ export interface RunOrigin {
   readonly tenantId: string;
   readonly invocationId: string;
   readonly traceId: string;
+  /** Told of every token that the run is shown or makes: what it answers may tell of them. */
+  readonly onTokens: (tokenIds: readonly string[]) => void;
 }
 
 /** The validated-by-nobody parts of a request that reactor code makes. */

@@ -117,7 +117,13 @@ function outcomeEvent(
   now: Date,
 ): NewEvent {
   const { id: invocation_id, invoked } = invocation;
-  const identity = { invocation_id, reactor_id: invoked.reactor_id, mode: invoked.mode };
+  const { seenTokenIds } = outcome;
+  const identity = {
+    invocation_id,
+    reactor_id: invoked.reactor_id,
+    mode: invoked.mode,
+    ...(seenTokenIds === undefined ? {} : { seen_token_ids: seenTokenIds }),
+  };
   if (outcome.kind === 'succeeded')
     return runnerEvent(invocation, ReactorSucceeded, { ...identity, result: sealed }, now);
   const { status, reason } = outcome;

@@ -1,6 +1,7 @@
 import {
   DomainError,
   invocationPlace,
+  maxSeenTokens,
   newId,
   ReactorStarted,
   type Json,
@@ -205,7 +206,12 @@ export class Runs {
   ): Promise<InvocationOutcome> {
     const { sandbox, fetch, operations } = this.#dependencies;
     const { tenantId, id: invocationId, invoked, metadata } = invocation;
-    const origin: RunOrigin = { tenantId, invocationId, traceId: metadata.trace_id };
+    const seen = new Set<string>();
+    const onTokens = (ids: readonly string[]) => {
+      for (const id of ids) if (seen.size <= maxSeenTokens) seen.add(id);
+    };
+    const origin: RunOrigin = { tenantId, invocationId, traceId: metadata.trace_id, onTokens };
+    const seenTokenIds = () => (seen.size > maxSeenTokens ? undefined : [...seen]);
     const longestMs = queueMs(invoked.timeout_ms) + invoked.timeout_ms + 1_000;
     const outcome = await this.#untilStopped(longestMs, (signal) =>
       sandbox.run({
@@ -222,13 +228,13 @@ export class Runs {
         signal,
       }),
     );
-    if (outcome.kind !== 'succeeded') return failureOfRun(outcome);
+    if (outcome.kind !== 'succeeded') return { ...failureOfRun(outcome), seenTokenIds: seenTokenIds() };
     const { raw, tokenize } = outcome.result;
     const body = {
       ...(tokenize === undefined ? {} : { tokens: await operations.tokenize(tokenize, metadata, origin) }),
       ...(raw === undefined ? {} : { raw }),
     };
-    return { kind: 'succeeded', body };
+    return { kind: 'succeeded', body, seenTokenIds: seenTokenIds() };
   }
 
   /** A signal of its own, gone with the work: one of `AbortSignal.timeout` would last as long as the longest run. */

@@ -9,6 +9,7 @@ import {
   type IdempotentAnswers,
   type ReadModelWatch,
   type Revocations,
+  type TokenReplay,
 } from '@token-vault/operations';
 import express, { type Express, type NextFunction, type Request, type Response } from 'express';
 import { errorFields, type Logger } from '../logger.ts';
@@ -29,6 +30,7 @@ export interface AppDependencies extends HttpCallers {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly idempotency?: IdempotentAnswers;
+  readonly tokenReplay?: TokenReplay;
   readonly findEntity?: FindEntity;
   /** Which peers may say for whom they speak (`X-Forwarded-For`), as Express's `trust proxy`; none by default. */
   readonly trustProxy?: string | number | boolean;

@@ -8,7 +8,7 @@ export type Queryable = Pick<pg.Pool, 'query'>;
 export type Claim =
   /** It is to run. `requestId` is that of an earlier attempt when one was cut off. */
   | { readonly kind: 'held'; readonly requestId: string; readonly holder: string }
-  | { readonly kind: 'answered'; readonly answer: StoredAnswer }
+  | { readonly kind: 'answered'; readonly requestId: string; readonly answer: StoredAnswer }
   | { readonly kind: 'in-flight' };
 
 interface HeldRow {
@@ -16,6 +16,7 @@ interface HeldRow {
 }
 
 interface FoundRow {
+  request_id: string;
   answer: StoredAnswer | null;
 }
 
@@ -47,11 +48,13 @@ export function createAnswerTable(pool: Queryable, leaseMs: number) {
         if (held.rows[0]) return { kind: 'held', requestId: held.rows[0].request_id, holder };
         const found = await pool.query<FoundRow>({
           name: 'idempotency-find',
-          text: 'select answer from idempotency.answer where scope = $1',
+          text: 'select request_id, answer from idempotency.answer where scope = $1',
           values: [scope],
         });
         const row = found.rows[0];
-        if (row) return row.answer ? { kind: 'answered', answer: row.answer } : { kind: 'in-flight' };
+        if (!row) continue;
+        const { request_id: requestId, answer } = row;
+        return answer ? { kind: 'answered', requestId, answer } : { kind: 'in-flight' };
       }
       return { kind: 'in-flight' };
     },

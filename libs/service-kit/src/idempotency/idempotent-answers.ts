@@ -2,10 +2,10 @@ import { createHmac } from 'node:crypto';
 import { ConflictError, DomainError, NotFoundError, ValidationError } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import { RevisionConflictError } from '@token-vault/event-store';
-import type { Answer, Clock, IdempotentAnswers, IdempotentRequest } from '@token-vault/operations';
+import type { Answer, Clock, IdempotentAnswers, IdempotentRequest, Repeating } from '@token-vault/operations';
 import { errorFields, silentLogger, type Logger } from '../logger.ts';
 import { createAnswerTable, sweepAnswers, type AnswerTable, type Queryable } from './answer-table.ts';
-import { openAnswer, sealAnswer, type StoredAnswer } from './sealed-answer.ts';
+import { notKept, openAnswer, sealAnswer, type StoredAnswer } from './sealed-answer.ts';
 
 export interface IdempotentAnswersOptions {
   /** Of the primary. */
@@ -59,6 +59,17 @@ class Leases {
   }
 }
 
+interface HeldRequest {
+  readonly scope: Buffer;
+  readonly holder: string;
+  readonly tenantId: string;
+  readonly requestId: string;
+  readonly expiresAt: Date;
+}
+
+/** It is not stored (decisions.md §2), however it came about: a reactor may answer with any status. */
+const isFailure = ({ status = 200 }: Answer): boolean => status >= 400;
+
 /** Whether it is known how the request ended. What is not known, the next attempt finds out. */
 function isDefinite(error: unknown): boolean {
   return error instanceof RevisionConflictError || (error instanceof DomainError && error.status !== 503);
@@ -81,6 +92,7 @@ class PostgresIdempotentAnswers implements IdempotentAnswers {
   async run(
     request: IdempotentRequest,
     handle: (scope: readonly string[]) => Promise<Answer>,
+    repeating: Repeating,
   ): Promise<Answer> {
     const tenantId = request.principal.tenant.id;
     const scope = await this.#scopeOf(request);
@@ -89,12 +101,19 @@ class PostgresIdempotentAnswers implements IdempotentAnswers {
     const claim = await this.#table.claim(scope, tenantId, now, expiresAt);
     if (claim.kind === 'in-flight')
       throw new ConflictError('idempotency_in_flight', 'A request with this idempotency key is running.');
-    if (claim.kind === 'answered') return this.#replay(tenantId, claim.answer);
+    if (claim.kind === 'answered') {
+      const { answer, tokens } = await this.#open(
+        { tenantId, requestId: claim.requestId },
+        claim.answer,
+        now,
+      );
+      return repeating.show(answer, tokens);
+    }
     const { requestId, holder } = claim;
     this.#leases.add(holder);
     try {
       const answer = await handle([tenantId, requestId]);
-      await this.#keep(scope, holder, { tenantId, requestId, now, expiresAt }, answer);
+      await this.#keep({ scope, holder, tenantId, requestId, expiresAt }, answer, repeating);
       return answer;
     } catch (error) {
       await this.#letGo(scope, holder, error);
@@ -120,9 +139,9 @@ class PostgresIdempotentAnswers implements IdempotentAnswers {
     return createHmac('sha256', hashes.macKey('idempotency')).update(JSON.stringify(parts)).digest();
   }
 
-  async #replay(tenantId: string, stored: StoredAnswer): Promise<Answer> {
+  async #open(request: { tenantId: string; requestId: string }, stored: StoredAnswer, now: Date) {
     try {
-      return await openAnswer(this.#options.keyRing, tenantId, stored);
+      return await openAnswer(this.#options.keyRing, request, stored, now);
     } catch (error) {
       if (error instanceof KeyDestroyedError) throw new NotFoundError('What the first request answered with');
       throw error;
@@ -130,14 +149,15 @@ class PostgresIdempotentAnswers implements IdempotentAnswers {
   }
 
   /** The request has succeeded, so nothing here may fail it: the worst is that a repeat runs again, with the same event ids. */
-  async #keep(
-    scope: Buffer,
-    holder: string,
-    request: Parameters<typeof sealAnswer>[1],
-    answer: Answer,
-  ): Promise<void> {
+  async #keep(request: HeldRequest, answer: Answer, repeating: Repeating): Promise<void> {
+    const { scope, holder } = request;
     try {
-      await this.#table.store(scope, holder, await sealAnswer(this.#options.keyRing, request, answer));
+      if (isFailure(answer)) return await this.#table.release(scope, holder);
+      const stored =
+        answer.isUnrepeatable === true
+          ? undefined
+          : await sealAnswer(this.#options.keyRing, request, answer, (ids) => repeating.facts(ids));
+      await this.#table.store(scope, holder, stored ?? notKept(this.#options.clock.now()));
     } catch (error) {
       this.#logger.warn(errorFields(error), 'idempotent answer not stored');
       await this.#table.abandon(scope, holder).catch(() => undefined);

@@ -1,44 +1,56 @@
 import type { Json, JsonObject } from '@token-vault/contracts';
-import { seal, secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
+import {
+  KeyDestroyedError,
+  newShare,
+  openWithShares,
+  seal,
+  sealWithShares,
+  secret,
+  type KeyRing,
+  type SealedValue,
+} from '@token-vault/crypto';
 import { parsePosition } from '@token-vault/event-store';
-import type { Answer } from '@token-vault/operations';
+import type { Answer, AnswerToken, StoredToken, TokenFacts } from '@token-vault/operations';
 
-/** What is stored of an answer. */
+/** Of version 1 were answers that held tokens as they had been shown. They are not shown any more. */
+const version = 2;
+
+/** What is stored of an answer. The tokens in it are named only: they are shown as they are when it is shown again. */
 export interface StoredAnswer {
+  readonly version: typeof version;
   readonly status?: number;
   readonly position?: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  /** The body without the tokens in it, as a `Frame`; `token` when it is just a token. */
-  readonly body?: SealedPart | 'token';
-  readonly tokens: readonly SealedPart[];
+  readonly tokens: readonly StoredToken[];
+  /** Body without tokens, and headers. Absent when the body is nothing or just a token. */
+  readonly rest?: SealedRest;
+  /** After it the rest is not shown, although its keys may still be there. */
+  readonly endsAt: string;
 }
 
-interface SealedPart {
-  readonly entity: string;
+/** `shares`: one for each token, under keys that end with the token, so that the text opens only while all of them live. */
+type SealedRest =
+  { readonly sealed: string } | { readonly text: string; readonly shares: readonly SealedShare[] };
+
+interface SealedShare {
+  readonly tokenId: string;
   readonly sealed: string;
 }
 
-type TokenObject = JsonObject & { id: string };
-type Path = readonly (string | number)[];
-
-interface Found {
-  readonly token: TokenObject;
-  readonly path: Path;
-}
-
-interface Frame {
-  /** With null where tokens are. */
-  readonly body: Json;
-  /** Where they are, in their order. */
-  readonly paths: readonly Path[];
+interface Rest {
+  readonly body?: Json;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** Which calls of the key ring answers need. */
 export type AnswerKeys = Pick<KeyRing, 'createDataKey' | 'open'>;
 
+export interface AnsweredRequest {
+  readonly tenantId: string;
+  readonly requestId: string;
+  readonly expiresAt: Date;
+}
+
 const field = 'answer';
-/** interface.md, card data shape: what was created with a cvc is not shown with it after an hour. */
-const cvcLifetimeMs = 60 * 60 * 1000;
 
 /**
  * The keys of a token's stored answers. Apart from those of the token itself, so that destroying them all when a token ends
@@ -46,55 +58,7 @@ const cvcLifetimeMs = 60 * 60 * 1000;
  */
 export const answerEntityOfToken = (tokenId: string): string => `answer-of-token:${tokenId}`;
 
-const isObject = (value: Json | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
-function isTokenObject(value: JsonObject, tenantId: string): value is TokenObject {
-  return (
-    typeof value.id === 'string' &&
-    value.id.length <= 400 &&
-    value.tenant_id === tenantId &&
-    typeof value.type === 'string' &&
-    Array.isArray(value.containers)
-  );
-}
-
-/** Takes the tokens out of a body, however deep they are; bodies are never deeper than requests may be. */
-function takeTokens(value: Json, tenantId: string, found: Found[], path: Path): Json {
-  if (Array.isArray(value))
-    return value.map((item, index) => takeTokens(item, tenantId, found, [...path, index]));
-  if (!isObject(value)) return value;
-  if (isTokenObject(value, tenantId)) {
-    found.push({ token: value, path });
-    return null;
-  }
-  const entries = Object.entries(value).map(
-    ([name, item]) => [name, takeTokens(item, tenantId, found, [...path, name])] as const,
-  );
-  return Object.fromEntries(entries);
-}
-
-function putTokens({ body, paths }: Frame, tokens: readonly Json[]): Json {
-  const root: JsonObject = { body };
-  paths.forEach((path, index) => {
-    const steps = ['body', ...path];
-    const last = steps.pop() ?? 'body';
-    let place = root;
-    for (const step of steps) place = place[step] as JsonObject;
-    place[last] = tokens[index] ?? null;
-  });
-  return root.body ?? null;
-}
-
-/** A token is not shown after it has expired, nor a cvc after its hour, also not by a replay. */
-function endOf(token: JsonObject, now: Date, expiresAt: Date): Date {
-  let end = expiresAt.getTime();
-  const tokenEnd = typeof token.expires_at === 'string' ? Date.parse(token.expires_at) : Number.NaN;
-  if (tokenEnd < end) end = tokenEnd;
-  if (isObject(token.data) && token.data.cvc !== undefined)
-    end = Math.min(end, now.getTime() + cvcLifetimeMs);
-  return new Date(end);
-}
+const entityOfRequest = (requestId: string): string => `idempotent:${requestId}`;
 
 async function sealPart(
   keys: AnswerKeys,
@@ -102,61 +66,145 @@ async function sealPart(
   entity: string,
   value: Json,
   destroyAfter: Date,
-): Promise<SealedPart> {
+): Promise<string> {
   // Answers are not in the log: no append follows that would make the key durable.
   const request = { tenantId, entity, purpose: field, destroyAfter, durability: 'own' } as const;
   const { key, stored } = await keys.createDataKey(request);
   const sealed = seal(key, { tenantId, entity, field }, secret(value));
   key.wipe();
   await stored;
-  return { entity, sealed };
+  return sealed;
 }
 
-/** Seals an answer under keys that end with it: each token in it under one of that token's, so that it is shredded with it. */
-export async function sealAnswer(
-  keys: AnswerKeys,
-  request: {
-    readonly tenantId: string;
-    readonly requestId: string;
-    readonly now: Date;
-    readonly expiresAt: Date;
-  },
-  answer: Answer,
-): Promise<StoredAnswer> {
-  const { tenantId, requestId, now, expiresAt } = request;
-  const { status, position, headers } = answer;
-  const rest = {
-    ...(status === undefined ? {} : { status }),
-    ...(position === undefined ? {} : { position }),
+const isWholeBody = (tokens: readonly AnswerToken[]): boolean => tokens.some(({ at }) => at?.length === 0);
+
+/** Without the tokens, whose places are left as null. The body is a copy of its own. */
+function withoutTokens(body: Json, tokens: readonly AnswerToken[]): Json {
+  const root: JsonObject = { body };
+  for (const { at } of tokens) {
+    if (at === undefined) continue;
+    const steps = ['body', ...at];
+    const last = steps.pop() ?? 'body';
+    let place = root;
+    for (const step of steps) place = place[step] as JsonObject;
+    place[last] = null;
+  }
+  return root.body ?? null;
+}
+
+function restOf({ body, headers, tokens = [] }: Answer): Rest {
+  // As the client got it: without what JSON leaves out.
+  const copy = body === undefined ? undefined : (JSON.parse(JSON.stringify(body)) as Json);
+  return {
+    ...(copy === undefined || isWholeBody(tokens) ? {} : { body: withoutTokens(copy, tokens) }),
     ...(headers === undefined ? {} : { headers }),
   };
-  if (answer.body === undefined) return { ...rest, tokens: [] };
-  // As the client got it: without what JSON leaves out.
-  const body = JSON.parse(JSON.stringify(answer.body)) as Json;
-  const found: Found[] = [];
-  const frame = { body: takeTokens(body, tenantId, found, []), paths: found.map(({ path }) => [...path]) };
-  const isToken = found[0]?.path.length === 0;
-  const [sealedFrame, ...tokens] = await Promise.all([
-    isToken ? ('token' as const) : sealPart(keys, tenantId, `idempotent:${requestId}`, frame, expiresAt),
-    ...found.map(({ token }) =>
-      sealPart(keys, tenantId, answerEntityOfToken(token.id), token, endOf(token, now, expiresAt)),
-    ),
-  ]);
-  return { ...rest, body: sealedFrame, tokens };
+}
+
+async function sealRest(
+  keys: AnswerKeys,
+  { tenantId, requestId }: AnsweredRequest,
+  rest: Rest,
+  tokens: readonly StoredToken[],
+  endsAt: Date,
+): Promise<SealedRest> {
+  const ids = [...new Set(tokens.map(({ id }) => id))];
+  const entity = entityOfRequest(requestId);
+  if (ids.length === 0)
+    return { sealed: await sealPart(keys, tenantId, entity, rest as unknown as Json, endsAt) };
+  const parts = await Promise.all(
+    ids.map(async (tokenId) => {
+      const share = newShare();
+      const sealed = await sealPart(keys, tenantId, answerEntityOfToken(tokenId), share, endsAt);
+      return { share, stored: { tokenId, sealed } };
+    }),
+  );
+  const shares = parts.map(({ share }) => share);
+  const text = sealWithShares(shares, `${tenantId} ${entity}`, JSON.stringify(rest));
+  return { text, shares: parts.map(({ stored }) => stored) };
+}
+
+/** Asks for what the handler did not say. Undefined when a token is gone already. */
+async function storedTokens(
+  tokens: readonly AnswerToken[],
+  factsOf: (ids: readonly string[]) => Promise<readonly (TokenFacts | undefined)[]>,
+): Promise<{ tokens: readonly StoredToken[]; cvcEnds: readonly number[] } | undefined> {
+  const asked = [...new Set(tokens.filter(({ createdAt }) => createdAt === undefined).map(({ id }) => id))];
+  const answers = asked.length === 0 ? [] : await factsOf(asked);
+  const facts = new Map(asked.map((id, index) => [id, answers[index]]));
+  const known: StoredToken[] = [];
+  for (const token of tokens) {
+    const createdAt = token.createdAt ?? facts.get(token.id)?.createdAt;
+    if (createdAt === undefined) return undefined;
+    known.push({ ...token, createdAt });
+  }
+  const cvcEnds = [...facts.values()].flatMap((fact) =>
+    fact?.cvcEndsAt ? [Date.parse(fact.cvcEndsAt)] : [],
+  );
+  return { tokens: known, cvcEnds };
+}
+
+/** Seals an answer under keys that end with it, and with every token that went into it. Undefined when one has ended already. */
+export async function sealAnswer(
+  keys: AnswerKeys,
+  request: AnsweredRequest,
+  answer: Answer,
+  factsOf: (ids: readonly string[]) => Promise<readonly (TokenFacts | undefined)[]>,
+): Promise<StoredAnswer | undefined> {
+  const { status, position } = answer;
+  const stored = await storedTokens(answer.tokens ?? [], factsOf);
+  if (!stored) return undefined;
+  // What was made of a cvc ends with it (interface.md, card data shape).
+  const endsAt = new Date(Math.min(request.expiresAt.getTime(), ...stored.cvcEnds));
+  const rest = restOf(answer);
+  const isEmpty = rest.body === undefined && rest.headers === undefined;
+  return {
+    version,
+    ...(status === undefined ? {} : { status }),
+    ...(position === undefined ? {} : { position }),
+    tokens: stored.tokens,
+    ...(isEmpty ? {} : { rest: await sealRest(keys, request, rest, stored.tokens, endsAt) }),
+    endsAt: endsAt.toISOString(),
+  };
+}
+
+/** That the request succeeded: a repeat must not run it again, and cannot be shown what it answered. */
+export const notKept = (now: Date): StoredAnswer => ({ version, tokens: [], endsAt: now.toISOString() });
+
+async function openRest(
+  keys: AnswerKeys,
+  { tenantId, requestId }: Pick<AnsweredRequest, 'tenantId' | 'requestId'>,
+  rest: SealedRest,
+): Promise<Rest> {
+  const entity = entityOfRequest(requestId);
+  if ('sealed' in rest) {
+    const place = { tenantId, entity, field };
+    return (await keys.open(place, rest.sealed as SealedValue)).expose() as unknown as Rest;
+  }
+  const shares = await Promise.all(
+    rest.shares.map(async ({ tokenId, sealed }) => {
+      const place = { tenantId, entity: answerEntityOfToken(tokenId), field };
+      return (await keys.open(place, sealed as SealedValue)).expose() as string;
+    }),
+  );
+  return JSON.parse(openWithShares(shares, `${tenantId} ${entity}`, rest.text)) as Rest;
 }
 
 /** @throws KeyDestroyedError when something in it is not to be shown any more */
-export async function openAnswer(keys: AnswerKeys, tenantId: string, stored: StoredAnswer): Promise<Answer> {
-  const { status, position, headers, body } = stored;
-  const open = async ({ entity, sealed }: SealedPart) =>
-    (await keys.open({ tenantId, entity, field }, sealed as SealedValue)).expose();
-  const rest = {
+export async function openAnswer(
+  keys: AnswerKeys,
+  request: Pick<AnsweredRequest, 'tenantId' | 'requestId'>,
+  stored: StoredAnswer,
+  now: Date,
+): Promise<{ answer: Answer; tokens: readonly StoredToken[] }> {
+  if (stored.version !== version || Date.parse(stored.endsAt) <= now.getTime())
+    throw new KeyDestroyedError(request.requestId);
+  const { status, position, rest, tokens } = stored;
+  const opened = rest === undefined ? {} : await openRest(keys, request, rest);
+  const answer: Answer = {
     ...(status === undefined ? {} : { status }),
     ...(position === undefined ? {} : { position: parsePosition(position) }),
-    ...(headers === undefined ? {} : { headers }),
+    ...opened,
   };
-  if (body === undefined) return rest;
-  const tokens = await Promise.all(stored.tokens.map(open));
-  if (body === 'token') return { ...rest, body: tokens[0] };
-  return { ...rest, body: putTokens((await open(body)) as unknown as Frame, tokens) };
+  return { answer, tokens };
 }

@@ -1,0 +1,165 @@
+import { decideTokenAccess, shownBy } from '@token-vault/access';
+import {
+  entityTypeOfToken,
+  ForbiddenError,
+  NotFoundError,
+  TokensRead,
+  type Token,
+  type Transform,
+} from '@token-vault/contracts';
+import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
+import type { Expressions } from '@token-vault/expressions';
+import type { AuditTrail, Clock, RequestContext, StoredToken, TokenReplay } from '@token-vault/service-kit';
+import { expressionsOf } from '../dependencies.ts';
+import { outsideTransaction } from '../transactions/context.ts';
+import { createTransactionOutcomes } from '../transactions/outcomes.ts';
+import { requireAccess } from './drafts.ts';
+import { ExistingTokens } from './existing.ts';
+import { readTokenHistory } from './history.ts';
+import { presentToken, transformData } from './present.ts';
+import { openToken } from './sealing.ts';
+import { shownTo, withoutUnreadable, type Shown } from './shown.ts';
+import { isExpired, type TokenDetails } from './state.ts';
+
+export interface TokenReplayDependencies {
+  readonly store: EventStore;
+  readonly keyRing: KeyRing;
+  readonly audit: AuditTrail;
+  readonly expressions: Expressions;
+  readonly clock: Clock;
+}
+
+interface Found {
+  readonly token: StoredToken;
+  readonly details: TokenDetails;
+}
+
+const gone = (): NotFoundError => new NotFoundError('A token of the first answer');
+
+/** How the caller sees a token that a first answer held. @throws ForbiddenError when nothing grants it any more */
+function shownAgain({ token, details }: Found, context: RequestContext): Shown {
+  const { id, type, content } = details;
+  const { containers } = content;
+  switch (token.by) {
+    case 'create': {
+      const transform = requireAccess(context, 'token:create', { id, type, containers });
+      // What others have made of it since is shown to who may read it.
+      const isOwn = details.modifiedAt === undefined;
+      return isOwn
+        ? { transform, isReadable: true }
+        : shownTo(context.principal, { id, containers }, transform);
+    }
+    case 'update': {
+      const transform = requireAccess(context, 'token:update', { id, type, containers });
+      return shownTo(context.principal, { id, containers }, transform);
+    }
+    case 'use': {
+      const access = decideTokenAccess(context.principal, 'token:use', { id, containers });
+      if (access.isGranted) return { transform: 'reveal', isReadable: true };
+      const detail = 'The caller lacks the permission token:use for a token of the first answer.';
+      throw new ForbiddenError(detail, { type: entityTypeOfToken(type), id });
+    }
+    case 'output':
+      return { transform: 'mask', isReadable: true };
+    // Told by `ExistingTokens`; what the reactor's application read is not shown as a token.
+    case 'duplicate-of-create':
+    case 'duplicate-of-update':
+    case 'seen':
+      return { transform: 'redact', isReadable: false };
+  }
+}
+
+const readOf = (
+  { details }: Found,
+  { transform }: Shown,
+): { transform: Transform } & Record<string, string> => ({
+  token_id: details.id,
+  token_type: details.type,
+  transform: shownBy(transform, details.content.mask !== undefined),
+});
+
+const isRead = ({ at, by }: StoredToken): boolean => at !== undefined && !by.startsWith('duplicate');
+const isUse = ({ by }: StoredToken): boolean => by === 'use';
+
+/** Durable before anything is shown. */
+async function recordRepeat(
+  audit: AuditTrail,
+  decided: readonly { readonly found: Found; readonly shown: Shown }[],
+  context: RequestContext,
+): Promise<void> {
+  const kinds = [
+    { operation: 'use', belongs: isUse },
+    { operation: 'read', belongs: isRead },
+  ];
+  for (const { operation, belongs } of kinds) {
+    const tokens = decided
+      .filter(({ found }) => belongs(found.token))
+      .map(({ found, shown }) => readOf(found, shown));
+    if (tokens.length > 0) await audit.record(outsideTransaction(context), TokensRead, { operation, tokens });
+  }
+}
+
+/** Shows the tokens of a stored answer as they are now, to whom may see them now (decisions.md §2). */
+export function createTokenReplay(dependencies: TokenReplayDependencies): TokenReplay {
+  const { store, keyRing, audit, clock } = dependencies;
+  const outcomes = createTransactionOutcomes(store, clock);
+  const existing = new ExistingTokens(dependencies);
+
+  async function find(id: string, context: RequestContext): Promise<TokenDetails | undefined> {
+    const { principal, transactionId } = context;
+    const { state } = await readTokenHistory(store, outcomes, principal.tenant.id, id, transactionId);
+    return state.kind === 'present' && !isExpired(state.details, context.now) ? state.details : undefined;
+  }
+
+  /** A token that was deleted and made anew under its id is another. */
+  async function findSame(token: StoredToken, context: RequestContext): Promise<Found> {
+    const details = await find(token.id, context);
+    if (details?.createdAt !== token.createdAt) throw gone();
+    return { token, details };
+  }
+
+  async function present(found: Found, shown: Shown, context: RequestContext): Promise<Token | undefined> {
+    const { token, details } = found;
+    if (token.at === undefined) return undefined;
+    if (token.by === 'duplicate-of-create') return existing.show(context, details, 'create');
+    if (token.by === 'duplicate-of-update') return existing.show(context, details, 'update');
+    const tenantId = context.principal.tenant.id;
+    const place = { tenantId, tokenId: details.id };
+    const data =
+      shown.transform === 'redact'
+        ? undefined
+        : await transformData(
+            expressionsOf(dependencies, context),
+            shown.transform,
+            await openToken(keyRing, place, details.content, context.now),
+            details.content.mask,
+          );
+    return withoutUnreadable(presentToken(tenantId, details, data), shown);
+  }
+
+  return {
+    async facts(ids, context) {
+      return Promise.all(
+        ids.map(async (id) => {
+          const details = await find(id, context);
+          if (!details) return undefined;
+          const { createdAt, content } = details;
+          return { createdAt, cvcEndsAt: content.cvc === undefined ? undefined : content.cvc_expires_at };
+        }),
+      );
+    },
+
+    async show(tokens, context) {
+      const all = await Promise.all(tokens.map((token) => findSame(token, context)));
+      const decided = all.map((found) => ({ found, shown: shownAgain(found, context) }));
+      await recordRepeat(audit, decided, context);
+      try {
+        return await Promise.all(decided.map(({ found, shown }) => present(found, shown, context)));
+      } catch (error) {
+        if (error instanceof KeyDestroyedError) throw gone();
+        throw error;
+      }
+    },
+  };
+}

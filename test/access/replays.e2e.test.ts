@@ -1,0 +1,272 @@
+import { randomUUID } from 'node:crypto';
+import type { Application, LogEntry, Reactor, Token } from '@token-vault/contracts';
+import {
+  cardNumber,
+  cardToken,
+  type Client,
+  createDataDirectory,
+  removeDataDirectory,
+  type StandaloneProcess,
+  startStandaloneProcess,
+} from '@token-vault/test-support';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+
+const number = cardNumber();
+const masked = `XXXXXXXXXXXX${number.slice(-4)}`;
+const permissions = ['token:create', 'token:read', 'token:update', 'token:delete', 'token:use'];
+
+let dataDir: string;
+let vault: StandaloneProcess;
+let manager: Client;
+let caller: Client;
+let callerId: string;
+
+const rule = (transform: string, granted: readonly string[] = permissions) => ({
+  description: 'of the test',
+  priority: 1,
+  container: '/',
+  transform,
+  permissions: granted,
+});
+
+async function makeApplication(body: object): Promise<{ id: string; client: Client }> {
+  const made = await manager.expect<Application>(201, 'POST', '/applications', { body });
+  return { id: made.body.id, client: manager.withKey(made.body.key ?? '') };
+}
+
+/** What the caller may do from now on. */
+async function grant(grants: { permissions?: readonly string[]; rules?: readonly object[] }): Promise<void> {
+  const body = { name: 'caller', permissions: [], rules: [], ...grants };
+  await manager.expect(200, 'PUT', `/applications/${callerId}`, { body });
+}
+
+/** A request that can be sent any number of times. */
+function repeatable(client: Client, method: string, path: string, body?: object) {
+  const headers = { 'SVC-IDEMPOTENCY-KEY': randomUUID() };
+  return () => client.request<Token>(method, path, { headers, ...(body === undefined ? {} : { body }) });
+}
+
+async function logOf(filter: string): Promise<readonly LogEntry[]> {
+  return (await manager.expect<{ data: LogEntry[] }>(200, 'GET', `/logs?${filter}&size=100`)).body.data;
+}
+const readsOf = async (id: string) =>
+  (await logOf(`entity_id=${id}&operation=read`)).map(({ transform, request }) => [transform, request]);
+
+beforeAll(async () => {
+  dataDir = await createDataDirectory();
+  vault = await startStandaloneProcess({ dataDir });
+  manager = vault.client();
+});
+afterAll(() => removeDataDirectory(dataDir));
+
+beforeEach(async () => {
+  const made = await makeApplication({ name: 'caller', type: 'private', rules: [rule('reveal')] });
+  ({ id: callerId, client: caller } = made);
+});
+
+describe('the repeat of a create', () => {
+  it('shows what the caller may see then, and each showing is in the log', async () => {
+    const send = repeatable(caller, 'POST', '/tokens', cardToken(number));
+    const first = await send();
+    expect(first.body.data).toMatchObject({ number });
+    const again = await send();
+    expect(again).toMatchObject({ status: 201, body: first.body });
+    await grant({ rules: [rule('mask')] });
+    expect((await send()).body.data).toMatchObject({ number: masked });
+    await grant({ rules: [rule('redact')] });
+    expect((await send()).body).not.toHaveProperty('data');
+    const reads = await readsOf(first.body.id);
+    expect(reads.reverse()).toEqual([
+      ['reveal', 'createToken'],
+      ['mask', 'createToken'],
+      ['redact', 'createToken'],
+    ]);
+  });
+
+  it('is refused once the right is withdrawn, which names the card in the log', async () => {
+    const send = repeatable(caller, 'POST', '/tokens', cardToken(number));
+    const { id } = (await send()).body;
+    await grant({ rules: [rule('reveal', ['token:read'])] });
+    expect((await send()).status).toBe(403);
+    await grant({ rules: [{ ...rule('reveal'), container: '/elsewhere/' }] });
+    const refused = await send();
+    expect(refused.status).toBe(403);
+    expect(refused.text).not.toContain(number.slice(-4));
+    const denials = await logOf(`entity_id=${id}&operation=denied`);
+    expect(denials.map((each) => [each.entity_type, each.request])).toEqual([['card', 'createToken']]);
+  });
+
+  it('has nothing of a token that was deleted, nor of another with its id', async () => {
+    const body = cardToken(number, { id: `own-${randomUUID()}` });
+    const send = repeatable(caller, 'POST', '/tokens', body);
+    const { id } = (await send()).body;
+    await caller.expect(204, 'DELETE', `/tokens/${id}`);
+    expect(await send()).toMatchObject({ status: 404 });
+    await caller.expect(201, 'POST', '/tokens', { body });
+    expect(await send()).toMatchObject({ status: 404 });
+  });
+
+  it('is the answer of nobody once its caller is deleted', async () => {
+    const send = repeatable(caller, 'POST', '/tokens', cardToken(number));
+    await send();
+    await manager.expect(204, 'DELETE', `/applications/${callerId}`);
+    expect((await send()).status).toBe(401);
+  });
+
+  it('by a session is judged by what the session and its authorizer may do then', async () => {
+    const collector = await makeApplication({
+      name: 'c',
+      type: 'public',
+      permissions: ['token:create'],
+    });
+    const opened = await collector.client.expect<{ nonce: string; session_key: string }>(
+      201,
+      'POST',
+      '/sessions',
+    );
+    const { nonce, session_key: key } = opened.body;
+    await caller.expect(200, 'POST', '/sessions/authorize', {
+      body: { nonce, permissions: ['token:create', 'token:read'] },
+    });
+    const send = repeatable(manager.withKey(key), 'POST', '/tokens', cardToken(number));
+    expect((await send()).body.data).toMatchObject({ number: masked });
+    expect((await send()).body.data).toMatchObject({ number: masked });
+    await grant({ rules: [rule('redact')] });
+    expect((await send()).body).not.toHaveProperty('data');
+    await grant({ rules: [rule('reveal', ['token:read'])] });
+    expect((await send()).status).toBe(403);
+  });
+});
+
+describe('the repeat of an update', () => {
+  it('shows the token as it is, to whom may read it', async () => {
+    const { body: token } = await caller.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) });
+    const send = repeatable(caller, 'PATCH', `/tokens/${token.id}`, { metadata: { step: '1' } });
+    expect((await send()).body).toMatchObject({ metadata: { step: '1' }, data: { number } });
+    await caller.expect(200, 'PATCH', `/tokens/${token.id}`, { body: { metadata: { step: '2' } } });
+    expect((await send()).body).toMatchObject({ metadata: { step: '2' }, data: { number } });
+    await grant({ rules: [rule('reveal', ['token:update'])] });
+    expect((await send()).body).not.toHaveProperty('data');
+  });
+});
+
+describe('the repeat of tokenize', () => {
+  it('shows its tokens as they are, and nothing once one of them is deleted', async () => {
+    const body = { bare: 'plain', card: cardToken(number) };
+    const send = repeatable(caller, 'POST', '/tokenize', body);
+    const first = (await send()).body as unknown as { bare: string; card: Token };
+    expect(first.card.data).toMatchObject({ number });
+    await grant({ rules: [rule('mask')] });
+    const again = (await send()).body as unknown as { bare: string; card: Token };
+    expect(again).toMatchObject({ bare: first.bare, card: { id: first.card.id, data: { number: masked } } });
+    await caller.expect(204, 'DELETE', `/tokens/${first.bare}`);
+    expect((await send()).status).toBe(404);
+  });
+});
+
+describe('the repeat of a run of a reactor', () => {
+  async function makeReactor(code: string, overrides: object = {}): Promise<string> {
+    const body = {
+      name: 'r',
+      configuration: {},
+      code: `module.exports = async (req) => ${code}`,
+      ...overrides,
+    };
+    return (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id;
+  }
+  const makeCard = async () =>
+    (await caller.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body.id;
+
+  it('is judged by the right to use what went into it, and recorded as a use', async () => {
+    const id = await makeCard();
+    const reactor = await makeReactor('({ raw: req.args })');
+    const send = repeatable(caller, 'POST', `/reactors/${reactor}/react`, { args: { card: `{{ ${id} }}` } });
+    expect((await send()).text).toContain(number);
+    expect((await send()).text).toContain(number);
+    expect(await logOf(`entity_id=${id}&operation=use`)).toHaveLength(2);
+    await grant({ rules: [{ ...rule('reveal'), container: '/elsewhere/' }] });
+    const refused = await send();
+    expect(refused.status).toBe(403);
+    expect(refused.text).not.toContain(number);
+  });
+
+  it('shows nothing once a token that it used is deleted', async () => {
+    const id = await makeCard();
+    const reactor = await makeReactor('({ raw: req.args })');
+    const send = repeatable(caller, 'POST', `/reactors/${reactor}/react`, { args: { card: `{{ ${id} }}` } });
+    await send();
+    await caller.expect(204, 'DELETE', `/tokens/${id}`);
+    const repeated = await send();
+    expect(repeated.status).toBe(404);
+    expect(repeated.text).not.toContain(number);
+  });
+
+  it('shows nothing once a token that its code has read is deleted', async () => {
+    const id = await makeCard();
+    const code = '({ raw: await req.svc.tokens.retrieve(req.args.id) })';
+    const reactor = await makeReactor(code, { application: { id: callerId } });
+    const send = repeatable(caller, 'POST', `/reactors/${reactor}/react`, { args: { id } });
+    expect((await send()).text).toContain(number);
+    expect((await send()).text).toContain(number);
+    await caller.expect(204, 'DELETE', `/tokens/${id}`);
+    const repeated = await send();
+    expect(repeated.status).toBe(404);
+    expect(repeated.text).not.toContain(number);
+  });
+
+  it('shows nothing once a token made of its output is deleted, and until then as masked', async () => {
+    const reactor = await makeReactor('({ tokenize: { card: req.args.card } })');
+    const args = { card: cardToken(number) };
+    const send = repeatable(caller, 'POST', `/reactors/${reactor}/react`, { args });
+    const first = (await send()).body as unknown as { tokens: { card: Token } };
+    const again = (await send()).body as unknown as { tokens: { card: Token } };
+    expect(again.tokens.card).toMatchObject({ id: first.tokens.card.id, data: { number: masked } });
+    await caller.expect(204, 'DELETE', `/tokens/${first.tokens.card.id}`);
+    expect((await send()).status).toBe(404);
+  });
+
+  it('runs again when the reactor chose a status of failure', async () => {
+    const thrown = `{
+      const { CustomHttpResponseError } = require('@token-vault/reactor');
+      throw new CustomHttpResponseError({ status: 402, body: { at: Math.random() } });
+    }`;
+    const reactor = await makeReactor(thrown);
+    const send = repeatable(caller, 'POST', `/reactors/${reactor}/react`, {});
+    const [first, second] = [await send(), await send()];
+    expect([first.status, second.status]).toEqual([402, 402]);
+    expect(second.text).not.toBe(first.text);
+  });
+});
+
+describe('the repeat of a management request', () => {
+  const newApplication = { name: 'made', type: 'private', permissions: ['token:read'] };
+
+  it('shows a key again, on record, while its caller may create and the application is there', async () => {
+    const keeper = await makeApplication({
+      name: 'keeper',
+      type: 'management',
+      permissions: ['application:create', 'application:read'],
+    });
+    const send = repeatable(keeper.client, 'POST', '/applications', {
+      ...newApplication,
+      type: 'management',
+      permissions: ['application:read'],
+    });
+    const first = (await send()).body as unknown as Application;
+    expect((await send()).body).toEqual(first);
+    const reads = await logOf(`entity_id=${first.id}&operation=read`);
+    expect(reads.map(({ request }) => request)).toEqual(['createApplication']);
+    const body = { name: 'keeper', permissions: ['application:read'] };
+    await manager.expect(200, 'PUT', `/applications/${keeper.id}`, { body });
+    const refused = await send();
+    expect(refused.status).toBe(403);
+    expect(refused.text).not.toContain(first.key ?? 'none');
+  });
+
+  it('shows no key of an application that was deleted', async () => {
+    const send = repeatable(manager, 'POST', '/applications', newApplication);
+    const { id } = (await send()).body;
+    await manager.expect(204, 'DELETE', `/applications/${id}`);
+    expect((await send()).status).toBe(404);
+  });
+});
