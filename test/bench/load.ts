@@ -33,6 +33,12 @@ export async function post(
 export const median = (numbers: readonly number[]): number =>
   [...numbers].sort((left, right) => left - right)[Math.floor(numbers.length / 2)] ?? 0;
 
+/** The one whose 99th percentile is the median. */
+export function middle(summaries: readonly Summary[]): Summary {
+  const p99Ms = median(summaries.map((it) => it.p99Ms));
+  return summaries.find((it) => it.p99Ms === p99Ms) as Summary;
+}
+
 /** An application that may all that the rows do, and a reactor with `code`. */
 export async function setUpReactor(
   server: Server,

@@ -1,15 +1,17 @@
-// `npm run bench [-- --seconds 5 --rounds 3]`: the standalone vault under load, durable and audited; prints Markdown.
+// `npm run bench [-- neighbours --seconds 5 --rounds 3]`: the standalone vault under load, durable and audited; prints Markdown.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { measureExpressionNeighbours, reportExpressions } from './expressions.ts';
 import type { Job, Summary } from './job.ts';
 import { load, median, setUpReactor } from './load.ts';
 import { measureIdlePool, measureNeighbour, type IdlePool, type Neighbour } from './neighbour.ts';
 import { machineTimes, usageOf } from './processes.ts';
 import { root, startServer, temporaryDirectory, type Server } from './server.ts';
 
-const { values } = parseArgs({
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
   options: {
     seconds: { type: 'string', default: '5' },
     rounds: { type: 'string', default: '3' },
@@ -72,6 +74,8 @@ async function bench(directory: string): Promise<string> {
     const base = { key, seconds, ids: [] as string[] };
     const seeded = await load({ ...base, kind: 'create', connections: 64, seconds: 2, port });
     const ids = seeded.ids.slice(0, maxIds);
+    const measureExpressions = () => measureExpressionNeighbours(server, directory, ids, { key, rounds });
+    if (positionals.includes('neighbours')) return reportExpressions(await measureExpressions());
     const rows = [
       await measure(server, 'create, 1 connection', { ...base, kind: 'create', connections: 1 }),
       await measure(server, 'create, 64 connections', { ...base, kind: 'create', connections: 64 }),
@@ -97,7 +101,12 @@ async function bench(directory: string): Promise<string> {
     const react = { ...base, kind: 'react', connections: 8, ids, reactorId } as const;
     const neighbours = await measureNeighbour(server, directory, react, rounds);
     const idlePool = await measureIdlePool(server);
-    return [report(rows, firstReadyMs, server.readyAfterMs), reportSandbox(neighbours, idlePool)].join('\n');
+    const expressions = await measureExpressions();
+    return [
+      report(rows, firstReadyMs, server.readyAfterMs),
+      reportSandbox(neighbours, idlePool),
+      reportExpressions(expressions),
+    ].join('\n');
   } finally {
     await server.stop();
   }

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
 import flags from '../../scripts/node-flags.json' with { type: 'json' };
 import type { Job, Summary } from './job.ts';
-import { load, median, setUpReactor } from './load.ts';
+import { load, middle, setUpReactor } from './load.ts';
 import { machineTimes, sandboxMemoryMb } from './processes.ts';
 import { root, type Server } from './server.ts';
 
@@ -23,7 +23,8 @@ export interface Neighbour {
   readonly stolen: number;
 }
 
-function createTenant(dataDir: string): string {
+/** A tenant of the running vault; gives its management key. */
+export function createTenant(dataDir: string): string {
   const said = execFileSync(
     process.execPath,
     [...flags, 'standalone/src/cli.ts', 'tenants', 'create', 'Loops', '--plan', 'enterprise'],
@@ -39,7 +40,8 @@ function createTenant(dataDir: string): string {
   return key;
 }
 
-async function whileLooping<Result>(
+/** `work`, while `loop` is done again and again by eight at once. */
+export async function whileLooping<Result>(
   loop: () => Promise<unknown>,
   work: () => Promise<Result>,
 ): Promise<Result> {
@@ -94,11 +96,6 @@ export async function measureNeighbour(
     results.push(result);
   }
   return results;
-}
-
-function middle(summaries: readonly Summary[]): Summary {
-  const p99Ms = median(summaries.map((it) => it.p99Ms));
-  return summaries.find((it) => it.p99Ms === p99Ms) as Summary;
 }
 
 export interface IdlePool {
