@@ -43,6 +43,8 @@ async function tell(
     return { status: answer.status, body: JSON.parse(JSON.stringify(answer.body ?? null)) as Json };
   } catch (error) {
     const problem = toProblem(error);
+    // Equal failures would compare as equal answers.
+    if (problem.status >= 500) throw error;
     const details = problemDetails(problem, '/', 'trace') as unknown as Json;
     const { retryAfterSeconds = null } = problem as { retryAfterSeconds?: number };
     return { status: problem.status, body: { details, retryAfterSeconds } };

@@ -6,7 +6,7 @@ import { createKeyRing, environmentRootKey, keyRingMigrations } from '@token-vau
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import { createExecutor, type Executor } from '@token-vault/operations';
-import { projectorMigrations, startProjectors } from '@token-vault/projectors';
+import { projections, projectorMigrations, startProjectors } from '@token-vault/projectors';
 import { createQueryHandlers } from '@token-vault/query-service';
 import {
   createAuditTrail,
@@ -15,7 +15,7 @@ import {
   idempotencyMigrations,
   silentLogger,
 } from '@token-vault/service-kit';
-import { createTestDatabase, createTestPool, manualClock } from '@token-vault/test-support';
+import { createTestDatabase, createTestPool, manualClock, waitUntil } from '@token-vault/test-support';
 
 /** Rights without a tenant. */
 export interface Rights {
@@ -43,6 +43,9 @@ export async function openTwins(): Promise<Twins> {
   const keyRing = await createKeyRing({ pool, rootKey, clock, durability: 'own' });
   const store = createMemoryEventStore({ registry: eventRegistry });
   const projectors = startProjectors({ store, connectionString: database.url });
+  await waitUntil(async () => (await projectors.status()).length === projections.length, {
+    what: 'all projections',
+  });
   const connection = { connectionString: database.url, logger: silentLogger };
   const progress = await createProjectionProgress(connection);
   const audit = createAuditTrail(store);
