@@ -125,13 +125,13 @@ it.skipIf(testStack !== 'standalone')(
     await setStatus('paused', ['log']);
     const isTold = async () => {
       const { text } = await vault.call({ path: '/metrics' });
-      return text.includes('vault_projection_live{projection="log"} 0');
+      return /^vault_projection_live\{projection="log",[^}]*\} 0$/m.test(text);
     };
     await waitUntil(isTold, { what: 'the metric of a paused projection' });
     const { text } = await vault.call({ path: '/metrics' });
-    expect(text).toContain('vault_projection_live{projection="tokens"} 1');
-    expect(text).toMatch(/^vault_projection_lag_positions\{projection="log"\} \d+$/m);
-    expect(text).toMatch(/^vault_projection_stalled_seconds\{projection="tokens"\} [\d.]+$/m);
+    expect(text).toMatch(/^vault_projection_live\{projection="tokens",[^}]*\} 1$/m);
+    expect(text).toMatch(/^vault_projection_lag_positions\{projection="log",[^}]*\} \d+$/m);
+    expect(text).toMatch(/^vault_projection_stalled_seconds\{projection="tokens",[^}]*\} [\d.]+$/m);
   },
 );
 
