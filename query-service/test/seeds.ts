@@ -6,6 +6,7 @@ import {
   TenantCreated,
   TokenCreated,
   TokenDeleted,
+  tokenStatementOf,
   type DataOf,
   type Json,
   type VaultEventType,
@@ -90,7 +91,7 @@ function createTokenSeeds({ append, sealed, keyRing }: Recorder): Pick<Seeds, 't
       const id = content.token_id ?? randomUUID();
       const entity = `token:${id}`;
       const hashes = await keyRing.hashes(tenantId);
-      await append(tenantId, streams.token(tenantId, id), TokenCreated, {
+      const sealedContent = {
         token_type: 'token',
         containers: ['/general/high/'],
         ...content,
@@ -98,7 +99,10 @@ function createTokenSeeds({ append, sealed, keyRing }: Recorder): Pick<Seeds, 't
         data: await sealed({ tenantId, entity, field: 'data' }, data),
         ...(cvc !== undefined && { cvc: await sealed({ tenantId, entity, field: 'cvc' }, cvc) }),
         ...(indexed && { index_hashes: indexed.map((value) => hashes.blindIndex('search_index', value)) }),
-      });
+      };
+      const signature = hashes.sign(tokenStatementOf(id, sealedContent.token_type, sealedContent), 0);
+      const stream = streams.token(tenantId, id);
+      await append(tenantId, stream, TokenCreated, { ...sealedContent, signature });
       return id;
     },
 

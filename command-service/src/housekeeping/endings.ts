@@ -1,4 +1,5 @@
 import { streams, type SystemTask } from '@token-vault/contracts';
+import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/service-kit';
 import { execute, expectedAt, retryOnConflict, type Decider } from '../aggregates/decider.ts';
@@ -9,11 +10,13 @@ import { tokenDecider } from '../tokens/decider.ts';
 import type { TokenErasure } from '../tokens/erasure.ts';
 import { readTokenHistory } from '../tokens/history.ts';
 import type { Transactions } from '../transactions/handlers.ts';
+import { signTokenEvents } from '../tokens/signed.ts';
 import type { TransactionOutcomes } from '../transactions/outcomes.ts';
 import type { Candidate, SourceName } from './candidates.ts';
 
 export interface EndingDependencies {
   readonly store: EventStore;
+  readonly keyRing: Pick<KeyRing, 'hashes'>;
   readonly clock: Clock;
   readonly outcomes: TransactionOutcomes;
   readonly erasure: TokenErasure;
@@ -25,7 +28,7 @@ export type Ending = (candidate: Candidate, now: Date) => Promise<boolean>;
 
 /** One for each kind of thing that ends by time (interface.md, Time-based deletions). Any number may run at once. */
 export function createEndings(dependencies: EndingDependencies): Readonly<Record<SourceName, Ending>> {
-  const { store, clock, outcomes, erasure, transactions } = dependencies;
+  const { store, keyRing, clock, outcomes, erasure, transactions } = dependencies;
 
   /** A token locked by an open transaction waits for its end, at most an hour. */
   const endToken =
@@ -37,7 +40,8 @@ export function createEndings(dependencies: EndingDependencies): Readonly<Record
         const context = systemContext(tenantId, task, clock);
         const facts = tokenDecider.decide(history.state, { kind, now });
         if (facts.length === 0) return false;
-        const events = facts.map((each) => context.event(each, each.data));
+        const plain = facts.map((each) => context.event(each, each.data));
+        const events = await signTokenEvents(keyRing, tenantId, plain, history);
         await store.append(streams.token(tenantId, id), events, expectedAt(history.revision));
         return true;
       });

@@ -1,5 +1,5 @@
 import { streams, type SystemTask } from '@token-vault/contracts';
-import { keyIdOf } from '@token-vault/crypto';
+import { keyIdOf, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/service-kit';
 import { execute, expectedAt, retryOnConflict } from '../aggregates/decider.ts';
@@ -8,6 +8,7 @@ import { reactorDecider } from '../reactors/decider.ts';
 import { tenantDecider } from '../tenants/decider.ts';
 import { tokenDecider } from '../tokens/decider.ts';
 import { readTokenHistory } from '../tokens/history.ts';
+import { signTokenEvents } from '../tokens/signed.ts';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 
 export interface LostKey {
@@ -31,21 +32,23 @@ export interface LostKeys {
 /** The log names `task` as the actor. No key is touched. */
 export function createLostKeys(options: {
   readonly store: EventStore;
+  readonly keyRing: Pick<KeyRing, 'hashes'>;
   readonly clock: Clock;
   readonly task: SystemTask;
 }): LostKeys {
-  const { store, clock, task } = options;
+  const { store, keyRing, clock, task } = options;
   const outcomes = createTransactionOutcomes(store, clock);
 
   const endToken = (tenantId: string, tokenId: string, keyId: string): Promise<boolean> =>
     retryOnConflict(async () => {
       // Open transactions hold nobody up here: what they have done to the token cannot be opened either.
-      const { state, revision } = await readTokenHistory(store, outcomes, tenantId, tokenId);
+      const history = await readTokenHistory(store, outcomes, tenantId, tokenId);
       const context = systemContext(tenantId, task, clock);
-      const facts = tokenDecider.decide(state, { kind: 'lose-key', keyId, now: context.now });
+      const facts = tokenDecider.decide(history.state, { kind: 'lose-key', keyId, now: context.now });
       if (facts.length === 0) return false;
-      const events = facts.map((each) => context.event(each, each.data));
-      await store.append(streams.token(tenantId, tokenId), events, expectedAt(revision));
+      const plain = facts.map((each) => context.event(each, each.data));
+      const events = await signTokenEvents(keyRing, tenantId, plain, history);
+      await store.append(streams.token(tenantId, tokenId), events, expectedAt(history.revision));
       return true;
     });
 

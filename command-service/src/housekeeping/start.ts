@@ -6,6 +6,7 @@ import { createTokenErasure } from '../tokens/erasure.ts';
 import { Transactions } from '../transactions/handlers.ts';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 import { signGrants } from '../upgrade/sign-grants.ts';
+import { signTokens } from '../upgrade/sign-tokens.ts';
 import { createCheckpoint } from './checkpoint.ts';
 import { createEndings } from './endings.ts';
 import { createErasures } from './erasures.ts';
@@ -48,7 +49,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   const outcomes = createTransactionOutcomes(store, clock);
   const erasure = createTokenErasure({ store, keyRing, outcomes });
   const transactions = new Transactions(store, erasure);
-  const endings = createEndings({ store, clock, outcomes, erasure, transactions });
+  const endings = createEndings({ store, keyRing, clock, outcomes, erasure, transactions });
   const sweeper = createSweeper({ pool, keyRing, clock, logger, endings });
   const erasures = createErasures({ keyRing, erasure, outcomes, transactions });
   const checkpoint = createCheckpoint(pool, clock, 'erasure');
@@ -71,8 +72,10 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     logger.warn({ ...errorFields(error), task: 'upgrade' }, 'a task of housekeeping failed');
   };
   const signRegularly = async (signal: AbortSignal): Promise<void> => {
+    const dependencies = { store, keyRing, pool, clock, logger };
     while (!signal.aborted) {
-      const signed = await signGrants({ store, keyRing, pool, clock, logger }, signal).catch(noteFailure);
+      const signed = await signGrants(dependencies, signal).catch(noteFailure);
+      if (signed !== undefined) await signTokens(dependencies, signal).catch(noteFailure);
       await pause(signed === undefined ? notThereYetMs : intervalMs, signal);
     }
   };

@@ -17,6 +17,7 @@ import { findReferences, missingMessage } from './references.ts';
 import { readTokenHistory } from '../tokens/history.ts';
 import { presentToken } from '../tokens/present.ts';
 import { openToken } from '../tokens/sealing.ts';
+import { requireSignedToken } from '../tokens/signed.ts';
 import { isExpired, type TokenDetails } from '../tokens/state.ts';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 
@@ -81,7 +82,9 @@ export function createTokenUse({ store, keyRing, clock }: TokenUseDependencies):
 
   async function find(tokenId: string, context: RequestContext): Promise<TokenDetails | undefined> {
     const { state } = await readTokenHistory(store, outcomes, context.principal.tenant.id, tokenId);
-    return state.kind === 'present' && !isExpired(state.details, context.now) ? state.details : undefined;
+    if (state.kind !== 'present' || isExpired(state.details, context.now)) return undefined;
+    await requireSignedToken(keyRing, context.principal.tenant, state.details);
+    return state.details;
   }
 
   const findAll = (tokenIds: readonly string[], context: RequestContext): Promise<TokenDetails[]> =>

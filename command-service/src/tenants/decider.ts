@@ -61,13 +61,11 @@ function decide(state: TenantState, command: TenantCommand): readonly Fact[] {
       const { id } = requireActive(state);
       return [fact(TenantWebhookSecretRotated, { tenant_id: id, secret: command.secret })];
     }
-    case 'sign':
-      return [
-        fact(TenantSigned, {
-          tenant_id: requireActive(state).id,
-          accepts_unsigned: command.acceptsUnsigned,
-        }),
-      ];
+    case 'sign': {
+      const { id, acceptsUnsigned, signature } = requireActive(state);
+      const isDone = signature !== undefined && acceptsUnsigned === command.acceptsUnsigned;
+      return isDone ? [] : [fact(TenantSigned, { tenant_id: id, accepts_unsigned: command.acceptsUnsigned })];
+    }
     case 'delete':
       return [fact(TenantDeleted, { tenant_id: requireActive(state).id })];
   }

@@ -20,6 +20,7 @@ import { ExistingTokens } from './existing.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
 import { presentToken, transformData } from './present.ts';
 import { openToken, sealNewToken } from './sealing.ts';
+import { requireSignedToken, signTokenEvents } from './signed.ts';
 import { recordShown, shownTo, withoutUnreadable, type Shown } from './shown.ts';
 import { isExpired, type TokenDetails } from './state.ts';
 
@@ -135,7 +136,8 @@ export class TokenCreation {
     let position: Position;
     let isSent = false;
     try {
-      const events = tokenDecider.decide(state, command).map((each) => context.event(each, each.data));
+      const plain = tokenDecider.decide(state, command).map((each) => context.event(each, each.data));
+      const events = await signTokenEvents(keyRing, tenantId, plain, history);
       await claim?.(id);
       const expected = history ? expectedAt(history.revision) : 'no-stream';
       isSent = true;
@@ -180,6 +182,7 @@ export class TokenCreation {
     if (own.some((keyId) => keyIds.has(keyId))) return 'first';
     await keyRing.destroyKeys(tenantId, own);
     if (state.kind !== 'present' || isExpired(state.details, context.now)) return undefined;
+    await requireSignedToken(keyRing, context.principal.tenant, state.details);
     const stored = state.details.content;
     const data = await openToken(keyRing, { tenantId, tokenId: id }, stored, context.now);
     // What others have made of it since is shown to who may read it.

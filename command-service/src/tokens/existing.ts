@@ -5,6 +5,7 @@ import { expressionsOf } from '../dependencies.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { presentToken, transformData } from './present.ts';
 import { openToken } from './sealing.ts';
+import { requireSignedToken } from './signed.ts';
 import { recordShown, shownTo, withoutUnreadable } from './shown.ts';
 import type { TokenDetails } from './state.ts';
 
@@ -23,6 +24,7 @@ export class ExistingTokens {
   async show(context: RequestContext, details: TokenDetails, answerOf: 'create' | 'update'): Promise<Token> {
     const tenantId = context.principal.tenant.id;
     const { id, type, content } = details;
+    await requireSignedToken(this.#dependencies.keyRing, context.principal.tenant, details);
     const shown = shownTo(context.principal, { id, containers: content.containers });
     // That the token is there is an answer too, whatever is shown of it.
     await recordShown(this.#dependencies.audit, context, 'deduplicate', details, shown.transform);

@@ -1,5 +1,6 @@
 import { authorOf, type DataOf, type TokenContent, type TokenType } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
+import { signatureOf } from '../aggregates/signing.ts';
 
 export interface TokenDetails {
   readonly id: string;
@@ -18,6 +19,13 @@ export type TokenState =
 
 export const initialState: TokenState = { kind: 'absent' };
 
+/** Only a signature for the event's own place in the stream is one. */
+const signedAt = (event: RecordedEvent, content: TokenContent): TokenContent => {
+  const { signature: _given, ...rest } = content;
+  const signature = signatureOf(event);
+  return signature === undefined ? rest : { ...rest, signature };
+};
+
 function created(event: RecordedEvent): TokenState {
   const {
     token_id: id,
@@ -29,7 +37,7 @@ function created(event: RecordedEvent): TokenState {
   const details: TokenDetails = {
     id,
     type: type as TokenType,
-    content,
+    content: signedAt(event, content),
     createdBy: authorOf(event.metadata),
     createdAt,
     modifiedBy: undefined,
@@ -49,14 +57,19 @@ function updated(state: TokenState, event: RecordedEvent): TokenState {
   const { occurred_at: modifiedAt } = event.metadata;
   return {
     kind: 'present',
-    details: { ...state.details, content, modifiedBy: authorOf(event.metadata), modifiedAt },
+    details: {
+      ...state.details,
+      content: signedAt(event, content),
+      modifiedBy: authorOf(event.metadata),
+      modifiedAt,
+    },
   };
 }
 
-function purged(state: TokenState): TokenState {
+function purged(state: TokenState, event: RecordedEvent): TokenState {
   if (state.kind !== 'present') return state;
   const { cvc: _cvc, cvc_expires_at: _expiry, ...content } = state.details.content;
-  return { kind: 'present', details: { ...state.details, content } };
+  return { kind: 'present', details: { ...state.details, content: signedAt(event, content) } };
 }
 
 export function evolve(state: TokenState, event: RecordedEvent): TokenState {
@@ -66,7 +79,11 @@ export function evolve(state: TokenState, event: RecordedEvent): TokenState {
     case 'TokenUpdated':
       return updated(state, event);
     case 'TokenCvcPurged':
-      return purged(state);
+      return purged(state, event);
+    case 'TokenSigned':
+      return state.kind === 'present'
+        ? { kind: 'present', details: { ...state.details, content: signedAt(event, state.details.content) } }
+        : state;
     case 'TokenDeleted':
     case 'TokenExpired':
       return { kind: 'ended' };

@@ -28,6 +28,7 @@ import { readTokenHistory, type TokenHistory } from './history.ts';
 import { isCvcIn, mergeData, mergeMask, mergeMetadata, replace } from './patched-fields.ts';
 import { presentToken, transformData } from './present.ts';
 import { lastingPart, openToken, resealToken } from './sealing.ts';
+import { requireSignedToken, signTokenEvents } from './signed.ts';
 import { recordShown, shownTo, withoutUnreadable } from './shown.ts';
 import { evolve, type TokenDetails } from './state.ts';
 import { typeDefaults } from './types/defaults.ts';
@@ -73,6 +74,7 @@ export class TokenUpdate {
     await enlistment.check(context);
     const history = await readTokenHistory(store, outcomes, tenantId, id, context.transactionId);
     const details = requirePresent(history.state, context.now);
+    await requireSignedToken(this.#dependencies.keyRing, context.principal.tenant, details);
     const { type } = details;
     const { containers } = details.content;
     const transform = requireAccess(context, 'token:update', { id, type, containers });
@@ -119,7 +121,8 @@ export class TokenUpdate {
     const content = { ...sealed, ...change.rest };
     const said = context.transactionId === undefined || shown === 'redact' ? shown : undefined;
     const command = { kind: 'update', content, shown: said, now: context.now } as const;
-    const events = tokenDecider.decide(history.state, command).map((each) => context.event(each, each.data));
+    const plain = tokenDecider.decide(history.state, command).map((each) => context.event(each, each.data));
+    const events = await signTokenEvents(keyRing, tenantId, plain, history);
     const kept = new Set(keyIdsOf(details.content));
     const made = keyIdsOf(content).filter((keyId) => !kept.has(keyId));
     let position: Position;

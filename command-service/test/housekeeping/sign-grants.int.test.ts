@@ -5,12 +5,15 @@ import {
   streams,
   TenantCreated,
   TenantUpdated,
+  TokenCreated,
   type Application,
 } from '@token-vault/contracts';
 import { generateApiKey, hashApiKey } from '@token-vault/crypto';
 import { createAuthenticator, createRequestContext, silentLogger } from '@token-vault/service-kit';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { createTokenUse } from '../../src/index.ts';
 import { signGrants } from '../../src/upgrade/sign-grants.ts';
+import { signTokens } from '../../src/upgrade/sign-tokens.ts';
 import { openHouse, type House } from './house.ts';
 
 let house: House;
@@ -104,4 +107,40 @@ it('a change made by who may change it does not make forged events genuine', asy
     }),
   ).rejects.toMatchObject(altered);
   await expect(house.vault.call('deleteApplication', { params: { id } })).resolves.toBeDefined();
+});
+
+it('tokens of an older release are believed until all are signed, and none without a signature after that', async () => {
+  await oldTenant();
+  const { vault } = house;
+  const created = await vault.create({ id: 'signed', type: 'token', data: 'x' });
+  const [event] = await vault.events(streams.token(tenantId, created.id));
+  const unsigned: Record<string, unknown> = { ...event?.data, token_id: 'old', signature: undefined };
+  await append(streams.token(tenantId, 'old'), TokenCreated, unsigned);
+  await sign();
+  const { log: store, keyRing, pool, clock } = vault;
+  const signTokensNow = async () => {
+    const dependencies = { store, keyRing, pool, clock, logger: silentLogger };
+    await signTokens(dependencies, new AbortController().signal);
+    await house.settle();
+    const { rows } = await pool.query('select accepts_unsigned from rm_tenants.tenant where id = $1', [
+      tenantId,
+    ]);
+    return rows[0] as unknown;
+  };
+  const transaction = await vault.begin();
+  await append(streams.token(tenantId, 'locked'), TokenCreated, { ...unsigned, token_id: 'locked' });
+  await vault.remove('locked', { transaction });
+  expect(await signTokensNow()).toEqual({ accepts_unsigned: true });
+  expect(await house.typesOf('old')).toEqual(['TokenCreated', 'TokenSigned']);
+  expect(await house.typesOf('signed')).toEqual(['TokenCreated']);
+  await vault.end('commit', transaction);
+  await house.settle();
+  expect(await signTokensNow()).toEqual({ accepts_unsigned: false });
+  const use = createTokenUse({ store, keyRing, clock });
+  const context = createRequestContext({ principal: vault.principal, traceId: 'new', now: clock.now() });
+  const check = (id: string) =>
+    use.check({ tokens: new Map([[id, 'args.a']]), ambiguous: new Map() }, context);
+  await expect(check('old')).resolves.toBeUndefined();
+  await append(streams.token(tenantId, 'late'), TokenCreated, { ...unsigned, token_id: 'late' });
+  await expect(check('late')).rejects.toMatchObject({ code: 'record_altered' });
 });

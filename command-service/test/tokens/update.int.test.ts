@@ -88,6 +88,7 @@ describe('an update', () => {
       containers: ['/general/high/'],
       search_indexes: [],
       index_hashes: [],
+      signature: expect.any(String) as unknown,
     });
   });
 
@@ -97,6 +98,7 @@ describe('an update', () => {
     await vault.update('tok', {});
     expect(await vault.stored('tok')).toEqual({
       ...before,
+      content: { ...before?.content, signature: expect.any(String) as unknown },
       modifiedBy: 'app',
       modifiedAt: '2030-01-01T00:00:00.000Z',
     });

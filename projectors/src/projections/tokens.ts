@@ -18,6 +18,7 @@ function contentColumns(content: TokenContent): Row {
     fingerprint_expression: content.fingerprint_expression ?? null,
     expires_at: content.expires_at ?? null,
     expires_at_text: content.expires_at ?? null,
+    signature: content.signature ?? null,
   };
 }
 
@@ -71,6 +72,7 @@ export const tokens: Projection = {
         created_at: 'timestamptz not null',
         modified_by: 'text',
         modified_at: 'timestamptz',
+        signature: 'text',
         seq: 'bigint not null',
         // Among the changes of one transaction, which share `seq`.
         ordinal: 'integer not null',
@@ -165,6 +167,14 @@ export const tokens: Projection = {
       ...withoutLookups(metadata.tenant_id, data.token_id),
       ...lookups(metadata.tenant_id, data.token_id, data),
     ],
+    TokenSigned: ({ data, metadata }) => [
+      {
+        kind: 'update',
+        table: 'token',
+        key: { tenant_id: metadata.tenant_id, id: data.token_id },
+        set: { signature: data.signature },
+      },
+    ],
     TokenDeleted: ({ data, metadata }) => removal(metadata.tenant_id, data.token_id),
     TokenExpired: ({ data, metadata }) => removal(metadata.tenant_id, data.token_id),
     TokenCvcPurged: ({ data, metadata }) => [
@@ -172,7 +182,7 @@ export const tokens: Projection = {
         kind: 'update',
         table: 'token',
         key: { tenant_id: metadata.tenant_id, id: data.token_id },
-        set: { cvc: null, cvc_expires_at: null },
+        set: { cvc: null, cvc_expires_at: null, signature: data.signature ?? null },
       },
     ],
     TenantDeleted: ({ data: { tenant_id } }) =>

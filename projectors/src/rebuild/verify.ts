@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { parsePosition, type Position } from '@token-vault/event-store';
-import { liveSchema, nextSchema, type Projection } from '../projection.ts';
+import { liveSchema, nextSchema, type Projection, type Table } from '../projection.ts';
 import { releaseLive } from './live.ts';
 import { fillToEnd, fillWhileHeld, withSuccessor, type RebuildOptions } from './rebuild.ts';
 import { dropSuccessor } from './successor.ts';
@@ -12,6 +12,8 @@ export interface TableComparison {
   readonly surplus: number;
   /** Rows that the log gives and the live table has not. */
   readonly missing: number;
+  /** Keys of rows that differ, a few of them. */
+  readonly keys: readonly string[];
 }
 
 export interface Verification {
@@ -43,7 +45,7 @@ export async function verifyProjection(
       await releaseLive(holder);
       if (held !== 'filled') return undefined;
       const tables: TableComparison[] = [];
-      for (const table of projection.tables) tables.push(await compare(snapshot, name, table.name));
+      for (const table of projection.tables) tables.push(await compare(snapshot, name, table));
       await snapshot.query('commit');
       await dropSuccessor(holder, name);
       return { isEqual: tables.every(isSame), position, tables };
@@ -56,7 +58,13 @@ export async function verifyProjection(
 const isSame = ({ surplus, missing }: TableComparison): boolean => surplus === 0 && missing === 0;
 
 /** Sums of 64-bit hashes of whole rows tell tables apart in one pass each; only different ones are compared by rows. */
-async function compare(client: pg.Client, name: string, table: string): Promise<TableComparison> {
+const mostKeys = 20;
+
+async function compare(
+  client: pg.Client,
+  name: string,
+  { name: table, primaryKey }: Table,
+): Promise<TableComparison> {
   const [live, next] = [`${liveSchema(name)}.${table}`, `${nextSchema(name)}.${table}`];
   const checksum = async (of: string) => {
     const { rows } = await client.query<{ rows: string; checksum: string | null }>(
@@ -66,7 +74,7 @@ async function compare(client: pg.Client, name: string, table: string): Promise<
   };
   const [ofLive, ofNext] = [await checksum(live), await checksum(next)];
   if (ofLive.rows === ofNext.rows && ofLive.checksum === ofNext.checksum) {
-    return { table, rows: ofLive.rows, surplus: 0, missing: 0 };
+    return { table, rows: ofLive.rows, surplus: 0, missing: 0, keys: [] };
   }
   const difference = async (from: string, without: string) => {
     const { rows } = await client.query<{ rows: string }>(
@@ -79,7 +87,23 @@ async function compare(client: pg.Client, name: string, table: string): Promise<
     rows: ofLive.rows,
     surplus: await difference(live, next),
     missing: await difference(next, live),
+    keys: await differingKeys(client, [live, next], primaryKey),
   };
+}
+
+/** `tenant_id=…, id=…` of rows that are in one of the tables and not, or not so, in the other. */
+async function differingKeys(
+  client: pg.Client,
+  [one, other]: readonly [string, string],
+  primaryKey: readonly string[],
+): Promise<string[]> {
+  const key = primaryKey.map((column) => `'${column}=' || t.${column}::text`).join(` || ', ' || `);
+  const of = (table: string) => `select ${key} as key, t::text as row from ${table} t`;
+  const { rows } = await client.query<{ key: string }>(
+    `select distinct key from ((${of(one)} except all ${of(other)}) union all (${of(other)} except all ${of(one)})) d
+     order by key limit ${mostKeys}`,
+  );
+  return rows.map((row) => row.key);
 }
 
 async function livePosition(client: pg.Client, name: string): Promise<Position> {

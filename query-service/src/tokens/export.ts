@@ -6,6 +6,7 @@ import type { Pool } from 'pg';
 import { isErased } from '../erased.ts';
 import { compile, sql } from '../sql.ts';
 import { openLastingData } from './reveal.ts';
+import { requireSignedRows } from './signed-rows.ts';
 import { isExpired, tokenColumns, type TokenRow } from './row.ts';
 
 /** What makes the token again elsewhere, as a request to create it has it. Plaintext. */
@@ -45,7 +46,7 @@ export function createTokenExport({
   watch,
 }: {
   readonly pool: Pool;
-  readonly keyRing: Pick<KeyRing, 'open'>;
+  readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly audit: AuditTrail;
   readonly watch: Pick<ReadModelWatch, 'requireMoving'>;
 }): ExportTokens {
@@ -71,6 +72,7 @@ export function createTokenExport({
       const last = rows.at(-1);
       if (!last) return;
       after = last.id;
+      await requireSignedRows(keyRing, context.principal.tenant, rows);
       const present = rows.filter((row) => !isExpired(row, context.now));
       const revealed = present.filter((row) => isRevealed(context, row));
       const named = revealed.map(({ id, type }) => ({ token_id: id, token_type: type }));

@@ -19,7 +19,8 @@ import { isExpired, type TokenRow } from './row.ts';
 import { searchCondition } from './search/conditions.ts';
 import { countFound, dataTermsOf } from './search/data-terms.ts';
 import { parseQuery } from './search/parser.ts';
-import { createTokenShow } from './show.ts';
+import { createTokenShow, type GrantedToken } from './show.ts';
+import { requireSignedRows } from './signed-rows.ts';
 
 export interface TokenDependencies {
   readonly pool: Pool;
@@ -49,11 +50,8 @@ export function createTokenHandlers({
     permission: TokenPermission,
     operation: 'list' | 'search',
   ): Promise<Page<Token>> {
-    const granted = data.map((row) => {
-      const transform = transformFor(context, permission, row);
-      if (!transform) throw new Error('a token is visible by the query but not by the rules');
-      return { row, transform };
-    });
+    await requireSignedRows(keyRing, context.principal.tenant, data);
+    const granted = data.map((row) => grantedOf(context, permission, row));
     return { pagination, data: await show(granted, context, operation) };
   }
 
@@ -61,6 +59,7 @@ export function createTokenHandlers({
     async getToken({ params }, context) {
       const row = await findToken(context.principal.tenant.id, params.id);
       if (!row || isExpired(row, context.now)) throw new NotFoundError('Token');
+      await requireSignedRows(keyRing, context.principal.tenant, [row]);
       const transform = transformFor(context, 'token:read', row);
       if (!transform)
         throw new ForbiddenError('No access rule lets this caller read tokens of this container.', {
@@ -95,6 +94,13 @@ export function createTokenHandlers({
       return { body: await showPage(page, context, 'token:search', 'search') };
     },
   };
+}
+
+/** Of a row that a query gave, which is cut by the same rules. */
+function grantedOf(context: RequestContext, permission: TokenPermission, row: TokenRow): GrantedToken {
+  const transform = transformFor(context, permission, row);
+  if (!transform) throw new Error('a token is visible by the query but not by the rules');
+  return { row, transform };
 }
 
 function transformFor(

@@ -23,12 +23,13 @@ export interface TokenRow {
   readonly created_at: Date;
   readonly modified_by: string | null;
   readonly modified_at: Date | null;
+  readonly signature: string | null;
 }
 
 /** Named one by one: `select *` breaks prepared statements when a rebuilt projection is swapped in. */
 export const tokenColumns = sql`t.tenant_id, t.id, t.type, t.data, t.cvc, t.cvc_expires_at, t.mask, t.container, t.metadata,
   t.search_indexes, t.fingerprint, t.fingerprint_expression, t.expires_at, t.expires_at_text,
-  t.created_by, t.created_at, t.modified_by, t.modified_at`;
+  t.created_by, t.created_at, t.modified_by, t.modified_at, t.signature`;
 
 /** An expired token is gone from that very instant, whenever the sweeper comes (decisions.md §3). */
 export const isExpired = (row: { readonly expires_at: Date | null }, now: Date): boolean =>

@@ -156,7 +156,9 @@ async function restoreInto(
     (it) => it.close(),
   );
   const audit = await verify(pool, keyRing, options);
-  const ended = keys ? await endWhatLostItsKey({ store, pool, url, log }, options) : 0;
+  const ended = keys
+    ? await endWhatLostItsKey({ store, keyRing: keyRing ?? withoutKeys, pool, url, log }, options)
+    : 0;
   await rebuildReadModels(store, url, options);
   await finishRestore(pool);
   const { created_at: createdAt, log: at } = log.manifest;
@@ -194,6 +196,7 @@ async function verify(
 
 interface Ending {
   readonly store: EventStore;
+  readonly keyRing: Pick<KeyRing, 'hashes'>;
   readonly pool: pg.Pool;
   readonly url: string;
   readonly log: Bundle;
@@ -203,11 +206,11 @@ const atOnce = 64;
 
 /** Deletions made after the backup, which its log does not know: the restored log has to say what the restored vault does. */
 async function endWhatLostItsKey(
-  { store, pool, url, log }: Ending,
+  { store, keyRing, pool, url, log }: Ending,
   { onStep, signal }: RestoreOptions,
 ): Promise<number> {
   onStep?.('ending what was deleted since');
-  const lostKeys = createLostKeys({ store, clock: systemClock, task: 'restore' });
+  const lostKeys = createLostKeys({ store, keyRing, clock: systemClock, task: 'restore' });
   let ended = 0;
   const count = (isEnded: boolean) => void (ended += isEnded ? 1 : 0);
   const { rows } = await pool.query<{ tenant_id: string }>('select tenant_id from key_ring.destroyed_tenant');

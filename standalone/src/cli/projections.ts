@@ -100,7 +100,10 @@ async function rebuild(work: Work, name: string): Promise<void> {
 function describeDifference({ tables }: Verification): string {
   return tables
     .filter(({ surplus, missing }) => surplus > 0 || missing > 0)
-    .map(({ table: of, surplus, missing }) => `${of} has ${surplus} rows too many and lacks ${missing}`)
+    .map(
+      ({ table: of, surplus, missing, keys }) =>
+        `${of} has ${surplus} rows too many and lacks ${missing} (${keys.join('; ')})`,
+    )
     .join('; ');
 }
 

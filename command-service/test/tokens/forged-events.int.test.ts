@@ -1,0 +1,55 @@
+import { revisionOf, streams, TokenUpdated } from '@token-vault/contracts';
+import { createRequestContext } from '@token-vault/service-kit';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { createTokenUse } from '../../src/index.ts';
+import { openVault, type TestVault } from './vault.ts';
+
+let vault: TestVault;
+beforeAll(async () => {
+  vault = await openVault();
+});
+beforeEach(async () => {
+  vault.clock.set('2030-01-01T00:00:00Z');
+  await vault.newTenant();
+  await vault.create({ id: 'tok', type: 'token', data: { a: 1 }, containers: ['/pci/'], mask: 'X' });
+});
+afterAll(() => vault.close());
+
+const altered = { code: 'record_altered', status: 500 };
+const contextOf = () =>
+  createRequestContext({ principal: vault.principal, traceId: 'thief', now: vault.clock.now() });
+
+/** Appends what somebody with the database would: the last content of the token with a change. */
+async function forge(change: object): Promise<void> {
+  const stream = streams.token(vault.principal.tenant.id, 'tok');
+  const last = (await vault.events(stream)).at(-1);
+  const event = contextOf().event(TokenUpdated, { ...last?.data, ...change });
+  await vault.log.append(stream, [event], 'any');
+}
+
+it.each([
+  ['another container', { containers: ['/mine/'], signature: undefined }],
+  ['another mask under the old signature', { mask: '{{ data }}' }],
+  ['the content of before, at a later place', {}],
+])('a forged event with %s is not believed', async (_what, change) => {
+  await forge(change);
+  const { log: store, keyRing, clock } = vault;
+  const use = createTokenUse({ store, keyRing, clock });
+  await expect(
+    use.check({ tokens: new Map([['tok', 'args.a']]), ambiguous: new Map() }, contextOf()),
+  ).rejects.toMatchObject(altered);
+  await expect(use.open(['tok'], contextOf())).rejects.toMatchObject(altered);
+  await expect(vault.update('tok', { metadata: { a: 'b' } })).rejects.toMatchObject(altered);
+  await expect(vault.remove('tok')).resolves.toBeUndefined();
+});
+
+it('every change of a token is signed at its own place', async () => {
+  await vault.create({ id: 'card', type: 'card', data: { number: '4242424242424242', cvc: '123' } });
+  await vault.update('card', { containers: ['/a/'] });
+  const transaction = await vault.begin();
+  await vault.update('card', { containers: ['/b/'] }, { transaction });
+  await vault.end('commit', transaction);
+  const events = await vault.events(streams.token(vault.principal.tenant.id, 'card'));
+  expect(events.map(({ data }) => revisionOf(data.signature as string))).toEqual([0, 1, 2]);
+  await expect(vault.update('card', { containers: ['/c/'] })).resolves.toBeDefined();
+});
