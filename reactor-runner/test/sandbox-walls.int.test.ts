@@ -1,4 +1,4 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { waitUntil } from '@token-vault/test-support';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -6,6 +6,7 @@ import { createLazySandbox } from '../src/runs/lazy-sandbox.ts';
 import { sandboxBundle } from '../src/sandbox/bundle.ts';
 import { createChildAccounts, defaultAccountRange } from '../src/sandbox/child-accounts.ts';
 import { childCommand, type WallTools } from '../src/sandbox/child-command.ts';
+import { isRunning } from '../src/sandbox/inner-process.ts';
 import type { SandboxPoolOptions, SandboxReport } from '../src/sandbox/index.ts';
 import { defaultSandboxLimits } from '../src/sandbox/limits.ts';
 import { noWalls, type Walls } from '../src/sandbox/wall-kinds.ts';
@@ -64,6 +65,18 @@ describe('a vault that has run no reactor yet', () => {
     const test = await pool();
     expect(walls).toEqual([test.pool.stats().walls]);
   });
+});
+
+describe('a process', () => {
+  it.skipIf(!isLinux)(
+    'is no longer running from the moment it is killed, before anybody has waited for it',
+    () => {
+      const { pid = 0 } = spawn('sleep', ['60']);
+      expect(isRunning(pid)).toBe(true);
+      process.kill(pid, 'SIGKILL');
+      expect(isRunning(pid)).toBe(false);
+    },
+  );
 });
 
 describe('accounts of children', () => {

@@ -13,14 +13,15 @@ export function processIn(waiting: number): number | undefined {
   }
 }
 
-/** False of one that has ended, though nobody has waited for it yet. True where there is no /proc to ask. */
+/** SIGKILL is the ninth bit from the right. */
+const endOrItsSignal = /^State:\s+[ZX]|^S(?:ig|hd)Pnd:\s+[0-9a-f]*[13579bdf][0-9a-f]{2}$/m;
+
+/** False of one that has ended or is bound to, though nobody has waited for it yet. True where there is no /proc to ask. */
 export function isRunning(pid: number): boolean {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    return !'ZX'.includes(stat.charAt(stat.lastIndexOf(')') + 2));
+    return !endOrItsSignal.test(readFileSync(`/proc/${pid}/status`, 'latin1'));
   } catch (error) {
-    return (
-      (error as NodeJS.ErrnoException).code !== 'ENOENT' && (error as NodeJS.ErrnoException).code !== 'ESRCH'
-    );
+    const { code } = error as NodeJS.ErrnoException;
+    return code !== 'ENOENT' && code !== 'ESRCH';
   }
 }
