@@ -13,7 +13,7 @@ import { createTenantHandlers } from './tenants/handlers.ts';
 import { tenantRoutes } from './tenants/routes.ts';
 import { TokenCreation } from './tokens/create.ts';
 import { createEnlistment } from './tokens/enlistment.ts';
-import { createTokenErasure } from './tokens/erasure.ts';
+import { TokenErasure } from './tokens/erasure.ts';
 import { createFingerprintClaims } from './tokens/fingerprint-claims.ts';
 import { tokenRoutes } from './tokens/routes.ts';
 import { TokenUpdate } from './tokens/update.ts';
@@ -48,8 +48,8 @@ const noInvocations = {
 export function createCommandHandlers(dependencies: CommandDependencies): HandlersOf<'command'> {
   const { store, keyRing, clock } = dependencies;
   const outcomes = createTransactionOutcomes(store, clock);
-  const erasure = createTokenErasure({ store, keyRing, outcomes });
-  const enlistment = createEnlistment(store, outcomes, erasure);
+  const erasure = new TokenErasure({ store, keyRing, outcomes });
+  const enlistment = createEnlistment(outcomes, keyRing);
   const claims = createFingerprintClaims(store);
   const tokenDependencies = {
     missLimit: createMissLimit(),
@@ -59,7 +59,7 @@ export function createCommandHandlers(dependencies: CommandDependencies): Handle
     claims,
     erasure,
   };
-  const transactions = new Transactions(store, erasure);
+  const transactions = new Transactions(store, outcomes, erasure);
   const { invocations } = dependencies;
   return {
     ...applicationRoutes(createApplicationHandlers(dependencies)),

@@ -18,6 +18,11 @@ export const eventMetadata = z.strictObject({
   causation_id: z.string().optional(),
   occurred_at: z.iso.datetime(),
   transaction_id: z.uuid().optional(),
+  /**
+   * Of an event that is enlisted in a transaction: the revision of the last event of its stream that counts without the transaction,
+   * -1 if none does. Who finds that it does not count goes on reading there.
+   */
+  counts_after: z.int().min(-1).optional(),
   /** The operation of the table that was asked for (contracts/src/operations). */
   request: z.string().optional(),
   /** Of what a session does: the application that authorised it, which `created_by` names (decisions.md §11). */

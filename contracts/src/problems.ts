@@ -15,6 +15,8 @@ export const problems = {
   idempotency_in_flight: { status: 409, title: 'Conflict' },
   session_already_authorized: { status: 409, title: 'Conflict' },
   transaction_not_open: { status: 409, title: 'Conflict' },
+  transaction_full: { status: 409, title: 'Conflict' },
+  too_many_transactions: { status: 409, title: 'Conflict' },
   payload_too_large: { status: 413, title: 'Content Too Large' },
   unsupported_media_type: { status: 415, title: 'Unsupported Media Type' },
   code_invalid: { status: 422, title: 'Unprocessable Content' },

@@ -21,6 +21,8 @@ export const streams = {
   fingerprint: aggregate('fingerprint'),
   reactor: aggregate('reactor'),
   transaction: aggregate('transaction'),
+  /** How many transactions an application has open. */
+  transactionsOf: aggregate('transactions'),
   session: aggregate('session'),
   invocation: aggregate('invocation'),
   /** Audited reads, refusals and failed authentications of one UTC day (`YYYY-MM-DD`). */

@@ -34,19 +34,19 @@ export function createEndings(dependencies: EndingDependencies): Readonly<Record
   const endToken =
     (kind: 'expire' | 'purge-cvc', task: SystemTask): Ending =>
     async ({ tenantId, id }, now) => {
-      const isEnded = await retryOnConflict(async () => {
+      const facts = await retryOnConflict(async () => {
         const history = await readTokenHistory(store, outcomes, tenantId, id);
-        if (history.lockedBy !== undefined) return false;
+        if (history.lockedBy !== undefined) return [];
         const context = systemContext(tenantId, task, clock);
         const facts = tokenDecider.decide(history.state, { kind, now });
-        if (facts.length === 0) return false;
+        if (facts.length === 0) return facts;
         const plain = facts.map((each) => context.event(each, each.data));
         const events = await signTokenEvents(keyRing, tenantId, plain, history);
         await store.append(streams.token(tenantId, id), events, expectedAt(history.revision));
-        return true;
+        return facts;
       });
-      if (isEnded) await erasure.eraseUnneeded(tenantId, id);
-      return isEnded;
+      await erasure.carryOut(tenantId, id, facts);
+      return facts.length > 0;
     };
 
   const endAggregate =

@@ -47,9 +47,11 @@ function planFor(plan: Plan, dependencies: ErasureDependencies, event: RecordedE
       return;
     }
     case 'TokenUpdated': {
-      // Only a card's cvc is ever replaced under another key; all other data keeps its own.
-      const { token_id: tokenId, token_type: type } = event.data as unknown as DataOf<'TokenUpdated'>;
-      if (type === 'card') planForToken(plan, erasure, tenantId, tokenId);
+      const { token_id: id, token_type: type, key_ids } = event.data as unknown as DataOf<'TokenUpdated'>;
+      // Only a card's cvc is ever replaced under another key; version 1 does not say whether it was.
+      if (key_ids) plan.set(event.id, () => keyRing.destroyKeys(tenantId, key_ids));
+      else if (type === 'card')
+        plan.set(`token ${tenantId} ${id}`, () => erasure.eraseUnneeded(tenantId, id));
       return;
     }
     case 'TransactionCommitted':
@@ -69,20 +71,18 @@ function planFor(plan: Plan, dependencies: ErasureDependencies, event: RecordedE
   }
 }
 
-function planForToken(plan: Plan, erasure: TokenErasure, tenantId: string, tokenId: string): void {
-  plan.set(`token ${tenantId} ${tokenId}`, () => erasure.eraseUnneeded(tenantId, tokenId));
-}
-
 /** What a transaction wrote after its end never counts, and its end came too early to see to it. */
 async function planForLate(plan: Plan, dependencies: ErasureDependencies, staged: Staged): Promise<void> {
   const { tenantId, transactionId, tokens } = staged;
-  const state = await dependencies.outcomes.stateOf(tenantId, transactionId);
-  if (state.kind === 'open') return;
-  for (const event of tokens) {
-    const isInTime = state.kind === 'committed' && comparePositions(event.position, state.position) < 0;
-    const { token_id: tokenId } = event.data as unknown as DataOf<'TokenDeleted'>;
-    if (!isInTime) planForToken(plan, dependencies.erasure, tenantId, tokenId);
-  }
+  const { outcomes, erasure } = dependencies;
+  const outcome = await outcomes.stateOf(tenantId, transactionId);
+  if (outcome.kind === 'open') return;
+  const late = tokens.filter(
+    ({ position }) => outcome.kind !== 'committed' || comparePositions(position, outcome.position) > 0,
+  );
+  if (late.length === 0) return;
+  const state = await outcomes.wholeStateOf(tenantId, transactionId);
+  for (const event of late) plan.set(event.id, () => erasure.eraseLate(tenantId, event, state));
 }
 
 function stagedIn(events: readonly RecordedEvent[]): readonly Staged[] {

@@ -8,7 +8,12 @@ import {
   type TokenContent,
 } from '@token-vault/contracts';
 import { isRefusal } from '../aggregates/refusal.ts';
-import { RevisionConflictError, type Position } from '@token-vault/event-store';
+import {
+  noRevision,
+  RevisionConflictError,
+  type AppendResult,
+  type Position,
+} from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
 import { expressionsOf } from '../dependencies.ts';
 import { expectedAt } from '../aggregates/decider.ts';
@@ -16,6 +21,7 @@ import { keyIdsOf, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { draftToken, type TokenDraft } from './drafts.ts';
 import { Duplicates } from './duplicates.ts';
+import { eventsOf } from './enlistment.ts';
 import { ExistingTokens } from './existing.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
 import { presentToken, transformData } from './present.ts';
@@ -127,35 +133,36 @@ export class TokenCreation {
   ): Promise<CreatedToken | undefined> {
     const { store, keyRing, enlistment } = this.#dependencies;
     const tenantId = context.principal.tenant.id;
-    await enlistment.begin(context, id);
     // Sealed before the claim, so that a claim is without its token for no longer than the append takes.
     const content = await this.#contentOf(draft, context, id);
     const state = history?.state ?? tokenDecider.initialState;
     const shown = shownBy(draft.transform, draft.mask !== undefined);
     const command = { kind: 'create', id, type: draft.type, content, shown, now: context.now } as const;
-    let position: Position;
+    const facts = tokenDecider.decide(state, command);
+    const keys = keyIdsOf(content);
+    const revision = history?.revision ?? noRevision;
+    let appended: AppendResult;
     let isSent = false;
     try {
-      const plain = tokenDecider.decide(state, command).map((each) => context.event(each, each.data));
-      const events = await signTokenEvents(keyRing, tenantId, plain, history);
+      await enlistment.begin(context, { tokenId: id, write: 'create', revision, newKeyIds: keys, facts });
+      const events = await signTokenEvents(keyRing, tenantId, eventsOf(context, facts, history), history);
       await claim?.(id);
-      const expected = history ? expectedAt(history.revision) : 'no-stream';
       isSent = true;
-      const keys = keyIdsOf(content);
-      ({ position } = await store.append(streams.token(tenantId, id), events, expected, { keys }));
+      appended = await store.append(streams.token(tenantId, id), events, expectedAt(revision), { keys });
     } catch (error) {
-      if (!isSent || isRefusal(error)) await keyRing.destroyKeys(tenantId, keyIdsOf(content));
+      if (!isSent || isRefusal(error)) await keyRing.destroyKeys(tenantId, keys);
       if (error instanceof RevisionConflictError) return undefined;
       throw error;
     }
-    await enlistment.confirm(context, id, position);
+    const { position } = appended;
+    await enlistment.confirm(context, keys, position);
     if (context.isRepeatable) {
-      const repeat = await this.#repeatOf(draft, context, id, content);
+      const repeat = await this.#repeatOf(draft, context, id, { keys, revision: appended.revision });
       if (repeat !== 'first') return repeat;
     }
-    // Under a used id: keys of an expired token that nobody has swept yet.
-    if (history !== undefined && context.transactionId === undefined)
-      await this.#dependencies.erasure.eraseUnneeded(tenantId, id);
+    // Under a used id: keys of a token that expired and nobody has swept yet, or whose deletion was cut off.
+    if (history) await keyRing.destroyKeys(tenantId, history.decidedKeyIds);
+    if (context.transactionId === undefined) await this.#dependencies.erasure.carryOut(tenantId, id, facts);
     const expressions = expressionsOf(this.#dependencies, context);
     const data = await transformData(expressions, draft.transform, draft.data, draft.mask);
     return {
@@ -173,14 +180,13 @@ export class TokenCreation {
     draft: TokenDraft,
     context: RequestContext,
     id: string,
-    content: TokenContent,
+    { keys, revision }: { readonly keys: readonly string[]; readonly revision: number },
   ): Promise<CreatedToken | undefined | 'first'> {
     const { keyRing } = this.#dependencies;
     const tenantId = context.principal.tenant.id;
-    const { state, keyIds, position } = await this.#historyOf(context, id);
-    const own = keyIdsOf(content);
-    if (own.some((keyId) => keyIds.has(keyId))) return 'first';
-    await keyRing.destroyKeys(tenantId, own);
+    if (await this.#isStored(streams.token(tenantId, id), revision, keys)) return 'first';
+    await keyRing.destroyKeys(tenantId, keys);
+    const { state, position } = await this.#historyOf(context, id);
     if (state.kind !== 'present' || isExpired(state.details, context.now)) return undefined;
     await requireSignedToken(keyRing, context.principal.tenant, state.details);
     const stored = state.details.content;
@@ -195,6 +201,14 @@ export class TokenCreation {
     const visible = await transformData(expressions, shown.transform, data, stored.mask);
     const token = presentToken(tenantId, state.details, visible);
     return { token: withoutUnreadable(token, shown), position, isNew: true };
+  }
+
+  /** Whether the event at the revision was sealed under these keys. */
+  async #isStored(stream: string, revision: number, keys: readonly string[]): Promise<boolean> {
+    const { store } = this.#dependencies;
+    for await (const { data } of store.readStream(stream, { from: revision, maxCount: 1 }))
+      return keyIdsOf(data as unknown as TokenContent).some((keyId) => keys.includes(keyId));
+    return false;
   }
 
   async #contentOf(draft: TokenDraft, context: RequestContext, tokenId: string): Promise<TokenContent> {

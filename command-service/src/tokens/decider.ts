@@ -64,6 +64,21 @@ function create(state: TokenState, command: Extract<TokenCommand, { kind: 'creat
   return [fact(TokenExpired, ended(state.details)), created];
 }
 
+/** Says everything there is to say of the token, so that nothing before the event need be read. */
+function update(details: TokenDetails, command: Extract<TokenCommand, { kind: 'update' }>): Fact {
+  const { id: token_id, type: token_type, createdBy: created_by, createdAt: created_at } = details;
+  const kept = new Set(keyIdsOf(command.content));
+  const key_ids = keyIdsOf(details.content).filter((keyId) => !kept.has(keyId));
+  const origin = { created_by, created_at, key_ids };
+  return fact(TokenUpdated, {
+    token_id,
+    token_type,
+    ...command.content,
+    ...saying(command.shown),
+    ...origin,
+  });
+}
+
 function expire(state: TokenState, now: Date): Fact[] {
   return state.kind === 'present' && isExpired(state.details, now)
     ? [fact(TokenExpired, ended(state.details))]
@@ -96,9 +111,7 @@ function decide(state: TokenState, command: TokenCommand): readonly Fact[] {
     case 'create':
       return create(state, command);
     case 'update': {
-      const { id, type } = requirePresent(state, command.now);
-      const identity = { token_id: id, token_type: type };
-      return [fact(TokenUpdated, { ...identity, ...command.content, ...saying(command.shown) })];
+      return [update(requirePresent(state, command.now), command)];
     }
     case 'delete':
       return [fact(TokenDeleted, ended(requirePresent(state, command.now)))];

@@ -5,6 +5,7 @@ import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
 import { requirePresent, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { requireAccess } from './drafts.ts';
+import { eventsOf } from './enlistment.ts';
 import { readTokenHistory } from './history.ts';
 import type { TokenDetails } from './state.ts';
 
@@ -22,31 +23,31 @@ export async function deleteToken(
   const position = await appendDeletion(dependencies, id, context, ({ type, content }) =>
     requireAccess(context, 'token:delete', { id, type, containers: content.containers }),
   );
-  if (context.transactionId === undefined) {
-    await dependencies.erasure.eraseUnneeded(context.principal.tenant.id, id);
-  }
   return position;
 }
 
 /** @throws what `authorize` throws, given the token as it is */
 export async function appendDeletion(
-  { store, outcomes, enlistment }: TokenDependencies,
+  { store, outcomes, enlistment, erasure }: TokenDependencies,
   id: string,
   context: RequestContext,
   authorize: (token: TokenDetails) => unknown,
 ): Promise<Position> {
   const tenantId = context.principal.tenant.id;
-  const position = await retryOnConflict(async () => {
+  const { facts, position } = await retryOnConflict(async () => {
     const history = await readTokenHistory(store, outcomes, tenantId, id, context.transactionId);
     authorize(requirePresent(history.state, context.now));
     if (history.lockedBy !== undefined) {
       throw new ConflictError('token_locked', 'The token is locked by an open transaction.');
     }
-    await enlistment.begin(context, id);
     const facts = tokenDecider.decide(history.state, { kind: 'delete', now: context.now });
-    const events = facts.map((each) => context.event(each, each.data));
-    return (await store.append(streams.token(tenantId, id), events, expectedAt(history.revision))).position;
+    const { revision } = history;
+    await enlistment.begin(context, { tokenId: id, write: 'delete', revision, newKeyIds: [], facts });
+    const events = eventsOf(context, facts, history);
+    const { position } = await store.append(streams.token(tenantId, id), events, expectedAt(revision));
+    return { facts, position };
   });
-  await enlistment.confirm(context, id, position);
+  await enlistment.confirm(context, [], position);
+  if (context.transactionId === undefined) await erasure.carryOut(tenantId, id, facts);
   return position;
 }

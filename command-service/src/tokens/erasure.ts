@@ -1,36 +1,142 @@
-import type { KeyRing } from '@token-vault/crypto';
-import type { EventStore } from '@token-vault/event-store';
+import { streams, type DataOf } from '@token-vault/contracts';
+import { isSealedValue, keyIdOf, type KeyRing } from '@token-vault/crypto';
+import {
+  comparePositions,
+  type EventStore,
+  type Position,
+  type RecordedEvent,
+} from '@token-vault/event-store';
 import { answerEntityOfToken } from '@token-vault/service-kit';
+import type { Fact } from '../aggregates/decider.ts';
 import type { TransactionOutcomes } from '../transactions/outcomes.ts';
+import type { Enlisted, TransactionState } from '../transactions/state.ts';
 import { keyIdsOf } from './decider.ts';
 import { readTokenHistory } from './history.ts';
 
-export interface TokenErasure {
-  /**
-   * Destroys every data key that the token's events name and that neither its committed state nor an open transaction needs.
-   * With a token that is no more go its stored idempotent answers (decisions.md §2). Safe to repeat: what the log has decided is
-   * carried out, never more.
-   */
-  eraseUnneeded(tenantId: string, tokenId: string): Promise<void>;
+/** What an event says of keys, or a decision before it is one. */
+type Said = Pick<Fact, 'type' | 'data'>;
+
+/** Tokens whose keys are seen to at the same time. */
+const settledAtOnce = 64;
+
+const decidedKeys = ({ data }: Said): string[] => (data as { key_ids?: string[] }).key_ids ?? [];
+
+function namedKeys(event: RecordedEvent): string[] {
+  const sealed = [event.data['data'], event.data['cvc']].filter(isSealedValue).map(keyIdOf);
+  return [...sealed, ...decidedKeys(event)];
 }
 
-export function createTokenErasure(options: {
+const endings = new Set(['TokenDeleted', 'TokenExpired']);
+
+interface ErasureDependencies {
   readonly store: EventStore;
-  readonly keyRing: KeyRing;
+  readonly keyRing: Pick<KeyRing, 'destroyKeys' | 'destroyKeysOfEntity'>;
   readonly outcomes: TransactionOutcomes;
-}): TokenErasure {
-  const { store, keyRing, outcomes } = options;
-  return {
-    async eraseUnneeded(tenantId, tokenId) {
-      const history = await readTokenHistory(store, outcomes, tenantId, tokenId);
-      const committed = history.state.kind === 'present' ? keyIdsOf(history.state.details.content) : [];
-      const needed = new Set([...committed, ...history.pendingKeyIds]);
-      const unneeded = [...history.keyIds].filter((id) => !needed.has(id));
-      const isEnded = history.state.kind !== 'present' && !history.isPending;
-      await Promise.all([
-        unneeded.length > 0 ? keyRing.destroyKeys(tenantId, unneeded) : undefined,
-        isEnded ? keyRing.destroyKeysOfEntity(tenantId, answerEntityOfToken(tokenId)) : undefined,
-      ]);
-    },
-  };
+}
+
+/** All of it is safe to repeat: what the log has decided is carried out, never more. */
+export class TokenErasure {
+  readonly #store: EventStore;
+  readonly #keyRing: ErasureDependencies['keyRing'];
+  readonly #outcomes: TransactionOutcomes;
+
+  constructor({ store, keyRing, outcomes }: ErasureDependencies) {
+    this.#store = store;
+    this.#keyRing = keyRing;
+    this.#outcomes = outcomes;
+  }
+
+  /**
+   * Destroys the data keys whose destruction these events of one append have decided. With a token that is no more go its stored
+   * idempotent answers (decisions.md §2).
+   */
+  async carryOut(tenantId: string, tokenId: string, decided: readonly Said[]): Promise<void> {
+    await Promise.all([
+      this.#destroy(tenantId, decided.flatMap(decidedKeys)),
+      endings.has(decided.at(-1)?.type ?? '') ? this.#destroyAnswers(tenantId, tokenId) : undefined,
+    ]);
+  }
+
+  /** What the end of a transaction has decided of the keys of all tokens that were enlisted in it. */
+  async settle(tenantId: string, transactionId: string, state: TransactionState): Promise<void> {
+    if (state.kind !== 'committed' && state.kind !== 'dropped') return;
+    for (let start = 0; start < state.writes.length; start += settledAtOnce) {
+      const portion = state.writes.slice(start, start + settledAtOnce);
+      await Promise.all(
+        portion.map((write) =>
+          state.kind === 'committed'
+            ? this.#settleCommitted(tenantId, { id: transactionId, position: state.position }, write)
+            : this.#settleDropped(tenantId, write),
+        ),
+      );
+    }
+  }
+
+  /** Destroys the keys of an event that came after the end of its transaction. */
+  async eraseLate(tenantId: string, event: RecordedEvent, state: TransactionState): Promise<void> {
+    if (event.type === 'TokenCreated') return this.#destroy(tenantId, namedKeys(event));
+    if (event.type !== 'TokenUpdated' || state.kind === 'absent') return;
+    const { token_id: tokenId } = event.data as unknown as DataOf<'TokenUpdated'>;
+    const write = state.writes.findLast(
+      (each) => each.tokenId === tokenId && each.revision === event.revision - 1,
+    );
+    if (write?.newKeyIds) await this.#destroy(tenantId, write.newKeyIds);
+    else await this.eraseUnneeded(tenantId, tokenId);
+  }
+
+  /** Reads the whole history: for events of releases that did not say which keys they leave unneeded. */
+  async eraseUnneeded(tenantId: string, tokenId: string): Promise<void> {
+    const named = new Set<string>();
+    const needed = new Set<string>();
+    for await (const event of this.#store.readStream(streams.token(tenantId, tokenId))) {
+      const isPending = await this.#isPending(tenantId, event);
+      for (const keyId of namedKeys(event)) (isPending ? needed : named).add(keyId);
+    }
+    const { state, isPending } = await readTokenHistory(this.#store, this.#outcomes, tenantId, tokenId);
+    if (state.kind === 'present') for (const keyId of keyIdsOf(state.details.content)) needed.add(keyId);
+    const unneeded = [...named].filter((keyId) => !needed.has(keyId));
+    await Promise.all([
+      this.#destroy(tenantId, unneeded),
+      state.kind !== 'present' && !isPending ? this.#destroyAnswers(tenantId, tokenId) : undefined,
+    ]);
+  }
+
+  async #isPending(tenantId: string, { metadata }: RecordedEvent): Promise<boolean> {
+    const { transaction_id: id } = metadata;
+    return id !== undefined && (await this.#outcomes.stateOf(tenantId, id)).kind === 'open';
+  }
+
+  /** A commit: the write itself says what it leaves unneeded, if it was made in time. */
+  async #settleCommitted(
+    tenantId: string,
+    commit: { readonly id: string; readonly position: Position },
+    { tokenId, revision, erases }: Enlisted,
+  ): Promise<void> {
+    if (erases === undefined || revision === undefined) return this.eraseUnneeded(tenantId, tokenId);
+    if (!erases) return;
+    const written: RecordedEvent[] = [];
+    const range = { from: revision + 1, maxCount: 2 };
+    for await (const event of this.#store.readStream(streams.token(tenantId, tokenId), range)) {
+      const isInTime = comparePositions(event.position, commit.position) < 0;
+      if (event.metadata.transaction_id === commit.id && isInTime) written.push(event);
+    }
+    await this.carryOut(tenantId, tokenId, written);
+  }
+
+  /** A rollback or expiry: nothing needs what was made for the write. */
+  async #settleDropped(tenantId: string, { tokenId, write, newKeyIds }: Enlisted): Promise<void> {
+    if (newKeyIds === undefined) return this.eraseUnneeded(tenantId, tokenId);
+    await this.#destroy(tenantId, newKeyIds);
+    if (write !== 'create') return;
+    const { state, isPending } = await readTokenHistory(this.#store, this.#outcomes, tenantId, tokenId);
+    if (state.kind !== 'present' && !isPending) await this.#destroyAnswers(tenantId, tokenId);
+  }
+
+  async #destroy(tenantId: string, keyIds: readonly string[]): Promise<void> {
+    if (keyIds.length > 0) await this.#keyRing.destroyKeys(tenantId, keyIds);
+  }
+
+  #destroyAnswers(tenantId: string, tokenId: string): Promise<unknown> {
+    return this.#keyRing.destroyKeysOfEntity(tenantId, answerEntityOfToken(tokenId));
+  }
 }

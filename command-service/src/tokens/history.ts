@@ -1,5 +1,4 @@
 import { streams } from '@token-vault/contracts';
-import { keyIdOf, isSealedValue } from '@token-vault/crypto';
 import {
   comparePositions,
   noRevision,
@@ -22,16 +21,10 @@ export interface TokenHistory {
   readonly lockedBy: string | undefined;
   /** An open transaction, the given one included, has touched the token. */
   readonly isPending: boolean;
-  /** Every data key that any event of the stream names, whether it counted or not. */
-  readonly keyIds: ReadonlySet<string>;
-  /** Those of them that what is pending would bring. */
-  readonly pendingKeyIds: ReadonlySet<string>;
-}
-
-function keyIdsIn(event: RecordedEvent): string[] {
-  const { data, cvc, key_ids: named } = event.data;
-  const sealed = [data, cvc].filter(isSealedValue).map(keyIdOf);
-  return Array.isArray(named) ? [...sealed, ...named.filter((id) => typeof id === 'string')] : sealed;
+  /** Revision of the last event that counts without the open transactions; `noRevision` when none does. */
+  readonly base: number;
+  /** Data keys whose destruction the last committed change has decided: carried out by now, unless its writer was cut off. */
+  readonly decidedKeyIds: readonly string[];
 }
 
 function counts(event: RecordedEvent, transaction: TransactionState): boolean {
@@ -39,7 +32,7 @@ function counts(event: RecordedEvent, transaction: TransactionState): boolean {
 }
 
 /** Each transaction is looked at once a reading: all its events count, or none does. */
-function createLookup(outcomes: TransactionOutcomes, tenantId: string) {
+function createLookup(outcomes: Pick<TransactionOutcomes, 'stateOf'>, tenantId: string) {
   const seen = new Map<string, TransactionState>();
   return async (transactionId: string): Promise<TransactionState> => {
     const state = seen.get(transactionId) ?? (await outcomes.stateOf(tenantId, transactionId));
@@ -48,39 +41,98 @@ function createLookup(outcomes: TransactionOutcomes, tenantId: string) {
   };
 }
 
+/** Events after which everything that is known of the token stands in the event itself. */
+function isWhole({ type, data }: RecordedEvent): boolean {
+  return type === 'TokenUpdated' ? data['created_at'] !== undefined : wholes.has(type);
+}
+const wholes = new Set(['TokenCreated', 'TokenDeleted', 'TokenExpired']);
+
+/** Most is known from the newest event; a history of an older release, or of many small ones, is read in larger pieces. */
+const pieceSizes = [1, 1, 2, 16, 128];
+
+/** What has been read so far, newest first. */
+interface Reading {
+  last: RecordedEvent | undefined;
+  lockedBy: string | undefined;
+  isPending: boolean;
+  base: number;
+  decidedKeyIds: readonly string[];
+  /** Events that count for the caller, newest first. */
+  readonly counting: RecordedEvent[];
+}
+
 /**
- * Reads a token's stream. An enlisted event counts when its transaction was committed after it; while the transaction is
- * open only the transaction itself sees it, and everybody else meets a lock.
+ * Reads a token's stream, from its end back to the last event that says everything. An enlisted event counts when its transaction
+ * was committed after it; while the transaction is open only the transaction itself sees it, and everybody else meets a lock.
  */
 export async function readTokenHistory(
-  store: EventStore,
-  outcomes: TransactionOutcomes,
+  store: Pick<EventStore, 'readStream'>,
+  outcomes: Pick<TransactionOutcomes, 'stateOf'>,
   tenantId: string,
   tokenId: string,
   ownTransactionId?: string,
 ): Promise<TokenHistory> {
+  const stream = streams.token(tenantId, tokenId);
   const transactionOf = createLookup(outcomes, tenantId);
-  let state = initialState;
-  let last: RecordedEvent | undefined;
-  let lockedBy: string | undefined;
-  let isPending = false;
-  const keyIds = new Set<string>();
-  const pendingKeyIds = new Set<string>();
-  for await (const event of store.readStream(streams.token(tenantId, tokenId))) {
-    last = event;
-    const named = keyIdsIn(event);
-    for (const id of named) keyIds.add(id);
-    const enlistedIn = event.metadata.transaction_id;
-    const transaction = enlistedIn === undefined ? undefined : await transactionOf(enlistedIn);
-    if (transaction?.kind === 'open') {
-      isPending = true;
-      for (const id of named) pendingKeyIds.add(id);
-      if (enlistedIn === ownTransactionId) state = evolve(state, event);
-      else lockedBy = enlistedIn;
-    } else if (transaction === undefined || counts(event, transaction)) {
-      state = evolve(state, event);
+  const reading: Reading = {
+    last: undefined,
+    lockedBy: undefined,
+    isPending: false,
+    base: noRevision,
+    decidedKeyIds: [],
+    counting: [],
+  };
+  let from: number | undefined;
+  for (let piece = 0; from !== noRevision; piece += 1) {
+    const maxCount = pieceSizes[Math.min(piece, pieceSizes.length - 1)] ?? 1;
+    const range = { backwards: true, maxCount, ...(from === undefined ? {} : { from }) };
+    from = noRevision;
+    for await (const event of store.readStream(stream, range)) {
+      reading.last ??= event;
+      from = await look(reading, event, transactionOf, ownTransactionId);
+      if (from !== event.revision - 1) break;
     }
   }
+  const { last, lockedBy, isPending, base, decidedKeyIds, counting } = reading;
+  const state = counting.reduceRight(evolve, initialState);
   const { revision, position } = last ?? { revision: noRevision, position: undefined };
-  return { state, revision, position, lockedBy, isPending, keyIds, pendingKeyIds };
+  return { state, revision, position, lockedBy, isPending, base, decidedKeyIds };
 }
+
+/** Takes an event into account; gives the revision to go on with, `noRevision` when enough is known. */
+async function look(
+  reading: Reading,
+  event: RecordedEvent,
+  transactionOf: ReturnType<typeof createLookup>,
+  ownTransactionId: string | undefined,
+): Promise<number> {
+  const { transaction_id: enlistedIn, counts_after: countsAfter } = event.metadata;
+  const transaction = enlistedIn === undefined ? undefined : await transactionOf(enlistedIn);
+  const before = event.revision - 1;
+  const next = countsAfter ?? before;
+  if (transaction?.kind === 'open') {
+    reading.isPending = true;
+    if (enlistedIn === ownTransactionId) count(reading, event);
+    else reading.lockedBy ??= enlistedIn;
+    return next;
+  }
+  if (transaction?.kind === 'dropped') return next;
+  // An earlier event of the transaction may count although this one came too late.
+  if (transaction && !counts(event, transaction)) return before;
+  if (reading.base === noRevision) {
+    reading.base = event.revision;
+    reading.decidedKeyIds = (event.data as { key_ids?: string[] }).key_ids ?? [];
+  }
+  count(reading, event);
+  return isStateOpen(reading) ? before : noRevision;
+}
+
+function count(reading: Reading, event: RecordedEvent): void {
+  if (isStateOpen(reading)) reading.counting.push(event);
+}
+
+/** Whether what came before the events read so far still tells something. */
+const isStateOpen = ({ counting }: Reading): boolean => {
+  const oldest = counting.at(-1);
+  return oldest === undefined || !isWhole(oldest);
+};

@@ -47,23 +47,23 @@ function created(event: RecordedEvent): TokenState {
 }
 
 function updated(state: TokenState, event: RecordedEvent): TokenState {
-  if (state.kind !== 'present') return state;
   const {
-    token_id: _id,
-    token_type: _type,
+    token_id: id,
+    token_type: type,
     shown: _shown,
+    key_ids: _keyIds,
+    created_by: createdBy,
+    created_at: createdAt,
     ...content
   } = event.data as unknown as DataOf<'TokenUpdated'>;
-  const { occurred_at: modifiedAt } = event.metadata;
-  return {
-    kind: 'present',
-    details: {
-      ...state.details,
-      content: signedAt(event, content),
-      modifiedBy: authorOf(event.metadata),
-      modifiedAt,
-    },
+  const modified = {
+    content: signedAt(event, content),
+    modifiedBy: authorOf(event.metadata),
+    modifiedAt: event.metadata.occurred_at,
   };
+  if (createdBy !== undefined && createdAt !== undefined)
+    return { kind: 'present', details: { id, type: type as TokenType, createdBy, createdAt, ...modified } };
+  return state.kind === 'present' ? { kind: 'present', details: { ...state.details, ...modified } } : state;
 }
 
 function purged(state: TokenState, event: RecordedEvent): TokenState {

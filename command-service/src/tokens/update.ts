@@ -20,6 +20,7 @@ import type { TokenDependencies } from './dependencies.ts';
 import { deriveValues, type DerivedValues } from './derived-values.ts';
 import { fingerprintExpressionFor, isDeduplicated, isFingerprintAsked, requireAccess } from './drafts.ts';
 import { Duplicates } from './duplicates.ts';
+import { eventsOf } from './enlistment.ts';
 import { ExistingTokens } from './existing.ts';
 import { refuseBadMask } from './expression-errors.ts';
 import { parseExpiry } from './expiry.ts';
@@ -116,28 +117,29 @@ export class TokenUpdate {
     const { store, enlistment, keyRing, erasure } = this.#dependencies;
     const tenantId = context.principal.tenant.id;
     const { id } = details;
-    await enlistment.begin(context, id);
     const sealed = await this.#reseal(details, change, patch, context);
     const content = { ...sealed, ...change.rest };
     const said = context.transactionId === undefined || shown === 'redact' ? shown : undefined;
     const command = { kind: 'update', content, shown: said, now: context.now } as const;
-    const plain = tokenDecider.decide(history.state, command).map((each) => context.event(each, each.data));
-    const events = await signTokenEvents(keyRing, tenantId, plain, history);
+    const facts = tokenDecider.decide(history.state, command);
+    const events = await signTokenEvents(keyRing, tenantId, eventsOf(context, facts, history), history);
+    const { revision } = history;
     const kept = new Set(keyIdsOf(details.content));
     const made = keyIdsOf(content).filter((keyId) => !kept.has(keyId));
     let position: Position;
     let isSent = false;
     try {
+      await enlistment.begin(context, { tokenId: id, write: 'update', revision, newKeyIds: made, facts });
       await claim();
       const stream = streams.token(tenantId, id);
       isSent = true;
-      ({ position } = await store.append(stream, events, expectedAt(history.revision), { keys: made }));
+      ({ position } = await store.append(stream, events, expectedAt(revision), { keys: made }));
     } catch (error) {
       if (!isSent || isRefusal(error)) await keyRing.destroyKeys(tenantId, made);
       throw error;
     }
-    await enlistment.confirm(context, id, position);
-    if (context.transactionId === undefined) await erasure.eraseUnneeded(tenantId, id);
+    await enlistment.confirm(context, made, position);
+    if (context.transactionId === undefined) await erasure.carryOut(tenantId, id, facts);
     const after = events.reduce(
       (state, event) => evolve(state, { ...event, stream: '', revision: 0, position }),
       history.state,

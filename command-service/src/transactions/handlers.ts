@@ -1,17 +1,14 @@
-import { authorOf, newId, streams } from '@token-vault/contracts';
+import { authorOf, newId } from '@token-vault/contracts';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
-import { execute, load, type Executed } from '../aggregates/decider.ts';
 import type { TokenErasure } from '../tokens/erasure.ts';
 import { outsideTransaction, withinTransaction } from './context.ts';
-import { isOver, transactionDecider, type TransactionCommand } from './decider.ts';
-import type { TransactionState } from './state.ts';
+import { isOver, type TransactionCommand } from './decider.ts';
+import { createTransactionCounts, type TransactionCounts } from './counts.ts';
+import type { TransactionOutcomes } from './outcomes.ts';
 
 /** decisions.md §9. */
 export const transactionLifetimeMs = 60 * 60 * 1000;
-
-/** Tokens whose keys are seen to at the same time. */
-const settledAtOnce = 16;
 
 export interface TransactionView {
   readonly id: string;
@@ -22,19 +19,34 @@ export interface TransactionView {
 
 /** Opens, commits and rolls back transactions. A commit is one append, so all of it shows at once. */
 export class Transactions {
-  readonly #store: EventStore;
+  readonly #outcomes: TransactionOutcomes;
   readonly #erasure: TokenErasure;
+  readonly #counts: TransactionCounts;
 
-  constructor(store: EventStore, erasure: TokenErasure) {
-    this.#store = store;
+  constructor(store: EventStore, outcomes: TransactionOutcomes, erasure: TokenErasure) {
+    this.#outcomes = outcomes;
     this.#erasure = erasure;
+    this.#counts = createTransactionCounts(store, outcomes);
   }
 
   async open(
     context: RequestContext,
   ): Promise<{ transaction: TransactionView; position: Position | undefined }> {
+    await this.#counts.refuseTooMany(context);
     const { transaction, position } = await this.#open(context, context.newEntityId());
+    // A repeated request has been counted.
+    if (position !== undefined) await this.#count(context, transaction.id);
     return { transaction, position };
+  }
+
+  /** Of those that open one at the same time, whoever is counted too late takes it back. */
+  async #count(context: RequestContext, id: string): Promise<void> {
+    try {
+      await this.#counts.add(context, id);
+    } catch (error) {
+      await this.rollback(id, context);
+      throw error;
+    }
   }
 
   async #open(context: RequestContext, id: string) {
@@ -94,28 +106,14 @@ export class Transactions {
 
   /** Destroys the keys that the end of a transaction has made unneeded: of tokens it deleted, or never came to create. */
   async settle(tenantId: string, transactionId: string): Promise<void> {
-    const state = await this.#load(tenantId, transactionId);
-    if (state.kind !== 'committed' && state.kind !== 'dropped') return;
-    const tokenIds = [...state.tokenIds];
-    while (tokenIds.length > 0) {
-      const portion = tokenIds.splice(0, settledAtOnce);
-      await Promise.all(portion.map((tokenId) => this.#erasure.eraseUnneeded(tenantId, tokenId)));
-    }
+    const state = await this.#outcomes.wholeStateOf(tenantId, transactionId);
+    await this.#erasure.settle(tenantId, transactionId, state);
+    // Kept small from here on.
+    await this.#outcomes.stateOf(tenantId, transactionId);
   }
 
-  async #load(tenantId: string, transactionId: string): Promise<TransactionState> {
-    const stream = streams.transaction(tenantId, transactionId);
-    return (await load(this.#store, stream, transactionDecider)).state;
-  }
-
-  #run(context: RequestContext, command: TransactionCommand): Promise<Executed<TransactionState>> {
+  #run(context: RequestContext, command: TransactionCommand): ReturnType<TransactionOutcomes['decide']> {
     const outside = outsideTransaction(context);
-    return execute({
-      store: this.#store,
-      stream: streams.transaction(context.principal.tenant.id, command.id),
-      decider: transactionDecider,
-      command,
-      event: outside.event.bind(outside),
-    });
+    return this.#outcomes.decide(context.principal.tenant.id, command, outside.event.bind(outside));
   }
 }

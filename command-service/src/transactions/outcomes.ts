@@ -1,49 +1,150 @@
+import type { NewEvent } from '@token-vault/contracts';
 import { streams } from '@token-vault/contracts';
-import type { EventStore } from '@token-vault/event-store';
+import { noRevision, type EventStore, type RecordedEvent } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/service-kit';
-import { execute, load } from '../aggregates/decider.ts';
+import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
-import { isOver, transactionDecider } from './decider.ts';
+import { isOver, transactionDecider, type TransactionCommand } from './decider.ts';
 import type { TransactionState } from './state.ts';
 
 export interface TransactionOutcomes {
   /** The transaction as it stands; one past its time is ended here and now, by an event, before anybody acts on that. */
   stateOf(tenantId: string, transactionId: string): Promise<TransactionState>;
+  /** As `stateOf`, of an ended one too with all that was enlisted in it. */
+  wholeStateOf(tenantId: string, transactionId: string): Promise<TransactionState>;
+  /** Appends a fact that needs no decision; gives the state right after it. The transaction must exist. */
+  record(tenantId: string, transactionId: string, event: NewEvent): Promise<TransactionState>;
+  /** Decides on the state as it is now and appends. Gives the state before; again on conflict. */
+  decide(
+    tenantId: string,
+    command: TransactionCommand,
+    toEvent: (definition: { type: string; version: number }, data: unknown) => NewEvent,
+  ): Promise<{ before: TransactionState; position: RecordedEvent['position'] | undefined }>;
 }
 
-const cacheSize = 10_000;
+/** Of ended transactions, which are small here. */
+const mostEnded = 10_000;
+/** Of enlisted writes of transactions that are remembered whole; beyond it the one not used for longest goes. */
+const mostWrites = 200_000;
+
+interface Known {
+  state: TransactionState;
+  revision: number;
+  /** What of it is in the sum of all. */
+  counted: number;
+}
+
+const unread: Known = { state: transactionDecider.initialState, revision: noRevision, counted: 0 };
+
+const sizeOf = ({ state }: Known): number => (state.kind === 'absent' ? 1 : state.writes.length + 1);
+
+/**
+ * Open transactions as far as this process has read them: each reading goes on where the last one ended, so that a transaction of
+ * ten thousand writes is read once, not ten thousand times.
+ */
+class KnownTransactions {
+  readonly #store: EventStore;
+  readonly #known = new Map<string, Known>();
+  #writes = 0;
+
+  constructor(store: EventStore) {
+    this.#store = store;
+  }
+
+  async read(stream: string): Promise<Known> {
+    const known = this.#known.get(stream) ?? { ...unread };
+    for await (const event of this.#store.readStream(stream, { from: known.revision + 1 })) {
+      apply(known, event);
+    }
+    if (known.revision !== noRevision) this.#keep(stream, known);
+    return known;
+  }
+
+  /** The state right after the append: read only when other events lie between. */
+  async append(stream: string, event: NewEvent): Promise<Known> {
+    const appended = await this.#store.append(stream, [event], 'exists');
+    const known = this.#known.get(stream);
+    if (known?.revision !== appended.revision - 1) return this.read(stream);
+    apply(known, { ...event, stream, ...appended });
+    this.#keep(stream, known);
+    return known;
+  }
+
+  forget(stream: string): void {
+    this.#writes -= this.#known.get(stream)?.counted ?? 0;
+    this.#known.delete(stream);
+  }
+
+  #keep(stream: string, known: Known): void {
+    this.forget(stream);
+    known.counted = sizeOf(known);
+    this.#known.set(stream, known);
+    this.#writes += known.counted;
+    for (const other of this.#known.keys()) {
+      if (this.#writes <= mostWrites || other === stream) return;
+      this.forget(other);
+    }
+  }
+}
+
+/** Readings of one stream may overlap: each event is folded once. */
+function apply(known: Known, event: RecordedEvent): void {
+  if (event.revision !== known.revision + 1) return;
+  known.state = transactionDecider.evolve(known.state, event);
+  known.revision = event.revision;
+}
+
+const isEnded = ({ kind }: TransactionState): boolean => kind === 'committed' || kind === 'dropped';
 
 export function createTransactionOutcomes(store: EventStore, clock: Clock): TransactionOutcomes {
+  const transactions = new KnownTransactions(store);
   /** Ended transactions never change again. */
   const ended = new Map<string, TransactionState>();
+  const streamOf = streams.transaction;
 
-  async function read(tenantId: string, transactionId: string): Promise<TransactionState> {
-    const stream = streams.transaction(tenantId, transactionId);
-    const { state } = await load(store, stream, transactionDecider);
+  function remember(stream: string, state: TransactionState): void {
+    if (!isEnded(state) || state.kind === 'absent') return;
+    if (ended.size >= mostEnded) ended.clear();
+    ended.set(stream, { ...state, writes: [], tokens: new Map() });
+    transactions.forget(stream);
+  }
+
+  const decide: TransactionOutcomes['decide'] = async (tenantId, command, toEvent) =>
+    retryOnConflict(async () => {
+      const stream = streamOf(tenantId, command.id);
+      const { state: before, revision } = await transactions.read(stream);
+      const [fact] = transactionDecider.decide(before, command);
+      if (!fact) return { before, position: undefined };
+      const event = toEvent(fact, fact.data);
+      const { position } = await store.append(stream, [event], expectedAt(revision));
+      return { before, position };
+    });
+
+  async function wholeStateOf(tenantId: string, transactionId: string): Promise<TransactionState> {
+    const { state } = await transactions.read(streamOf(tenantId, transactionId));
     if (!isOver(state, clock.now())) return state;
     const context = systemContext(tenantId, 'transaction-expiry', clock);
     const command = { kind: 'expire', id: transactionId, now: clock.now() } as const;
-    await execute({
-      store,
-      stream,
-      decider: transactionDecider,
-      command,
-      event: context.event.bind(context),
-    });
-    return (await load(store, stream, transactionDecider)).state;
+    await decide(tenantId, command, context.event.bind(context));
+    return (await transactions.read(streamOf(tenantId, transactionId))).state;
   }
 
   return {
+    wholeStateOf,
+    decide,
+
     async stateOf(tenantId, transactionId) {
-      const key = `${tenantId}.${transactionId}`;
-      const known = ended.get(key);
+      const stream = streamOf(tenantId, transactionId);
+      const known = ended.get(stream);
       if (known) return known;
-      const state = await read(tenantId, transactionId);
-      if (state.kind === 'committed' || state.kind === 'dropped') {
-        if (ended.size >= cacheSize) ended.clear();
-        ended.set(key, state);
-      }
+      const state = await wholeStateOf(tenantId, transactionId);
+      remember(stream, state);
       return state;
+    },
+
+    async record(tenantId, transactionId, event) {
+      const stream = streamOf(tenantId, transactionId);
+      return (await transactions.append(stream, event)).state;
     },
   };
 }

@@ -91,8 +91,8 @@ describe('a token past its time', () => {
   it('is ended among more than a page of others that stay due', async () => {
     const { vault } = house;
     const insert = `insert into token
-      (tenant_id, id, type, data, container, created_by, created_at, expires_at, seq)
-      select $1, 'phantom' || n, 'token', 'x', '/', 'x', now(), $2, n from generate_series(1, 500) n`;
+      (tenant_id, id, type, data, container, created_by, created_at, expires_at, seq, ordinal)
+      select $1, 'phantom' || n, 'token', 'x', '/', 'x', now(), $2, n, 0 from generate_series(1, 500) n`;
     await house.tamper(insert, [randomUUID(), vault.clock.now()]);
     const { id } = await vault.create({ type: 'token', data: 'x', expires_at });
     vault.clock.advance(10 * second);

@@ -57,11 +57,28 @@ describe('creating a token', () => {
 });
 
 describe('updating a token', () => {
+  const updated = (key_ids: string[], changes: Partial<TokenContent>) =>
+    fact(TokenUpdated, {
+      ...identity,
+      ...content(changes),
+      created_by: expect.any(String) as unknown,
+      created_at: expect.any(String) as unknown,
+      key_ids,
+    });
   const update: TokenCommand = { kind: 'update', content: content({ metadata: { a: 'b' } }), now };
   it('records everything the token is afterwards', () =>
     given(created())
       .when(update)
-      .then(fact(TokenUpdated, { ...identity, ...content({ metadata: { a: 'b' } }) })));
+      .then(updated([], { metadata: { a: 'b' } })));
+  it('decides the destruction of the key of a cvc that it replaces or takes back', () => {
+    const replaced = content({ ...cvc, cvc: sealed(3) });
+    given(created(cvc))
+      .when({ ...update, content: replaced })
+      .then(updated([keyId(2)], { ...cvc, cvc: sealed(3) }));
+    given(created(cvc))
+      .when(update)
+      .then(updated([keyId(2)], { metadata: { a: 'b' } }));
+  });
   it('finds no absent token', () => given().when(update).thenRefused({ code: 'not_found' }));
   it('finds no deleted token', () =>
     given(created(), fact(TokenDeleted, ended(keyId(1))))

@@ -9,6 +9,8 @@ export interface FaultyStore {
   decide: (stream: string) => Fault | undefined;
   /** Called before each append is made: what another writer does just then. */
   interpose: (stream: string) => Promise<void>;
+  /** How many events of streams have been read, by what the streams are of (`token`, `transaction`). */
+  readonly eventsRead: Map<string, number>;
 }
 
 /** A store whose connection breaks on command: the caller learns nothing of whether the append happened. */
@@ -16,6 +18,7 @@ export function createFaultyStore(inner: EventStore): FaultyStore {
   const faulty: FaultyStore = {
     decide: () => undefined,
     interpose: async () => undefined,
+    eventsRead: new Map(),
     store: {
       async append(...append) {
         const [stream] = append;
@@ -26,7 +29,13 @@ export function createFaultyStore(inner: EventStore): FaultyStore {
         if (fault === 'after') throw new EventStoreUnavailableError('cut off after');
         return result;
       },
-      readStream: inner.readStream.bind(inner),
+      async *readStream(...read) {
+        const [kind = ''] = read[0].split('-');
+        for await (const event of inner.readStream(...read)) {
+          faulty.eventsRead.set(kind, (faulty.eventsRead.get(kind) ?? 0) + 1);
+          yield event;
+        }
+      },
       readAll: inner.readAll.bind(inner),
       subscribe: inner.subscribe.bind(inner),
       head: inner.head.bind(inner),

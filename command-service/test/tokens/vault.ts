@@ -26,7 +26,7 @@ import {
 import { createTestDatabase, createTestPool, manualClock, type ManualClock } from '@token-vault/test-support';
 import type { Pool } from 'pg';
 import { createCommandHandlers } from '../../src/index.ts';
-import { createTokenErasure } from '../../src/tokens/erasure.ts';
+import { TokenErasure } from '../../src/tokens/erasure.ts';
 import { readTokenHistory } from '../../src/tokens/history.ts';
 import { openToken } from '../../src/tokens/sealing.ts';
 import { Transactions } from '../../src/transactions/handlers.ts';
@@ -46,6 +46,8 @@ export interface CallOptions {
   readonly as?: Principal;
   readonly transaction?: string | undefined;
   readonly idempotencyKey?: string;
+  /** Another process than the vault's own. */
+  readonly on?: Handlers | undefined;
 }
 type Input = { params?: unknown; body?: unknown };
 
@@ -145,7 +147,7 @@ export class TestVault {
       transactionId: transaction,
       idempotencyScope: idempotencyKey === undefined ? undefined : [principal.tenant.id, idempotencyKey],
     });
-    const handler = this.#handlers[id] as Handler<OperationId> | undefined;
+    const handler = (options.on ?? this.#handlers)[id] as Handler<OperationId> | undefined;
     if (!handler) throw new Error(`no handler for ${id}`);
     const request = { params: input.params, query: undefined, body: parsed?.data };
     return handler(request as unknown as Parameters<typeof handler>[0], context);
@@ -184,8 +186,8 @@ export class TestVault {
     const { log, keyRing, clock } = this;
     const outcomes = createTransactionOutcomes(log, clock);
     await outcomes.stateOf(this.principal.tenant.id, transactionId);
-    const erasure = createTokenErasure({ store: log, keyRing, outcomes });
-    await new Transactions(log, erasure).settle(this.principal.tenant.id, transactionId);
+    const erasure = new TokenErasure({ store: log, keyRing, outcomes });
+    await new Transactions(log, outcomes, erasure).settle(this.principal.tenant.id, transactionId);
   }
 
   /** The live token with its data in plaintext, as committed or as the transaction sees it. */

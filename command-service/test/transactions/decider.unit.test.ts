@@ -77,6 +77,15 @@ describe('a transaction', () => {
       fact(TransactionCommitted, identity),
       enlisted('c'),
     );
-    expect(state).toMatchObject({ kind: 'committed', position: '5', tokenIds: new Set(['a', 'b', 'c']) });
+    expect(state).toMatchObject({
+      kind: 'committed',
+      position: '5',
+      writes: ['a', 'b', 'a', 'c'].map((tokenId) => ({ tokenId })),
+    });
+    expect(state.kind === 'committed' && [...state.tokens]).toEqual([
+      ['a', 0],
+      ['b', 1],
+      ['c', 2],
+    ]);
   });
 });

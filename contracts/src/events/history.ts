@@ -65,5 +65,7 @@ export const eventHistory: readonly (readonly string[])[] = [
     'TokenSigned.v1',
     'ReactorSucceeded.v2',
     'ReactorFailed.v2',
+    'TransactionTokenEnlisted.v2',
+    'TransactionCounted.v1',
   ],
 ];

@@ -37,9 +37,20 @@ const shown = z.enum(transforms).optional();
 export const TokenCreated = defineEvent('TokenCreated', z.object({ ...identity, ...content, shown }), [
   unchanged,
 ]);
-export const TokenUpdated = defineEvent('TokenUpdated', z.object({ ...identity, ...content, shown }), [
-  unchanged,
-]);
+/** The whole token after the change, so that nothing before it need be read. Version 2 has all but the content. */
+export const TokenUpdated = defineEvent(
+  'TokenUpdated',
+  z.object({
+    ...identity,
+    ...content,
+    shown,
+    created_by: z.string().optional(),
+    created_at: moment.optional(),
+    /** The data keys whose destruction this event decides: of a cvc that was replaced or taken back. */
+    key_ids: z.array(keyId).optional(),
+  }),
+  [unchanged],
+);
 /** A token of a release before signatures is signed as it is. */
 export const TokenSigned = defineEvent(
   'TokenSigned',

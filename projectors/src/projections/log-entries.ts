@@ -190,6 +190,7 @@ export const unloggedEvents = [
   'FingerprintReleased',
   'FingerprintClaimVoided',
   'TransactionTokenEnlisted',
+  'TransactionCounted',
   'AuditCheckpointSigned',
   'ApplicationSigned',
   'TenantSigned',
