@@ -77,10 +77,24 @@ export class DomainError extends Error {
   }
 }
 
+/** Enough for whoever made a mistake. A request of 1 MiB may have a hundred thousand. */
+const maxFaults = 100;
+
+/** At most a hundred fields, and how many more there are. */
+function bounded(errors: FieldErrors): FieldErrors {
+  const names = Object.keys(errors);
+  if (names.length <= maxFaults) return errors;
+  const shown = Object.fromEntries(names.slice(0, maxFaults).map((name) => [name, errors[name] ?? []]));
+  return { ...shown, more: [`${names.length - maxFaults} more fields are not valid`] };
+}
+
 /** 400: the request is malformed. `errors` names every field at fault. */
 export class ValidationError extends DomainError {
   constructor(errors: FieldErrors, options?: ErrorOptions) {
-    super('validation_failed', 'The request is not valid; see errors.', { ...options, errors });
+    super('validation_failed', 'The request is not valid; see errors.', {
+      ...options,
+      errors: bounded(errors),
+    });
   }
   static of(field: string, message: string): ValidationError {
     return new ValidationError({ [field]: [message] });

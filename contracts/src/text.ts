@@ -19,5 +19,18 @@ export const optional = <Schema extends z.ZodType>(schema: Schema) =>
     z.input<Schema> | null | undefined
   >;
 
+/** What a schema says of the names and the number of its fields. Checked before its values are (libs/operations). */
+export interface FieldLimits {
+  /** Most entries of a map. */
+  readonly maxEntries?: number;
+  /** Names that begin so are fields as well: `metadata.<key>`. */
+  readonly namePrefix?: string;
+}
+export const fieldLimits = z.registry<FieldLimits>();
+
+/** A map with a limit of entries. */
+export const boundedMap = <Value extends z.ZodType>(key: z.ZodString, value: Value, maxEntries: number) =>
+  z.record(key, value).register(fieldLimits, { maxEntries });
+
 /** Checked by hand elsewhere; the HTTP parser guarantees that it is JSON. */
 export const anyJson = z.custom<Json>((value) => value !== undefined, 'is required');

@@ -22,6 +22,7 @@ export interface Edge {
   readonly idempotency: IdempotentAnswers;
   readonly rateLimits: RateLimits;
   readonly trustProxy: string | number | false;
+  readonly isLenient: boolean;
 }
 
 export interface EdgeOptions extends LimitConfig {
@@ -57,6 +58,7 @@ export async function openEdge(options: EdgeOptions): Promise<Edge & { close(): 
     idempotency,
     rateLimits: createRateLimits(options.rateLimits),
     trustProxy: options.trustProxy ?? false,
+    isLenient: options.isLenient ?? false,
     async close() {
       clearInterval(sweep);
       await changes.close();

@@ -6,6 +6,8 @@ export interface LimitConfig {
   readonly rateLimits?: RateLimitOptions;
   /** Proxies whose `X-Forwarded-For` is believed: `loopback`, addresses or networks, comma-separated, or a number of hops. */
   readonly trustProxy?: string | number;
+  /** VAULT_HANDLING */
+  readonly isLenient?: boolean;
 }
 
 function readCount(name: string, text: string | undefined): number | undefined {
@@ -29,6 +31,12 @@ function readTrustProxy(text: string | undefined): string | number | undefined {
   }
 }
 
+function readHandling(text: string | undefined): boolean {
+  if (text === undefined || text === '' || text === 'strict') return false;
+  if (text === 'lenient') return true;
+  throw new RangeError('VAULT_HANDLING must be strict or lenient');
+}
+
 /** @throws RangeError naming the variable */
 export function readLimits(environment: NodeJS.ProcessEnv): LimitConfig {
   const requestsPerMinute = readCount('VAULT_RATE_LIMIT_PER_MINUTE', environment.VAULT_RATE_LIMIT_PER_MINUTE);
@@ -42,6 +50,7 @@ export function readLimits(environment: NodeJS.ProcessEnv): LimitConfig {
       ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }),
       ...(failuresPerMinute === undefined ? {} : { failuresPerMinute }),
     },
+    ...(readHandling(environment.VAULT_HANDLING) ? { isLenient: true } : {}),
     ...(trustProxy === undefined ? {} : { trustProxy }),
   };
 }

@@ -1,12 +1,11 @@
 import { z } from 'zod';
 import { applicationTypes } from '../permissions.ts';
-import { anyJson, optional, text } from '../text.ts';
+import { anyJson, boundedMap, optional, text } from '../text.ts';
 import { entityName } from './applications.ts';
 import { page, paging, repeatable } from './paging.ts';
 
-const configuration = z
-  .record(text(1, 200), text(0, 10_000))
-  .refine((map) => Object.keys(map).length <= 25, 'must have at most 25 entries');
+const maxConfiguration = 25;
+const configuration = boundedMap(text(1, 200), text(0, 10_000), maxConfiguration);
 const code = text(1, 50_000);
 const applicationReference = z.object({ id: z.uuid() });
 
@@ -21,7 +20,7 @@ export type ReactorBody = z.infer<typeof reactorBody>;
 export const patchReactorBody = z.object({
   name: entityName.optional(),
   code: code.optional(),
-  configuration: z.record(text(1, 200), text(0, 10_000).nullable()).nullish(),
+  configuration: boundedMap(text(1, 200), text(0, 10_000).nullable(), 2 * maxConfiguration).nullish(),
   application: applicationReference.nullish(),
 });
 export type PatchReactorBody = z.infer<typeof patchReactorBody>;

@@ -1,15 +1,13 @@
 import { z } from 'zod';
 import { permissionName } from '../permissions.ts';
-import { optional, text } from '../text.ts';
+import { boundedMap, optional, text } from '../text.ts';
 import { accessRules } from './access-rules.ts';
 import { entityName } from './applications.ts';
 
 export const plans = ['standard', 'enterprise'] as const;
 export type Plan = (typeof plans)[number];
 
-export const tenantSettings = z
-  .record(text(1, 100), text(0, 1000))
-  .refine((map) => Object.keys(map).length <= 50, 'must have at most 50 settings');
+export const tenantSettings = boundedMap(text(1, 100), text(0, 1000), 50);
 
 /** How many misses of `data:` searches and of deduplication one application may have in a minute (decisions.md §6); 0: any number. */
 export const dataMissesPerMinuteSetting = 'data_misses_per_minute';

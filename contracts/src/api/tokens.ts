@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { anyJson, optional, text } from '../text.ts';
+import { anyJson, boundedMap, fieldLimits, optional, text } from '../text.ts';
 import { containerPath } from './access-rules.ts';
 import { page, paging, repeatable } from './paging.ts';
 
@@ -26,9 +26,8 @@ export const tokenId = text(3, 400)
     'must not hold control characters or outer space',
   );
 
-export const metadata = z
-  .record(text(1, 200), text(0, 1000))
-  .refine((map) => Object.keys(map).length <= 50, 'must have at most 50 keys');
+const maxMetadata = 50;
+export const metadata = boundedMap(text(1, 200), text(0, 1000), maxMetadata);
 
 export const expression = text(1, 400);
 const containers = z.array(containerPath).length(1, 'must hold exactly one container');
@@ -53,7 +52,8 @@ export type CreateTokenBody = z.infer<typeof createTokenBody>;
 export const patchTokenBody = z.object({
   data: anyJson.optional(),
   mask: anyJson.optional(),
-  metadata: z.record(text(1, 200), text(0, 1000).nullable()).nullish(),
+  /** Null removes a key, so a patch may name the most that there can be and as many new ones. */
+  metadata: boundedMap(text(1, 200), text(0, 1000).nullable(), 2 * maxMetadata).nullish(),
   containers: containers.nullish(),
   search_indexes: searchIndexes.nullish(),
   fingerprint_expression: expression.nullish(),
@@ -86,6 +86,7 @@ const metadataPrefix = 'metadata.';
 /** Collects `metadata.<key>=value` parameters; a repeated key keeps its first value (interface.md, GET /tokens). */
 export const listTokensQuery = z
   .looseObject({ id: repeatable(text(1, 400)), type: repeatable(text(1, 50)), ...paging })
+  .register(fieldLimits, { namePrefix: metadataPrefix })
   .transform(({ id, type, page: number, size, ...rest }) => ({
     id,
     type,

@@ -51,7 +51,11 @@ function tidy(value: unknown): unknown {
 
 /** The JSON Schema of what a zod schema takes (`input`) or what an answer holds (`output`). */
 export function schemaOf(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
-  return tidy(z.toJSONSchema(schema, { io, unrepresentable: 'any' })) as JsonSchema;
+  // Unknown fields of a body are refused (decisions.md §1).
+  const override = ({ jsonSchema }: { jsonSchema: JsonSchema }) => {
+    if (io === 'input' && isObject(jsonSchema.properties)) jsonSchema.additionalProperties ??= false;
+  };
+  return tidy(z.toJSONSchema(schema, { io, unrepresentable: 'any', override: override as never })) as JsonSchema;
 }
 
 const resources = {

@@ -30,7 +30,7 @@ import {
 } from './refusals.ts';
 import { createRepeating } from './repeats.ts';
 import { createRequestContext, type RequestContext } from './request-context.ts';
-import { checkMediaType, parseInput } from './validation.ts';
+import { checkMediaType, noParameters, parseInput } from './validation.ts';
 
 export interface ExecutorDependencies {
   readonly handlers: Handlers;
@@ -70,6 +70,8 @@ export interface OperationRequest {
   readonly idempotencyKey?: string | undefined;
   /** The caller does not wait for the read models. */
   readonly isAsync?: boolean | undefined;
+  /** Unknown fields are ignored (`Prefer: handling=lenient`, decisions.md §1). */
+  readonly isLenient?: boolean | undefined;
   /** The invocation that the request comes from. */
   readonly causationId?: string | undefined;
   /** What the ids of its events are made of, when the entrance itself may repeat the request. */
@@ -224,8 +226,11 @@ type AnyInput = Parameters<Handler<OperationId>>[0];
 
 async function inputOf(operation: Operation, request: OperationRequest): Promise<AnyInput> {
   checkMediaType(operation, request.mediaType);
-  const params = parseInput(operation.params, request.params, 'path');
-  const query = parseInput(operation.query, request.query, 'query');
-  const body = operation.body ? parseInput(operation.body, await request.readBody(), 'body') : undefined;
+  const isLenient = request.isLenient ?? false;
+  const params = parseInput(operation.params, request.params, { root: 'path' });
+  const query = parseInput(operation.query ?? noParameters, request.query, { root: 'query', isLenient });
+  const body = operation.body
+    ? parseInput(operation.body, await request.readBody(), { root: 'body', isLenient })
+    : undefined;
   return { params, query, body } as AnyInput;
 }

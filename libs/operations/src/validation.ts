@@ -1,8 +1,20 @@
 import { DomainError, ValidationError, type Operation } from '@token-vault/contracts';
-import type { z } from 'zod';
+import { z } from 'zod';
+import { messageOf } from './messages.ts';
+import { shapeErrors } from './shape.ts';
 
 /** A field's name comes from the request when it is a key of a map: it is shown, but not at any length. */
 const maxPathLength = 200;
+
+/** Of an operation that has no parameters of this kind: any is unknown. */
+export const noParameters = z.object({});
+
+export interface InputOptions {
+  /** The part of the request, for errors that have no path: `body`, `query` or `path`. */
+  readonly root: string;
+  /** Ignores unknown fields instead of refusing them (decisions.md §1). */
+  readonly isLenient?: boolean;
+}
 
 /** PATCH bodies must say that they are a merge patch (interface.md, Errors 1). @throws DomainError 415 */
 export function checkMediaType(operation: Operation, mediaType: string | undefined): void {
@@ -13,19 +25,31 @@ export function checkMediaType(operation: Operation, mediaType: string | undefin
 }
 
 /**
- * One part of a request, as the operations table types it. `root` names the part in an error that has no path.
+ * One part of a request, as the operations table types it. Names and counts are checked first, then values: a list of a million
+ * wrong items is one error.
  * @throws ValidationError
  */
-export function parseInput(schema: z.ZodType | undefined, value: unknown, root: string): unknown {
+export function parseInput(schema: z.ZodType | undefined, value: unknown, options: InputOptions): unknown {
   if (!schema) return undefined;
-  const result = schema.safeParse(value);
+  const misshapen = shapeErrors(schema, value, options.isLenient ?? false);
+  if (misshapen.length > 0) throw errorOf(misshapen, options.root);
+  const result = schema.safeParse(value, { error: messageOf });
   if (result.success) return result.data;
+  throw errorOf(result.error.issues, options.root);
+}
+
+interface Fault {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+}
+
+function errorOf(faults: readonly Fault[], root: string): ValidationError {
   const errors = new Map<string, string[]>();
-  for (const issue of result.error.issues) {
-    const path = issue.path.map(String).join('.').slice(0, maxPathLength).toWellFormed() || root;
-    const messages = errors.get(path);
-    if (messages) messages.push(issue.message);
-    else errors.set(path, [issue.message]);
+  for (const { path, message } of faults) {
+    const name = path.map(String).join('.').slice(0, maxPathLength).toWellFormed() || root;
+    const messages = errors.get(name);
+    if (messages) messages.push(message);
+    else errors.set(name, [message]);
   }
-  throw new ValidationError(Object.fromEntries(errors));
+  return new ValidationError(Object.fromEntries(errors));
 }

@@ -159,10 +159,19 @@ describe('a request that is not valid', () => {
 
   it('is answered even when a field has the name of something every object has', async () => {
     await start();
-    const body = '{"type":"token","data":1,"metadata":{"constructor":1,"__proto__":{"a":1},"toString":2}}';
-    const reply = await app.send('/tokens', post(body));
-    expectProblem(reply, 400);
-    expect(Object.keys(reply.body.errors as object)).toEqual(['metadata.constructor', 'metadata.toString']);
+    const errorsOf = async (metadata: string) => {
+      const reply = await app.send('/tokens', post(`{"type":"token","data":1,"metadata":${metadata}}`));
+      expectProblem(reply, 400);
+      return reply.body.errors;
+    };
+    expect(await errorsOf('{"constructor":1,"toString":2}')).toEqual({
+      'metadata.constructor': ['must be text'],
+      'metadata.toString': ['must be text'],
+    });
+    // Assigned, it would be the prototype, and be lost.
+    expect(await errorsOf('{"__proto__":"a"}')).toEqual({
+      'metadata.__proto__': ['is a name that is not allowed'],
+    });
   });
 
   it.each([

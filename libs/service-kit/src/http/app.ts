@@ -19,6 +19,7 @@ import { sendJson, sendProblem } from './answer.ts';
 import { sendCustom } from './custom-answer.ts';
 import { runOperation, type HttpCallers } from './operation.ts';
 import { toProblem, type Problem } from './problem.ts';
+import { parseQuery } from './query.ts';
 import { traceIdOf } from './trace-id.ts';
 
 export interface AppDependencies extends HttpCallers {
@@ -34,6 +35,8 @@ export interface AppDependencies extends HttpCallers {
   readonly findEntity?: FindEntity;
   /** Which peers may say for whom they speak (`X-Forwarded-For`), as Express's `trust proxy`; none by default. */
   readonly trustProxy?: string | number | boolean;
+  /** VAULT_HANDLING: unknown fields are ignored, also without `Prefer: handling=lenient`. */
+  readonly isLenient?: boolean;
   readonly onAnswered?: RequestObserver;
 }
 
@@ -83,6 +86,7 @@ export function createApp(dependencies: AppDependencies): Express {
   const app = express();
   app.disable('x-powered-by').disable('etag');
   app.set('trust proxy', dependencies.trustProxy ?? false);
+  app.set('query parser', parseQuery);
   const executor = executorOf(dependencies);
   const methods = new Map<string, string[]>();
   for (const [path, allowed] of methodsOfLiterals()) app.all(path, refuseOtherMethods(allowed));

@@ -1,5 +1,6 @@
 import { DomainError, UnavailableError, ValidationError } from '@token-vault/contracts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { parseExactly } from './exact-numbers.ts';
 import { inFlight } from './in-flight.ts';
 
 /** decisions.md §3. */
@@ -76,8 +77,9 @@ function parseJson(bytes: Buffer): unknown {
     throw ValidationError.of('body', 'must be UTF-8');
   }
   try {
-    return JSON.parse(text) as unknown;
-  } catch {
+    return parseExactly(text);
+  } catch (error) {
+    if (error instanceof ValidationError) throw error;
     throw ValidationError.of('body', 'is not valid JSON');
   }
 }

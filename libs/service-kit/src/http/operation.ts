@@ -6,6 +6,7 @@ import { readBody } from './body.ts';
 import type { RateLimits } from './rate-limits.ts';
 
 export interface HttpCallers {
+  readonly isLenient?: boolean;
   readonly authenticator: Authenticator;
   readonly rateLimits?: RateLimits;
 }
@@ -27,19 +28,26 @@ async function identify(
   { authenticator, rateLimits }: HttpCallers,
 ): Promise<Identity> {
   const key = header(request, 'svc-api-key');
-  rateLimits?.admit(request.ip, key);
-  const result = key === undefined ? undefined : await authenticator.authenticate(key);
+  const find = () => (key === undefined ? Promise.resolve(undefined) : authenticator.authenticate(key));
+  const result = await (rateLimits ? rateLimits.look(request.ip, key, find) : find());
   if (result?.kind === 'authenticated') {
     const { principal, keyHash } = result;
     rateLimits?.passed({ id: principal.actor.id, keyHash }, response);
     return result;
   }
-  rateLimits?.failed(request.ip, key);
   return result ?? { kind: 'unknown' };
 }
 
+/** Preferences of RFC 7240, whose names and values have no case. */
+function prefers(request: Request, preference: string): boolean {
+  const given = header(request, 'prefer')?.toLowerCase().split(/[,;]/) ?? [];
+  return given.some((each) => each.replaceAll(/[\s"]/g, '') === preference);
+}
+
 function toOperationRequest(call: OperationCall, callers: HttpCallers): OperationRequest {
-  const { request, traceId } = call;
+  const { request, response, traceId } = call;
+  const isLenient = prefers(request, 'handling=lenient');
+  if (isLenient) response.setHeader('Preference-Applied', 'handling=lenient');
   let isCounted = false;
   return {
     traceId,
@@ -55,7 +63,8 @@ function toOperationRequest(call: OperationCall, callers: HttpCallers): Operatio
     transactionId: header(request, 'svc-transaction-id'),
     position: header(request, 'svc-position'),
     idempotencyKey: header(request, 'svc-idempotency-key'),
-    isAsync: header(request, 'prefer')?.includes('respond-async') ?? false,
+    isAsync: prefers(request, 'respond-async'),
+    isLenient: isLenient || callers.isLenient === true,
   };
 }
 

@@ -14,7 +14,7 @@ export class RateLimitedError extends DomainError {
 export interface RateLimitOptions {
   /** Requests a minute of one application or session; 0 for no limit. */
   readonly requestsPerMinute?: number;
-  /** Failed authentications a minute from one address, above which only keys known to be good are looked up; 0 for no limit. */
+  /** Failed authentications a minute from one address, above which the next are 429; 0 for no limit. */
   readonly failuresPerMinute?: number;
   /** Monotonic milliseconds. */
   readonly nowMs?: () => number;
@@ -23,9 +23,15 @@ export interface RateLimitOptions {
 }
 
 export interface RateLimits {
-  /** Before the key is looked up. @throws RateLimitedError */
-  admit(address: string | undefined, apiKey: string | undefined): void;
-  failed(address: string | undefined, apiKey: string | undefined): void;
+  /**
+   * Looks a key up by `find`, and counts a failure for its address. A good key is never refused, whatever else comes from its address.
+   * @throws RateLimitedError instead of giving a failure, when its address has too many
+   */
+  look<Found extends { readonly kind: string }>(
+    address: string | undefined,
+    apiKey: string | undefined,
+    find: () => Promise<Found | undefined>,
+  ): Promise<Found | undefined>;
   /** Counts a request of a known caller and says so in the answer's headers. @throws RateLimitedError */
   passed(caller: { readonly id: string; readonly keyHash: string }, response: Response): void;
 }
@@ -93,11 +99,41 @@ export function addressGroup(address: string | undefined): string {
 const secondsUntil = (window: Window, nowMs: number): number =>
   Math.max(1, Math.ceil((window.endsAtMs - nowMs) / 1000));
 
+/** Look-ups for addresses with too many failures share so many places, so that a flood of bad keys does not fill the database. */
+const guardedLookUps = 4;
+const maxWaiting = 1_000;
+
+/** Runs few things at once and lets a bounded number wait. */
+class Guard {
+  #running = 0;
+  readonly #waiting: (() => void)[] = [];
+
+  /** @throws RateLimitedError when too many wait */
+  async run<Result>(work: () => Promise<Result>): Promise<Result> {
+    if (this.#running < guardedLookUps) this.#running += 1;
+    else await this.#turn();
+    try {
+      return await work();
+    } finally {
+      // A place is handed on, so that it is never free and taken twice.
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.#running -= 1;
+    }
+  }
+
+  #turn(): Promise<void> {
+    if (this.#waiting.length >= maxWaiting) throw new RateLimitedError(tooManyFailures, 1);
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+}
+
+const tooManyFailures = 'Too many failed authentications from this address.';
+
 /**
  * Limits of this process, by caller and by address (decisions.md §1: 429 with `Retry-After` and the RateLimit headers of the
- * IETF draft). Of its own, because the libraries keep an entry for every address that ever calls within a window, as many as
- * an attacker likes. An address with too many failures keeps the keys that were good: whoever shares a proxy with an attacker
- * is not locked out.
+ * IETF draft). Each replica counts for itself: the limits bound what one process does for one address. Of its own, because the libraries
+ * keep an entry for every address that ever calls within a window, as many as an attacker likes.
  */
 export function createRateLimits(options: RateLimitOptions = {}): RateLimits {
   const {
@@ -109,25 +145,22 @@ export function createRateLimits(options: RateLimitOptions = {}): RateLimits {
   const requests = new WindowCounter(maxEntries);
   const failures = new WindowCounter(maxEntries);
   const goodKeys = new Set<string>();
+  const guard = new Guard();
   const policy = `"caller";q=${requestsPerMinute};w=${windowMs / 1000}`;
 
   return {
-    admit(address, apiKey) {
-      if (failuresPerMinute === 0) return;
-      const now = nowMs();
-      const window = failures.get(addressGroup(address), now);
-      if (!window || window.count < failuresPerMinute) return;
-      if (apiKey !== undefined && goodKeys.has(hashApiKey(apiKey))) return;
-      throw new RateLimitedError(
-        'Too many failed authentications from this address.',
-        secondsUntil(window, now),
-      );
-    },
-
-    failed(address, apiKey) {
-      if (failuresPerMinute === 0) return;
-      failures.add(addressGroup(address), nowMs());
+    async look(address, apiKey, find) {
+      if (failuresPerMinute === 0) return find();
+      const group = addressGroup(address);
+      const before = failures.get(group, nowMs());
+      const isThrottled = before !== undefined && before.count >= failuresPerMinute;
+      const isGuarded = isThrottled && apiKey !== undefined && !goodKeys.has(hashApiKey(apiKey));
+      const found = isGuarded ? await guard.run(find) : await find();
+      if (found?.kind === 'authenticated') return found;
+      const window = failures.add(group, nowMs());
       if (apiKey !== undefined) goodKeys.delete(hashApiKey(apiKey));
+      if (isThrottled) throw new RateLimitedError(tooManyFailures, secondsUntil(window, nowMs()));
+      return found;
     },
 
     passed({ id, keyHash }, response) {
