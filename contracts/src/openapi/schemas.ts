@@ -52,10 +52,12 @@ function tidy(value: unknown): unknown {
 /** The JSON Schema of what a zod schema takes (`input`) or what an answer holds (`output`). */
 export function schemaOf(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
   // Unknown fields of a body are refused (decisions.md §1).
-  const override = ({ jsonSchema }: { jsonSchema: JsonSchema }) => {
+  const override = ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) => {
     if (io === 'input' && isObject(jsonSchema.properties)) jsonSchema.additionalProperties ??= false;
   };
-  return tidy(z.toJSONSchema(schema, { io, unrepresentable: 'any', override: override as never })) as JsonSchema;
+  return tidy(
+    z.toJSONSchema(schema, { io, unrepresentable: 'any', override: override as never }),
+  ) as JsonSchema;
 }
 
 const resources = {
