@@ -56,7 +56,7 @@ export function schemaOf(schema: z.ZodType, io: 'input' | 'output'): JsonSchema 
     if (io === 'input' && isObject(jsonSchema.properties)) jsonSchema.additionalProperties ??= false;
   };
   return tidy(
-    z.toJSONSchema(schema, { io, unrepresentable: 'any', override: override as never }),
+    z.toJSONSchema(schema, { io, unrepresentable: 'any', override: override }),
   ) as JsonSchema;
 }
 
