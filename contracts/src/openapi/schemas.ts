@@ -55,9 +55,7 @@ export function schemaOf(schema: z.ZodType, io: 'input' | 'output'): JsonSchema 
   const override = ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) => {
     if (io === 'input' && isObject(jsonSchema.properties)) jsonSchema.additionalProperties ??= false;
   };
-  return tidy(
-    z.toJSONSchema(schema, { io, unrepresentable: 'any', override: override }),
-  ) as JsonSchema;
+  return tidy(z.toJSONSchema(schema, { io, unrepresentable: 'any', override: override })) as JsonSchema;
 }
 
 const resources = {
