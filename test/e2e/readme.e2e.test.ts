@@ -9,7 +9,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { sessionOf } from './readme-session.ts';
+import { scriptOf } from '../how-to/shell-blocks.ts';
 
 const run = promisify(execFile);
 const readme = path.resolve(import.meta.dirname, '../../README.md');
@@ -25,7 +25,7 @@ describe('the session in the README', () => {
   afterAll(() => removeDataDirectory(dataDir));
 
   it('runs as it is written, command after command', async () => {
-    const script = sessionOf(await readFile(readme, 'utf8'));
+    const script = scriptOf(await readFile(readme, 'utf8'), 'A session');
     // Nothing of the reader's shell is set but what the README tells to set.
     const env = { PATH: process.env.PATH ?? '', VAULT_URL: vault.url, VAULT_DATA_DIR: dataDir };
     const done = await run('bash', ['-c', script], { cwd: path.dirname(readme), env, timeout: 25_000 }).catch(

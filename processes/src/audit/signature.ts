@@ -27,6 +27,10 @@ export async function signerOf(keyRing: Pick<KeyRing, 'hashes'>, tenantId: strin
   };
 }
 
+/** Raw, base64url: for whoever checks an export or a certificate elsewhere. @throws as `signerOf` */
+export const auditPublicKey = async (keyRing: Pick<KeyRing, 'hashes'>, tenantId: string): Promise<string> =>
+  (await signerOf(keyRing, tenantId)).publicKey;
+
 const rawPublicKey = (key: KeyObject): string =>
   key.export({ format: 'der', type: 'spki' }).subarray(publicPrefix.length).toString('base64url');
 

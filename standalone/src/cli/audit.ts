@@ -2,6 +2,7 @@ import { createProjectionAdmin } from '@token-vault/projectors';
 import { silentLogger, systemClock } from '@token-vault/service-kit';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import {
+  auditPublicKey,
   exportAudit,
   sealLogOnce,
   verifyAudit,
@@ -10,7 +11,7 @@ import {
 } from '@token-vault/processes/audit';
 import { uuid } from './arguments.ts';
 import { CommandError } from './failure.ts';
-import { withPostgresLog, type Parts } from './parts.ts';
+import { withParts, withPostgresLog, type Parts } from './parts.ts';
 import { reportProgress } from './progress-line.ts';
 import { verifyRows, type Work } from './projections.ts';
 import type { Terminal } from './terminal.ts';
@@ -98,6 +99,15 @@ export function addAuditCommands(program: Command, terminal: Terminal): void {
         if (signed === undefined) throw new CommandError('another process is signing right now');
         terminal.print(`${signed} checkpoints signed`);
       }),
+    );
+  audit
+    .command('public-key')
+    .description('of a tenant: what its checkpoints and certificates of erasure are signed with')
+    .requiredOption('--tenant <id>', 'whose', uuid)
+    .action(({ tenant }: { readonly tenant: string }) =>
+      withParts(terminal, async ({ keyRing }) =>
+        terminal.print(await auditPublicKey(await keyRing(), tenant)),
+      ),
     );
   audit
     .command('export')

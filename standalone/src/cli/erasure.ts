@@ -12,7 +12,9 @@ async function tenantOf({ pool }: Parts, tokenId: string): Promise<string> {
   const [tenantId] = tenants;
   if (tenantId === undefined) throw new CommandError(`no tenant has ever had a token ${tokenId}`);
   if (tenants.length > 1)
-    throw new CommandError(`${tenants.length} tenants have had a token ${tokenId}: say which with --tenant`);
+    throw new CommandError(
+      `${tenants.length} tenants have had a token ${tokenId}: say which with --tenant: ${tenants.sort().join(', ')}`,
+    );
   return tenantId;
 }
 
@@ -28,7 +30,7 @@ async function certify(parts: Parts, terminal: Terminal, tokenId: string, tenant
   });
   terminal.print(JSON.stringify(certificate, undefined, 2));
   terminal.note(
-    `Whoever verifies it needs the tenant's public key, from you or from checkpoints: ${certificate.public_key}`,
+    `Whoever verifies it needs the public key of the tenant (vault audit public-key --tenant ${tenantId}), from you and not from this file.`,
   );
 }
 

@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest';
+import { blocksOf, scriptOf } from './shell-blocks.ts';
+
+const fenced = (language: string, ...lines: string[]) => ['```' + language, ...lines, '```'];
+
+const markdown = [
+  '# The vault',
+  ...fenced('sh', 'npm start'),
+  '## A session',
+  'Some words.',
+  ...fenced('sh', 'KEY=1', '# not a heading'),
+  ...fenced('json', '{"an": "answer"}'),
+  '### More of it',
+  ...fenced('sh', 'echo "$KEY"'),
+  '## What else',
+  ...fenced('sh', 'rm -rf everything'),
+].join('\n');
+
+describe('the script of a document', () => {
+  it('is every shell block, and nothing else', () => {
+    expect(scriptOf(markdown)).toBe(
+      'set -euo pipefail\nnpm start\n\nKEY=1\n# not a heading\n\necho "$KEY"\n\nrm -rf everything\n',
+    );
+  });
+
+  it('is every shell block under a heading, those of deeper headings included, if one is named', () => {
+    expect(scriptOf(markdown, 'A session')).toBe(
+      'set -euo pipefail\nKEY=1\n# not a heading\n\necho "$KEY"\n',
+    );
+  });
+
+  it('must not be missing', () => {
+    expect(() => scriptOf('# The vault\n')).toThrow('there is no ```sh block');
+    expect(() => scriptOf('# The vault\n', 'A session')).toThrow('under a heading "A session"');
+    expect(() => scriptOf('## A session\n\nSoon.\n', 'A session')).toThrow('under a heading "A session"');
+    expect(() => scriptOf(fenced('console', 'docker compose up').join('\n'))).toThrow(
+      'there is no ```sh block',
+    );
+  });
+
+  it('leaves blocks of other languages to whoever asks for them', () => {
+    expect(blocksOf(markdown).find(({ language }) => language === 'json')).toEqual({
+      language: 'json',
+      text: '{"an": "answer"}\n',
+      headings: ['The vault', 'A session'],
+    });
+  });
+});
