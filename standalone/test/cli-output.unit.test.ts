@@ -58,6 +58,12 @@ describe('the progress of long work', () => {
     expect(line).toContain('100 %  1,000 of 1,000 events');
   });
 
+  it('says what it counts, if not events', () => {
+    const { terminal, lines } = terminalOf(false);
+    reportProgress(terminal, 'import', 0).update(3, 3, 'tokens');
+    expect(lines.join()).toContain('import  [########################]  100 %  3 of 3 tokens');
+  });
+
   it('of nothing is done, without a rate', () => {
     expect(progressLine({ done: 0, total: 0, doneHere: 0, elapsedMs: 0 })).toContain('100 %  0 of 0 events');
   });

@@ -25,7 +25,7 @@ describe('the session in the README', () => {
   afterAll(() => removeDataDirectory(dataDir));
 
   it('runs as it is written, command after command', async () => {
-    const script = scriptOf(await readFile(readme, 'utf8'), 'A session');
+    const script = scriptOf(await readFile(readme, 'utf8'), { under: 'A session' });
     // Nothing of the reader's shell is set but what the README tells to set.
     const env = { PATH: process.env.PATH ?? '', VAULT_URL: vault.url, VAULT_DATA_DIR: dataDir };
     const done = await run('bash', ['-c', script], { cwd: path.dirname(readme), env, timeout: 25_000 }).catch(

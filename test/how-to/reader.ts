@@ -25,8 +25,13 @@ export interface Reader {
   /**
    * Runs the blocks of `docs/how-to/README.md`, then those of the page, as they are written, in one shell.
    * @param environment what the pages tell the reader to set
+   * @param before as `scriptOf`
    */
-  follow(page: string, environment: Readonly<Record<string, string>>): Promise<Followed>;
+  follow(
+    page: string,
+    environment: Readonly<Record<string, string>>,
+    before?: Readonly<Record<string, string>>,
+  ): Promise<Followed>;
   /** Ends what the shell has left running, and removes its files. */
   leave(): Promise<void>;
 }
@@ -43,9 +48,13 @@ export async function createReader(): Promise<Reader> {
   const home = await createDataDirectory();
   const groups: number[] = [];
 
-  async function follow(page: string, environment: Readonly<Record<string, string>>): Promise<Followed> {
+  const follow: Reader['follow'] = async (page, environment, before = {}) => {
     // One shell for both, as for a reader who goes from one page to the next.
-    const scripts = [scriptOf(await readHowTo('README')), scriptOf(await readHowTo(page)), epilogue];
+    const scripts = [
+      scriptOf(await readHowTo('README')),
+      scriptOf(await readHowTo(page), { before }),
+      epilogue,
+    ];
     const { PATH = '' } = process.env;
     const shell = spawn('bash', ['-c', scripts.join('\n')], {
       cwd: root,
@@ -76,7 +85,7 @@ export async function createReader(): Promise<Reader> {
         return value;
       },
     };
-  }
+  };
 
   return {
     home,

@@ -10,18 +10,19 @@ interface Block {
 export function blocksOf(markdown: string): Block[] {
   const blocks: Block[] = [];
   let headings: { readonly depth: number; readonly title: string }[] = [];
-  let open: { readonly language: string; readonly lines: string[] } | undefined;
+  let open: { readonly language: string; readonly indent: number; readonly lines: string[] } | undefined;
   for (const line of markdown.split(/\r?\n/)) {
-    const fence = /^```(\w*)/.exec(line);
+    const fence = /^( *)```(\w*)/.exec(line);
     const heading = /^(#+)\s+(.*?)\s*$/.exec(line);
     if (fence && open) {
       const text = open.lines.map((each) => `${each}\n`).join('');
       blocks.push({ language: open.language, text, headings: headings.map(({ title }) => title) });
       open = undefined;
     } else if (fence) {
-      open = { language: fence[1] ?? '', lines: [] };
+      open = { language: fence[2] ?? '', indent: fence[1]?.length ?? 0, lines: [] };
     } else if (open) {
-      open.lines.push(line);
+      // In a step of a list.
+      open.lines.push(line.slice(Math.min(open.indent, line.search(/\S|$/))));
     } else if (heading) {
       const depth = heading[1]?.length ?? 0;
       headings = [...headings.filter((each) => each.depth < depth), { depth, title: heading[2] ?? '' }];
@@ -30,18 +31,28 @@ export function blocksOf(markdown: string): Block[] {
   return blocks;
 }
 
+export interface ScriptOptions {
+  /** Only the blocks under it, those of deeper headings included. */
+  readonly under?: string;
+  /** Commands that do what the words under a heading tell the reader to do elsewhere, before the first block under it. */
+  readonly before?: Readonly<Record<string, string>>;
+}
+
 /**
  * One bash script of the ```sh blocks, in order. It ends at the first command that fails.
- * @param heading only the blocks under it, those of deeper headings included
- * @throws Error when there is nothing to run: a document that lost its commands is not tested.
+ * @throws Error when there is nothing to run: a document that lost its commands is not tested. The same for a heading.
  */
-export function scriptOf(markdown: string, heading?: string): string {
-  const isUnder = ({ headings }: Block) =>
-    heading === undefined || headings.some((title) => title.toLowerCase() === heading.toLowerCase());
-  const blocks = blocksOf(markdown).filter((block) => block.language === 'sh' && isUnder(block));
+export function scriptOf(markdown: string, { under, before = {} }: ScriptOptions = {}): string {
+  const blocks = blocksOf(markdown).filter(
+    ({ language, headings }) => language === 'sh' && (under === undefined || headings.includes(under)),
+  );
   if (blocks.length === 0)
-    throw new Error(
-      `there is no \`\`\`sh block${heading === undefined ? '' : ` under a heading "${heading}"`}`,
-    );
-  return ['set -euo pipefail', ...blocks.map(({ text }) => text)].join('\n');
+    throw new Error(`there is no \`\`\`sh block${under === undefined ? '' : ` under a heading "${under}"`}`);
+  const texts = blocks.map(({ text }) => text);
+  for (const [heading, commands] of Object.entries(before)) {
+    const first = blocks.findIndex(({ headings }) => headings.includes(heading));
+    if (first < 0) throw new Error(`there is no \`\`\`sh block under a heading "${heading}"`);
+    texts[first] = `${commands}\n${texts[first] ?? ''}`;
+  }
+  return ['set -euo pipefail', ...texts].join('\n');
 }

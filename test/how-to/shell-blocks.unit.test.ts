@@ -24,18 +24,32 @@ describe('the script of a document', () => {
   });
 
   it('is every shell block under a heading, those of deeper headings included, if one is named', () => {
-    expect(scriptOf(markdown, 'A session')).toBe(
+    expect(scriptOf(markdown, { under: 'A session' })).toBe(
       'set -euo pipefail\nKEY=1\n# not a heading\n\necho "$KEY"\n',
     );
   });
 
   it('must not be missing', () => {
     expect(() => scriptOf('# The vault\n')).toThrow('there is no ```sh block');
-    expect(() => scriptOf('# The vault\n', 'A session')).toThrow('under a heading "A session"');
-    expect(() => scriptOf('## A session\n\nSoon.\n', 'A session')).toThrow('under a heading "A session"');
+    expect(() => scriptOf('# The vault\n', { under: 'A session' })).toThrow('under a heading "A session"');
+    expect(() => scriptOf('## A session\n\nSoon.\n', { under: 'A session' })).toThrow(
+      'under a heading "A session"',
+    );
     expect(() => scriptOf(fenced('console', 'docker compose up').join('\n'))).toThrow(
       'there is no ```sh block',
     );
+  });
+
+  it('is without the indentation of a block that belongs to a step of a list', () => {
+    const list = ['1. Do this:', '', '   ```sh', '   if true; then', '     echo yes', '', '   fi', '   ```'];
+    expect(scriptOf(list.join('\n'))).toBe('set -euo pipefail\nif true; then\n  echo yes\n\nfi\n');
+  });
+
+  it('has what the reader does elsewhere before the first block under a heading, which must be there', () => {
+    expect(scriptOf(markdown, { before: { 'What else': 'kill 1' } })).toMatch(
+      /\nkill 1\nrm -rf everything\n$/,
+    );
+    expect(() => scriptOf(markdown, { before: { Nowhere: 'kill 1' } })).toThrow('under a heading "Nowhere"');
   });
 
   it('leaves blocks of other languages to whoever asks for them', () => {

@@ -8,7 +8,12 @@ import {
 } from '@token-vault/crypto';
 import { systemClock } from '@token-vault/service-kit';
 import type { Command } from 'commander';
-import { nextRootKeyFile, readNextRootKey, type RootKeySources } from '@token-vault/processes';
+import {
+  nextRootKeyFile,
+  readNextRootKey,
+  readRootKeyFile,
+  type RootKeySources,
+} from '@token-vault/processes';
 import { uuid } from './arguments.ts';
 import { CommandError } from './failure.ts';
 import { withParts, type Parts } from './parts.ts';
@@ -75,6 +80,11 @@ async function rotateRoot(parts: Parts, terminal: Terminal): Promise<void> {
   );
   if (rootKeySources.nextRootKey !== undefined || isTransitRootKeyId(next.id)) {
     terminal.note(remainder(rootKeySources));
+    // Not moved: until each vault has been restarted without it, one that starts again needs it.
+    if (await readRootKeyFile(rootKeySources.rootKeyFile))
+      terminal.note(
+        `Then ${rootKeySources.rootKeyFile} is not needed any more: move it away from the data, and destroy it when no backup needs it.`,
+      );
     return;
   }
   const promoted = await promoteNextRootKey(rootKeySources.rootKeyFile, next);

@@ -1,26 +1,33 @@
 import type { Terminal } from './terminal.ts';
 
 export interface Progress {
-  /** Events. */
   readonly done: number;
   readonly total: number;
   /** Done by this run, which may have taken up the work of another. */
   readonly doneHere: number;
   readonly elapsedMs: number;
+  /** What is counted; events if absent. */
+  readonly unit?: string;
 }
 
 const barWidth = 24;
 const thousands = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 
 /** `[######------]  50 %  5,000 of 10,000 events  2,500/s  2 s left` */
-export function progressLine({ done: reached, total, doneHere, elapsedMs }: Progress): string {
+export function progressLine({
+  done: reached,
+  total,
+  doneHere,
+  elapsedMs,
+  unit = 'events',
+}: Progress): string {
   // What was appended since the total was read is done too.
   const done = Math.min(reached, total);
   const share = total === 0 ? 1 : done / total;
   const filled = Math.floor(share * barWidth);
   const bar = `[${'#'.repeat(filled)}${'-'.repeat(barWidth - filled)}]`;
   const percent = `${Math.floor(share * 100)} %`.padStart(5);
-  const parts = [bar, percent, `${thousands.format(done)} of ${thousands.format(total)} events`];
+  const parts = [bar, percent, `${thousands.format(done)} of ${thousands.format(total)} ${unit}`];
   if (doneHere > 0 && elapsedMs > 0) {
     const perSecond = (doneHere * 1000) / elapsedMs;
     parts.push(`${thousands.format(perSecond)}/s`);
@@ -41,7 +48,7 @@ export function duration(seconds: number): string {
 const intervalMs = { terminal: 100, log: 5_000 };
 
 export interface ProgressReport {
-  update(done: number, total: number): void;
+  update(done: number, total: number, unit?: string): void;
   /** Leaves the cursor at the beginning of a line. */
   end(): void;
 }
@@ -62,12 +69,12 @@ export function reportProgress(
   let shownMs = terminal.rewrite ? -Infinity : beganMs;
   let hasLine = false;
   return {
-    update(done, total) {
+    update(done, total, unit = 'events') {
       first ??= done;
       const isLast = done >= total;
       if (nowMs() - shownMs < interval && !isLast) return;
       shownMs = nowMs();
-      const progress = { done, total, doneHere: done - first, elapsedMs: shownMs - beganMs };
+      const progress = { done, total, doneHere: done - first, elapsedMs: shownMs - beganMs, unit };
       const line = `${label}  ${progressLine(progress)}`;
       if (terminal.rewrite) terminal.rewrite(line);
       else terminal.note(line);

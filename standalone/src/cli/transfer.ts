@@ -90,7 +90,7 @@ async function importTenant(
       file,
       identityFile,
       signal: terminal.interrupted,
-      onProgress: (done, total) => progress.update(done, total),
+      onProgress: (done, total) => progress.update(done, total, 'tokens'),
       onRefused: (id, reason) => terminal.print(`refused: ${id.replaceAll(/\p{C}/gu, '\uFFFD')}: ${reason}`),
     });
   } finally {
