@@ -78,7 +78,7 @@ describe('the log', () => {
       const { headers } = (await listLogs?.(
         { params: undefined, query: { page: 1, size: 10 }, body: undefined },
         context,
-      )) as Answer;
+      ));
       return headers;
     };
     expect(await headersWhen(false)).toEqual({ 'SVC-CONSISTENCY': 'pending' });

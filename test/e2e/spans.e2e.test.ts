@@ -84,13 +84,16 @@ it('a request can be followed through append, read models and run, in every proc
   expect((await post(`/reactors/${reactor}/react`, ran, { args: { a: `{{ ${id} }}` } })).status).toBe(200);
   expect((await post('/tokens', own, { type: 'card', data: {} })).status).toBe(400);
 
+  const ofMade = new Set(['createToken', 'append', 'project tokens', 'project log']);
+  const ofRan = new Set(['react', 'append', 'run reactor', 'project invocations', 'project log']);
+  // Each part of the vault sends its spans in its own time.
   const complete = () =>
-    namesOf(made).length >= 4 && namesOf(ran).includes('run reactor') && namesOf(own).length > 0;
+    ofMade.isSubsetOf(new Set(namesOf(made))) &&
+    ofRan.isSubsetOf(new Set(namesOf(ran))) &&
+    namesOf(own).length > 0;
   await waitUntil(complete, { timeoutMs: 20_000, what: 'the spans' });
-  expect(new Set(namesOf(made))).toEqual(new Set(['createToken', 'append', 'project tokens', 'project log']));
-  expect(new Set(namesOf(ran))).toEqual(
-    new Set(['react', 'append', 'run reactor', 'project invocations', 'project log']),
-  );
+  expect(new Set(namesOf(made))).toEqual(ofMade);
+  expect(new Set(namesOf(ran))).toEqual(ofRan);
 
   for (const traceId of [made, ran, own]) {
     const ids = openTelemetryIds(traceId);
