@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { EntitiesRead, streams, type LogEntry, type Pagination } from '@token-vault/contracts';
-import { createAuditTrail, createRequestContext, type Answer } from '@token-vault/service-kit';
+import { createAuditTrail, createRequestContext } from '@token-vault/service-kit';
 import { createLogHandlers } from '../src/logs/routes.ts';
 import { managerOf, principalOf, recorded, ruleOn, setUpVault, unavailable, type Vault } from './vault.ts';
 
@@ -75,10 +75,10 @@ describe('the log', () => {
         traceId: 'test',
         now: vault.clock.now(),
       });
-      const { headers } = (await listLogs?.(
+      const { headers } = await listLogs?.(
         { params: undefined, query: { page: 1, size: 10 }, body: undefined },
         context,
-      ));
+      );
       return headers;
     };
     expect(await headersWhen(false)).toEqual({ 'SVC-CONSISTENCY': 'pending' });
