@@ -10,14 +10,20 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkByPython, hasPython } from './python.ts';
-import { createReader, type Reader } from './reader.ts';
+import { createReader, howToDirectory, type Reader } from './reader.ts';
+
+/** Of the checkout; npm and the compiler have hidden ones in it. */
+const visibleFiles = async (): Promise<string[]> =>
+  (await readdir(path.resolve(howToDirectory, '../..'))).filter((name) => !name.startsWith('.')).sort();
 
 describe('a reader with a running vault who follows the page', () => {
   let dataDir: string;
   let vault: StandaloneProcess;
   let reader: Reader;
+  let before: string[];
 
   beforeAll(async () => {
+    before = await visibleFiles();
     dataDir = await createDataDirectory();
     vault = await startStandaloneProcess({ dataDir });
     reader = await createReader();
@@ -163,6 +169,10 @@ describe('a reader with a running vault who follows the page', () => {
     expect(stdout).toContain('keys left out: 1');
     expect(stdout).toMatch(/^4242424242424242 404$/m);
     expect(await readdir(path.join(reader.home, 'restored-vault'))).toContain('root.key');
+  });
+
+  it('export-and-import and the others leave nothing in the checkout, neither keys nor tokens', async () => {
+    expect(await visibleFiles()).toEqual(before);
   });
 });
 
