@@ -1,4 +1,4 @@
-import type { LogEntry, Pagination, Token } from '@token-vault/contracts';
+import { systemActors, type LogEntry, type Pagination, type Token } from '@token-vault/contracts';
 import {
   cardToken,
   createDataDirectory,
@@ -195,7 +195,9 @@ describe('an import', () => {
       const before = await from.client.expect<Token>(200, 'GET', `/tokens/${id}`);
       const after = await to.client.expect<Token>(200, 'GET', `/tokens/${id}`);
       expect(kept(after.body)).toEqual(kept(before.body));
-      expect(await entriesOf(to, id, 'create')).toMatchObject([{ actor_id: 'import', actor_type: 'system' }]);
+      expect(await entriesOf(to, id, 'create')).toMatchObject([
+        { actor_id: systemActors.import, actor_type: 'system' },
+      ]);
     }
     const card = await to.client.expect<Token>(200, 'GET', '/tokens/card-1');
     expect(card.body.data).not.toHaveProperty('cvc');
