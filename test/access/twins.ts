@@ -1,6 +1,10 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
-import { createCommandHandlers, housekeepingMigrations } from '@token-vault/command-service';
+import {
+  createCommandHandlers,
+  createTokenReplay,
+  housekeepingMigrations,
+} from '@token-vault/command-service';
 import { eventRegistry, type AccessRule, type Json } from '@token-vault/contracts';
 import { createKeyRing, environmentRootKey, keyRingMigrations } from '@token-vault/crypto';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
@@ -61,6 +65,7 @@ export async function openTwins(): Promise<Twins> {
     revocations: { confirm: async () => 'as usual' },
     clock,
     idempotency: createIdempotentAnswers({ pool, keyRing, clock }),
+    tokenReplay: createTokenReplay({ store, keyRing, audit, expressions, clock }),
   });
   const newTenant = async (): Promise<string> => {
     const tenantId = randomUUID();
