@@ -10,6 +10,7 @@ export interface Asked {
   readonly params?: unknown;
   readonly query?: unknown;
   readonly body?: unknown;
+  readonly transactionId?: string;
 }
 
 /** All that a caller is told. */
@@ -28,7 +29,7 @@ export interface Entrance {
 async function tell(
   executor: Executor,
   principal: Principal,
-  { operation, params = {}, query = {}, body }: Asked,
+  { operation, params = {}, query = {}, body, transactionId }: Asked,
   more: Partial<OperationRequest> = {},
 ): Promise<Told> {
   try {
@@ -38,6 +39,7 @@ async function tell(
       params,
       query,
       readBody: async () => body,
+      transactionId,
       ...more,
     });
     return { status: answer.status, body: JSON.parse(JSON.stringify(answer.body ?? null)) as Json };

@@ -19,7 +19,13 @@ import {
   idempotencyMigrations,
   silentLogger,
 } from '@token-vault/service-kit';
-import { createTestDatabase, createTestPool, manualClock, waitUntil } from '@token-vault/test-support';
+import {
+  createTestDatabase,
+  createTestPool,
+  manualClock,
+  type ManualClock,
+  waitUntil,
+} from '@token-vault/test-support';
 
 /** Rights without a tenant. */
 export interface Rights {
@@ -31,12 +37,13 @@ export interface Rights {
 
 export interface Twins {
   readonly executor: Executor;
+  readonly clock: ManualClock;
   /** Two tenants that have keys and nothing else. */
   newPair(): Promise<readonly [string, string]>;
   close(): Promise<void>;
 }
 
-/** One vault with real read models, keys and stored answers; only the log is in memory. Its clock stands still. */
+/** One vault with real read models, keys and stored answers; only the log is in memory. Its clock stands still until it is moved. */
 export async function openTwins(): Promise<Twins> {
   const database = await createTestDatabase();
   const pool = createTestPool(database.url, { max: 8 });
@@ -74,6 +81,7 @@ export async function openTwins(): Promise<Twins> {
   };
   return {
     executor,
+    clock,
     newPair: async () => [await newTenant(), await newTenant()],
     async close() {
       await projectors.close();
