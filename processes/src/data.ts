@@ -77,7 +77,7 @@ export function openPool(
   { settings, metrics, logger, closers }: Surroundings,
   name: string,
   max: number,
-  options: Pick<pg.PoolConfig, 'onConnect'> = {},
+  options: Pick<pg.PoolConfig, 'onConnect' | 'statement_timeout'> = {},
 ): pg.Pool {
   const pool = new pg.Pool({
     connectionString: settings.databaseUrl,
@@ -108,6 +108,9 @@ export async function openKeyRing(surroundings: Surroundings, rootKeys: RootKeyS
 export const keyDurability = ({ eventStore }: DataSettings): 'own' | 'follows-log' =>
   eventStore.kind === 'postgres' ? 'follows-log' : 'own';
 
+/** What a read may take. A look-up takes a thousandth of it, a search over a whole tenant seconds. */
+const readLimits = { statement_timeout: 5_000 };
+
 export interface ReadModels {
   /** The log, of whose appends the watch hears. */
   readonly store: EventStore;
@@ -131,5 +134,5 @@ export async function openReadModels(surroundings: Surroundings, log: EventStore
   closers.add(progress, (it) => it.close());
   const store = noteAppends(log, watch);
   const revocations = createRevocations({ pool: openPool(surroundings, 'revocations', 2), progress });
-  return { store, progress, watch, revocations, readPool: openPool(surroundings, 'reads', 6) };
+  return { store, progress, watch, revocations, readPool: openPool(surroundings, 'reads', 6, readLimits) };
 }

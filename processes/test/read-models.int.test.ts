@@ -41,3 +41,17 @@ it('a write waits for what clients read, the log only for who reads it', async (
   expect(await progress.reach('5' as Position, 5_000, ['log'])).toBe(false);
   expect(hurried).toEqual(['5']);
 });
+
+it('a read is stopped by Postgres after five seconds', async () => {
+  const database = await createTestDatabase();
+  onTestFinished(() => database.drop());
+  await migrate(database.url, schema);
+  const closers = new Closers();
+  onTestFinished(() => closers.close());
+  const settings = { databaseUrl: database.url, eventStore: { kind: 'postgres' as const } };
+  const { readPool } = await openReadModels(
+    { settings, logger: silentLogger, metrics: createMetrics('test'), spans: noSpans, closers },
+    createMemoryEventStore({ registry: eventRegistry }),
+  );
+  expect((await readPool.query('show statement_timeout')).rows).toEqual([{ statement_timeout: '5s' }]);
+});

@@ -4,6 +4,7 @@ import type { Expressions } from '@token-vault/expressions';
 import { createMissLimit, type AuditTrail, type HandlersOf, type MissLimit } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import { createApplicationHandlers } from './applications/routes.ts';
+import { createFairReads } from './fair-reads.ts';
 import { createLogHandlers, type WaitForProjections } from './logs/routes.ts';
 import { createReactorHandlers } from './reactors/routes.ts';
 import { createTenantHandlers } from './tenants/routes.ts';
@@ -31,11 +32,12 @@ export interface QueryDependencies {
 
 /** The operations that read. Each is recorded durably before anything of what was read is answered. */
 export function createQueryHandlers(dependencies: QueryDependencies): HandlersOf<'query'> {
+  const parts = { ...dependencies, reads: createFairReads(dependencies.pool) };
   return {
-    ...createTokenHandlers({ missLimit: createMissLimit(), ...dependencies }),
-    ...createApplicationHandlers(dependencies),
-    ...createLogHandlers(dependencies),
-    ...createReactorHandlers(dependencies),
-    ...createTenantHandlers(dependencies),
+    ...createTokenHandlers({ missLimit: createMissLimit(), ...parts }),
+    ...createApplicationHandlers(parts),
+    ...createLogHandlers(parts),
+    ...createReactorHandlers(parts),
+    ...createTenantHandlers(parts),
   };
 }

@@ -1,5 +1,5 @@
 import type { Pagination } from '@token-vault/contracts';
-import type { Pool } from 'pg';
+import type { Reader } from './fair-reads.ts';
 import { compile, nothing, sql, type Sql } from './sql.ts';
 
 /** Which page of a list: `page` from 1, `size` from 0, which asks for the pagination object only. */
@@ -41,8 +41,8 @@ export async function fetchPage<Item>(
 }
 
 /** The one number a statement gives as `total`: as float8, which is exact up to 2^53 and needs no parsing of text. */
-export async function totalOf(pool: Pool, statement: Sql): Promise<number> {
-  const { rows } = await pool.query<{ readonly total: number }>(compile(statement));
+export async function totalOf(reader: Reader, statement: Sql): Promise<number> {
+  const { rows } = await reader.query<{ readonly total: number }>(compile(statement));
   // Less than none: the projection went on between the two counts of a difference.
   return Math.max(rows[0]?.total ?? 0, 0);
 }

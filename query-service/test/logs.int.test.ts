@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { EntitiesRead, streams, type LogEntry, type Pagination } from '@token-vault/contracts';
 import { createAuditTrail, createRequestContext } from '@token-vault/service-kit';
+import { createFairReads } from '../src/fair-reads.ts';
 import { createLogHandlers } from '../src/logs/routes.ts';
 import { managerOf, principalOf, recorded, ruleOn, setUpVault, unavailable, type Vault } from './vault.ts';
 
@@ -65,7 +66,7 @@ describe('the log', () => {
     await vault.token(tenantId);
     const headersWhen = async (isThere: boolean) => {
       const { listLogs } = createLogHandlers({
-        pool: vault.pool,
+        reads: createFairReads(vault.pool),
         store: vault.store,
         audit: createAuditTrail(vault.store),
         waitForProjections: async (_position, _timeoutMs, names) => isThere && names?.join() === 'log',

@@ -81,6 +81,7 @@ describe('the keys that are left', () => {
     vault.faults.decide = () => undefined;
     const again = await vault.begin();
     await create('kept', again);
+    // The log has decided the deletion, so the old key is due (docs/explanation/erasure.md); the new one is that of the enlisted token.
     expect(count(await vault.keys(), 'kept data')).toBe(1);
     await vault.end('rollback', again);
     expect(await vault.keys()).toEqual(['new cvc', 'new data']);

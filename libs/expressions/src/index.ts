@@ -24,6 +24,7 @@ export {
   type WorkerAnswer,
 } from './request.ts';
 export { createInlineWorkers } from './workers/inline.ts';
+export { FairQueue } from './workers/fair-queue.ts';
 export { createExpressionWorkers, type ExpressionWorkerOptions } from './workers/pool.ts';
 export type { Job, JobFailure, JobOutcome } from './job.ts';
 export { isTokenId } from './token-id.ts';

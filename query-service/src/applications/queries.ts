@@ -1,5 +1,6 @@
 import type { AccessRule, ApplicationType, Permission } from '@token-vault/contracts';
 import type { Pool } from 'pg';
+import type { Reader } from '../fair-reads.ts';
 import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
 import { allOf, compile, sql, type Sql } from '../sql.ts';
 
@@ -44,7 +45,7 @@ export async function findApplication(
 
 /** A tenant's applications, newest first. */
 export function listApplications(
-  pool: Pool,
+  reader: Reader,
   tenantId: string,
   now: Date,
   { ids, types }: ApplicationFilters,
@@ -59,13 +60,13 @@ export function listApplications(
     page,
     () =>
       totalOf(
-        pool,
+        reader,
         sql`select count(*)::float8 as total from rm_applications.application a where ${condition}`,
       ),
     async () => {
       const fetch = sql`select ${columns} from rm_applications.application a where ${condition}
         order by a.seq desc, a.id ${limits(page)}`;
-      return (await pool.query<ApplicationRow>(compile(fetch))).rows;
+      return (await reader.query<ApplicationRow>(compile(fetch))).rows;
     },
   );
 }

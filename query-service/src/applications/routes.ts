@@ -1,11 +1,13 @@
 import { EntitiesRead, NotFoundError, type Application } from '@token-vault/contracts';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
+import type { FairReads } from '../fair-reads.ts';
 import { describePermissions } from './permissions.ts';
 import { findApplication, listApplications, type ApplicationRow } from './queries.ts';
 
 export interface ApplicationDependencies {
   readonly pool: Pool;
+  readonly reads: FairReads;
   readonly audit: AuditTrail;
 }
 
@@ -14,7 +16,11 @@ type ApplicationQueries = Pick<
   'getApplication' | 'getApplicationByKey' | 'listApplications' | 'listPermissions'
 >;
 
-export function createApplicationHandlers({ pool, audit }: ApplicationDependencies): ApplicationQueries {
+export function createApplicationHandlers({
+  pool,
+  reads,
+  audit,
+}: ApplicationDependencies): ApplicationQueries {
   async function get(id: string, context: RequestContext): Promise<{ body: Application }> {
     const row = await findApplication(pool, context.principal.tenant.id, id, context.now);
     if (!row) throw new NotFoundError('Application');
@@ -35,7 +41,13 @@ export function createApplicationHandlers({ pool, audit }: ApplicationDependenci
     async listApplications({ query }, context) {
       const { tenant } = context.principal;
       const filters = { ids: query.id, types: query.type };
-      const { pagination, data } = await listApplications(pool, tenant.id, context.now, filters, query);
+      const { pagination, data } = await listApplications(
+        reads.of(tenant.id),
+        tenant.id,
+        context.now,
+        filters,
+        query,
+      );
       await audit.record(context, EntitiesRead, {
         entity_type: 'application',
         operation: 'list',

@@ -1,5 +1,5 @@
 import type { Transform } from '@token-vault/contracts';
-import type { Pool } from 'pg';
+import type { Reader } from '../fair-reads.ts';
 import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
 import { allOf, compile, nothing, sql, type Sql } from '../sql.ts';
 
@@ -34,14 +34,14 @@ export interface LogFilters {
 
 /** A tenant's log entries, newest first by the time they tell, which is what the range cuts by. */
 export function listLogs(
-  pool: Pool,
+  reader: Reader,
   tenantId: string,
   filters: LogFilters,
   page: PageRequest,
 ): Promise<Page<LogRow>> {
   return fetchPage(
     page,
-    () => countEntries(pool, tenantId, filters),
+    () => countEntries(reader, tenantId, filters),
     async () => {
       const statement = sql`
         with chosen as materialized (
@@ -54,7 +54,7 @@ export function listLogs(
         from chosen
         join rm_log.entry e on e.tenant_id = chosen.tenant_id and e.seq = chosen.seq and e.ordinal = chosen.ordinal
         order by chosen.created_at desc, chosen.seq desc, chosen.ordinal desc`;
-      return (await pool.query<LogRow>(compile(statement))).rows;
+      return (await reader.query<LogRow>(compile(statement))).rows;
     },
   );
 }
@@ -83,13 +83,13 @@ function entryCondition(tenantId: string, filters: LogFilters): Sql {
  * Whole hours are counted by their counters, so that a count of millions touches few rows; what is left at the two ends
  * of the range is counted one by one. The counters know nothing of single entities and traces, whose entries are few.
  */
-function countEntries(pool: Pool, tenantId: string, filters: LogFilters): Promise<number> {
+function countEntries(reader: Reader, tenantId: string, filters: LogFilters): Promise<number> {
   const isOfOne = [filters.entityId, filters.traceId].some((each) => each !== undefined);
   const hours = isOfOne ? undefined : wholeHours(filters);
   const statement = hours
     ? sql`select ((${counted(tenantId, filters, hours)}) ${edges(tenantId, filters, hours)})::float8 as total`
     : sql`select (${scanned(tenantId, filters)})::float8 as total`;
-  return totalOf(pool, statement);
+  return totalOf(reader, statement);
 }
 
 interface Hours {

@@ -1,7 +1,7 @@
 import { EntitiesRead, entityTypes, type LogEntry } from '@token-vault/contracts';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { AuditTrail, HandlersOf } from '@token-vault/service-kit';
-import type { Pool } from 'pg';
+import type { FairReads } from '../fair-reads.ts';
 import { listLogs, type LogRow } from './queries.ts';
 
 /**
@@ -14,7 +14,7 @@ export type WaitForProjections = (
 ) => Promise<boolean>;
 
 export interface LogDependencies {
-  readonly pool: Pool;
+  readonly reads: FairReads;
   readonly store: Pick<EventStore, 'head'>;
   readonly audit: AuditTrail;
   readonly waitForProjections?: WaitForProjections | undefined;
@@ -30,7 +30,7 @@ const entityTypeList = entityTypes
 
 type LogQueries = Pick<HandlersOf<'query'>, 'listLogs' | 'listEntityTypes'>;
 
-export function createLogHandlers({ pool, store, audit, waitForProjections }: LogDependencies): LogQueries {
+export function createLogHandlers({ reads, store, audit, waitForProjections }: LogDependencies): LogQueries {
   return {
     async listLogs({ query }, context) {
       // Reads are answered before the log shows them, so whoever looks here waits: for what was there on arrival, no more.
@@ -47,7 +47,8 @@ export function createLogHandlers({ pool, store, audit, waitForProjections }: Lo
         from: query.start_date,
         before: query.end_date,
       };
-      const { pagination, data } = await listLogs(pool, context.principal.tenant.id, filters, query);
+      const { id: tenantId } = context.principal.tenant;
+      const { pagination, data } = await listLogs(reads.of(tenantId), tenantId, filters, query);
       await audit.record(context, EntitiesRead, { entity_type: 'log', operation: 'list', entity_ids: [] });
       const headers = isFresh ? {} : { 'SVC-CONSISTENCY': 'pending' };
       return { headers, body: { pagination, data: data.map(present) } };

@@ -1,6 +1,7 @@
 import type { ApplicationType } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import type { Pool } from 'pg';
+import type { Reader } from '../fair-reads.ts';
 import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
 import { allOf, compile, sql, type Sql } from '../sql.ts';
 
@@ -53,7 +54,7 @@ export async function findReactor(
 
 /** A tenant's reactors, newest first. */
 export function listReactors(
-  pool: Pool,
+  reader: Reader,
   tenantId: string,
   now: Date,
   { ids, name }: ReactorFilters,
@@ -66,11 +67,12 @@ export function listReactors(
   ]);
   return fetchPage(
     page,
-    () => totalOf(pool, sql`select count(*)::float8 as total from rm_reactors.reactor r where ${condition}`),
+    () =>
+      totalOf(reader, sql`select count(*)::float8 as total from rm_reactors.reactor r where ${condition}`),
     async () => {
       const statement = sql`select ${columns} from ${withApplication(now)} where ${condition}
         order by r.seq desc, r.id ${limits(page)}`;
-      return (await pool.query<ReactorRow>(compile(statement))).rows;
+      return (await reader.query<ReactorRow>(compile(statement))).rows;
     },
   );
 }

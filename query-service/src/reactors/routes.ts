@@ -2,18 +2,20 @@ import { EntitiesRead, NotFoundError, type Reactor } from '@token-vault/contract
 import type { KeyRing } from '@token-vault/crypto';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
+import type { FairReads } from '../fair-reads.ts';
 import { openConfiguration } from './configuration.ts';
 import { findReactor, listReactors, type ReactorRow } from './queries.ts';
 
 export interface ReactorDependencies {
   readonly pool: Pool;
+  readonly reads: FairReads;
   readonly keyRing: Pick<KeyRing, 'open'>;
   readonly audit: AuditTrail;
 }
 
 type ReactorQueries = Pick<HandlersOf<'query'>, 'getReactor' | 'listReactors'>;
 
-export function createReactorHandlers({ pool, keyRing, audit }: ReactorDependencies): ReactorQueries {
+export function createReactorHandlers({ pool, reads, keyRing, audit }: ReactorDependencies): ReactorQueries {
   /** Configurations hold credentials of third parties: recorded before shown, as token data is. */
   async function show(
     rows: readonly ReactorRow[],
@@ -45,7 +47,13 @@ export function createReactorHandlers({ pool, keyRing, audit }: ReactorDependenc
     async listReactors({ query }, context) {
       const { tenant } = context.principal;
       const filters = { ids: query.id, name: query.name };
-      const { pagination, data } = await listReactors(pool, tenant.id, context.now, filters, query);
+      const { pagination, data } = await listReactors(
+        reads.of(tenant.id),
+        tenant.id,
+        context.now,
+        filters,
+        query,
+      );
       return { body: { pagination, data: await show(data, context, 'list') } };
     },
   };

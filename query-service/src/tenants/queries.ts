@@ -1,6 +1,7 @@
 import { tokenTypes, type Plan } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import type { Pool } from 'pg';
+import type { Reader } from '../fair-reads.ts';
 import { totalOf } from '../paging.ts';
 import { compile, sql } from '../sql.ts';
 
@@ -39,7 +40,7 @@ export interface TypeUsage {
 
 /** Tokens that are there, by type: the counters, less what has expired and awaits the sweeper. Types without any are left out. */
 export async function countTokensByType(
-  pool: Pool,
+  reader: Reader,
   tenantId: string,
   now: Date,
 ): Promise<readonly TypeUsage[]> {
@@ -62,13 +63,13 @@ export async function countTokensByType(
       order by t.seq desc, t.ordinal desc limit 1
     ) newest on true
     where counted.count > 0`;
-  return (await pool.query<TypeUsage>(compile(statement))).rows;
+  return (await reader.query<TypeUsage>(compile(statement))).rows;
 }
 
 /** Tokens that something was done to since `from`, each counted once. */
-export function countActiveTokens(pool: Pool, tenantId: string, from: Date): Promise<number> {
+export function countActiveTokens(reader: Reader, tenantId: string, from: Date): Promise<number> {
   return totalOf(
-    pool,
+    reader,
     sql`select count(distinct e.entity_id)::float8 as total from rm_log.entry e
       where e.tenant_id = ${tenantId}::uuid and e.created_at >= ${from}
         and e.entity_type in ('token', 'card', 'bank') and e.operation in ('create', 'read', 'update', 'use', 'list', 'search')`,

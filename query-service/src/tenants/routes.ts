@@ -2,18 +2,20 @@ import { EntitiesRead, NotFoundError } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
+import type { FairReads } from '../fair-reads.ts';
 import { isErased } from '../erased.ts';
 import { countActiveTokens, countTokensByType, findTenant, findWebhookSecret } from './queries.ts';
 
 export interface TenantDependencies {
   readonly pool: Pool;
+  readonly reads: FairReads;
   readonly keyRing: Pick<KeyRing, 'open'>;
   readonly audit: AuditTrail;
 }
 
 type TenantQueries = Pick<HandlersOf<'query'>, 'getTenant' | 'getWebhookSecret' | 'getUsageReport'>;
 
-export function createTenantHandlers({ pool, keyRing, audit }: TenantDependencies): TenantQueries {
+export function createTenantHandlers({ pool, reads, keyRing, audit }: TenantDependencies): TenantQueries {
   const record = (context: RequestContext, tenantId: string) =>
     audit.record(context, EntitiesRead, {
       entity_type: 'tenant',
@@ -58,8 +60,8 @@ export function createTenantHandlers({ pool, keyRing, audit }: TenantDependencie
     async getUsageReport(_input, context) {
       const tenantId = context.principal.tenant.id;
       const [types, activeTokens] = await Promise.all([
-        countTokensByType(pool, tenantId, context.now),
-        countActiveTokens(pool, tenantId, startOfMonth(context.now)),
+        countTokensByType(reads.of(tenantId), tenantId, context.now),
+        countActiveTokens(reads.of(tenantId), tenantId, startOfMonth(context.now)),
       ]);
       await record(context, tenantId);
       const metrics = types.map(({ type, count, last_created_at: last }) => {

@@ -1,5 +1,5 @@
 import type { TokenVisibility } from '@token-vault/access';
-import type { Pool } from 'pg';
+import type { Reader } from '../fair-reads.ts';
 import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
 import { allOf, compile, sql, type Sql } from '../sql.ts';
 import { hasIdOf, idsByMetadata, isThere, visibilityCondition } from './filters.ts';
@@ -22,11 +22,11 @@ export interface TokenFilters {
 
 /** A page of the tokens in scope that meet `condition` (on `t`), newest first. `count` gives a cheaper total when there is one. */
 export function findTokens(
-  pool: Pool,
+  reader: Reader,
   scope: TokenScope,
   condition: Sql,
   page: PageRequest,
-  count: () => Promise<number> = () => countByScan(pool, scope, condition),
+  count: () => Promise<number> = () => countByScan(reader, scope, condition),
 ): Promise<Page<TokenRow>> {
   return fetchPage(page, count, async () => {
     // The page is chosen on narrow index rows; wide rows are read for its own tokens only.
@@ -39,18 +39,18 @@ export function findTokens(
       select ${tokenColumns} from chosen
       join rm_tokens.token t on t.tenant_id = chosen.tenant_id and t.id = chosen.id
       order by chosen.seq desc, chosen.ordinal desc`;
-    return (await pool.query<TokenRow>(compile(statement))).rows;
+    return (await reader.query<TokenRow>(compile(statement))).rows;
   });
 }
 
 export function listTokens(
-  pool: Pool,
+  reader: Reader,
   scope: TokenScope,
   filters: TokenFilters,
   page: PageRequest,
 ): Promise<Page<TokenRow>> {
-  const count = isCounted(scope, filters) ? () => countByCounters(pool, scope, filters.types) : undefined;
-  return findTokens(pool, scope, filterCondition(scope.tenantId, filters), page, count);
+  const count = isCounted(scope, filters) ? () => countByCounters(reader, scope, filters.types) : undefined;
+  return findTokens(reader, scope, filterCondition(scope.tenantId, filters), page, count);
 }
 
 const inScope = ({ tenantId, now, visibility }: TokenScope): Sql => isThere(tenantId, now, visibility);
@@ -63,9 +63,9 @@ function filterCondition(tenantId: string, { ids, types, metadata }: TokenFilter
   ]);
 }
 
-async function countByScan(pool: Pool, scope: TokenScope, condition: Sql): Promise<number> {
+async function countByScan(reader: Reader, scope: TokenScope, condition: Sql): Promise<number> {
   const statement = sql`select count(*)::float8 as total from rm_tokens.token t where ${inScope(scope)} and ${condition}`;
-  return totalOf(pool, statement);
+  return totalOf(reader, statement);
 }
 
 /** The counters know containers and types, nothing else. */
@@ -80,12 +80,12 @@ function isByContainer(visibility: TokenVisibility): boolean {
 }
 
 /** What the counters say, less the tokens that have expired and still await the sweeper. */
-async function countByCounters(pool: Pool, scope: TokenScope, types: readonly string[]): Promise<number> {
+async function countByCounters(reader: Reader, scope: TokenScope, types: readonly string[]): Promise<number> {
   const condition = sql`t.tenant_id = ${scope.tenantId}::uuid and ${visibilityCondition(scope.visibility)}
     and ${types.length > 0 ? sql`t.type = any(${types}::text[])` : sql`true`}`;
   const statement = sql`select (
     (select coalesce(sum(t.count), 0) from rm_tokens.token_count t where ${condition})
     - (select count(*) from rm_tokens.token t where ${condition} and t.expires_at <= ${scope.now})
   )::float8 as total`;
-  return totalOf(pool, statement);
+  return totalOf(reader, statement);
 }

@@ -11,6 +11,7 @@ import type { KeyRing } from '@token-vault/crypto';
 import type { Expressions } from '@token-vault/expressions';
 import type { AuditTrail, MissLimit, HandlersOf, RequestContext } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
+import type { FairReads } from '../fair-reads.ts';
 import type { Page } from '../paging.ts';
 import { createTokenLookup } from './lookup.ts';
 import { checkMetadataFilters } from './metadata-filters.ts';
@@ -24,6 +25,7 @@ import { requireSignedRows } from './signed-rows.ts';
 
 export interface TokenDependencies {
   readonly pool: Pool;
+  readonly reads: FairReads;
   readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly audit: AuditTrail;
   readonly expressions: Expressions;
@@ -36,6 +38,7 @@ type TokenQueries = Pick<HandlersOf<'query'>, 'getToken' | 'listTokens' | 'searc
 
 export function createTokenHandlers({
   pool,
+  reads,
   keyRing,
   audit,
   expressions,
@@ -74,7 +77,8 @@ export function createTokenHandlers({
     async listTokens({ query }, context) {
       checkMetadataFilters(query.metadata);
       const filters = { ids: query.id, types: query.type, metadata: query.metadata };
-      const page = await listTokens(pool, scopeOf(context, 'token:read'), filters, query);
+      const reader = reads.of(context.principal.tenant.id);
+      const page = await listTokens(reader, scopeOf(context, 'token:read'), filters, query);
       return { body: await showPage(page, context, 'token:read', 'list') };
     },
 
@@ -85,11 +89,12 @@ export function createTokenHandlers({
       const searched = { tenantId: principal.tenant.id, hashes, searchable: searchableData(principal) };
       const scope = scopeOf(context, 'token:search');
       const request = { page: body.page ?? 1, size: body.size ?? defaultPageSize };
-      const find = () => findTokens(pool, scope, searchCondition(query, searched), request);
+      const reader = reads.of(principal.tenant.id);
+      const find = () => findTokens(reader, scope, searchCondition(query, searched), request);
       const terms = dataTermsOf(query, searched);
       if (terms.size === 0) return { body: await showPage(await find(), context, 'token:search', 'search') };
       const tries = missLimit.count(context, terms.size);
-      const [page, found] = await Promise.all([find(), countFound(pool, scope, terms, searched)]);
+      const [page, found] = await Promise.all([find(), countFound(reader, scope, terms, searched)]);
       tries.found(found);
       return { body: await showPage(page, context, 'token:search', 'search') };
     },

@@ -1,9 +1,9 @@
+import type { Reader } from '../../fair-reads.ts';
 import { allOf, compile, sql } from '../../sql.ts';
 import { hasIdOf, idsByIndex, isThere } from '../filters.ts';
 import type { TokenScope } from '../queries.ts';
 import { dataHash, type Searched } from './conditions.ts';
 import type { SearchQuery } from './query.ts';
-import type { Pool } from 'pg';
 
 /** The keyed hashes of all terms over `data` of a query, negated ones too: each is a guess, whatever stands beside it. */
 export function dataTermsOf(query: SearchQuery, searched: Searched): ReadonlySet<string> {
@@ -22,7 +22,7 @@ export function dataTermsOf(query: SearchQuery, searched: Searched): ReadonlySet
 
 /** How many of the terms match a token that the caller may find, at most one index lookup and one token a term. */
 export async function countFound(
-  pool: Pool,
+  reader: Reader,
   { tenantId, now, visibility }: TokenScope,
   terms: ReadonlySet<string>,
   { searchable }: Searched,
@@ -30,6 +30,6 @@ export async function countFound(
   const isFound = (hash: string) => sql`(exists (select from rm_tokens.token t
     where ${allOf([isThere(tenantId, now, visibility), hasIdOf(idsByIndex(tenantId, hash, searchable))])}))::integer`;
   const sum = [...terms].map(isFound).reduce((total, each) => sql`${total} + ${each}`, sql`0`);
-  const { rows } = await pool.query<{ found: number }>(compile(sql`select ${sum} as found`));
+  const { rows } = await reader.query<{ found: number }>(compile(sql`select ${sum} as found`));
   return rows[0]?.found ?? 0;
 }

@@ -1,0 +1,84 @@
+import { UnavailableError, type OperationId } from '@token-vault/contracts';
+import { waitUntil } from '@token-vault/test-support';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { managerOf, principalOf, setUpVault, type Request, type Vault } from './vault.ts';
+
+let vault: Vault;
+beforeAll(async () => {
+  vault = await setUpVault();
+});
+afterAll(() => vault.end());
+
+/** Runs `work` while no statement can read that table. */
+async function whileLocked(table: string, work: () => Promise<void>): Promise<void> {
+  const client = await vault.pool.connect();
+  try {
+    await client.query(`begin; lock table ${table} in access exclusive mode`);
+    await work();
+  } finally {
+    await client.query('rollback');
+    client.release();
+  }
+}
+
+const search = { body: { query: 'type:token' } };
+const lists: readonly [OperationId, 'reader' | 'manager', Request][] = [
+  ['listTokens', 'reader', {}],
+  ['searchTokens', 'reader', search],
+  ['listLogs', 'manager', {}],
+  ['listApplications', 'manager', {}],
+  ['listReactors', 'manager', {}],
+  ['getUsageReport', 'manager', {}],
+];
+
+describe('a tenant whose lists stand still', () => {
+  it('waits and is refused in each of its lists; its look-ups and the lists of others go on', async () => {
+    const [greedy, other] = [await vault.tenant(), await vault.tenant()];
+    const mine = { reader: principalOf(greedy), manager: managerOf(greedy) };
+    const theirs = principalOf(other);
+    const id = await vault.token(greedy);
+    await vault.token(other);
+    await vault.settle();
+    let refused = 0;
+    let pending: Promise<unknown>[] = [];
+    await whileLocked('rm_log.entry', async () => {
+      pending = Array.from({ length: 300 }, () =>
+        vault.call('listLogs', mine.manager).catch(() => {
+          refused += 1;
+        }),
+      );
+      await waitUntil(() => Promise.resolve(refused >= 95), { what: 'a full queue' });
+      for (const [operation, as, request] of lists)
+        await expect(vault.call(operation, mine[as], request), operation).rejects.toThrow(UnavailableError);
+      expect(await vault.call('getToken', mine.reader, { params: { id } })).toMatchObject({ id });
+      const page = await vault.call<{ data: unknown[] }>('searchTokens', theirs, search);
+      expect(page.data).toHaveLength(1);
+    });
+    await Promise.all(pending);
+    expect(refused).toBe(95);
+  });
+});
+
+describe('a list that takes longer than a statement may', () => {
+  it('is stopped, and the answer says so', async () => {
+    const manager = managerOf(await vault.tenant());
+    await whileLocked('rm_applications.application', async () => {
+      await stopWaiting(vault.call('listApplications', manager));
+    });
+  });
+});
+
+/** The waiting statement is cancelled as `statement_timeout` does it: with 57014. */
+async function stopWaiting(call: Promise<unknown>): Promise<void> {
+  const refused = expect(call).rejects.toThrow('The query took too long and was stopped.');
+  await waitUntil(
+    async () => {
+      const { rowCount } = await vault.pool.query(
+        `select pg_cancel_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
+      );
+      return (rowCount ?? 0) > 0;
+    },
+    { what: 'a statement that waits' },
+  );
+  await refused;
+}
