@@ -1,4 +1,5 @@
 import type { EntityType } from './api/logs.ts';
+import type { Statement } from './statements.ts';
 
 /** Every way a request can fail: stable code → HTTP status and title (decisions.md §1). */
 export const problems = {
@@ -184,7 +185,7 @@ export class UnavailableError extends DomainError {
 
 /** 500: a stored record that decides who may do what is not as the vault wrote it. It is not believed. */
 export class AlteredRecordError extends DomainError {
-  constructor(kind: 'application' | 'session' | 'tenant' | 'token') {
+  constructor(kind: Statement['kind']) {
     super('record_altered', `The stored record of the ${kind} is not as the vault wrote it; it was refused.`);
   }
 }

@@ -5,7 +5,7 @@ import type { Json } from './json.ts';
  * and the read model carry the signature, and whoever decides by the record checks it (ADR 20).
  */
 export interface Statement {
-  readonly kind: 'application' | 'session' | 'tenant' | 'token';
+  readonly kind: 'application' | 'session' | 'tenant' | 'token' | 'answer';
   /** The tenant is not among them: the key is the tenant's own. */
   readonly texts: readonly string[];
 }
@@ -85,6 +85,12 @@ export interface StatedTenant {
 export const tenantStatement = ({ plan, settings, acceptsUnsigned }: StatedTenant): Statement => ({
   kind: 'tenant',
   texts: [plan, canonical(settings), String(acceptsUnsigned)],
+});
+
+/** Of a stored answer: for the request of this scope alone, whose caller and operation the scope stands for. */
+export const answerStatement = (scope: string, requestId: string, answer: object): Statement => ({
+  kind: 'answer',
+  texts: [scope, requestId, canonical(answer)],
 });
 
 /** As the read model has it: JSON values as texts, times in milliseconds. */

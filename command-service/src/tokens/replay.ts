@@ -20,6 +20,7 @@ import { readTokenHistory } from './history.ts';
 import { presentToken, transformData } from './present.ts';
 import { openToken } from './sealing.ts';
 import { shownTo, withoutUnreadable, type Shown } from './shown.ts';
+import { requireSignedToken } from './signed.ts';
 import { isExpired, type TokenDetails } from './state.ts';
 
 export interface TokenReplayDependencies {
@@ -109,7 +110,9 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
   async function find(id: string, context: RequestContext): Promise<TokenDetails | undefined> {
     const { principal, transactionId } = context;
     const { state } = await readTokenHistory(store, outcomes, principal.tenant.id, id, transactionId);
-    return state.kind === 'present' && !isExpired(state.details, context.now) ? state.details : undefined;
+    if (state.kind !== 'present' || isExpired(state.details, context.now)) return undefined;
+    await requireSignedToken(keyRing, principal.tenant, state.details);
+    return state.details;
   }
 
   /** A token that was deleted and made anew under its id is another. */

@@ -1,7 +1,8 @@
 import { revisionOf, streams, TokenUpdated } from '@token-vault/contracts';
-import { createRequestContext } from '@token-vault/service-kit';
+import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
+import { createAuditTrail, createRequestContext } from '@token-vault/service-kit';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { createTokenUse } from '../../src/index.ts';
+import { createTokenReplay, createTokenUse } from '../../src/index.ts';
 import { openVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
@@ -39,6 +40,16 @@ it.each([
     use.check({ tokens: new Map([['tok', 'args.a']]), ambiguous: new Map() }, contextOf()),
   ).rejects.toMatchObject(altered);
   await expect(use.open(['tok'], contextOf())).rejects.toMatchObject(altered);
+  const replay = createTokenReplay({
+    store,
+    keyRing,
+    clock,
+    audit: createAuditTrail(store),
+    expressions: createExpressions(createInlineWorkers()),
+  });
+  const answered = { id: 'tok', createdAt: '2030-01-01T00:00:00.000Z', at: [], by: 'create' } as const;
+  await expect(replay.show([answered], contextOf())).rejects.toMatchObject(altered);
+  await expect(replay.facts(['tok'], contextOf())).rejects.toMatchObject(altered);
   await expect(vault.update('tok', { metadata: { a: 'b' } })).rejects.toMatchObject(altered);
   await expect(vault.remove('tok')).resolves.toBeUndefined();
 });

@@ -389,6 +389,36 @@ describe('a stored answer', () => {
     expect(scopes[1]).not.toEqual(scopes[0]);
   });
 
+  describe('whose row was changed by who can write the database is refused', () => {
+    const admin = { path: '/applications', key: 'of the administrator' };
+    const refused = { code: 'record_altered' };
+
+    it('when it is put into the row of another request', async () => {
+      await answers.run(requestOf(admin), handler({ body: { id: 'a2', key: `key_prv_${canary}` } }).handle);
+      await answers.run(requestOf(), handler().handle);
+      await pool.query(
+        `update idempotency.answer a set request_id = b.request_id, answer = b.answer
+         from idempotency.answer b where a.scope <> b.scope and b.answer->'tokens' = '[]'`,
+      );
+      await expect(answers.run(requestOf(), handler().handle)).rejects.toMatchObject(refused);
+      expect(await answers.run(requestOf(admin), handler().handle)).toMatchObject({ body: { id: 'a2' } });
+    });
+
+    it.each([
+      ['another token', `jsonb_set(answer, '{tokens,0,id}', '"tok_2"')`],
+      ['another right', `jsonb_set(answer, '{tokens,0,by}', '"use"')`],
+      ['a later end', `jsonb_set(answer, '{endsAt}', '"2099-01-01T00:00:00.000Z"')`],
+      ['no signature', `answer - 'signature'`],
+    ])('when it names %s', async (_what, change) => {
+      live({ id: 'tok_2' });
+      const { handle, scopes } = handler();
+      await answers.run(requestOf(), handle);
+      await pool.query(`update idempotency.answer set answer = ${change}`);
+      await expect(answers.run(requestOf(), handle)).rejects.toMatchObject(refused);
+      expect(scopes).toHaveLength(1);
+    });
+  });
+
   it('of a release before, which held tokens, is not shown', async () => {
     const { handle, scopes } = handler();
     await answers.run(requestOf(), handle);

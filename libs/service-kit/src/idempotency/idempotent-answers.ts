@@ -5,7 +5,14 @@ import { RevisionConflictError } from '@token-vault/event-store';
 import type { Answer, Clock, IdempotentAnswers, IdempotentRequest, Repeating } from '@token-vault/operations';
 import { errorFields, silentLogger, type Logger } from '../logger.ts';
 import { createAnswerTable, sweepAnswers, type AnswerTable, type Queryable } from './answer-table.ts';
-import { notKept, openAnswer, sealAnswer, type StoredAnswer } from './sealed-answer.ts';
+import {
+  notKept,
+  openAnswer,
+  requireCurrentVersion,
+  sealAnswer,
+  type StoredAnswer,
+} from './sealed-answer.ts';
+import { requireSignedAnswer, signAnswer, type AnswerPlace } from './signed-answer.ts';
 
 export interface IdempotentAnswersOptions {
   /** Of the primary. */
@@ -59,11 +66,8 @@ class Leases {
   }
 }
 
-interface HeldRequest {
-  readonly scope: Buffer;
+interface HeldRequest extends AnswerPlace {
   readonly holder: string;
-  readonly tenantId: string;
-  readonly requestId: string;
   readonly expiresAt: Date;
 }
 
@@ -103,7 +107,7 @@ class PostgresIdempotentAnswers implements IdempotentAnswers {
       throw new ConflictError('idempotency_in_flight', 'A request with this idempotency key is running.');
     if (claim.kind === 'answered') {
       const { answer, tokens } = await this.#open(
-        { tenantId, requestId: claim.requestId },
+        { scope, tenantId, requestId: claim.requestId },
         claim.answer,
         now,
       );
@@ -139,8 +143,10 @@ class PostgresIdempotentAnswers implements IdempotentAnswers {
     return createHmac('sha256', hashes.macKey('idempotency')).update(JSON.stringify(parts)).digest();
   }
 
-  async #open(request: { tenantId: string; requestId: string }, stored: StoredAnswer, now: Date) {
+  async #open(request: AnswerPlace, stored: StoredAnswer, now: Date) {
     try {
+      requireCurrentVersion(request.requestId, stored);
+      await requireSignedAnswer(this.#options.keyRing, request, stored);
       return await openAnswer(this.#options.keyRing, request, stored, now);
     } catch (error) {
       if (error instanceof KeyDestroyedError) throw new NotFoundError('What the first request answered with');
@@ -157,7 +163,8 @@ class PostgresIdempotentAnswers implements IdempotentAnswers {
         answer.isUnrepeatable === true
           ? undefined
           : await sealAnswer(this.#options.keyRing, request, answer, (ids) => repeating.facts(ids));
-      await this.#table.store(scope, holder, stored ?? notKept(this.#options.clock.now()));
+      const kept = stored ?? notKept(this.#options.clock.now());
+      await this.#table.store(scope, holder, await signAnswer(this.#options.keyRing, request, kept));
     } catch (error) {
       this.#logger.warn(errorFields(error), 'idempotent answer not stored');
       await this.#table.abandon(scope, holder).catch(() => undefined);

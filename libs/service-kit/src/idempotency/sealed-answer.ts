@@ -25,6 +25,8 @@ export interface StoredAnswer {
   readonly rest?: SealedRest;
   /** After it the rest is not shown, although its keys may still be there. */
   readonly endsAt: string;
+  /** Of all the rest, for this request: the tokens and how they were had decide what is shown. */
+  readonly signature?: string;
 }
 
 /** `shares`: one for each token, under keys that end with the token, so that the text opens only while all of them live. */
@@ -190,6 +192,11 @@ async function openRest(
   return JSON.parse(openWithShares(shares, `${tenantId} ${entity}`, rest.text)) as Rest;
 }
 
+/** @throws KeyDestroyedError for an answer of an older release, which is not shown any more */
+export function requireCurrentVersion(requestId: string, stored: StoredAnswer): void {
+  if (stored.version !== version) throw new KeyDestroyedError(requestId);
+}
+
 /** @throws KeyDestroyedError when something in it is not to be shown any more */
 export async function openAnswer(
   keys: AnswerKeys,
@@ -197,8 +204,7 @@ export async function openAnswer(
   stored: StoredAnswer,
   now: Date,
 ): Promise<{ answer: Answer; tokens: readonly StoredToken[] }> {
-  if (stored.version !== version || Date.parse(stored.endsAt) <= now.getTime())
-    throw new KeyDestroyedError(request.requestId);
+  if (Date.parse(stored.endsAt) <= now.getTime()) throw new KeyDestroyedError(request.requestId);
   const { status, position, rest, tokens } = stored;
   const opened = rest === undefined ? {} : await openRest(keys, request, rest);
   const answer: Answer = {
