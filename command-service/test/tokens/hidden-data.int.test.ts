@@ -123,6 +123,16 @@ describe('a caller that may not see the data of a token', () => {
     },
   );
 
+  it.each(['{{ data.pin }}{{ data.salt.0 }}', '{{ data.pin }}{{ data.salt.length }}'])(
+    'may not replace an array by an object where %s reads the array',
+    async (expression) => {
+      const data = { pin: '1234', salt: ['dhf8w7f'] };
+      await vault.create({ type: 'token', id: 'tok', data, fingerprint_expression: expression });
+      const patch = { data: { salt: { x: '1' } } };
+      await expect(vault.update('tok', patch, updater())).rejects.toMatchObject(refusal('forbidden', 'data'));
+    },
+  );
+
   it('may not choose by a part of the data what a mask shows to others', async () => {
     const mask = { shown: '{{ data.number | reveal_last: data.digits }}', name: '{{ data.name }}' };
     await vault.create({ type: 'token', id: 'tok', data: { number: card, digits: 4, name: 'x' }, mask });

@@ -5,8 +5,11 @@ import { containsExpression } from './compile.ts';
 export type ReadPath = readonly string[];
 
 const everything: readonly ReadPath[] = [['data'], ['metadata']];
-/** These also tell of the value that they are asked of. */
-const computedProperties: ReadonlySet<string> = new Set(['size', 'first', 'last']);
+/**
+ * These also tell of the value that they are asked of: its size, or an item of an array or a character of a text, which are gone when
+ * a merge puts an object in its place (RFC 7386).
+ */
+const computedProperty = /^(size|first|last|length|-?[0-9]+)$/;
 
 /**
  * What an expression may read of `data` and `metadata`, without evaluating it: never less than it reads. Brackets may compute
@@ -26,7 +29,7 @@ export function readPathsOf(source: string): readonly ReadPath[] {
 function certainPart(segments: readonly unknown[]): ReadPath {
   const path: string[] = [];
   for (const segment of segments) {
-    if (typeof segment !== 'string' || computedProperties.has(segment)) break;
+    if (typeof segment !== 'string' || computedProperty.test(segment)) break;
     path.push(segment);
   }
   return path;

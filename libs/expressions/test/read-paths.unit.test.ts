@@ -17,6 +17,10 @@ describe('what an expression reads', () => {
     ],
     ['{{ data.a.size }}', [['data', 'a']]],
     ['{{ data.first }}', [['data']]],
+    ['{{ data.a.0 }}', [['data', 'a']]],
+    ['{{ data.a.12.b }}', [['data', 'a']]],
+    ['{{ data.a.length }}', [['data', 'a']]],
+    ['{{ data.a.0b }}', [['data', 'a', '0b']]],
     [
       '{{ data.a | reveal: data.n }}',
       [
