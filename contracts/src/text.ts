@@ -30,7 +30,10 @@ export const fieldLimits = z.registry<FieldLimits>();
 
 /** A map with a limit of entries. */
 export const boundedMap = <Value extends z.ZodType>(key: z.ZodString, value: Value, maxEntries: number) =>
-  z.record(key, value).register(fieldLimits, { maxEntries });
+  z
+    .record(key, value)
+    .refine((map) => Object.keys(map).length <= maxEntries, `must have at most ${maxEntries} entries`)
+    .register(fieldLimits, { maxEntries });
 
 /** Checked by hand elsewhere; the HTTP parser guarantees that it is JSON. */
 export const anyJson = z.custom<Json>((value) => value !== undefined, 'is required');

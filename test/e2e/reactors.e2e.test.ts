@@ -284,7 +284,7 @@ describe('an invocation that is refused', () => {
 
   it('names an unknown token (400) or breaks the grammar (400, naming the argument)', async () => {
     const unknown = await react<Problem>(id, { args: { a: '{{ no-such-token }}' } });
-    expect(unknown).toMatchObject({ status: 400, body: { errors: { args: [expect.any(String)] } } });
+    expect(unknown).toMatchObject({ status: 400, body: { errors: { 'args.a': [expect.any(String)] } } });
     const broken = await react<Problem>(id, { args: { a: { b: [`{{ ${card.id} | no_such_filter }}`] } } });
     expect(broken.status).toBe(400);
     expect(Object.keys(broken.body.errors)).toEqual(['args.a.b.0']);

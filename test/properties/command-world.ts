@@ -54,6 +54,8 @@ export async function openCommands(pool: Pool, store: EventStore, clock: Clock):
       const body = operation.body?.parse((input as { body?: unknown }).body);
       try {
         const answer = await handler({ ...input, body } as Parameters<typeof handler>[0], context);
+        // As the executor answers a repeat of a revocation that was confirmed.
+        if (answer.ifConfirmedBefore) throw answer.ifConfirmedBefore;
         return answer.body ?? true;
       } catch (error) {
         if ((error as { status?: number }).status === 404) return undefined;

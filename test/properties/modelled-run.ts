@@ -84,7 +84,7 @@ export class ModelledRun {
     const token = this.model.tokens.get(id);
     if (!token) throw new Error('a token was updated that is not there');
     token.metadata = { ...token.metadata, ...of.metadata };
-    this.model.log.push('token update', 'token read');
+    this.model.log.push('token update');
   }
 
   async #delete(of: Extract<Step, { kind: 'delete' }>): Promise<void> {

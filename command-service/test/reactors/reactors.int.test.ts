@@ -19,7 +19,12 @@ beforeAll(async () => {
 beforeEach(async () => {
   vault.clock.set('2030-01-01T00:00:00Z');
   await vault.newTenant();
-  manager = anyone({ tenant: vault.principal.tenant, applicationType: 'management', rules: [] });
+  manager = anyone({
+    tenant: vault.principal.tenant,
+    applicationType: 'management',
+    permissions: ['reactor:read'],
+    rules: [],
+  });
 });
 afterAll(() => vault.close());
 
@@ -32,7 +37,8 @@ const patch = (id: string, patched: object) => call('patchReactor', { params: { 
 const remove = (id: string) => call('deleteReactor', { params: { id } });
 
 async function application(type: Application['type'], expiresAt?: string): Promise<Application> {
-  const permissions = type === 'management' ? ['log:read'] : ['token:create'];
+  // What its maker holds, too (decisions.md §6).
+  const permissions = type === 'management' ? ['reactor:read'] : ['token:create'];
   const made = { name: `A ${type} one`, type, permissions, expires_at: expiresAt };
   return (await call('createApplication', { body: made })).body as Application;
 }

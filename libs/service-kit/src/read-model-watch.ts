@@ -13,7 +13,8 @@ export interface ReadModelWatch {
   requireMoving(names: readonly ReadModelName[]): Promise<void>;
   /**
    * Gives what `read` found out about who may do what, as it is at that moment: it is read again when a revocation was confirmed
-   * meanwhile, however long this process was stopped. What was found for a generation is true as long as that lasts.
+   * meanwhile, however long this process was stopped. What was found for a generation is true as long as that lasts; `read` must not
+   * use what it found for another.
    * @throws UnavailableError when what callers are made of stands still
    */
   current<Found>(read: (accessGeneration: string) => Found | Promise<Found>): Promise<Found>;
@@ -45,6 +46,7 @@ class Watch implements ReadModelWatch {
   /** What was asked for earlier says nothing any more. */
   #notBeforeMs = -Infinity;
   #renewing: Promise<boolean> | undefined;
+  #readings = 0;
 
   constructor({ progress, nowMs = () => performance.now() }: ReadModelWatchOptions) {
     this.#progress = progress;
@@ -65,7 +67,12 @@ class Watch implements ReadModelWatch {
     for (let attempt = 1; attempt <= attempts; attempt += 1) {
       await this.requireMoving(callersAreMadeOf);
       const generation = (await this.#fresh()).accessGeneration;
-      const found = await read(generation);
+      // Revocations of others change the generation as well. What is read anew, for no generation that anything is remembered for, is
+      // no older than its own reading: within the lease it is used before a revocation that it does not know is confirmed.
+      const isOwn = attempt > 1;
+      const sinceMs = this.#nowMs();
+      const found = await read(isOwn ? `${generation} ${(this.#readings += 1)}` : generation);
+      if (isOwn && this.#nowMs() - sinceMs < leaseMs) return found;
       if ((await this.#fresh()).accessGeneration === generation) return found;
     }
     throw new UnavailableError('Rights change too often to make out the caller; try again.');
