@@ -115,6 +115,13 @@ describe('the alerts', () => {
       expect(rule.annotations.summary).toMatch(/\w/);
     },
   );
+
+  it('tell of any stored record that was altered, of each kind and at once', () => {
+    const told = rules.filter(({ expr }) => analyse(expr).metrics.includes('vault_altered_records_total'));
+    expect(told).toMatchObject([{ for: '0m', labels: { severity: 'critical' } }]);
+    expect(told[0]?.expr.match(/sum by \(kind\)/g)).toHaveLength(2);
+    expect(told.flatMap(({ expr }) => analyse(expr).matchers)).toEqual([]);
+  });
 });
 
 const promtool = spawnSync('promtool', ['--version']).status === 0;
