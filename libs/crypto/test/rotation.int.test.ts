@@ -201,6 +201,26 @@ describe('the rotation of the root key', () => {
   });
 });
 
+describe('a signature', () => {
+  const statement = { kind: 'application', texts: ['id', 'private'] } as const;
+
+  it('is good, and the same, after its tenant key and the root key are rotated, also for who had neither', async () => {
+    const signature = (await ring.hashes(tenantId)).sign(statement, 3);
+    const next = randomRootKey();
+    await ring.rotateTenant(tenantId);
+    await ring.rotateRoot(next);
+    const other = await setup.ring({ rootKey: next });
+    for (const each of [ring, other]) {
+      const hashes = await each.hashes(tenantId);
+      expect(hashes.isSigned(statement, signature)).toBe(true);
+      expect(hashes.sign(statement, 3)).toBe(signature);
+      expect(hashes.isSigned({ ...statement, texts: ['id', 'management'] }, signature)).toBe(false);
+    }
+    const elsewhere = await other.hashes(await setup.tenant(other));
+    expect(elsewhere.isSigned(statement, signature)).toBe(false);
+  });
+});
+
 /** A pool that breaks when a statement with `text` comes the (n+1)th time. */
 function failingAfter(pool: Pool, text: string, times: number): Pool {
   let left = times;
