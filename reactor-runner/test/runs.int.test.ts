@@ -4,7 +4,7 @@ import { EventStoreUnavailableError, KeysNotStoredError, type EventStore } from 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { historyFrom, type Invocation } from '../src/runs/invocation.ts';
 import { failLostRun } from '../src/runs/lost.ts';
-import type { OpenTokens } from '../src/runs/ports.ts';
+import type { OpenTokens, VaultOperations } from '../src/runs/ports.ts';
 import type { RunOutcome } from '../src/sandbox/index.ts';
 import { createRunnerFixture, tenantId, type RunnerFixture } from './runner-fixture.ts';
 
@@ -200,6 +200,78 @@ describe('an asynchronous invocation', () => {
     await expect(fixture.open(invocation, 'args', invocation.invoked.args)).rejects.toThrow(
       KeyDestroyedError,
     );
+  });
+});
+
+describe('the outcome of a run whose code was shown a cvc', () => {
+  const minuteMs = 60_000;
+  const raw = { kind: 'succeeded', result: { raw: 'out' }, console } as const;
+  const inMinutes = (minutes: number): string =>
+    new Date(fixture.clock.now().getTime() + minutes * minuteMs).toISOString();
+  const argumentsWith =
+    (cvcEndsAt: string): OpenTokens =>
+    () =>
+      Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], cvcEndsAt });
+  /** Tokenized output, and what `req.svc` answers, tell of their tokens in the same way. */
+  const outputWith = (...ends: readonly (string | undefined)[]): VaultOperations => ({
+    asApplication: () => Promise.reject(new Error('not in this test')),
+    tokenize(_payload, _invoker, { onTokens }) {
+      onTokens(ends.map((cvcEndsAt, index) => ({ id: `tok_${index}`, cvcEndsAt })));
+      return Promise.resolve('made');
+    },
+  });
+
+  async function expectToEndAfter(invocation: Invocation, minutes: number): Promise<void> {
+    const { data } = (await fixture.eventsOf(invocation)).at(-1)!;
+    const opened = () => fixture.open(invocation, 'outcome', data['result'] ?? data['problem']);
+    expect(data['cvc_ends_at']).toBe(inMinutes(minutes));
+    fixture.clock.advance(minutes * minuteMs - 1);
+    await opened();
+    fixture.clock.advance(1);
+    await expect(opened()).rejects.toThrow(KeyDestroyedError);
+  }
+
+  it.each([undefined, 'https://example.com/hook'])('ends with the cvc of an argument (%s)', async (hook) => {
+    fixture.sandbox = () => Promise.resolve(raw);
+    const invocation = await fixture.invoke({}, hook);
+    const openTokens = argumentsWith(inMinutes(10));
+    await fixture.runner({ openTokens }).handle(await fixture.historyOf(invocation));
+    await expectToEndAfter(invocation, 10);
+  });
+
+  it('ends with the earliest cvc of what its code came by', async () => {
+    fixture.sandbox = () => Promise.resolve({ ...raw, result: { tokenize: {} } });
+    const invocation = await fixture.invoke({}, 'https://example.com/hook');
+    const openTokens = argumentsWith(inMinutes(30));
+    const operations = outputWith(inMinutes(20), undefined, inMinutes(40));
+    await fixture.runner({ openTokens, operations }).handle(await fixture.historyOf(invocation));
+    await expectToEndAfter(invocation, 20);
+  });
+
+  it('ends with it when the run failed', async () => {
+    fixture.sandbox = () => Promise.reject(new DomainError('validation_failed', 'may quote it'));
+    const invocation = await fixture.invoke({});
+    const openTokens = argumentsWith(inMinutes(10));
+    await fixture.runner({ openTokens }).handle(await fixture.historyOf(invocation));
+    await expectToEndAfter(invocation, 10);
+  });
+
+  it('ends with it when it is sealed anew', async () => {
+    fixture.sandbox = () => Promise.resolve(raw);
+    const invocation = await fixture.invoke({});
+    let isLost = false;
+    const store: EventStore = {
+      ...fixture.store,
+      async append(...given) {
+        const [, , , { keys = [] } = {}] = given;
+        if (keys.length === 0 || isLost) return fixture.store.append(...given);
+        isLost = true;
+        throw new KeysNotStoredError();
+      },
+    };
+    const openTokens = argumentsWith(inMinutes(10));
+    await fixture.runner({ store, openTokens }).handle(await fixture.historyOf(invocation));
+    await expectToEndAfter(invocation, 10);
   });
 });
 

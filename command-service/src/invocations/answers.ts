@@ -44,11 +44,12 @@ function outputTokens(value: Json | undefined, tenantId: string, at: Path): Answ
 
 /** Which tokens the answer of a run may tell of. */
 function tokensOf(event: RecordedEvent, body: Json | undefined, usedTokenIds: readonly string[]) {
-  const { seen_token_ids: seen } = event.data as unknown as DataOf<'ReactorSucceeded'>;
+  const { seen_token_ids: seen, cvc_ends_at: cvcEndsAt } =
+    event.data as unknown as DataOf<'ReactorSucceeded'>;
   const made = (body as { tokens?: Json } | null | undefined)?.tokens;
   const tokens: AnswerToken[] = [
-    ...usedTokenIds.map((id) => ({ id, by: 'use' as const })),
-    ...(seen ?? []).map((id) => ({ id, by: 'seen' as const })),
+    ...usedTokenIds.map((id) => ({ id, by: 'use' as const, cvcEndsAt })),
+    ...(seen ?? []).map((id) => ({ id, by: 'seen' as const, cvcEndsAt })),
     ...outputTokens(made, event.metadata.tenant_id, ['tokens']),
   ];
   return { tokens, isUnrepeatable: seen === undefined };

@@ -16,7 +16,7 @@ import type { Clock, RequestContext } from '@token-vault/service-kit';
 import { findReferences, missingMessage } from './references.ts';
 import { readTokenHistory } from '../tokens/history.ts';
 import { presentToken } from '../tokens/present.ts';
-import { openToken } from '../tokens/sealing.ts';
+import { cvcEndOf, openToken } from '../tokens/sealing.ts';
 import { requireSignedToken } from '../tokens/signed.ts';
 import { isExpired, type TokenDetails } from '../tokens/state.ts';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
@@ -38,6 +38,8 @@ export interface TokenUse {
 
 export interface OpenedTokens {
   readonly use: readonly NewEvent[];
+  /** When the first cvc of them ends; unset when none has one. */
+  readonly cvcEndsAt?: string | undefined;
   readonly tokens: Promise<ReadonlyMap<string, DetokenizedToken>>;
 }
 
@@ -62,6 +64,12 @@ function refusalOf(
   }
   return undefined;
 }
+
+const firstEnd = (found: readonly TokenDetails[], now: Date): string | undefined =>
+  found
+    .flatMap(({ content }) => cvcEndOf(content, now) ?? [])
+    .sort((one, other) => Date.parse(one) - Date.parse(other))
+    .at(0);
 
 /** Nothing is opened; the record of that takes the place of the record of the use. */
 function refused(refusal: ForbiddenError, context: RequestContext): OpenedTokens {
@@ -137,7 +145,7 @@ export function createTokenUse({ store, keyRing, clock }: TokenUseDependencies):
         transform: 'reveal' as const,
       }));
       const use = context.event(TokensRead, { operation: 'use', tokens: used });
-      return { use: [use], tokens: opened };
+      return { use: [use], tokens: opened, cvcEndsAt: firstEnd(found, context.now) };
     },
   };
 }

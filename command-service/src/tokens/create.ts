@@ -25,7 +25,7 @@ import { eventsOf } from './enlistment.ts';
 import { ExistingTokens } from './existing.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
 import { presentToken, transformData } from './present.ts';
-import { openToken, sealNewToken } from './sealing.ts';
+import { cvcEndOf, openToken, sealNewToken } from './sealing.ts';
 import { requireSignedToken, signTokenEvents } from './signed.ts';
 import { recordShown, shownTo, withoutUnreadable, type Shown } from './shown.ts';
 import { isExpired, type TokenDetails } from './state.ts';
@@ -35,6 +35,8 @@ export interface CreatedToken {
   readonly position: Position | undefined;
   /** False when deduplication gave an existing token. */
   readonly isNew: boolean;
+  /** Unset when it has no cvc that may be shown. */
+  readonly cvcEndsAt?: string | undefined;
 }
 
 /** What one attempt to write the token rests on. */
@@ -98,7 +100,12 @@ export class TokenCreation {
       const { duplicate, claim } = await this.#duplicates.find(context, fingerprint);
       if (duplicate) {
         const token = await this.#existing.show(context, duplicate, 'create');
-        return { token, position: undefined, isNew: false };
+        return {
+          token,
+          position: undefined,
+          isNew: false,
+          cvcEndsAt: cvcEndOf(duplicate.content, context.now),
+        };
       }
       const history = await this.#historyOf(context, id);
       return this.#isFree(history, draft, context.now)
@@ -169,6 +176,7 @@ export class TokenCreation {
       token: presentToken(tenantId, newDetails(draft, context, id, content), data),
       position,
       isNew: true,
+      cvcEndsAt: content.cvc_expires_at,
     };
   }
 
@@ -200,7 +208,12 @@ export class TokenCreation {
     const expressions = expressionsOf(this.#dependencies, context);
     const visible = await transformData(expressions, shown.transform, data, stored.mask);
     const token = presentToken(tenantId, state.details, visible);
-    return { token: withoutUnreadable(token, shown), position, isNew: true };
+    return {
+      token: withoutUnreadable(token, shown),
+      position,
+      isNew: true,
+      cvcEndsAt: cvcEndOf(stored, context.now),
+    };
   }
 
   /** Whether the event at the revision was sealed under these keys. */

@@ -13,24 +13,30 @@ export interface TokenCommands {
   readonly atomic: AtomicWrites;
 }
 
-const wholeBody = (token: Token, by: AnswerToken['by']): AnswerToken => ({
+const wholeBody = (
+  { token, cvcEndsAt }: { readonly token: Token; readonly cvcEndsAt?: string | undefined },
+  by: AnswerToken['by'],
+): AnswerToken => ({
   id: token.id,
   createdAt: token.created_at,
   at: [],
   by,
+  cvcEndsAt,
 });
 
 export function tokenRoutes(tokens: TokenCommands) {
   return {
     async createToken({ body }, context) {
-      const { token, position, isNew } = await tokens.creation.create(body, context);
+      const created = await tokens.creation.create(body, context);
+      const { token, position, isNew } = created;
       const by = isNew ? 'create' : 'duplicate-of-create';
-      return { status: isNew ? 201 : 200, body: token, position, tokens: [wholeBody(token, by)] };
+      return { status: isNew ? 201 : 200, body: token, position, tokens: [wholeBody(created, by)] };
     },
     async updateToken({ params, body }, context) {
-      const { token, position } = await tokens.update.update(params.id, body, context);
+      const updated = await tokens.update.update(params.id, body, context);
+      const { token, position } = updated;
       const by = token.id === params.id ? 'update' : 'duplicate-of-update';
-      return { body: token, position, tokens: [wholeBody(token, by)] };
+      return { body: token, position, tokens: [wholeBody(updated, by)] };
     },
     async deleteToken({ params }, context) {
       return { position: await deleteToken(tokens.dependencies, params.id, context) };

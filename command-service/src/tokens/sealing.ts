@@ -127,14 +127,18 @@ export async function openToken(
   return cvc && isObject(rest) ? secret({ ...rest, cvc: cvc.expose() }) : data;
 }
 
+/** Undefined when there is none that may be shown. */
+export const cvcEndOf = ({ cvc, cvc_expires_at: endsAt }: TokenContent, now: Date): string | undefined =>
+  cvc === undefined || endsAt === undefined || Date.parse(endsAt) <= now.getTime() ? undefined : endsAt;
+
 async function openCvc(
   keyRing: KeyRing,
   place: Place,
-  { cvc, cvc_expires_at: expiresAt }: TokenContent,
+  content: TokenContent,
   now: Date,
 ): Promise<Secret<Json> | undefined> {
-  if (cvc === undefined || expiresAt === undefined || Date.parse(expiresAt) <= now.getTime())
-    return undefined;
+  const { cvc } = content;
+  if (cvcEndOf(content, now) === undefined) return undefined;
   try {
     return await keyRing.open(context(place, 'cvc'), cvc as SealedValue);
   } catch (error) {

@@ -148,9 +148,9 @@ export async function tokenize(
 
 function answerTokenOf({ kind, at }: Slot, created: CreatedToken | undefined): AnswerToken[] {
   if (!created) return [];
-  const { token, isNew } = created;
+  const { token, isNew, cvcEndsAt } = created;
   const by = isNew ? 'create' : 'duplicate-of-create';
-  return [{ id: token.id, createdAt: token.created_at, by, ...(kind === 'object' ? { at } : {}) }];
+  return [{ id: token.id, createdAt: token.created_at, by, cvcEndsAt, ...(kind === 'object' ? { at } : {}) }];
 }
 
 /**

@@ -28,7 +28,7 @@ import { isDataHidden, refuseUseOfHiddenData, type PatchAttempt } from './hidden
 import { readTokenHistory, type TokenHistory } from './history.ts';
 import { isCvcIn, mergeData, mergeMask, mergeMetadata, replace } from './patched-fields.ts';
 import { presentToken, transformData } from './present.ts';
-import { lastingPart, openToken, resealToken } from './sealing.ts';
+import { cvcEndOf, lastingPart, openToken, resealToken } from './sealing.ts';
 import { requireSignedToken, signTokenEvents } from './signed.ts';
 import { recordShown, shownTo, withoutUnreadable } from './shown.ts';
 import { evolve, type TokenDetails } from './state.ts';
@@ -37,6 +37,8 @@ import { typeDefaults } from './types/defaults.ts';
 export interface UpdatedToken {
   readonly token: Token;
   readonly position: Position | undefined;
+  /** Unset when it has no cvc that may be shown. */
+  readonly cvcEndsAt: string | undefined;
 }
 
 /** Everything the patch leads to, before anything is sealed. */
@@ -91,7 +93,8 @@ export class TokenUpdate {
     const change = await this.#change(attempt);
     const { duplicate, claim } = await this.#clear(details, change, patch, context);
     if (duplicate) {
-      return { token: await this.#existing.show(context, duplicate, 'update'), position: undefined };
+      const token = await this.#existing.show(context, duplicate, 'update');
+      return { token, position: undefined, cvcEndsAt: cvcEndOf(duplicate.content, context.now) };
     }
     const toCaller = shownTo(context.principal, { id, containers: target }, targetTransform);
     const shown = shownBy(toCaller.transform, change.rest.mask !== undefined);
@@ -101,7 +104,8 @@ export class TokenUpdate {
       await recordShown(this.#dependencies.audit, context, 'read', updated, shown);
     const expressions = expressionsOf(this.#dependencies, context);
     const data = await transformData(expressions, toCaller.transform, change.data, change.rest.mask);
-    return { token: withoutUnreadable(presentToken(tenantId, updated, data), toCaller), position };
+    const token = withoutUnreadable(presentToken(tenantId, updated, data), toCaller);
+    return { token, position, cvcEndsAt: cvcEndOf(updated.content, context.now) };
   }
 
   /** Seals, claims, appends: in this order, so that what fails leaves nothing but keys to destroy. */

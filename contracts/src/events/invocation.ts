@@ -39,6 +39,9 @@ export const ReactorStarted = defineEvent(
  */
 const seenTokenIds = z.array(z.string()).max(maxSeenTokens).optional();
 
+/** When the first cvc ends that the code was shown: what the outcome says is not kept longer. Absent when it was shown none. */
+const cvcEndsAt = moment.optional();
+
 /** `result`: the sealed body that a synchronous caller is answered. */
 export const ReactorSucceeded = defineEvent(
   'ReactorSucceeded',
@@ -47,8 +50,9 @@ export const ReactorSucceeded = defineEvent(
     mode: z.enum(['sync', 'async']),
     result: sealedValue,
     seen_token_ids: seenTokenIds,
+    cvc_ends_at: cvcEndsAt,
   }),
-  // Version 2 says which tokens its code saw.
+  // Version 2 says which tokens its code saw, and when the first cvc of them ends.
   [unchanged],
 );
 
@@ -63,8 +67,9 @@ export const ReactorFailed = defineEvent(
     /** Sealed detail, errors and, maybe, a whole response: the code's words may quote data. */
     problem: sealedValue,
     seen_token_ids: seenTokenIds,
+    cvc_ends_at: cvcEndsAt,
   }),
-  // Version 2 says which tokens its code saw.
+  // Version 2 says which tokens its code saw, and when the first cvc of them ends.
   [unchanged],
 );
 

@@ -27,6 +27,8 @@ export interface AnswerToken {
   readonly createdAt?: string | undefined;
   /** Where the body holds it whole; unset when the body holds what was made of it. */
   readonly at?: Path | undefined;
+  /** When its cvc ends, as it was when the token was shown or used; unset when it had none. */
+  readonly cvcEndsAt?: string | undefined;
   /**
    * What let the caller have it: the right to create or update it; deduplication; the use in arguments of a reactor; the output of a
    * reactor, shown as masked; or code of a reactor has seen it, by the right of its application.

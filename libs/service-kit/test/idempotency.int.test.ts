@@ -370,6 +370,21 @@ describe('a stored answer', () => {
     expect(scopes).toHaveLength(1);
   });
 
+  it.each(['use', 'seen'] as const)(
+    'ends with a cvc that was deleted before the answer was stored (%s)',
+    async (by) => {
+      liveAll();
+      const cvcEndsAt = '2030-01-01T00:00:10Z';
+      const tokens = [{ id: 'tok_1', by, cvcEndsAt }];
+      const handle = async () => {
+        clock.set('2030-01-01T00:00:11Z');
+        return { ...made(), tokens };
+      };
+      await answers.run(requestOf(), handle);
+      await expect(answers.run(requestOf(), handle)).rejects.toMatchObject({ code: 'not_found' });
+    },
+  );
+
   it.each([
     ['a token of it has ended already', { ...made(), tokens: [{ id: 'gone', by: 'seen' as const }] }],
     ['it is not known what went into it', { ...made(), tokens: [], isUnrepeatable: true }],

@@ -1,11 +1,6 @@
 import type { Principal } from '@token-vault/access';
 import { operations, UnauthenticatedError, type Caused, type Json } from '@token-vault/contracts';
-import {
-  createExecutor,
-  type Answer,
-  type Executor,
-  type ExecutorDependencies,
-} from '@token-vault/operations';
+import { createExecutor, type Executor, type ExecutorDependencies } from '@token-vault/operations';
 import type { RunOrigin, ServiceRequest, VaultOperations } from '@token-vault/reactor-runner';
 import { problemDetails, toProblem } from '@token-vault/service-kit';
 import type { Principals } from './principals.ts';
@@ -19,18 +14,6 @@ class ServiceRefusal extends Error {
     this.status = status;
     this.problem = problem;
   }
-}
-
-/** Of all tokens that are in the answer of an operation, or went into it. */
-function tokenIdsOf({ body, tokens }: Answer): string[] {
-  if (tokens) return tokens.map(({ id }) => id);
-  // A query answers with a token, or with a page of tokens.
-  const shown = (body as { data?: unknown } | undefined)?.data;
-  const items: unknown[] = Array.isArray(shown) ? shown : [];
-  return [body, ...items].flatMap((item) => {
-    const id: unknown = (item as { id?: unknown } | null | undefined)?.id;
-    return typeof id === 'string' ? [id] : [];
-  });
 }
 
 /** Runs a request of a reactor as `principal`. Gives the body as it would be on the wire, where undefined is absent. */
@@ -49,7 +32,7 @@ async function answerTo(
     query,
     readBody: () => Promise.resolve(body),
   });
-  onTokens(tokenIdsOf(answer));
+  onTokens(answer.tokens ?? []);
   return answer.body === undefined ? null : (JSON.parse(JSON.stringify(answer.body)) as Json);
 }
 

@@ -69,9 +69,13 @@ async function openData(keyRing: TokenOpener, row: TokenRow, now: Date): Promise
   return cvc ? secret({ ...(data.expose() as JsonObject), cvc: cvc.expose() }) : data;
 }
 
+/** Undefined when there is none that may be shown. */
+export const cvcEndOf = ({ cvc, cvc_expires_at: endsAt }: TokenRow, now: Date): Date | undefined =>
+  cvc === null || endsAt === null || endsAt <= now ? undefined : endsAt;
+
 /** The cvc lives for an hour by the clock, whether or not its key is destroyed on time (interface.md, card data shape). */
 async function openCvc(keyRing: TokenOpener, row: TokenRow, now: Date): Promise<Secret<Json> | undefined> {
-  if (row.cvc === null || row.cvc_expires_at === null || row.cvc_expires_at <= now) return undefined;
+  if (row.cvc === null || cvcEndOf(row, now) === undefined) return undefined;
   try {
     const context = { tenantId: row.tenant_id, entity: `token:${row.id}`, field: 'cvc' };
     return await keyRing.open(context, row.cvc);

@@ -9,13 +9,20 @@ import {
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { Expressions } from '@token-vault/expressions';
-import type { AuditTrail, MissLimit, HandlersOf, RequestContext } from '@token-vault/service-kit';
+import type {
+  AnswerToken,
+  AuditTrail,
+  MissLimit,
+  HandlersOf,
+  RequestContext,
+} from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import type { FairReads } from '../fair-reads.ts';
 import type { Page } from '../paging.ts';
 import { createTokenLookup } from './lookup.ts';
 import { checkMetadataFilters } from './metadata-filters.ts';
 import { findTokens, listTokens, type TokenScope } from './queries.ts';
+import { cvcEndOf } from './reveal.ts';
 import { isExpired, type TokenRow } from './row.ts';
 import { searchCondition } from './search/conditions.ts';
 import { countFound, dataTermsOf } from './search/data-terms.ts';
@@ -52,10 +59,11 @@ export function createTokenHandlers({
     context: RequestContext,
     permission: TokenPermission,
     operation: 'list' | 'search',
-  ): Promise<Page<Token>> {
+  ): Promise<{ body: Page<Token>; tokens: AnswerToken[] }> {
     await requireSignedRows(keyRing, context.principal.tenant, data);
     const granted = data.map((row) => grantedOf(context, permission, row));
-    return { pagination, data: await show(granted, context, operation) };
+    const shown = await show(granted, context, operation);
+    return { body: { pagination, data: shown }, tokens: seenIn(granted, context) };
   }
 
   return {
@@ -63,15 +71,10 @@ export function createTokenHandlers({
       const row = await findToken(context.principal.tenant.id, params.id);
       if (!row || isExpired(row, context.now)) throw new NotFoundError('Token');
       await requireSignedRows(keyRing, context.principal.tenant, [row]);
-      const transform = transformFor(context, 'token:read', row);
-      if (!transform)
-        throw new ForbiddenError('No access rule lets this caller read tokens of this container.', {
-          type: entityTypeOfToken(row.type),
-          id: row.id,
-        });
-      const [shown] = await show([{ row, transform }], context, 'read');
+      const granted = [requireReadable(context, row)];
+      const [shown] = await show(granted, context, 'read');
       if (!shown) throw new NotFoundError('Token');
-      return { body: shown };
+      return { body: shown, tokens: seenIn(granted, context) };
     },
 
     async listTokens({ query }, context) {
@@ -79,7 +82,7 @@ export function createTokenHandlers({
       const filters = { ids: query.id, types: query.type, metadata: query.metadata };
       const reader = reads.of(context.principal.tenant.id);
       const page = await listTokens(reader, scopeOf(context, 'token:read'), filters, query);
-      return { body: await showPage(page, context, 'token:read', 'list') };
+      return showPage(page, context, 'token:read', 'list');
     },
 
     async searchTokens({ body }, context) {
@@ -92,14 +95,28 @@ export function createTokenHandlers({
       const reader = reads.of(principal.tenant.id);
       const find = () => findTokens(reader, scope, searchCondition(query, searched), request);
       const terms = dataTermsOf(query, searched);
-      if (terms.size === 0) return { body: await showPage(await find(), context, 'token:search', 'search') };
+      if (terms.size === 0) return showPage(await find(), context, 'token:search', 'search');
       const tries = missLimit.count(context, terms.size);
       const [page, found] = await Promise.all([find(), countFound(reader, scope, terms, searched)]);
       tries.found(found);
-      return { body: await showPage(page, context, 'token:search', 'search') };
+      return showPage(page, context, 'token:search', 'search');
     },
   };
 }
+
+/** @throws ForbiddenError when nothing grants it */
+function requireReadable(context: RequestContext, row: TokenRow): GrantedToken {
+  const transform = transformFor(context, 'token:read', row);
+  if (transform) return { row, transform };
+  throw new ForbiddenError('No access rule lets this caller read tokens of this container.', {
+    type: entityTypeOfToken(row.type),
+    id: row.id,
+  });
+}
+
+/** What reactor code that asked is told of (RunOrigin.onTokens). */
+const seenIn = (granted: readonly GrantedToken[], { now }: RequestContext): AnswerToken[] =>
+  granted.map(({ row }) => ({ id: row.id, by: 'seen', cvcEndsAt: cvcEndOf(row, now)?.toISOString() }));
 
 /** Of a row that a query gave, which is cut by the same rules. */
 function grantedOf(context: RequestContext, permission: TokenPermission, row: TokenRow): GrantedToken {

@@ -16,6 +16,8 @@ export type InvocationOutcome = (
 ) & {
   /** Tokens that the code saw; undefined when they are too many to be named, or not known. */
   readonly seenTokenIds?: readonly string[] | undefined;
+  /** When the first cvc ends that the code was shown: the outcome may tell of it. */
+  readonly cvcEndsAt?: Date | undefined;
 };
 export type InvocationFailure = Extract<InvocationOutcome, { kind: 'failed' }>;
 

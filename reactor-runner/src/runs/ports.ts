@@ -9,7 +9,13 @@ export interface RunOrigin {
   readonly invocationId: string;
   readonly traceId: string;
   /** Told of every token that the run is shown or makes: what it answers may tell of them. */
-  readonly onTokens: (tokenIds: readonly string[]) => void;
+  readonly onTokens: (tokens: readonly SeenToken[]) => void;
+}
+
+/** `cvcEndsAt`: RFC 3339, unset when the token had no cvc at that moment. */
+export interface SeenToken {
+  readonly id: string;
+  readonly cvcEndsAt?: string | undefined;
 }
 
 /** The validated-by-nobody parts of a request that reactor code makes. */
@@ -37,6 +43,8 @@ export interface VaultOperations {
 /** Tokens that are being opened. They are shown to nobody before `use`, which says so in the log, is durable. */
 export interface OpenedTokens {
   readonly use: readonly NewEvent[];
+  /** When the first cvc of them ends; unset when none has one. */
+  readonly cvcEndsAt?: string | undefined;
   /** In plaintext. Never rejects before it is awaited. @throws DomainError */
   readonly tokens: Promise<ReadonlyMap<string, DetokenizedToken>>;
 }

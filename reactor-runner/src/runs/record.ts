@@ -31,24 +31,47 @@ const appendAttempts = 6;
 
 const outcomePlace = ({ tenantId, id }: Invocation) => invocationPlace(tenantId, id, 'outcome');
 
-/** The key for what `recordOutcome` will seal. It is no loss when that never comes. Never rejects before it is awaited. */
+export interface OutcomeKey {
+  readonly endsAt: Date;
+  /** Never rejects before it is awaited. */
+  readonly created: Promise<NewDataKey>;
+}
+
+/**
+ * The key for what `recordOutcome` will seal. It is no loss when that never comes.
+ * @param cvcEndsAt of the first cvc that the code is shown: what is made of a cvc ends with it (interface.md, card data shape)
+ */
 export function createOutcomeKey(
   { keyRing, clock }: RecordDependencies,
   invocation: Invocation,
-): Promise<NewDataKey> {
+  cvcEndsAt: Date | undefined,
+): OutcomeKey {
   const { tenantId, entity, field: purpose } = outcomePlace(invocation);
-  const destroyAfter = new Date(clock.now().getTime() + resultKeptMs[invocation.invoked.mode]);
-  const key = keyRing.createDataKey({ tenantId, entity, purpose, destroyAfter });
-  key.catch(() => undefined);
-  return key;
+  const keptUntil = new Date(clock.now().getTime() + resultKeptMs[invocation.invoked.mode]);
+  const endsAt = cvcEndsAt !== undefined && cvcEndsAt < keptUntil ? cvcEndsAt : keptUntil;
+  const created = keyRing.createDataKey({ tenantId, entity, purpose, destroyAfter: endsAt });
+  created.catch(() => undefined);
+  return { endsAt, created };
+}
+
+/** One that ends after a cvc that the code has come by since is not used. */
+function fittingKey(
+  dependencies: RecordDependencies,
+  invocation: Invocation,
+  { cvcEndsAt }: InvocationOutcome,
+  early: OutcomeKey | undefined,
+): OutcomeKey {
+  if (early && (cvcEndsAt === undefined || early.endsAt <= cvcEndsAt)) return early;
+  early?.created.then(({ key }) => key.wipe()).catch(() => undefined);
+  return createOutcomeKey(dependencies, invocation, cvcEndsAt);
 }
 
 async function sealOutcome(
-  newKey: Promise<NewDataKey>,
+  { created }: OutcomeKey,
   invocation: Invocation,
   value: Json,
 ): Promise<SealedValue> {
-  const { key, stored } = await newKey;
+  const { key, stored } = await created;
   const sealed = seal(key, outcomePlace(invocation), secret(value));
   key.wipe();
   await stored;
@@ -86,13 +109,14 @@ export async function recordOutcome(
   invocation: Invocation,
   outcome: InvocationOutcome,
   expectedRevision: number,
-  key: Promise<NewDataKey> = createOutcomeKey(dependencies, invocation),
+  earlyKey?: OutcomeKey,
 ): Promise<boolean> {
   const { store, keyRing, clock } = dependencies;
   const { tenantId, stream } = invocation;
   const content = outcome.kind === 'succeeded' ? outcome.body : (outcome.problem as unknown as Json);
-  const resealed = () => sealOutcome(createOutcomeKey(dependencies, invocation), invocation, content);
-  let sealed = await sealOutcome(key, invocation, content).catch(resealed);
+  const sealUnder = (key: OutcomeKey) => sealOutcome(key, invocation, content);
+  const resealed = () => sealUnder(createOutcomeKey(dependencies, invocation, outcome.cvcEndsAt));
+  let sealed = await sealUnder(fittingKey(dependencies, invocation, outcome, earlyKey)).catch(resealed);
   for (let attempt = 1; ; attempt += 1) {
     const event = outcomeEvent(invocation, outcome, sealed, clock.now());
     const keys = [keyIdOf(sealed)];
@@ -117,12 +141,13 @@ function outcomeEvent(
   now: Date,
 ): NewEvent {
   const { id: invocation_id, invoked } = invocation;
-  const { seenTokenIds } = outcome;
+  const { seenTokenIds, cvcEndsAt } = outcome;
   const identity = {
     invocation_id,
     reactor_id: invoked.reactor_id,
     mode: invoked.mode,
     ...(seenTokenIds === undefined ? {} : { seen_token_ids: seenTokenIds }),
+    ...(cvcEndsAt === undefined ? {} : { cvc_ends_at: cvcEndsAt.toISOString() }),
   };
   if (outcome.kind === 'succeeded')
     return runnerEvent(invocation, ReactorSucceeded, { ...identity, result: sealed }, now);

@@ -1,7 +1,6 @@
 import {
   DomainError,
   invocationPlace,
-  maxSeenTokens,
   newId,
   ReactorStarted,
   type Json,
@@ -26,6 +25,7 @@ import {
   untilAnswered,
   type RecordDependencies,
 } from './record.ts';
+import { SeenTokens } from './seen-tokens.ts';
 import { serviceRequest } from './service-calls.ts';
 
 export interface RunDependencies extends RecordDependencies {
@@ -115,8 +115,12 @@ export class Runs {
     prepared.catch(() => undefined);
     // Nobody waits for it: it is not claimed before it is known whether its invoker may still ask for it.
     if (invoked.mode === 'async') await invoker;
+    const seen = new SeenTokens();
     const use = await opened.then(
-      (tokens) => tokens.use,
+      (tokens) => {
+        seen.endBy(tokens.cvcEndsAt);
+        return tokens.use;
+      },
       () => [],
     );
     const revision = await this.#claim(invocation, use);
@@ -124,14 +128,15 @@ export class Runs {
     if (revision === undefined) return (await readHistory(store, stream)).outcome !== undefined;
     onClaimed();
     // Made while the code runs: nobody waits for it then.
-    const outcomeKey = createOutcomeKey(this.#dependencies, invocation);
-    const outcome = await prepared
-      .then((input) => this.#execute(invocation, input))
+    const outcomeKey = createOutcomeKey(this.#dependencies, invocation, seen.cvcEndsAt);
+    const ended = await prepared
+      .then((input) => this.#execute(invocation, input, seen))
       .catch((error: unknown) =>
         failureOf(error, () =>
           logger.error({ trace_id: metadata.trace_id, ...errorFields(error) }, 'a run failed'),
         ),
       );
+    const outcome = { ...ended, cvcEndsAt: seen.cvcEndsAt };
     // Nobody waits for it, and once it is over no feed or sweeper comes back to it: what a crash interrupts must still be a lost run.
     const areArgumentsGone = invoked.mode === 'async' && (await this.#argumentsGo(invocation));
     await recordOutcome(this.#dependencies, invocation, outcome, revision, outcomeKey);
@@ -203,15 +208,16 @@ export class Runs {
   async #execute(
     invocation: Invocation,
     { code, args, configuration, applicationId }: Input,
+    seen: SeenTokens,
   ): Promise<InvocationOutcome> {
     const { sandbox, fetch, operations } = this.#dependencies;
     const { tenantId, id: invocationId, invoked, metadata } = invocation;
-    const seen = new Set<string>();
-    const onTokens = (ids: readonly string[]) => {
-      for (const id of ids) if (seen.size <= maxSeenTokens) seen.add(id);
+    const origin: RunOrigin = {
+      tenantId,
+      invocationId,
+      traceId: metadata.trace_id,
+      onTokens: (tokens) => seen.add(tokens),
     };
-    const origin: RunOrigin = { tenantId, invocationId, traceId: metadata.trace_id, onTokens };
-    const seenTokenIds = () => (seen.size > maxSeenTokens ? undefined : [...seen]);
     const longestMs = queueMs(invoked.timeout_ms) + invoked.timeout_ms + 1_000;
     const outcome = await this.#untilStopped(longestMs, (signal) =>
       sandbox.run({
@@ -228,13 +234,13 @@ export class Runs {
         signal,
       }),
     );
-    if (outcome.kind !== 'succeeded') return { ...failureOfRun(outcome), seenTokenIds: seenTokenIds() };
+    if (outcome.kind !== 'succeeded') return { ...failureOfRun(outcome), seenTokenIds: seen.ids };
     const { raw, tokenize } = outcome.result;
     const body = {
       ...(tokenize === undefined ? {} : { tokens: await operations.tokenize(tokenize, metadata, origin) }),
       ...(raw === undefined ? {} : { raw }),
     };
-    return { kind: 'succeeded', body, seenTokenIds: seenTokenIds() };
+    return { kind: 'succeeded', body, seenTokenIds: seen.ids };
   }
 
   /** A signal of its own, gone with the work: one of `AbortSignal.timeout` would last as long as the longest run. */

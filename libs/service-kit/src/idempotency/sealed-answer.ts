@@ -126,6 +126,9 @@ async function sealRest(
   return { text, shares: parts.map(({ stored }) => stored) };
 }
 
+/** Other tokens are not in what is stored: a repeat shows them as they are then. */
+const isMaterial = ({ by }: AnswerToken): boolean => by === 'use' || by === 'seen';
+
 /** Asks for what the handler did not say. Undefined when a token is gone already. */
 async function storedTokens(
   tokens: readonly AnswerToken[],
@@ -138,12 +141,13 @@ async function storedTokens(
   for (const token of tokens) {
     const createdAt = token.createdAt ?? facts.get(token.id)?.createdAt;
     if (createdAt === undefined) return undefined;
-    known.push({ ...token, createdAt });
+    const { id, at, by } = token;
+    known.push({ id, ...(at === undefined ? {} : { at }), by, createdAt });
   }
-  const cvcEnds = [...facts.values()].flatMap((fact) =>
-    fact?.cvcEndsAt ? [Date.parse(fact.cvcEndsAt)] : [],
-  );
-  return { tokens: known, cvcEnds };
+  // A cvc that was shown may have been purged since: the end at the moment of use counts.
+  const usedEnds = tokens.filter(isMaterial).map(({ cvcEndsAt }) => cvcEndsAt);
+  const cvcEnds = [...usedEnds, ...[...facts.values()].map((fact) => fact?.cvcEndsAt)];
+  return { tokens: known, cvcEnds: cvcEnds.flatMap((end) => (end === undefined ? [] : [Date.parse(end)])) };
 }
 
 /** Seals an answer under keys that end with it, and with every token that went into it. Undefined when one has ended already. */
