@@ -21,6 +21,7 @@ import type { FairReads } from '../fair-reads.ts';
 import type { Page } from '../paging.ts';
 import { createTokenLookup } from './lookup.ts';
 import { checkMetadataFilters } from './metadata-filters.ts';
+import { requireSmallPage } from './page-bytes.ts';
 import { findTokens, listTokens, type TokenScope } from './queries.ts';
 import { cvcEndOf } from './reveal.ts';
 import { isExpired, type TokenRow } from './row.ts';
@@ -61,7 +62,7 @@ export function createTokenHandlers({
     operation: 'list' | 'search',
   ): Promise<{ body: Page<Token>; tokens: AnswerToken[] }> {
     await requireSignedRows(keyRing, context.principal.tenant, data);
-    const granted = data.map((row) => grantedOf(context, permission, row));
+    const granted = requireSmallPage(data.map((row) => grantedOf(context, permission, row)));
     const shown = await show(granted, context, operation);
     return { body: { pagination, data: shown }, tokens: seenIn(granted, context) };
   }
