@@ -19,12 +19,12 @@ function bytesOf({ row, transform }: GrantedToken): number {
 }
 
 /**
- * Before anything is opened or recorded. A page is never cut short, because page numbers would then mean something else.
+ * Gives the tokens of a page that is not too large. Before anything is opened or recorded. A page is never cut short, because page numbers would then mean something else.
  * @throws ValidationError that names `size` and says how many tokens fit
  */
-export function requireSmallPage(tokens: readonly GrantedToken[]): void {
+export function requireSmallPage(tokens: readonly GrantedToken[]): readonly GrantedToken[] {
   let total = 0;
   const fitting = tokens.findIndex((token) => (total += bytesOf(token)) > maxPageBytes);
-  if (fitting <= 0) return;
+  if (fitting <= 0) return tokens;
   throw ValidationError.of('size', `gives a page of more than 4 MiB here: ask for at most ${fitting}`);
 }
