@@ -1,8 +1,9 @@
 /**
  * Measures lists, searches and log queries alone on one connection; prints a Markdown table. `npm run bench:lists` runs it, giving a
- * database that has the read models (DATABASE_URL) and the tenant to seed (TENANT_ID).
+ * database that has the read models (DATABASE_URL), the tenant to seed (TENANT_ID) and the file of the root key (ROOT_KEY_FILE), whose
+ * tenant key signs the tokens.
  */
-import { randomUUID } from 'node:crypto';
+import { createKeyRing, fileRootKey } from '@token-vault/crypto';
 import pg from 'pg';
 import { listLogs } from '../src/logs/queries.ts';
 import { findTokens, listTokens, type TokenFilters, type TokenScope } from '../src/tokens/queries.ts';
@@ -12,7 +13,7 @@ import { seedReadModels } from './seed.ts';
 
 const [tokens = 1_000_000, entries = 5_000_000] = process.argv.slice(2).map(Number);
 const pool = new pg.Pool({ connectionString: process.env['DATABASE_URL'], max: 1 });
-const tenantId = process.env['TENANT_ID'] ?? randomUUID();
+const tenantId = process.env['TENANT_ID'] ?? '';
 const rounds = 50;
 
 const everything: TokenScope = { tenantId, visibility: { kind: 'all' }, now: new Date() };
@@ -83,7 +84,9 @@ const cases: Record<string, () => Promise<unknown>> = {
 };
 
 const startedAt = performance.now();
-await seedReadModels(pool, tenantId, { tokens, entries });
+const rootKey = await fileRootKey(process.env['ROOT_KEY_FILE'] ?? '');
+const keyRing = await createKeyRing({ pool, rootKey, clock: { now: () => new Date() }, durability: 'own' });
+await seedReadModels(pool, { id: tenantId, hashes: await keyRing.hashes(tenantId) }, { tokens, entries });
 console.log(
   `${tokens} tokens, ${entries} log entries, seeded in ${Math.round(performance.now() - startedAt)} ms\n`,
 );

@@ -15,7 +15,9 @@ const tenantId = randomUUID();
 beforeAll(async () => {
   vault = await setUpVault();
   await vault.stopProjecting();
-  await seedReadModels(vault.pool, tenantId, { tokens: 20_000, entries: 50_000 });
+  await vault.keyRing.createTenantKeys(tenantId);
+  const hashes = await vault.keyRing.hashes(tenantId);
+  await seedReadModels(vault.pool, { id: tenantId, hashes }, { tokens: 20_000, entries: 50_000 });
 });
 afterAll(() => vault.end());
 

@@ -2,10 +2,12 @@ import {
   eventRegistry,
   newId,
   streams,
+  tokenStatementOf,
   type EventMetadata,
   type JsonObject,
   type NewEvent,
 } from '@token-vault/contracts';
+import type { TenantHashes } from '@token-vault/crypto';
 
 /** Of 1,000 commands. A transaction is three events; the log of a vault in use is mostly creations and reads. */
 const mix = { create: 400, read: 430, update: 60, delete: 80, list: 10, refuse: 10, transact: 10 } as const;
@@ -21,6 +23,9 @@ export interface PlacedEvent extends NewEvent {
   readonly revision: number;
 }
 
+/** By tenant: who signs its tokens. */
+export type Signers = ReadonlyMap<string, Pick<TenantHashes, 'sign'>>;
+
 interface Alive {
   readonly id: string;
   readonly type: string;
@@ -29,9 +34,10 @@ interface Alive {
 
 /**
  * The events of tenants who create, read, change and delete tokens at random, in which no aggregate breaks its rules. Sealed
- * values are as long as those of cards and cannot be opened. Validated at first, which is enough: all are made alike.
+ * values are as long as those of cards and cannot be opened; tokens are signed, as the vault signs them. Validated at first, which is enough: all are made alike.
  */
 export class History {
+  readonly #signers: Signers;
   readonly #tenantIds: readonly string[];
   readonly #alive: Alive[] = [];
   readonly #revisions = new Map<string, number>();
@@ -41,8 +47,9 @@ export class History {
   #count = 0;
   #made: PlacedEvent[] = [];
 
-  constructor(tenantIds: readonly string[]) {
-    this.#tenantIds = tenantIds;
+  constructor(signers: Signers) {
+    this.#signers = signers;
+    this.#tenantIds = [...signers.keys()];
   }
 
   /** Of streams that go on. */
@@ -78,18 +85,21 @@ export class History {
     const index = this.#below(this.#alive.length);
     const token = this.#alive[index];
     if (!token) return;
-    const identity = { token_id: token.id, token_type: token.type };
     const stream = streams.token(token.tenantId, token.id);
-    if (command === 'update')
-      return this.#add(stream, 'TokenUpdated', token.tenantId, { ...identity, ...this.#content() });
-    this.#add(stream, 'TokenDeleted', token.tenantId, { ...identity, key_ids: [newId(), newId()] });
+    if (command === 'update') return this.#add(stream, 'TokenUpdated', token.tenantId, this.#content(token));
+    this.#add(stream, 'TokenDeleted', token.tenantId, {
+      token_id: token.id,
+      token_type: token.type,
+      key_ids: [newId(), newId()],
+    });
     const last = this.#alive.pop();
     if (last && last !== token) this.#alive[index] = last;
   }
 
-  #content(): JsonObject {
+  /** All of a token at the next revision of its stream. */
+  #content({ id, type, tenantId }: Alive): JsonObject {
     const hash = () => newId().replaceAll('-', '') + newId().replaceAll('-', '').slice(0, 11);
-    return {
+    const content = {
       data: `sv1.${newId()}.${'A'.repeat(sealedLength)}`,
       mask: '{{ data | reveal_last: 4 }}',
       containers: [this.#pick(containers)],
@@ -101,13 +111,16 @@ export class History {
         fingerprint_expression: '{{ data.number }}',
       }),
     };
+    const revision = this.#nextOf(streams.token(tenantId, id));
+    const signature = this.#signers.get(tenantId)?.sign(tokenStatementOf(id, type, content), revision) ?? '';
+    return { token_id: id, token_type: type, ...content, signature };
   }
 
   #create(transactionId?: string, of?: string): void {
     const tenantId = of ?? this.#pick(this.#tenantIds);
     const token = { id: newId(), type: this.#pick(types), tenantId };
-    const data = { token_id: token.id, token_type: token.type, ...this.#content() };
-    this.#add(streams.token(tenantId, token.id), 'TokenCreated', tenantId, data, transactionId);
+    const stream = streams.token(tenantId, token.id);
+    this.#add(stream, 'TokenCreated', tenantId, this.#content(token), transactionId);
     this.#alive.push(token);
   }
 
@@ -148,6 +161,10 @@ export class History {
     return new Date(this.#startedAt + this.#count * 30).toISOString();
   }
 
+  #nextOf(stream: string): number {
+    return (this.#revisions.get(stream) ?? -1) + 1;
+  }
+
   #add(stream: string, type: string, tenantId: string, data: JsonObject, transactionId?: string): void {
     const trace = newId().replaceAll('-', '');
     const metadata: EventMetadata = {
@@ -158,7 +175,7 @@ export class History {
       occurred_at: this.#now(),
       ...(transactionId !== undefined && { transaction_id: transactionId }),
     };
-    const revision = (this.#revisions.get(stream) ?? -1) + 1;
+    const revision = this.#nextOf(stream);
     this.#revisions.set(stream, revision);
     const event = { id: newId(), type, version: eventRegistry.versionOf(type), data, metadata };
     if (this.#count++ < 2_000) eventRegistry.validate(event);

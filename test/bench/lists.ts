@@ -1,6 +1,11 @@
 // `npm run bench:lists [-- tokens entries]`: lists, searches and the log of one big tenant, as queries and over HTTP; 1,000,000
 // tokens and 5,000,000 entries by default, which takes about ten minutes, most of it to seed.
-import { createDataDirectory, removeDataDirectory, startStandaloneProcess } from '@token-vault/test-support';
+import {
+  createDataDirectory,
+  removeDataDirectory,
+  startStandaloneProcess,
+  waitUntil,
+} from '@token-vault/test-support';
 import { execFile } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -13,7 +18,8 @@ const execute = promisify(execFile);
 
 async function queries(databaseUrl: string, tenantId: string): Promise<string> {
   const script = path.join(root, 'query-service/bench/lists.ts');
-  const env = { ...process.env, DATABASE_URL: databaseUrl, TENANT_ID: tenantId };
+  const rootKeyFile = path.join(dataDir, 'root.key');
+  const env = { ...process.env, DATABASE_URL: databaseUrl, TENANT_ID: tenantId, ROOT_KEY_FILE: rootKeyFile };
   return (await execute(process.execPath, [script, ...scale], { env })).stdout;
 }
 
@@ -23,8 +29,8 @@ async function timed(ask: () => Promise<Response>): Promise<string> {
   for (let round = -5; round < rounds; round += 1) {
     const startedAt = performance.now();
     const response = await ask();
-    await response.arrayBuffer();
-    if (!response.ok) throw new Error(`answered ${response.status}`);
+    const text = await response.text();
+    if (!response.ok) throw new Error(`answered ${response.status}: ${text}`);
     if (round >= 0) times.push(performance.now() - startedAt);
   }
   times.sort((left, right) => left - right);
@@ -38,6 +44,8 @@ async function overHttp(baseUrl: string, managementKey: string): Promise<string[
       ...(body ? { method: 'POST', body: JSON.stringify(body) } : {}),
       headers: { 'SVC-API-KEY': key, 'Content-Type': 'application/json' },
     });
+  // Seeding holds projections up, and one that is more than 10 s behind answers nothing (ADR 21).
+  await waitUntil(async () => (await fetch(`${baseUrl}/health/ready`)).ok, { timeoutMs: 300_000 });
   // Seeded tokens are not really sealed: a caller who sees them redacted opens none.
   const permissions = ['token:read', 'token:search'];
   const rule = { description: 'counts', priority: 1, container: '/', transform: 'redact', permissions };

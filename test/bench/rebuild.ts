@@ -1,7 +1,7 @@
 // `npm run bench:rebuild [-- events]`: how fast read models are made from the log, and the log is verified and exported;
 // 1,000,000 events by default. On a Postgres of its own with the settings of the standalone vault, fsync on.
 import { eventRegistry } from '@token-vault/contracts';
-import { createKeyRing, environmentRootKey } from '@token-vault/crypto';
+import { createKeyRing, environmentRootKey, type TenantHashes } from '@token-vault/crypto';
 import { createPostgresEventStore } from '@token-vault/event-store/postgres';
 import { schema } from '@token-vault/processes';
 import { sealLog } from '@token-vault/processes/audit';
@@ -41,11 +41,15 @@ async function prepare(url: string): Promise<void> {
     clock: systemClock,
     durability: 'own',
   });
-  for (const tenantId of tenantIds) await keyRing.createTenantKeys(tenantId);
+  const signers = new Map<string, TenantHashes>();
+  for (const tenantId of tenantIds) {
+    await keyRing.createTenantKeys(tenantId);
+    signers.set(tenantId, await keyRing.hashes(tenantId));
+  }
   const projectors = startProjectors({ store, connectionString: url });
   await waitUntil(async () => (await projectors.status()).length === projections.length);
   await projectors.close();
-  await seedLog(pool, tenantIds, Number(events));
+  await seedLog(pool, signers, Number(events));
   note(`${events} events in the log`);
   const signed = await sealLog({ database: pool, store, keyRing, clock: systemClock, logger: silentLogger });
   note(`${signed} checkpoints signed`);

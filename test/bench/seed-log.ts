@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import { History, type PlacedEvent } from './history.ts';
+import { History, type PlacedEvent, type Signers } from './history.ts';
 
 const batch = 5_000;
 
@@ -7,8 +7,8 @@ const batch = 5_000;
  * Fills an empty log past its appender, as fast as Postgres takes rows: what is measured is reading. Positions have no gaps,
  * and streams and head are as the appender would leave them.
  */
-export async function seedLog(pool: Pool, tenantIds: readonly string[], events: number): Promise<void> {
-  const history = new History(tenantIds);
+export async function seedLog(pool: Pool, signers: Signers, events: number): Promise<void> {
+  const history = new History(signers);
   for (let done = 0; done < events; done += batch) {
     const placed = history.take(Math.min(batch, events - done));
     await insert(pool, placed, done);
