@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { ForbiddenError, NotFoundError, type JsonObject, type Token } from '@token-vault/contracts';
+import {
+  ForbiddenError,
+  NotFoundError,
+  type JsonObject,
+  type OperationId,
+  type Token,
+} from '@token-vault/contracts';
 import {
   principalOf,
   recorded,
@@ -189,6 +195,19 @@ describe('a card’s cvc', () => {
     vault.clock.set('2030-01-01T00:59:59.999Z');
     expect((await get(id, revealing())).data).toEqual({ ...(card.data as JsonObject), cvc: '123' });
     expect((await get(id)).data).toMatchObject({ cvc: '123' });
+  });
+
+  it.each<[OperationId, (id: string) => object]>([
+    ['getToken', (id) => ({ params: { id } })],
+    ['listTokens', () => ({})],
+    ['searchTokens', (id) => ({ body: { query: `id:"${id}"` } })],
+  ])('is told by the answer of %s to end', async (operation, requestFor) => {
+    const id = await stored(withCvc);
+    const told = () => vault.tokensOf(operation, revealing(), requestFor(id));
+    vault.clock.set('2030-01-01T00:59:59.999Z');
+    expect(await told()).toEqual([{ id, by: 'seen', cvcEndsAt: '2030-01-01T01:00:00.000Z' }]);
+    vault.clock.set('2030-01-01T01:00:00Z');
+    expect(await told()).toEqual([{ id, by: 'seen', cvcEndsAt: undefined }]);
   });
 
   it('is gone at its hour, for masks too, even if it was not purged', async () => {

@@ -7,6 +7,7 @@ import {
   operations,
   streams,
   type DataOf,
+  type Json,
   type Operation,
   type OperationId,
   type VaultEventType,
@@ -21,6 +22,7 @@ import {
   createRequestContext,
   silentLogger,
   type Answer,
+  type AnswerToken,
   type Handlers,
   type ProjectionProgress,
 } from '@token-vault/service-kit';
@@ -70,6 +72,8 @@ export interface Vault extends Seeds {
     principal: Principal,
     request?: Request,
   ): Promise<Body>;
+  /** Which tokens the answer says that it shows. */
+  tokensOf(id: OperationId, principal: Principal, request?: Request): Promise<readonly AnswerToken[]>;
   /** Runs before each record of a read is made; while it rejects, none can be. Nothing by default. */
   beforeRecord(hook?: () => Promise<void>): void;
   end(): Promise<void>;
@@ -129,7 +133,13 @@ export async function setUpVault({
       isProjecting = false;
     },
 
-    call: (id, principal, request) => callHandler(handlers, clock, id, principal, request),
+    async call<Body>(id: OperationId, principal: Principal, request?: Request) {
+      return (await callHandler(handlers, clock, id, principal, request)).body as Body;
+    },
+
+    async tokensOf(id, principal, request) {
+      return (await callHandler(handlers, clock, id, principal, request)).tokens ?? [];
+    },
 
     beforeRecord(hook) {
       beforeRecord = hook;
@@ -146,13 +156,13 @@ export async function setUpVault({
 }
 
 /** As the HTTP edge: input parsed by the operations table, the answer as JSON, which must be what the table says. */
-async function callHandler<Body>(
+async function callHandler(
   handlers: Handlers,
   clock: ManualClock,
   id: OperationId,
   principal: Principal,
   request: Request = {},
-): Promise<Body> {
+): Promise<Answer> {
   const operation: Operation = operations[id];
   const input = {
     params: operation.params?.parse(request.params ?? {}),
@@ -162,10 +172,10 @@ async function callHandler<Body>(
   const context = createRequestContext({ principal, traceId: 'test', now: clock.now(), request: id });
   const handler = handlers[id] as ((input: unknown, context: unknown) => Promise<Answer>) | undefined;
   if (!handler) throw new Error(`${id} has no handler`);
-  const { body } = await handler(input, context);
-  const sent = JSON.parse(JSON.stringify(body)) as Body;
+  const answer = await handler(input, context);
+  const sent = JSON.parse(JSON.stringify(answer.body)) as Json;
   operation.response?.parse(sent);
-  return sent;
+  return { ...answer, body: sent };
 }
 
 /** Every event of a type that the tenant's log of accesses holds, oldest first. */

@@ -41,3 +41,32 @@ describe('the use of tokens', () => {
     expect(await endOf('second', 'first')).toBe('2030-01-01T01:10:00.000Z');
   });
 });
+
+describe('an answer tells when the cvc of its token ends', () => {
+  const endsIn = async (...call: Parameters<TestVault['call']>): Promise<unknown> =>
+    (await vault.call(...call)).tokens?.map(({ cvcEndsAt }) => cvcEndsAt);
+  const end = '2030-01-01T01:00:00.000Z';
+  const params = { id: 'tok' };
+
+  it('that is made, or found as a duplicate', async () => {
+    const body = { ...withCvc, id: 'tok', deduplicate_token: true };
+    expect(await endsIn('createToken', { body })).toEqual([end]);
+    vault.clock.set('2030-01-01T00:10:00Z');
+    expect(await endsIn('createToken', { body })).toEqual([end]);
+    vault.clock.set(end);
+    expect(await endsIn('createToken', { body })).toEqual([undefined]);
+  });
+
+  it('that is tokenized', async () => {
+    const body = { card: withCvc, plain: 'x' };
+    expect(await endsIn('tokenize', { body })).toEqual([end, undefined]);
+  });
+
+  it('that is updated, which may bring a new one', async () => {
+    await vault.create({ ...withCvc, id: 'tok' });
+    vault.clock.set('2030-01-01T00:10:00Z');
+    expect(await endsIn('updateToken', { params, body: { metadata: { a: 'b' } } })).toEqual([end]);
+    const body = { data: { cvc: '321' } };
+    expect(await endsIn('updateToken', { params, body })).toEqual(['2030-01-01T01:10:00.000Z']);
+  });
+});
