@@ -133,13 +133,7 @@ export async function setUpVault({
       isProjecting = false;
     },
 
-    async call<Body>(id: OperationId, principal: Principal, request?: Request) {
-      return (await callHandler(handlers, clock, id, principal, request)).body as Body;
-    },
-
-    async tokensOf(id, principal, request) {
-      return (await callHandler(handlers, clock, id, principal, request)).tokens ?? [];
-    },
+    ...callsOf(handlers, clock),
 
     beforeRecord(hook) {
       beforeRecord = hook;
@@ -154,6 +148,15 @@ export async function setUpVault({
     },
   };
 }
+
+const callsOf = (handlers: Handlers, clock: ManualClock): Pick<Vault, 'call' | 'tokensOf'> => ({
+  async call<Body>(id: OperationId, principal: Principal, request?: Request) {
+    return (await callHandler(handlers, clock, id, principal, request)).body as Body;
+  },
+  async tokensOf(id, principal, request) {
+    return (await callHandler(handlers, clock, id, principal, request)).tokens ?? [];
+  },
+});
 
 /** As the HTTP edge: input parsed by the operations table, the answer as JSON, which must be what the table says. */
 async function callHandler(

@@ -1,0 +1,81 @@
+import type { Principal } from '@token-vault/access';
+import type { Token, Transform } from '@token-vault/contracts';
+import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
+import { createAuditTrail, createRequestContext, type StoredToken } from '@token-vault/service-kit';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createTokenReplay } from '../../src/index.ts';
+import { anyone, card, openVault, type TestVault } from './vault.ts';
+
+let vault: TestVault;
+let made: Token;
+beforeAll(async () => {
+  vault = await openVault();
+});
+beforeEach(async () => {
+  vault.clock.set('2030-01-01T00:00:00Z');
+  await vault.newTenant();
+  const body = { id: 'tok', type: 'card', data: { number: card, cvc: '123' } };
+  made = await vault.create({ ...body, expires_at: '2030-01-01T02:00:00Z' });
+});
+afterAll(() => vault.close());
+
+const number = { number: card };
+
+/** The only token of an answer, shown again. */
+async function repeat(by: StoredToken['by'], principal: Principal = vault.principal) {
+  const { log: store, keyRing, clock } = vault;
+  const expressions = createExpressions(createInlineWorkers());
+  const replay = createTokenReplay({ store, keyRing, clock, expressions, audit: createAuditTrail(store) });
+  const context = createRequestContext({ principal, traceId: 'again', now: clock.now() });
+  return replay.show([{ id: 'tok', createdAt: made.created_at ?? '', at: [], by }], context);
+}
+
+const showings = async () =>
+  (await vault.events()).filter(({ type }) => type === 'TokensRead').map(({ data }) => data);
+
+describe('the repeat of a create', () => {
+  it.each(['create', 'use', 'seen', 'output'] as const)(
+    'shows nothing of a token that has expired, nor records a read (%s)',
+    async (by) => {
+      vault.clock.set('2030-01-01T01:59:59.999Z');
+      await repeat(by);
+      const before = await showings();
+      vault.clock.set('2030-01-01T02:00:00Z');
+      await expect(repeat(by)).rejects.toMatchObject({ code: 'not_found' });
+      expect(await showings()).toEqual(before);
+    },
+  );
+
+  it('shows no cvc that has ended', async () => {
+    vault.clock.set('2030-01-01T00:59:59.999Z');
+    expect(await repeat('create')).toMatchObject([{ data: { ...number, cvc: '123' } }]);
+    vault.clock.set('2030-01-01T01:00:00Z');
+    const [shown] = await repeat('create');
+    expect(shown?.data).toEqual(number);
+  });
+});
+
+describe('the repeat of an update whose caller has other rights by then', () => {
+  const seeing = (transform: Transform, readable = true): Principal => ({
+    ...vault.principal,
+    rules: anyone().rules.map((rule) => ({
+      ...rule,
+      transform,
+      permissions: rule.permissions.filter((permission) => readable || permission !== 'token:read'),
+    })),
+  });
+
+  it.each<[Transform, boolean, Transform]>([
+    ['reveal', true, 'reveal'],
+    ['mask', true, 'mask'],
+    ['redact', true, 'redact'],
+    ['reveal', false, 'redact'],
+  ])('(%s, may read: %s) has %s in the log, and shows no more', async (transform, readable, told) => {
+    await vault.update('tok', { metadata: { a: 'b' } });
+    const [shown] = await repeat('update', seeing(transform, readable));
+    const tokens = [{ token_id: 'tok', token_type: 'card', transform: told }];
+    expect(await showings()).toEqual([{ operation: 'read', tokens }]);
+    const seen = { reveal: card, mask: `XXXXXXXXXXXX${card.slice(-4)}`, redact: undefined };
+    expect((shown?.data as { number?: string } | undefined)?.number).toBe(seen[told]);
+  });
+});
