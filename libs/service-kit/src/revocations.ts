@@ -26,10 +26,12 @@ const unconfirmed =
  * read before. A process that does not answer, or is not known, need not be asked. What cannot be confirmed is noted.
  */
 export function createRevocations({ pool, progress, withinMs = 2_000 }: RevocationsOptions): Revocations {
+  const raise = shared(() => raiseGeneration(pool));
+
   async function confirmBy(position: Position, deadlineMs: number): Promise<'as usual' | 'was unconfirmed'> {
     if (!(await progress.waitFor(position, withinMs, callersAreMadeOf)))
       throw new UnavailableError(unconfirmed);
-    await raiseGeneration(pool);
+    await raise();
     if (performance.now() + leaseMs > deadlineMs) throw new UnavailableError(unconfirmed);
     await delay(leaseMs + timerErrorMs);
     const { rowCount } = await pool.query(
@@ -56,6 +58,23 @@ const note = (pool: Pick<pg.Pool, 'query'>, position: Position) =>
   pool.query('insert into projections.unconfirmed_revocation (position) values ($1) on conflict do nothing', [
     position,
   ]);
+
+/** Calls that come while one is under way share the next: one row and one flush for many revocations at once. */
+function shared(work: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> | undefined;
+  let next: Promise<void> | undefined;
+  return () => {
+    if (next) return next;
+    if (!running) return (running = work().finally(() => (running = undefined)));
+    next = running
+      .catch(() => undefined)
+      .then(() => {
+        next = undefined;
+        return (running = work().finally(() => (running = undefined)));
+      });
+    return next;
+  };
+}
 
 /**
  * Flushed, and with it the rows of read models that it follows in Postgres' own log, which flush nothing themselves: a crash

@@ -14,6 +14,8 @@ export interface SandboxPoolOptions {
   /** Jobs waiting at most, in all and of one tenant; more are answered `overloaded`. Defaults: 5,000 and 1,000. */
   readonly maxQueued?: number;
   readonly maxQueuedPerTenant?: number;
+  /** After how long a tenant whose code ends its processes gets one more. Default: 2 s. */
+  readonly lossEachMs?: number;
   readonly limits?: Partial<SandboxLimits>;
   /** Where the service is root: one for each child. */
   readonly accounts?: AccountRange;

@@ -1,4 +1,4 @@
-import { createAllowance } from './allowance.ts';
+import { createAllowance, type Allowance } from './allowance.ts';
 import { sandboxBundle } from './bundle.ts';
 import { createFairQueue } from './fair-queue.ts';
 import type { Job, RunRequest } from './job.ts';
@@ -24,7 +24,7 @@ const compileTimeoutMs = 2_000;
  * its runs wait for it, nobody else's.
  */
 const lossesAtOnce = 8;
-const lossEachMs = 2_000;
+const defaultLossEachMs = 2_000;
 
 /** Starts a pool. Takes about a second: bundling, the probe of the walls, the first children. */
 export async function createSandboxPool(options: SandboxPoolOptions = {}): Promise<SandboxPool> {
@@ -48,7 +48,7 @@ class Pool implements SandboxPool {
   readonly #walls: Walls;
   readonly #slots: Slots;
   readonly #queue = createFairQueue<Job>();
-  readonly #losses = createAllowance(lossesAtOnce, lossEachMs);
+  readonly #losses: Allowance;
   readonly #settings: Required<
     Pick<SandboxPoolOptions, 'idleMs' | 'maxChildren' | 'maxQueued' | 'maxQueuedPerTenant' | 'spares'>
   >;
@@ -79,6 +79,7 @@ class Pool implements SandboxPool {
       maxQueued,
       maxQueuedPerTenant,
     };
+    this.#losses = createAllowance(lossesAtOnce, options.lossEachMs ?? defaultLossEachMs);
     this.#limits = limits;
     this.#walls = walls;
     this.#slots = slots({
