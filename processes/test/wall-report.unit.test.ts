@@ -7,6 +7,8 @@ const walls: Walls = {
   resourceLimits: true,
   noNetwork: true,
   ownProcesses: false,
+  ownFiles: false,
+  systemCallFilter: false,
   unprivileged: true,
   ownAccount: false,
   permissionModel: true,

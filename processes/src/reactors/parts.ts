@@ -20,12 +20,9 @@ export interface ReactorParts {
   readonly compileCode: CompileCode;
 }
 
-/**
- * What is told of walls: those of the children, that the service beside them is not root, and what this release does not have at
- * all (ADR 23).
- */
+/** What is told of walls: those of the children, and that the service beside them is not root (ADR 23). */
 function toldOf(walls: Walls): Readonly<Record<string, boolean>> {
-  return { ...walls, unprivilegedService: process.getuid?.() !== 0, systemCallFilter: false };
+  return { ...walls, unprivilegedService: process.getuid?.() !== 0 };
 }
 
 /** Says which walls stand, in the log and to Prometheus; again only when that changes. */

@@ -1,14 +1,14 @@
-import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
+import { constants } from 'node:os';
 import type { Socket } from 'node:net';
 import type { SandboxBundle } from './bundle.ts';
-import { childEnvironment } from './child-command.ts';
 import type { ChildCommand } from './child-command.ts';
 import { isRunning, processIn } from './inner-process.ts';
 import type { SandboxLimits } from './limits.ts';
 import { createFrameReader } from './frames.ts';
 import { ProtocolError } from './messages.ts';
 import type { ChildRun, FromChild, ToChild } from './messages.ts';
+import { startChild } from './start-child.ts';
 
 const startTimeoutMs = 15_000;
 /** Of one run, for each request it may make: the call, its end, and some more. */
@@ -38,16 +38,13 @@ export class SandboxChild {
     this.#isAlone = command.isAlone;
     this.#limits = limits;
     this.#events = events;
-    this.#process = spawn(command.file, command.args, {
-      stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
-      env: childEnvironment,
-      cwd: '/',
-    });
-    this.#socket = this.#process.stdio[3] as Socket;
+    const { process, socket } = startChild(command);
+    this.#process = process;
+    this.#socket = socket;
     this.#startTimer = setTimeout(() => this.kill(), startTimeoutMs);
     this.#process.on('error', () => this.#onExit(null));
     // Not 'exit': what the child said last may still be in the socket then.
-    this.#process.on('close', (_code, signal) => this.#onExit(this.#causeOf(signal)));
+    this.#process.on('close', (code, signal) => this.#onExit(this.#causeOf(signal ?? signalTold(code))));
     this.#socket.on('error', () => this.kill());
     const read = createFrameReader(limits, (message) => this.#onFrame(message));
     this.#socket.on('data', (chunk: Buffer) => {
@@ -119,6 +116,12 @@ export class SandboxChild {
     this.#socket.destroy();
     this.#events.onExit(signal);
   }
+}
+
+/** bubblewrap tells which signal ended the child as a shell does, `unshare` by ending in the same way. */
+function signalTold(code: number | null): NodeJS.Signals | null {
+  const isOf = ([, number]: [string, number]): boolean => code === 128 + number;
+  return (Object.entries(constants.signals).find(isOf)?.[0] ?? null) as NodeJS.Signals | null;
 }
 
 function hasKilled(pid: number): boolean {

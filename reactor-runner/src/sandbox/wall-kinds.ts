@@ -9,6 +9,10 @@ export interface Walls {
   readonly noNetwork: boolean;
   /** PID and mount namespaces of its own, with a `/proc` that shows nothing but the child. */
   readonly ownProcesses: boolean;
+  /** A file system of its own, read-only, with nothing in it but Node, its libraries and the addon. */
+  readonly ownFiles: boolean;
+  /** A seccomp filter: system calls that a child does not need do not exist for it. */
+  readonly systemCallFilter: boolean;
   /**
    * No capabilities and no way to gain any, killed when its parent dies (without this wall it goes when its code next
    * returns); another account than the service's when that is root.
@@ -26,6 +30,8 @@ export const noWalls: Walls = {
   resourceLimits: false,
   noNetwork: false,
   ownProcesses: false,
+  ownFiles: false,
+  systemCallFilter: false,
   unprivileged: false,
   ownAccount: false,
   permissionModel: false,

@@ -1,18 +1,18 @@
-import { spawn } from 'node:child_process';
 import { access, constants } from 'node:fs/promises';
-import type { Socket } from 'node:net';
 import type { ChildAccounts } from './child-accounts.ts';
-import { childCommand, childEnvironment } from './child-command.ts';
+import { childCommand, isRoot } from './child-command.ts';
 import type { ChildCommand, ChildProgram, WallTools } from './child-command.ts';
 import { processIn } from './inner-process.ts';
 import type { SandboxLimits } from './limits.ts';
+import { startChild } from './start-child.ts';
+import { systemCallFilter } from './system-call-filter.ts';
 import { processUsage } from './usage-watch.ts';
 import { noWalls, type Walls } from './wall-kinds.ts';
 
 const directories = ['/usr/bin', '/bin', '/usr/sbin', '/sbin', '/usr/local/bin'];
 
 export async function findWallTools(): Promise<WallTools> {
-  const names = ['nice', 'chrt', 'prlimit', 'unshare', 'setpriv'] as const;
+  const names = ['nice', 'chrt', 'prlimit', 'bwrap', 'unshare', 'setpriv'] as const;
   const found = await Promise.all(names.map(async (name) => [name, await findExecutable(name)] as const));
   return Object.fromEntries(found.filter(([, path]) => path !== undefined));
 }
@@ -29,51 +29,61 @@ async function findExecutable(name: string): Promise<string | undefined> {
   return undefined;
 }
 
-/** Starts a child behind all walls; when that fails, behind each alone, and keeps those that work. */
+/** Starts a child behind all walls; when that fails, behind one more at a time, and keeps those that work. */
 export async function probeWalls(
   program: ChildProgram,
   limits: SandboxLimits,
   tools: WallTools,
   accounts: ChildAccounts,
 ): Promise<Walls> {
-  const isRoot = process.getuid?.() === 0;
   const works = async (walls: Walls): Promise<boolean> => {
     const account = accounts.take();
-    if (account === undefined && isRoot && walls.ownAccount) return false;
+    if (account === undefined && isRoot() && walls.ownAccount) return false;
     const isUp = await startsUp(childCommand(program, limits, { walls, tools, account }));
     if (account !== undefined) accounts.release(account);
     return isUp;
   };
-  const possible: Walls = {
-    resourceLimits: tools.prlimit !== undefined,
-    noNetwork: tools.unshare !== undefined,
-    ownProcesses: tools.unshare !== undefined,
-    unprivileged: tools.setpriv !== undefined,
-    ownAccount: (isRoot ? tools.setpriv : tools.unshare) !== undefined,
-    permissionModel: true,
-    usageWatch: processUsage(process.pid) !== undefined,
-  };
-  if (await works(possible)) return possible;
-  let standing = noWalls;
-  for (const name of Object.keys(possible) as (keyof Walls)[]) {
-    const more = { ...standing, [name]: true };
-    // As root an account of its own comes with the loss of privileges.
-    const canStand = name !== 'ownAccount' || !isRoot || standing.unprivileged;
-    if (possible[name] && canStand && (await works(more))) standing = more;
+  const steps = stepsOf(tools);
+  const none: Walls = { ...noWalls, usageWatch: processUsage(process.pid) !== undefined };
+  const all = steps.reduce<Walls>((walls, step) => ({ ...walls, ...step }), none);
+  if (await works(all)) return all;
+  let standing = none;
+  for (const step of steps) {
+    const more = { ...standing, ...step };
+    const isNew = Object.keys(step).some((name) => !standing[name as keyof Walls]);
+    if (isNew && hasItsGround(more) && (await works(more))) standing = more;
   }
   return standing;
+}
+
+/** What the tools can put up, in the order in which one wall stands on another. What bubblewrap does not give, `unshare` may. */
+function stepsOf({ prlimit, setpriv, bwrap, unshare }: WallTools): Partial<Walls>[] {
+  const ownAccount = { ownAccount: true };
+  const namespaces = { noNetwork: true, ownProcesses: true };
+  const hasFilter = systemCallFilter(process.arch) !== undefined;
+  const own = (steps: Partial<Walls>[], isPossible: boolean): Partial<Walls>[] => (isPossible ? steps : []);
+  return [
+    ...own([{ resourceLimits: true }], prlimit !== undefined),
+    ...own([{ unprivileged: true }], setpriv !== undefined),
+    ...own([ownAccount], setpriv !== undefined && isRoot()),
+    ...own([{ ...namespaces, ...(isRoot() ? {} : ownAccount), ownFiles: true }], bwrap !== undefined),
+    ...own([{ systemCallFilter: true }], bwrap !== undefined && hasFilter),
+    ...own([{ noNetwork: true }, { ownProcesses: true }], unshare !== undefined),
+    ...own([ownAccount], unshare !== undefined && !isRoot()),
+    { permissionModel: true },
+  ];
+}
+
+/** As root an account of its own comes with the loss of privileges; the filter comes by bubblewrap, as do the files. */
+function hasItsGround({ ownAccount, unprivileged, systemCallFilter, ownFiles }: Walls): boolean {
+  return (unprivileged || !ownAccount || !isRoot()) && (ownFiles || !systemCallFilter);
 }
 
 const probeTimeoutMs = 10_000;
 
 function startsUp(command: ChildCommand): Promise<boolean> {
   return new Promise((resolve) => {
-    const child = spawn(command.file, command.args, {
-      stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
-      env: childEnvironment,
-      cwd: '/',
-    });
-    const socket = child.stdio[3] as Socket;
+    const { process: child, socket } = startChild(command);
     let isUp = false;
     const timer = setTimeout(() => child.kill('SIGKILL'), probeTimeoutMs);
     child.on('error', () => undefined);
