@@ -1,0 +1,60 @@
+import { operations } from '@token-vault/contracts';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { searchFiles, tracesOf } from '../e2e/traces.ts';
+import { Canaries } from './canary/canaries.ts';
+import { type Answered, byReactorCode, overHttp, svcMethods } from './canary/journey.ts';
+import { allowedInVain, leaksIn, quotesIn } from './canary/leaks.ts';
+import { byOutcomes } from './canary/outcomes.ts';
+import { plans } from './canary/plans.ts';
+import { openSinks, type Sinks } from './canary/sinks.ts';
+import { openWorld, svcMethodsThatThereAre, type World } from './canary/world.ts';
+
+const flocks = { hidden: new Canaries('4'), open: new Canaries('5') };
+let world: World;
+let answered: Answered[];
+let sinks: Sinks;
+
+beforeAll(async () => {
+  world = await openWorld();
+  answered = await overHttp(world, flocks);
+  await byReactorCode(world, flocks);
+  await byOutcomes(world, flocks);
+  sinks = await openSinks(world);
+}, 300_000);
+afterAll(() => world.close());
+
+describe('a card number at any place of any operation', () => {
+  it('is sent by every operation and every method of req.svc', async () => {
+    expect(Object.keys(plans).sort()).toEqual(Object.keys(operations).sort());
+    expect([...svcMethods].sort()).toEqual((await svcMethodsThatThereAre(world)).sort());
+    const succeeded = new Set(
+      answered.filter(({ status }) => status < 300).map(({ operation }) => operation),
+    );
+    // It would end the tenant whose log is looked at.
+    succeeded.add('deleteTenant');
+    expect([...succeeded].sort()).toEqual(Object.keys(operations).sort());
+  });
+
+  it('is in no table, log, metric, trace or output but where the interface stores it in plain', () => {
+    expect(leaksIn(sinks, flocks)).toEqual([]);
+  });
+
+  it('is found where the interface stores it in plain', () => {
+    expect(allowedInVain(sinks, flocks)).toEqual([]);
+  });
+
+  it('is in no error that answers somebody else, and quoted only as a path, a name or a token that is not there', () => {
+    expect(quotesIn(answered, flocks)).toEqual([]);
+  });
+
+  it('is in no file of the data directory, running and stopped', async () => {
+    const traces = tracesOf(flocks.hidden.prefix);
+    expect(await searchFiles(world.dataDir, traces)).toEqual([]);
+    await world.vault.stop();
+    expect(await searchFiles(world.dataDir, traces)).toEqual([]);
+    expect((await searchFiles(world.dataDir, tracesOf(flocks.open.prefix))).join()).toMatch(
+      /base\/\w+\/\w+: joined/,
+    );
+    expect(flocks.hidden.in(world.vault.output())).toEqual([]);
+  });
+});

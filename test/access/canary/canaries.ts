@@ -1,0 +1,101 @@
+import { createHash, randomInt } from 'node:crypto';
+import { findTraces, tracesOf } from '../../e2e/traces.ts';
+
+/** Where a canary was put. */
+export interface Planted {
+  readonly operation: string;
+  /** As places.ts names it: `body.metadata.*`. */
+  readonly place: string;
+  readonly entrance: string;
+  readonly caller: string;
+  readonly number: string;
+  /** Of the answer; undefined until there is one. */
+  status?: number | undefined;
+}
+
+/** A canary that was found. */
+export interface Found {
+  /** Undefined when it is written in a way that does not tell which one it is. */
+  readonly planted?: Planted;
+  readonly form: string;
+}
+
+const prefixLength = 10;
+const serialLength = 5;
+
+function luhnDigit(body: string): string {
+  const sum = [...body].reverse().reduce((total, digit, index) => {
+    const doubled = Number(digit) * (index % 2 === 0 ? 2 : 1);
+    return total + (doubled > 9 ? doubled - 9 : doubled);
+  }, 0);
+  return String((10 - (sum % 10)) % 10);
+}
+
+const algorithms = ['md5', 'sha1', 'sha256', 'sha512'] as const;
+/** Of a digest in hex or base64: enough to know it. */
+const knownLength = 16;
+
+/**
+ * Card numbers that pass the Luhn check. All of one flock begin with the same ten digits, by which one search finds them all; the
+ * rest says which one it is.
+ */
+export class Canaries {
+  readonly prefix: string;
+  readonly #planted: Planted[] = [];
+  readonly #digests = new Map<string, Planted>();
+
+  constructor(firstDigit: string) {
+    this.prefix = firstDigit;
+    while (this.prefix.length < prefixLength) this.prefix += String(randomInt(10));
+  }
+
+  get planted(): readonly Planted[] {
+    return this.#planted;
+  }
+
+  plant(where: Omit<Planted, 'number' | 'status'>): Planted {
+    const serial = String(this.#planted.length).padStart(serialLength, '0');
+    const body = this.prefix + serial;
+    const planted: Planted = { ...where, number: body + luhnDigit(body) };
+    this.#planted.push(planted);
+    for (const algorithm of algorithms) {
+      const digest = createHash(algorithm).update(planted.number).digest();
+      for (const encoding of ['hex', 'base64'] as const)
+        this.#digests.set(digest.toString(encoding).slice(0, knownLength), planted);
+    }
+    return planted;
+  }
+
+  /** Those whose digits stand in the text, with or without separators or percent-encoded. */
+  #readable(text: string): Found[] {
+    const digits = [...this.prefix].map((digit) => `(?:${digit}|%3${digit})`).join('[ ._-]?');
+    const more = `(?:[ ._-]?(?:[0-9]|%3[0-9])){${serialLength + 1}}`;
+    return [...text.matchAll(new RegExp(`${digits}${more}`, 'g'))].map(([written]) => {
+      const number = written.replaceAll('%3', '').replaceAll(/\D/g, '');
+      const planted = this.#planted[Number(number.slice(prefixLength, prefixLength + serialLength))];
+      return { ...(planted && { planted }), form: 'digits' };
+    });
+  }
+
+  /** Unkeyed hashes, which anybody reverses by trying all numbers. */
+  #hashed(text: string): Found[] {
+    const found: Found[] = [];
+    for (const [run] of text.matchAll(/[A-Za-z0-9+/]{16,}/g)) {
+      const planted = this.#digests.get(run.slice(0, knownLength));
+      if (planted) found.push({ planted, form: 'an unkeyed hash' });
+    }
+    return found;
+  }
+
+  /** All of this flock in a text. */
+  in(text: string): Found[] {
+    const readable = this.#readable(text);
+    const others = this.formsIn(Buffer.from(text)).filter((form) => !form.startsWith('joined'));
+    return [...readable, ...this.#hashed(text), ...others.map((form) => ({ form }))];
+  }
+
+  /** How members of this flock are written in these bytes, without saying which. */
+  formsIn(bytes: Buffer): string[] {
+    return findTraces(tracesOf(this.prefix), bytes);
+  }
+}

@@ -1,0 +1,215 @@
+import { randomUUID } from 'node:crypto';
+import type { Json, OperationId } from '@token-vault/contracts';
+import { cardNumber, type Client } from '@token-vault/test-support';
+import type { Draft } from './places.ts';
+import type { CallerName, World } from './world.ts';
+
+type Ready = Partial<Pick<Draft, 'params' | 'query'>> & { readonly body?: Json };
+
+/** How an operation is asked for so that it succeeds. */
+export interface Plan {
+  readonly by: CallerName;
+  ready(world: World): Promise<Ready> | Ready;
+  /** What `req.svc` calls it. */
+  readonly svc?: string;
+  /** What the method of `req.svc` takes. */
+  readonly values?: (draft: Draft) => readonly Json[];
+  /** How a canary is written at places where it would be refused as it is. */
+  readonly written?: Readonly<Record<string, (number: string) => string>>;
+}
+
+const rule = { description: 'd', priority: 1, container: '/', transform: 'mask' };
+const tokenRules = [{ ...rule, permissions: ['token:read'] }];
+const sessionRules = [
+  {
+    description: 'd',
+    priority: 1,
+    conditions: [{ attribute: 'id', operator: 'equals', value: 'some-id' }],
+    transform: 'mask',
+    permissions: ['token:read'],
+  },
+];
+const code = 'module.exports = async () => ({ raw: 1 });';
+const reactor = { name: 'r', code, configuration: { 'some-key': 'v' } };
+const path = (number: string): string => `/card-${number}/`;
+const comment = (number: string): string => `${code} // ${number}`;
+const uuidOf = (text: string): string =>
+  `${text.slice(0, 8)}-${text.slice(8, 12)}-${text.slice(12, 16)}-0000-000000000000`;
+const expressionOf = (number: string): string => `{{ data.number | append: "${number}" }}`;
+
+const managerOf = (world: World): Client => world.anybody.withKey(world.keys.management ?? '');
+const revealerOf = (world: World): Client => world.anybody.withKey(world.keys.revealing ?? '');
+const idOf = async (client: Client, at: string, body: object): Promise<string> =>
+  (await client.expect<{ id: string }>(201, 'POST', at, { body })).body.id;
+const freshToken = (world: World) => idOf(revealerOf(world), '/tokens', { type: 'token', data: 'plain' });
+
+const lastTransactions = new WeakMap<Plan, string>();
+/** An application may have 20 open: the last one of the plan is ended, which a refused request has left open. */
+async function freshTransaction(world: World, plan: Plan): Promise<string> {
+  const client = revealerOf(world);
+  const last = lastTransactions.get(plan);
+  if (last !== undefined) await client.request('POST', `/transactions/${last}/rollback`);
+  const id = await idOf(client, '/transactions', {});
+  lastTransactions.set(plan, id);
+  return id;
+}
+
+const token = () => ({ type: 'card', data: { number: cardNumber('5'), cvc: '123' } });
+const writtenToken = {
+  'body.containers[]': path,
+  'body.mask': expressionOf,
+  'body.search_indexes[]': expressionOf,
+  'body.fingerprint_expression': expressionOf,
+};
+const onToken = async (world: World) => ({ params: { id: world.ids.token } });
+const onVictim = async (world: World) => ({ params: { id: world.ids.victim } });
+const onReactor = async (world: World) => ({ params: { id: world.ids.reactor } });
+const first = ({ params, body }: Draft): Json[] =>
+  [params['id'] ?? null, body ?? null].filter((value) => value !== null);
+
+export const plans: Readonly<Record<OperationId, Plan>> = {
+  createToken: {
+    by: 'revealing',
+    ready: () => ({
+      body: { ...token(), mask: '{{ data.number | last4 }}', search_indexes: ['{{ data.number }}'] },
+    }),
+    svc: 'tokens.create',
+    values: ({ body }) => [body ?? null],
+    written: writtenToken,
+  },
+  searchTokens: {
+    by: 'revealing',
+    ready: () => ({ body: { query: 'type:card' } }),
+    svc: 'tokens.search',
+    values: ({ body }) => [body ?? null],
+    written: { 'body.query': (number) => `data:${number} OR metadata.card:"${number}"` },
+  },
+  listTokens: {
+    by: 'revealing',
+    ready: () => ({ query: { size: '1' } }),
+    svc: 'tokens.list',
+    values: ({ query }) => [{ ...query }],
+  },
+  getToken: { by: 'revealing', ready: onToken, svc: 'tokens.retrieve', values: first },
+  updateToken: {
+    by: 'revealing',
+    ready: async (world) => ({ ...(await onToken(world)), body: { metadata: { a: 'b' } } }),
+    svc: 'tokens.update',
+    values: first,
+    written: writtenToken,
+  },
+  deleteToken: {
+    by: 'revealing',
+    ready: async (world) => ({ params: { id: await freshToken(world) } }),
+    svc: 'tokens.delete',
+    values: first,
+  },
+  tokenize: {
+    by: 'revealing',
+    ready: () => ({ body: { card: token(), bare: 'plain' } }),
+    svc: 'tokenize',
+    values: ({ body }) => [body ?? null],
+  },
+
+  createApplication: {
+    by: 'management',
+    ready: () => ({ body: { name: 'a', type: 'private', permissions: ['token:read'], rules: tokenRules } }),
+    written: { 'body.rules[].container': path },
+  },
+  listApplications: { by: 'management', ready: () => ({ query: { size: '1' } }) },
+  getApplicationByKey: { by: 'management', ready: () => ({}) },
+  getApplication: { by: 'management', ready: onVictim, written: { 'path.id': uuidOf } },
+  updateApplication: {
+    by: 'management',
+    ready: async (world) => ({ ...(await onVictim(world)), body: { name: 'a', rules: tokenRules } }),
+    written: { 'body.rules[].container': path, 'path.id': uuidOf },
+  },
+  regenerateApplicationKey: { by: 'management', ready: onVictim, written: { 'path.id': uuidOf } },
+  deleteApplication: {
+    by: 'management',
+    ready: async (world) => ({
+      params: { id: (await world.make({ name: 'a', type: 'private', permissions: ['token:read'] })).id },
+    }),
+    written: { 'path.id': uuidOf },
+  },
+  listPermissions: { by: 'management', ready: () => ({}) },
+  createSession: { by: 'public', ready: () => ({}) },
+  authorizeSession: {
+    by: 'revealing',
+    async ready(world) {
+      const opener = world.anybody.withKey(world.keys.public ?? '');
+      const { nonce } = (await opener.expect<{ nonce: string }>(201, 'POST', '/sessions')).body;
+      return { body: { nonce, rules: sessionRules } };
+    },
+    written: { 'body.nonce': (number) => `${randomUUID()}.${number.padEnd(32, 'x')}` },
+  },
+
+  createReactor: {
+    by: 'management',
+    ready: () => ({ body: reactor }),
+    written: { 'body.code': comment },
+  },
+  listReactors: { by: 'management', ready: () => ({ query: { size: '1' } }) },
+  getReactor: { by: 'management', ready: onReactor, written: { 'path.id': uuidOf } },
+  updateReactor: {
+    by: 'management',
+    ready: async (world) => ({
+      params: { id: await idOf(managerOf(world), '/reactors', reactor) },
+      body: reactor,
+    }),
+    written: { 'body.code': comment, 'path.id': uuidOf },
+  },
+  patchReactor: {
+    by: 'management',
+    ready: async (world) => ({
+      params: { id: await idOf(managerOf(world), '/reactors', reactor) },
+      body: { name: 'r' },
+    }),
+    written: { 'body.code': comment, 'path.id': uuidOf },
+  },
+  deleteReactor: {
+    by: 'management',
+    ready: async (world) => ({ params: { id: await idOf(managerOf(world), '/reactors', reactor) } }),
+    written: { 'path.id': uuidOf },
+  },
+  react: {
+    by: 'revealing',
+    ready: async (world) => ({ ...(await onReactor(world)), body: { args: { calls: '[]' } } }),
+    svc: 'reactors.react',
+    values: first,
+    written: {
+      'path.id': uuidOf,
+      'body.args.*': (number) => `<< ${number} }}`.replace('<<', '{{'),
+      'body.callback_url': (number) => `https://hooks.invalid/${number}?card=${number}`,
+      'body.callbackUrl': (number) => `https://hooks.invalid/${number}?card=${number}`,
+    },
+  },
+
+  listLogs: { by: 'management', ready: () => ({ query: { size: '1' } }) },
+  listEntityTypes: { by: 'management', ready: () => ({}) },
+  createTransaction: { by: 'private', ready: () => ({}) },
+  commitTransaction: {
+    by: 'revealing',
+    async ready(world) {
+      return { params: { id: await freshTransaction(world, this) } };
+    },
+    written: { 'path.id': uuidOf },
+  },
+  rollbackTransaction: {
+    by: 'revealing',
+    async ready(world) {
+      return { params: { id: await freshTransaction(world, this) } };
+    },
+    written: { 'path.id': uuidOf },
+  },
+  getTenant: { by: 'management', ready: () => ({}) },
+  updateTenant: {
+    by: 'management',
+    ready: () => ({ body: { name: 'tenant', settings: { data_misses_per_minute: '0' } } }),
+  },
+  // Of a management application it would end everything: see the journey.
+  deleteTenant: { by: 'revealing', ready: () => ({}) },
+  getWebhookSecret: { by: 'management', ready: () => ({}) },
+  rotateWebhookSecret: { by: 'management', ready: () => ({}) },
+  getUsageReport: { by: 'management', ready: () => ({}) },
+};

@@ -1,0 +1,225 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Application, Reactor, Token } from '@token-vault/contracts';
+import {
+  cardToken,
+  type Client,
+  createDataDirectory,
+  plainApplication,
+  printed,
+  removeDataDirectory,
+  revealingApplication,
+  runCommand,
+  type StandaloneProcess,
+  startStandaloneProcess,
+  type TestStack,
+} from '@token-vault/test-support';
+
+export type Tenant = 'own' | 'other';
+type Holder = Application & { readonly key: string };
+
+/** A vault with callers of every kind. */
+export interface World {
+  readonly vault: StandaloneProcess;
+  readonly dataDir: string;
+  /** A client without a key. */
+  readonly anybody: Client;
+  readonly keys: Readonly<Record<CallerName, string | null>>;
+  readonly ids: { readonly token: string; readonly victim: string; readonly reactor: string };
+  /** Reactors that do what `svc` is asked for, as their application. */
+  readonly askers: Readonly<Record<Asker, string>>;
+  readonly receiverUrl: string;
+  /** All that came to the receiver of webhooks and spans. */
+  received(): string;
+  spans(): string;
+  make(body: object): Promise<Holder>;
+  /** A reactor that does what `svc` is asked for, as this application. */
+  makeAsker(applicationId: string): Promise<string>;
+  /** Of the applications among the callers. */
+  readonly applicationIds: Readonly<Record<Asker, string>>;
+  command(...args: string[]): ReturnType<typeof runCommand>;
+  close(): Promise<void>;
+}
+
+export const callerNames = [
+  'nobody',
+  'an unknown key',
+  'a regenerated key',
+  'a deleted application',
+  'an expired application',
+  'a session that is not authorised',
+  'a session that has expired',
+  'a session',
+  'public',
+  'private',
+  'revealing',
+  'management',
+  'another tenant',
+  'management of another tenant',
+] as const;
+export type CallerName = (typeof callerNames)[number];
+export type Asker = 'revealing' | 'public' | 'a deleted application' | 'an expired application';
+
+const everyTokenPermission = [
+  'token:create',
+  'token:read',
+  'token:update',
+  'token:delete',
+  'token:search',
+  'token:use',
+];
+
+/** Says what it was answered: only statuses, in the order of the calls. */
+const askingCode = `module.exports = async ({ args: { calls }, svc }) => {
+  const statuses = [];
+  for (const { method, values } of JSON.parse(calls.replaceAll('<<', '{' + '{'))) {
+    const call = method.split('.').reduce((at, name) => at[name], svc);
+    statuses.push(await call(...values).then(() => 200, (error) => error.status ?? 0));
+  }
+  return { raw: { statuses } };
+};`;
+
+const listingCode = `module.exports = ({ svc }) => {
+  const namesOf = (at, path) => Object.entries(at).flatMap(([name, value]) =>
+    typeof value === 'function' ? [path + name] : namesOf(value, path + name + '.'));
+  return { raw: { names: namesOf(svc, '') } };
+};`;
+
+async function startListener(): Promise<{ url: string; received: () => string; server: Server }> {
+  let received = '';
+  const server = createServer((request, response) => {
+    received += `${request.url} ${JSON.stringify(request.headers)}\n`;
+    request.setEncoding('utf8').on('data', (text: string) => (received += text));
+    request.on('end', () => response.setHeader('content-type', 'application/json').end('{}'));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${port}`, received: () => received, server };
+}
+
+const soon = (): string => new Date(Date.now() + 2_500).toISOString();
+
+async function makeSession(opener: Client, authoriser: Client, grant?: object): Promise<string> {
+  const opened = await opener.expect<{ nonce: string; session_key: string }>(201, 'POST', '/sessions');
+  const { nonce, session_key: key } = opened.body;
+  const body = { nonce, permissions: ['token:create', 'token:read'], ...grant };
+  if (grant) await authoriser.expect(200, 'POST', '/sessions/authorize', { body });
+  return key;
+}
+
+export async function openWorld(stack?: TestStack): Promise<World> {
+  const webhooks = await startListener();
+  const collector = await startListener();
+  const dataDir = await createDataDirectory();
+  const env = {
+    // The most talkative log there is.
+    VAULT_LOG_LEVEL: 'debug',
+    VAULT_EGRESS_ALLOW: '127.0.0.0/8',
+    VAULT_AUTH_FAILURES_PER_MINUTE: '0',
+    OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+  };
+  const vault = await startStandaloneProcess({ dataDir, env, ...(stack && { stack }) });
+  const eventStore: Record<string, string> = vault.eventStoreUrl
+    ? { EVENT_STORE: 'eventstoredb', EVENTSTOREDB_URL: vault.eventStoreUrl }
+    : {};
+  const command = (...args: string[]) => runCommand(dataDir, args, eventStore);
+  const otherTenant = command('tenants', 'create', 'other', '--plan', 'standard');
+
+  const managementKey = vault.credentials.management_key;
+  const manager = vault.client();
+  const anybody = vault.client('none');
+  const make = async (body: object, by = manager) =>
+    (await by.expect<Holder>(201, 'POST', '/applications', { body })).body;
+  const everything = { name: 'tenant', settings: { data_misses_per_minute: '0' } };
+  await manager.expect(200, 'PUT', '/tenants/self', { body: everything });
+
+  const grantEverything = [
+    { priority: 1, container: '/', transform: 'reveal', permissions: everyTokenPermission },
+  ];
+  const revealing = await make(revealingApplication('/', { rules: grantEverything }));
+  const collecting = { name: 'p', type: 'public', permissions: ['token:create', 'token:update'] };
+  const open = await make(collecting);
+  const plain = await make(plainApplication());
+  const regenerated = await make(plainApplication());
+  const deleted = await make(plainApplication());
+  const victim = await make(plainApplication());
+  await manager.expect(200, 'POST', `/applications/${regenerated.id}/regenerate`);
+
+  const otherManagementKey = printed((await otherTenant).stdout, 'management key');
+  const other = await make(plainApplication(), anybody.withKey(otherManagementKey));
+  const expired = await make({ ...plainApplication(), expires_at: soon() });
+  const makeAsker = async (applicationId: string) => {
+    const body = { name: 'r', code: askingCode, configuration: {}, application: { id: applicationId } };
+    return (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id;
+  };
+  const askers = {
+    'an expired application': await makeAsker(expired.id),
+    'a deleted application': await makeAsker(deleted.id),
+    revealing: await makeAsker(revealing.id),
+    public: await makeAsker(open.id),
+  };
+  await manager.expect(204, 'DELETE', `/applications/${deleted.id}`);
+
+  const revealer = anybody.withKey(revealing.key);
+  const opener = anybody.withKey(open.key);
+  const token = await revealer.expect<Token>(201, 'POST', '/tokens', { body: cardToken() });
+  const sessions = {
+    'a session that is not authorised': await makeSession(opener, revealer),
+    'a session that has expired': await makeSession(opener, revealer, { expires_at: soon() }),
+    'a session': await makeSession(opener, revealer, {}),
+  };
+  const until = Date.parse(soon());
+  await new Promise((resolve) => setTimeout(resolve, Math.max(0, until - Date.now())));
+
+  return {
+    vault,
+    dataDir,
+    anybody,
+    make,
+    command,
+    makeAsker,
+    askers,
+    applicationIds: {
+      'an expired application': expired.id,
+      'a deleted application': deleted.id,
+      revealing: revealing.id,
+      public: open.id,
+    },
+    receiverUrl: webhooks.url,
+    received: webhooks.received,
+    spans: collector.received,
+    ids: { token: token.body.id, victim: victim.id, reactor: askers.revealing },
+    keys: {
+      ...sessions,
+      nobody: null,
+      'an unknown key': 'key_pvt_nobodyhasthisone1234567',
+      'a regenerated key': regenerated.key,
+      'a deleted application': deleted.key,
+      'an expired application': expired.key,
+      public: open.key,
+      private: plain.key,
+      revealing: revealing.key,
+      management: managementKey,
+      'another tenant': other.key,
+      'management of another tenant': otherManagementKey,
+    },
+    async close() {
+      await removeDataDirectory(dataDir);
+      for (const { server } of [webhooks, collector]) {
+        server.closeAllConnections();
+        server.close();
+      }
+    },
+  };
+}
+
+/** As code sees them. */
+export async function svcMethodsThatThereAre({ anybody, keys, ids }: World): Promise<string[]> {
+  const manager = anybody.withKey(keys.management ?? '');
+  const { application } = (await manager.expect<Reactor>(200, 'GET', `/reactors/${ids.reactor}`)).body;
+  const body = { name: 'lists', code: listingCode, configuration: {}, application: { id: application?.id } };
+  const { id } = (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body;
+  const path = `/reactors/${id}/react`;
+  const options = { key: keys.revealing, body: {} };
+  return (await anybody.expect<{ raw: { names: string[] } }>(200, 'POST', path, options)).body.raw.names;
+}
