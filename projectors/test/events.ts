@@ -3,7 +3,7 @@ import {
   eventRegistry,
   type DataOf,
   type EventMetadata,
-  type VaultEvent,
+  type NewEvent,
   type VaultEventType,
 } from '@token-vault/contracts';
 
@@ -18,7 +18,7 @@ export function event<Type extends VaultEventType>(
   type: Type,
   data: DataOf<Type>,
   metadata: MetadataOf = {},
-): VaultEvent {
+): NewEvent {
   const { version = 1 } = eventRegistry.definitions.find((definition) => definition.type === type) ?? {};
   return {
     id: randomUUID(),
@@ -33,7 +33,7 @@ export function event<Type extends VaultEventType>(
       occurred_at: '2030-01-01T10:20:30.000Z',
       ...metadata,
     },
-  } as VaultEvent;
+  } as NewEvent;
 }
 
 export const sealed = (name: string): string =>
@@ -51,18 +51,18 @@ export const tokenCreated = (
   tokenId: string,
   changes: Partial<DataOf<'TokenCreated'>> = {},
   metadata: MetadataOf = {},
-): VaultEvent => event('TokenCreated', tokenContent(tokenId, changes), metadata);
+): NewEvent => event('TokenCreated', tokenContent(tokenId, changes), metadata);
 
 export const tokenUpdated = (
   tokenId: string,
   changes: Partial<DataOf<'TokenCreated'>> = {},
   metadata: MetadataOf = {},
-): VaultEvent => event('TokenUpdated', tokenContent(tokenId, changes), metadata);
+): NewEvent => event('TokenUpdated', tokenContent(tokenId, changes), metadata);
 
-export const tokenDeleted = (tokenId: string, metadata: MetadataOf = {}): VaultEvent =>
+export const tokenDeleted = (tokenId: string, metadata: MetadataOf = {}): NewEvent =>
   event('TokenDeleted', { token_id: tokenId, token_type: 'token', key_ids: [] }, metadata);
 
-export const tenantCreated = (id = tenantId): VaultEvent =>
+export const tenantCreated = (id = tenantId): NewEvent =>
   event(
     'TenantCreated',
     { tenant_id: id, name: 'Acme', plan: 'enterprise', settings: {} },

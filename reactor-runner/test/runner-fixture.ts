@@ -10,10 +10,6 @@ import {
   TenantWebhookSecretRotated,
   type Actor,
   type Json,
-  newEvent,
-  type EventName,
-  type NewDataOf,
-  type VaultEventType,
 } from '@token-vault/contracts';
 import type { Principal } from '@token-vault/access';
 import {
@@ -73,9 +69,12 @@ export const invoker = (ofTenant: string, actor: Actor): Principal => ({
   rules: [],
 });
 
-function event<Type extends VaultEventType>(name: EventName<Type>, data: NewDataOf<Type>, now: Date) {
-  return newEvent(name, data, {
+function event(definition: { type: string; version: number }, data: unknown, now: Date) {
+  return {
     id: newId(),
+    type: definition.type,
+    version: definition.version,
+    data: data as never,
     metadata: {
       tenant_id: tenantId,
       actor: { kind: 'application' as const, id: 'app' },
@@ -83,7 +82,7 @@ function event<Type extends VaultEventType>(name: EventName<Type>, data: NewData
       correlation_id: 'trace',
       occurred_at: now.toISOString(),
     },
-  });
+  };
 }
 
 async function sealed(keyRing: KeyRing, place: SealContext, value: Json): Promise<string> {
@@ -137,7 +136,7 @@ async function writeInvocation(
     invocation_id: id,
     reactor_id: reactorId,
     reactor_revision: 0,
-    mode: callbackUrl === undefined ? ('sync' as const) : ('async' as const),
+    mode: callbackUrl === undefined ? 'sync' : 'async',
     args: await sealed(keyRing, place('args'), args),
     token_ids: [],
     timeout_ms: 10_000,

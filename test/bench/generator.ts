@@ -49,11 +49,16 @@ const startedAt = performance.now();
 const endsAt = startedAt + job.seconds * 1000;
 
 async function client(): Promise<void> {
-  const connection = await Connection.open(job.port);
+  let connection = await Connection.open(job.port);
   while (performance.now() < endsAt) {
     const begun = performance.now();
-    const reply = await connection.request(requests[job.kind]());
+    const reply = await connection.request(requests[job.kind]()).catch(() => undefined);
     latencies.push(performance.now() - begun);
+    if (!reply) {
+      failures += 1;
+      connection = await Connection.open(job.port);
+      continue;
+    }
     if (reply.status >= 300) failures += 1;
     else if (job.kind === 'create' && ids.length < 5000)
       ids.push((JSON.parse(reply.body) as { id: string }).id);

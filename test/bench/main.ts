@@ -1,12 +1,13 @@
-// `npm run bench [-- neighbours --seconds 5 --rounds 3]`: the standalone vault under load, durable and audited; prints Markdown.
+// `npm run bench [-- --seconds 5 --rounds 3]`: the standalone vault under load, durable and audited; prints Markdown.
+// `npm run bench -- neighbours [--only B6]`: each attack of test/neighbours beside a tenant that reads and creates.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { measureExpressionNeighbours, reportExpressions } from './expressions.ts';
 import type { Job, Summary } from './job.ts';
 import { load, median, setUpReactor } from './load.ts';
 import { measureIdlePool, measureNeighbour, type IdlePool, type Neighbour } from './neighbour.ts';
+import { measureNeighbours } from './neighbours.ts';
 import { machineTimes, usageOf } from './processes.ts';
 import { root, startServer, temporaryDirectory, type Server } from './server.ts';
 
@@ -16,6 +17,7 @@ const { values, positionals } = parseArgs({
     seconds: { type: 'string', default: '5' },
     rounds: { type: 'string', default: '3' },
     port: { type: 'string', default: '18080' },
+    only: { type: 'string' },
   },
 });
 const seconds = Number(values.seconds);
@@ -74,8 +76,12 @@ async function bench(directory: string): Promise<string> {
     const base = { key, seconds, ids: [] as string[] };
     const seeded = await load({ ...base, kind: 'create', connections: 64, seconds: 2, port });
     const ids = seeded.ids.slice(0, maxIds);
-    const measureExpressions = () => measureExpressionNeighbours(server, directory, ids, { key, rounds });
-    if (positionals.includes('neighbours')) return reportExpressions(await measureExpressions());
+    if (positionals.includes('neighbours'))
+      return await measureNeighbours(
+        { ...server, dataDir: directory },
+        { key, ids, port },
+        { seconds, rounds, only: values.only },
+      );
     const rows = [
       await measure(server, 'create, 1 connection', { ...base, kind: 'create', connections: 1 }),
       await measure(server, 'create, 64 connections', { ...base, kind: 'create', connections: 64 }),
@@ -101,12 +107,7 @@ async function bench(directory: string): Promise<string> {
     const react = { ...base, kind: 'react', connections: 8, ids, reactorId } as const;
     const neighbours = await measureNeighbour(server, directory, react, rounds);
     const idlePool = await measureIdlePool(server);
-    const expressions = await measureExpressions();
-    return [
-      report(rows, firstReadyMs, server.readyAfterMs),
-      reportSandbox(neighbours, idlePool),
-      reportExpressions(expressions),
-    ].join('\n');
+    return [report(rows, firstReadyMs, server.readyAfterMs), reportSandbox(neighbours, idlePool)].join('\n');
   } finally {
     await server.stop();
   }
@@ -162,7 +163,8 @@ const directory = temporaryDirectory();
 try {
   const markdown = await bench(directory.path);
   mkdirSync(path.join(root, 'bench-results'), { recursive: true });
-  writeFileSync(path.join(root, 'bench-results', 'standalone.md'), markdown);
+  const name = positionals.includes('neighbours') ? 'neighbours.md' : 'standalone.md';
+  writeFileSync(path.join(root, 'bench-results', name), markdown);
   process.stdout.write(markdown);
 } finally {
   directory.remove();

@@ -9,6 +9,7 @@ export const root = path.resolve(import.meta.dirname, '../..');
 export interface Server {
   readonly pid: number;
   readonly port: number;
+  readonly url: string;
   readonly readyAfterMs: number;
   readonly managementKey: string;
   stop(): Promise<void>;
@@ -39,6 +40,7 @@ export async function startServer(dataDir: string, port: number): Promise<Server
   return {
     pid: child.pid ?? 0,
     port,
+    url: `http://127.0.0.1:${port}`,
     readyAfterMs,
     managementKey: (JSON.parse(file) as { management_key: string }).management_key,
     stop: () =>

@@ -1,10 +1,11 @@
+import type { DataOf } from '@token-vault/contracts';
 import type { EventStore, Position, RecordedEvent } from '@token-vault/event-store';
 import { errorFields, type Logger } from '@token-vault/service-kit';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isOutcome, type OutcomeEvent } from './state.ts';
+import { outcomeTypes } from './state.ts';
 
 export interface AwaitedOutcome {
-  readonly arrived: Promise<OutcomeEvent>;
+  readonly arrived: Promise<RecordedEvent>;
   /** Call it when nobody waits any more. */
   forget(): void;
 }
@@ -18,7 +19,7 @@ export interface InvocationOutcomes {
 
 /** Emptied when it goes: a Map keeps alive what it no longer holds (ADR 13). */
 interface Waiter {
-  hear?: (event: OutcomeEvent) => void;
+  hear?: (event: RecordedEvent) => void;
 }
 
 const retryMs = 200;
@@ -35,8 +36,8 @@ export function createInvocationOutcomes(options: {
   let following: Promise<void> | undefined;
 
   function deliver(event: RecordedEvent): void {
-    if (!isOutcome(event)) return;
-    waiting.get(event.data.invocation_id)?.hear?.(event);
+    if (!outcomeTypes.has(event.type)) return;
+    waiting.get((event.data as unknown as DataOf<'ReactorSucceeded'>).invocation_id)?.hear?.(event);
   }
 
   async function follow(from: Position): Promise<void> {
@@ -67,7 +68,7 @@ export function createInvocationOutcomes(options: {
       });
       await listening;
       const waiter: Waiter = {};
-      const arrived = new Promise<OutcomeEvent>((resolve) => (waiter.hear = resolve));
+      const arrived = new Promise<RecordedEvent>((resolve) => (waiter.hear = resolve));
       waiting.set(invocationId, waiter);
       return {
         arrived,

@@ -10,7 +10,12 @@ import {
   type Json,
 } from '@token-vault/contracts';
 import { keyIdOf, seal, secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
-import { RevisionConflictError, type EventStore, type Position } from '@token-vault/event-store';
+import {
+  RevisionConflictError,
+  type EventStore,
+  type Position,
+  type RecordedEvent,
+} from '@token-vault/event-store';
 import type { Answer, RequestContext } from '@token-vault/service-kit';
 import { load } from '../aggregates/decider.ts';
 import { isRefusal } from '../aggregates/refusal.ts';
@@ -18,7 +23,7 @@ import { reactorDecider, requireActive } from '../reactors/decider.ts';
 import { answerFrom } from './answers.ts';
 import type { AwaitedOutcome, InvocationOutcomes } from './outcomes.ts';
 import { readReactRequest, type ReactBody, type ReactRequest } from './request.ts';
-import { loadInvocation, type OutcomeEvent } from './state.ts';
+import { loadInvocation } from './state.ts';
 import { createTokenUse, type TokenUse, type TokenUseDependencies } from './token-use.ts';
 
 export interface InvocationDependencies extends TokenUseDependencies {
@@ -130,7 +135,7 @@ export class Invocations {
       invocation_id: id,
       reactor_id: draft.reactorId,
       reactor_revision: draft.reactorRevision,
-      mode: callbackUrl === undefined ? ('sync' as const) : ('async' as const),
+      mode: callbackUrl === undefined ? 'sync' : 'async',
       args,
       token_ids: [...request.references.tokens.keys()],
       timeout_ms: request.timeoutMs,
@@ -179,7 +184,7 @@ export class Invocations {
     return sealed;
   }
 
-  async #outcomeOf(draft: Draft, awaited: AwaitedOutcome, context: RequestContext): Promise<OutcomeEvent> {
+  async #outcomeOf(draft: Draft, awaited: AwaitedOutcome, context: RequestContext): Promise<RecordedEvent> {
     // The repeat of a request whose run is over already: that outcome came before anybody listened.
     const early = context.isRepeatable ? await this.#recordedOutcome(draft.id, context) : undefined;
     const first = early ?? (await within(awaited.arrived, this.#startWithinMs));
@@ -195,7 +200,7 @@ export class Invocations {
     throw new DomainError('reactor_failed', 'The reactor gave no result in time (timeout).');
   }
 
-  async #recordedOutcome(id: string, context: RequestContext): Promise<OutcomeEvent | undefined> {
+  async #recordedOutcome(id: string, context: RequestContext): Promise<RecordedEvent | undefined> {
     const { state } = await loadInvocation(this.#store, this.#streamOf(id, context));
     return state.kind === 'over' ? state.outcome : undefined;
   }
@@ -207,7 +212,7 @@ export class Invocations {
     const data = {
       invocation_id: id,
       reactor_id: reactorId,
-      mode: 'sync' as const,
+      mode: 'sync',
       status: 503,
       reason: 'not-started',
       problem,

@@ -9,22 +9,20 @@ export type InvocationState =
   | {
       readonly kind: 'over';
       readonly invoked: DataOf<'ReactorInvoked'>;
-      readonly outcome: OutcomeEvent;
+      readonly outcome: RecordedEvent;
     };
 
-export type OutcomeEvent = RecordedEvent<'ReactorSucceeded' | 'ReactorFailed'>;
-export const isOutcome = (event: RecordedEvent): event is OutcomeEvent =>
-  event.type === 'ReactorSucceeded' || event.type === 'ReactorFailed';
+export const outcomeTypes: ReadonlySet<string> = new Set(['ReactorSucceeded', 'ReactorFailed']);
 
 export function evolve(state: InvocationState, event: RecordedEvent): InvocationState {
   if (event.type === 'ReactorInvoked') {
-    return { kind: 'waiting', invoked: event.data };
+    return { kind: 'waiting', invoked: event.data as unknown as DataOf<'ReactorInvoked'> };
   }
   if (state.kind === 'absent') return state;
   const { invoked } = state;
-  if (isOutcome(event)) return { kind: 'over', invoked, outcome: event };
+  if (outcomeTypes.has(event.type)) return { kind: 'over', invoked, outcome: event };
   if (event.type === 'ReactorStarted') {
-    const { deadline } = event.data;
+    const { deadline } = event.data as unknown as DataOf<'ReactorStarted'>;
     return { kind: 'running', invoked, deadline: new Date(deadline) };
   }
   return state;

@@ -6,10 +6,8 @@ import {
   type Position,
   type RecordedEvent,
 } from '@token-vault/event-store';
-import type { RequestContext } from '@token-vault/service-kit';
 import type { TransactionOutcomes } from '../transactions/outcomes.ts';
 import type { TransactionState } from '../transactions/state.ts';
-import { decidedKeyIds } from './decider.ts';
 import { evolve, initialState, type TokenState } from './state.ts';
 
 /** A token as one caller may act on it. */
@@ -33,13 +31,6 @@ function counts(event: RecordedEvent, transaction: TransactionState): boolean {
   return transaction.kind === 'committed' && comparePositions(event.position, transaction.position) < 0;
 }
 
-/** Who reads, and the transaction of the request. It need not be the caller's: a repeated request is answered before that is checked. */
-type Reader = Pick<RequestContext, 'principal' | 'transactionId'>;
-
-/** What is not committed counts for who opened the transaction, and for nobody else (decisions.md §9). */
-const isOwn = (id: string | undefined, { createdBy }: { createdBy: string }, reader?: Reader): boolean =>
-  reader !== undefined && id === reader.transactionId && createdBy === reader.principal.actor.id;
-
 /** Each transaction is looked at once a reading: all its events count, or none does. */
 function createLookup(outcomes: Pick<TransactionOutcomes, 'stateOf'>, tenantId: string) {
   const seen = new Map<string, TransactionState>();
@@ -51,8 +42,8 @@ function createLookup(outcomes: Pick<TransactionOutcomes, 'stateOf'>, tenantId: 
 }
 
 /** Events after which everything that is known of the token stands in the event itself. */
-function isWhole(event: RecordedEvent): boolean {
-  return event.type === 'TokenUpdated' ? event.data.created_at !== undefined : wholes.has(event.type);
+function isWhole({ type, data }: RecordedEvent): boolean {
+  return type === 'TokenUpdated' ? data['created_at'] !== undefined : wholes.has(type);
 }
 const wholes = new Set(['TokenCreated', 'TokenDeleted', 'TokenExpired']);
 
@@ -79,7 +70,7 @@ export async function readTokenHistory(
   outcomes: Pick<TransactionOutcomes, 'stateOf'>,
   tenantId: string,
   tokenId: string,
-  reader?: Reader,
+  ownTransactionId?: string,
 ): Promise<TokenHistory> {
   const stream = streams.token(tenantId, tokenId);
   const transactionOf = createLookup(outcomes, tenantId);
@@ -98,7 +89,7 @@ export async function readTokenHistory(
     from = noRevision;
     for await (const event of store.readStream(stream, range)) {
       reading.last ??= event;
-      from = await look(reading, event, transactionOf, reader);
+      from = await look(reading, event, transactionOf, ownTransactionId);
       if (from !== event.revision - 1) break;
     }
   }
@@ -113,7 +104,7 @@ async function look(
   reading: Reading,
   event: RecordedEvent,
   transactionOf: ReturnType<typeof createLookup>,
-  reader: Reader | undefined,
+  ownTransactionId: string | undefined,
 ): Promise<number> {
   const { transaction_id: enlistedIn, counts_after: countsAfter } = event.metadata;
   const transaction = enlistedIn === undefined ? undefined : await transactionOf(enlistedIn);
@@ -121,7 +112,7 @@ async function look(
   const next = countsAfter ?? before;
   if (transaction?.kind === 'open') {
     reading.isPending = true;
-    if (isOwn(enlistedIn, transaction, reader)) count(reading, event);
+    if (enlistedIn === ownTransactionId) count(reading, event);
     else reading.lockedBy ??= enlistedIn;
     return next;
   }
@@ -130,7 +121,7 @@ async function look(
   if (transaction && !counts(event, transaction)) return before;
   if (reading.base === noRevision) {
     reading.base = event.revision;
-    reading.decidedKeyIds = decidedKeyIds(event);
+    reading.decidedKeyIds = (event.data as { key_ids?: string[] }).key_ids ?? [];
   }
   count(reading, event);
   return isStateOpen(reading) ? before : noRevision;

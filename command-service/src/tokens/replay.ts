@@ -5,7 +5,6 @@ import {
   NotFoundError,
   TokensRead,
   type Token,
-  type DataOf,
   type Transform,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
@@ -43,14 +42,15 @@ const gone = (): NotFoundError => new NotFoundError('A token of the first answer
 function shownAgain({ token, details }: Found, context: RequestContext): Shown {
   const { id, type, content } = details;
   const { containers } = content;
-  // What others have made of it since is shown to who may read it.
-  const ofMaker = (transform: Transform): Shown =>
-    details.modifiedAt === undefined
-      ? { transform, isReadable: true }
-      : shownTo(context.principal, { id, containers }, transform);
   switch (token.by) {
-    case 'create':
-      return ofMaker(requireAccess(context, 'token:create', { id, type, containers }));
+    case 'create': {
+      const transform = requireAccess(context, 'token:create', { id, type, containers });
+      // What others have made of it since is shown to who may read it.
+      const isOwn = details.modifiedAt === undefined;
+      return isOwn
+        ? { transform, isReadable: true }
+        : shownTo(context.principal, { id, containers }, transform);
+    }
     case 'update': {
       const transform = requireAccess(context, 'token:update', { id, type, containers });
       return shownTo(context.principal, { id, containers }, transform);
@@ -62,7 +62,7 @@ function shownAgain({ token, details }: Found, context: RequestContext): Shown {
       throw new ForbiddenError(detail, { type: entityTypeOfToken(type), id });
     }
     case 'output':
-      return ofMaker('mask');
+      return { transform: 'mask', isReadable: true };
     // Told by `ExistingTokens`; what the reactor's application read is not shown as a token.
     case 'duplicate-of-create':
     case 'duplicate-of-update':
@@ -71,7 +71,10 @@ function shownAgain({ token, details }: Found, context: RequestContext): Shown {
   }
 }
 
-const readOf = ({ details }: Found, { transform }: Shown): DataOf<'TokensRead'>['tokens'][number] => ({
+const readOf = (
+  { details }: Found,
+  { transform }: Shown,
+): { transform: Transform } & Record<string, string> => ({
   token_id: details.id,
   token_type: details.type,
   transform: shownBy(transform, details.content.mask !== undefined),
@@ -89,7 +92,7 @@ async function recordRepeat(
   const kinds = [
     { operation: 'use', belongs: isUse },
     { operation: 'read', belongs: isRead },
-  ] as const;
+  ];
   for (const { operation, belongs } of kinds) {
     const tokens = decided
       .filter(({ found }) => belongs(found.token))
@@ -105,8 +108,8 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
   const existing = new ExistingTokens(dependencies);
 
   async function find(id: string, context: RequestContext): Promise<TokenDetails | undefined> {
-    const { principal } = context;
-    const { state } = await readTokenHistory(store, outcomes, principal.tenant.id, id, context);
+    const { principal, transactionId } = context;
+    const { state } = await readTokenHistory(store, outcomes, principal.tenant.id, id, transactionId);
     if (state.kind !== 'present' || isExpired(state.details, context.now)) return undefined;
     await requireSignedToken(keyRing, principal.tenant, state.details);
     return state.details;

@@ -3,7 +3,7 @@ import {
   AlteredRecordError,
   signedEventTypes,
   tokenStatementOf,
-  type VaultEvent,
+  type NewEvent,
 } from '@token-vault/contracts';
 import { TenantKeysMissingError, type KeyRing } from '@token-vault/crypto';
 import { noRevision } from '@token-vault/event-store';
@@ -22,12 +22,12 @@ export const tokenSigner: Signer<TokenState> = {
 export async function signTokenEvents(
   keyRing: Pick<KeyRing, 'hashes'>,
   tenantId: string,
-  events: readonly VaultEvent[],
+  events: readonly NewEvent[],
   before: { readonly state: TokenState; readonly revision: number } = {
     state: initialState,
     revision: noRevision,
   },
-): Promise<VaultEvent[]> {
+): Promise<NewEvent[]> {
   if (!events.some(({ type }) => signedEventTypes.has(type))) return [...events];
   try {
     const hashes = await keyRing.hashes(tenantId);

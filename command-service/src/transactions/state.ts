@@ -1,3 +1,4 @@
+import type { DataOf } from '@token-vault/contracts';
 import type { Position, RecordedEvent } from '@token-vault/event-store';
 
 /** A write that was about to be made in the transaction. What is undefined was not said before version 2. */
@@ -30,7 +31,8 @@ export type TransactionState =
 
 export const initialState: TransactionState = { kind: 'absent' };
 
-function enlist({ writes, tokens }: Opened, { data }: RecordedEvent<'TransactionTokenEnlisted'>): void {
+function enlist({ writes, tokens }: Opened, event: RecordedEvent): void {
+  const data = event.data as unknown as DataOf<'TransactionTokenEnlisted'>;
   writes.push({
     tokenId: data.token_id,
     revision: data.revision,
@@ -44,7 +46,7 @@ function enlist({ writes, tokens }: Opened, { data }: RecordedEvent<'Transaction
 /** Folds in place what grows: fold a state once only. */
 export function evolve(state: TransactionState, event: RecordedEvent): TransactionState {
   if (event.type === 'TransactionOpened') {
-    const { expires_at: expiresAt } = event.data;
+    const { expires_at: expiresAt } = event.data as unknown as DataOf<'TransactionOpened'>;
     const { actor, occurred_at: createdAt } = event.metadata;
     return { kind: 'open', createdBy: actor.id, createdAt, expiresAt, writes: [], tokens: new Map() };
   }

@@ -178,10 +178,7 @@ export class TestVault {
 
   history(tokenId: string, transactionId?: string) {
     const outcomes = createTransactionOutcomes(this.log, this.clock);
-    return readTokenHistory(this.log, outcomes, this.principal.tenant.id, tokenId, {
-      principal: this.principal,
-      transactionId,
-    });
+    return readTokenHistory(this.log, outcomes, this.principal.tenant.id, tokenId, transactionId);
   }
 
   /** What housekeeping does when a transaction has ended by its time. */

@@ -4,7 +4,6 @@ export {
   systemClock,
   type Answer,
   type AnswerToken,
-  type ApplicationReplay,
   type AuditTrail,
   type Clock,
   type Handler,

@@ -216,6 +216,22 @@ describe('counts', () => {
   });
 });
 
+describe('a body', () => {
+  it.each([
+    ['arrays', (levels: number) => '['.repeat(levels) + ']'.repeat(levels)],
+    ['objects', (levels: number) => '{"a":'.repeat(levels) + '1' + '}'.repeat(levels)],
+    [
+      'arrays after brackets in a text',
+      (levels: number) => `["]]\\"[[[\\\\",${'['.repeat(levels - 1) + ']'.repeat(levels)}`,
+    ],
+  ])('may be nested 100 levels deep and no deeper: %s', async (_what, nested) => {
+    const create = (levels: number) => send('POST', '/tokens', `{"type":"token","data":${nested(levels)}}`);
+    expect((await create(100)).status).toBe(201);
+    const message = 'must not be nested deeper than 100 levels';
+    expect((await create(101)).body.errors).toEqual({ body: [message] });
+  });
+});
+
 describe('messages', () => {
   it.each([
     [{}, { type: ['is required'], data: ['is required'] }],

@@ -1,9 +1,15 @@
-import { eventRegistry, type NewEvent, type VaultEvent, type VaultEventType } from '@token-vault/contracts';
+import { eventRegistry, type EventMetadata, type JsonObject } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
 import { statement, type Statement } from './statements.ts';
 
 /** What an event needs to be applied later. */
-export type StagedEvent = VaultEvent;
+export interface StagedEvent {
+  readonly id: string;
+  readonly type: string;
+  readonly version: number;
+  readonly data: JsonObject;
+  readonly metadata: EventMetadata;
+}
 
 /** Most that is remembered between batches; beyond it the database is asked again. */
 const mostRemembered = { transactions: 10_000, events: 2_000 };
@@ -21,8 +27,8 @@ export class Transactions {
     for (const event of events) {
       const id = enlistedIn(event);
       if (id !== undefined) enlisting.add(id);
-      else if (isEnding(event)) ending.add(event.data.transaction_id);
-      else if (event.type === opening) this.#seenOpening.add(event.data.transaction_id);
+      else if (event.type in boundaries) ending.add(event.data['transaction_id'] as string);
+      else if (event.type === opening) this.#seenOpening.add(event.data['transaction_id'] as string);
     }
     const isUnknown = (id: string): boolean => !this.#seenOpening.has(id);
     const unknown = {
@@ -38,9 +44,8 @@ export class Transactions {
   ): void {
     for (const { transaction_id: id, event } of staged) {
       // It may have been staged by an older release.
-      const stored = JSON.parse(event) as NewEvent;
-      const current = eventRegistry.upcast(stored.type, stored.version, stored.data);
-      this.stage(id, { ...stored, ...current } as unknown as StagedEvent);
+      const stored = JSON.parse(event) as StagedEvent;
+      this.stage(id, { ...stored, ...eventRegistry.upcast(stored.type, stored.version, stored.data) });
     }
     for (const { id } of closed) this.closed.add(id);
   }
@@ -67,14 +72,11 @@ export class Transactions {
 }
 
 type Boundary = 'commit' | 'drop';
-const boundaries = {
+export const boundaries: Readonly<Record<string, Boundary>> = {
   TransactionCommitted: 'commit',
   TransactionRolledBack: 'drop',
   TransactionExpired: 'drop',
-} satisfies Partial<Record<VaultEventType, Boundary>>;
-export type EndingEvent = RecordedEvent<keyof typeof boundaries>;
-export const isEnding = (event: RecordedEvent): event is EndingEvent => event.type in boundaries;
-export const isCommit = ({ type }: EndingEvent): boolean => boundaries[type] === 'commit';
+};
 const opening = 'TransactionOpened';
 const isOfTransaction = (type: string): boolean => type === opening || type in boundaries;
 
@@ -88,7 +90,8 @@ export interface TouchedTransactions {
   readonly ending: readonly string[];
 }
 
-export const hasEnding = (events: readonly RecordedEvent[]): boolean => events.some(isEnding);
+export const hasEnding = (events: readonly RecordedEvent[]): boolean =>
+  events.some(({ type }) => type in boundaries);
 
 export const stagedEventsOf = (ids: readonly string[]): Statement =>
   statement(

@@ -1,13 +1,4 @@
-import {
-  newEvent,
-  newId,
-  type DataOf,
-  type EventMetadata,
-  type EventName,
-  type NewDataOf,
-  type VaultEvent,
-  type VaultEventType,
-} from '@token-vault/contracts';
+import { newId, type DataOf, type EventMetadata, type NewEvent } from '@token-vault/contracts';
 import { noRevision, type EventStore, type RecordedEvent } from '@token-vault/event-store';
 
 /** An invocation as a runner meets it. */
@@ -20,8 +11,9 @@ export interface Invocation {
   readonly stream: string;
 }
 
-export function invocationOf(event: RecordedEvent<'ReactorInvoked'>): Invocation {
-  const { data: invoked, metadata, stream } = event;
+export function invocationOf(event: RecordedEvent): Invocation {
+  const invoked = event.data as unknown as DataOf<'ReactorInvoked'>;
+  const { metadata, stream } = event;
   return { tenantId: metadata.tenant_id, id: invoked.invocation_id, invoked, metadata, stream };
 }
 
@@ -29,35 +21,36 @@ export function invocationOf(event: RecordedEvent<'ReactorInvoked'>): Invocation
 export interface InvocationHistory {
   readonly invocation: Invocation | undefined;
   readonly deadline: Date | undefined;
-  readonly outcome: OutcomeEvent | undefined;
+  readonly outcome: RecordedEvent | undefined;
   readonly attempts: number;
   /** When the next delivery is due; undefined before the outcome and after the last attempt. */
   readonly deliverAt: Date | undefined;
   readonly revision: number;
 }
 
-export type OutcomeEvent = RecordedEvent<'ReactorSucceeded' | 'ReactorFailed'>;
+type Step = (history: InvocationHistory, event: RecordedEvent) => Partial<InvocationHistory>;
 
-function next(history: InvocationHistory, event: RecordedEvent): Partial<InvocationHistory> {
-  switch (event.type) {
-    case 'ReactorInvoked':
-      return { invocation: invocationOf(event) };
-    case 'ReactorStarted':
-      return { deadline: new Date(event.data.deadline) };
-    case 'ReactorSucceeded':
-    case 'ReactorFailed': {
-      const isAsync = event.data.mode === 'async';
-      return { outcome: event, deliverAt: isAsync ? new Date(event.metadata.occurred_at) : undefined };
-    }
-    case 'WebhookAttemptFailed':
-      return { attempts: history.attempts + 1, deliverAt: new Date(event.data.next_at) };
-    case 'WebhookDelivered':
-    case 'WebhookGivenUp':
-      return { attempts: history.attempts + 1, deliverAt: undefined };
-    default:
-      return {};
-  }
-}
+const outcome: Step = (_history, event) => ({
+  outcome: event,
+  deliverAt:
+    (event.data as { mode?: unknown }).mode === 'async' ? new Date(event.metadata.occurred_at) : undefined,
+});
+const ended: Step = ({ attempts }) => ({ attempts: attempts + 1, deliverAt: undefined });
+
+const steps: Readonly<Record<string, Step>> = {
+  ReactorInvoked: (_history, event) => ({ invocation: invocationOf(event) }),
+  ReactorStarted: (_history, event) => ({
+    deadline: new Date((event.data as unknown as DataOf<'ReactorStarted'>).deadline),
+  }),
+  ReactorSucceeded: outcome,
+  ReactorFailed: outcome,
+  WebhookAttemptFailed: ({ attempts }, event) => ({
+    attempts: attempts + 1,
+    deliverAt: new Date((event.data as unknown as DataOf<'WebhookAttemptFailed'>).next_at),
+  }),
+  WebhookDelivered: ended,
+  WebhookGivenUp: ended,
+};
 
 const nothingYet: InvocationHistory = {
   invocation: undefined,
@@ -70,7 +63,7 @@ const nothingYet: InvocationHistory = {
 
 const followedBy = (history: InvocationHistory, event: RecordedEvent): InvocationHistory => ({
   ...history,
-  ...next(history, event),
+  ...steps[event.type]?.(history, event),
   revision: event.revision,
 });
 
@@ -87,14 +80,17 @@ export async function readHistory(
 }
 
 /** The runner's own word on an invocation. Ids are random: two runners that say the same must not be taken for one. */
-export function runnerEvent<Type extends VaultEventType>(
+export function runnerEvent(
   { metadata, tenantId }: Invocation,
-  name: EventName<Type>,
-  data: NewDataOf<Type>,
+  definition: { readonly type: string; readonly version: number },
+  data: unknown,
   now: Date,
-): Extract<VaultEvent, { type: Type }> {
-  return newEvent(name, data, {
+): NewEvent {
+  return {
     id: newId(),
+    type: definition.type,
+    version: definition.version,
+    data: data as NewEvent['data'],
     metadata: {
       tenant_id: tenantId,
       actor: { kind: 'system', id: 'reactor-runner' },
@@ -103,5 +99,5 @@ export function runnerEvent<Type extends VaultEventType>(
       occurred_at: now.toISOString(),
       ...(metadata.request === undefined ? {} : { request: metadata.request }),
     },
-  });
+  };
 }

@@ -2,24 +2,17 @@ import { randomUUID } from 'node:crypto';
 import type { EventRegistry } from '@token-vault/contracts';
 import { onTestFinished } from 'vitest';
 import type { EventStoreSubject } from './subject.ts';
-import type { Position } from '../port.ts';
-import {
-  asSuiteStore,
-  testRegistry,
-  type SuiteBatch,
-  type SuiteEvent,
-  type SuiteStore,
-  type SuiteSubscribeOptions,
-} from './test-events.ts';
+import type { EventBatch, EventStore, Position, RecordedEvent, SubscribeOptions } from '../port.ts';
+import { testRegistry } from './test-events.ts';
 
 /** The subject of a suite, and what its tests do over and over. */
 export class Fixture {
   #subject: EventStoreSubject | undefined;
-  #store: SuiteStore | undefined;
+  #store: EventStore | undefined;
 
   start(subject: EventStoreSubject): void {
     this.#subject = subject;
-    this.#store = asSuiteStore(subject.open(testRegistry));
+    this.#store = subject.open(testRegistry);
   }
 
   async end(): Promise<void> {
@@ -33,14 +26,14 @@ export class Fixture {
   }
 
   /** The store most tests use; do not close it. */
-  get store(): SuiteStore {
+  get store(): EventStore {
     if (!this.#store) throw new Error('the subject was not created');
     return this.#store;
   }
 
   /** Another store on the same log, closed when the test ends. */
-  open(registry: EventRegistry = testRegistry): SuiteStore {
-    const store = asSuiteStore(this.subject.open(registry));
+  open(registry: EventRegistry = testRegistry): EventStore {
+    const store = this.subject.open(registry);
     onTestFinished(() => store.close());
     return store;
   }
@@ -56,27 +49,27 @@ export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]>
   return collected;
 }
 
-export function texts(events: readonly SuiteEvent[]): unknown[] {
+export function texts(events: readonly RecordedEvent[]): unknown[] {
   return events.map((event) => event.data.text);
 }
 
 /** A subscription that fills an array until it is stopped, or the test ends. */
 export interface RunningSubscription {
-  readonly events: SuiteEvent[];
-  readonly batches: SuiteBatch[];
+  readonly events: RecordedEvent[];
+  readonly batches: EventBatch[];
   /** Resolves when the subscription has ended, rejects with its error. */
   readonly ended: Promise<void>;
   stop(): void;
 }
 
 export function runSubscription(
-  store: SuiteStore,
+  store: EventStore,
   after: Position,
-  options: SuiteSubscribeOptions & { readonly onBatch?: (batch: SuiteBatch) => void | Promise<void> } = {},
+  options: SubscribeOptions & { readonly onBatch?: (batch: EventBatch) => void | Promise<void> } = {},
 ): RunningSubscription {
   const abort = new AbortController();
-  const events: SuiteEvent[] = [];
-  const batches: SuiteBatch[] = [];
+  const events: RecordedEvent[] = [];
+  const batches: EventBatch[] = [];
   const { onBatch, ...subscribeOptions } = options;
   async function run(): Promise<void> {
     for await (const batch of store.subscribe(after, abort.signal, subscribeOptions)) {

@@ -1,5 +1,6 @@
 import { DomainError, UnavailableError, ValidationError } from '@token-vault/contracts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { bodyTurns } from './body-turns.ts';
 import { parseExactly } from './exact-numbers.ts';
 import { inFlight } from './in-flight.ts';
 
@@ -10,7 +11,7 @@ export const maxDepth = 100;
 
 const tooLarge = () => new DomainError('payload_too_large', 'The request body is larger than 1 MiB.');
 
-const tooMuchAtOnce = () =>
+export const tooMuchAtOnce = () =>
   new UnavailableError('The vault is receiving too much at once. Nothing was done; try again.');
 
 /** The client went away before its request was complete: there is nobody to answer. */
@@ -23,7 +24,11 @@ export class RequestAbortedError extends Error {
  * not repaired: a vault gives back what it was given.
  * @throws DomainError 413 and 415, ValidationError, UnavailableError, RequestAbortedError; none quotes the body
  */
-export async function readBody(request: IncomingMessage, response: ServerResponse): Promise<unknown> {
+export async function readBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  tenantId: string,
+): Promise<unknown> {
   const {
     'content-length': length,
     'transfer-encoding': transfer,
@@ -34,9 +39,12 @@ export async function readBody(request: IncomingMessage, response: ServerRespons
     throw new DomainError('unsupported_media_type', 'The request body must not be compressed.');
   const bytes = await collectBody(request, response);
   if (bytes.length === 0) return undefined;
-  const body = parseJson(bytes);
-  refuseDepth(body);
-  return body;
+  return bodyTurns.take({ tenantId, size: bytes.length, response }, () => {
+    // It may have waited for its turn.
+    if (response.destroyed) throw new RequestAbortedError('the client went away');
+    refuseDepth(bytes);
+    return parseJson(bytes);
+  });
 }
 
 /**
@@ -84,18 +92,28 @@ function parseJson(bytes: Buffer): unknown {
   }
 }
 
-/** Iterative, since the input may be nested deeper than the stack reaches. */
-function refuseDepth(body: unknown): void {
-  let level = [body];
-  for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth > maxDepth)
+/**
+ * Read from the bytes: to walk through what was parsed takes as long as parsing it (40 ms for 80,000 names). All that has a meaning in
+ * JSON is ASCII, which is no part of a longer character in UTF-8.
+ */
+function refuseDepth(bytes: Buffer): void {
+  let depth = 0;
+  let isInText = false;
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at];
+    if (byte === code.quote) isInText = !isInText;
+    else if (isInText) at += byte === code.backslash ? 1 : 0;
+    else if (byte === code.closingBracket || byte === code.closingBrace) depth -= 1;
+    else if ((byte === code.bracket || byte === code.brace) && ++depth > maxDepth + 1)
       throw ValidationError.of('body', `must not be nested deeper than ${maxDepth} levels`);
-    const next: unknown[] = [];
-    for (const value of level) {
-      if (typeof value !== 'object' || value === null) continue;
-      for (const child of Object.values(value))
-        if (typeof child === 'object' && child !== null) next.push(child);
-    }
-    level = next;
   }
 }
+
+const code = {
+  quote: 0x22,
+  backslash: 0x5c,
+  bracket: 0x5b,
+  closingBracket: 0x5d,
+  brace: 0x7b,
+  closingBrace: 0x7d,
+} as const;

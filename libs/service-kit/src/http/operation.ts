@@ -2,7 +2,8 @@ import type { OperationId } from '@token-vault/contracts';
 import type { Answer, Executor, Identity, OperationRequest } from '@token-vault/operations';
 import type { Request, Response } from 'express';
 import type { Authenticator } from '../authentication.ts';
-import { readBody } from './body.ts';
+import { readBody, tooMuchAtOnce } from './body.ts';
+import { inFlight } from './in-flight.ts';
 import type { RateLimits } from './rate-limits.ts';
 
 export interface HttpCallers {
@@ -49,16 +50,22 @@ function toOperationRequest(call: OperationCall, callers: HttpCallers): Operatio
   const isLenient = prefers(request, 'handling=lenient');
   if (isLenient) response.setHeader('Preference-Applied', 'handling=lenient');
   let isCounted = false;
+  let tenantId = '';
   return {
     traceId,
-    identify: () => {
-      const isFirst = !isCounted;
+    identify: async () => {
+      if (isCounted) return identify(call, { authenticator: callers.authenticator });
       isCounted = true;
-      return isFirst ? identify(call, callers) : identify(call, { authenticator: callers.authenticator });
+      const identity = await identify(call, callers);
+      if (identity.kind === 'authenticated') {
+        tenantId = identity.principal.tenant.id;
+        if (!inFlight.assign(response, tenantId)) throw tooMuchAtOnce();
+      }
+      return identity;
     },
     params: request.params,
     query: request.query,
-    readBody: () => readBody(request, call.response),
+    readBody: () => readBody(request, response, tenantId),
     mediaType: header(request, 'content-type') ?? '',
     transactionId: header(request, 'svc-transaction-id'),
     position: header(request, 'svc-position'),

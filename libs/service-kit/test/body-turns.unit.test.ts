@@ -1,0 +1,78 @@
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { BodyTurns } from '../src/http/body-turns.ts';
+
+const large = 600_000;
+let now: number;
+let turns: BodyTurns;
+/** Names of the bodies that were parsed, in their order. */
+let parsed: string[];
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout'] });
+  now = 0;
+  turns = new BodyTurns(() => now);
+  parsed = [];
+});
+afterEach(() => vi.useRealTimers());
+
+const settle = () => new Promise((resolve) => setImmediate(resolve));
+
+/** Brings a body whose parsing takes the thread for `takesMs`; gives what ends its answer. */
+async function bring(
+  tenantId: string,
+  name: string,
+  { size = large, takesMs = 0 } = {},
+): Promise<() => void> {
+  const response = new ServerResponse(new IncomingMessage(new Socket()));
+  void turns.take({ tenantId, size, response }, () => {
+    parsed.push(name);
+    now += takesMs;
+  });
+  await settle();
+  return () => {
+    response.destroyed = true;
+    response.emit('close');
+  };
+}
+
+describe('large bodies of one tenant', () => {
+  it('are worked at together up to 1 MiB; the next one waits for an answer', async () => {
+    const end = await bring('a', 'first', { size: 400_000 });
+    await bring('a', 'second', { size: 400_000 });
+    await bring('a', 'third', { size: 400_000 });
+    expect(parsed).toEqual(['first', 'second']);
+    end();
+    await settle();
+    expect(parsed).toEqual(['first', 'second', 'third']);
+  });
+
+  it('wait after one that held the thread, three times as long as it did', async () => {
+    const end = await bring('a', 'slow', { takesMs: 50 });
+    end();
+    await bring('a', 'next');
+    await vi.advanceTimersByTimeAsync(149);
+    expect(parsed).toEqual(['slow']);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(parsed).toEqual(['slow', 'next']);
+  });
+
+  it('are not waited for by other tenants, or by small ones of the same', async () => {
+    await bring('a', 'slow', { takesMs: 50 });
+    await bring('a', 'waits');
+    await bring('b', 'other');
+    await bring('a', 'small', { size: 1_000 });
+    expect(parsed).toEqual(['slow', 'other', 'small']);
+  });
+
+  it('are let in alone whatever their size, and when the client has gone meanwhile', async () => {
+    const end = await bring('a', 'whole', { size: 1_048_576 });
+    const endOfNext = await bring('a', 'next', { size: 1_048_576 });
+    endOfNext();
+    end();
+    await settle();
+    await bring('a', 'last');
+    expect(parsed).toEqual(['whole', 'next', 'last']);
+  });
+});

@@ -1,0 +1,89 @@
+// Each attack of test/neighbours beside a tenant that reads and creates: `npm run bench -- neighbours`.
+import { createClient, type StandaloneProcess } from '@token-vault/test-support';
+import { strikeOn, type Attack } from '../neighbours/attack.ts';
+import { attacks } from '../neighbours/index.ts';
+import type { Job, Summary } from './job.ts';
+import { load, middle } from './load.ts';
+import { createTenant } from './neighbour.ts';
+
+/** Issue 18, B1: what a neighbour has. */
+const connections = 8;
+/** Until caches are warm and queues as long as they get. */
+const lead = 1_000;
+
+export interface NeighbourOptions {
+  readonly seconds: number;
+  readonly rounds: number;
+  /** Attacks whose line or name has this in it. */
+  readonly only?: string | undefined;
+}
+
+interface NeighbourRow {
+  readonly attack: Attack;
+  readonly alone: Summary;
+  readonly beside: Summary;
+  readonly strikesPerSecond: number;
+  readonly answers: string;
+}
+
+type Vault = Pick<StandaloneProcess, 'url' | 'dataDir'>;
+
+/** Alone and beside in turn, so that both meet the same machine; the medians by p99. */
+async function measure(attack: Attack, vault: Vault, job: Job, rounds: number): Promise<NeighbourRow> {
+  const manager = createClient(vault.url, createTenant(vault.dataDir));
+  const strike = await attack.prepare({ url: vault.url, manager });
+  const alone: Summary[] = [];
+  const beside: Summary[] = [];
+  const answers = new Map<string, number>();
+  let [strikes, milliseconds] = [0, 0];
+  for (let round = 0; round < rounds; round += 1) {
+    alone.push(await load(job));
+    const begun = performance.now();
+    const onslaught = strikeOn(strike, attack.atOnce);
+    await new Promise((resolve) => setTimeout(resolve, lead));
+    beside.push(await load(job));
+    strikes += onslaught.strikes;
+    milliseconds += performance.now() - begun;
+    await onslaught.stop();
+    for (const [status, count] of onslaught.answers)
+      answers.set(String(status), (answers.get(String(status)) ?? 0) + count);
+  }
+  const told = [...answers].map(([status, count]) => `${status}: ${count}`).join(', ');
+  const strikesPerSecond = (strikes / milliseconds) * 1_000;
+  return { attack, alone: middle(alone), beside: middle(beside), strikesPerSecond, answers: told };
+}
+
+const factorOf = ({ alone, beside }: NeighbourRow): number => beside.p99Ms / alone.p99Ms;
+
+export async function measureNeighbours(
+  vault: Vault,
+  job: Omit<Job, 'connections' | 'seconds' | 'kind'>,
+  { seconds, rounds, only = '' }: NeighbourOptions,
+): Promise<string> {
+  const rows: NeighbourRow[] = [];
+  for (const attack of attacks.filter(({ line, name }) => `${line} ${name}`.includes(only))) {
+    const row = await measure(attack, vault, { ...job, kind: 'mixed', connections, seconds }, rounds);
+    process.stderr.write(`${report([row]).split('\n').at(-2) ?? ''}\n`);
+    rows.push(row);
+  }
+  return report(rows);
+}
+
+function report(rows: readonly NeighbourRow[]): string {
+  const of = ({ perSecond, p50Ms, p99Ms }: Summary) =>
+    `${perSecond.toFixed(0)}/s | ${p50Ms.toFixed(1)} | ${p99Ms.toFixed(1)}`;
+  return [
+    `90 % masked reads and 10 % creates by ${connections} connections of one tenant, in turn alone and beside each attack of another tenant;`,
+    'medians by p99. The aim is p99 × ≤ 2. The attacker’s own work is on the same processors.',
+    '',
+    '| attack | line | alone | p50 ms | p99 ms | beside | p50 ms | p99 ms | p99 × | refused | strikes/s | their answers |',
+    '| :-- | :-- | --: | --: | --: | --: | --: | --: | --: | --: | --: | :-- |',
+    ...rows.map((row) => {
+      const { attack, alone, beside } = row;
+      const cells = [attack.name, attack.line, of(alone), of(beside), factorOf(row).toFixed(2)];
+      const rest = [beside.failures, row.strikesPerSecond.toFixed(1), row.answers];
+      return `| ${[...cells, ...rest].join(' | ')} |`;
+    }),
+    '',
+  ].join('\n');
+}
