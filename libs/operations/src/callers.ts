@@ -12,5 +12,6 @@ export interface RetiredKey {
 /** Whom the credential of a request belongs to. */
 export type Identity =
   | { readonly kind: 'authenticated'; readonly principal: Principal }
-  | { readonly kind: 'retired'; readonly key: RetiredKey }
+  /** `detail`: what the caller is told, where that he sent no valid key would not tell him. */
+  | { readonly kind: 'retired'; readonly key: RetiredKey; readonly detail?: string }
   | { readonly kind: 'unknown' };

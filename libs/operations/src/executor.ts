@@ -161,8 +161,9 @@ async function stillAdmitted(
 async function authenticate(call: Call, dependencies: ExecutorDependencies): Promise<Principal> {
   const result = await call.request.identify();
   if (result.kind === 'authenticated') return result.principal;
-  if (result.kind === 'retired') await refuseRetired(result.key, call, dependencies);
-  throw new UnauthenticatedError();
+  if (result.kind === 'unknown') throw new UnauthenticatedError();
+  await refuseRetired(result.key, call, dependencies);
+  throw new UnauthenticatedError(result.detail);
 }
 
 async function refuseRetired(key: RetiredKey, call: Call, dependencies: ExecutorDependencies): Promise<void> {

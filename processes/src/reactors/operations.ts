@@ -1,6 +1,11 @@
 import type { Principal } from '@token-vault/access';
 import { operations, UnauthenticatedError, type Caused, type Json } from '@token-vault/contracts';
-import { createExecutor, type Executor, type ExecutorDependencies } from '@token-vault/operations';
+import {
+  createExecutor,
+  type Executor,
+  type ExecutorDependencies,
+  type Identity,
+} from '@token-vault/operations';
 import type { RunOrigin, ServiceRequest, VaultOperations } from '@token-vault/reactor-runner';
 import { problemDetails, toProblem } from '@token-vault/service-kit';
 import type { Principals } from './principals.ts';
@@ -21,13 +26,13 @@ async function answerTo(
   executor: Executor,
   { operation, params = {}, query = {}, body = {} }: ServiceRequest,
   { traceId, invocationId, onTokens }: RunOrigin,
-  caller: { identify: () => Promise<Principal>; idempotencyScope?: readonly string[] },
+  caller: { identify: () => Promise<Identity>; idempotencyScope?: readonly string[] },
 ): Promise<Json> {
   const { answer } = await executor.execute(operation, {
     traceId,
     causationId: invocationId,
     idempotencyScope: caller.idempotencyScope,
-    identify: async () => ({ kind: 'authenticated', principal: await caller.identify() }),
+    identify: caller.identify,
     params,
     query,
     readBody: () => Promise.resolve(body),
@@ -43,21 +48,24 @@ export function createReactorOperations(
   const { principals } = dependencies;
   const executor = createExecutor(dependencies);
 
-  async function applicationOf({ tenantId }: RunOrigin, applicationId: string): Promise<Principal> {
+  /** It was there when the reactor was made. One that has ended is refused and recorded as its key is over HTTP. */
+  async function applicationOf({ tenantId }: RunOrigin, applicationId: string): Promise<Identity> {
     const principal = await principals.application(tenantId, applicationId);
-    if (!principal) throw new UnauthenticatedError('The application of the reactor is gone.');
-    return principal;
+    if (principal) return { kind: 'authenticated', principal };
+    const key = { tenantId, applicationId, reason: 'ended' };
+    return { kind: 'retired', key, detail: 'The application of the reactor is gone.' };
   }
 
   /** Invoking takes token:use alone; what the output becomes is the reactor's doing, and shown as masked. */
-  async function outputWriterOf({ tenantId }: RunOrigin, invoker: Caused): Promise<Principal> {
+  async function outputWriterOf({ tenantId }: RunOrigin, invoker: Caused): Promise<Identity> {
     const tenant = await principals.tenant(tenantId);
     if (!tenant) throw new UnauthenticatedError('The tenant is gone.');
     const applicationType = 'private';
     const permissions = ['token:create'] as const;
     const { actor, application_id: authorizedBy } = invoker;
     const who = { actor, applicationId: actor.id, ...(authorizedBy === undefined ? {} : { authorizedBy }) };
-    return { tenant, ...who, applicationType, permissions, rules: [] };
+    const principal: Principal = { tenant, ...who, applicationType, permissions, rules: [] };
+    return { kind: 'authenticated', principal };
   }
 
   return {
