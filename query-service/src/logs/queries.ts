@@ -52,7 +52,7 @@ export function listLogs(
         select e.tenant_id, e.actor_id, e.actor_type, e.entity_type, e.entity_id,
           e.operation, e.transform, e.request, e.trace_id, e.message, e.created_at
         from chosen
-        join rm_log.entry e on e.tenant_id = chosen.tenant_id and e.seq = chosen.seq and e.ordinal = chosen.ordinal
+        join rm_log.entry e using (tenant_id, created_at, seq, ordinal)
         order by chosen.created_at desc, chosen.seq desc, chosen.ordinal desc`;
       return (await reader.query<LogRow>(compile(statement))).rows;
     },
