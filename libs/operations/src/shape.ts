@@ -74,13 +74,12 @@ class Walk {
     for (const name of Object.keys(value)) {
       if (this.errors.length >= maxErrors) return;
       const isPrefixed = prefix !== undefined && name.startsWith(prefix) && name.length > prefix.length;
-      if (Object.hasOwn(shape, name) || isPrefixed) continue;
+      const child = Object.hasOwn(shape, name) ? shape[name] : undefined;
+      if (child) this.visit(child, value[name], [...path, name]);
       // `id[]=a` means a list elsewhere. Ignored, it would ask for everything.
-      if (!this.#isLenient || name.includes('['))
+      else if (!isPrefixed && (!this.#isLenient || name.includes('[')))
         this.#add([...path, name], unknownField(name, Object.keys(shape), prefix));
     }
-    for (const [name, child] of Object.entries(shape))
-      if (Object.hasOwn(value, name)) this.visit(child, value[name], [...path, name]);
   }
 
   #array({ element }: Definition, value: readonly unknown[], path: readonly PropertyKey[]): void {

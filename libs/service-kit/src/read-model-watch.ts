@@ -54,19 +54,14 @@ class Watch implements ReadModelWatch {
   }
 
   async requireMoving(names: readonly ReadModelName[]): Promise<void> {
-    const { checkpoints } = await this.#fresh();
-    for (const name of names) {
-      const checkpoint = checkpoints.get(name);
-      const isMoving = checkpoint !== undefined && !['failed', 'paused'].includes(checkpoint.status);
-      if (!isMoving || this.#isBehind(checkpoint.position))
-        throw new UnavailableError(`The read model ${name} stands still. Nothing was done; try again later.`);
-    }
+    this.#requireMoving(await this.#fresh(), names);
   }
 
   async current<Found>(read: (accessGeneration: string) => Found | Promise<Found>): Promise<Found> {
     for (let attempt = 1; attempt <= attempts; attempt += 1) {
-      await this.requireMoving(callersAreMadeOf);
-      const generation = (await this.#fresh()).accessGeneration;
+      const known = await this.#fresh();
+      this.#requireMoving(known, callersAreMadeOf);
+      const generation = known.accessGeneration;
       // Revocations of others change the generation as well. What is read anew, for no generation that anything is remembered for, is
       // no older than its own reading: within the lease it is used before a revocation that it does not know is confirmed.
       const isOwn = attempt > 1;
@@ -87,22 +82,36 @@ class Watch implements ReadModelWatch {
     this.#notBeforeMs = this.#nowMs();
   }
 
-  #isBehind(position: Position): boolean {
+  #requireMoving({ checkpoints }: CheckpointsRead, names: readonly ReadModelName[]): void {
     const due = this.#newest.due(this.#nowMs());
-    return due !== undefined && comparePositions(position, due) < 0;
+    for (const name of names) {
+      const checkpoint = checkpoints.get(name);
+      const isMoving = checkpoint !== undefined && !['failed', 'paused'].includes(checkpoint.status);
+      if (!isMoving || (due !== undefined && comparePositions(checkpoint.position, due) < 0))
+        throw new UnavailableError(`The read model ${name} stands still. Nothing was done; try again later.`);
+    }
+  }
+
+  /** No promise as long as the last reading may be used: every request asks several times. */
+  #fresh(): CheckpointsRead | Promise<CheckpointsRead> {
+    return this.#leased() ?? this.#readUntilLeased();
   }
 
   /** The age counts from before the read was sent: an answer that lay in a stopped process is as old as it is. */
-  async #fresh(): Promise<CheckpointsRead> {
+  #leased(): CheckpointsRead | undefined {
+    const known = this.#known;
+    const ageMs = known ? this.#nowMs() - known.beganMs : Infinity;
+    if (ageMs >= leaseMs) return undefined;
+    if (ageMs >= renewAfterMs) this.#renew().catch(() => undefined);
+    return known;
+  }
+
+  async #readUntilLeased(): Promise<CheckpointsRead> {
     for (let attempt = 1, misses = 0; attempt <= attempts && misses < 2; attempt += 1) {
-      const known = this.#known;
-      const ageMs = known ? this.#nowMs() - known.beganMs : Infinity;
-      if (known && ageMs < leaseMs) {
-        if (ageMs >= renewAfterMs) this.#renew().catch(() => undefined);
-        return known;
-      }
       // The first may be due to a lost connection.
       if (!(await this.#renew())) misses += 1;
+      const known = this.#leased();
+      if (known) return known;
     }
     throw new UnavailableError('The state of the read models is not known; try again.');
   }

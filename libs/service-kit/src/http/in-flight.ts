@@ -47,10 +47,10 @@ export class InFlightBytes {
 
   /** Counts an answer until it is sent. It was decided and recorded, so it is never refused; it keeps later bodies out. */
   send(response: ServerResponse, bytes: Buffer): void {
-    // Node's timer starts again whenever the reader has taken something.
-    response.setTimeout(this.#stalledReaderMs);
     if (bytes.length >= countedBytes) this.#hold(bytes.length, response);
     response.end(bytes);
+    // Small answers are with the kernel by now. Node's timer starts again whenever the reader has taken something.
+    if (response.writableLength > 0) response.setTimeout(this.#stalledReaderMs);
   }
 
   #heldOf(tenantId: string): number {

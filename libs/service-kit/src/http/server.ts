@@ -69,9 +69,10 @@ class AnswersUnderWay {
   readonly #bySocket = new WeakMap<Duplex, Set<ServerResponse>>();
 
   add({ socket }: IncomingMessage, response: ServerResponse): void {
-    const answers = this.#bySocket.get(socket) ?? new Set();
-    this.#bySocket.set(socket, answers.add(response));
-    response.once('close', () => answers.delete(response));
+    let answers = this.#bySocket.get(socket);
+    if (!answers) this.#bySocket.set(socket, (answers = new Set()));
+    answers.add(response);
+    response.on('close', () => answers.delete(response));
   }
 
   /** Resolves when every request that arrived whole on this connection has its answer. */
