@@ -4,3 +4,12 @@ export type JsonArray = Json[];
 export interface JsonObject {
   [key: string]: Json;
 }
+
+/** The same shape, read-only all the way down. JSON values stay as they are. */
+export type Immutable<T> = [Json] extends [T]
+  ? T
+  : T extends string | number | boolean | null | undefined
+    ? T
+    : T extends readonly (infer Item)[]
+      ? readonly Immutable<Item>[]
+      : { readonly [Key in keyof T]: Immutable<T[Key]> };

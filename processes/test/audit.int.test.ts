@@ -1,4 +1,11 @@
-import { eventRegistry, newId, streams, TenantUpdated, type NewEvent } from '@token-vault/contracts';
+import {
+  eventRegistry,
+  newId,
+  streams,
+  TenantUpdated,
+  type VaultEvent,
+  newEvent,
+} from '@token-vault/contracts';
 import { createKeyRing, environmentRootKey, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { createPostgresEventStore } from '@token-vault/event-store/postgres';
@@ -40,12 +47,10 @@ afterEach(async () => {
   await database.drop();
 });
 
-function update(tenantId: string, name: string): NewEvent {
-  return {
+function update(tenantId: string, name: string): VaultEvent {
+  const data = { tenant_id: tenantId, name, settings: {} };
+  return newEvent(TenantUpdated, data, {
     id: newId(),
-    type: TenantUpdated.type,
-    version: TenantUpdated.version,
-    data: { tenant_id: tenantId, name, settings: {} },
     metadata: {
       tenant_id: tenantId,
       actor: { kind: 'system', id: 'test' },
@@ -53,7 +58,7 @@ function update(tenantId: string, name: string): NewEvent {
       correlation_id: 't',
       occurred_at: '2030-01-01T00:00:00.000Z',
     },
-  };
+  });
 }
 
 /** Events of both tenants by turns, at the next positions. */

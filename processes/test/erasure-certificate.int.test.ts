@@ -1,4 +1,12 @@
-import { eventRegistry, newId, streams, type JsonObject, type NewEvent } from '@token-vault/contracts';
+import {
+  eventRegistry,
+  newId,
+  streams,
+  type JsonObject,
+  type NewEvent,
+  type VaultEvent,
+  type VaultEventType,
+} from '@token-vault/contracts';
 import { createKeyRing, environmentRootKey, seal, secret, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { createPostgresEventStore } from '@token-vault/event-store/postgres';
@@ -49,8 +57,9 @@ afterEach(async () => {
   await database.drop();
 });
 
-function event(type: string, data: JsonObject, transaction?: string): NewEvent {
-  return {
+/** Of any type: the store checks the data. */
+function event(type: VaultEventType, data: JsonObject, transaction?: string): VaultEvent {
+  const made: NewEvent = {
     id: newId(),
     type,
     version: eventRegistry.versionOf(type),
@@ -64,6 +73,7 @@ function event(type: string, data: JsonObject, transaction?: string): NewEvent {
       ...(transaction === undefined ? {} : { transaction_id: transaction }),
     },
   };
+  return made as unknown as VaultEvent;
 }
 
 const identity = { token_id: tokenId, token_type: 'card' };
@@ -76,7 +86,7 @@ async function sealed(field: 'data' | 'cvc'): Promise<string> {
 }
 const keyIn = (value: string): string => value.split('.')[1] ?? '';
 
-const write = (type: string, data: JsonObject, transaction?: string) =>
+const write = (type: VaultEventType, data: JsonObject, transaction?: string) =>
   store.append(streams.token(tenantId, tokenId), [event(type, { ...identity, ...data }, transaction)], 'any');
 const certify = () => certifyErasure({ pool, keyRing, clock: systemClock, tenantId, tokenId });
 

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { eventRegistry, type NewEvent } from '@token-vault/contracts';
+import { eventRegistry, type VaultEvent } from '@token-vault/contracts';
 import { comparePositions, type Position } from '@token-vault/event-store';
 import { createEventStoreSchema, createPostgresEventStore } from '@token-vault/event-store/postgres';
 import pg from 'pg';
@@ -31,7 +31,7 @@ const types = ['token', 'card', 'bank'];
 const signature = `m1.0.${'A'.repeat(22)}`;
 
 /** Of 20 events: 9 creations (one token in three with metadata and indexes), 9 reads, an update, a deletion. */
-function seed(index: number): NewEvent {
+function seed(index: number): VaultEvent {
   const kind = index % 20;
   const tokenId = `token-${kind < 18 && kind % 2 === 0 ? index : index - (index % 20)}`;
   const token_type = types[index % types.length] as string;
@@ -56,7 +56,7 @@ function seed(index: number): NewEvent {
       version: eventRegistry.versionOf(type),
       data,
       metadata: { ...metadata, occurred_at: new Date(1_700_000_000_000 + index * 200).toISOString() },
-    }) as NewEvent;
+    }) as VaultEvent;
   if (kind === 18) return of('TokenUpdated', content);
   if (kind === 19) return of('TokenDeleted', { token_id: tokenId, token_type, key_ids: [] });
   if (kind % 2 === 0) return of('TokenCreated', content);

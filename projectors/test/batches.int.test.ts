@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { eventRegistry, type NewEvent } from '@token-vault/contracts';
+import { eventRegistry, type VaultEvent } from '@token-vault/contracts';
 import type { Position, RecordedEvent } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import type { Projection } from '../src/projection.ts';
@@ -22,7 +22,7 @@ afterAll(() => vault.close());
 const sessionFor = (projection: Projection): Promise<Session> =>
   openSession({ connectionString: vault.url, name: 'test', schema: `rm_${projection.name}` });
 
-async function recorded(history: readonly NewEvent[]): Promise<RecordedEvent[]> {
+async function recorded(history: readonly VaultEvent[]): Promise<RecordedEvent[]> {
   const store = createMemoryEventStore({ registry: eventRegistry });
   if (history.length > 0) await store.append('history', history, 'any');
   const events: RecordedEvent[] = [];

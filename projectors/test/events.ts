@@ -3,7 +3,7 @@ import {
   eventRegistry,
   type DataOf,
   type EventMetadata,
-  type NewEvent,
+  type VaultEvent,
   type VaultEventType,
 } from '@token-vault/contracts';
 
@@ -18,7 +18,7 @@ export function event<Type extends VaultEventType>(
   type: Type,
   data: DataOf<Type>,
   metadata: MetadataOf = {},
-): NewEvent {
+): VaultEvent {
   const { version = 1 } = eventRegistry.definitions.find((definition) => definition.type === type) ?? {};
   return {
     id: randomUUID(),
@@ -33,7 +33,7 @@ export function event<Type extends VaultEventType>(
       occurred_at: '2030-01-01T10:20:30.000Z',
       ...metadata,
     },
-  } as NewEvent;
+  } as VaultEvent;
 }
 
 export const sealed = (name: string): string =>
@@ -51,18 +51,18 @@ export const tokenCreated = (
   tokenId: string,
   changes: Partial<DataOf<'TokenCreated'>> = {},
   metadata: MetadataOf = {},
-): NewEvent => event('TokenCreated', tokenContent(tokenId, changes), metadata);
+): VaultEvent => event('TokenCreated', tokenContent(tokenId, changes), metadata);
 
 export const tokenUpdated = (
   tokenId: string,
   changes: Partial<DataOf<'TokenCreated'>> = {},
   metadata: MetadataOf = {},
-): NewEvent => event('TokenUpdated', tokenContent(tokenId, changes), metadata);
+): VaultEvent => event('TokenUpdated', tokenContent(tokenId, changes), metadata);
 
-export const tokenDeleted = (tokenId: string, metadata: MetadataOf = {}): NewEvent =>
+export const tokenDeleted = (tokenId: string, metadata: MetadataOf = {}): VaultEvent =>
   event('TokenDeleted', { token_id: tokenId, token_type: 'token', key_ids: [] }, metadata);
 
-export const tenantCreated = (id = tenantId): NewEvent =>
+export const tenantCreated = (id = tenantId): VaultEvent =>
   event(
     'TenantCreated',
     { tenant_id: id, name: 'Acme', plan: 'enterprise', settings: {} },

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { NewEvent } from '@token-vault/contracts';
+import type { VaultEvent } from '@token-vault/contracts';
 import { event, otherTenantId, sealed, tenantId, tokenCreated, tokenUpdated } from './events.ts';
 
 const applicationIds = ['1', '2'].map((digit) => `00000000-0000-4000-8000-00000000000${digit}`);
@@ -28,7 +28,7 @@ type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never;
 
 /** Turns wishes into a history that deciders would allow: creations of what is absent, changes of what is there. */
 class Historian {
-  readonly events: NewEvent[] = [];
+  readonly events: VaultEvent[] = [];
   #there = new Set<string>();
   /** A token touched by an open transaction is locked; what the transaction made of it counts at commit. */
   #locks = new Map<string, { transaction: string; isThere: boolean }>();

@@ -10,6 +10,7 @@ import {
   systemActors,
   transforms,
   type NewEvent,
+  type VaultEvent,
 } from '@token-vault/contracts';
 import type { Occurrence, SqlOp } from '../src/projection.ts';
 import { logHandlers, unloggedEvents } from '../src/projections/log-entries.ts';
@@ -23,8 +24,8 @@ const fixtures = readdirSync(folder).map((file): [string, NewEvent] => [
 ]);
 
 function entriesOf(told: ReturnType<typeof event>, ordinal = 0) {
-  const handler = logHandlers[told.type as 'TokensRead'] as (event: Occurrence) => readonly SqlOp[];
-  const ops = handler({ ...told, position: '7', ordinal } as unknown as Occurrence);
+  const handler = logHandlers[told.type] as (event: Occurrence) => readonly SqlOp[];
+  const ops = handler({ ...told, position: '7', ordinal });
   return ops.map((op) => (op.kind === 'insert' ? op.row : {}));
 }
 
@@ -179,7 +180,7 @@ describe('the log', () => {
   it.each(fixtures)('has valid entries for %s as it was released', (_name, fixture) => {
     const { data } = eventRegistry.upcast(fixture.type, fixture.version, fixture.data);
     if (!(fixture.type in logHandlers)) return expect(unloggedEvents).toContain(fixture.type);
-    const entries = entriesOf({ ...fixture, data });
+    const entries = entriesOf({ ...fixture, data } as unknown as VaultEvent);
     expect(entries.length).toBeGreaterThan(0);
     for (const { entity_type: entity, operation, actor_id: actor, transform } of entries) {
       expect(entityTypes).toContain(entity);

@@ -1,4 +1,4 @@
-import { eventRegistry, type NewEvent } from '@token-vault/contracts';
+import { eventRegistry, type VaultEvent } from '@token-vault/contracts';
 import { comparePositions, type EventStore, type Position } from '@token-vault/event-store';
 import {
   createMemoryEventLog,
@@ -19,7 +19,7 @@ export interface Vault {
   readonly pool: pg.Pool;
   readonly log: MemoryEventLog;
   readonly store: EventStore;
-  append(...events: readonly NewEvent[]): Promise<Position>;
+  append(...events: readonly VaultEvent[]): Promise<Position>;
   start(options?: Partial<ProjectorOptions>): Projectors;
   /** Resolves when these live projections have passed the position. */
   reached(position: Position, names?: readonly string[]): Promise<void>;

@@ -10,6 +10,8 @@ import {
   type DataOf,
   type Json,
   type VaultEventType,
+  type EventName,
+  type NewDataOf,
 } from '@token-vault/contracts';
 import { seal, secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
@@ -23,11 +25,6 @@ export type TokenSeed = Partial<Omit<DataOf<'TokenCreated'>, 'data' | 'cvc'>> & 
   readonly indexed?: readonly string[];
 };
 
-interface Definition {
-  readonly type: VaultEventType;
-  readonly version: number;
-}
-
 /** Records what commands would, with valid defaults. The read models have it after `settle`. */
 export interface Seeds {
   /** A tenant with keys. */
@@ -40,11 +37,11 @@ export interface Seeds {
     tenantId: string,
     seed?: { name?: string; application_id?: string; configuration?: Record<string, string> },
   ): Promise<string>;
-  readonly append: (
+  readonly append: <Type extends VaultEventType>(
     tenantId: string,
     stream: string,
-    definition: Definition,
-    data: unknown,
+    name: EventName<Type>,
+    data: NewDataOf<Type>,
   ) => Promise<Position>;
 }
 
@@ -60,18 +57,18 @@ interface Recorder extends Pick<Seeds, 'append'> {
 }
 
 export function createSeeds(store: EventStore, keyRing: KeyRing, clock: ManualClock): Seeds {
-  async function append(
+  async function append<Type extends VaultEventType>(
     tenantId: string,
     stream: string,
-    definition: Definition,
-    data: unknown,
+    name: EventName<Type>,
+    data: NewDataOf<Type>,
   ): Promise<Position> {
     const context = createRequestContext({
       principal: principalOf(tenantId),
       traceId: 'seed',
       now: clock.now(),
     });
-    return (await store.append(stream, [context.event(definition, data)], 'any')).position;
+    return (await store.append(stream, [context.event(name, data)], 'any')).position;
   }
 
   async function sealed(place: Place, value: Json) {

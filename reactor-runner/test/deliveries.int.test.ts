@@ -1,3 +1,4 @@
+import { fieldsOf } from '@token-vault/test-support';
 import { KeyDestroyedError } from '@token-vault/crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { EgressError, type EgressFetch, type EgressRequest } from '../src/egress/index.ts';
@@ -41,7 +42,7 @@ describe('a delivery', () => {
     expect(requests[0]).toMatchObject({ url, method: 'POST', redirect: 'manual' });
     expect(Buffer.from(requests[0]?.body ?? '').toString()).toBe('{}');
     expect(await attemptsIn()).toEqual(['WebhookDelivered']);
-    await expect(fixture.open(invocation, 'outcome', outcome?.data['result'])).rejects.toThrow(
+    await expect(fixture.open(invocation, 'outcome', fieldsOf(outcome)['result'])).rejects.toThrow(
       KeyDestroyedError,
     );
   });
@@ -56,7 +57,7 @@ describe('a delivery', () => {
     await failing.deliver(tenantId, invocation.id);
     expect(requests).toHaveLength(1);
     for (let hour = 0; hour < 12; hour += 1) {
-      const next = (await fixture.eventsOf(invocation)).at(-1)?.data['next_at'];
+      const next = fieldsOf((await fixture.eventsOf(invocation)).at(-1))['next_at'];
       if (typeof next !== 'string') break;
       fixture.clock.advance(Date.parse(next) - fixture.clock.now().getTime());
       await failing.deliver(tenantId, invocation.id);
@@ -66,7 +67,7 @@ describe('a delivery', () => {
       ...Array.from({ length: 10 }, () => 'WebhookAttemptFailed'),
       'WebhookGivenUp',
     ]);
-    const reasons = (await fixture.eventsOf(invocation)).map(({ data }) => data['reason']);
+    const reasons = (await fixture.eventsOf(invocation)).map((event) => fieldsOf(event)['reason']);
     expect(reasons).toEqual(expect.arrayContaining(['status 302', 'timeout', 'status 503']));
     fixture.clock.advance(24 * 3_600_000);
     await failing.deliver(tenantId, invocation.id);

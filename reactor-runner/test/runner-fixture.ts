@@ -10,6 +10,10 @@ import {
   TenantWebhookSecretRotated,
   type Actor,
   type Json,
+  newEvent,
+  type EventName,
+  type NewDataOf,
+  type VaultEventType,
 } from '@token-vault/contracts';
 import type { Principal } from '@token-vault/access';
 import {
@@ -69,12 +73,9 @@ export const invoker = (ofTenant: string, actor: Actor): Principal => ({
   rules: [],
 });
 
-function event(definition: { type: string; version: number }, data: unknown, now: Date) {
-  return {
+function event<Type extends VaultEventType>(name: EventName<Type>, data: NewDataOf<Type>, now: Date) {
+  return newEvent(name, data, {
     id: newId(),
-    type: definition.type,
-    version: definition.version,
-    data: data as never,
     metadata: {
       tenant_id: tenantId,
       actor: { kind: 'application' as const, id: 'app' },
@@ -82,7 +83,7 @@ function event(definition: { type: string; version: number }, data: unknown, now
       correlation_id: 'trace',
       occurred_at: now.toISOString(),
     },
-  };
+  });
 }
 
 async function sealed(keyRing: KeyRing, place: SealContext, value: Json): Promise<string> {
@@ -136,7 +137,7 @@ async function writeInvocation(
     invocation_id: id,
     reactor_id: reactorId,
     reactor_revision: 0,
-    mode: callbackUrl === undefined ? 'sync' : 'async',
+    mode: callbackUrl === undefined ? ('sync' as const) : ('async' as const),
     args: await sealed(keyRing, place('args'), args),
     token_ids: [],
     timeout_ms: 10_000,

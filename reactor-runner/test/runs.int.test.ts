@@ -1,3 +1,4 @@
+import { fieldsOf } from '@token-vault/test-support';
 import { DomainError, newId, TokensRead, UnavailableError } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
 import { EventStoreUnavailableError, KeysNotStoredError, type EventStore } from '@token-vault/event-store';
@@ -46,7 +47,7 @@ describe('an invocation', () => {
     expect(fixture.tokenized).toEqual([{ a: 1 }]);
     const outcome = (await fixture.eventsOf(invocation)).at(-1);
     expect(JSON.stringify(outcome?.data)).not.toContain('out"');
-    expect(await fixture.open(invocation, 'outcome', outcome?.data['result'])).toEqual({
+    expect(await fixture.open(invocation, 'outcome', fieldsOf(outcome)['result'])).toEqual({
       raw: 'out',
       tokens: 'token',
     });
@@ -54,14 +55,14 @@ describe('an invocation', () => {
       KeyDestroyedError,
     );
     fixture.clock.advance(hourMs + 1);
-    await expect(fixture.open(invocation, 'outcome', outcome?.data['result'])).rejects.toThrow(
+    await expect(fixture.open(invocation, 'outcome', fieldsOf(outcome)['result'])).rejects.toThrow(
       KeyDestroyedError,
     );
   });
 
   const tokenId = newId();
   const openTokens: OpenTokens = (_ids, context) => {
-    const tokens = [{ token_id: tokenId, token_type: 'card', transform: 'reveal' }];
+    const tokens = [{ token_id: tokenId, token_type: 'card', transform: 'reveal' as const }];
     const use = [context.event(TokensRead, { operation: 'use', tokens })];
     return Promise.resolve({ tokens: Promise.resolve(new Map()), use });
   };
@@ -126,7 +127,7 @@ describe('an invocation', () => {
       { type: 'AccessDenied', data: { entity_type: 'reactor' }, metadata: { actor: { id: 'app' } } },
       { type: 'ReactorFailed', data: { status: 403, reason: 'forbidden' } },
     ]);
-    const problem = await fixture.open(invocation, 'outcome', events.at(-1)?.data['problem']);
+    const problem = await fixture.open(invocation, 'outcome', fieldsOf(events.at(-1))['problem']);
     expect(problem).toMatchObject({ detail: 'Forbidden' });
   });
 
@@ -222,7 +223,7 @@ describe('the outcome of a run whose code was shown a cvc', () => {
   });
 
   async function expectToEndAfter(invocation: Invocation, minutes: number): Promise<void> {
-    const { data } = (await fixture.eventsOf(invocation)).at(-1)!;
+    const data = fieldsOf((await fixture.eventsOf(invocation)).at(-1));
     const opened = () => fixture.open(invocation, 'outcome', data['result'] ?? data['problem']);
     expect(data['cvc_ends_at']).toBe(inMinutes(minutes));
     fixture.clock.advance(minutes * minuteMs - 1);
@@ -294,7 +295,7 @@ describe('a crash that takes the key of an outcome', () => {
     expect(new Set(lost).size).toBe(2);
     expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted', 'ReactorSucceeded']);
     const outcome = (await fixture.eventsOf(invocation)).at(-1);
-    expect(await fixture.open(invocation, 'outcome', outcome?.data['result'])).toEqual({ raw: 'out' });
+    expect(await fixture.open(invocation, 'outcome', fieldsOf(outcome)['result'])).toEqual({ raw: 'out' });
   });
 });
 

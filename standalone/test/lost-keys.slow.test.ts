@@ -1,4 +1,4 @@
-import { newId, type NewEvent } from '@token-vault/contracts';
+import { newId, type VaultEvent } from '@token-vault/contracts';
 import { createKeyRing, environmentRootKey, type KeyRing } from '@token-vault/crypto';
 import { KeysNotStoredError, type EventStore, type RecordedEvent } from '@token-vault/event-store';
 import { keyDurability, openEventStore, schema, type DataSettings } from '@token-vault/processes';
@@ -44,7 +44,7 @@ afterAll(async () => {
   await removeDataDirectory(directory);
 });
 
-function event(): NewEvent {
+function event(): VaultEvent {
   return {
     id: newId(),
     type: 'FingerprintClaimed',

@@ -5,6 +5,8 @@ import {
   type Application,
   type Reactor,
   type Token,
+  newEvent,
+  TokenCreated,
 } from '@token-vault/contracts';
 import { createKeyRing, fileRootKey, seal, secret, type KeyRing } from '@token-vault/crypto';
 import { createPostgresEventStore } from '@token-vault/event-store/postgres';
@@ -119,13 +121,7 @@ async function appendCardWithDueCvc(keyRing: KeyRing): Promise<void> {
     correlation_id: 'test',
     occurred_at: new Date().toISOString(),
   };
-  const event = {
-    id: newId(),
-    type: 'TokenCreated',
-    version: eventRegistry.versionOf('TokenCreated'),
-    data,
-    metadata,
-  };
+  const event = newEvent(TokenCreated, data, { id: newId(), metadata });
   await store.append(streams.token(tenantId, tokenId), [event], 'no-stream');
   await store.close();
   ids.cvc = tokenId;

@@ -1,6 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
-import { eventRegistry, newId, streams, type JsonObject, type Token } from '@token-vault/contracts';
+import {
+  eventRegistry,
+  newId,
+  streams,
+  type JsonObject,
+  type Token,
+  type VaultEvent,
+  type VaultEventType,
+} from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
 import type { ManualClock } from '@token-vault/test-support';
 import fc from 'fast-check';
@@ -163,7 +171,8 @@ export class AnyRun {
     const identity = { invocation_id: newId(), reactor_id: newId() };
     const sealed = `sv1.${newId()}.${'A'.repeat(40)}`;
     const stream = streams.invocation(this.#principal.tenant.id, identity.invocation_id);
-    const add = (type: string, data: JsonObject) => this.#append(stream, type, { ...identity, ...data });
+    const add = (type: VaultEventType, data: JsonObject) =>
+      this.#append(stream, type, { ...identity, ...data });
     await add('ReactorStarted', { runner_id: 'r', deadline: this.#in(1) });
     if (ends === 'not') return;
     if (ends === 'badly')
@@ -173,13 +182,21 @@ export class AnyRun {
     if (ends === 'delivered') await add('WebhookDelivered', { attempt: 2 });
   }
 
-  async #append(stream: string, type: string, data: JsonObject): Promise<void> {
+  async #append(stream: string, type: VaultEventType, data: JsonObject): Promise<void> {
     const { tenant, actor } = this.#principal;
     const occurred_at = this.#of.clock.now().toISOString();
     const metadata = { tenant_id: tenant.id, actor, trace_id: 't', correlation_id: 't', occurred_at };
     await this.#of.store.append(
       stream,
-      [{ id: newId(), type, version: eventRegistry.versionOf(type), data, metadata }],
+      [
+        {
+          id: newId(),
+          type,
+          version: eventRegistry.versionOf(type),
+          data,
+          metadata,
+        } as unknown as VaultEvent,
+      ],
       'any',
     );
   }

@@ -1,15 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { NewEvent } from '@token-vault/contracts';
+import type { EventName, NewDataOf, VaultEventType } from '@token-vault/contracts';
 import type { EventStore, ExpectedRevision, Position, RecordedEvent } from '@token-vault/event-store';
 import { noRevision, RevisionConflictError } from '@token-vault/event-store';
+import type { RequestContext } from '@token-vault/service-kit';
 import { signed, type Signing } from './signing.ts';
 
-/** An event that a decider wants appended: what happened, without id and metadata. */
-export interface Fact {
-  readonly type: string;
-  readonly version: number;
-  readonly data: unknown;
-}
+/** An event that a decider wants appended: name and data, without id and metadata. */
+export type Fact<Type extends VaultEventType = VaultEventType> = Type extends VaultEventType
+  ? EventName<Type> & { readonly data: NewDataOf<Type> }
+  : never;
 
 /** The pure heart of an aggregate. `decide` throws a DomainError when a rule forbids the command. */
 export interface Decider<State, Command> {
@@ -29,11 +28,11 @@ export interface Executed<State> {
   readonly before: State;
 }
 
-export const fact = (definition: { type: string; version: number }, data: unknown): Fact => ({
-  type: definition.type,
-  version: definition.version,
-  data,
-});
+/** The compiler checks the data by the event's name. */
+export const fact = <Type extends VaultEventType>(
+  { type, version }: EventName<Type>,
+  data: NewDataOf<Type>,
+): Fact<Type> => ({ type, version, data }) as Fact<Type>;
 
 /** Rebuilds an aggregate from its stream: the log is the only thing a decision rests on. */
 export async function load<State>(
@@ -84,7 +83,7 @@ export interface Execution<State, Command> {
   readonly decider: Decider<State, Command>;
   readonly command: Command;
   /** Makes the event: its id and metadata come from the request. */
-  readonly event: (definition: { type: string; version: number }, data: unknown) => NewEvent;
+  readonly event: RequestContext['event'];
   /** Of aggregates that say who may do what. */
   readonly signing?: Signing<State>;
 }

@@ -2,7 +2,7 @@ import {
   AlteredRecordError,
   revisionOf,
   signedEventTypes,
-  type NewEvent,
+  type VaultEvent,
   type Statement,
 } from '@token-vault/contracts';
 import type { TenantHashes } from '@token-vault/crypto';
@@ -26,8 +26,8 @@ export interface Signer<State> {
 
 /** The signature of an event, if it is the one for its place in the stream: a copy of an older event has none. */
 export function signatureOf(event: RecordedEvent): string | undefined {
-  const { signature } = event.data;
-  return typeof signature === 'string' && revisionOf(signature) === event.revision ? signature : undefined;
+  const signature = 'signature' in event.data ? event.data.signature : undefined;
+  return signature !== undefined && revisionOf(signature) === event.revision ? signature : undefined;
 }
 
 /**
@@ -44,7 +44,7 @@ export function requireSigned<State>(signer: Signer<State>, state: State, hashes
  * is refused, so the revision in the signature is the one that the event gets.
  */
 export function signEvents<State>(
-  events: readonly NewEvent[],
+  events: readonly VaultEvent[],
   before: Before<State>,
   {
     evolve,
@@ -55,7 +55,7 @@ export function signEvents<State>(
     readonly signer: Signer<State>;
     readonly hashes: TenantHashes;
   },
-): NewEvent[] {
+): VaultEvent[] {
   let { state } = before;
   return events.map((event, index) => {
     const revision = before.revision + 1 + index;
@@ -63,7 +63,7 @@ export function signEvents<State>(
     state = evolve(state, recorded);
     const statement = signedEventTypes.has(event.type) ? signer.statementOf(state) : undefined;
     if (!statement) return event;
-    return { ...event, data: { ...event.data, signature: hashes.sign(statement, revision) } };
+    return { ...event, data: { ...event.data, signature: hashes.sign(statement, revision) } } as VaultEvent;
   });
 }
 
@@ -77,11 +77,11 @@ export interface Signing<State> {
 
 /** `signEvents`, and what comes before it: nothing for events that say nothing. @throws AlteredRecordError */
 export async function signed<State>(
-  events: readonly NewEvent[],
+  events: readonly VaultEvent[],
   before: Before<State>,
   evolve: Evolve<State>,
   { signer, hashes: hashesOf, trustsUnsigned }: Signing<State>,
-): Promise<readonly NewEvent[]> {
+): Promise<readonly VaultEvent[]> {
   if (!events.some(({ type }) => signedEventTypes.has(type))) return events;
   const hashes = await hashesOf();
   if (!trustsUnsigned) requireSigned(signer, before.state, hashes);

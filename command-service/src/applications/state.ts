@@ -3,7 +3,6 @@ import {
   authorOf,
   type AccessRule,
   type ApplicationType,
-  type DataOf,
   type Permission,
 } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
@@ -33,8 +32,8 @@ export type ApplicationState =
 
 export const initialState: ApplicationState = { kind: 'absent' };
 
-function created(event: RecordedEvent): ApplicationState {
-  const data = event.data as unknown as DataOf<'ApplicationCreated'>;
+function created(event: RecordedEvent<'ApplicationCreated'>): ApplicationState {
+  const { data } = event;
   const details: ApplicationDetails = {
     id: data.application_id,
     name: data.name,
@@ -70,7 +69,7 @@ export function evolve(state: ApplicationState, event: RecordedEvent): Applicati
     case 'ApplicationCreated':
       return created(event);
     case 'ApplicationUpdated': {
-      const data = event.data as unknown as DataOf<'ApplicationUpdated'>;
+      const data = event.data;
       const rules = data.rules as unknown as AccessRule[];
       return modified(state, event, {
         name: data.name,
@@ -80,7 +79,7 @@ export function evolve(state: ApplicationState, event: RecordedEvent): Applicati
       });
     }
     case 'ApplicationKeyRegenerated': {
-      const data = event.data as unknown as DataOf<'ApplicationKeyRegenerated'>;
+      const data = event.data;
       return modified(state, event, { keyHash: data.key_hash, signature: signatureOf(event) });
     }
     case 'ApplicationSigned':

@@ -1,4 +1,3 @@
-import type { DataOf } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import { comparePositions, type RecordedEvent } from '@token-vault/event-store';
 import { reactorEntity } from '../reactors/configuration.ts';
@@ -42,12 +41,12 @@ function planFor(plan: Plan, dependencies: ErasureDependencies, event: RecordedE
     case 'TokenDeleted':
     case 'TokenExpired':
     case 'TokenCvcPurged': {
-      const { key_ids: keyIds } = event.data as unknown as DataOf<'TokenDeleted'>;
+      const { key_ids: keyIds } = event.data;
       plan.set(event.id, () => keyRing.destroyKeys(tenantId, keyIds));
       return;
     }
     case 'TokenUpdated': {
-      const { token_id: id, token_type: type, key_ids } = event.data as unknown as DataOf<'TokenUpdated'>;
+      const { token_id: id, token_type: type, key_ids } = event.data;
       // Only a card's cvc is ever replaced under another key; version 1 does not say whether it was.
       if (key_ids) plan.set(event.id, () => keyRing.destroyKeys(tenantId, key_ids));
       else if (type === 'card')
@@ -57,17 +56,20 @@ function planFor(plan: Plan, dependencies: ErasureDependencies, event: RecordedE
     case 'TransactionCommitted':
     case 'TransactionRolledBack':
     case 'TransactionExpired': {
-      const { transaction_id: id } = event.data as unknown as DataOf<'TransactionCommitted'>;
+      const { transaction_id: id } = event.data;
       plan.set(`transaction ${tenantId} ${id}`, () => transactions.settle(tenantId, id));
       return;
     }
     case 'ReactorDeleted': {
-      const { reactor_id: id } = event.data as unknown as DataOf<'ReactorDeleted'>;
+      const { reactor_id: id } = event.data;
       plan.set(event.id, () => keyRing.destroyKeysOfEntity(tenantId, reactorEntity(id)));
       return;
     }
     case 'TenantDeleted':
       plan.set(`tenant ${tenantId}`, () => keyRing.destroyAllOfTenant(tenantId));
+      return;
+    default:
+      return;
   }
 }
 

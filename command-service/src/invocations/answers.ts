@@ -2,14 +2,13 @@ import {
   DomainError,
   invocationPlace,
   reactorProblemCode,
-  type DataOf,
   type FieldErrors,
   type Json,
   type ReactorProblem,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing, type SealedValue } from '@token-vault/crypto';
-import type { RecordedEvent } from '@token-vault/event-store';
 import type { Answer, AnswerToken, Path } from '@token-vault/service-kit';
+import type { OutcomeEvent } from './state.ts';
 
 /** The error that a failed run is to its caller, in the common error format (decisions.md §1 and §10). */
 const failure = (status: number, detail: string, errors: FieldErrors): DomainError =>
@@ -17,7 +16,7 @@ const failure = (status: number, detail: string, errors: FieldErrors): DomainErr
 
 async function openOutcome<Content extends Json>(
   keyRing: Pick<KeyRing, 'open'>,
-  event: RecordedEvent,
+  event: OutcomeEvent,
   invocationId: string,
   sealed: SealedValue,
 ): Promise<Content> {
@@ -43,9 +42,8 @@ function outputTokens(value: Json | undefined, tenantId: string, at: Path): Answ
 }
 
 /** Which tokens the answer of a run may tell of. */
-function tokensOf(event: RecordedEvent, body: Json | undefined, usedTokenIds: readonly string[]) {
-  const { seen_token_ids: seen, cvc_ends_at: cvcEndsAt } =
-    event.data as unknown as DataOf<'ReactorSucceeded'>;
+function tokensOf(event: OutcomeEvent, body: Json | undefined, usedTokenIds: readonly string[]) {
+  const { seen_token_ids: seen, cvc_ends_at: cvcEndsAt } = event.data;
   const made = (body as { tokens?: Json } | null | undefined)?.tokens;
   const tokens: AnswerToken[] = [
     ...usedTokenIds.map((id) => ({ id, by: 'use' as const, cvcEndsAt })),
@@ -58,16 +56,16 @@ function tokensOf(event: RecordedEvent, body: Json | undefined, usedTokenIds: re
 /** Answers the invoker from the outcome event. @throws DomainError when the run failed */
 export async function answerFrom(
   keyRing: Pick<KeyRing, 'open'>,
-  event: RecordedEvent,
+  event: OutcomeEvent,
   usedTokenIds: readonly string[],
 ): Promise<Answer> {
   const { position } = event;
   if (event.type === 'ReactorSucceeded') {
-    const { invocation_id: id, result } = event.data as unknown as DataOf<'ReactorSucceeded'>;
+    const { invocation_id: id, result } = event.data;
     const body = await openOutcome(keyRing, event, id, result as SealedValue);
     return { body, position, ...tokensOf(event, body, usedTokenIds) };
   }
-  const { invocation_id: id, status, problem } = event.data as unknown as DataOf<'ReactorFailed'>;
+  const { invocation_id: id, status, problem } = event.data;
   const opened = await openOutcome(keyRing, event, id, problem as SealedValue);
   const { detail, errors, custom } = opened as unknown as ReactorProblem;
   if (custom === undefined) throw failure(status, detail, errors);

@@ -1,11 +1,10 @@
-import type { DataOf } from '@token-vault/contracts';
 import type { EventStore, Position, RecordedEvent } from '@token-vault/event-store';
 import { errorFields, type Logger } from '@token-vault/service-kit';
 import { setTimeout as delay } from 'node:timers/promises';
-import { outcomeTypes } from './state.ts';
+import { isOutcome, type OutcomeEvent } from './state.ts';
 
 export interface AwaitedOutcome {
-  readonly arrived: Promise<RecordedEvent>;
+  readonly arrived: Promise<OutcomeEvent>;
   /** Call it when nobody waits any more. */
   forget(): void;
 }
@@ -19,7 +18,7 @@ export interface InvocationOutcomes {
 
 /** Emptied when it goes: a Map keeps alive what it no longer holds (ADR 13). */
 interface Waiter {
-  hear?: (event: RecordedEvent) => void;
+  hear?: (event: OutcomeEvent) => void;
 }
 
 const retryMs = 200;
@@ -36,8 +35,8 @@ export function createInvocationOutcomes(options: {
   let following: Promise<void> | undefined;
 
   function deliver(event: RecordedEvent): void {
-    if (!outcomeTypes.has(event.type)) return;
-    waiting.get((event.data as unknown as DataOf<'ReactorSucceeded'>).invocation_id)?.hear?.(event);
+    if (!isOutcome(event)) return;
+    waiting.get(event.data.invocation_id)?.hear?.(event);
   }
 
   async function follow(from: Position): Promise<void> {
@@ -68,7 +67,7 @@ export function createInvocationOutcomes(options: {
       });
       await listening;
       const waiter: Waiter = {};
-      const arrived = new Promise<RecordedEvent>((resolve) => (waiter.hear = resolve));
+      const arrived = new Promise<OutcomeEvent>((resolve) => (waiter.hear = resolve));
       waiting.set(invocationId, waiter);
       return {
         arrived,

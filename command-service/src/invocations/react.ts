@@ -10,12 +10,7 @@ import {
   type Json,
 } from '@token-vault/contracts';
 import { keyIdOf, seal, secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
-import {
-  RevisionConflictError,
-  type EventStore,
-  type Position,
-  type RecordedEvent,
-} from '@token-vault/event-store';
+import { RevisionConflictError, type EventStore, type Position } from '@token-vault/event-store';
 import type { Answer, RequestContext } from '@token-vault/service-kit';
 import { load } from '../aggregates/decider.ts';
 import { isRefusal } from '../aggregates/refusal.ts';
@@ -23,7 +18,7 @@ import { reactorDecider, requireActive } from '../reactors/decider.ts';
 import { answerFrom } from './answers.ts';
 import type { AwaitedOutcome, InvocationOutcomes } from './outcomes.ts';
 import { readReactRequest, type ReactBody, type ReactRequest } from './request.ts';
-import { loadInvocation } from './state.ts';
+import { loadInvocation, type OutcomeEvent } from './state.ts';
 import { createTokenUse, type TokenUse, type TokenUseDependencies } from './token-use.ts';
 
 export interface InvocationDependencies extends TokenUseDependencies {
@@ -135,7 +130,7 @@ export class Invocations {
       invocation_id: id,
       reactor_id: draft.reactorId,
       reactor_revision: draft.reactorRevision,
-      mode: callbackUrl === undefined ? 'sync' : 'async',
+      mode: callbackUrl === undefined ? ('sync' as const) : ('async' as const),
       args,
       token_ids: [...request.references.tokens.keys()],
       timeout_ms: request.timeoutMs,
@@ -184,7 +179,7 @@ export class Invocations {
     return sealed;
   }
 
-  async #outcomeOf(draft: Draft, awaited: AwaitedOutcome, context: RequestContext): Promise<RecordedEvent> {
+  async #outcomeOf(draft: Draft, awaited: AwaitedOutcome, context: RequestContext): Promise<OutcomeEvent> {
     // The repeat of a request whose run is over already: that outcome came before anybody listened.
     const early = context.isRepeatable ? await this.#recordedOutcome(draft.id, context) : undefined;
     const first = early ?? (await within(awaited.arrived, this.#startWithinMs));
@@ -200,7 +195,7 @@ export class Invocations {
     throw new DomainError('reactor_failed', 'The reactor gave no result in time (timeout).');
   }
 
-  async #recordedOutcome(id: string, context: RequestContext): Promise<RecordedEvent | undefined> {
+  async #recordedOutcome(id: string, context: RequestContext): Promise<OutcomeEvent | undefined> {
     const { state } = await loadInvocation(this.#store, this.#streamOf(id, context));
     return state.kind === 'over' ? state.outcome : undefined;
   }
@@ -212,7 +207,7 @@ export class Invocations {
     const data = {
       invocation_id: id,
       reactor_id: reactorId,
-      mode: 'sync',
+      mode: 'sync' as const,
       status: 503,
       reason: 'not-started',
       problem,

@@ -9,20 +9,22 @@ export type InvocationState =
   | {
       readonly kind: 'over';
       readonly invoked: DataOf<'ReactorInvoked'>;
-      readonly outcome: RecordedEvent;
+      readonly outcome: OutcomeEvent;
     };
 
-export const outcomeTypes: ReadonlySet<string> = new Set(['ReactorSucceeded', 'ReactorFailed']);
+export type OutcomeEvent = RecordedEvent<'ReactorSucceeded' | 'ReactorFailed'>;
+export const isOutcome = (event: RecordedEvent): event is OutcomeEvent =>
+  event.type === 'ReactorSucceeded' || event.type === 'ReactorFailed';
 
 export function evolve(state: InvocationState, event: RecordedEvent): InvocationState {
   if (event.type === 'ReactorInvoked') {
-    return { kind: 'waiting', invoked: event.data as unknown as DataOf<'ReactorInvoked'> };
+    return { kind: 'waiting', invoked: event.data };
   }
   if (state.kind === 'absent') return state;
   const { invoked } = state;
-  if (outcomeTypes.has(event.type)) return { kind: 'over', invoked, outcome: event };
+  if (isOutcome(event)) return { kind: 'over', invoked, outcome: event };
   if (event.type === 'ReactorStarted') {
-    const { deadline } = event.data as unknown as DataOf<'ReactorStarted'>;
+    const { deadline } = event.data;
     return { kind: 'running', invoked, deadline: new Date(deadline) };
   }
   return state;

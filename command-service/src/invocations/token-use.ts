@@ -7,7 +7,7 @@ import {
   ValidationError,
   type DataOf,
   type Json,
-  type NewEvent,
+  type VaultEvent,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
@@ -37,7 +37,7 @@ export interface TokenUse {
 }
 
 export interface OpenedTokens {
-  readonly use: readonly NewEvent[];
+  readonly use: readonly VaultEvent[];
   /** When the first cvc of them ends; unset when none has one. */
   readonly cvcEndsAt?: string | undefined;
   readonly tokens: Promise<ReadonlyMap<string, DetokenizedToken>>;

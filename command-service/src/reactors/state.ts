@@ -1,4 +1,4 @@
-import { authorOf, type DataOf } from '@token-vault/contracts';
+import { authorOf } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import type { RecordedEvent } from '@token-vault/event-store';
 
@@ -25,8 +25,7 @@ export type ReactorState =
 
 export const initialState: ReactorState = { kind: 'absent' };
 
-const contentOf = (event: RecordedEvent): ReactorContent => {
-  const data = event.data as unknown as DataOf<'ReactorCreated'>;
+const contentOf = ({ data }: RecordedEvent<'ReactorCreated' | 'ReactorUpdated'>): ReactorContent => {
   const { name, code, configuration, application_id: applicationId } = data;
   return { name, code, configuration: configuration as SealedValue, applicationId };
 };
@@ -35,7 +34,7 @@ export function evolve(state: ReactorState, event: RecordedEvent): ReactorState 
   const { occurred_at: occurredAt } = event.metadata;
   switch (event.type) {
     case 'ReactorCreated': {
-      const { reactor_id: id } = event.data as unknown as DataOf<'ReactorCreated'>;
+      const { reactor_id: id } = event.data;
       const made = {
         createdBy: authorOf(event.metadata),
         createdAt: occurredAt,

@@ -1,4 +1,4 @@
-import { sessionStatement, type AccessRule, type DataOf, type Permission } from '@token-vault/contracts';
+import { sessionStatement, type AccessRule, type Permission } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
 import { signatureOf, type Signer } from '../aggregates/signing.ts';
 
@@ -30,7 +30,7 @@ export const initialState: SessionState = { kind: 'absent' };
 export function evolve(state: SessionState, event: RecordedEvent): SessionState {
   switch (event.type) {
     case 'SessionOpened': {
-      const data = event.data as unknown as DataOf<'SessionOpened'>;
+      const data = event.data;
       return {
         kind: 'open',
         id: data.session_id,
@@ -42,7 +42,7 @@ export function evolve(state: SessionState, event: RecordedEvent): SessionState 
     }
     case 'SessionAuthorized': {
       if (state.kind !== 'open') return state;
-      const data = event.data as unknown as DataOf<'SessionAuthorized'>;
+      const data = event.data;
       return {
         ...state,
         kind: 'authorized',

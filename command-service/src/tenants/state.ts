@@ -1,4 +1,4 @@
-import { authorOf, tenantStatement, type DataOf, type Plan } from '@token-vault/contracts';
+import { authorOf, tenantStatement, type Plan } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import type { RecordedEvent } from '@token-vault/event-store';
 import { signatureOf, type Signer } from '../aggregates/signing.ts';
@@ -41,7 +41,7 @@ export function evolve(state: TenantState, event: RecordedEvent): TenantState {
   switch (event.type) {
     case 'TenantCreated': {
       if (state.kind !== 'absent') return state;
-      const { tenant_id: id, name, plan, settings } = event.data as unknown as DataOf<'TenantCreated'>;
+      const { tenant_id: id, name, plan, settings } = event.data;
       const createdAt = event.metadata.occurred_at;
       const signature = signatureOf(event);
       const signed = { acceptsUnsigned: false, signature, wasSigned: signature !== undefined };
@@ -49,17 +49,17 @@ export function evolve(state: TenantState, event: RecordedEvent): TenantState {
       return { kind: 'active', details: { id, name, plan, settings, createdAt, ...signed, ...unset } };
     }
     case 'TenantUpdated': {
-      const { name, settings } = event.data as unknown as DataOf<'TenantUpdated'>;
+      const { name, settings } = event.data;
       return modified(state, event, { name, settings, signature: signatureOf(event) });
     }
     case 'TenantPlanChanged':
       return modified(state, event, {
-        plan: (event.data as unknown as DataOf<'TenantPlanChanged'>).plan,
+        plan: event.data.plan,
         signature: signatureOf(event),
       });
     case 'TenantSigned': {
       if (state.kind !== 'active') return state;
-      const { accepts_unsigned: acceptsUnsigned } = event.data as unknown as DataOf<'TenantSigned'>;
+      const { accepts_unsigned: acceptsUnsigned } = event.data;
       const signature = signatureOf(event);
       const wasSigned = state.details.wasSigned || signature !== undefined;
       const details = { ...state.details, acceptsUnsigned, signature, wasSigned };
@@ -67,7 +67,7 @@ export function evolve(state: TenantState, event: RecordedEvent): TenantState {
     }
     case 'TenantWebhookSecretRotated': {
       if (state.kind !== 'active') return state;
-      const { secret } = event.data as unknown as DataOf<'TenantWebhookSecretRotated'>;
+      const { secret } = event.data;
       return { kind: 'active', details: { ...state.details, webhookSecret: secret as SealedValue } };
     }
     case 'TenantDeleted':

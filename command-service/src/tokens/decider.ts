@@ -7,6 +7,7 @@ import {
   TokenExpired,
   TokenUpdated,
   type TokenContent,
+  type VaultEvent,
   type TokenType,
   type Transform,
 } from '@token-vault/contracts';
@@ -39,6 +40,10 @@ export function requirePresent(state: TokenState, now: Date): TokenDetails {
   if (state.kind !== 'present' || isExpired(state.details, now)) throw new NotFoundError('The token');
   return state.details;
 }
+
+/** The data keys whose destruction the event, or the decision before it is one, has decided. */
+export const decidedKeyIds = ({ data }: Pick<Fact | VaultEvent, 'data'>): readonly string[] =>
+  ('key_ids' in data && data.key_ids) || [];
 
 /** The data keys a token's content is sealed under. */
 export function keyIdsOf(content: TokenContent): string[] {

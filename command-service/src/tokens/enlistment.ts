@@ -1,4 +1,4 @@
-import { ConflictError, TransactionTokenEnlisted, type NewEvent } from '@token-vault/contracts';
+import { ConflictError, TransactionTokenEnlisted, type VaultEvent } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import { comparePositions, type Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
@@ -7,6 +7,7 @@ import { outsideTransaction } from '../transactions/context.ts';
 import { requireOpen } from '../transactions/decider.ts';
 import type { TransactionOutcomes } from '../transactions/outcomes.ts';
 import type { TransactionState } from '../transactions/state.ts';
+import { decidedKeyIds } from './decider.ts';
 import type { TokenHistory } from './history.ts';
 
 /** Most tokens that one transaction writes. */
@@ -93,8 +94,8 @@ function refuseFull(state: TransactionState): void {
   if (state.kind === 'open' && state.writes.length >= maxWrites) throw full();
 }
 
-function enlisted(context: RequestContext, transactionId: string, write: EnlistedWrite): NewEvent {
-  const erased = write.facts.flatMap(({ data }) => (data as { key_ids?: string[] }).key_ids ?? []);
+function enlisted(context: RequestContext, transactionId: string, write: EnlistedWrite): VaultEvent {
+  const erased = write.facts.flatMap(decidedKeyIds);
   return context.event(TransactionTokenEnlisted, {
     transaction_id: transactionId,
     token_id: write.tokenId,
@@ -110,7 +111,7 @@ export function eventsOf(
   context: RequestContext,
   facts: readonly Fact[],
   history: Pick<TokenHistory, 'base'> | undefined,
-): NewEvent[] {
+): VaultEvent[] {
   return facts.map((fact) => {
     const event = context.event(fact, fact.data);
     if (context.transactionId === undefined) return event;

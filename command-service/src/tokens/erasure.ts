@@ -1,5 +1,5 @@
-import { streams, type DataOf } from '@token-vault/contracts';
-import { isSealedValue, keyIdOf, type KeyRing } from '@token-vault/crypto';
+import { streams, type VaultEvent } from '@token-vault/contracts';
+import type { KeyRing } from '@token-vault/crypto';
 import {
   comparePositions,
   type EventStore,
@@ -10,20 +10,18 @@ import { answerEntityOfToken } from '@token-vault/service-kit';
 import type { Fact } from '../aggregates/decider.ts';
 import type { TransactionOutcomes } from '../transactions/outcomes.ts';
 import type { Enlisted, TransactionState } from '../transactions/state.ts';
-import { keyIdsOf } from './decider.ts';
+import { decidedKeyIds, keyIdsOf } from './decider.ts';
 import { readTokenHistory } from './history.ts';
 
 /** What an event says of keys, or a decision before it is one. */
-type Said = Pick<Fact, 'type' | 'data'>;
+type Said = Pick<Fact | VaultEvent, 'type' | 'data'>;
 
 /** Tokens whose keys are seen to at the same time. */
 const settledAtOnce = 64;
 
-const decidedKeys = ({ data }: Said): string[] => (data as { key_ids?: string[] }).key_ids ?? [];
-
 function namedKeys(event: RecordedEvent): string[] {
-  const sealed = [event.data['data'], event.data['cvc']].filter(isSealedValue).map(keyIdOf);
-  return [...sealed, ...decidedKeys(event)];
+  const sealed = event.type === 'TokenCreated' || event.type === 'TokenUpdated' ? keyIdsOf(event.data) : [];
+  return [...sealed, ...decidedKeyIds(event)];
 }
 
 const endings = new Set(['TokenDeleted', 'TokenExpired']);
@@ -52,7 +50,7 @@ export class TokenErasure {
    */
   async carryOut(tenantId: string, tokenId: string, decided: readonly Said[]): Promise<void> {
     await Promise.all([
-      this.#destroy(tenantId, decided.flatMap(decidedKeys)),
+      this.#destroy(tenantId, decided.flatMap(decidedKeyIds)),
       endings.has(decided.at(-1)?.type ?? '') ? this.#destroyAnswers(tenantId, tokenId) : undefined,
     ]);
   }
@@ -76,7 +74,7 @@ export class TokenErasure {
   async eraseLate(tenantId: string, event: RecordedEvent, state: TransactionState): Promise<void> {
     if (event.type === 'TokenCreated') return this.#destroy(tenantId, namedKeys(event));
     if (event.type !== 'TokenUpdated' || state.kind === 'absent') return;
-    const { token_id: tokenId } = event.data as unknown as DataOf<'TokenUpdated'>;
+    const { token_id: tokenId } = event.data;
     const write = state.writes.findLast(
       (each) => each.tokenId === tokenId && each.revision === event.revision - 1,
     );

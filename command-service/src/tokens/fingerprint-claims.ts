@@ -1,4 +1,4 @@
-import { FingerprintClaimed, FingerprintReleased, streams, type DataOf } from '@token-vault/contracts';
+import { FingerprintClaimed, FingerprintReleased, streams, type VaultEvent } from '@token-vault/contracts';
 import { noRevision, type EventStore, type Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
 import { expectedAt } from '../aggregates/decider.ts';
@@ -22,7 +22,9 @@ export function createFingerprintClaims(store: EventStore) {
   ): Promise<void> {
     const { release, claim } = changes;
     const outside = outsideTransaction(context);
-    const events = release.map((id) => outside.event(FingerprintReleased, { fingerprint, token_id: id }));
+    const events: VaultEvent[] = release.map((id) =>
+      outside.event(FingerprintReleased, { fingerprint, token_id: id }),
+    );
     if (claim !== undefined) events.push(outside.event(FingerprintClaimed, { fingerprint, token_id: claim }));
     const stream = streams.fingerprint(context.principal.tenant.id, fingerprint);
     await store.append(stream, events, revision === undefined ? 'any' : expectedAt(revision));
@@ -34,7 +36,8 @@ export function createFingerprintClaims(store: EventStore) {
       const claimants = new Map<string, Position>();
       let revision = noRevision;
       for await (const event of store.readStream(streams.fingerprint(tenantId, fingerprint))) {
-        const { token_id: tokenId } = event.data as unknown as DataOf<'FingerprintClaimed'>;
+        if (event.type !== 'FingerprintClaimed' && event.type !== 'FingerprintReleased') continue;
+        const { token_id: tokenId } = event.data;
         claimants.delete(tokenId);
         if (event.type === 'FingerprintClaimed') claimants.set(tokenId, event.position);
         revision = event.revision;

@@ -8,6 +8,7 @@ import {
 } from '@token-vault/event-store';
 import type { TransactionOutcomes } from '../transactions/outcomes.ts';
 import type { TransactionState } from '../transactions/state.ts';
+import { decidedKeyIds } from './decider.ts';
 import { evolve, initialState, type TokenState } from './state.ts';
 
 /** A token as one caller may act on it. */
@@ -42,8 +43,8 @@ function createLookup(outcomes: Pick<TransactionOutcomes, 'stateOf'>, tenantId: 
 }
 
 /** Events after which everything that is known of the token stands in the event itself. */
-function isWhole({ type, data }: RecordedEvent): boolean {
-  return type === 'TokenUpdated' ? data['created_at'] !== undefined : wholes.has(type);
+function isWhole(event: RecordedEvent): boolean {
+  return event.type === 'TokenUpdated' ? event.data.created_at !== undefined : wholes.has(event.type);
 }
 const wholes = new Set(['TokenCreated', 'TokenDeleted', 'TokenExpired']);
 
@@ -121,7 +122,7 @@ async function look(
   if (transaction && !counts(event, transaction)) return before;
   if (reading.base === noRevision) {
     reading.base = event.revision;
-    reading.decidedKeyIds = (event.data as { key_ids?: string[] }).key_ids ?? [];
+    reading.decidedKeyIds = decidedKeyIds(event);
   }
   count(reading, event);
   return isStateOpen(reading) ? before : noRevision;

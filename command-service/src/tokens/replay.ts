@@ -5,7 +5,7 @@ import {
   NotFoundError,
   TokensRead,
   type Token,
-  type Transform,
+  type DataOf,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
@@ -71,10 +71,7 @@ function shownAgain({ token, details }: Found, context: RequestContext): Shown {
   }
 }
 
-const readOf = (
-  { details }: Found,
-  { transform }: Shown,
-): { transform: Transform } & Record<string, string> => ({
+const readOf = ({ details }: Found, { transform }: Shown): DataOf<'TokensRead'>['tokens'][number] => ({
   token_id: details.id,
   token_type: details.type,
   transform: shownBy(transform, details.content.mask !== undefined),
@@ -92,7 +89,7 @@ async function recordRepeat(
   const kinds = [
     { operation: 'use', belongs: isUse },
     { operation: 'read', belongs: isRead },
-  ];
+  ] as const;
   for (const { operation, belongs } of kinds) {
     const tokens = decided
       .filter(({ found }) => belongs(found.token))

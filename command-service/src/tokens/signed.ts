@@ -3,7 +3,7 @@ import {
   AlteredRecordError,
   signedEventTypes,
   tokenStatementOf,
-  type NewEvent,
+  type VaultEvent,
 } from '@token-vault/contracts';
 import { TenantKeysMissingError, type KeyRing } from '@token-vault/crypto';
 import { noRevision } from '@token-vault/event-store';
@@ -22,12 +22,12 @@ export const tokenSigner: Signer<TokenState> = {
 export async function signTokenEvents(
   keyRing: Pick<KeyRing, 'hashes'>,
   tenantId: string,
-  events: readonly NewEvent[],
+  events: readonly VaultEvent[],
   before: { readonly state: TokenState; readonly revision: number } = {
     state: initialState,
     revision: noRevision,
   },
-): Promise<NewEvent[]> {
+): Promise<VaultEvent[]> {
   if (!events.some(({ type }) => signedEventTypes.has(type))) return [...events];
   try {
     const hashes = await keyRing.hashes(tenantId);

@@ -1,4 +1,4 @@
-import { authorOf, type DataOf, type TokenContent, type TokenType } from '@token-vault/contracts';
+import { authorOf, type TokenContent, type TokenType } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
 import { signatureOf } from '../aggregates/signing.ts';
 
@@ -26,13 +26,8 @@ const signedAt = (event: RecordedEvent, content: TokenContent): TokenContent => 
   return signature === undefined ? rest : { ...rest, signature };
 };
 
-function created(event: RecordedEvent): TokenState {
-  const {
-    token_id: id,
-    token_type: type,
-    shown: _shown,
-    ...content
-  } = event.data as unknown as DataOf<'TokenCreated'>;
+function created(event: RecordedEvent<'TokenCreated'>): TokenState {
+  const { token_id: id, token_type: type, shown: _shown, ...content } = event.data;
   const { occurred_at: createdAt } = event.metadata;
   const details: TokenDetails = {
     id,
@@ -46,7 +41,7 @@ function created(event: RecordedEvent): TokenState {
   return { kind: 'present', details };
 }
 
-function updated(state: TokenState, event: RecordedEvent): TokenState {
+function updated(state: TokenState, event: RecordedEvent<'TokenUpdated'>): TokenState {
   const {
     token_id: id,
     token_type: type,
@@ -55,7 +50,7 @@ function updated(state: TokenState, event: RecordedEvent): TokenState {
     created_by: createdBy,
     created_at: createdAt,
     ...content
-  } = event.data as unknown as DataOf<'TokenUpdated'>;
+  } = event.data;
   const modified = {
     content: signedAt(event, content),
     modifiedBy: authorOf(event.metadata),

@@ -1,4 +1,4 @@
-import { ConflictError, streams, TransactionCounted, type DataOf } from '@token-vault/contracts';
+import { ConflictError, streams, TransactionCounted } from '@token-vault/contracts';
 import { noRevision, type EventStore } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
 import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
@@ -29,7 +29,7 @@ export function createTransactionCounts(
     let counted: readonly string[] = [];
     let revision = noRevision;
     for await (const event of store.readStream(stream, { backwards: true, maxCount: 1 })) {
-      counted = (event.data as unknown as DataOf<'TransactionCounted'>).open;
+      if (event.type === 'TransactionCounted') counted = event.data.open;
       revision = event.revision;
     }
     const states = await Promise.all(counted.map((id) => outcomes.stateOf(tenantId, id)));

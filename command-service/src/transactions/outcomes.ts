@@ -1,7 +1,6 @@
-import type { NewEvent } from '@token-vault/contracts';
-import { streams } from '@token-vault/contracts';
+import { streams, type VaultEvent } from '@token-vault/contracts';
 import { noRevision, type EventStore, type RecordedEvent } from '@token-vault/event-store';
-import type { Clock } from '@token-vault/service-kit';
+import type { Clock, RequestContext } from '@token-vault/service-kit';
 import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
 import { isOver, transactionDecider, type TransactionCommand } from './decider.ts';
@@ -13,12 +12,12 @@ export interface TransactionOutcomes {
   /** As `stateOf`, of an ended one too with all that was enlisted in it. */
   wholeStateOf(tenantId: string, transactionId: string): Promise<TransactionState>;
   /** Appends a fact that needs no decision; gives the state right after it. The transaction must exist. */
-  record(tenantId: string, transactionId: string, event: NewEvent): Promise<TransactionState>;
+  record(tenantId: string, transactionId: string, event: VaultEvent): Promise<TransactionState>;
   /** Decides on the state as it is now and appends. Gives the state before; again on conflict. */
   decide(
     tenantId: string,
     command: TransactionCommand,
-    toEvent: (definition: { type: string; version: number }, data: unknown) => NewEvent,
+    toEvent: RequestContext['event'],
   ): Promise<{ before: TransactionState; position: RecordedEvent['position'] | undefined }>;
 }
 
@@ -61,7 +60,7 @@ class KnownTransactions {
   }
 
   /** The state right after the append: read only when other events lie between. */
-  async append(stream: string, event: NewEvent): Promise<Known> {
+  async append(stream: string, event: VaultEvent): Promise<Known> {
     const appended = await this.#store.append(stream, [event], 'exists');
     const known = this.#known.get(stream);
     if (known?.revision !== appended.revision - 1) return this.read(stream);

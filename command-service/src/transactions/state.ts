@@ -1,4 +1,3 @@
-import type { DataOf } from '@token-vault/contracts';
 import type { Position, RecordedEvent } from '@token-vault/event-store';
 
 /** A write that was about to be made in the transaction. What is undefined was not said before version 2. */
@@ -31,8 +30,7 @@ export type TransactionState =
 
 export const initialState: TransactionState = { kind: 'absent' };
 
-function enlist({ writes, tokens }: Opened, event: RecordedEvent): void {
-  const data = event.data as unknown as DataOf<'TransactionTokenEnlisted'>;
+function enlist({ writes, tokens }: Opened, { data }: RecordedEvent<'TransactionTokenEnlisted'>): void {
   writes.push({
     tokenId: data.token_id,
     revision: data.revision,
@@ -46,7 +44,7 @@ function enlist({ writes, tokens }: Opened, event: RecordedEvent): void {
 /** Folds in place what grows: fold a state once only. */
 export function evolve(state: TransactionState, event: RecordedEvent): TransactionState {
   if (event.type === 'TransactionOpened') {
-    const { expires_at: expiresAt } = event.data as unknown as DataOf<'TransactionOpened'>;
+    const { expires_at: expiresAt } = event.data;
     const { actor, occurred_at: createdAt } = event.metadata;
     return { kind: 'open', createdBy: actor.id, createdAt, expiresAt, writes: [], tokens: new Map() };
   }

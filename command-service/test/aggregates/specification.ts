@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Actor, NewEvent } from '@token-vault/contracts';
+import { newEvent, type Actor } from '@token-vault/contracts';
 import type { Position, RecordedEvent } from '@token-vault/event-store';
 import { expect } from 'vitest';
 import type { Decider, Fact } from '../../src/aggregates/decider.ts';
@@ -9,17 +9,11 @@ export const now = new Date('2030-01-01T00:00:00.000Z');
 export const later = (ms: number): Date => new Date(now.getTime() + ms);
 
 /** What has happened, as the log would tell it. */
-export interface Past extends Fact {
-  readonly actor?: Actor;
-  readonly at?: Date;
-}
+export type Past = Fact & { readonly actor?: Actor; readonly at?: Date };
 
 export function recorded(past: Past, revision: number): RecordedEvent {
-  const event: NewEvent = {
+  const event = newEvent(past, past.data, {
     id: randomUUID(),
-    type: past.type,
-    version: past.version,
-    data: past.data as NewEvent['data'],
     metadata: {
       tenant_id: tenantId,
       actor: past.actor ?? { kind: 'application', id: 'app' },
@@ -27,7 +21,7 @@ export function recorded(past: Past, revision: number): RecordedEvent {
       correlation_id: 'trace',
       occurred_at: (past.at ?? now).toISOString(),
     },
-  };
+  });
   return { ...event, stream: 'stream', revision, position: String(revision + 1) as Position };
 }
 

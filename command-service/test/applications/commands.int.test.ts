@@ -1,3 +1,4 @@
+import { fieldsOf } from '@token-vault/test-support';
 import { hashApiKey } from '@token-vault/crypto';
 import type { Application } from '@token-vault/contracts';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -108,11 +109,11 @@ describe('an application', () => {
     vault.faults.decide = () => undefined;
     const { id, key = '' } = await create({}, { idempotencyKey: 'k' });
     const events = await vault.events();
-    expect(events.map(({ type, data }) => [type, data.application_id])).toEqual([
+    expect(events.map((event) => [event.type, fieldsOf(event).application_id])).toEqual([
       ['ApplicationCreated', id],
       ['ApplicationKeyRegenerated', id],
     ]);
-    expect(events[1]?.data.key_hash).toBe(hashApiKey(key));
+    expect(fieldsOf(events[1]).key_hash).toBe(hashApiKey(key));
   });
 
   it('changed by many at once is as the last one said', async () => {

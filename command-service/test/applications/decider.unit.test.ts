@@ -5,6 +5,7 @@ import {
   ApplicationKeyRegenerated,
   ApplicationUpdated,
   type AccessRule,
+  type NewDataOf,
 } from '@token-vault/contracts';
 import { describe, expect, it } from 'vitest';
 import { fact } from '../../src/aggregates/decider.ts';
@@ -35,7 +36,7 @@ const data = {
   key_hash: keyHash,
   permissions: ['token:read'],
   rules: [],
-};
+} satisfies NewDataOf<'ApplicationCreated'>;
 const created = fact(ApplicationCreated, data);
 const expiring = fact(ApplicationCreated, { ...data, expires_at: later(1000).toISOString() });
 const deleted = fact(ApplicationDeleted, { application_id: id });

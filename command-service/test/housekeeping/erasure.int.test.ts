@@ -4,7 +4,7 @@ import { keyIdOf, type SealedValue } from '@token-vault/crypto';
 import { EventStoreUnavailableError, type EventStore, type Position } from '@token-vault/event-store';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { createAuditTrail, createRequestContext, silentLogger } from '@token-vault/service-kit';
-import { waitUntil } from '@token-vault/test-support';
+import { waitUntil, fieldsOf } from '@token-vault/test-support';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createCommandHandlers, createTenantCommands, startHousekeeping } from '../../src/index.ts';
 import { anyone, card } from '../tokens/vault.ts';
@@ -166,7 +166,7 @@ describe('what nothing has decided stays', () => {
     const { vault } = house;
     await vault.create({ id: 'same', type: 'token', data: 'first' });
     const [created] = await vault.events();
-    const first = keyIdOf(created?.data.data as SealedValue);
+    const first = keyIdOf(fieldsOf(created).data as SealedValue);
     const { handlers, context } = dying();
     await handlers.deleteToken?.(input({ id: 'same' }), context());
     const second = operations.createToken.body.parse({ id: 'same', type: 'token', data: 'second' });

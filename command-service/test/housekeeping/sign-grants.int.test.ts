@@ -7,6 +7,10 @@ import {
   TenantUpdated,
   TokenCreated,
   type Application,
+  type EventName,
+  type NewDataOf,
+  type VaultEventType,
+  type DataOf,
 } from '@token-vault/contracts';
 import { generateApiKey, hashApiKey } from '@token-vault/crypto';
 import { createAuthenticator, createRequestContext, silentLogger } from '@token-vault/service-kit';
@@ -26,26 +30,30 @@ beforeEach(async () => {
 });
 afterAll(() => house.close());
 
-const rules = [
+const rules: DataOf<'ApplicationCreated'>['rules'] = [
   { priority: 1, container: '/', transform: 'reveal', permissions: ['token:read'], description: 'all' },
 ];
 
 /** Appends as a release before signatures did. */
-async function append(stream: string, definition: { type: string; version: number }, data: object) {
+async function append<Type extends VaultEventType>(
+  stream: string,
+  name: EventName<Type>,
+  data: NewDataOf<Type>,
+) {
   const { principal, clock, log } = house.vault;
   const context = createRequestContext({ principal, traceId: 'old', now: clock.now() });
-  await log.append(stream, [context.event(definition, data)], 'any');
+  await log.append(stream, [context.event(name, data)], 'any');
   await house.settle();
 }
 
 async function oldTenant(): Promise<void> {
-  const data = { tenant_id: tenantId, name: 'Acme', plan: 'standard', settings: { b: '1', a: '2' } };
+  const data = { tenant_id: tenantId, name: 'Acme', plan: 'standard' as const, settings: { b: '1', a: '2' } };
   await append(streams.tenant(tenantId), TenantCreated, data);
 }
 
 async function oldApplication(): Promise<{ id: string; key: string }> {
   const [id, key] = [randomUUID(), generateApiKey('pvt')];
-  const data = { application_id: id, name: 'Shop', type: 'private', permissions: [], rules };
+  const data = { application_id: id, name: 'Shop', type: 'private' as const, permissions: [], rules };
   await append(streams.application(tenantId, id), ApplicationCreated, { ...data, key_hash: hashApiKey(key) });
   return { id, key };
 }
@@ -114,7 +122,8 @@ it('tokens of an older release are believed until all are signed, and none witho
   const { vault } = house;
   const created = await vault.create({ id: 'signed', type: 'token', data: 'x' });
   const [event] = await vault.events(streams.token(tenantId, created.id));
-  const unsigned: Record<string, unknown> = { ...event?.data, token_id: 'old', signature: undefined };
+  if (event?.type !== 'TokenCreated') throw new Error('the token was not created');
+  const unsigned = { ...event.data, token_id: 'old', signature: undefined };
   await append(streams.token(tenantId, 'old'), TokenCreated, unsigned);
   await sign();
   const { log: store, keyRing, pool, clock } = vault;

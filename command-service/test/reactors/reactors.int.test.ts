@@ -1,3 +1,4 @@
+import { fieldsOf } from '@token-vault/test-support';
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
 import { streams, type Application, type Reactor } from '@token-vault/contracts';
@@ -47,7 +48,7 @@ async function application(type: Application['type'], expiresAt?: string): Promi
 async function stored(id: string) {
   const tenantId = manager.tenant.id;
   const events = await vault.events(streams.reactor(tenantId, id));
-  const { configuration, ...rest } = events.at(-1)?.data as { configuration: SealedValue };
+  const { configuration, ...rest } = fieldsOf(events.at(-1)) as { configuration: SealedValue };
   const place = { tenantId, entity: `reactor:${id}`, field: 'configuration' };
   return { ...rest, configuration: (await vault.keyRing.open(place, configuration)).expose() };
 }
@@ -235,7 +236,7 @@ describe('a deleted reactor', () => {
     const { id } = await create();
     await update(id, { configuration: { A: 'b' } });
     const sealed = (await vault.events(streams.reactor(manager.tenant.id, id))).map(
-      ({ data }) => data.configuration as SealedValue,
+      (event) => fieldsOf(event).configuration as SealedValue,
     );
     await remove(id);
     expect(await vault.keys()).toEqual([]);

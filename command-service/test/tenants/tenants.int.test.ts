@@ -1,3 +1,4 @@
+import { fieldsOf } from '@token-vault/test-support';
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
 import { streams, type Reactor } from '@token-vault/contracts';
@@ -35,7 +36,8 @@ const call = async (id: Parameters<TestVault['call']>[0], input: object = {}) =>
 /** Every sealed value of the tenant's log with the place it is good for. */
 async function sealedValues() {
   const found: { place: { tenantId: string; entity: string; field: string }; value: SealedValue }[] = [];
-  for (const { data } of await vault.events()) {
+  for (const event of await vault.events()) {
+    const data = fieldsOf(event);
     const id = (data.token_id ?? data.reactor_id ?? data.tenant_id) as string;
     const kind = 'token_id' in data ? 'token' : 'reactor_id' in data ? 'reactor' : 'tenant';
     for (const [name, value] of Object.entries(data)) {

@@ -61,8 +61,8 @@ describe('updating a token', () => {
     fact(TokenUpdated, {
       ...identity,
       ...content(changes),
-      created_by: expect.any(String) as unknown,
-      created_at: expect.any(String) as unknown,
+      created_by: expect.any(String) as string,
+      created_at: expect.any(String) as string,
       key_ids,
     });
   const update: TokenCommand = { kind: 'update', content: content({ metadata: { a: 'b' } }), now };

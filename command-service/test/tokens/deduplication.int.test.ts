@@ -1,3 +1,4 @@
+import { fieldsOf } from '@token-vault/test-support';
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
 import { streams } from '@token-vault/contracts';
@@ -72,9 +73,9 @@ describe('a deduplicated create', () => {
     const { fingerprint = '' } = await vault.create(body);
     const events = await vault.events(streams.fingerprint(vault.principal.tenant.id, fingerprint));
     const claimants = new Set<unknown>();
-    for (const { type, data } of events)
-      if (type === 'FingerprintClaimed') claimants.add(data.token_id);
-      else claimants.delete(data.token_id);
+    for (const event of events)
+      if (event.type === 'FingerprintClaimed') claimants.add(event.data.token_id);
+      else claimants.delete(fieldsOf(event).token_id);
     expect(claimants.size).toBe(1);
   });
 

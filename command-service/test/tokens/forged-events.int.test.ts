@@ -1,4 +1,5 @@
-import { revisionOf, streams, TokenUpdated } from '@token-vault/contracts';
+import { fieldsOf } from '@token-vault/test-support';
+import { revisionOf, streams, TokenUpdated, type NewDataOf } from '@token-vault/contracts';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { createAuditTrail, createRequestContext } from '@token-vault/service-kit';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
@@ -24,7 +25,8 @@ const contextOf = () =>
 async function forge(change: object): Promise<void> {
   const stream = streams.token(vault.principal.tenant.id, 'tok');
   const last = (await vault.events(stream)).at(-1);
-  const event = contextOf().event(TokenUpdated, { ...last?.data, ...change });
+  const data = { ...last?.data, ...change } as NewDataOf<'TokenUpdated'>;
+  const event = contextOf().event(TokenUpdated, data);
   await vault.log.append(stream, [event], 'any');
 }
 
@@ -61,6 +63,6 @@ it('every change of a token is signed at its own place', async () => {
   await vault.update('card', { containers: ['/b/'] }, { transaction });
   await vault.end('commit', transaction);
   const events = await vault.events(streams.token(vault.principal.tenant.id, 'card'));
-  expect(events.map(({ data }) => revisionOf(data.signature as string))).toEqual([0, 1, 2]);
+  expect(events.map((event) => revisionOf(fieldsOf(event).signature as string))).toEqual([0, 1, 2]);
   await expect(vault.update('card', { containers: ['/c/'] })).resolves.toBeDefined();
 });

@@ -63,8 +63,8 @@ describe('a token with a long history', () => {
 
   it('of a release whose updates did not say when it was made is read once more', async () => {
     await versions(5);
-    const [newest] = (await vault.events()).filter(({ type }) => type === 'TokenUpdated').slice(-1);
-    if (!newest) throw new Error('there is no update');
+    const newest = (await vault.events()).findLast(({ type }) => type === 'TokenUpdated');
+    if (newest?.type !== 'TokenUpdated') throw new Error('there is no update');
     const { id: _id, stream, revision: _revision, position: _position, ...event } = newest;
     const { created_by: _by, created_at: _at, key_ids: _keys, signature: _signature, ...data } = event.data;
     const { principal } = vault;

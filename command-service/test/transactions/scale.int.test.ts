@@ -1,4 +1,4 @@
-import { streams } from '@token-vault/contracts';
+import { streams, newEvent, TransactionTokenEnlisted } from '@token-vault/contracts';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { card, openVault, refusal, type TestVault } from '../tokens/vault.ts';
 
@@ -23,20 +23,17 @@ async function enlistMany(transaction: string, from: number, to: number): Promis
   const [opened] = await vault.events(transactionStream(transaction));
   if (!opened) throw new Error('the transaction is not there');
   const { metadata } = opened;
-  const events = Array.from({ length: to - from }, (_, index) => ({
-    id: crypto.randomUUID(),
-    type: 'TransactionTokenEnlisted',
-    version: 2,
-    data: {
+  const events = Array.from({ length: to - from }, (_, index) => {
+    const data = {
       transaction_id: transaction,
       token_id: `many-${from + index}`,
       revision: -1,
-      write: 'create',
+      write: 'create' as const,
       new_key_ids: [],
       erases: false,
-    },
-    metadata,
-  }));
+    };
+    return newEvent(TransactionTokenEnlisted, data, { id: crypto.randomUUID(), metadata });
+  });
   await vault.log.append(transactionStream(transaction), events, 'exists');
 }
 

@@ -3,7 +3,8 @@ import { applicationEvents, sessionEvents } from './application.ts';
 import { auditEvents } from './audit.ts';
 import { invocationEvents } from './invocation.ts';
 import { reactorEvents } from './reactor.ts';
-import { EventRegistry, type EventOf } from './registry.ts';
+import type { Immutable } from '../json.ts';
+import { EventRegistry, type EventOf, type NewEvent } from './registry.ts';
 import { tenantEvents } from './tenant.ts';
 import { tokenEvents } from './token.ts';
 import { transactionEvents } from './transaction.ts';
@@ -35,6 +36,31 @@ export const eventDefinitions = [
 export type VaultEvent = EventOf<(typeof eventDefinitions)[number]>;
 export type VaultEventType = VaultEvent['type'];
 export type DataOf<Type extends VaultEventType> = Extract<VaultEvent, { type: Type }>['data'];
+
+/**
+ * The data of a new event, as a decision gives it: read-only, since nothing changes it any more, and without the signature, which is
+ * added before the append (`command-service/src/aggregates/signing.ts`).
+ */
+export type NewDataOf<Type extends VaultEventType> = Type extends VaultEventType
+  ? Immutable<Unsigned<DataOf<Type>>>
+  : never;
+type Unsigned<Data> = Data extends { signature: string } ? Omit<Data, 'signature'> : Data;
+
+/** Names the event to make: a definition, or whatever carries its type and version. */
+export interface EventName<Type extends VaultEventType> {
+  readonly type: Type;
+  readonly version: number;
+}
+
+/** Makes an event: the compiler checks its data. @throws nothing; the store checks the data against the schema before the append */
+export function newEvent<Type extends VaultEventType>(
+  { type, version }: EventName<Type>,
+  data: NewDataOf<Type>,
+  { id, metadata }: Pick<NewEvent, 'id' | 'metadata'>,
+): Extract<VaultEvent, { type: Type }> {
+  // The compiler cannot follow a type parameter through the union of all events; it has checked `data` by the name of the event.
+  return { id, type, version, data, metadata } as unknown as Extract<VaultEvent, { type: Type }>;
+}
 
 /** Those that carry a signature of what they leave. */
 export const signedEventTypes: ReadonlySet<string> = new Set(

@@ -5,14 +5,14 @@
 import { randomUUID } from 'node:crypto';
 import type { NewEvent } from '@token-vault/contracts';
 import { createEventStoreSchema, createPostgresEventStore } from '../src/postgres/index.ts';
-import { startPosition, type EventStore } from '../src/index.ts';
-import { noted, testRegistry } from '../src/contract-suite/test-events.ts';
+import { startPosition } from '../src/index.ts';
+import { asSuiteStore, noted, testRegistry, type SuiteStore } from '../src/contract-suite/test-events.ts';
 
 const [url, seconds = '3'] = process.argv.slice(2);
 if (!url) throw new Error('usage: node append.ts <connection string> [seconds]');
 const connection = { connectionString: url };
 await createEventStoreSchema(connection);
-const store = createPostgresEventStore({ connection, registry: testRegistry });
+const store = asSuiteStore(createPostgresEventStore({ connection, registry: testRegistry }));
 
 /** About the size of a token's event with its sealed data. */
 function bigNote(): NewEvent {
@@ -22,7 +22,7 @@ function bigNote(): NewEvent {
 async function measure(
   name: string,
   callers: number,
-  call: (store: EventStore) => Promise<unknown>,
+  call: (store: SuiteStore) => Promise<unknown>,
 ): Promise<void> {
   const end = performance.now() + Number(seconds) * 1_000;
   const cpu = process.cpuUsage();
@@ -46,7 +46,7 @@ function report(name: string, count: number, ms: number, since: NodeJS.CpuUsage)
   );
 }
 
-const newStream = (to: EventStore) =>
+const newStream = (to: SuiteStore) =>
   to.append(`token-${randomUUID()}.${randomUUID()}`, [bigNote()], 'no-stream');
 await measure('1 caller, new streams', 1, newStream);
 await measure('64 callers, new streams', 64, newStream);

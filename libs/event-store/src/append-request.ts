@@ -26,7 +26,7 @@ const maxRevision = 2 ** 31 - 1;
 export function checkAppend(
   registry: EventRegistry,
   stream: string,
-  events: readonly NewEvent[],
+  events: readonly NewEvent<string, unknown>[],
   expected: ExpectedRevision,
   { keys = [] }: AppendOptions = {},
 ): AppendRequest {

@@ -39,7 +39,7 @@ export const isUuid = (text: string): boolean => uuid.test(text);
 const uuid = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i;
 
 /** @throws InvalidEventError, UnknownEventError. */
-export function encodeEvent(registry: EventRegistry, event: NewEvent): EncodedEvent {
+export function encodeEvent(registry: EventRegistry, event: NewEvent<string, unknown>): EncodedEvent {
   registry.validate(event);
   if (!isUuid(event.id)) throw new InvalidEventError(event.type, ['id']);
   const data = JSON.stringify(event.data);
@@ -61,7 +61,7 @@ export function decodeEvent(registry: EventRegistry, stored: StoredEvent): Recor
     stored.version,
     JSON.parse(stored.data) as JsonObject,
   );
-  return {
+  const event = {
     id: stored.id,
     type: stored.type,
     version,
@@ -71,6 +71,8 @@ export function decodeEvent(registry: EventRegistry, stored: StoredEvent): Recor
     revision: stored.revision,
     position: stored.position,
   };
+  // The registry knows the type and the version, and the schema was checked when the event was appended.
+  return event as unknown as RecordedEvent;
 }
 
 /** The readable beginning of a stretch of the log. */

@@ -1,4 +1,4 @@
-import type { JsonObject, EventMetadata, NewEvent } from '@token-vault/contracts';
+import type { NewEvent, VaultEvent, VaultEventType } from '@token-vault/contracts';
 
 /**
  * A place in the whole log. Opaque: ordered, not dense, a decimal string outside this library
@@ -18,17 +18,21 @@ export const noRevision = -1;
  */
 export type ExpectedRevision = 'any' | 'no-stream' | 'exists' | number;
 
-export interface RecordedEvent {
-  readonly id: string;
-  readonly type: string;
-  /** Current schema version: stored data has passed the upcasters. */
-  readonly version: number;
-  readonly data: JsonObject;
-  readonly metadata: EventMetadata;
+/** Where an event is stored. */
+export interface EventPlace {
   readonly stream: string;
   readonly revision: number;
   readonly position: Position;
 }
+
+/**
+ * An event of the log. `version` is that of the current schema: stored data has passed the upcasters. A check of `type` narrows
+ * `data` to that event's.
+ */
+export type RecordedEvent<Type extends VaultEventType = VaultEventType> = Recorded<
+  Extract<VaultEvent, { type: Type }>
+>;
+export type Recorded<Event> = Event extends unknown ? Event & EventPlace : never;
 
 export interface AppendResult {
   /** Of the last event of this append. */
@@ -59,20 +63,20 @@ export interface ReadAllOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface SubscribeOptions {
+export interface SubscribeOptions<Event = VaultEvent> {
   /** Most events of one batch; 1000 by default. A batch is bounded by its size in bytes too. */
   readonly maxBatch?: number;
   /** Whether the subscriber had better see a live event with others than at once. An adapter may hold such for a moment, until `hurry`. */
-  readonly canWait?: (event: RecordedEvent) => boolean;
+  readonly canWait?: (event: Recorded<Event>) => boolean;
 }
 
 /**
  * A stretch of the log. No batch has no news: it holds events, or moves `position`, or says for the first time
  * that the subscriber has caught up.
  */
-export interface EventBatch {
+export interface EventBatch<Event = VaultEvent> {
   /** In log order. Empty when nothing of interest lies up to `position`: a checkpoint may move there all the same. */
-  readonly events: readonly RecordedEvent[];
+  readonly events: readonly Recorded<Event>[];
   /** The subscriber has been shown everything up to and including this position. */
   readonly position: Position;
   /** `position` was the head a moment ago. */
@@ -80,12 +84,14 @@ export interface EventBatch {
 }
 
 /**
+ * `Event` is the union of the events that the log holds: the vault's, or those of the contract suite.
+ *
  * The vault's only truth: streams of events in one total order. Every adapter passes `contract-suite.ts`.
  *
  * Events of one append are stored together or not at all, are neighbours in the log, and are durable when
  * `append` resolves. A subscriber that has seen position P will never be shown an event at or below P later.
  */
-export interface EventStore {
+export interface EventStore<Event extends NewEvent<string, unknown> = VaultEvent> {
   /**
    * `stream` is 1 to 512 characters, without control characters, and does not begin with `$`.
    * Repeating an append with the same event ids and an explicit expectation (`no-stream` or a revision) answers
@@ -100,7 +106,7 @@ export interface EventStore {
    */
   append(
     stream: string,
-    events: readonly NewEvent[],
+    events: readonly Event[],
     expected: ExpectedRevision,
     options?: AppendOptions,
   ): Promise<AppendResult>;
@@ -109,10 +115,10 @@ export interface EventStore {
    * The events of a stream by revision. A stream that does not exist has none.
    * @throws TypeError unless `from` and `maxCount` are integers, from 0 and from 1.
    */
-  readStream(stream: string, options?: ReadStreamOptions): AsyncIterable<RecordedEvent>;
+  readStream(stream: string, options?: ReadStreamOptions): AsyncIterable<Recorded<Event>>;
 
   /** The log after `after` (exclusive), in order, in bounded memory. Ends at the head of the moment of the call. */
-  readAll(after: Position, options?: ReadAllOptions): AsyncIterable<RecordedEvent>;
+  readAll(after: Position, options?: ReadAllOptions): AsyncIterable<Recorded<Event>>;
 
   /**
    * The log after `after` (exclusive), then live, in batches of everything available up to a bound, until `signal`
@@ -123,7 +129,11 @@ export interface EventStore {
    * @throws PositionBeyondHeadError when `after` lies beyond the head: that checkpoint belongs to another log.
    * @throws UnknownEventError at an event that this binary does not know.
    */
-  subscribe(after: Position, signal: AbortSignal, options?: SubscribeOptions): AsyncIterable<EventBatch>;
+  subscribe(
+    after: Position,
+    signal: AbortSignal,
+    options?: SubscribeOptions<Event>,
+  ): AsyncIterable<EventBatch<Event>>;
 
   /** Position of the last durable event; `startPosition` for an empty log. */
   head(): Promise<Position>;

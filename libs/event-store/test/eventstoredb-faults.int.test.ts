@@ -9,15 +9,19 @@ import {
   parsePosition,
   RevisionConflictError,
   startPosition,
-  type EventBatch,
-  type EventStore,
   type Position,
-  type RecordedEvent,
 } from '@token-vault/event-store';
 import { startEventStoreDbDouble, type EventStoreDbDouble } from '@token-vault/test-doubles/eventstoredb';
 import { waitUntil } from '@token-vault/test-support';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { noted, testRegistry } from '../src/contract-suite/test-events.ts';
+import {
+  noted,
+  testRegistry,
+  asSuiteStore,
+  type SuiteEvent,
+  type SuiteStore,
+  type SuiteBatch,
+} from '../src/contract-suite/test-events.ts';
 
 // One test for each trap of @eventstore/db-client that the adapter has a rule for.
 
@@ -39,25 +43,25 @@ afterEach(async () => {
   expect(unhandled).not.toHaveBeenCalled();
 });
 
-function open(options: Partial<EventStoreDbOptions> = {}): EventStore {
+function open(options: Partial<EventStoreDbOptions> = {}): SuiteStore {
   const store = createEventStoreDbEventStore({
     connectionString: double.connectionString,
     registry: testRegistry,
     ...options,
   });
   onTestFinished(() => store.close());
-  return store;
+  return asSuiteStore(store);
 }
 
-async function collect(events: AsyncIterable<RecordedEvent>): Promise<unknown[]> {
+async function collect(events: AsyncIterable<SuiteEvent>): Promise<unknown[]> {
   const collected: unknown[] = [];
   for await (const event of events) collected.push(event.data.text);
   return collected;
 }
 
-function follow(store: EventStore, after: Position = startPosition) {
+function follow(store: SuiteStore, after: Position = startPosition) {
   const abort = new AbortController();
-  const batches: EventBatch[] = [];
+  const batches: SuiteBatch[] = [];
   const run = async () => {
     for await (const batch of store.subscribe(after, abort.signal)) batches.push(batch);
   };
@@ -397,7 +401,7 @@ describe('a subscription to EventStoreDB', () => {
     }
     const head = await store.head();
     for (let shown = 0; shown < 2_000;) {
-      const { value } = (await batches.next()) as { value: EventBatch };
+      const { value } = (await batches.next()) as { value: SuiteBatch };
       shown += value.events.length;
       expect(value.isCaughtUp).toBe(value.position === head);
     }

@@ -4,15 +4,19 @@ import {
   KeysNotStoredError,
   RevisionConflictError,
   startPosition,
-  type EventStore,
   type Position,
-  type RecordedEvent,
 } from '@token-vault/event-store';
 import { waitUntil, type TestDatabase } from '@token-vault/test-support';
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { noted, testRegistry } from '../src/contract-suite/test-events.ts';
+import {
+  noted,
+  testRegistry,
+  asSuiteStore,
+  type SuiteEvent,
+  type SuiteStore,
+} from '../src/contract-suite/test-events.ts';
 import { createTestLog, cutConnections, withClient } from './postgres-log.ts';
 
 let database: TestDatabase;
@@ -21,11 +25,11 @@ beforeEach(async () => {
 });
 afterEach(() => database.drop());
 
-function open(options: Partial<PostgresEventStoreOptions> = {}): EventStore {
+function open(options: Partial<PostgresEventStoreOptions> = {}): SuiteStore {
   const connection = { connectionString: database.url };
   const store = createPostgresEventStore({ connection, registry: testRegistry, ...options });
   onTestFinished(() => store.close());
-  return store;
+  return asSuiteStore(store);
 }
 
 function query(sql: string): Promise<pg.QueryResult<Record<string, unknown>>> {
@@ -40,8 +44,8 @@ async function lockHead(): Promise<() => Promise<void>> {
   return () => client.end();
 }
 
-async function collect(events: AsyncIterable<RecordedEvent>): Promise<RecordedEvent[]> {
-  const collected: RecordedEvent[] = [];
+async function collect(events: AsyncIterable<SuiteEvent>): Promise<SuiteEvent[]> {
+  const collected: SuiteEvent[] = [];
   for await (const event of events) collected.push(event);
   return collected;
 }
@@ -193,7 +197,7 @@ describe('a subscription to Postgres', () => {
 
   it('gets what its own process appends without reading it back, and what others append between', async () => {
     const [store, other] = [open({ pollMs: 60_000 }), open()];
-    const seen: RecordedEvent[] = [];
+    const seen: SuiteEvent[] = [];
     const abort = new AbortController();
     let isCaughtUp = false;
     const subscription = (async () => {
@@ -231,7 +235,7 @@ describe('a subscription to Postgres', () => {
   });
 
   it('may hold what can wait until something comes that cannot, its patience ends, or somebody is in a hurry', async () => {
-    const canWait = ({ data }: RecordedEvent) => data['text'] !== 'urgent';
+    const canWait = ({ data }: SuiteEvent) => data['text'] !== 'urgent';
     const abort = new AbortController();
     const batchesOf = async (patienceMs: number) => {
       const store = open({ patienceMs });

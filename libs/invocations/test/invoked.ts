@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { defineEvent, EventRegistry, type NewEvent } from '@token-vault/contracts';
+import { defineEvent, EventRegistry, type NewEvent, type VaultEvent } from '@token-vault/contracts';
 import { startPosition, type Position } from '@token-vault/event-store';
 import { z } from 'zod';
 import type { CheckpointStore, Invocation, ToInvocation } from '../src/port.ts';
@@ -10,13 +10,16 @@ const ids = z.object({ invocation_id: z.string() });
 
 export const registry = new EventRegistry([defineEvent('Invoked', ids), defineEvent('Noise', ids)]);
 
-export const toInvocation: ToInvocation = ({ type, data, metadata }) =>
-  type === 'Invoked'
+/** The port is typed for the vault's events; these are the test's own. */
+export const toInvocation: ToInvocation = (event) => {
+  const { type, data, metadata } = event as unknown as NewEvent;
+  return type === 'Invoked'
     ? { tenantId: metadata.tenant_id, invocationId: data['invocation_id'] as string }
     : undefined;
+};
 
-export function invoked({ tenantId, invocationId }: Invocation, type = 'Invoked'): NewEvent {
-  return {
+export function invoked({ tenantId, invocationId }: Invocation, type = 'Invoked'): VaultEvent {
+  const event: NewEvent = {
     id: randomUUID(),
     type,
     version: 1,
@@ -29,6 +32,7 @@ export function invoked({ tenantId, invocationId }: Invocation, type = 'Invoked'
       occurred_at: '2026-01-01T00:00:00.000Z',
     },
   };
+  return event as unknown as VaultEvent;
 }
 
 export interface TestCheckpoints extends CheckpointStore {

@@ -1,5 +1,14 @@
 import type { Principal } from '@token-vault/access';
-import { idFrom, newId, type EventMetadata, type NewEvent } from '@token-vault/contracts';
+import {
+  idFrom,
+  newEvent,
+  newId,
+  type EventMetadata,
+  type EventName,
+  type NewDataOf,
+  type VaultEvent,
+  type VaultEventType,
+} from '@token-vault/contracts';
 
 /** What a handler knows of the request besides its input. */
 export interface RequestContext {
@@ -18,7 +27,10 @@ export interface RequestContext {
   /** A new entity id; the same one when a command is repeated under its idempotency key. */
   newEntityId(): string;
   /** Makes an event of this request. Its id is deterministic under an idempotency key, so a repeat stores nothing twice. */
-  event(definition: { readonly type: string; readonly version: number }, data: unknown): NewEvent;
+  event<Type extends VaultEventType>(
+    name: EventName<Type>,
+    data: NewDataOf<Type>,
+  ): Extract<VaultEvent, { type: Type }>;
 }
 
 export interface RequestContextOptions {
@@ -62,12 +74,6 @@ export function createRequestContext(options: RequestContextOptions): RequestCon
     identity: {},
     isRepeatable: idempotencyScope !== undefined,
     newEntityId: () => nextId('entity'),
-    event: (definition, data) => ({
-      id: nextId('event'),
-      type: definition.type,
-      version: definition.version,
-      data: data as NewEvent['data'],
-      metadata,
-    }),
+    event: (name, data) => newEvent(name, data, { id: nextId('event'), metadata }),
   };
 }

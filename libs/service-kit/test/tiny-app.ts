@@ -1,6 +1,6 @@
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import type { Principal } from '@token-vault/access';
-import { eventRegistry, type NewEvent } from '@token-vault/contracts';
+import { eventRegistry, type VaultEvent } from '@token-vault/contracts';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import { startPosition, type EventStore, type RecordedEvent } from '@token-vault/event-store';
 import {
@@ -99,7 +99,7 @@ export async function startTinyApp(options: TinyOptions = {}): Promise<TinyApp> 
   const watched: EventStore = append
     ? {
         ...store,
-        append: (stream: string, events: readonly NewEvent[], expected) =>
+        append: (stream: string, events: readonly VaultEvent[], expected) =>
           append(() => store.append(stream, events, expected)) as ReturnType<EventStore['append']>,
       }
     : store;

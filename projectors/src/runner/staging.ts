@@ -1,7 +1,14 @@
 import type { RecordedEvent } from '@token-vault/event-store';
-import type { Occurrence, Projection, Table } from '../projection.ts';
+import type { Occurrence, Projection, SqlOp, Table } from '../projection.ts';
 import type { BatchFold } from './fold.ts';
-import { boundaries, enlistedIn, type StagedEvent, type Transactions } from './transactions.ts';
+import {
+  enlistedIn,
+  isCommit,
+  isEnding,
+  type EndingEvent,
+  type StagedEvent,
+  type Transactions,
+} from './transactions.ts';
 
 /** Events of open transactions wait here, and what came to an end is remembered, in each projection's own schema. */
 export const stagingTables: readonly Table[] = [
@@ -25,7 +32,10 @@ export const stagingTables: readonly Table[] = [
   },
 ];
 
-type Handler = (event: Occurrence) => ReturnType<NonNullable<Projection['on']['TenantCreated']>>;
+/** A handler is found by the type of the event that it is given, which the compiler cannot follow. */
+type Handler = (
+  event: Omit<Occurrence, 'type' | 'data'> & Pick<StagedEvent, 'type' | 'data'>,
+) => readonly SqlOp[];
 
 /**
  * Feeds events to a projection's handlers, holding back those enlisted in a transaction: they take effect in order at
@@ -45,16 +55,16 @@ export class Applier {
   apply(event: RecordedEvent): void {
     const transactionId = enlistedIn(event);
     if (transactionId !== undefined) this.#stage(transactionId, event);
-    else if (event.type in boundaries) this.#close(event);
+    else if (isEnding(event)) this.#close(event);
     else this.#handle(event, event.position, 0);
   }
 
   #handle(event: StagedEvent, position: string, ordinal: number): number {
     const { on } = this.#projection;
     if (!Object.hasOwn(on, event.type)) return 0;
-    const handler = on[event.type as keyof typeof on] as Handler;
+    const handler = on[event.type] as Handler;
     const { id, type, data, metadata } = event;
-    const ops = handler({ id, type, data, metadata, position, ordinal } as unknown as Occurrence);
+    const ops = handler({ id, type, data, metadata, position, ordinal });
     for (const op of ops) this.#fold.add(op);
     return ops.length;
   }
@@ -63,7 +73,7 @@ export class Applier {
     if (!Object.hasOwn(this.#projection.on, event.type) || this.#transactions.closed.has(transactionId))
       return;
     const { id, type, version, data, metadata, position } = event;
-    const staged = { id, type, version, data, metadata };
+    const staged = { id, type, version, data, metadata } as StagedEvent;
     this.#transactions.stage(transactionId, staged);
     this.#fold.add({
       kind: 'insert',
@@ -72,11 +82,11 @@ export class Applier {
     });
   }
 
-  #close(event: RecordedEvent): void {
-    const transactionId = event.data['transaction_id'] as string;
+  #close(event: EndingEvent): void {
+    const { transaction_id: transactionId } = event.data;
     const staged = this.#transactions.events.get(transactionId) ?? [];
     let ordinal = 0;
-    if (boundaries[event.type] === 'commit') {
+    if (isCommit(event)) {
       for (const each of staged) ordinal += this.#handle(each, event.position, ordinal);
     }
     this.#handle(event, event.position, ordinal);

@@ -1,15 +1,9 @@
-import { eventRegistry, type EventMetadata, type JsonObject } from '@token-vault/contracts';
+import { eventRegistry, type NewEvent, type VaultEvent, type VaultEventType } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
 import { statement, type Statement } from './statements.ts';
 
 /** What an event needs to be applied later. */
-export interface StagedEvent {
-  readonly id: string;
-  readonly type: string;
-  readonly version: number;
-  readonly data: JsonObject;
-  readonly metadata: EventMetadata;
-}
+export type StagedEvent = VaultEvent;
 
 /** Most that is remembered between batches; beyond it the database is asked again. */
 const mostRemembered = { transactions: 10_000, events: 2_000 };
@@ -27,8 +21,8 @@ export class Transactions {
     for (const event of events) {
       const id = enlistedIn(event);
       if (id !== undefined) enlisting.add(id);
-      else if (event.type in boundaries) ending.add(event.data['transaction_id'] as string);
-      else if (event.type === opening) this.#seenOpening.add(event.data['transaction_id'] as string);
+      else if (isEnding(event)) ending.add(event.data.transaction_id);
+      else if (event.type === opening) this.#seenOpening.add(event.data.transaction_id);
     }
     const isUnknown = (id: string): boolean => !this.#seenOpening.has(id);
     const unknown = {
@@ -44,8 +38,9 @@ export class Transactions {
   ): void {
     for (const { transaction_id: id, event } of staged) {
       // It may have been staged by an older release.
-      const stored = JSON.parse(event) as StagedEvent;
-      this.stage(id, { ...stored, ...eventRegistry.upcast(stored.type, stored.version, stored.data) });
+      const stored = JSON.parse(event) as NewEvent;
+      const current = eventRegistry.upcast(stored.type, stored.version, stored.data);
+      this.stage(id, { ...stored, ...current } as unknown as StagedEvent);
     }
     for (const { id } of closed) this.closed.add(id);
   }
@@ -72,11 +67,14 @@ export class Transactions {
 }
 
 type Boundary = 'commit' | 'drop';
-export const boundaries: Readonly<Record<string, Boundary>> = {
+const boundaries = {
   TransactionCommitted: 'commit',
   TransactionRolledBack: 'drop',
   TransactionExpired: 'drop',
-};
+} satisfies Partial<Record<VaultEventType, Boundary>>;
+export type EndingEvent = RecordedEvent<keyof typeof boundaries>;
+export const isEnding = (event: RecordedEvent): event is EndingEvent => event.type in boundaries;
+export const isCommit = ({ type }: EndingEvent): boolean => boundaries[type] === 'commit';
 const opening = 'TransactionOpened';
 const isOfTransaction = (type: string): boolean => type === opening || type in boundaries;
 
@@ -90,8 +88,7 @@ export interface TouchedTransactions {
   readonly ending: readonly string[];
 }
 
-export const hasEnding = (events: readonly RecordedEvent[]): boolean =>
-  events.some(({ type }) => type in boundaries);
+export const hasEnding = (events: readonly RecordedEvent[]): boolean => events.some(isEnding);
 
 export const stagedEventsOf = (ids: readonly string[]): Statement =>
   statement(

@@ -1,4 +1,3 @@
-import type { DataOf } from '@token-vault/contracts';
 import { TenantKeysMissingError } from '@token-vault/crypto';
 import type { DeliveryOptions, ToInvocation } from '@token-vault/invocations';
 import { errorFields, type Logger } from '@token-vault/service-kit';
@@ -7,7 +6,7 @@ export const toInvocation: ToInvocation = (event) =>
   event.type === 'ReactorInvoked'
     ? {
         tenantId: event.metadata.tenant_id,
-        invocationId: (event.data as unknown as DataOf<'ReactorInvoked'>).invocation_id,
+        invocationId: event.data.invocation_id,
         event,
       }
     : undefined;

@@ -1,4 +1,13 @@
-import { newId, type DataOf, type EventMetadata, type NewEvent } from '@token-vault/contracts';
+import {
+  newEvent,
+  newId,
+  type DataOf,
+  type EventMetadata,
+  type EventName,
+  type NewDataOf,
+  type VaultEvent,
+  type VaultEventType,
+} from '@token-vault/contracts';
 import { noRevision, type EventStore, type RecordedEvent } from '@token-vault/event-store';
 
 /** An invocation as a runner meets it. */
@@ -11,9 +20,8 @@ export interface Invocation {
   readonly stream: string;
 }
 
-export function invocationOf(event: RecordedEvent): Invocation {
-  const invoked = event.data as unknown as DataOf<'ReactorInvoked'>;
-  const { metadata, stream } = event;
+export function invocationOf(event: RecordedEvent<'ReactorInvoked'>): Invocation {
+  const { data: invoked, metadata, stream } = event;
   return { tenantId: metadata.tenant_id, id: invoked.invocation_id, invoked, metadata, stream };
 }
 
@@ -21,36 +29,35 @@ export function invocationOf(event: RecordedEvent): Invocation {
 export interface InvocationHistory {
   readonly invocation: Invocation | undefined;
   readonly deadline: Date | undefined;
-  readonly outcome: RecordedEvent | undefined;
+  readonly outcome: OutcomeEvent | undefined;
   readonly attempts: number;
   /** When the next delivery is due; undefined before the outcome and after the last attempt. */
   readonly deliverAt: Date | undefined;
   readonly revision: number;
 }
 
-type Step = (history: InvocationHistory, event: RecordedEvent) => Partial<InvocationHistory>;
+export type OutcomeEvent = RecordedEvent<'ReactorSucceeded' | 'ReactorFailed'>;
 
-const outcome: Step = (_history, event) => ({
-  outcome: event,
-  deliverAt:
-    (event.data as { mode?: unknown }).mode === 'async' ? new Date(event.metadata.occurred_at) : undefined,
-});
-const ended: Step = ({ attempts }) => ({ attempts: attempts + 1, deliverAt: undefined });
-
-const steps: Readonly<Record<string, Step>> = {
-  ReactorInvoked: (_history, event) => ({ invocation: invocationOf(event) }),
-  ReactorStarted: (_history, event) => ({
-    deadline: new Date((event.data as unknown as DataOf<'ReactorStarted'>).deadline),
-  }),
-  ReactorSucceeded: outcome,
-  ReactorFailed: outcome,
-  WebhookAttemptFailed: ({ attempts }, event) => ({
-    attempts: attempts + 1,
-    deliverAt: new Date((event.data as unknown as DataOf<'WebhookAttemptFailed'>).next_at),
-  }),
-  WebhookDelivered: ended,
-  WebhookGivenUp: ended,
-};
+function next(history: InvocationHistory, event: RecordedEvent): Partial<InvocationHistory> {
+  switch (event.type) {
+    case 'ReactorInvoked':
+      return { invocation: invocationOf(event) };
+    case 'ReactorStarted':
+      return { deadline: new Date(event.data.deadline) };
+    case 'ReactorSucceeded':
+    case 'ReactorFailed': {
+      const isAsync = event.data.mode === 'async';
+      return { outcome: event, deliverAt: isAsync ? new Date(event.metadata.occurred_at) : undefined };
+    }
+    case 'WebhookAttemptFailed':
+      return { attempts: history.attempts + 1, deliverAt: new Date(event.data.next_at) };
+    case 'WebhookDelivered':
+    case 'WebhookGivenUp':
+      return { attempts: history.attempts + 1, deliverAt: undefined };
+    default:
+      return {};
+  }
+}
 
 const nothingYet: InvocationHistory = {
   invocation: undefined,
@@ -63,7 +70,7 @@ const nothingYet: InvocationHistory = {
 
 const followedBy = (history: InvocationHistory, event: RecordedEvent): InvocationHistory => ({
   ...history,
-  ...steps[event.type]?.(history, event),
+  ...next(history, event),
   revision: event.revision,
 });
 
@@ -80,17 +87,14 @@ export async function readHistory(
 }
 
 /** The runner's own word on an invocation. Ids are random: two runners that say the same must not be taken for one. */
-export function runnerEvent(
+export function runnerEvent<Type extends VaultEventType>(
   { metadata, tenantId }: Invocation,
-  definition: { readonly type: string; readonly version: number },
-  data: unknown,
+  name: EventName<Type>,
+  data: NewDataOf<Type>,
   now: Date,
-): NewEvent {
-  return {
+): Extract<VaultEvent, { type: Type }> {
+  return newEvent(name, data, {
     id: newId(),
-    type: definition.type,
-    version: definition.version,
-    data: data as NewEvent['data'],
     metadata: {
       tenant_id: tenantId,
       actor: { kind: 'system', id: 'reactor-runner' },
@@ -99,5 +103,5 @@ export function runnerEvent(
       occurred_at: now.toISOString(),
       ...(metadata.request === undefined ? {} : { request: metadata.request }),
     },
-  };
+  });
 }

@@ -1,5 +1,5 @@
 import type { Principal } from '@token-vault/access';
-import type { Actor, Caused, Json, NewEvent, OperationId } from '@token-vault/contracts';
+import type { Actor, Caused, Json, VaultEvent, OperationId } from '@token-vault/contracts';
 import type { DetokenizedToken } from '@token-vault/expressions';
 import type { RequestContext } from '@token-vault/service-kit';
 
@@ -42,7 +42,7 @@ export interface VaultOperations {
 
 /** Tokens that are being opened. They are shown to nobody before `use`, which says so in the log, is durable. */
 export interface OpenedTokens {
-  readonly use: readonly NewEvent[];
+  readonly use: readonly VaultEvent[];
   /** When the first cvc of them ends; unset when none has one. */
   readonly cvcEndsAt?: string | undefined;
   /** In plaintext. Never rejects before it is awaited. @throws DomainError */

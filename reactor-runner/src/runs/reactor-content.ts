@@ -1,4 +1,4 @@
-import { DomainError, streams, type DataOf } from '@token-vault/contracts';
+import { DomainError, streams } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing, type SealedValue } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 
@@ -22,8 +22,8 @@ export function createReactorContents(store: Pick<EventStore, 'readStream'>) {
     if (cached) return cached;
     for await (const event of store.readStream(stream, { from: revision })) {
       // Each event of a reactor but the last holds all of it.
-      const data = event.data as unknown as DataOf<'ReactorCreated'>;
-      const { code, configuration, application_id: applicationId } = data;
+      if (event.type !== 'ReactorCreated' && event.type !== 'ReactorUpdated') break;
+      const { code, configuration, application_id: applicationId } = event.data;
       const content = { code, configuration: configuration as SealedValue, applicationId };
       if (known.size >= cacheSize) known.clear();
       known.set(key, content);

@@ -4,7 +4,7 @@ import {
   ReactorFailed,
   ReactorSucceeded,
   type Json,
-  type NewEvent,
+  type VaultEvent,
 } from '@token-vault/contracts';
 import { keyIdOf, seal, secret, type KeyRing, type NewDataKey, type SealedValue } from '@token-vault/crypto';
 import {
@@ -139,7 +139,7 @@ function outcomeEvent(
   outcome: InvocationOutcome,
   sealed: SealedValue,
   now: Date,
-): NewEvent {
+): VaultEvent {
   const { id: invocation_id, invoked } = invocation;
   const { seenTokenIds, cvcEndsAt } = outcome;
   const identity = {

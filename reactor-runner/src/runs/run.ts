@@ -4,7 +4,7 @@ import {
   newId,
   ReactorStarted,
   type Json,
-  type NewEvent,
+  type VaultEvent,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type SealedValue } from '@token-vault/crypto';
 import { RevisionConflictError } from '@token-vault/event-store';
@@ -163,7 +163,7 @@ export class Runs {
    * record before code sees them, or anybody how the arguments fare with them, once however many runners try, at the price of
    * one flush, during which they are opened. Gives the stream's revision.
    */
-  async #claim(invocation: Invocation, use: readonly NewEvent[]): Promise<number | undefined> {
+  async #claim(invocation: Invocation, use: readonly VaultEvent[]): Promise<number | undefined> {
     const { store, clock } = this.#dependencies;
     const { id: invocation_id, invoked, stream } = invocation;
     const now = clock.now();

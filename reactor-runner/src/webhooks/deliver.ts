@@ -8,16 +8,15 @@ import {
   WebhookAttemptFailed,
   WebhookDelivered,
   WebhookGivenUp,
-  type DataOf,
   type InvocationField,
   type Json,
   type ReactorProblem,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing, type SealedValue, type Secret } from '@token-vault/crypto';
-import { RevisionConflictError, type EventStore, type RecordedEvent } from '@token-vault/event-store';
+import { RevisionConflictError, type EventStore } from '@token-vault/event-store';
 import { problemDetails, type Clock } from '@token-vault/service-kit';
 import { EgressError, type EgressFetch } from '../egress/index.ts';
-import { readHistory, runnerEvent, type Invocation } from '../runs/invocation.ts';
+import { readHistory, runnerEvent, type Invocation, type OutcomeEvent } from '../runs/invocation.ts';
 import { retryAfter } from './schedule.ts';
 import { signatureHeaders } from './signature.ts';
 
@@ -33,11 +32,11 @@ const timeoutMs = 15_000;
 const json = (body: Json) => ({ text: JSON.stringify(body), contentType: 'application/json' });
 
 /** The body a synchronous caller would have been answered, or the error's (decisions.md §10). */
-function contentOf({ metadata, invoked }: Invocation, outcome: RecordedEvent, opened: Json) {
+function contentOf({ metadata, invoked }: Invocation, outcome: OutcomeEvent, opened: Json) {
   if (outcome.type === 'ReactorSucceeded') return json(opened);
   const { detail, errors, custom } = opened as unknown as ReactorProblem;
   if (custom) return customContent(allowedCustomHeaders(custom.headers), custom.body ?? null);
-  const { status } = outcome.data as unknown as DataOf<'ReactorFailed'>;
+  const { status } = outcome.data;
   const problem = { status, code: reactorProblemCode(status), detail, errors };
   const instance = `/reactors/${invoked.reactor_id}/react`;
   return json(problemDetails(problem, instance, metadata.trace_id) as unknown as Json);
@@ -79,7 +78,7 @@ export class Deliveries {
       await keyRing.destroyKeysOfEntity(tenantId, invocationEntity(invocationId));
   }
 
-  async #attempt(invocation: Invocation, outcome: RecordedEvent): Promise<Attempted> {
+  async #attempt(invocation: Invocation, outcome: OutcomeEvent): Promise<Attempted> {
     try {
       return { reason: await this.#send(invocation, outcome), isFinal: false };
     } catch (error) {
@@ -90,14 +89,14 @@ export class Deliveries {
   }
 
   /** Undefined when the receiver took it. */
-  async #send(invocation: Invocation, outcome: RecordedEvent): Promise<string | undefined> {
+  async #send(invocation: Invocation, outcome: OutcomeEvent): Promise<string | undefined> {
     const { keyRing, clock, fetch } = this.#dependencies;
     const { tenantId, id, invoked, metadata } = invocation;
-    const { result, problem } = outcome.data as { result?: SealedValue; problem?: SealedValue };
+    const sealed = outcome.type === 'ReactorSucceeded' ? outcome.data.result : outcome.data.problem;
     const place = (field: InvocationField) => invocationPlace(tenantId, id, field);
     const [url, opened, secret] = await Promise.all([
       keyRing.open<string>(place('callback_url'), invoked.callback_url as SealedValue),
-      keyRing.open(place('outcome'), (result ?? problem) as SealedValue),
+      keyRing.open(place('outcome'), sealed as SealedValue),
       this.#secretOf(tenantId),
     ]);
     const { text: body, contentType } = contentOf(invocation, outcome, opened.expose());
@@ -123,8 +122,7 @@ export class Deliveries {
     const { store, keyRing } = this.#dependencies;
     let sealed: string | undefined;
     for await (const event of store.readStream(streams.tenant(tenantId))) {
-      if (event.type === 'TenantWebhookSecretRotated')
-        ({ secret: sealed } = event.data as unknown as DataOf<'TenantWebhookSecretRotated'>);
+      if (event.type === 'TenantWebhookSecretRotated') ({ secret: sealed } = event.data);
     }
     if (sealed === undefined) throw new Error('the tenant has no webhook secret');
     // At the place where command-service sealed it.

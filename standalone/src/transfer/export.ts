@@ -76,8 +76,11 @@ async function requireReveal(context: RequestContext, audit: AuditTrail): Promis
     ({ transform, permissions }) => transform === 'reveal' && permissions.includes('token:read'),
   );
   if (reveals && can(principal, 'token:read')) return;
-  const data = { entity_type: 'token', permission: 'token:read', operation: 'export' };
-  await audit.record(context, AccessDenied, data);
+  await audit.record(context, AccessDenied, {
+    entity_type: 'token',
+    permission: 'token:read',
+    operation: 'export',
+  });
   throw new ForbiddenError(
     'No rule of the application reveals tokens (token:read with the transform reveal).',
   );

@@ -9,6 +9,7 @@ export {
   startCommand,
 } from './command.ts';
 export { createTestDatabase, createTestPool, type Template, type TestDatabase } from './database.ts';
+export { fieldsOf } from './event-data.ts';
 export { processSettingsOf, type ProcessSettings } from './process-settings.ts';
 export { cardNumber, cardToken, plainApplication, revealingApplication } from './stack-builders.ts';
 export { type Answer, type Client, createClient, type RequestOptions } from './stack-client.ts';

@@ -4,12 +4,10 @@ import {
   EventStoreUnavailableError,
   RevisionConflictError,
   type AppendResult,
-  type EventStore,
   type Position,
-  type RecordedEvent,
 } from '../port.ts';
 import { collect, newStream, runSubscription, texts, type Fixture } from './fixture.ts';
-import { noted } from './test-events.ts';
+import { noted, type SuiteEvent, type SuiteStore } from './test-events.ts';
 
 export function describeConcurrency(fixture: Fixture): void {
   describe('many writers', () => {
@@ -30,7 +28,7 @@ function describeOrder(fixture: Fixture): void {
     const shared = [newStream(), newStream()];
     const results = await Promise.all(
       Array.from({ length: 16 }, (_, writer) =>
-        writeMany(stores[writer % 2] as EventStore, `${writer}`, shared),
+        writeMany(stores[writer % 2] as SuiteStore, `${writer}`, shared),
       ),
     );
     const head = await fixture.store.head();
@@ -71,7 +69,7 @@ function describeNewcomers(fixture: Fixture): void {
 }
 
 /** What a subscriber at the head is shown first. */
-async function firstAfterHead(store: EventStore): Promise<{ after: Position; first: Position | undefined }> {
+async function firstAfterHead(store: SuiteStore): Promise<{ after: Position; first: Position | undefined }> {
   const after = await store.head();
   for await (const { events } of store.subscribe(after, new AbortController().signal)) {
     if (events[0]) return { after, first: events[0].position };
@@ -80,7 +78,7 @@ async function firstAfterHead(store: EventStore): Promise<{ after: Position; fir
 }
 
 /** Appends to a stream of its own by revision, and to the shared ones as it comes. */
-async function writeMany(store: EventStore, writer: string, shared: readonly string[]) {
+async function writeMany(store: SuiteStore, writer: string, shared: readonly string[]) {
   const own = newStream();
   const written: string[] = [];
   const answers: (AppendResult & { last: string })[] = [];
@@ -102,7 +100,7 @@ async function writeMany(store: EventStore, writer: string, shared: readonly str
 }
 
 /** Positions ascend, each stream's revisions have no hole, and the events of one append are neighbours. */
-function checkOrder(log: readonly RecordedEvent[]): void {
+function checkOrder(log: readonly SuiteEvent[]): void {
   const revisions = new Map<string, number>();
   log.forEach((event, index) => {
     const before = log[index - 1];
@@ -120,7 +118,7 @@ function describeRaces(fixture: Fixture): void {
     const stream = newStream();
     const results = await Promise.allSettled(
       Array.from({ length: 16 }, (_, writer) =>
-        (stores[writer % 2] as EventStore).append(stream, [noted('a'), noted('b')], 'no-stream'),
+        (stores[writer % 2] as SuiteStore).append(stream, [noted('a'), noted('b')], 'no-stream'),
       ),
     );
     const refusals = results.flatMap((result) =>
@@ -139,7 +137,7 @@ function describeRaces(fixture: Fixture): void {
     const stream = newStream();
     const names = Array.from({ length: 16 }, (_, writer) => `${writer}`);
     await Promise.all(
-      names.map((name, writer) => appendInTurn(stores[writer % 2] as EventStore, stream, name)),
+      names.map((name, writer) => appendInTurn(stores[writer % 2] as SuiteStore, stream, name)),
     );
     expect(texts(await collect(fixture.store.readStream(stream))).toSorted()).toEqual(names.toSorted());
   });
@@ -169,7 +167,7 @@ function describeRaces(fixture: Fixture): void {
   });
 }
 
-async function appendInTurn(store: EventStore, stream: string, name: string): Promise<void> {
+async function appendInTurn(store: SuiteStore, stream: string, name: string): Promise<void> {
   const event = noted(name);
   for (let revision = -1; ;) {
     try {
@@ -184,7 +182,7 @@ async function appendInTurn(store: EventStore, stream: string, name: string): Pr
 
 /** What a caller does that must know: the same ids and expectation until there is an answer. */
 async function appendUntilAnswered(
-  store: EventStore,
+  store: SuiteStore,
   stream: string,
   name: string,
   revision: number,

@@ -2,17 +2,24 @@ import { randomUUID } from 'node:crypto';
 import type { EventRegistry } from '@token-vault/contracts';
 import { onTestFinished } from 'vitest';
 import type { EventStoreSubject } from './subject.ts';
-import type { EventBatch, EventStore, Position, RecordedEvent, SubscribeOptions } from '../port.ts';
-import { testRegistry } from './test-events.ts';
+import type { Position } from '../port.ts';
+import {
+  asSuiteStore,
+  testRegistry,
+  type SuiteBatch,
+  type SuiteEvent,
+  type SuiteStore,
+  type SuiteSubscribeOptions,
+} from './test-events.ts';
 
 /** The subject of a suite, and what its tests do over and over. */
 export class Fixture {
   #subject: EventStoreSubject | undefined;
-  #store: EventStore | undefined;
+  #store: SuiteStore | undefined;
 
   start(subject: EventStoreSubject): void {
     this.#subject = subject;
-    this.#store = subject.open(testRegistry);
+    this.#store = asSuiteStore(subject.open(testRegistry));
   }
 
   async end(): Promise<void> {
@@ -26,14 +33,14 @@ export class Fixture {
   }
 
   /** The store most tests use; do not close it. */
-  get store(): EventStore {
+  get store(): SuiteStore {
     if (!this.#store) throw new Error('the subject was not created');
     return this.#store;
   }
 
   /** Another store on the same log, closed when the test ends. */
-  open(registry: EventRegistry = testRegistry): EventStore {
-    const store = this.subject.open(registry);
+  open(registry: EventRegistry = testRegistry): SuiteStore {
+    const store = asSuiteStore(this.subject.open(registry));
     onTestFinished(() => store.close());
     return store;
   }
@@ -49,27 +56,27 @@ export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]>
   return collected;
 }
 
-export function texts(events: readonly RecordedEvent[]): unknown[] {
+export function texts(events: readonly SuiteEvent[]): unknown[] {
   return events.map((event) => event.data.text);
 }
 
 /** A subscription that fills an array until it is stopped, or the test ends. */
 export interface RunningSubscription {
-  readonly events: RecordedEvent[];
-  readonly batches: EventBatch[];
+  readonly events: SuiteEvent[];
+  readonly batches: SuiteBatch[];
   /** Resolves when the subscription has ended, rejects with its error. */
   readonly ended: Promise<void>;
   stop(): void;
 }
 
 export function runSubscription(
-  store: EventStore,
+  store: SuiteStore,
   after: Position,
-  options: SubscribeOptions & { readonly onBatch?: (batch: EventBatch) => void | Promise<void> } = {},
+  options: SuiteSubscribeOptions & { readonly onBatch?: (batch: SuiteBatch) => void | Promise<void> } = {},
 ): RunningSubscription {
   const abort = new AbortController();
-  const events: RecordedEvent[] = [];
-  const batches: EventBatch[] = [];
+  const events: SuiteEvent[] = [];
+  const batches: SuiteBatch[] = [];
   const { onBatch, ...subscribeOptions } = options;
   async function run(): Promise<void> {
     for await (const batch of store.subscribe(after, abort.signal, subscribeOptions)) {

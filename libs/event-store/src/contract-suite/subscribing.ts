@@ -1,13 +1,8 @@
 import { UnknownEventError } from '@token-vault/contracts';
 import { describe, expect, it, vi } from 'vitest';
-import {
-  EventStoreUnavailableError,
-  parsePosition,
-  PositionBeyondHeadError,
-  type RecordedEvent,
-} from '../port.ts';
+import { EventStoreUnavailableError, parsePosition, PositionBeyondHeadError } from '../port.ts';
 import { newStream, runSubscription, texts, type Fixture } from './fixture.ts';
-import { laterRegistry, noted, notedLater } from './test-events.ts';
+import { laterRegistry, noted, notedLater, type SuiteEvent } from './test-events.ts';
 
 /** The port's bound for ending a subscription. */
 const endsWithin = { timeout: 1_000, interval: 5 };
@@ -86,7 +81,7 @@ function describeBatches(fixture: Fixture): void {
 function describePatience(fixture: Fixture): void {
   it('whose events can wait gets them all the same, in order, with those that cannot', async () => {
     const after = await fixture.store.head();
-    const canWait = ({ data }: RecordedEvent) => data.text !== 'urgent';
+    const canWait = ({ data }: SuiteEvent) => data.text !== 'urgent';
     const { batches, events } = runSubscription(fixture.store, after, { canWait });
     await vi.waitUntil(() => batches.length > 0);
     for (const text of ['a', 'b', 'urgent', 'c'])

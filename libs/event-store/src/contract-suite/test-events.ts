@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { defineEvent, EventRegistry, type NewEvent } from '@token-vault/contracts';
 import { z } from 'zod';
+import type { EventBatch, EventStore, Recorded, SubscribeOptions } from '../port.ts';
 
 /** The contract's own events: the suite says nothing about the product's. */
 export const testRegistry = new EventRegistry([
@@ -15,6 +16,15 @@ export const laterRegistry = new EventRegistry([
   ]),
   defineEvent('Recorded', z.object({ value: z.json() })),
 ]);
+
+/** The port over the suite's events: their data is any JSON object. */
+export type SuiteStore = EventStore<NewEvent>;
+export type SuiteEvent = Recorded<NewEvent>;
+export type SuiteBatch = EventBatch<NewEvent>;
+export type SuiteSubscribeOptions = SubscribeOptions<NewEvent>;
+
+/** Adapters are typed for the vault's events; a store that was opened with a registry of the suite holds the suite's. */
+export const asSuiteStore = (store: EventStore): SuiteStore => store as unknown as SuiteStore;
 
 const metadata: NewEvent['metadata'] = {
   tenant_id: '00000000-0000-4000-8000-000000000001',

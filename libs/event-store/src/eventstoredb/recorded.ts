@@ -62,7 +62,7 @@ export function recordedEvent(registry: EventRegistry, event: ServerEvent): Reco
   const { version: stored = 0, ...metadata } = (event.metadata ?? {}) as { readonly version?: number };
   if (!Number.isInteger(stored) || stored < 1) throw new UnknownEventError(event.type, stored);
   const { version, data } = registry.upcast(event.type, stored, dataOf(event));
-  return {
+  const recorded = {
     id: event.id,
     type: event.type,
     version,
@@ -72,6 +72,8 @@ export function recordedEvent(registry: EventRegistry, event: ServerEvent): Reco
     revision: Number(event.revision),
     position: event.position ? positionOf(event.position) : startPosition,
   };
+  // The registry knows the type and the version, and the schema was checked when the event was appended.
+  return recorded as unknown as RecordedEvent;
 }
 
 function dataOf({ data }: ServerEvent): JsonObject {

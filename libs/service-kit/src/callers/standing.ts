@@ -65,7 +65,7 @@ async function requireStanding(
 export async function requireUpgraded({ store }: Pick<Checking, 'store'>, row: TenantRow): Promise<void> {
   if (row.tenant_signature !== null) return;
   for await (const { data } of store.readStream(streams.tenant(row.tenant_id)))
-    if (typeof data.signature === 'string') return;
+    if ('signature' in data && data.signature !== undefined) return;
   throw new UnavailableError('The records of the tenant are being signed.');
 }
 
