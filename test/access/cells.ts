@@ -1,79 +1,80 @@
-import type { Principal } from '@token-vault/access';
-import type { AccessRule, Permission, TokenPermission, Transform } from '@token-vault/contracts';
+import type { TokenPermission } from '@token-vault/contracts';
 import type { Asked } from './entrances.ts';
-import type { Rights } from './twins.ts';
+import { card, hiddenOf } from './hidden.ts';
+import { containerOf, publicNumber } from './states.ts';
 
-export const container = '/a/';
-export const minuteMs = 60_000;
-export const all: TokenPermission[] = [
-  'token:create',
-  'token:read',
-  'token:update',
-  'token:delete',
-  'token:search',
-];
-const rule = (transform: Transform, of: Partial<AccessRule>): AccessRule => ({
-  description: undefined,
-  priority: 1,
-  container: undefined,
-  conditions: undefined,
-  ...of,
-  transform,
-  permissions: all,
+const own = card('4111111111111111', '999');
+
+/** What is asked about one token. */
+export interface Cell {
+  readonly permission: TokenPermission;
+  readonly kind: 'read' | 'patch' | 'create' | 'delete';
+  readonly ask: (id: string) => Asked;
+}
+
+const patch = (body: object): Cell => ({
+  permission: 'token:update',
+  kind: 'patch',
+  ask: (id) => ({ operation: 'updateToken', params: { id }, body }),
 });
-const within = (transform: Transform, path = '/') => rule(transform, { container: path });
-const named = (value: string) => ({ attribute: 'id', operator: 'starts_with', value }) as const;
 
-type Caller = Rights & Partial<Pick<Principal, 'applicationType'>>;
-export const callers: Readonly<Record<string, Caller>> = {
-  public: { applicationType: 'public', permissions: ['token:create', 'token:update'], rules: [] },
-  private: { permissions: all, rules: [] },
-  masking: { permissions: [], rules: [within('mask')] },
-  redacting: { permissions: [], rules: [within('redact')] },
-  'revealing elsewhere': { permissions: [], rules: [within('reveal', '/open/')] },
-  'revealing elsewhere, private': { permissions: all, rules: [within('reveal', '/open/')] },
-  revealing: { permissions: [], rules: [within('reveal')] },
-  'a session with conditions': {
-    permissions: [],
-    rules: [rule('reveal', { conditions: [named('l')] })],
-    authorizer: { permissions: [], rules: [within('reveal')] },
+/** In this order: what comes later changes more. Each patch would tell of the data who may not see it. */
+export const cells: Readonly<Record<string, Cell>> = {
+  get: {
+    permission: 'token:read',
+    kind: 'read',
+    ask: (id) => ({ operation: 'getToken', params: { id } }),
   },
-  'a session narrowed since': {
-    permissions: [],
-    rules: [rule('reveal', { conditions: [named('')] })],
-    authorizer: { permissions: all, rules: [] },
+  'create under its id': {
+    permission: 'token:create',
+    kind: 'create',
+    ask: (id) => ({
+      operation: 'createToken',
+      body: { id, type: 'card', data: own, containers: [containerOf(id)] },
+    }),
   },
-  management: { applicationType: 'management', permissions: ['application:read'] as Permission[], rules: [] },
-};
-
-/** By id. `hasCvc`: not purged yet. */
-export const states: Readonly<Record<string, { isThere: boolean; hasCvc: boolean; isLocked?: boolean }>> = {
-  live: { isThere: true, hasCvc: true },
-  patched: { isThere: true, hasCvc: true },
-  deduplicated: { isThere: true, hasCvc: true },
-  purged: { isThere: true, hasCvc: false },
-  expired: { isThere: false, hasCvc: false },
-  deleted: { isThere: false, hasCvc: false },
-  enlisted: { isThere: true, hasCvc: true, isLocked: true },
-  uncommitted: { isThere: false, hasCvc: false },
-  never: { isThere: false, hasCvc: false },
-};
-
-export const card = (number: string, cvc: string) => ({
-  number,
-  cvc,
-  expiration_month: 1,
-  expiration_year: 2040,
-});
-type Ask = (id: string) => Asked;
-export const asks: Readonly<Record<string, { permission: TokenPermission; ask: Ask }>> = {
-  get: { permission: 'token:read', ask: (id) => ({ operation: 'getToken', params: { id } }) },
-  patch: {
-    permission: 'token:update',
-    ask: (id) => ({ operation: 'updateToken', params: { id }, body: { mask: '{{ data.cvc }}' } }),
+  'patch of the mask': patch({ mask: '{{ data.cvc }}' }),
+  'patch of search indexes': patch({ search_indexes: ['{{ data.number }}'] }),
+  'patch of the fingerprint': patch({
+    fingerprint_expression: '{{ data.number }}{{ data.expiration_month }}',
+  }),
+  'patch that deduplicates': patch({ deduplicate_token: true }),
+  'move to where it would be shown': patch({ containers: ['/open/shown/'] }),
+  delete: {
+    permission: 'token:delete',
+    kind: 'delete',
+    ask: (id) => ({ operation: 'deleteToken', params: { id } }),
   },
 };
+
+/** What is asked about all tokens at once. */
 export const pages: Readonly<Record<string, { permission: TokenPermission; asked: Asked }>> = {
-  list: { permission: 'token:read', asked: { operation: 'listTokens' } },
-  search: { permission: 'token:search', asked: { operation: 'searchTokens', body: { query: 'type:card' } } },
+  list: { permission: 'token:read', asked: { operation: 'listTokens', query: { size: '100' } } },
+  search: {
+    permission: 'token:search',
+    asked: { operation: 'searchTokens', body: { query: 'type:card', size: 100 } },
+  },
+};
+
+const [guessed] = hiddenOf;
+const search = (query: string): Asked => ({ operation: 'searchTokens', body: { query } });
+const probe = (number: string, more: object = {}): Asked => ({
+  operation: 'createToken',
+  body: { type: 'card', data: { number }, containers: ['/a/'], deduplicate_token: true, ...more },
+});
+
+/** What is asked with a value that one of the twins hides, or that everybody knows. */
+export const guesses: Readonly<Record<string, Asked>> = {
+  'a search for a number': search(`data:${guessed.number}`),
+  'a search for all but a number': search(`NOT data:${guessed.number}`),
+  'a search for a cvc or something': search(`data:${guessed.cvc} OR type:card`),
+  'a probe by deduplication of what is there': probe(publicNumber),
+  'a probe by deduplication of what is hidden': probe(guessed.number),
+  'a probe by an expression of its own': probe(guessed.number, {
+    fingerprint_expression: '{{ data.number }}',
+  }),
+  'a probe that tokenizes': {
+    operation: 'tokenize',
+    body: { one: probe(guessed.number).body, other: probe(publicNumber).body },
+  },
 };

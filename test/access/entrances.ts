@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import type { Principal } from '@token-vault/access';
-import type { Json, OperationId } from '@token-vault/contracts';
-import type { Executor, OperationRequest } from '@token-vault/operations';
+import { operations, type Json, type Operation, type OperationId } from '@token-vault/contracts';
+import type { Identity, OperationRequest } from '@token-vault/operations';
 import { problemDetails, toProblem } from '@token-vault/service-kit';
+import { counted, type Twins, type Work } from './twins.ts';
 
 /** What a caller asks for. */
 export interface Asked {
@@ -13,59 +13,111 @@ export interface Asked {
   readonly transactionId?: string;
 }
 
-/** All that a caller is told. */
+/** All that a caller is told, and what it could measure. */
 export interface Told {
   readonly status: number | undefined;
   readonly body: Json;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** What the vault does before it answers: where this is the same, so is the time, as far as code decides it. */
+  readonly work?: Work;
 }
 
-/** A way into the vault. A further one (queue, command line, proxy) is one more of these. */
+/** Who asks: by a key of its own, or as somebody whom no application stands for. */
+export interface Asker {
+  readonly key: string;
+  identify(): Promise<Identity>;
+}
+
+/** A way into the vault. A further one (proxy) is one more of these. */
 export interface Entrance {
   readonly name: string;
-  ask(executor: Executor, principal: Principal, asked: Asked): Promise<Told[]>;
+  ask(twins: Twins, asker: Asker, asked: Asked): Promise<Told[]>;
 }
 
 /** What HTTP and reactor code (`req.svc`) both come down to. */
-async function tell(
-  executor: Executor,
-  principal: Principal,
+export async function tell(
+  { executor }: Pick<Twins, 'executor'>,
+  asker: Pick<Asker, 'identify'>,
   { operation, params = {}, query = {}, body, transactionId }: Asked,
   more: Partial<OperationRequest> = {},
 ): Promise<Told> {
-  try {
-    const { answer } = await executor.execute(operation, {
+  const execute = () =>
+    executor.execute(operation, {
       traceId: 'trace',
-      identify: async () => ({ kind: 'authenticated', principal }),
+      identify: () => asker.identify(),
       params,
       query,
       readBody: async () => body,
       transactionId,
       ...more,
     });
-    return { status: answer.status, body: JSON.parse(JSON.stringify(answer.body ?? null)) as Json };
-  } catch (error) {
-    const problem = toProblem(error);
-    // Equal failures would compare as equal answers.
-    if (problem.status >= 500) throw error;
-    const details = problemDetails(problem, '/', 'trace') as unknown as Json;
-    const { retryAfterSeconds = null } = problem as { retryAfterSeconds?: number };
-    return { status: problem.status, body: { details, retryAfterSeconds } };
-  }
+  const { result, work } = await counted(() => execute().then(({ answer }) => ({ answer }), failureOf));
+  return 'answer' in result
+    ? {
+        status: result.answer.status,
+        body: JSON.parse(JSON.stringify(result.answer.body ?? null)) as Json,
+        work,
+      }
+    : { ...result, work };
+}
+
+function failureOf(error: unknown): Told {
+  const problem = toProblem(error);
+  // Equal failures would compare as equal answers.
+  if (problem.status >= 500) throw error;
+  const details = problemDetails(problem, '/', 'trace') as unknown as Json;
+  const { retryAfterSeconds = null } = problem as { retryAfterSeconds?: number };
+  return { status: problem.status, body: { details, retryAfterSeconds } };
 }
 
 export const direct: Entrance = {
   name: 'a request',
-  ask: async (executor, principal, asked) => [await tell(executor, principal, asked)],
+  ask: async (twins, asker, asked) => [await tell(twins, asker, asked)],
 };
 
 /** The same request again under its idempotency key. */
 export const replayed: Entrance = {
   name: 'an idempotent replay',
-  async ask(executor, principal, asked) {
+  async ask(twins, asker, asked) {
     const idempotencyKey = randomUUID();
-    const first = await tell(executor, principal, asked, { idempotencyKey });
-    return [first, await tell(executor, principal, asked, { idempotencyKey })];
+    const first = await tell(twins, asker, asked, { idempotencyKey });
+    return [first, await tell(twins, asker, asked, { idempotencyKey })];
   },
 };
 
-export const entrances: readonly Entrance[] = [direct, replayed];
+/** Time and positions say nothing of the data; a body is compared itself, and fingerprints are 43 or 44 characters by chance. */
+const aside: ReadonlySet<string> = new Set(['date', 'svc-position', 'content-length']);
+
+export function pathOf({ operation, params = {}, query = {} }: Asked): string {
+  const path = operations[operation].path.replaceAll(/\{(\w+)\}/g, (_all, name: string) =>
+    encodeURIComponent(String((params as Record<string, unknown>)[name])),
+  );
+  const search = new URLSearchParams(query as Record<string, string>).toString();
+  return search === '' ? path : `${path}?${search}`;
+}
+
+/** Headers too: those of a length, of a limit, of a cache. */
+export const http: Entrance = {
+  name: 'HTTP',
+  async ask({ url }, asker, asked) {
+    const { method, bodyType }: Operation = operations[asked.operation];
+    const hasBody = asked.body !== undefined;
+    const response = await fetch(`${url}${pathOf(asked)}`, {
+      method,
+      headers: {
+        'SVC-API-KEY': asker.key,
+        'SVC-TRACE-ID': 'trace',
+        ...(hasBody && { 'Content-Type': bodyType ?? 'application/json' }),
+        ...(asked.transactionId !== undefined && { 'SVC-TRANSACTION-ID': asked.transactionId }),
+      },
+      ...(hasBody && { body: JSON.stringify(asked.body) }),
+    });
+    const text = await response.text();
+    const { status } = response;
+    if (status >= 500) throw new Error(`${asked.operation}: ${status} ${text}`);
+    const headers = Object.fromEntries([...response.headers].filter(([name]) => !aside.has(name)));
+    return [{ status, headers, body: text === '' ? null : (JSON.parse(text) as Json) }];
+  },
+};
+
+export const entrances: readonly Entrance[] = [direct, replayed, http];

@@ -1,216 +1,140 @@
-import type { Permission, Transform } from '@token-vault/contracts';
+import type { ApplicationType } from '@token-vault/contracts';
 import fc from 'fast-check';
+import { authorStep, authorTransaction, firstStep } from './author-steps.ts';
+import { callerStep, callerTransaction, guessed } from './caller-steps.ts';
+import type { Role } from './cast.ts';
 import type { Asked } from './entrances.ts';
-import type { Rights } from './twins.ts';
+import { rightsOf, sessionRights } from './rights.ts';
 
-/** Of each twin; both pass every check and look alike to the masks below. */
-export interface Hidden {
-  readonly pin: string;
-  readonly number: string;
-  readonly cvc: string;
-  readonly salt: string;
+export type Step =
+  | { readonly by: 'author' | 'manager' | 'collector'; readonly ask: Asked }
+  /** `key`: by which of the keys that it has come by. */
+  | { readonly by: 'caller'; readonly key: number; readonly ask: Asked }
+  | { readonly by: 'the clock'; readonly minutes: number }
+  | { readonly by: 'housekeeping' };
+
+export interface Story {
+  /** Of the caller. */
+  readonly role: Role;
+  readonly steps: readonly Step[];
 }
-export const hiddenOf: readonly [Hidden, Hidden] = [
-  { pin: '1234', number: '4242424242424242', cvc: '123', salt: '5f3a-4b0c-91d7' },
-  { pin: '9876', number: '4000000000024242', cvc: '987', salt: 'c2e8-77d1-0a46' },
-];
 
-const slot = fc.integer({ min: 0, max: 2 });
-const idOf = (of: number): string => `token-${of}`;
-/** Nobody but the author sees plaintext anywhere but in /open/, where the twins hold the same. */
-const container = fc.constantFrom('/a/', '/a/b/', '/c/');
-const anyContainer = fc.constantFrom('/a/', '/a/b/', '/c/', '/open/');
-const maybe = <Value>(of: fc.Arbitrary<Value>) => fc.option(of, { nil: undefined });
-
-/** What the author says of hidden data: nothing that tells the twins apart, or equality that nobody can guess. */
-const authored = fc.record({
-  mask: maybe(
-    fc.constantFrom(
-      '{{ data.name }}',
-      { pin: '{{ data.pin | reveal_last: 0 }}' },
+/** Each of these is one that a caller may feel: its rights, its keys, its sessions, the settings. */
+const managerStep = (type: ApplicationType): fc.Arbitrary<Step> => {
+  const ofCaller = { params: { id: '$caller' } };
+  const settings = fc.constantFrom(
+    { data_misses_per_minute: '2' },
+    { deduplicate_tokens: 'true' },
+    { fingerprint_tokens: 'true', data_misses_per_minute: '0' },
+    {},
+  );
+  return fc
+    .oneof<fc.WeightedArbitrary<Asked>[]>(
       {
-        number: '{{ data.number | reveal_last: 4 }}',
+        weight: 3,
+        arbitrary: rightsOf(type).map((rights) => ({
+          operation: 'updateApplication' as const,
+          ...ofCaller,
+          body: { name: 'caller', ...rights },
+        })),
       },
-    ),
-  ),
-  fingerprint_expression: maybe(fc.constantFrom('{{ data.name }}', '{{ data.pin }}{{ data.salt }}')),
-  search_indexes: maybe(fc.constantFrom(['{{ data.name }}'], ['{{ data.salt }}'])),
-});
-
-/** In what the author asks these stand for what is hidden. */
-export const placeholders = { pin: '$pin', number: '$number', cvc: '$cvc', salt: '$salt' } as const;
-
-export type AuthorStep = { readonly by: 'author'; readonly ask: Asked };
-const authorOf = (slots: fc.Arbitrary<number>, isUpdate: fc.Arbitrary<boolean>): fc.Arbitrary<AuthorStep> =>
-  fc
-    .record({
-      slot: slots,
-      container,
-      isCard: fc.boolean(),
-      isUpdate,
-      said: authored,
-      name: fc.constantFrom('x', 'y'),
-    })
-    .map(({ slot: of, container: path, isCard, isUpdate: isPatch, said, name }) => {
-      const { pin, number, cvc, salt } = placeholders;
-      const data = isCard ? { number, expiration_month: 1, cvc } : { pin, number, salt, name };
-      // The default mask of a card is tried, too.
-      const body = { data, containers: [path], ...(isCard ? {} : said) };
-      const ask: Asked = isPatch
-        ? { operation: 'updateToken', params: { id: idOf(of) }, body }
-        : { operation: 'createToken', body: { id: idOf(of), type: isCard ? 'card' : 'token', ...body } };
-      return { by: 'author', ask };
-    });
-
-/** Guesses hold what is hidden in the first twin: whoever could test one would tell the twins apart. */
-const [{ pin, number, cvc }] = hiddenOf;
-const guess = fc.constantFrom<object | string>(
-  { pin, number, salt: 'other', name: 'x' },
-  { pin },
-  { salt: null },
-  { pin: null },
-  { number, expiration_month: null, expiration_year: null, cvc: null },
-  { expiration_month: 3 },
-  { cvc: null },
-  pin,
-  number,
-);
-const expression = fc.constantFrom(
-  '{{ data.pin }}',
-  '{{ data.number }}',
-  '{{ data.cvc }}',
-  '{{ data | stringify }}',
-  '{{ data[metadata.k] }}',
-);
-
-const patch = fc.record(
-  {
-    data: guess,
-    mask: fc.constantFrom('{{ data }}', null, '{{ data.pin | to_number }}'),
-    metadata: fc.constantFrom({ k: 'pin' }, null),
-    containers: fc.tuple(anyContainer),
-    search_indexes: fc.array(expression, { maxLength: 1 }),
-    fingerprint_expression: fc.option(expression),
-    deduplicate_token: fc.boolean(),
-  },
-  { requiredKeys: [] },
-);
-const created = fc.record(
-  {
-    id: fc.constantFrom('mine', idOf(0), idOf(1)),
-    type: fc.constantFrom('token', 'card'),
-    data: guess,
-    containers: fc.tuple(container),
-    fingerprint_expression: fc.constantFrom('{{ data.pin }}', '{{ data | stringify }}'),
-    deduplicate_token: fc.boolean(),
-  },
-  { requiredKeys: ['id', 'type', 'data', 'containers'] },
-);
-const query = fc.constantFrom(
-  '',
-  'type:card',
-  'container:"/a/*"',
-  ...[pin, number, cvc].flatMap((value) => [
-    `data:${value}`,
-    `NOT data:${value}`,
-    `id:mine OR data:${value}`,
-  ]),
-);
-
-export type CallerStep = { readonly by: 'caller'; readonly ask: Asked };
-const caller: fc.Arbitrary<CallerStep> = fc
-  .oneof<fc.WeightedArbitrary<Asked>[]>(
-    {
-      weight: 2,
-      arbitrary: slot.map((of) => ({ operation: 'getToken' as const, params: { id: idOf(of) } })),
-    },
-    { weight: 1, arbitrary: fc.constant({ operation: 'listTokens' as const }) },
-    {
-      weight: 2,
-      arbitrary: query.map((text) => ({ operation: 'searchTokens' as const, body: { query: text } })),
-    },
-    {
-      weight: 5,
-      arbitrary: fc
-        .tuple(slot, patch)
-        .map(([of, body]) => ({ operation: 'updateToken' as const, params: { id: idOf(of) }, body })),
-    },
-    { weight: 2, arbitrary: created.map((body) => ({ operation: 'createToken' as const, body })) },
-    {
-      weight: 1,
-      arbitrary: fc.array(guess, { maxLength: 2 }).map((body) => ({
-        operation: 'tokenize' as const,
-        body: body.map((data) => ({ id: 'made-{{ data | stringify | size }}', type: 'token', data })),
-      })),
-    },
-    {
-      weight: 1,
-      arbitrary: slot.map((of) => ({ operation: 'deleteToken' as const, params: { id: idOf(of) } })),
-    },
-  )
-  .map((ask) => ({ by: 'caller', ask }));
-
-export type Step = AuthorStep | CallerStep;
-const first = (of: number) => authorOf(fc.constant(of), fc.constant(false));
-const later = fc.oneof(
-  { weight: 1, arbitrary: authorOf(slot, fc.boolean()) },
-  { weight: 3, arbitrary: caller },
-);
-export const history: fc.Arbitrary<Step[]> = fc
-  .tuple(first(0), first(1), first(2), fc.array(later, { maxLength: 9 }))
-  .map(([one, two, three, others]) => [one, two, three, ...others]);
-
-const permissions: readonly Permission[] = [
-  'token:create',
-  'token:read',
-  'token:update',
-  'token:delete',
-  'token:search',
-];
-const grants = fc.record({
-  permissions: fc.subarray([...permissions]),
-  rules: fc
-    .array(
-      fc.record({
-        container: fc.constantFrom('/', '/a/', '/a/b/', '/c/'),
-        transform: fc.constantFrom<Transform>('redact', 'mask'),
-        permissions: fc.subarray([...permissions], { minLength: 1 }),
-        search_data: fc.constantFrom(undefined, false),
-      }),
-      { maxLength: 3 },
+      {
+        weight: 1,
+        arbitrary: fc.constant({ operation: 'regenerateApplicationKey' as const, ...ofCaller }),
+      },
+      { weight: 1, arbitrary: fc.constant({ operation: 'deleteApplication' as const, ...ofCaller }) },
+      {
+        weight: 2,
+        arbitrary: settings.map((each) => ({
+          operation: 'updateTenant' as const,
+          body: { name: 'twin', settings: each },
+        })),
+      },
+      {
+        weight: 1,
+        arbitrary: fc.constant({ operation: 'listLogs' as const, query: { size: '100' } }),
+      },
+      { weight: 1, arbitrary: fc.constant({ operation: 'getUsageReport' as const }) },
     )
-    .map((rules) => [
-      ...rules.map((rule, index) => ({
-        ...rule,
-        priority: index + 1,
-        description: undefined,
-        conditions: undefined,
-      })),
-      {
-        container: '/open/',
-        transform: 'reveal' as const,
-        permissions: [...permissions],
-        priority: 9,
-        description: undefined,
-        conditions: undefined,
-      },
-    ]),
-});
-/** Anything but plaintext outside /open/; sometimes as a session, bounded by its application. */
-export const rights: fc.Arbitrary<Rights> = fc
-  .tuple(grants, fc.option(grants, { nil: undefined }))
-  .map(([own, authorizer]) => ({ ...own, ...(authorizer && { authorizer }) }));
-
-export const authorRights: Rights = {
-  permissions: [],
-  rules: [
-    {
-      container: '/',
-      transform: 'reveal',
-      permissions: [...permissions],
-      priority: 1,
-      description: undefined,
-      conditions: undefined,
-    },
-  ],
+    .map((ask) => ({ by: 'manager', ask }));
 };
+
+const openSession: Step = { by: 'collector', ask: { operation: 'createSession' } };
+const authorizeSession: fc.Arbitrary<Step> = sessionRights.map((rights) => ({
+  by: 'caller',
+  key: 0,
+  ask: { operation: 'authorizeSession', body: { nonce: '$nonce', ...rights } },
+}));
+
+const timeStep: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc
+      .constantFrom(2, 35, 61)
+      .map((minutes) => ({ by: 'the clock', minutes }) as const satisfies Step),
+  },
+  { weight: 1, arbitrary: fc.constant({ by: 'housekeeping' } as const) },
+);
+
+/**
+ * Deduplication tells who asks whether equal data is there, fingerprints by a setting too (ADR 18, What remains): then nobody may
+ * guess what is hidden.
+ */
+function withoutGuesses(steps: readonly Step[]): readonly Step[] {
+  const publishesEquality = steps.some(
+    (step) => step.by === 'manager' && /deduplicate_tokens|fingerprint_tokens/.test(JSON.stringify(step)),
+  );
+  if (!publishesEquality) return steps;
+  return steps.map((step) =>
+    step.by === 'caller'
+      ? (JSON.parse(JSON.stringify(step).replaceAll(guessed.number, '5555555555554444')) as Step)
+      : step,
+  );
+}
+
+const storyOf = (type: ApplicationType): fc.Arbitrary<Story> => {
+  const later = fc.oneof<fc.WeightedArbitrary<Step>[]>(
+    { weight: 6, arbitrary: authorStep },
+    { weight: 14, arbitrary: callerStep },
+    { weight: 3, arbitrary: managerStep(type) },
+    { weight: 1, arbitrary: fc.constant(openSession) },
+    { weight: 1, arbitrary: authorizeSession },
+    { weight: 2, arbitrary: timeStep },
+  );
+  const first = fc.tuple(firstStep(0), firstStep(1), firstStep(2));
+  // What seldom comes about by chance.
+  const begun: fc.Arbitrary<readonly Step[]> = fc.oneof(
+    { weight: 3, arbitrary: fc.constant([]) },
+    { weight: 1, arbitrary: authorizeSession.map((authorize) => [openSession, authorize]) },
+    { weight: 1, arbitrary: authorTransaction },
+    { weight: 1, arbitrary: callerTransaction },
+  );
+  const expiry = fc.constantFrom(undefined, undefined, undefined, 30);
+  return fc
+    .tuple(rightsOf(type), expiry, first, begun, fc.array(later, { maxLength: 9 }))
+    .map(([rights, expiresInMinutes, tokens, begin, others]) =>
+      readable({
+        role: { type, ...rights, expiresInMinutes },
+        steps: withoutGuesses([...tokens, ...begin, ...others]),
+      }),
+    );
+};
+
+/** What a failure prints: who did what, line by line. */
+export function scriptOf({ role, steps }: Story): string {
+  const lines = steps.map((step) => {
+    if (!('ask' in step))
+      return `${step.by}: ${'minutes' in step ? `${step.minutes} minutes later` : 'sweeps'}`;
+    const { operation, ...rest } = step.ask;
+    const by = step.by === 'caller' ? `caller (key ${step.key})` : step.by;
+    return `${by}: ${operation} ${JSON.stringify(rest)}`;
+  });
+  return ['', `the caller is ${JSON.stringify(role)}`, ...lines, ''].join('\n');
+}
+
+const readable = (story: Story): Story =>
+  Object.defineProperty(story, fc.toStringMethod, { value: () => scriptOf(story), enumerable: false });
+
+export const story: fc.Arbitrary<Story> = fc
+  .constantFrom<ApplicationType>('private', 'private', 'private', 'public')
+  .chain(storyOf);
