@@ -35,6 +35,7 @@ export {
 } from './housekeeping/index.ts';
 export { createInvocationOutcomes, type InvocationOutcomes } from './invocations/outcomes.ts';
 export { createTokenUse, type TokenUse } from './invocations/token-use.ts';
+export { createApplicationReplay } from './applications/replay.ts';
 export { createTokenReplay } from './tokens/replay.ts';
 export type { CodeCheck, CompileCode } from './reactors/code-check.ts';
 export { createTenantCommands, type CreatedTenant, type TenantCommands } from './tenants/commands.ts';

@@ -1,5 +1,5 @@
 import type { Expressions } from '@token-vault/expressions';
-import { createTokenReplay } from '@token-vault/command-service';
+import { createApplicationReplay, createTokenReplay } from '@token-vault/command-service';
 import { createOpenApiDocument } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import { readProjectionStatus } from '@token-vault/projectors';
@@ -102,7 +102,9 @@ export function createServiceApp(
   const readModels = { progress, watch, revocations };
   const clock = systemClock;
   const tokenReplay = createTokenReplay({ ...parts, clock });
-  const executed = { ...readModels, handlers, audit, clock, tokenReplay, findEntity };
+  const applicationReplay = createApplicationReplay({ ...parts, clock });
+  const replays = { tokenReplay, applicationReplay };
+  const executed = { ...readModels, handlers, audit, clock, ...replays, findEntity };
   const app = createApp({ ...edge, ...executed, logger, onAnswered });
   mountHealth(app, readinessOf(parts), logger);
   mountMetrics(app, metrics);

@@ -263,6 +263,19 @@ describe('the repeat of a management request', () => {
     expect(refused.text).not.toContain(first.key ?? 'none');
   });
 
+  it('shows no key of an application that holds more than its caller may give by then', async () => {
+    const held = ['application:create', 'application:read', 'log:read'];
+    const keeper = await makeApplication({ name: 'keeper', type: 'management', permissions: held });
+    const body = { name: 'made', type: 'management', permissions: ['log:read'] };
+    const send = repeatable(keeper.client, 'POST', '/applications', body);
+    const { key = 'none' } = (await send()).body as unknown as Application;
+    const narrow = { name: 'keeper', permissions: ['application:create'] };
+    await manager.expect(200, 'PUT', `/applications/${keeper.id}`, { body: narrow });
+    const refused = await send();
+    expect(refused.status).toBe(403);
+    expect(refused.text).not.toContain(key);
+  });
+
   it('shows no key of an application that was deleted', async () => {
     const send = repeatable(manager, 'POST', '/applications', newApplication);
     const { id } = (await send()).body;

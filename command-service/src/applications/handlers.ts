@@ -48,7 +48,7 @@ function present(details: ApplicationDetails, tenantId: string, key?: string): A
 }
 
 /** The vault itself acts only for an operator (the command line, the first start). */
-const makerOf = ({ principal }: RequestContext): Maker =>
+export const makerOf = ({ principal }: RequestContext): Maker =>
   principal.actor.kind === 'system' ? 'operator' : { permissions: principal.permissions };
 
 const creation = (body: CreateApplicationBody, keyHash: string, context: RequestContext) =>

@@ -119,7 +119,7 @@ export class TokenCreation {
 
   #historyOf(context: RequestContext, tokenId: string): Promise<TokenHistory> {
     const { store, outcomes } = this.#dependencies;
-    return readTokenHistory(store, outcomes, context.principal.tenant.id, tokenId, context.transactionId);
+    return readTokenHistory(store, outcomes, context.principal.tenant.id, tokenId, context);
   }
 
   /** What the stream says of the id. @throws ConflictError when it cannot be had and no other may be drawn. */

@@ -35,7 +35,7 @@ export async function appendDeletion(
 ): Promise<Position> {
   const tenantId = context.principal.tenant.id;
   const { facts, position } = await retryOnConflict(async () => {
-    const history = await readTokenHistory(store, outcomes, tenantId, id, context.transactionId);
+    const history = await readTokenHistory(store, outcomes, tenantId, id, context);
     authorize(requirePresent(history.state, context.now));
     if (history.lockedBy !== undefined) {
       throw new ConflictError('token_locked', 'The token is locked by an open transaction.');

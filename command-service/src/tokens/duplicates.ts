@@ -90,7 +90,7 @@ export class Duplicates {
   ): Promise<TokenHistory> {
     const { store, outcomes } = this.#dependencies;
     const tenantId = context.principal.tenant.id;
-    const read = () => readTokenHistory(store, outcomes, tenantId, id, context.transactionId);
+    const read = () => readTokenHistory(store, outcomes, tenantId, id, context);
     let history = await read();
     for (const waitMs of patienceMs) {
       if (isSettled(history, claimedAt)) return history;

@@ -6,6 +6,7 @@ import {
   type Position,
   type RecordedEvent,
 } from '@token-vault/event-store';
+import type { RequestContext } from '@token-vault/service-kit';
 import type { TransactionOutcomes } from '../transactions/outcomes.ts';
 import type { TransactionState } from '../transactions/state.ts';
 import { decidedKeyIds } from './decider.ts';
@@ -31,6 +32,13 @@ export interface TokenHistory {
 function counts(event: RecordedEvent, transaction: TransactionState): boolean {
   return transaction.kind === 'committed' && comparePositions(event.position, transaction.position) < 0;
 }
+
+/** Who reads, and the transaction of the request. It need not be the caller's: a repeated request is answered before that is checked. */
+type Reader = Pick<RequestContext, 'principal' | 'transactionId'>;
+
+/** What is not committed counts for who opened the transaction, and for nobody else (decisions.md §9). */
+const isOwn = (id: string | undefined, { createdBy }: { createdBy: string }, reader?: Reader): boolean =>
+  reader !== undefined && id === reader.transactionId && createdBy === reader.principal.actor.id;
 
 /** Each transaction is looked at once a reading: all its events count, or none does. */
 function createLookup(outcomes: Pick<TransactionOutcomes, 'stateOf'>, tenantId: string) {
@@ -71,7 +79,7 @@ export async function readTokenHistory(
   outcomes: Pick<TransactionOutcomes, 'stateOf'>,
   tenantId: string,
   tokenId: string,
-  ownTransactionId?: string,
+  reader?: Reader,
 ): Promise<TokenHistory> {
   const stream = streams.token(tenantId, tokenId);
   const transactionOf = createLookup(outcomes, tenantId);
@@ -90,7 +98,7 @@ export async function readTokenHistory(
     from = noRevision;
     for await (const event of store.readStream(stream, range)) {
       reading.last ??= event;
-      from = await look(reading, event, transactionOf, ownTransactionId);
+      from = await look(reading, event, transactionOf, reader);
       if (from !== event.revision - 1) break;
     }
   }
@@ -105,7 +113,7 @@ async function look(
   reading: Reading,
   event: RecordedEvent,
   transactionOf: ReturnType<typeof createLookup>,
-  ownTransactionId: string | undefined,
+  reader: Reader | undefined,
 ): Promise<number> {
   const { transaction_id: enlistedIn, counts_after: countsAfter } = event.metadata;
   const transaction = enlistedIn === undefined ? undefined : await transactionOf(enlistedIn);
@@ -113,7 +121,7 @@ async function look(
   const next = countsAfter ?? before;
   if (transaction?.kind === 'open') {
     reading.isPending = true;
-    if (enlistedIn === ownTransactionId) count(reading, event);
+    if (isOwn(enlistedIn, transaction, reader)) count(reading, event);
     else reading.lockedBy ??= enlistedIn;
     return next;
   }

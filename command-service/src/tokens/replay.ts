@@ -6,6 +6,7 @@ import {
   TokensRead,
   type Token,
   type DataOf,
+  type Transform,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
@@ -42,15 +43,14 @@ const gone = (): NotFoundError => new NotFoundError('A token of the first answer
 function shownAgain({ token, details }: Found, context: RequestContext): Shown {
   const { id, type, content } = details;
   const { containers } = content;
+  // What others have made of it since is shown to who may read it.
+  const ofMaker = (transform: Transform): Shown =>
+    details.modifiedAt === undefined
+      ? { transform, isReadable: true }
+      : shownTo(context.principal, { id, containers }, transform);
   switch (token.by) {
-    case 'create': {
-      const transform = requireAccess(context, 'token:create', { id, type, containers });
-      // What others have made of it since is shown to who may read it.
-      const isOwn = details.modifiedAt === undefined;
-      return isOwn
-        ? { transform, isReadable: true }
-        : shownTo(context.principal, { id, containers }, transform);
-    }
+    case 'create':
+      return ofMaker(requireAccess(context, 'token:create', { id, type, containers }));
     case 'update': {
       const transform = requireAccess(context, 'token:update', { id, type, containers });
       return shownTo(context.principal, { id, containers }, transform);
@@ -62,7 +62,7 @@ function shownAgain({ token, details }: Found, context: RequestContext): Shown {
       throw new ForbiddenError(detail, { type: entityTypeOfToken(type), id });
     }
     case 'output':
-      return { transform: 'mask', isReadable: true };
+      return ofMaker('mask');
     // Told by `ExistingTokens`; what the reactor's application read is not shown as a token.
     case 'duplicate-of-create':
     case 'duplicate-of-update':
@@ -105,8 +105,8 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
   const existing = new ExistingTokens(dependencies);
 
   async function find(id: string, context: RequestContext): Promise<TokenDetails | undefined> {
-    const { principal, transactionId } = context;
-    const { state } = await readTokenHistory(store, outcomes, principal.tenant.id, id, transactionId);
+    const { principal } = context;
+    const { state } = await readTokenHistory(store, outcomes, principal.tenant.id, id, context);
     if (state.kind !== 'present' || isExpired(state.details, context.now)) return undefined;
     await requireSignedToken(keyRing, principal.tenant, state.details);
     return state.details;

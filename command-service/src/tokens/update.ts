@@ -75,7 +75,7 @@ export class TokenUpdate {
     const { store, outcomes, enlistment } = this.#dependencies;
     const tenantId = context.principal.tenant.id;
     await enlistment.check(context);
-    const history = await readTokenHistory(store, outcomes, tenantId, id, context.transactionId);
+    const history = await readTokenHistory(store, outcomes, tenantId, id, context);
     const details = requirePresent(history.state, context.now);
     await requireSignedToken(this.#dependencies.keyRing, context.principal.tenant, details);
     const { type } = details;

@@ -1,6 +1,8 @@
 import type { Principal } from '@token-vault/access';
 import { managementPermissions, type Application, type Permission } from '@token-vault/contracts';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { createRequestContext } from '@token-vault/service-kit';
+import { createApplicationReplay } from '../../src/index.ts';
 import { openVault, refusal, type TestVault } from '../tokens/vault.ts';
 
 let vault: TestVault;
@@ -59,4 +61,15 @@ it('makes applications of other types as before', async () => {
   const { id } = await make(weak, ['token:read'], { type: 'private' });
   await expect(update(weak, id, ['token:create'])).resolves.toBeDefined();
   await expect(regenerate(weak, id)).resolves.toBeDefined();
+});
+
+it('is not shown its key again once it holds more than the caller', async () => {
+  const { id } = await make(weak, ['application:update']);
+  const replay = createApplicationReplay({ store: vault.log, clock: vault.clock });
+  const repeat = (principal: Principal) =>
+    replay.require(id, createRequestContext({ principal, traceId: 'again', now: vault.clock.now() }));
+  await expect(repeat(weak)).resolves.toBeUndefined();
+  await update(strong, id, ['application:update', 'log:read']);
+  await expect(repeat(weak)).rejects.toMatchObject(refused);
+  await expect(repeat(strong)).resolves.toBeUndefined();
 });

@@ -22,11 +22,11 @@ afterAll(() => vault.close());
 const number = { number: card };
 
 /** The only token of an answer, shown again. */
-async function repeat(by: StoredToken['by'], principal: Principal = vault.principal) {
+async function repeat(by: StoredToken['by'], principal: Principal = vault.principal, transactionId?: string) {
   const { log: store, keyRing, clock } = vault;
   const expressions = createExpressions(createInlineWorkers());
   const replay = createTokenReplay({ store, keyRing, clock, expressions, audit: createAuditTrail(store) });
-  const context = createRequestContext({ principal, traceId: 'again', now: clock.now() });
+  const context = createRequestContext({ principal, traceId: 'again', now: clock.now(), transactionId });
   return replay.show([{ id: 'tok', createdAt: made.created_at ?? '', at: [], by }], context);
 }
 
@@ -78,4 +78,46 @@ describe('the repeat of an update whose caller has other rights by then', () => 
     const seen = { reveal: card, mask: `XXXXXXXXXXXX${card.slice(-4)}`, redact: undefined };
     expect((shown?.data as { number?: string } | undefined)?.number).toBe(seen[told]);
   });
+});
+
+describe('the repeat of an invocation whose reactor made the token', () => {
+  const user: () => Principal = () => ({ ...vault.principal, permissions: ['token:use'], rules: [] });
+
+  it('shows it as masked while it is as the reactor made it', async () => {
+    const [shown] = await repeat('output', user());
+    expect(shown?.data).toMatchObject({ number: `XXXXXXXXXXXX${card.slice(-4)}` });
+  });
+
+  it('shows nothing of what others have put into it since, unless the caller may read it', async () => {
+    await vault.update('tok', { data: { number: '5555555555554444' } });
+    const [hidden] = await repeat('output', user());
+    expect(hidden).not.toHaveProperty('data');
+    const [shown] = await repeat('output');
+    expect(shown?.data).toMatchObject({ number: 'XXXXXXXXXXXX4444' });
+    expect(await showings()).toMatchObject([
+      { tokens: [{ transform: 'redact' }] },
+      { tokens: [{ transform: 'mask' }] },
+    ]);
+  });
+});
+
+describe('a repeat that names a transaction', () => {
+  const other = (): Principal => ({
+    ...vault.principal,
+    actor: { kind: 'application', id: 'other' },
+    applicationId: 'other',
+  });
+
+  it.each(['create', 'update', 'duplicate-of-create', 'use', 'output'] as const)(
+    'shows what is not committed to the one who opened it, and to nobody else (%s)',
+    async (by) => {
+      const transaction = await vault.begin();
+      await vault.update('tok', { metadata: { is: 'uncommitted' } }, { transaction });
+      const [own] = await repeat(by, vault.principal, transaction);
+      const [others] = await repeat(by, other(), transaction);
+      if (by !== 'use') expect(own?.metadata).toEqual({ is: 'uncommitted' });
+      expect(others?.metadata).toBeUndefined();
+      await vault.end('rollback', transaction);
+    },
+  );
 });

@@ -178,7 +178,10 @@ export class TestVault {
 
   history(tokenId: string, transactionId?: string) {
     const outcomes = createTransactionOutcomes(this.log, this.clock);
-    return readTokenHistory(this.log, outcomes, this.principal.tenant.id, tokenId, transactionId);
+    return readTokenHistory(this.log, outcomes, this.principal.tenant.id, tokenId, {
+      principal: this.principal,
+      transactionId,
+    });
   }
 
   /** What housekeeping does when a transaction has ended by its time. */

@@ -12,7 +12,7 @@ import { authorize, transactionIdOf } from './authorization.ts';
 import type { Identity, RetiredKey } from './callers.ts';
 import type { Clock } from './clock.ts';
 import type { Answer, Handler, Handlers } from './handlers.ts';
-import type { IdempotentAnswers, TokenReplay } from './idempotency.ts';
+import type { ApplicationReplay, IdempotentAnswers, TokenReplay } from './idempotency.ts';
 import type { ReadModelProgress, ReadModelWatch, Revocations } from './progress.ts';
 import {
   isShown,
@@ -42,6 +42,8 @@ export interface ExecutorDependencies {
   readonly idempotency?: IdempotentAnswers | undefined;
   /** Needed with `idempotency` by what answers with tokens. */
   readonly tokenReplay?: TokenReplay | undefined;
+  /** Needed with `idempotency` by what answers with applications. */
+  readonly applicationReplay?: ApplicationReplay | undefined;
   /** Drops what is cached of callers: a key, a rule, a session or a tenant may have changed. */
   readonly forgetCallers?: (() => void) | undefined;
   /** For the record of refusals; without it they name only what handlers found. */

@@ -32,6 +32,15 @@ export interface TokenReplay {
   show(tokens: readonly StoredToken[], context: RequestContext): Promise<readonly (Token | undefined)[]>;
 }
 
+/** What stored answers need of applications: they may hold a key. */
+export interface ApplicationReplay {
+  /**
+   * The application is there, and its caller could make it now, or give it a key.
+   * @throws NotFoundError, ForbiddenError (decisions.md §6)
+   */
+  require(id: string, context: RequestContext): Promise<void>;
+}
+
 /** What happens to the first answer of one request. */
 export interface Repeating {
   facts(ids: readonly string[]): Promise<readonly (TokenFacts | undefined)[]>;

@@ -10,6 +10,7 @@ export {
 } from './executor.ts';
 export type { Answer, AnswerToken, Handler, Handlers, HandlersOf, Input, Path } from './handlers.ts';
 export type {
+  ApplicationReplay,
   IdempotentAnswers,
   IdempotentRequest,
   Repeating,

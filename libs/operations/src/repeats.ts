@@ -8,13 +8,14 @@ import {
 } from '@token-vault/contracts';
 import type { AuditTrail } from './audit-trail.ts';
 import type { Answer, Path } from './handlers.ts';
-import type { Repeating, StoredToken, TokenReplay } from './idempotency.ts';
+import type { ApplicationReplay, Repeating, StoredToken, TokenReplay } from './idempotency.ts';
 import type { FindEntity } from './refusals.ts';
 import type { RequestContext } from './request-context.ts';
 
 export interface RepeatDependencies {
   readonly audit: AuditTrail;
   readonly tokenReplay?: TokenReplay | undefined;
+  readonly applicationReplay?: ApplicationReplay | undefined;
   readonly findEntity?: FindEntity | undefined;
   /** The read models show what the first request wrote. */
   readonly isVisible: (answer: Answer) => Promise<boolean>;
@@ -46,7 +47,7 @@ const foundInReadModels: ReadonlySet<string> = new Set(['application', 'reactor'
 
 /** What is judged anew when an answer is shown again: it must still be there, and its reading is recorded. */
 async function readAgain(
-  { audit, findEntity, isVisible }: RepeatDependencies,
+  { audit, applicationReplay, findEntity, isVisible }: RepeatDependencies,
   operation: Operation,
   answer: Answer,
   entityId: string | undefined,
@@ -59,6 +60,7 @@ async function readAgain(
     if (!(await findEntity(context.principal.tenant.id, entity, entityId)))
       throw new NotFoundError('What the first request answered with');
   }
+  if (entityId !== undefined && entity === 'application') await applicationReplay?.require(entityId, context);
   const entity_ids = entityId === undefined ? [] : [entityId];
   await audit.record(context, EntitiesRead, { entity_type: entity, operation: 'read', entity_ids });
 }

@@ -4,6 +4,7 @@ export {
   systemClock,
   type Answer,
   type AnswerToken,
+  type ApplicationReplay,
   type AuditTrail,
   type Clock,
   type Handler,

@@ -1,6 +1,7 @@
 import { operations, type Operation, type OperationId } from '@token-vault/contracts';
 import {
   createExecutor,
+  type ApplicationReplay,
   type AuditTrail,
   type Clock,
   type Executor,
@@ -32,6 +33,7 @@ export interface AppDependencies extends HttpCallers {
   readonly logger: Logger;
   readonly idempotency?: IdempotentAnswers;
   readonly tokenReplay?: TokenReplay;
+  readonly applicationReplay?: ApplicationReplay;
   readonly findEntity?: FindEntity;
   /** Which peers may say for whom they speak (`X-Forwarded-For`), as Express's `trust proxy`; none by default. */
   readonly trustProxy?: string | number | boolean;
