@@ -6,10 +6,10 @@ import { startBacklog } from './runs/backlog.ts';
 import { historyFrom, readHistory } from './runs/invocation.ts';
 import { failLostRun } from './runs/lost.ts';
 import { Runs, type RunDependencies } from './runs/run.ts';
-import { Deliveries } from './webhooks/deliver.ts';
+import { Deliveries, type DeliveryDependencies } from './webhooks/deliver.ts';
 import { startDueWork } from './webhooks/due.ts';
 
-export interface ReactorRunnerOptions extends RunDependencies {
+export interface ReactorRunnerOptions extends RunDependencies, DeliveryDependencies {
   readonly feed: InvocationFeed;
   /** Of the read models. Never ended here. */
   readonly pool: Pool;

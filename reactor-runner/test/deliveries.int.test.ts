@@ -1,10 +1,12 @@
 import { fieldsOf } from '@token-vault/test-support';
+import { ForbiddenError, UnavailableError } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { EgressError, type EgressFetch, type EgressRequest } from '../src/egress/index.ts';
 import type { Invocation } from '../src/runs/invocation.ts';
+import type { DeliveryRights } from '../src/runs/invoker.ts';
 import { Deliveries } from '../src/webhooks/deliver.ts';
-import { createRunnerFixture, tenantId, type RunnerFixture } from './runner-fixture.ts';
+import { createRunnerFixture, invoker, tenantId, type RunnerFixture } from './runner-fixture.ts';
 
 const url = 'https://receiver.example/hook';
 const answer = (status: number) =>
@@ -21,12 +23,21 @@ beforeEach(async () => {
 });
 afterEach(() => fixture.close());
 
-function deliveries(respond: (count: number) => ReturnType<EgressFetch>): Deliveries {
+function deliveries(
+  respond: (count: number) => ReturnType<EgressFetch>,
+  rights: Partial<DeliveryRights> = {},
+): Deliveries {
   const fetch: EgressFetch = (request) => {
     requests.push(request);
     return respond(requests.length);
   };
-  return new Deliveries({ ...fixture, fetch });
+  return new Deliveries({
+    ...fixture,
+    findInvoker: async (ofTenant, actor) => invoker(ofTenant, actor),
+    refuseUse: async () => undefined,
+    fetch,
+    ...rights,
+  });
 }
 
 const attemptsIn = async (): Promise<string[]> =>
@@ -92,6 +103,51 @@ describe('a delivery', () => {
     expect(Buffer.from(requests[0]?.body ?? '').toString()).toBe('a,b\n');
     const headers = new Map(requests[0]?.headers);
     expect([headers.get('content-type'), headers.get('X-Other')]).toEqual(['text/csv', undefined]);
+  });
+
+  const shown = {
+    kind: 'succeeded',
+    result: { raw: 'SECRET' },
+    console: { lines: [], truncated: false },
+  } as const;
+  const card = { type: 'card', id: 'tok' } as const;
+
+  it.each<[string, Partial<DeliveryRights>, object]>([
+    ['is no more', { findInvoker: async () => undefined }, { entity_type: 'reactor' }],
+    [
+      'may use no token any more',
+      { findInvoker: async (...of) => ({ ...invoker(of[0], of[1]), permissions: ['token:read'] }) },
+      { entity_type: 'reactor' },
+    ],
+    [
+      'may not use a token of the arguments any more',
+      { refuseUse: async () => new ForbiddenError('not this one', card) },
+      { entity_type: 'card', entity_id: 'tok' },
+    ],
+  ])('sends a refusal when the invoker %s, and has it on record', async (_case, rights, entity) => {
+    fixture.sandbox = () => Promise.resolve(shown);
+    invocation = await fixture.invoke({}, url);
+    await fixture.runner().handle(await fixture.historyOf(invocation));
+    await deliveries(() => answer(500)).deliver(tenantId, invocation.id);
+    fixture.clock.advance(60_000);
+    await deliveries(() => answer(204), rights).deliver(tenantId, invocation.id);
+    const [first, second] = requests.map(({ body }) => Buffer.from(body ?? '').toString());
+    expect(first).toBe('{"raw":"SECRET"}');
+    expect(JSON.parse(second ?? '')).toMatchObject({ status: 403, detail: 'Forbidden' });
+    expect(second).not.toContain('SECRET');
+    expect((await fixture.eventsOf(invocation)).slice(-3)).toMatchObject([
+      { type: 'WebhookAttemptFailed' },
+      { type: 'AccessDenied', data: { ...entity, permission: 'token:use', operation: 'react' } },
+      { type: 'WebhookDelivered' },
+    ]);
+  });
+
+  it('is not made while it is not known what the invoker may do', async () => {
+    const findInvoker = () => Promise.reject(new UnavailableError('applications stand still'));
+    const unknowing = deliveries(() => answer(204), { findInvoker });
+    await expect(unknowing.deliver(tenantId, invocation.id)).rejects.toThrow(UnavailableError);
+    expect(requests).toEqual([]);
+    expect(await attemptsIn()).toEqual([]);
   });
 
   it('by two replicas at once is recorded once', async () => {

@@ -78,12 +78,13 @@ afterAll(async () => {
   await removeDataDirectory(dataDir);
 });
 
-it('what a deleted or narrowed application had queued ends as Forbidden and opens no token', async () => {
+it('what a deleted or narrowed application, or a key that was regenerated, had queued ends as Forbidden and opens no token', async () => {
   const [deleted, narrowed, kept] = [
     await makeApplication(),
     await makeApplication(),
     await makeApplication(),
   ];
+  const regenerated = await makeApplication();
   const token = (await kept.client.expect<Token>(201, 'POST', '/tokens', { body: cardToken() })).body;
   const waits = await makeReactor(
     'module.exports = async (req) => { await fetch(req.configuration.GATE); return { raw: 1 } };',
@@ -102,8 +103,10 @@ it('what a deleted or narrowed application had queued ends as Forbidden and open
   const args = { card: `{{ ${token.id} }}` };
   const ofDeleted = await invoke(deleted.client, shows, args);
   const ofNarrowed = await invoke(narrowed.client, shows, args);
+  const ofRegenerated = await invoke(regenerated.client, shows, args);
   const ofKept = await invoke(kept.client, shows, args);
   await manager.expect(204, 'DELETE', deleted.path);
+  await manager.expect(200, 'POST', `${regenerated.path}/regenerate`);
   const elsewhere = [
     {
       description: 'elsewhere',
@@ -121,7 +124,7 @@ it('what a deleted or narrowed application had queued ends as Forbidden and open
     return JSON.parse(deliveries[0]?.text ?? '');
   };
   expect(await resultOf(ofKept)).toEqual({ raw: { seen: 2040 } });
-  for (const ended of [ofDeleted, ofNarrowed])
+  for (const ended of [ofDeleted, ofNarrowed, ofRegenerated])
     expect(await resultOf(ended)).toMatchObject({ title: 'Forbidden', status: 403, detail: 'Forbidden' });
 
   const { data } = (
@@ -142,4 +145,21 @@ it('what a deleted or narrowed application had queued ends as Forbidden and open
   );
   await database.end();
   expect(rows[0]?.count).toBe(0);
+});
+
+it('what a deleted application was to be sent again is a refusal by then', async () => {
+  const { path, client } = await makeApplication();
+  const token = (await client.expect<Token>(201, 'POST', '/tokens', { body: cardToken() })).body;
+  const shows = await makeReactor('module.exports = async (req) => ({ raw: req.args });');
+  const made = await receiver();
+  const { url, deliveries } = made;
+  made.plan(500);
+  const args = { card: `{{ ${token.id} }}` };
+  await client.expect(202, 'POST', shows, { body: { args, callback_url: url } });
+  await waitUntil(() => deliveries.length === 1, { what: 'the first delivery' });
+  expect(JSON.parse(deliveries[0]?.text ?? '')).toMatchObject({ raw: { card: { expiration_year: 2040 } } });
+  await manager.expect(204, 'DELETE', path);
+  await waitUntil(() => deliveries.length === 2, { timeoutMs: 20_000, what: 'the second delivery' });
+  expect(JSON.parse(deliveries[1]?.text ?? '')).toMatchObject({ status: 403, detail: 'Forbidden' });
+  expect(deliveries[1]?.text).not.toContain('2040');
 });

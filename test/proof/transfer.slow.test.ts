@@ -38,6 +38,7 @@ let to: Side;
 /** Sees plaintext in `/pci/` only. */
 let cards: Application;
 let masking: Application;
+let exportId: string;
 
 const file = (name: string) => path.join(place, name);
 const secretText = 'a text that nobody may find in the file';
@@ -71,6 +72,8 @@ beforeAll(async () => {
   ])
     await from.client.expect(201, 'POST', '/tokens', { body });
   await from.client.expect(204, 'DELETE', '/tokens/gone');
+  // Who sees masks sees nothing of it from now on.
+  await from.client.expect(200, 'PATCH', '/tokens/card-2', { body: { mask: null } });
   for (const name of ['recipient', 'other']) await resultOf(place, 'transfer', 'keygen', file(name));
 });
 afterAll(async () => {
@@ -117,6 +120,7 @@ describe('an export', () => {
   it('has all that the application reveals, sealed, and each token of it is in the log', async () => {
     const output = await resultOf(from.dataDir, ...exporting(from.all.id, 'whole'));
     expect(output).toMatch(/^tokens: 4\nleft out: 0$/m);
+    exportId = /^export: (\S+)$/m.exec(output)?.[1] ?? '';
     expect((await readFile(file('whole'))).includes(secretText)).toBe(false);
     for (const id of ['card-1', 'card-2', 'text-1', 'text-2']) {
       const exported = await entriesOf(from, id, 'export');
@@ -221,7 +225,10 @@ describe('an import', () => {
         .client()
         .expect<Application>(201, 'POST', '/applications', { body: revealingApplication() });
       const client = running.client(made.body.key);
-      await client.expect(201, 'POST', '/tokens', { body: { id: 'text-1', type: 'token', data: 'mine' } });
+      // Whoever knows the id of the export can write it into his own request.
+      const headers = { 'SVC-TRACE-ID': exportId };
+      const body = { id: 'text-1', type: 'token', data: 'mine' };
+      await client.expect(201, 'POST', '/tokens', { body, headers });
       const args = ['import', running.credentials.tenant_id, file('whole'), '--identity', file('recipient')];
       const { code, stdout, stderr } = await runCommand(another, args);
       expect({ code, stderr }).toMatchObject({

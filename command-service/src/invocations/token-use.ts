@@ -34,6 +34,8 @@ export interface TokenUse {
    * @throws ValidationError when one is gone meanwhile; so does `tokens`, once it is awaited, and ForbiddenError
    */
   open(tokenIds: readonly string[], context: RequestContext): Promise<OpenedTokens>;
+  /** About the first of these tokens that the caller may not use now. Those that are gone are left out. */
+  refusal(tokenIds: readonly string[], context: RequestContext): Promise<ForbiddenError | undefined>;
 }
 
 export interface OpenedTokens {
@@ -85,6 +87,24 @@ function refused(refusal: ForbiddenError, context: RequestContext): OpenedTokens
   return { use: [context.event(AccessDenied, data)], tokens };
 }
 
+async function openOne(
+  keyRing: KeyRing,
+  details: TokenDetails,
+  context: RequestContext,
+): Promise<DetokenizedToken> {
+  const tenantId = context.principal.tenant.id;
+  try {
+    const opened = await openToken(keyRing, { tenantId, tokenId: details.id }, details.content, context.now);
+    const data = opened.expose();
+    // As JSON: what is undefined in a token is absent in its answer.
+    const token = JSON.parse(JSON.stringify(presentToken(tenantId, details, data))) as Json;
+    return { data, token };
+  } catch (error) {
+    if (error instanceof KeyDestroyedError) throw missing(details.id);
+    throw error;
+  }
+}
+
 export function createTokenUse({ store, keyRing, clock }: TokenUseDependencies): TokenUse {
   const outcomes = createTransactionOutcomes(store, clock);
 
@@ -104,30 +124,19 @@ export function createTokenUse({ store, keyRing, clock }: TokenUseDependencies):
       }),
     );
 
-  async function openOne(details: TokenDetails, context: RequestContext): Promise<DetokenizedToken> {
-    const tenantId = context.principal.tenant.id;
-    try {
-      const opened = await openToken(
-        keyRing,
-        { tenantId, tokenId: details.id },
-        details.content,
-        context.now,
-      );
-      const data = opened.expose();
-      // As JSON: what is undefined in a token is absent in its answer.
-      const token = JSON.parse(JSON.stringify(presentToken(tenantId, details, data))) as Json;
-      return { data, token };
-    } catch (error) {
-      if (error instanceof KeyDestroyedError) throw missing(details.id);
-      throw error;
-    }
-  }
-
   return {
     async check(references, context) {
       const found = await findReferences(references, (tokenId) => find(tokenId, context));
       const refusal = refusalOf(found, context);
       if (refusal) throw refusal;
+    },
+
+    async refusal(tokenIds, context) {
+      const found = await Promise.all(tokenIds.map((tokenId) => find(tokenId, context)));
+      return refusalOf(
+        found.filter((details) => details !== undefined),
+        context,
+      );
     },
 
     async open(tokenIds, context) {
@@ -136,7 +145,7 @@ export function createTokenUse({ store, keyRing, clock }: TokenUseDependencies):
       const refusal = refusalOf(found, context);
       if (refusal) return refused(refusal, context);
       const opened = Promise.all(
-        found.map(async (details) => [details.id, await openOne(details, context)] as const),
+        found.map(async (details) => [details.id, await openOne(keyRing, details, context)] as const),
       ).then((entries) => new Map(entries));
       opened.catch(() => undefined);
       const used = found.map(({ id, type }) => ({

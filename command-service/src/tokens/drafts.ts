@@ -133,9 +133,10 @@ export async function draftToken(
   const defaults = typeDefaults[type];
   const containers = body.containers ?? [defaults.container];
   const data = secret(validateData(type, body.data));
-  const mask = body.mask ?? defaults.mask;
+  // Null is for the command line, which brings masks that were taken away: at the edge it is read as unset.
+  const mask = body.mask === undefined ? defaults.mask : (body.mask ?? undefined);
   const expressions = expressionsOf(dependencies, context);
-  await refuseBadMask(expressions, body.mask, data);
+  await refuseBadMask(expressions, body.mask ?? undefined, data);
   const expiresAt = body.expires_at === undefined ? undefined : parseExpiry(body.expires_at, context.now);
   const lasting = lastingPart(type, data);
   const evaluate = (source: string) => evaluateId(expressions, source, lasting.expose());

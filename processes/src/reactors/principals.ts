@@ -1,5 +1,6 @@
 import type { Principal, TenantContext } from '@token-vault/access';
-import type { Actor } from '@token-vault/contracts';
+import { ApplicationKeyRegenerated, streams, type Actor } from '@token-vault/contracts';
+import { comparePositions, type Position } from '@token-vault/event-store';
 import {
   createCallers,
   type CallerDependencies,
@@ -14,8 +15,26 @@ import {
 export interface Principals {
   tenant(tenantId: string): Promise<TenantContext | undefined>;
   application(tenantId: string, applicationId: string): Promise<Principal | undefined>;
-  /** An application or a session, with the rights of this moment; undefined when it is no more. */
-  actor(tenantId: string, actor: Actor): Promise<Principal | undefined>;
+  /**
+   * An application or a session, with the rights of this moment; undefined when it is no more, or its key was regenerated after it asked:
+   * what a key has queued opens nothing once the key is no more (decisions.md §6).
+   */
+  invoker(tenantId: string, actor: Actor, askedAt: Position): Promise<Principal | undefined>;
+}
+
+/** From the end of the stream: as a rule its last event is older. */
+async function isKeyNewer(
+  store: CallerDependencies['store'],
+  tenantId: string,
+  applicationId: string,
+  than: Position,
+): Promise<boolean> {
+  const stream = streams.application(tenantId, applicationId);
+  for await (const { type, position } of store.readStream(stream, { backwards: true })) {
+    if (comparePositions(position, than) < 0) return false;
+    if (type === ApplicationKeyRegenerated.type) return true;
+  }
+  return false;
 }
 
 export function createPrincipals(
@@ -24,7 +43,7 @@ export function createPrincipals(
     readonly watch: Pick<ReadModelWatch, 'current'>;
   },
 ): Principals {
-  const { clock, watch } = dependencies;
+  const { clock, watch, store } = dependencies;
   const callers = createCallers(dependencies);
   const find = (tenantId: string, actor: Actor) =>
     watch.current(async () => {
@@ -35,6 +54,10 @@ export function createPrincipals(
   return {
     tenant: (tenantId) => watch.current(() => callers.tenant(tenantId)),
     application: (tenantId, id) => find(tenantId, { kind: 'application', id }),
-    actor: find,
+    async invoker(tenantId, actor, askedAt) {
+      if (actor.kind === 'application' && (await isKeyNewer(store, tenantId, actor.id, askedAt)))
+        return undefined;
+      return find(tenantId, actor);
+    },
   };
 }

@@ -42,7 +42,8 @@ export function openRunner(
     pool: readPool,
     connectionString: settings.databaseUrl,
     feed,
-    findInvoker: (tenantId, actor) => principals.actor(tenantId, actor),
+    findInvoker: (...asked) => principals.invoker(...asked),
+    refuseUse: (...used) => tokenUse.refusal(...used),
     expressions,
     openTokens: (tokenIds, context) => tokenUse.open(tokenIds, context),
     operations: createReactorOperations({

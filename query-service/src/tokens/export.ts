@@ -29,14 +29,16 @@ export interface ExportPage {
 }
 
 export type ExportTokens = (
-  context: RequestContext,
+  /** Who exports, by the rights of this moment. @throws whatever ends the export */
+  contextNow: () => Promise<RequestContext>,
   purpose: { readonly exportId: string; readonly recipients: readonly string[] },
 ) => AsyncGenerator<ExportPage, void>;
 
 const pageSize = 200;
 
 /**
- * All tokens of the caller's tenant that its rules reveal, in the order of their ids, a page at a time. The record of a page is
+ * All tokens of the caller's tenant that its rules reveal, in the order of their ids, a page at a time. Each page is decided by the caller's
+ * rights and the clock of that moment: an export may take hours. The record of a page is
  * durable before the page is given; a token that was deleted meanwhile is left out, one made meanwhile may be in it or not.
  */
 export function createTokenExport({
@@ -66,8 +68,9 @@ export function createTokenExport({
     }
   }
 
-  return async function* (context, { exportId, recipients }) {
+  return async function* (contextNow, { exportId, recipients }) {
     for (let after = ''; ;) {
+      const context = await contextNow();
       const rows = await readPage(context.principal.tenant.id, after);
       const last = rows.at(-1);
       if (!last) return;

@@ -8,7 +8,7 @@ import {
   type VaultEvent,
   type VaultEventType,
 } from '@token-vault/contracts';
-import { noRevision, type EventStore, type RecordedEvent } from '@token-vault/event-store';
+import { noRevision, type EventStore, type Position, type RecordedEvent } from '@token-vault/event-store';
 
 /** An invocation as a runner meets it. */
 export interface Invocation {
@@ -18,11 +18,13 @@ export interface Invocation {
   readonly metadata: EventMetadata;
   /** Name of its stream. */
   readonly stream: string;
+  /** Where the log has it. */
+  readonly position: Position;
 }
 
 export function invocationOf(event: RecordedEvent<'ReactorInvoked'>): Invocation {
-  const { data: invoked, metadata, stream } = event;
-  return { tenantId: metadata.tenant_id, id: invoked.invocation_id, invoked, metadata, stream };
+  const { data: invoked, metadata, stream, position } = event;
+  return { tenantId: metadata.tenant_id, id: invoked.invocation_id, invoked, metadata, stream, position };
 }
 
 /** Everything that has happened to it. */

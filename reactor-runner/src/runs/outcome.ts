@@ -28,13 +28,16 @@ export function failureOfRun(outcome: Exclude<RunOutcome, { kind: 'succeeded' }>
 
 const internal = 'Something went wrong inside the vault. The trace id finds it in the logs.';
 
+/** As code that throws an AuthorizationError would have it (decisions.md §10). */
+export const forbidden = ({ message }: ForbiddenError): ReactorProblem => ({
+  detail: 'Forbidden',
+  errors: { error: [message] },
+});
+
 /** What an error of ours around the run is to the invoker. Undefined for one that nobody foresaw. */
 function foreseen(error: unknown): InvocationFailure | undefined {
-  if (error instanceof ForbiddenError) {
-    // As code that throws an AuthorizationError would have it (decisions.md §10).
-    const problem = { detail: 'Forbidden', errors: { error: [error.message] } };
-    return { kind: 'failed', status: error.status, reason: error.code, problem };
-  }
+  if (error instanceof ForbiddenError)
+    return { kind: 'failed', status: error.status, reason: error.code, problem: forbidden(error) };
   if (error instanceof DomainError) {
     const problem = { detail: error.message, errors: error.errors ?? {} };
     return { kind: 'failed', status: error.status, reason: error.code, problem };

@@ -1,5 +1,6 @@
 import type { Principal } from '@token-vault/access';
-import type { Actor, Caused, Json, VaultEvent, OperationId } from '@token-vault/contracts';
+import type { Actor, Caused, Json, VaultEvent, OperationId, ForbiddenError } from '@token-vault/contracts';
+import type { Position } from '@token-vault/event-store';
 import type { DetokenizedToken } from '@token-vault/expressions';
 import type { RequestContext } from '@token-vault/service-kit';
 
@@ -50,9 +51,20 @@ export interface OpenedTokens {
 }
 
 /**
- * Who asked for a run, with the rights of this moment; undefined when it is no more. @throws UnavailableError when that is not known
+ * Who asked for a run at that position of the log, with the rights of this moment; undefined when it is no more, or its key was
+ * regenerated since. @throws UnavailableError when that is not known
  */
-export type FindInvoker = (tenantId: string, actor: Actor) => Promise<Principal | undefined>;
+export type FindInvoker = (
+  tenantId: string,
+  actor: Actor,
+  askedAt: Position,
+) => Promise<Principal | undefined>;
+
+/** About the first of these tokens that the caller may not use now. Those that are gone are left out. */
+export type RefuseUse = (
+  tokenIds: readonly string[],
+  context: RequestContext,
+) => Promise<ForbiddenError | undefined>;
 
 /** Finds the tokens that arguments name, and begins to open them for who asked for the run. @throws DomainError */
 export type OpenTokens = (tokenIds: readonly string[], context: RequestContext) => Promise<OpenedTokens>;

@@ -109,7 +109,7 @@ export class Runs {
     const { invoked, metadata, stream } = invocation;
     if (this.#isStopped) throw new RunnerStoppedError('the runner takes no more');
     const startMs = Date.now();
-    const invoker = findInvoker(invocation.tenantId, metadata.actor);
+    const invoker = findInvoker(invocation.tenantId, metadata.actor, invocation.position);
     const opened = invoker.then((it) => openForInvoker(invocation, it, this.#dependencies));
     const prepared = this.#prepare(invocation, opened);
     prepared.catch(() => undefined);

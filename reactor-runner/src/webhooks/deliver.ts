@@ -8,38 +8,48 @@ import {
   WebhookAttemptFailed,
   WebhookDelivered,
   WebhookGivenUp,
-  type InvocationField,
   type Json,
   type ReactorProblem,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing, type SealedValue, type Secret } from '@token-vault/crypto';
 import { RevisionConflictError, type EventStore } from '@token-vault/event-store';
-import { problemDetails, type Clock } from '@token-vault/service-kit';
+import { problemDetails } from '@token-vault/service-kit';
 import { EgressError, type EgressFetch } from '../egress/index.ts';
 import { readHistory, runnerEvent, type Invocation, type OutcomeEvent } from '../runs/invocation.ts';
+import { refusalOfDelivery, type DeliveryRights, type RefusedDelivery } from '../runs/invoker.ts';
+import { forbidden } from '../runs/outcome.ts';
 import { retryAfter } from './schedule.ts';
 import { signatureHeaders } from './signature.ts';
 
-export interface DeliveryDependencies {
+export interface DeliveryDependencies extends DeliveryRights {
   readonly store: EventStore;
   readonly keyRing: KeyRing;
-  readonly clock: Clock;
   readonly fetch: EgressFetch;
 }
 
 const timeoutMs = 15_000;
 
+type Content = ReturnType<typeof customContent>;
+
 const json = (body: Json) => ({ text: JSON.stringify(body), contentType: 'application/json' });
 
-/** The body a synchronous caller would have been answered, or the error's (decisions.md §10). */
-function contentOf({ metadata, invoked }: Invocation, outcome: OutcomeEvent, opened: Json) {
-  if (outcome.type === 'ReactorSucceeded') return json(opened);
-  const { detail, errors, custom } = opened as unknown as ReactorProblem;
-  if (custom) return customContent(allowedCustomHeaders(custom.headers), custom.body ?? null);
-  const { status } = outcome.data;
+function problemContent(
+  { metadata, invoked }: Invocation,
+  status: number,
+  { detail, errors }: ReactorProblem,
+) {
   const problem = { status, code: reactorProblemCode(status), detail, errors };
   const instance = `/reactors/${invoked.reactor_id}/react`;
   return json(problemDetails(problem, instance, metadata.trace_id) as unknown as Json);
+}
+
+/** The body a synchronous caller would have been answered, or the error's (decisions.md §10). */
+function contentOf(invocation: Invocation, outcome: OutcomeEvent, opened: Json) {
+  if (outcome.type === 'ReactorSucceeded') return json(opened);
+  const problem = opened as unknown as ReactorProblem;
+  const { custom } = problem;
+  if (custom) return customContent(allowedCustomHeaders(custom.headers), custom.body ?? null);
+  return problemContent(invocation, outcome.data.status, problem);
 }
 
 /** How an attempt went: delivered without a `reason`; `isFinal` when no other attempt can go better. */
@@ -65,10 +75,11 @@ export class Deliveries {
     const stream = streams.invocation(tenantId, invocationId);
     const { invocation, outcome, attempts, deliverAt, revision } = await readHistory(store, stream);
     if (!invocation || !outcome || !deliverAt || deliverAt > clock.now()) return;
-    const attempted = await this.#attempt(invocation, outcome);
+    const refused = await refusalOfDelivery(invocation, outcome, this.#dependencies);
+    const attempted = await this.#attempt(invocation, outcome, refused);
     const event = eventOf(invocation, attempts + 1, attempted, clock.now());
     try {
-      await store.append(stream, [event], revision);
+      await store.append(stream, [...(refused ? [refused.record] : []), event], revision);
     } catch (error) {
       if (error instanceof RevisionConflictError) return;
       throw error;
@@ -78,9 +89,16 @@ export class Deliveries {
       await keyRing.destroyKeysOfEntity(tenantId, invocationEntity(invocationId));
   }
 
-  async #attempt(invocation: Invocation, outcome: OutcomeEvent): Promise<Attempted> {
+  async #attempt(
+    invocation: Invocation,
+    outcome: OutcomeEvent,
+    refused: RefusedDelivery | undefined,
+  ): Promise<Attempted> {
     try {
-      return { reason: await this.#send(invocation, outcome), isFinal: false };
+      const content = refused
+        ? problemContent(invocation, refused.refusal.status, forbidden(refused.refusal))
+        : await this.#contentOf(invocation, outcome);
+      return { reason: await this.#send(invocation, content), isFinal: false };
     } catch (error) {
       if (error instanceof EgressError) return { reason: error.code, isFinal: false };
       if (error instanceof KeyDestroyedError) return { reason: 'no longer kept', isFinal: true };
@@ -88,18 +106,25 @@ export class Deliveries {
     }
   }
 
+  async #contentOf(invocation: Invocation, outcome: OutcomeEvent): Promise<Content> {
+    const { tenantId, id } = invocation;
+    const sealed = outcome.type === 'ReactorSucceeded' ? outcome.data.result : outcome.data.problem;
+    const place = invocationPlace(tenantId, id, 'outcome');
+    const opened = await this.#dependencies.keyRing.open(place, sealed as SealedValue);
+    return contentOf(invocation, outcome, opened.expose());
+  }
+
   /** Undefined when the receiver took it. */
-  async #send(invocation: Invocation, outcome: OutcomeEvent): Promise<string | undefined> {
+  async #send(invocation: Invocation, { text: body, contentType }: Content): Promise<string | undefined> {
     const { keyRing, clock, fetch } = this.#dependencies;
     const { tenantId, id, invoked, metadata } = invocation;
-    const sealed = outcome.type === 'ReactorSucceeded' ? outcome.data.result : outcome.data.problem;
-    const place = (field: InvocationField) => invocationPlace(tenantId, id, field);
-    const [url, opened, secret] = await Promise.all([
-      keyRing.open<string>(place('callback_url'), invoked.callback_url as SealedValue),
-      keyRing.open(place('outcome'), sealed as SealedValue),
+    const [url, secret] = await Promise.all([
+      keyRing.open<string>(
+        invocationPlace(tenantId, id, 'callback_url'),
+        invoked.callback_url as SealedValue,
+      ),
       this.#secretOf(tenantId),
     ]);
-    const { text: body, contentType } = contentOf(invocation, outcome, opened.expose());
     const { status } = await fetch({
       tenantId,
       url: url.expose(),

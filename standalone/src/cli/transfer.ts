@@ -49,13 +49,12 @@ async function exportTenant(parts: Parts, tenantId: string, flags: ExportFlags, 
   const { pool, store } = parts;
   const recipients = await readRecipients(flags.recipient);
   const watch = await parts.readModels();
-  const principal = await principalOf(parts, watch, tenantId, flags.application);
   const { exportId, tokens, leftOut } = await exportTokens({
     pool,
     keyRing: await parts.keyRing(),
     audit: createAuditTrail(store),
     clock: systemClock,
-    principal,
+    findPrincipal: () => principalOf(parts, watch, tenantId, flags.application),
     watch,
     recipients,
     file: flags.to,

@@ -22,8 +22,8 @@ export interface ExportOptions {
   readonly keyRing: KeyRing;
   readonly audit: AuditTrail;
   readonly clock: Clock;
-  /** Whose rules decide what leaves. */
-  readonly principal: Principal;
+  /** Whose rules decide what leaves, as they are at each page. @throws when it is no more */
+  readonly findPrincipal: () => Promise<Principal>;
   readonly recipients: readonly string[];
   /** Appears when it is whole. */
   readonly file: string;
@@ -44,17 +44,19 @@ export interface ExportReport {
  * @throws UnavailableError when the read models stand still; ForbiddenError when no rule of the caller reveals anything, which is on record too. @throws TransferError
  */
 export async function exportTokens(options: ExportOptions): Promise<ExportReport> {
-  const { principal, audit, clock, recipients, file, signal } = options;
+  const { findPrincipal, audit, clock, recipients, file, signal } = options;
   const exportId = newId();
-  const context = createRequestContext({ principal, traceId: exportId, now: clock.now() });
+  const contextNow = async (): Promise<RequestContext> =>
+    createRequestContext({ principal: await findPrincipal(), traceId: exportId, now: clock.now() });
+  const context = await contextNow();
   await requireReveal(context, audit);
   const report = { exportId, tokens: 0, leftOut: 0 };
-  const pages = createTokenExport(options)(context, { exportId, recipients });
+  const pages = createTokenExport(options)(contextNow, { exportId, recipients });
   const header: ExportHeader = {
     format: 'token-vault export',
     format_version: formatVersion,
     export_id: exportId,
-    tenant_id: principal.tenant.id,
+    tenant_id: context.principal.tenant.id,
     created_at: context.now.toISOString(),
   };
   await replaceFile(file, async (unfinished) => {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Principal } from '@token-vault/access';
 import { createCommandHandlers, type CommandDependencies } from '@token-vault/command-service';
 import {
@@ -34,6 +35,7 @@ export interface ImportReport {
 }
 
 const atOnce = 32;
+const actor = { kind: 'system', id: 'import' } as const;
 
 /**
  * Creates the tokens of an export by the command a client would use, under the ids they had. Nothing is created before the whole
@@ -101,8 +103,13 @@ function createImport(options: ImportOptions, exportId: string): (value: unknown
       const paths = parsed.error?.issues.map(({ path }) => path.join('.')) ?? ['id'];
       return { kind: 'refused', id: idIn(value), reason: `is not valid at ${paths.join(', ')}` };
     }
-    // Duplicates of other tokens are wanted: other systems know each of the ids.
-    const body: CreateTokenBody = { ...parsed.data, deduplicate_token: false };
+    // Duplicates of other tokens are wanted: other systems know each of the ids. A token without a mask gets none: the default of its
+    // type would show some of it to who saw nothing before.
+    const body: CreateTokenBody = {
+      ...parsed.data,
+      mask: parsed.data.mask ?? null,
+      deduplicate_token: false,
+    };
     const id = parsed.data.id;
     if (await isImported(store, tenantId, id, exportId)) return { kind: 'already' };
     try {
@@ -129,7 +136,7 @@ function reasonOf({ message, errors }: DomainError): string {
   return fields.length > 0 ? fields.join('; ') : message;
 }
 
-/** Every event of an import bears the id of its export. */
+/** Every event of an import bears the id of its export. A request of a caller may bear it too, as its trace id. */
 async function isImported(
   store: EventStore,
   tenantId: string,
@@ -137,14 +144,14 @@ async function isImported(
   exportId: string,
 ): Promise<boolean> {
   for await (const { metadata } of store.readStream(streams.token(tenantId, tokenId)))
-    if (metadata.correlation_id === exportId) return true;
+    if (metadata.correlation_id === exportId && isDeepStrictEqual(metadata.actor, actor)) return true;
   return false;
 }
 
 /** Who runs the vault may create in any container; the log says that it was an import. */
 const operator = (tenantId: string): Principal => ({
   tenant: { id: tenantId, plan: 'enterprise', settings: {} },
-  actor: { kind: 'system', id: 'import' },
+  actor,
   applicationId: 'import',
   applicationType: 'private',
   permissions: ['token:create'],
