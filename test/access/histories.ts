@@ -1,6 +1,6 @@
 import type { ApplicationType } from '@token-vault/contracts';
 import fc from 'fast-check';
-import { authorStep, authorTransaction, firstStep } from './author-steps.ts';
+import { authorStep, authorTransaction, firstStep, idOf, slot } from './author-steps.ts';
 import { callerStep, callerTransaction, guessed } from './caller-steps.ts';
 import type { Role } from './cast.ts';
 import type { Asked } from './entrances.ts';
@@ -66,6 +66,14 @@ const authorizeSession: fc.Arbitrary<Step> = sessionRights.map((rights) => ({
   ask: { operation: 'authorizeSession', body: { nonce: '$nonce', ...rights } },
 }));
 
+/** Opened, authorized, and used at once. */
+const session: fc.Arbitrary<readonly Step[]> = fc
+  .tuple(authorizeSession, callerStep, slot)
+  .map(([authorize, step, of]) => {
+    const get: Asked = { operation: 'getToken', params: { id: idOf(of) } };
+    return [openSession, authorize, { ...step, key: 1 }, { by: 'caller', key: 1, ask: get }];
+  });
+
 const timeStep: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 5,
@@ -105,7 +113,7 @@ const storyOf = (type: ApplicationType): fc.Arbitrary<Story> => {
   // What seldom comes about by chance.
   const begun: fc.Arbitrary<readonly Step[]> = fc.oneof(
     { weight: 3, arbitrary: fc.constant([]) },
-    { weight: 1, arbitrary: authorizeSession.map((authorize) => [openSession, authorize]) },
+    { weight: 2, arbitrary: session },
     { weight: 1, arbitrary: authorTransaction },
     { weight: 1, arbitrary: callerTransaction },
   );
