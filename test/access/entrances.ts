@@ -86,7 +86,13 @@ export const replayed: Entrance = {
 };
 
 /** Time and positions say nothing of the data; a body is compared itself, and fingerprints are 43 or 44 characters by chance. */
-const aside: ReadonlySet<string> = new Set(['date', 'svc-position', 'content-length']);
+const aside: ReadonlySet<string> = new Set([
+  'date',
+  'svc-position',
+  'content-length',
+  // How much of the minute is left.
+  'ratelimit',
+]);
 
 export function pathOf({ operation, params = {}, query = {} }: Asked): string {
   const path = operations[operation].path.replaceAll(/\{(\w+)\}/g, (_all, name: string) =>
@@ -96,28 +102,36 @@ export function pathOf({ operation, params = {}, query = {} }: Asked): string {
   return search === '' ? path : `${path}?${search}`;
 }
 
-/** Headers too: those of a length, of a limit, of a cache. */
+/** Headers too: those of a limit, of a cache. */
+export async function tellOverHttp(
+  url: string,
+  key: string,
+  asked: Asked,
+  more: Readonly<Record<string, string>> = {},
+): Promise<Told> {
+  const { method, bodyType }: Operation = operations[asked.operation];
+  const hasBody = asked.body !== undefined;
+  const response = await fetch(`${url}${pathOf(asked)}`, {
+    method,
+    headers: {
+      'SVC-API-KEY': key,
+      'SVC-TRACE-ID': 'trace',
+      ...(hasBody && { 'Content-Type': bodyType ?? 'application/json' }),
+      ...(asked.transactionId !== undefined && { 'SVC-TRANSACTION-ID': asked.transactionId }),
+      ...more,
+    },
+    ...(hasBody && { body: JSON.stringify(asked.body) }),
+  });
+  const text = await response.text();
+  const { status } = response;
+  if (status >= 500) throw new Error(`${asked.operation}: ${status} ${text}`);
+  const headers = Object.fromEntries([...response.headers].filter(([name]) => !aside.has(name)));
+  return { status, headers, body: text === '' ? null : (JSON.parse(text) as Json) };
+}
+
 export const http: Entrance = {
   name: 'HTTP',
-  async ask({ url }, asker, asked) {
-    const { method, bodyType }: Operation = operations[asked.operation];
-    const hasBody = asked.body !== undefined;
-    const response = await fetch(`${url}${pathOf(asked)}`, {
-      method,
-      headers: {
-        'SVC-API-KEY': asker.key,
-        'SVC-TRACE-ID': 'trace',
-        ...(hasBody && { 'Content-Type': bodyType ?? 'application/json' }),
-        ...(asked.transactionId !== undefined && { 'SVC-TRANSACTION-ID': asked.transactionId }),
-      },
-      ...(hasBody && { body: JSON.stringify(asked.body) }),
-    });
-    const text = await response.text();
-    const { status } = response;
-    if (status >= 500) throw new Error(`${asked.operation}: ${status} ${text}`);
-    const headers = Object.fromEntries([...response.headers].filter(([name]) => !aside.has(name)));
-    return [{ status, headers, body: text === '' ? null : (JSON.parse(text) as Json) }];
-  },
+  ask: async ({ url }, { key }, asked) => [await tellOverHttp(url, key, asked)],
 };
 
 export const entrances: readonly Entrance[] = [direct, replayed, http];
