@@ -1,4 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import type { EntityType, OperationId } from '@token-vault/contracts';
 import { cardNumber, createTestPool, waitUntil } from '@token-vault/test-support';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -300,5 +303,46 @@ describe('the log says the same of a refusal', () => {
     } finally {
       await after?.();
     }
+  });
+});
+
+describe('the log says of a refused export what it says of a refused request', () => {
+  const keys = ['a regenerated key', 'a deleted application', 'an expired application'] as const;
+  let directory: string;
+  let tenantId: string;
+  beforeAll(async () => {
+    directory = await mkdtemp(path.join(tmpdir(), 'token-vault-refusals-'));
+    const key = world.keys.management;
+    tenantId = (await world.anybody.expect<{ id: string }>(200, 'GET', '/tenants/self', { key })).body.id;
+    await world.command('transfer', 'keygen', path.join(directory, 'key'));
+  });
+  afterAll(() => rm(directory, { recursive: true }));
+
+  /** The newest entries of this kind: of the export, and of the same refusal over HTTP before it. */
+  async function toldOf(operation: string, key: string | null): Promise<Entry[]> {
+    await world.anybody.request('GET', `/tokens/${cardNumber()}`, { key });
+    const files = ['--recipient', path.join(directory, 'key.pub'), '--to', path.join(directory, 'out')];
+    const { code } = await world.command('export', tenantId, ...files, '--application', key ?? '');
+    expect(code).toBe(1);
+    const entries = `/logs?size=2&operation=${operation}`;
+    const options = { key: world.keys.management };
+    return (await world.anybody.expect<{ data: Entry[] }>(200, 'GET', entries, options)).body.data;
+  }
+  const withoutRequest = (entry: Entry | undefined) => {
+    const { actor_id, actor_type, entity_type, entity_id, operation, message, transform } = entry ?? {};
+    return { actor_id, actor_type, entity_type, entity_id, operation, message, transform };
+  };
+
+  it.each(keys)('by %s', async (name) => {
+    const [byCommand, overHttp] = await toldOf('authenticate', world.keys[name]);
+    expect([byCommand, overHttp]).toMatchObject([{ request: 'export' }, { request: 'getToken' }]);
+    expect(withoutRequest(byCommand)).toEqual(withoutRequest(overHttp));
+  });
+
+  it('by an application that may read no token', async () => {
+    const { key } = await newCaller({ permissions: ['token:create'] });
+    const [byCommand, overHttp] = await toldOf('denied', key);
+    expect([byCommand, overHttp]).toMatchObject([{ request: 'export' }, { request: 'getToken' }]);
+    expect(withoutRequest(byCommand)).toEqual(withoutRequest(overHttp));
   });
 });

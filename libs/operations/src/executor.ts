@@ -21,13 +21,7 @@ import {
   waitForGivenPosition,
   waitForOwnWrite,
 } from './read-models.ts';
-import {
-  isRefusal,
-  principalOfRetired,
-  recordDenied,
-  recordRetiredKey,
-  type FindEntity,
-} from './refusals.ts';
+import { isRefusal, recordDenied, recordRetiredKey, type FindEntity } from './refusals.ts';
 import { createRepeating } from './repeats.ts';
 import { createRequestContext, type RequestContext } from './request-context.ts';
 import { checkMediaType, noParameters, parseInput } from './validation.ts';
@@ -169,8 +163,9 @@ async function authenticate(call: Call, dependencies: ExecutorDependencies): Pro
 }
 
 async function refuseRetired(key: RetiredKey, call: Call, dependencies: ExecutorDependencies): Promise<void> {
-  const context = contextOf(call, principalOfRetired(key), dependencies);
-  await settled(recordRetiredKey(dependencies.audit, context, key), call, dependencies);
+  const { traceId, causationId } = call.request;
+  const request = { traceId, causationId, now: dependencies.clock.now(), request: call.id };
+  await settled(recordRetiredKey(dependencies.audit, key, request), call, dependencies);
 }
 
 /** A refusal shows nothing, so it stays a refusal even when it cannot be recorded. */

@@ -19,6 +19,6 @@ export type {
   TokenReplay,
 } from './idempotency.ts';
 export type { ReadModelProgress, ReadModelWatch, Revocations } from './progress.ts';
-export type { FindEntity } from './refusals.ts';
+export { recordRetiredKey, type FindEntity } from './refusals.ts';
 export { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
 export { parseInput } from './validation.ts';

@@ -13,7 +13,7 @@ import {
 } from '@token-vault/contracts';
 import type { AuditTrail } from './audit-trail.ts';
 import type { RetiredKey } from './callers.ts';
-import type { RequestContext } from './request-context.ts';
+import { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
 
 export const isRefusal = (error: unknown): error is ForbiddenError | EnterpriseRequiredError =>
   error instanceof ForbiddenError || error instanceof EnterpriseRequiredError;
@@ -62,7 +62,7 @@ export async function recordDenied(
 }
 
 /** Who the log says a retired key was. It can do nothing. */
-export const principalOfRetired = (key: RetiredKey): Principal => ({
+const principalOfRetired = (key: RetiredKey): Principal => ({
   tenant: { id: key.tenantId, plan: 'standard', settings: {} },
   actor:
     key.sessionId === undefined
@@ -74,10 +74,11 @@ export const principalOfRetired = (key: RetiredKey): Principal => ({
   rules: [],
 });
 
+/** The record of a failed authentication (401): the tenant hears that a key which was valid once is used. */
 export async function recordRetiredKey(
   audit: AuditTrail,
-  context: RequestContext,
   key: RetiredKey,
+  request: Omit<RequestContextOptions, 'principal'>,
 ): Promise<void> {
   const { applicationId: application_id, sessionId: session_id, reason } = key;
   const data: DataOf<'AuthenticationFailed'> = {
@@ -85,5 +86,6 @@ export async function recordRetiredKey(
     ...(session_id === undefined ? {} : { session_id }),
     reason,
   };
+  const context = createRequestContext({ ...request, principal: principalOfRetired(key) });
   await audit.record(context, AuthenticationFailed, data);
 }

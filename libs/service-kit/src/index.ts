@@ -1,6 +1,7 @@
 export {
   createAuditTrail,
   createRequestContext,
+  recordRetiredKey,
   systemClock,
   type Answer,
   type AnswerToken,

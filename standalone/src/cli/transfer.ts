@@ -1,9 +1,11 @@
 import type { Principal } from '@token-vault/access';
+import { newId } from '@token-vault/contracts';
 import { createExpressions, createExpressionWorkers } from '@token-vault/expressions';
 import { createPrincipals } from '@token-vault/processes';
 import {
   createAuditTrail,
   createAuthenticator,
+  recordRetiredKey,
   silentLogger,
   systemClock,
   type ReadModelWatch,
@@ -35,6 +37,10 @@ async function principalOf(
     const authenticator = createAuthenticator(parts);
     const found = await authenticator.authenticate(idOrKey);
     if (found.kind === 'authenticated' && found.principal.tenant.id === tenantId) return found.principal;
+    if (found.kind === 'retired') {
+      const request = { traceId: newId(), now: systemClock.now(), request: 'export' };
+      await recordRetiredKey(createAuditTrail(store), found.key, request);
+    }
   }
   throw new CommandError(`tenant ${tenantId} has no such application`);
 }

@@ -172,7 +172,8 @@ async function* svcCalls(
   }
 }
 
-const atOnce = 60;
+/** Of one run, which may take 10 s on a busy machine too. */
+const atOnce = 20;
 
 /** By reactor code, as applications of every kind; by a run that is waited for and by one from the queue. */
 export async function byReactorCode(world: World, flocks: Flocks): Promise<void> {
