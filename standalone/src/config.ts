@@ -23,6 +23,8 @@ export interface StandaloneConfig extends LimitConfig, RootKeySettings {
   readonly egressAllow?: readonly string[];
   /** User ids of the processes that run reactor code, where the vault is root. */
   readonly sandboxAccounts?: ReturnType<typeof readSandboxAccounts>;
+  /** Name or user id of the account that a vault started as root takes; undefined: it stays root. */
+  readonly account?: string | undefined;
   /** Undefined: nothing is traced. */
   readonly traces?: TraceSettings | undefined;
 }
@@ -76,6 +78,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): StandaloneConfig {
     ...explained(() => readRootKeySettings(environment)),
     logLevel: readLogLevel(environment.VAULT_LOG_LEVEL),
     egressAllow: explained(() => readEgressAllow(environment)),
+    account: environment.VAULT_ACCOUNT === '' ? undefined : environment.VAULT_ACCOUNT,
     sandboxAccounts: explained(() => readSandboxAccounts(environment)),
     ...explained(() => readLimits(environment)),
     traces: explained(() => readTraceSettings(environment)),

@@ -27,6 +27,10 @@ export async function openDataDirectory(configured: string | undefined): Promise
       cause,
     });
   }
+  return placesIn(root);
+}
+
+export function placesIn(root: string): DataDirectory {
   return {
     root,
     postgres: path.join(root, 'postgres'),

@@ -1,5 +1,6 @@
 import { createLogger, errorFields, listen, type Logger, type RunningServer } from '@token-vault/service-kit';
 import type { RequestListener } from 'node:http';
+import { takeAccount } from './account/service-account.ts';
 import { refuseUnfinishedRestore } from './backup/target.ts';
 import { StandaloneError, type StandaloneConfig } from './config.ts';
 import type { Credentials } from './credentials.ts';
@@ -86,6 +87,8 @@ export async function startStandalone(config: StandaloneConfig): Promise<Running
   const stop = () => (stopping ??= stopAll());
 
   try {
+    // Not before the port is open, which may be one that only root may open.
+    await takeAccount(config, directory);
     const database = await openDatabase(config, directory, logger);
     postgres = database.postgres;
     const options = { ...config, databaseUrl: database.url, directory, baseUrl: url, logger };

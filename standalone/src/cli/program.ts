@@ -1,4 +1,8 @@
 import { Command } from 'commander';
+import path from 'node:path';
+import { takeAccount } from '../account/service-account.ts';
+import { placesIn } from '../data-directory.ts';
+import { defaultDataDirectory } from '../postgres/index.ts';
 import { addAuditCommands } from './audit.ts';
 import { addBackupCommands } from './backup.ts';
 import { addErasureCommands } from './erasure.ts';
@@ -17,6 +21,7 @@ export function createProgram(terminal: Terminal): Command {
     )
     .helpCommand(false)
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error:/, 'vault:')) });
+  program.hook('preAction', () => leaveRoot(terminal));
   addMigrateCommand(program, terminal);
   addTenantCommands(program, terminal);
   addApplicationCommands(program, terminal);
@@ -27,4 +32,12 @@ export function createProgram(terminal: Terminal): Command {
   addBackupCommands(program, terminal);
   addTransferCommands(program, terminal);
   return program;
+}
+
+/** So that nothing in the data directory becomes root's again. What a command writes elsewhere is the account's as well. */
+async function leaveRoot({ environment }: Terminal): Promise<void> {
+  if (process.getuid?.() !== 0) return;
+  const { VAULT_ACCOUNT: account, VAULT_DATA_DIR: configured } = environment;
+  const root = path.resolve(configured || (await defaultDataDirectory(path.resolve('.vault'))));
+  await takeAccount({ account: account || undefined }, placesIn(root));
 }

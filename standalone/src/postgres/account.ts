@@ -51,6 +51,11 @@ export async function unprivilegedAccount(identity: Identity, cluster: string): 
   );
 }
 
+/** User ids that own files of a vault which was started as root: root, and those that `unprivilegedAccount` takes. */
+export function formerAccounts(accounts: readonly Account[]): ReadonlySet<number> {
+  return new Set([0, ...accounts.filter(({ name }) => preferredNames.includes(name)).map(({ uid }) => uid)]);
+}
+
 /** The first directory on the way to `target` (itself included) that the account may not enter; undefined when all is open. */
 export async function firstClosedDirectory(target: string, account: Account): Promise<string | undefined> {
   const steps: string[] = [];

@@ -1,8 +1,10 @@
+export { currentIdentity, firstClosedDirectory, formerAccounts } from './account.ts';
 export type { Account, Identity } from './account.ts';
 export type { Logger } from './logger.ts';
 export type { PostgresExit } from './server.ts';
 export type { PostgresSettings } from './settings.ts';
 export { defaultDataDirectory } from './data-directory.ts';
+export { makeQuiet } from './quiet.ts';
 export { type RunningPostgres, runningPostgres } from './running.ts';
 export { DataDirectoryInUseError, StartError } from './start-error.ts';
 export { type EmbeddedPostgres, type EmbeddedPostgresOptions, startEmbeddedPostgres } from './supervisor.ts';

@@ -22,6 +22,7 @@ import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import pg from 'pg';
+import { takeAccount } from '../account/service-account.ts';
 import { makeFirstTenant, type Credentials } from '../credentials.ts';
 import { openDataDirectory, type DataDirectory } from '../data-directory.ts';
 import { requireReachable } from '../external-database.ts';
@@ -183,6 +184,7 @@ export async function startStack(settings: StackSettings): Promise<RunningStanda
   const stop = () => (stopping ??= stopAll());
 
   try {
+    await takeAccount(settings, directory);
     const database = await openDatabase(settings, directory, logger);
     postgres = database.postgres;
     const place = { settings, directory, databaseUrl: database.url, logger };

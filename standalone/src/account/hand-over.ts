@@ -1,0 +1,89 @@
+import type { Stats } from 'node:fs';
+import { constants, lchown, lstat, open, readdir, realpath, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { StandaloneError } from '../config.ts';
+import type { DataDirectory } from '../data-directory.ts';
+import { makeQuiet, type Account } from '../postgres/index.ts';
+
+/** An entry that belongs to somebody else than the account. */
+interface Foreign {
+  /** For messages. */
+  readonly name: string;
+  /** To work with: its directory is held open, so nobody can put another in its place. */
+  readonly place: string;
+  readonly info: Stats;
+}
+
+/**
+ * Gives the account what earlier starts as root have left in the data directory: root.key, credentials.json, the files of Postgres.
+ * Nothing but that: not what a symbolic link leads to, not a file that has a second name elsewhere, and not what belongs to others than
+ * `former`, who are root and those that Postgres ran as.
+ * @throws StandaloneError naming what is not ours, DataDirectoryInUseError while a vault runs there
+ */
+export async function handOver(
+  directory: Pick<DataDirectory, 'postgres' | 'root'>,
+  account: Account,
+  former: ReadonlySet<number>,
+): Promise<void> {
+  const root = await realpath(directory.root);
+  const postgres = path.join(root, path.relative(directory.root, directory.postgres));
+  let isAnyForeign = false;
+  const refuse = ({ name, info }: Foreign): void => {
+    isAnyForeign = true;
+    const reason = !former.has(info.uid)
+      ? `belongs to user ${info.uid}`
+      : info.isFile() && info.nlink > 1
+        ? 'has another name elsewhere'
+        : undefined;
+    if (reason !== undefined)
+      throw new StandaloneError(`VAULT_ACCOUNT: ${name} ${reason}, so it is not handed to ${account.name}`);
+  };
+  await visit(root, account, refuse);
+  if (!isAnyForeign) return;
+  const hasPostgres = (await stat(postgres).catch(() => undefined)) !== undefined;
+  const release = hasPostgres ? await makeQuiet(postgres) : async () => {};
+  try {
+    await visit(root, account, async (entry) => {
+      refuse(entry);
+      await lchown(entry.place, account.uid, account.gid);
+    });
+  } finally {
+    await release();
+  }
+}
+
+async function visit(
+  root: string,
+  account: Account,
+  onForeign: (entry: Foreign) => Promise<void> | void,
+): Promise<void> {
+  const info = await lstat(root);
+  if (!info.isDirectory()) throw new StandaloneError(`VAULT_ACCOUNT: ${root} is not a directory`);
+  if (info.uid !== account.uid) await onForeign({ name: root, place: root, info });
+  await visitEntries(root, root, account, onForeign);
+}
+
+/** Links of these to the programs of the package, which stay as they are, are made where the account cannot reach the package. */
+const isOfPackage = (name: string): boolean => name.startsWith('programs-');
+
+async function visitEntries(
+  place: string,
+  name: string,
+  account: Account,
+  onForeign: (entry: Foreign) => Promise<void> | void,
+): Promise<void> {
+  const handle = await open(place, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+  try {
+    const held = `/proc/self/fd/${handle.fd}`;
+    for (const child of (await readdir(held)).filter((each) => !isOfPackage(each))) {
+      const entry = { name: path.join(name, child), place: path.join(held, child) };
+      // A running vault makes and removes files.
+      const info = await lstat(entry.place).catch(() => undefined);
+      if (info === undefined) continue;
+      if (info.uid !== account.uid) await onForeign({ ...entry, info });
+      if (info.isDirectory()) await visitEntries(entry.place, entry.name, account, onForeign);
+    }
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,75 @@
+import { spawnSync } from 'node:child_process';
+import { stat } from 'node:fs/promises';
+import { getPriority } from 'node:os';
+import { StandaloneError, type StandaloneConfig } from '../config.ts';
+import type { DataDirectory } from '../data-directory.ts';
+import { currentIdentity, firstClosedDirectory, formerAccounts, type Account } from '../postgres/index.ts';
+import { handOver } from './hand-over.ts';
+
+/** Of nobody: others use it too. 65533 is that of processes of the sandbox which have none of their own. */
+const notForServices = [0, 65_533, 65_534];
+
+/**
+ * As root, takes the account that VAULT_ACCOUNT names, for good, and gives it the data directory; without the setting, that of the
+ * directory and its root key, when it is one. Call it when privileged ports are open. A process that is not root stays what it is.
+ * @throws StandaloneError when there is no such account, or it may not enter the data directory or the program
+ */
+export async function takeAccount(
+  { account: setting }: Pick<StandaloneConfig, 'account'>,
+  directory: Pick<DataDirectory, 'postgres' | 'root' | 'rootKeyFile'>,
+): Promise<void> {
+  if (process.getuid?.() !== 0) return;
+  const { accounts } = await currentIdentity();
+  const account = setting === undefined ? await ownerOf(directory, accounts) : named(setting, accounts);
+  if (account === undefined) return;
+  await requireOpen(import.meta.dirname, account);
+  if ((await stat(directory.root).catch(() => undefined)) !== undefined) {
+    await requireOpen(directory.root, account, true);
+    await handOver(directory, account, formerAccounts(accounts));
+  }
+  become(account);
+}
+
+/** Undefined when that is root, or not one account for all. */
+async function ownerOf(
+  { root, rootKeyFile }: Pick<DataDirectory, 'root' | 'rootKeyFile'>,
+  accounts: readonly Account[],
+): Promise<Account | undefined> {
+  const [ofAll, ofKey] = await Promise.all(
+    [root, rootKeyFile].map((place) => stat(place).catch(() => undefined)),
+  );
+  if (ofAll === undefined || ofAll.uid === 0 || ofAll.uid !== ofKey?.uid) return undefined;
+  const { uid, gid } = ofAll;
+  return accounts.find((account) => account.uid === uid) ?? { name: `user ${uid}`, uid, gid };
+}
+
+/** By name or user id. One that the host does not know cannot make the files of Postgres: initdb wants its name. */
+function named(setting: string, accounts: readonly Account[]): Account {
+  const account = accounts.find(({ name, uid }) => name === setting || `${uid}` === setting);
+  if (account === undefined) throw new StandaloneError('VAULT_ACCOUNT: this host has no such account');
+  if (notForServices.includes(account.uid))
+    throw new StandaloneError('VAULT_ACCOUNT must not be root or nobody: make an account for the vault');
+  return account;
+}
+
+async function requireOpen(place: string, account: Account, isOwn = false): Promise<void> {
+  const closed = await firstClosedDirectory(place, account);
+  // What will be its own will be open.
+  if (closed === undefined || (isOwn && closed === place)) return;
+  throw new StandaloneError(`VAULT_ACCOUNT: ${account.name} may not enter ${closed}`);
+}
+
+/** From now on the process has no privileges, and no way back. Another process of the account may not trace it: the kernel sees to it. */
+function become({ uid, gid }: Account): void {
+  letChildrenBeRaised();
+  process.setgroups?.([]);
+  process.setgid?.(gid);
+  process.setuid?.(uid);
+  if (process.getuid?.() !== uid || process.geteuid?.() !== uid || process.getgid?.() !== gid)
+    throw new StandaloneError('VAULT_ACCOUNT: the account could not be taken');
+}
+
+/** As root may, at runs that somebody waits for (ADR 12): to 3 below the service. RLIMIT_NICE counts down from 20. */
+function letChildrenBeRaised(): void {
+  spawnSync('prlimit', [`--pid=${process.pid}`, `--nice=${17 - getPriority()}`], { stdio: 'ignore' });
+}

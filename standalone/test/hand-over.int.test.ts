@@ -1,0 +1,75 @@
+import { chown, link, lstat, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { handOver } from '../src/account/hand-over.ts';
+import { placesIn } from '../src/data-directory.ts';
+import { takeAccount } from '../src/account/service-account.ts';
+
+const account = { name: 'vault', uid: 61_001, gid: 61_002 };
+const postgresAccount = 101;
+const former = new Set([0, postgresAccount]);
+
+let outside: string;
+let root: string;
+const inside = (name: string): string => path.join(root, name);
+const directory = () => placesIn(root);
+const ownerOf = async (file: string): Promise<number> => (await lstat(file)).uid;
+
+beforeEach(async () => {
+  outside = await mkdtemp(path.join(tmpdir(), 'token-vault-test-hand-over-'));
+  root = path.join(outside, 'data');
+  await mkdir(inside('postgres/cluster/data'), { recursive: true });
+  await writeFile(inside('root.key'), 'key', { mode: 0o600 });
+  await writeFile(inside('postgres/cluster/data/base'), 'rows');
+  await chown(inside('postgres/cluster/data/base'), postgresAccount, postgresAccount);
+});
+afterEach(() => rm(outside, { recursive: true }));
+
+describe.runIf(process.getuid?.() === 0 && process.platform === 'linux')('a data directory of root', () => {
+  it('is handed to the account with all that is in it, as often as one likes', async () => {
+    await handOver(directory(), account, former);
+    await handOver(directory(), account, former);
+    for (const file of ['', 'root.key', 'postgres', 'postgres/cluster/data', 'postgres/cluster/data/base'])
+      expect(await lstat(inside(file))).toMatchObject({ uid: account.uid, gid: account.gid });
+    expect((await lstat(inside('root.key'))).mode & 0o777).toBe(0o600);
+  });
+
+  it('is handed over without what symbolic links lead to, and without the programs of the package', async () => {
+    const elsewhere = path.join(outside, 'elsewhere');
+    await mkdir(elsewhere);
+    await writeFile(path.join(elsewhere, 'file'), '');
+    await symlink(elsewhere, inside('postgres/link'));
+    await mkdir(inside('postgres/programs-1-2'));
+    await link(path.join(elsewhere, 'file'), inside('postgres/programs-1-2/postgres'));
+    await handOver(directory(), account, former);
+    expect(await ownerOf(inside('postgres/link'))).toBe(account.uid);
+    expect([await ownerOf(elsewhere), await ownerOf(path.join(elsewhere, 'file'))]).toEqual([0, 0]);
+  });
+
+  it.each([
+    ['belongs to somebody else', async (file: string) => chown(file, 4_711, 4_711), 'belongs to user 4711'],
+    [
+      'has a second name',
+      async (file: string) => link(file, path.join(outside, 'second')),
+      'has another name elsewhere',
+    ],
+  ])('is left as it is when one file in it %s', async (_what, spoil, complaint) => {
+    const file = inside('postgres/cluster/data/other');
+    await writeFile(file, '');
+    await spoil(file);
+    await expect(handOver(directory(), account, former)).rejects.toThrow(`${file} ${complaint}`);
+    expect(await ownerOf(inside('root.key'))).toBe(0);
+    expect(await readFile(inside('root.key'), 'utf8')).toBe('key');
+  });
+
+  it.each([
+    ['root', 'must not be root or nobody'],
+    ['65534', 'must not be root or nobody'],
+    ['no-such-account', 'this host has no such account'],
+  ])('is not handed to %s', async (name, complaint) => {
+    await expect(takeAccount({ account: name }, directory())).rejects.toThrow(complaint);
+    expect(await ownerOf(root)).toBe(0);
+    expect(process.getuid?.()).toBe(0);
+  });
+});
