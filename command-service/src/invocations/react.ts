@@ -7,10 +7,12 @@ import {
   streams,
   UnavailableError,
   ValidationError,
+  type DataOf,
   type Json,
 } from '@token-vault/contracts';
 import { keyIdOf, seal, secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
 import { RevisionConflictError, type EventStore, type Position } from '@token-vault/event-store';
+import type { TokenReferences } from '@token-vault/expressions';
 import type { Answer, RequestContext } from '@token-vault/service-kit';
 import { load } from '../aggregates/decider.ts';
 import { isRefusal } from '../aggregates/refusal.ts';
@@ -37,6 +39,12 @@ interface Draft {
   readonly depth: number;
   readonly request: ReactRequest;
 }
+
+/** As arguments that name these tokens. */
+const referencesTo = (tokenIds: readonly string[]): TokenReferences => ({
+  tokens: new Map(tokenIds.map((id) => [id, 'args'])),
+  ambiguous: new Map(),
+});
 
 /** Each level holds a process of the sandbox while it waits: deeper ones could take a tenant's last and wait for each other. */
 const maxDepth = 3;
@@ -79,7 +87,10 @@ export class Invocations {
     requireActive(loaded.state);
     const depth = await this.#depthOf(context);
     await checked;
-    const id = await this.#freeId(context);
+    const { id, begun } = await this.#begunOrFree(context);
+    const usedTokenIds = begun?.token_ids ?? [...request.references.tokens.keys()];
+    // The body of a repeat is not compared (decisions.md §2): the tokens that the run began with decide, not those that it names.
+    if (begun) await this.#tokenUse.check(referencesTo(usedTokenIds), context);
     const draft = { id, reactorId, reactorRevision: loaded.revision, depth, request };
     if (request.callbackUrl !== undefined) {
       const position = await this.#append(draft, context);
@@ -89,7 +100,7 @@ export class Invocations {
     try {
       await this.#append(draft, context);
       const outcome = await this.#outcomeOf(draft, awaited, context);
-      return await answerFrom(this.#keyRing, outcome, [...request.references.tokens.keys()]);
+      return await answerFrom(this.#keyRing, outcome, usedTokenIds);
     } finally {
       awaited.forget();
     }
@@ -107,11 +118,13 @@ export class Invocations {
   }
 
   /** A repeated request takes up the run it began, unless that failed: then it is a new one (decisions.md §2). */
-  async #freeId(context: RequestContext): Promise<string> {
+  async #begunOrFree(context: RequestContext): Promise<{ id: string; begun?: DataOf<'ReactorInvoked'> }> {
     const id = context.newEntityId();
-    if (!context.isRepeatable) return id;
+    if (!context.isRepeatable) return { id };
     const { state } = await loadInvocation(this.#store, this.#streamOf(id, context));
-    return state.kind === 'over' && state.outcome.type === 'ReactorFailed' ? newId() : id;
+    if (state.kind === 'absent') return { id };
+    const hasFailed = state.kind === 'over' && state.outcome.type === 'ReactorFailed';
+    return hasFailed ? { id: newId() } : { id, begun: state.invoked };
   }
 
   #streamOf(id: string, context: RequestContext): string {

@@ -11,13 +11,16 @@ const everything: readonly ReadPath[] = [['data'], ['metadata']];
  */
 const computedProperty = /^(size|first|last|length|-?[0-9]+)$/;
 
+/** These read, and show, a number of that name; the analysis does not know it. */
+const counts = /\b(in|de)crement\b/;
+
 /**
  * What an expression may read of `data` and `metadata`, without evaluating it: never less than it reads. Brackets may compute
  * which name or property is read, so an expression with any counts as reading everything, as does one that cannot be analysed.
  */
 export function readPathsOf(source: string): readonly ReadPath[] {
   if (!containsExpression(source)) return [];
-  if (source.includes('[')) return everything;
+  if (source.includes('[') || counts.test(source)) return everything;
   try {
     const paths = engine.variableSegmentsSync(source);
     return paths.filter(([root]) => root === 'data' || root === 'metadata').map(certainPart);

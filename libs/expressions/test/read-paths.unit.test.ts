@@ -35,6 +35,8 @@ describe('what an expression reads', () => {
         ['metadata', 'k'],
       ],
     ],
+    ['{% increment data %}{{ metadata.s }}', everything],
+    ['{%- decrement data -%}', everything],
     ['{% assign x = data %}{{ x.secret }}', [['data']]],
     ['{% capture data %}1{% endcapture %}{{ data.x }}', [['data', 'x']]],
     [
