@@ -1,10 +1,7 @@
-import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { getPriority, setPriority } from 'node:os';
 import { waitUntil } from '@token-vault/test-support';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { SandboxPoolOptions } from '../src/sandbox/index.ts';
-import { createTestPool, handler } from './sandbox-pool-fixture.ts';
+import { createTestPool, handler, mayRaisePriority } from './sandbox-pool-fixture.ts';
 import type { TestPool } from './sandbox-pool-fixture.ts';
 
 const open: TestPool[] = [];
@@ -28,27 +25,6 @@ const isAlive = (pid: number): boolean => {
     return false;
   }
 };
-
-/** Whether this host lets it, which not even each root may. */
-function mayRaisePriority(): boolean {
-  const { pid = 0 } = spawn('sleep', ['60']);
-  try {
-    setPriority(pid, Math.min(19, getPriority() + 10));
-    setPriority(pid, Math.min(19, getPriority() + 3));
-    return true;
-  } catch {
-    return false;
-  } finally {
-    process.kill(pid, 'SIGKILL');
-  }
-}
-
-/** How the kernel schedules it: 0 like most, 5 only when a core is idle (sched(7)). */
-function policyOf(pid: number): number {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  // Field 41; those after the name in parentheses are counted from 3.
-  return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[38]);
-}
 
 describe('the pool', () => {
   it('serves other tenants while one fills the queue with endless loops', async () => {
@@ -134,36 +110,6 @@ describe('the pool', () => {
     expect((await test.run(code, { timeoutMs: 60_000 })).kind).toBe('out-of-memory');
     expect(await test.run(trivial)).toMatchObject({ kind: 'succeeded' });
   });
-
-  it.skipIf(process.platform !== 'linux')(
-    'prefers what somebody waits for, but not to services',
-    async () => {
-      const test = await pool({ spares: 1 });
-      const below = (levels: number) => Math.min(19, getPriority() + levels);
-      await waitUntil(() => test.pool.stats().spares === 1);
-      // The one that runs the code; a second is started at once, and has what all start with.
-      const [pid = 0] = test.pool.stats().pids;
-      const priority = () => getPriority(pid);
-      // Where it may not raise a priority, the pool leaves all as they are.
-      const mayRaise = mayRaisePriority();
-      expect(priority()).toBe(mayRaise ? 19 : below(10));
-      const waits = test.run(handler('await new Promise((resolve) => setTimeout(resolve, 300)); return {};'));
-      await waitUntil(() => test.pool.stats().busy === 1);
-      expect(priority()).toBe(below(mayRaise ? 3 : 10));
-      await waits;
-      if (!mayRaise) return;
-      expect(priority()).toBe(19);
-      const works = test.run(endless, { timeoutMs: 4_000 });
-      await expect.poll(priority, { interval: 5 }).toBe(below(10));
-      await expect.poll(priority).toBe(19);
-      const idle = 5;
-      await expect.poll(() => policyOf(pid), { timeout: 4_000 }).toBe(idle);
-      await works;
-      await expect.poll(() => policyOf(pid)).toBe(0);
-      expect(await test.run(trivial)).toMatchObject({ kind: 'succeeded' });
-      expect(test.pool.stats().pids).toContain(pid);
-    },
-  );
 
   it('answers a run whose child is killed from outside, and goes on', async () => {
     const test = await pool();

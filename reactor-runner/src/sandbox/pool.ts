@@ -7,10 +7,12 @@ import type { SandboxLimits } from './limits.ts';
 import type { ChildOutcome } from './messages.ts';
 import { emptyConsole } from './outcome.ts';
 import type { CompileOutcome, RunOutcome } from './outcome.ts';
+import { createPriorities } from './priorities.ts';
 import { readCompileOutcome, readRunOutcome } from './read-outcome.ts';
 import { Slots, type SlotsEvents } from './slots.ts';
 import { createChildAccounts, defaultAccountRange } from './child-accounts.ts';
 import { childCommand } from './child-command.ts';
+import { processUsage } from './usage-watch.ts';
 import { findWallTools, probeWalls } from './walls.ts';
 import type { CompileRequest, SandboxPool, SandboxPoolOptions, SandboxStats } from './pool-types.ts';
 import type { Walls } from './wall-kinds.ts';
@@ -36,7 +38,8 @@ export async function createSandboxPool(options: SandboxPoolOptions = {}): Promi
   const start = {
     command: (account: number | undefined) => childCommand(bundle, limits, { walls, tools, account }),
     accounts: walls.ownAccount && process.getuid?.() === 0 ? accounts : undefined,
-    chrt: tools.chrt,
+    priorities: createPriorities(tools.chrt),
+    usageOf: processUsage,
   };
   const pool = new Pool(options, limits, walls, (events) => new Slots(start, bundle, limits, events));
   await pool.started();

@@ -5,8 +5,8 @@ import { Execution } from './execution.ts';
 import type { Job } from './job.ts';
 import type { SandboxLimits } from './limits.ts';
 import { SandboxChild } from './sandbox-child.ts';
-import { createPriorities, type Priorities } from './priorities.ts';
-import { processUsage } from './usage-watch.ts';
+import type { Priorities } from './priorities.ts';
+import type { ProcessUsage } from './usage-watch.ts';
 
 /** How often running code is looked at from outside: the child itself cannot, its only thread runs the code. */
 const watchIntervalMs = 25;
@@ -47,7 +47,8 @@ export interface ChildStart {
   readonly command: (account: number | undefined) => ChildCommand;
   /** Undefined where children have no accounts of their own. */
   readonly accounts: ChildAccounts | undefined;
-  readonly chrt: string | undefined;
+  readonly priorities: Priorities;
+  readonly usageOf: (pid: number) => ProcessUsage | undefined;
 }
 
 /** The child processes of a pool: starting, binding to a tenant, watching, retiring. */
@@ -66,7 +67,7 @@ export class Slots {
   #isClosed = false;
 
   constructor(start: ChildStart, bundle: SandboxBundle, limits: SandboxLimits, events: SlotsEvents) {
-    this.#priorities = createPriorities(start.chrt);
+    this.#priorities = start.priorities;
     this.#start = start;
     this.#bundle = bundle;
     this.#limits = limits;
@@ -232,7 +233,7 @@ export class Slots {
       // Most runs are over sooner.
       if (execution === undefined || performance.now() - execution.startedAt < watchIntervalMs) continue;
       if (pid === undefined) continue;
-      const usage = processUsage(pid);
+      const usage = this.#start.usageOf(pid);
       if (usage === undefined) continue;
       if (slot.watched?.execution !== execution) slot.watched = { execution, cpuMs: usage.cpuMs };
       const cpuMs = usage.cpuMs - slot.watched.cpuMs;
