@@ -13,7 +13,7 @@ import {
   type EventName,
   type NewDataOf,
 } from '@token-vault/contracts';
-import { seal, secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
+import { secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
 import { createRequestContext } from '@token-vault/service-kit';
 import type { ManualClock } from '@token-vault/test-support';
@@ -71,11 +71,7 @@ export function createSeeds(store: EventStore, keyRing: KeyRing, clock: ManualCl
     return (await store.append(stream, [context.event(name, data)], 'any')).position;
   }
 
-  async function sealed(place: Place, value: Json) {
-    const { key, stored } = await keyRing.createDataKey({ ...place, purpose: place.field });
-    await stored;
-    return seal(key, place, secret(value));
-  }
+  const sealed = (place: Place, value: Json) => keyRing.sealNew(place, secret(value));
 
   const recorder: Recorder = { append, sealed, keyRing };
   return { append, ...createTokenSeeds(recorder), ...createEntitySeeds(recorder) };

@@ -20,7 +20,6 @@ import {
   createKeyRing,
   environmentRootKey,
   keyRingMigrations,
-  seal,
   secret,
   type KeyRing,
   type SealContext,
@@ -86,12 +85,8 @@ function event<Type extends VaultEventType>(name: EventName<Type>, data: NewData
   });
 }
 
-async function sealed(keyRing: KeyRing, place: SealContext, value: Json): Promise<string> {
-  const { entity, field: purpose } = place;
-  const { key, stored } = await keyRing.createDataKey({ tenantId, entity, purpose });
-  await stored;
-  return seal(key, place, secret(value));
-}
+const sealed = (keyRing: KeyRing, place: SealContext, value: Json): Promise<string> =>
+  keyRing.sealNew(place, secret(value));
 
 /** A reactor and the secret of its tenant. Gives the reactor's id. */
 async function writeReactor(store: EventStore, keyRing: KeyRing, now: Date): Promise<string> {

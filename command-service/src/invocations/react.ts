@@ -10,7 +10,7 @@ import {
   type DataOf,
   type Json,
 } from '@token-vault/contracts';
-import { keyIdOf, seal, secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
+import { keyIdOf, secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
 import { RevisionConflictError, type EventStore, type Position } from '@token-vault/event-store';
 import type { TokenReferences } from '@token-vault/expressions';
 import type { Answer, RequestContext } from '@token-vault/service-kit';
@@ -179,17 +179,7 @@ export class Invocations {
   ): Promise<SealedValue> {
     const place = invocationPlace(context.principal.tenant.id, id, field);
     const destroyAfter = new Date(context.now.getTime() + keptMs);
-    const { tenantId, entity } = place;
-    const { key, stored } = await this.#keyRing.createDataKey({
-      tenantId,
-      entity,
-      purpose: field,
-      destroyAfter,
-    });
-    const sealed = seal(key, place, secret(value));
-    key.wipe();
-    await stored;
-    return sealed;
+    return this.#keyRing.sealNew(place, secret(value), { destroyAfter });
   }
 
   async #outcomeOf(draft: Draft, awaited: AwaitedOutcome, context: RequestContext): Promise<OutcomeEvent> {

@@ -7,7 +7,6 @@ import {
   type SealedValue,
   type Secret,
 } from '@token-vault/crypto';
-import { sealAgain, sealFirst } from '../aggregates/sealing.ts';
 
 export type Configuration = Readonly<Record<string, string>>;
 
@@ -49,9 +48,9 @@ async function orNotFound<Result>(work: Promise<Result>): Promise<Result> {
 export function createConfigurations(keyRing: KeyRing): Configurations {
   return {
     seal: (tenantId, reactorId, configuration) =>
-      sealFirst(keyRing, placeOf(tenantId, reactorId), secret({ ...configuration })),
+      keyRing.sealNew(placeOf(tenantId, reactorId), secret({ ...configuration }), { durability: 'own' }),
     reseal: (tenantId, reactorId, before, configuration) =>
-      orNotFound(sealAgain(keyRing, placeOf(tenantId, reactorId), before, secret({ ...configuration }))),
+      orNotFound(keyRing.sealAgain(placeOf(tenantId, reactorId), before, secret({ ...configuration }))),
     open: (tenantId, reactorId, sealed) =>
       orNotFound(keyRing.open<Record<string, string>>(placeOf(tenantId, reactorId), sealed)),
   };

@@ -6,7 +6,6 @@ import {
   type SealContext,
   type SealedValue,
 } from '@token-vault/crypto';
-import { sealAgain, sealFirst } from '../aggregates/sealing.ts';
 
 /** Standard Webhooks asks for 24 to 64 random bytes. */
 const secretBytes = 32;
@@ -34,11 +33,13 @@ export async function newWebhookSecret(
 ): Promise<NewWebhookSecret> {
   const plain = generateWebhookSecret();
   const place = placeOf(tenantId);
-  if (before === undefined) return { plain, sealed: await sealFirst(keyRing, place, secret(plain)) };
+  // Secrets are made seldom: a flush of their own costs nothing, and the append needs no keys.
+  const sealNew = () => keyRing.sealNew(place, secret(plain), { durability: 'own' });
+  if (before === undefined) return { plain, sealed: await sealNew() };
   try {
-    return { plain, sealed: await sealAgain(keyRing, place, before, secret(plain)) };
+    return { plain, sealed: await keyRing.sealAgain(place, before, secret(plain)) };
   } catch (error) {
     if (!(error instanceof KeyDestroyedError)) throw error;
-    return { plain, sealed: await sealFirst(keyRing, place, secret(plain)) };
+    return { plain, sealed: await sealNew() };
   }
 }

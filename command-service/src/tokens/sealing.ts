@@ -1,13 +1,5 @@
 import type { Json, JsonObject, TokenContent } from '@token-vault/contracts';
-import {
-  KeyDestroyedError,
-  keyIdOf,
-  seal,
-  secret,
-  type KeyRing,
-  type Secret,
-  type SealedValue,
-} from '@token-vault/crypto';
+import { KeyDestroyedError, secret, type KeyRing, type Secret, type SealedValue } from '@token-vault/crypto';
 
 /** PCI DSS 3.3.1: sensitive authentication data goes; interface.md gives it one hour. */
 export const cvcLifetimeMs = 60 * 60 * 1000;
@@ -49,30 +41,10 @@ const context = ({ tenantId, tokenId }: Place, field: 'data' | 'cvc') => ({
   field,
 });
 
-async function sealUnderNewKey(
-  keyRing: KeyRing,
-  place: Place,
-  field: 'data' | 'cvc',
-  value: Json,
-  destroyAfter?: Date,
-): Promise<SealedValue> {
-  const { tenantId, entity } = context(place, field);
-  const { key, stored } = await keyRing.createDataKey({
-    tenantId,
-    entity,
-    purpose: field,
-    ...(destroyAfter ? { destroyAfter } : {}),
-  });
-  const sealed = seal(key, context(place, field), secret(value));
-  key.wipe();
-  await stored;
-  return sealed;
-}
-
 async function sealCvc(keyRing: KeyRing, place: Place, cvc: Json | undefined, now: Date) {
   if (cvc === undefined) return {};
   const expiresAt = new Date(now.getTime() + cvcLifetimeMs);
-  const sealed = await sealUnderNewKey(keyRing, place, 'cvc', cvc, expiresAt);
+  const sealed = await keyRing.sealNew(context(place, 'cvc'), secret(cvc), { destroyAfter: expiresAt });
   return { cvc: sealed, cvc_expires_at: expiresAt.toISOString() };
 }
 
@@ -86,7 +58,7 @@ export async function sealNewToken(
 ): Promise<SealedData> {
   const { rest, cvc } = split(type, plain.expose());
   const [data, sealedCvc] = await Promise.all([
-    sealUnderNewKey(keyRing, place, 'data', rest),
+    keyRing.sealNew(context(place, 'data'), secret(rest)),
     sealCvc(keyRing, place, cvc, now),
   ]);
   return { data, ...sealedCvc };
@@ -103,9 +75,7 @@ export async function resealToken(
   isCvcGiven: boolean,
 ): Promise<SealedData> {
   const { rest, cvc } = split(type, plain.expose());
-  const key = await keyRing.openKey(place.tenantId, keyIdOf(before.data as SealedValue));
-  const data = seal(key, context(place, 'data'), secret(rest));
-  key.wipe();
+  const data = await keyRing.sealAgain(context(place, 'data'), before.data as SealedValue, secret(rest));
   if (isCvcGiven) return { data, ...(await sealCvc(keyRing, place, cvc, now)) };
   const { cvc: kept, cvc_expires_at: keptUntil } = before;
   if (cvc === undefined || kept === undefined || keptUntil === undefined) return { data };

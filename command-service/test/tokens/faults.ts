@@ -1,4 +1,4 @@
-import type { KeyRing } from '@token-vault/crypto';
+import { keyIdOf, type KeyRing } from '@token-vault/crypto';
 import { EventStoreUnavailableError, type EventStore } from '@token-vault/event-store';
 
 export type Fault = 'before' | 'after';
@@ -69,6 +69,11 @@ export function watchKeys(inner: EventStore, ring: KeyRing): { store: EventStore
       const made = await ring.createDataKey(request);
       if (request.durability === 'own') safe.add(made.key.id);
       return made;
+    },
+    async sealNew(context, value, options) {
+      const sealed = await ring.sealNew(context, value, options);
+      if (options?.durability === 'own') safe.add(keyIdOf(sealed));
+      return sealed;
     },
   };
   return { store, keyRing };

@@ -72,10 +72,13 @@ async function sealOutcome(
   value: Json,
 ): Promise<SealedValue> {
   const { key, stored } = await created;
-  const sealed = seal(key, outcomePlace(invocation), secret(value));
-  key.wipe();
-  await stored;
-  return sealed;
+  try {
+    const sealed = seal(key, outcomePlace(invocation), secret(value));
+    await stored;
+    return sealed;
+  } finally {
+    key.wipe();
+  }
 }
 
 /** Arguments are of no more use: nothing can be made of what the log holds of them. Repeatable. */

@@ -1,11 +1,8 @@
 import type { Pool } from 'pg';
-import type { Json } from '@token-vault/contracts';
 import { keyLength } from '../aead.ts';
 import { DataKey } from '../data-key.ts';
 import { randomOf } from '../random.ts';
 import type { RootKeyProvider } from '../root-keys/port.ts';
-import { keyIdOf, open, type SealContext, type SealedValue } from '../sealed-value.ts';
-import type { Secret } from '../secret.ts';
 import type { AlterationObserver, TenantHashes } from '../tenant-hashes.ts';
 import type { Clock } from './clock.ts';
 import { createDataKeyInserts, wrapDataKey, type KeyDurability } from './data-key-inserts.ts';
@@ -14,6 +11,7 @@ import { createKeyDestruction, type KeyDestruction } from './destruction.ts';
 import { newKeyId, requireText, requireUuid } from './identifiers.ts';
 import { RootKeySet, type FindRootKey } from './root-key-set.ts';
 import { rotateRoot } from './root-rotation.ts';
+import { createSealing, type DataKeyRequest, type NewDataKey, type Sealing } from './sealing.ts';
 import { createTenantKeys, TenantKeys } from './tenant-keys.ts';
 import { rotateTenant } from './tenant-rotation.ts';
 
@@ -41,29 +39,7 @@ export interface KeyRingOptions {
   readonly onAltered?: AlterationObserver;
 }
 
-export interface DataKeyRequest {
-  readonly tenantId: string;
-  /** e.g. `token:<id>`; 1–1000 characters. */
-  readonly entity: string;
-  /** e.g. `data`, `cvc`. */
-  readonly purpose: string;
-  /** From this instant the key opens nothing; `destroyDue` then removes it. */
-  readonly destroyAfter?: Date;
-  /** `own` for what no append follows that is given the key. */
-  readonly durability?: KeyDurability;
-}
-
-export interface NewDataKey {
-  /** Usable at once. Wipe it when everything is sealed. */
-  readonly key: DataKey;
-  /**
-   * Await it before appending what was sealed, and give the append the key: without the stored key that is unreadable for
-   * ever. When it rejects with a connection error, the key may or may not be stored; an unused one is harmless.
-   */
-  readonly stored: Promise<void>;
-}
-
-export interface KeyRing extends KeyDestruction {
+export interface KeyRing extends KeyDestruction, Sealing {
   /** Gives a tenant its keys; does nothing when it has them. @throws TenantKeysMissingError when it was destroyed. */
   createTenantKeys(tenantId: string): Promise<void>;
   /** The tenant's keyed hashes; use them at once, do not hold them. @throws TenantKeysMissingError */
@@ -79,11 +55,6 @@ export interface KeyRing extends KeyDestruction {
    * @throws SealBrokenError when the stored row was altered.
    */
   openKey(tenantId: string, keyId: string): Promise<DataKey>;
-  /**
-   * Fetches the key of a sealed value, opens the value and wipes the key.
-   * @throws KeyDestroyedError, SealBrokenError
-   */
-  open<T extends Json = Json>(context: SealContext, sealed: SealedValue): Promise<Secret<T>>;
   /**
    * Drops what is held in memory of a tenant whose keys another replica has destroyed, which tells so by
    * `tenant_keys_destroyed`. They open nothing any more; this is so that they are nowhere.
@@ -129,9 +100,29 @@ export async function createKeyRing(options: KeyRingOptions): Promise<KeyRing> {
     return findDataKey({ tenantId, keyId });
   }
 
+  async function createDataKey(request: DataKeyRequest): Promise<NewDataKey> {
+    const now = clock.now();
+    const identity = identify(request, now);
+    const { current } = await tenantKeys.get(request.tenantId);
+    const bytes = randomOf(keyLength);
+    const stored = storeDataKey({
+      ...identity,
+      wrappedBy: current,
+      wrapped: wrapDataKey(current, identity, bytes),
+      createdAt: now.toISOString(),
+      destroyAfter: request.destroyAfter?.toISOString() ?? null,
+      durability: request.durability ?? options.durability,
+    });
+    // A caller that gives up before it awaits `stored` must not bring the process down.
+    stored.catch(() => undefined);
+    return { key: new DataKey(identity, bytes), stored };
+  }
+
   return {
     ...checked(destruction),
+    ...createSealing({ createDataKey, openKey }),
     openKey,
+    createDataKey,
     forgetTenant: (tenantId) => tenantKeys.forget(tenantId),
 
     async createTenantKeys(tenantId) {
@@ -149,33 +140,6 @@ export async function createKeyRing(options: KeyRingOptions): Promise<KeyRing> {
     async hashes(tenantId) {
       requireUuid(tenantId, 'tenant id');
       return (await tenantKeys.get(tenantId)).hashes;
-    },
-
-    async createDataKey(request) {
-      const now = clock.now();
-      const identity = identify(request, now);
-      const { current } = await tenantKeys.get(request.tenantId);
-      const bytes = randomOf(keyLength);
-      const stored = storeDataKey({
-        ...identity,
-        wrappedBy: current,
-        wrapped: wrapDataKey(current, identity, bytes),
-        createdAt: now.toISOString(),
-        destroyAfter: request.destroyAfter?.toISOString() ?? null,
-        durability: request.durability ?? options.durability,
-      });
-      // A caller that gives up before it awaits `stored` must not bring the process down.
-      stored.catch(() => undefined);
-      return { key: new DataKey(identity, bytes), stored };
-    },
-
-    async open(context, sealed) {
-      const key = await openKey(context.tenantId, keyIdOf(sealed));
-      try {
-        return open(key, context, sealed);
-      } finally {
-        key.wipe();
-      }
     },
   };
 }

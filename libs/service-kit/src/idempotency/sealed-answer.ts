@@ -3,7 +3,6 @@ import {
   KeyDestroyedError,
   newShare,
   openWithShares,
-  seal,
   sealWithShares,
   secret,
   type KeyRing,
@@ -44,7 +43,7 @@ interface Rest {
 }
 
 /** Which calls of the key ring answers need. */
-export type AnswerKeys = Pick<KeyRing, 'createDataKey' | 'open'>;
+export type AnswerKeys = Pick<KeyRing, 'sealNew' | 'open'>;
 
 export interface AnsweredRequest {
   readonly tenantId: string;
@@ -62,21 +61,15 @@ export const answerEntityOfToken = (tokenId: string): string => `answer-of-token
 
 const entityOfRequest = (requestId: string): string => `idempotent:${requestId}`;
 
-async function sealPart(
+/** Answers are not in the log: no append follows that would make the key durable. */
+const sealPart = (
   keys: AnswerKeys,
   tenantId: string,
   entity: string,
   value: Json,
   destroyAfter: Date,
-): Promise<string> {
-  // Answers are not in the log: no append follows that would make the key durable.
-  const request = { tenantId, entity, purpose: field, destroyAfter, durability: 'own' } as const;
-  const { key, stored } = await keys.createDataKey(request);
-  const sealed = seal(key, { tenantId, entity, field }, secret(value));
-  key.wipe();
-  await stored;
-  return sealed;
-}
+): Promise<SealedValue> =>
+  keys.sealNew({ tenantId, entity, field }, secret(value), { destroyAfter, durability: 'own' });
 
 const isWholeBody = (tokens: readonly AnswerToken[]): boolean => tokens.some(({ at }) => at?.length === 0);
 

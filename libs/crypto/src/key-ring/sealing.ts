@@ -1,0 +1,86 @@
+import type { Json } from '@token-vault/contracts';
+import type { DataKey } from '../data-key.ts';
+import { keyIdOf, open, seal, type SealContext, type SealedValue } from '../sealed-value.ts';
+import type { Secret } from '../secret.ts';
+import type { KeyDurability } from './data-key-inserts.ts';
+
+export interface DataKeyRequest {
+  readonly tenantId: string;
+  /** e.g. `token:<id>`; 1–1000 characters. */
+  readonly entity: string;
+  /** e.g. `data`, `cvc`. */
+  readonly purpose: string;
+  /** From this instant the key opens nothing; `destroyDue` then removes it. */
+  readonly destroyAfter?: Date;
+  /** `own` for what no append follows that is given the key. */
+  readonly durability?: KeyDurability;
+}
+
+export interface NewDataKey {
+  /** Usable at once. Wipe it when everything is sealed. */
+  readonly key: DataKey;
+  /**
+   * Await it before appending what was sealed, and give the append the key: without the stored key that is unreadable for
+   * ever. When it rejects with a connection error, the key may or may not be stored; an unused one is harmless.
+   */
+  readonly stored: Promise<void>;
+}
+
+export interface Sealing {
+  /**
+   * Seals a value under a new data key, whose purpose is the field, and wipes the key. Resolves when the key is stored, so that the
+   * append may follow. @throws as `createDataKey`
+   */
+  sealNew(
+    context: SealContext,
+    value: Secret<Json>,
+    options?: Pick<DataKeyRequest, 'destroyAfter' | 'durability'>,
+  ): Promise<SealedValue>;
+  /**
+   * Seals a later value under the key of the one before, so that destroying one key erases every version of it. A reader of the old
+   * version can still open it meanwhile. @throws as `openKey`
+   */
+  sealAgain(context: SealContext, before: SealedValue, value: Secret<Json>): Promise<SealedValue>;
+  /**
+   * Fetches the key of a sealed value, opens the value and wipes the key.
+   * @throws KeyDestroyedError, SealBrokenError
+   */
+  open<T extends Json = Json>(context: SealContext, sealed: SealedValue): Promise<Secret<T>>;
+}
+
+function useOnce<Result>(key: DataKey, use: (key: DataKey) => Result): Result {
+  try {
+    return use(key);
+  } finally {
+    key.wipe();
+  }
+}
+
+/** The calls of the key ring that use a data key once and wipe it, whatever happens. */
+export function createSealing({
+  createDataKey,
+  openKey,
+}: {
+  readonly createDataKey: (request: DataKeyRequest) => Promise<NewDataKey>;
+  readonly openKey: (tenantId: string, keyId: string) => Promise<DataKey>;
+}): Sealing {
+  return {
+    async sealNew(context, value, options = {}) {
+      const { tenantId, entity, field: purpose } = context;
+      const { key, stored } = await createDataKey({ tenantId, entity, purpose, ...options });
+      const sealed = useOnce(key, () => seal(key, context, value));
+      await stored;
+      return sealed;
+    },
+
+    async sealAgain(context, before, value) {
+      const key = await openKey(context.tenantId, keyIdOf(before));
+      return useOnce(key, () => seal(key, context, value));
+    },
+
+    async open(context, sealed) {
+      const key = await openKey(context.tenantId, keyIdOf(sealed));
+      return useOnce(key, () => open(key, context, sealed));
+    },
+  };
+}
