@@ -1,5 +1,6 @@
 // `npm run bench [-- --seconds 5 --rounds 3]`: the standalone vault under load, durable and audited; prints Markdown.
 // `npm run bench -- neighbours [--only B6]`: each attack of test/neighbours beside a tenant that reads and creates.
+// `npm run bench -- transactions`: how fast transactions are filled and ended, by their size.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import path from 'node:path';
@@ -9,6 +10,7 @@ import { load, median, setUpReactor } from './load.ts';
 import { measureIdlePool, measureNeighbour, type IdlePool, type Neighbour } from './neighbour.ts';
 import { measureNeighbours } from './neighbours.ts';
 import { machineTimes, usageOf } from './processes.ts';
+import { measureTransactions } from './transactions.ts';
 import { root, startServer, temporaryDirectory, type Server } from './server.ts';
 
 const { values, positionals } = parseArgs({
@@ -76,6 +78,7 @@ async function bench(directory: string): Promise<string> {
     const base = { key, seconds, ids: [] as string[] };
     const seeded = await load({ ...base, kind: 'create', connections: 64, seconds: 2, port });
     const ids = seeded.ids.slice(0, maxIds);
+    if (positionals.includes('transactions')) return await measureTransactions(server, key, rounds);
     if (positionals.includes('neighbours'))
       return await measureNeighbours(
         { ...server, dataDir: directory },
@@ -163,7 +166,7 @@ const directory = temporaryDirectory();
 try {
   const markdown = await bench(directory.path);
   mkdirSync(path.join(root, 'bench-results'), { recursive: true });
-  const name = positionals.includes('neighbours') ? 'neighbours.md' : 'standalone.md';
+  const name = `${positionals[0] ?? 'standalone'}.md`;
   writeFileSync(path.join(root, 'bench-results', name), markdown);
   process.stdout.write(markdown);
 } finally {

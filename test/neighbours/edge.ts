@@ -95,6 +95,16 @@ export const edgeAttacks: readonly Attack[] = [
     prepare: oversized({ metadata: entries((index) => `k${index}`) }),
   },
   {
+    name: '1 MiB of metadata of an object to tokenize',
+    line: 'F1',
+    atOnce: 8,
+    statuses: [400],
+    prepare: async (place) => {
+      const object = { type: 'token', data: 'x', metadata: entries((index) => `k${index}`) };
+      return repeat(await makeCaller(place, publicCaller), 'POST', '/tokenize', [object]);
+    },
+  },
+  {
     name: '80,000 unknown fields',
     line: 'B7',
     atOnce: 8,

@@ -92,6 +92,20 @@ describe('tokenize', () => {
   });
 });
 
+describe('an object of a payload with far too many entries', () => {
+  it.each([
+    ['metadata', Object.fromEntries(Array.from({ length: 60_000 }, (_, n) => [`k${n}`, 1])), /at most 50/],
+    ['search_indexes', Array(200_000).fill(1), /at most 10/],
+  ])('is one fault, of its count: %s', async (field, value, message) => {
+    const payload = { a: [0, { type: 'token', data: 1, [field]: value }] };
+    const refused = await vault.tokenize(payload).then(
+      () => undefined,
+      (error: unknown) => error as { errors: Record<string, string[]> },
+    );
+    expect(refused?.errors).toEqual({ [`a.1.${field}`]: [expect.stringMatching(message)] });
+  });
+});
+
 describe('a tokenize of which something fails', () => {
   const bad: [string, object, string, string[]][] = [
     [

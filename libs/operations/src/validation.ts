@@ -14,6 +14,8 @@ export interface InputOptions {
   readonly root: string;
   /** Ignores unknown fields instead of refusing them (decisions.md §1). */
   readonly isLenient?: boolean;
+  /** Where in the request the value stands, when it is not the whole part. */
+  readonly within?: readonly PropertyKey[];
 }
 
 /** PATCH bodies must say that they are a merge patch (interface.md, Errors 1). @throws DomainError 415 */
@@ -32,10 +34,10 @@ export function checkMediaType(operation: Operation, mediaType: string | undefin
 export function parseInput(schema: z.ZodType | undefined, value: unknown, options: InputOptions): unknown {
   if (!schema) return undefined;
   const misshapen = shapeErrors(schema, value, options.isLenient ?? false);
-  if (misshapen.length > 0) throw errorOf(misshapen, options.root);
+  if (misshapen.length > 0) throw errorOf(misshapen, options);
   const result = schema.safeParse(value, { error: messageOf });
   if (result.success) return result.data;
-  throw errorOf(result.error.issues, options.root);
+  throw errorOf(result.error.issues, options);
 }
 
 interface Fault {
@@ -43,10 +45,10 @@ interface Fault {
   readonly message: string;
 }
 
-function errorOf(faults: readonly Fault[], root: string): ValidationError {
+function errorOf(faults: readonly Fault[], { root, within = [] }: InputOptions): ValidationError {
   const errors = new Map<string, string[]>();
   for (const { path, message } of faults) {
-    const name = path.map(String).join('.').slice(0, maxPathLength).toWellFormed() || root;
+    const name = [...within, ...path].map(String).join('.').slice(0, maxPathLength).toWellFormed() || root;
     const messages = errors.get(name);
     if (messages) messages.push(message);
     else errors.set(name, [message]);

@@ -1,6 +1,7 @@
 export {
   createAuditTrail,
   createRequestContext,
+  parseInput,
   recordRetiredKey,
   systemClock,
   type Answer,

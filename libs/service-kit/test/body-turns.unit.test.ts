@@ -10,7 +10,7 @@ let turns: BodyTurns;
 let parsed: string[];
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout'] });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   now = 0;
   turns = new BodyTurns(() => now);
   parsed = [];
@@ -48,6 +48,17 @@ describe('large bodies of one tenant', () => {
     expect(parsed).toEqual(['first', 'second', 'third']);
   });
 
+  it('do not wait for an answer that takes longer than a second', async () => {
+    const end = await bring('a', 'react');
+    await bring('a', 'next');
+    expect(parsed).toEqual(['react']);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(parsed).toEqual(['react', 'next']);
+    end();
+    await bring('a', 'last');
+    expect(parsed).toEqual(['react', 'next']);
+  });
+
   it('wait after one that held the thread, three times as long as it did', async () => {
     const end = await bring('a', 'slow', { takesMs: 50 });
     end();
@@ -71,6 +82,7 @@ describe('large bodies of one tenant', () => {
     const endOfNext = await bring('a', 'next', { size: 1_048_576 });
     endOfNext();
     end();
+    await vi.advanceTimersByTimeAsync(0);
     await settle();
     await bring('a', 'last');
     expect(parsed).toEqual(['whole', 'next', 'last']);

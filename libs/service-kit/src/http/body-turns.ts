@@ -5,6 +5,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 const largeBytes = 16 * 1024;
 /** Of the large bodies of one tenant that are worked at, together; one of any size is always let in. */
 const bytesAtOnce = 1024 * 1024;
+/** A body whose answer takes longer waits for something else, such as a run of a reactor, and counts no more. */
+const workedAtMs = 1_000;
 /** After a body that held the thread for so long, the tenant rests. */
 const freeMs = 2;
 /** A tenant's bodies get a quarter of the thread that parses them. */
@@ -47,11 +49,13 @@ export class BodyTurns {
       this.#startNext(tenantId, tenant);
     });
     const leave = () => {
+      clearTimeout(timer);
+      response.off('close', leave);
       tenant.bytes -= size;
       this.#startNext(tenantId, tenant);
     };
-    if (response.destroyed) leave();
-    else response.once('close', leave);
+    const timer = setTimeout(leave, response.destroyed ? 0 : workedAtMs).unref();
+    response.once('close', leave);
     const begun = this.#nowMs();
     try {
       return parse();
