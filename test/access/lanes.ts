@@ -1,0 +1,46 @@
+import fc from 'fast-check';
+import { expect } from 'vitest';
+import { direct } from './entrances.ts';
+import type { Story } from './histories.ts';
+import { tellsTheSame } from './property.ts';
+import { openTwins } from './twins.ts';
+
+/** A vault, and the histories that are played in it side by side. */
+interface Lanes {
+  readonly of: fc.Arbitrary<Story>;
+  readonly lanes: number;
+  readonly runsOfLane: number;
+}
+
+// The property stops before the test would be cut off, and then says how far it came.
+const limitMs = 1_000_000;
+/** A minute more than the property takes at most. */
+export const testTimeoutMs = limitMs + 60_000;
+
+/** Printed, so that a run can be repeated: ACCESS_SEED=<seed>. */
+const seed = Number(process.env['ACCESS_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+
+async function playIn({ of, lanes, runsOfLane }: Lanes, vault: number): Promise<number> {
+  let passed = 0;
+  const twins = await openTwins();
+  try {
+    const property = tellsTheSame(twins, of, direct, () => (passed += 1));
+    const run = (lane: number) =>
+      fc.assert(property, {
+        seed: seed + 100 * vault + lane,
+        numRuns: runsOfLane,
+        interruptAfterTimeLimit: limitMs,
+      });
+    await Promise.all(Array.from({ length: lanes }, (_, lane) => run(lane)));
+  } finally {
+    await twins.close();
+  }
+  return passed;
+}
+
+/** Fails when a history differs, and when fewer than promised were played in time. */
+export async function playAll(vaults: readonly Lanes[], promised: number): Promise<void> {
+  console.info(`ACCESS_SEED=${seed}`);
+  const passed = await Promise.all(vaults.map(playIn));
+  expect(passed.reduce((sum, each) => sum + each, 0)).toBeGreaterThanOrEqual(promised);
+}
