@@ -29,7 +29,13 @@ import { openRootKeys, type RootKeySources } from './root-keys.ts';
 
 /** Where the log is: in the vault's own Postgres, or in an EventStoreDB. */
 export type EventStoreChoice =
-  { readonly kind: 'postgres' } | { readonly kind: 'eventstoredb'; readonly connectionString: string };
+  | { readonly kind: 'postgres' }
+  | {
+      readonly kind: 'eventstoredb';
+      readonly connectionString: string;
+      /** What the log is found to have if absent. */
+      readonly streamPrefix?: string | undefined;
+    };
 
 /** What every process needs to reach the data. */
 export interface DataSettings {
@@ -62,7 +68,8 @@ export async function openEventStore(
     });
   // Its client is large: loaded where it is used.
   const { createEventStoreDbEventStore } = await import('@token-vault/event-store/eventstoredb');
-  return createEventStoreDbEventStore({ registry, connectionString: eventStore.connectionString });
+  const { connectionString, streamPrefix } = eventStore;
+  return createEventStoreDbEventStore({ registry, connectionString, streamPrefix });
 }
 
 export async function openLog({ settings, metrics, spans, closers }: Surroundings): Promise<EventStore> {

@@ -45,6 +45,10 @@ const storeVariables = z.object({
     .string()
     .regex(/^esdb(\+discover)?:\/\//, 'must begin with esdb:// or esdb+discover://')
     .optional(),
+  EVENTSTOREDB_STREAM_PREFIX: z
+    .string()
+    .regex(/^\w{1,32}\.$/, 'must be 1 to 32 letters, digits or underscores, and a dot')
+    .optional(),
 });
 
 const processVariables = z.object({
@@ -123,11 +127,15 @@ function explained<Result>(readIt: () => Result): Result {
 
 /** @throws ConfigurationError */
 export function readEventStoreChoice(environment: NodeJS.ProcessEnv): DataSettings['eventStore'] {
-  const { EVENT_STORE: kind, EVENTSTOREDB_URL: connectionString } = read(storeVariables, environment);
+  const {
+    EVENT_STORE: kind,
+    EVENTSTOREDB_URL: connectionString,
+    EVENTSTOREDB_STREAM_PREFIX: streamPrefix,
+  } = read(storeVariables, environment);
   if (kind === 'postgres') return { kind };
   if (connectionString === undefined)
     throw new ConfigurationError('EVENTSTOREDB_URL is missing: EVENT_STORE is eventstoredb');
-  return { kind, connectionString };
+  return { kind, connectionString, streamPrefix };
 }
 
 /** @throws ConfigurationError */

@@ -45,6 +45,8 @@ export interface EventStoreDbDouble {
   up(): Promise<void>;
   /** Events of the server itself, as real logs have between everybody's. */
   writeSystemEvents(count: number): void;
+  /** Events of another application on the same server. */
+  writeForeignEvents(count: number): void;
   close(): Promise<void>;
 }
 
@@ -61,6 +63,7 @@ export interface DoubleOptions {
  */
 export async function startEventStoreDbDouble(options: DoubleOptions = {}): Promise<EventStoreDbDouble> {
   const log = new EventLog(options.maxAppendBytes);
+  writeFirstEvent(log);
   const faults: Faults = { ...noFaults(), ...options.faults };
   const appends = new Appends(log, faults);
   const reads = new Reads(log, faults);
@@ -89,6 +92,7 @@ export async function startEventStoreDbDouble(options: DoubleOptions = {}): Prom
     down: () => link.down(),
     up: () => link.up(),
     writeSystemEvents: (count) => writeSystemEvents(log, count),
+    writeForeignEvents: (count) => writeForeignEvents(log, count),
     async close() {
       await link.down();
       server.forceShutdown();
@@ -216,13 +220,24 @@ function setPosition(
   position.setPreparePosition(String(value));
 }
 
-function writeSystemEvents(log: EventLog, count: number): void {
-  const statistics: Proposed[] = Array.from({ length: count }, () => ({
+const encode = (data: unknown) => new TextEncoder().encode(JSON.stringify(data));
+
+function write(log: EventLog, stream: string, type: string, count: number, data: unknown = {}): void {
+  const events: Proposed[] = Array.from({ length: count }, () => ({
     id: crypto.randomUUID(),
-    type: '$statsCollected',
+    type,
     contentType: 'application/json',
-    data: new TextEncoder().encode('{}'),
+    data: encode(data),
     metadata: new Uint8Array(),
   }));
-  log.append('$stats-127.0.0.1:2113', 'any', statistics);
+  log.append(stream, 'any', events);
 }
+
+/** The log of a server that nobody has used yet is not empty: 24.10 writes this when it first starts. */
+const writeFirstEvent = (log: EventLog) => write(log, '$$$scavenges', '$metadata', 1, { $maxCount: 1 });
+
+const writeSystemEvents = (log: EventLog, count: number) =>
+  write(log, '$stats-127.0.0.1:2113', '$statsCollected', count);
+
+const writeForeignEvents = (log: EventLog, count: number) =>
+  write(log, 'orders-1', 'OrderPlaced', count, { order: 1 });

@@ -78,14 +78,16 @@ export class Reads {
     const all = options.getAll();
     const { events } = this.#log;
     const count = Number(options.getCount());
+    const filter = options.getFilter();
+    const matches = filter ? matcher(filter) : () => true;
     const given = all?.getPosition()?.getCommitPosition();
     const index = given === undefined ? undefined : this.#log.indexOf(Number(given));
     if (isBackwards(options)) {
       const end = all?.hasStart() ? 0 : (index ?? events.length);
-      return events.slice(Math.max(0, end - count), end).reverse();
+      return lastMatches(events, end, count, matches);
     }
     if (all?.hasEnd()) return [];
-    return events.slice(index ?? 0, (index ?? 0) + count);
+    return firstMatches(events, index ?? 0, count, matches);
   }
 
   /** Exclusive of the given position. One cursor over the log serves catching up and what comes live. */
@@ -181,6 +183,35 @@ class ReadCall {
 
 function isBackwards(options: Options): boolean {
   return options.getReadDirection() === streams.ReadReq.Options.ReadDirection.BACKWARDS;
+}
+
+/** The server goes on until it has found as many as were asked for, or the log ends. */
+function firstMatches(
+  events: readonly Recorded[],
+  from: number,
+  count: number,
+  matches: (event: Recorded) => boolean,
+): readonly Recorded[] {
+  const found: Recorded[] = [];
+  for (let index = from; index < events.length && found.length < count; index++) {
+    const event = events[index] as Recorded;
+    if (matches(event)) found.push(event);
+  }
+  return found;
+}
+
+function lastMatches(
+  events: readonly Recorded[],
+  end: number,
+  count: number,
+  matches: (event: Recorded) => boolean,
+): readonly Recorded[] {
+  const found: Recorded[] = [];
+  for (let index = end - 1; index >= 0 && found.length < count; index--) {
+    const event = events[index] as Recorded;
+    if (matches(event)) found.push(event);
+  }
+  return found;
 }
 
 function matcher(filter: streams.ReadReq.Options.FilterOptions): (event: Recorded) => boolean {

@@ -14,12 +14,14 @@ import { withDeadline } from './deadline.ts';
 import { asTooLarge, asUnavailable } from './errors.ts';
 import { Gate } from './gate.ts';
 import { positionOf, proposedBytes, proposedEvent } from './recorded.ts';
+import type { Scope } from './scope.ts';
 
 export interface AppenderSettings extends ConnectionSettings {
   /** Most appends under way at once: the server refuses more than 100 calls on a connection. */
   readonly maxConcurrentAppends: number;
   /** Most bytes of one append, as the server counts them. */
   readonly maxAppendBytes: number;
+  readonly scope: () => Promise<Scope>;
 }
 
 /** How much longer than the call's own deadline this adapter waits for the client to keep it. */
@@ -42,9 +44,10 @@ export class Appender {
     const { maxAppendBytes, deadlineMs } = this.#settings;
     if (bytes > maxAppendBytes) throw new AppendTooLargeError(bytes, maxAppendBytes);
     return this.#gate.pass(async () => {
+      const stream = (await this.#settings.scope()).nameOf(request.stream);
       const connection = this.#connection.get();
       try {
-        const appending = connection.use((client) => send(client, request, deadlineMs));
+        const appending = connection.use((client) => send(client, { ...request, stream }, deadlineMs));
         return await withDeadline(appending, deadlineMs + graceMs, 'the append was not answered');
       } catch (error) {
         const failure = asAppendFailure(error, request, bytes);

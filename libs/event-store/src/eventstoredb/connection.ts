@@ -12,6 +12,9 @@ interface ClientInternals {
   supports: () => Promise<boolean>;
   handleError: (...details: unknown[]) => Promise<void>;
   getChannel: () => Promise<{ close(): void }>;
+  /** Used by `readFiltered`. */
+  GRPCStreamCreator: unknown;
+  callArguments: unknown;
 }
 
 const defaultKeepAliveTimeoutMs = 10_000;
@@ -27,8 +30,9 @@ export class Connection {
   constructor(connectionString: string) {
     this.client = EventStoreDBClient.connectionString(withOwnConnection(connectionString));
     const internals = this.client as unknown as ClientInternals;
-    const { supports, handleError, getChannel } = internals;
-    if (![supports, handleError, getChannel].every((member) => typeof member === 'function')) {
+    const { supports, handleError, getChannel, GRPCStreamCreator, callArguments } = internals;
+    const members = [supports, handleError, getChannel, GRPCStreamCreator, callArguments];
+    if (!members.every((member) => typeof member === 'function')) {
       throw new Error(
         'this version of @eventstore/db-client has changed inside: see libs/event-store/src/eventstoredb',
       );

@@ -18,6 +18,11 @@ export interface EventStoreDbOptions {
   readonly registry: EventRegistry;
   /** `esdb://…` or `esdb+discover://…`, of an EventStoreDB from 24.10 or a KurrentDB. */
   readonly connectionString: string;
+  /**
+   * What the names of the vault's streams begin with on the server, where others may have streams too: letters, digits or underscores,
+   * then a dot. If absent, what the log is found to have: `vault.`, or nothing if it is older than prefixes.
+   */
+  readonly streamPrefix?: string | undefined;
   /** Longest a call may take before the store counts as unavailable, and twice what it may wait for its turn; 10 000 by default. */
   readonly deadlineMs?: number;
   /** 64 by default and at most: servers refuse more than 100 calls on a connection. */
@@ -36,23 +41,25 @@ const maxConcurrentCalls = 64;
 const maxSubscriptionBatch = 1_000;
 
 /**
- * The event log in EventStoreDB: its `$all` without system events. Connects when first used.
- * @throws TypeError for a connection string that cannot work.
+ * The event log in EventStoreDB: what `$all` has of the vault's streams. Connects when first used.
+ * @throws TypeError for a connection string or prefix that cannot work.
  */
 export function createEventStoreDbEventStore(options: EventStoreDbOptions): EventStore {
   const { registry, connectionString, deadlineMs = 10_000, stallCheckMs = 5_000 } = options;
   checkConnectionString(connectionString);
   const connection = { connectionString, deadlineMs };
-  const appender = new Appender({
-    ...connection,
-    maxConcurrentAppends: Math.min(options.maxConcurrentAppends ?? 64, maxConcurrentCalls),
-    maxAppendBytes: options.maxAppendBytes ?? 1_000_000,
-  });
   const reader = new Reader({
     ...connection,
     registry,
+    streamPrefix: options.streamPrefix,
     maxConcurrentReads: Math.min(options.maxConcurrentReads ?? 32, maxConcurrentCalls),
     maxPageBytes: options.maxPageBytes ?? 4 * 1024 * 1024,
+  });
+  const appender = new Appender({
+    ...connection,
+    scope: () => reader.scope(),
+    maxConcurrentAppends: Math.min(options.maxConcurrentAppends ?? 64, maxConcurrentCalls),
+    maxAppendBytes: options.maxAppendBytes ?? 1_000_000,
   });
   const end = new AbortController();
   let closing: Promise<void> | undefined;
@@ -85,6 +92,7 @@ export function createEventStoreDbEventStore(options: EventStoreDbOptions): Even
         registry,
         stallCheckMs,
         maxBatch: Math.min(maxBatch, maxSubscriptionBatch),
+        scope: () => reader.scope(),
         logEnd: () => reader.end(),
       };
       yield* follow(source, after, AbortSignal.any([signal, end.signal]));

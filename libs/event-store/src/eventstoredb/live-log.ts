@@ -1,13 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import {
-  excludeSystemEvents,
-  type AllStreamSubscription,
-  type EventStoreDBClient,
-} from '@eventstore/db-client';
+import { STREAM_NAME, type AllStreamSubscription, type EventStoreDBClient } from '@eventstore/db-client';
 import { Bell } from '../bell.ts';
 import { EventStoreUnavailableError, type Position } from '../port.ts';
 import { asUnavailable } from './errors.ts';
-import { isSystemEvent, positionOf, readFrom, type ServerEvent } from './recorded.ts';
+import { positionOf, readFrom, type ServerEvent } from './recorded.ts';
+import type { Scope } from './scope.ts';
 
 /** What the server sends besides events, at its place among them. */
 type Marker = { readonly checkpoint: Position } | { readonly isCaughtUp: true };
@@ -36,6 +33,7 @@ export class LiveLog {
   /** Rung when something was received, or the subscription has failed. */
   readonly bell = new Bell();
   readonly #subscription: AllStreamSubscription;
+  readonly #scope: Scope;
   readonly #maxBatch: number;
   readonly #capacity: number;
   #queue: (ServerEvent | Marker)[] = [];
@@ -47,16 +45,20 @@ export class LiveLog {
   #wasHeld = false;
   #failure: Error | undefined;
 
-  constructor(client: EventStoreDBClient, after: Position, maxBatch: number) {
+  constructor(client: EventStoreDBClient, scope: Scope, after: Position, maxBatch: number) {
+    this.#scope = scope;
     this.#maxBatch = maxBatch;
     this.#capacity = Math.max(maxBatch, minCapacity);
     const subscription = client.subscribeToAll({
       fromPosition: readFrom(after),
-      filter: excludeSystemEvents({
+      filter: {
+        filterOn: STREAM_NAME,
+        ...scope.filter,
+        checkpointInterval: 1,
         maxSearchWindow: searchWindow,
         // Must not throw: the client would go silent for good.
         checkpointReached: (_, position) => this.#mark({ checkpoint: positionOf(position) }),
-      }),
+      },
     });
     subscription.on('data', ({ event }) => this.#receive(event));
     subscription.on('caughtUp', () => this.#mark({ isCaughtUp: true }));
@@ -134,8 +136,9 @@ export class LiveLog {
   #receive(event: ServerEvent | undefined): void {
     this.#messages++;
     this.#emitted++;
-    // The filter goes by type; events of system streams with other types are left out here.
-    if (event && !isSystemEvent(event)) this.#push(event);
+    if (event && this.#scope.includes(event)) this.#push(event);
+    // The server's own events in a stream of the vault, a tombstone say, are passed over as if the filter had.
+    else if (event?.position) this.#push({ checkpoint: positionOf(event.position) });
     while (this.#markers[0] && this.#markers[0].after <= this.#emitted) {
       this.#push(this.#markers[0].marker);
       this.#markers.shift();

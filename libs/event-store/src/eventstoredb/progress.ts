@@ -1,6 +1,6 @@
 import { comparePositions, type EventBatch, type Position, type RecordedEvent } from '../port.ts';
 import type { Received } from './live-log.ts';
-import type { LogEnd } from './reader.ts';
+import type { LogEnd } from './log-end.ts';
 
 /**
  * How far a subscriber has been shown the log, and whether that is all. Servers tell when a subscription has caught up, but

@@ -12,6 +12,7 @@ import {
 } from '@token-vault/contracts';
 import type { DecodedEvents, EncodedEvent } from '../codec.ts';
 import { startPosition, type Position, type RecordedEvent } from '../port.ts';
+import type { Scope } from './scope.ts';
 
 /** A place to read or subscribe from, as the client wants it. */
 export type ReadFrom = 'start' | ClientPosition;
@@ -57,8 +58,8 @@ export function readFrom(position: Position): ReadFrom {
   return { commit, prepare: commit };
 }
 
-/** @throws UnknownEventError for an event that this binary does not know, also one of another application in the same log. */
-export function recordedEvent(registry: EventRegistry, event: ServerEvent): RecordedEvent {
+/** @throws UnknownEventError for an event that this binary does not know. */
+function recordedEvent(registry: EventRegistry, scope: Scope, event: ServerEvent): RecordedEvent {
   const { version: stored = 0, ...metadata } = (event.metadata ?? {}) as { readonly version?: number };
   if (!Number.isInteger(stored) || stored < 1) throw new UnknownEventError(event.type, stored);
   const { version, data } = registry.upcast(event.type, stored, dataOf(event));
@@ -68,7 +69,7 @@ export function recordedEvent(registry: EventRegistry, event: ServerEvent): Reco
     version,
     data,
     metadata: metadata as EventMetadata,
-    stream: event.streamId,
+    stream: scope.streamOf(event),
     revision: Number(event.revision),
     position: event.position ? positionOf(event.position) : startPosition,
   };
@@ -80,12 +81,20 @@ function dataOf({ data }: ServerEvent): JsonObject {
   return (data instanceof Uint8Array ? JSON.parse(text.decode(data)) : data) as JsonObject;
 }
 
-/** Decodes until the first event that this binary does not know, so that those before it can still be delivered. */
-export function recordedEvents(registry: EventRegistry, events: readonly ServerEvent[]): DecodedEvents {
+/**
+ * Decodes what is the vault's, until the first event that this binary does not know, so that those before it can still be
+ * delivered.
+ */
+export function recordedEvents(
+  registry: EventRegistry,
+  scope: Scope,
+  events: readonly ServerEvent[],
+): DecodedEvents {
   const recorded: RecordedEvent[] = [];
   for (const event of events) {
+    if (!scope.includes(event)) continue;
     try {
-      recorded.push(recordedEvent(registry, event));
+      recorded.push(recordedEvent(registry, scope, event));
     } catch (failure) {
       return { events: recorded, failure: failure as Error };
     }

@@ -1,6 +1,6 @@
 import { comparePositions, EventStoreUnavailableError, type Position } from '../port.ts';
 import type { LiveLog } from './live-log.ts';
-import type { LogEnd } from './reader.ts';
+import type { LogEnd } from './log-end.ts';
 
 interface Watched {
   readonly log: LiveLog;

@@ -1,0 +1,63 @@
+import { BACKWARDS } from '@eventstore/db-client';
+import { comparePositions, startPosition, type Position } from '../port.ts';
+import { positionOf, readFrom, type ServerEvent } from './recorded.ts';
+import type { Scope } from './scope.ts';
+import type { ServerCalls } from './server-calls.ts';
+
+export interface LogEnd {
+  /** Of the last event, whoever wrote it: no checkpoint lies beyond. */
+  readonly last: Position;
+  /** Of the last event of the vault; `startPosition` when there is none. A subscriber that was shown it was shown everything. */
+  readonly head: Position;
+}
+
+const emptyLog: LogEnd = { last: startPosition, head: startPosition };
+
+/**
+ * Finds the end of the log. Others may write much behind the vault's last event, so what was found is remembered, and only what is new
+ * since then is searched.
+ */
+export class LogEnds {
+  readonly #calls: ServerCalls;
+  #known: LogEnd = emptyLog;
+
+  constructor(calls: ServerCalls) {
+    this.#calls = calls;
+  }
+
+  async find(scope: Scope): Promise<LogEnd> {
+    const newest = await this.#last();
+    if (!newest?.position) return emptyLog;
+    const last = positionOf(newest.position);
+    const head = scope.includes(newest) ? last : await this.#headBefore(last, scope);
+    const end = { last, head };
+    this.#known = end;
+    return end;
+  }
+
+  async #last(): Promise<ServerEvent | undefined> {
+    const { events } = await this.#calls.readLog({ from: 'end', direction: BACKWARDS, maxCount: 1 });
+    return events[0];
+  }
+
+  async #headBefore(last: Position, scope: Scope): Promise<Position> {
+    const known = this.#known;
+    const isNewer = comparePositions(last, known.last);
+    if (isNewer === 0) return known.head;
+    const { filter } = scope;
+    if (isNewer > 0) {
+      // From the known end, inclusive: that may be an event of the vault itself.
+      const { events } = await this.#calls.searchLog({ from: readFrom(known.last), maxCount: 2, filter });
+      const isAfter = (event: ServerEvent) =>
+        event.position && comparePositions(positionOf(event.position), known.last) > 0;
+      if (!events.some(isAfter)) return known.head;
+    }
+    const { events } = await this.#calls.searchLog({
+      from: 'end',
+      direction: BACKWARDS,
+      maxCount: 1,
+      filter,
+    });
+    return events[0]?.position ? positionOf(events[0].position) : startPosition;
+  }
+}

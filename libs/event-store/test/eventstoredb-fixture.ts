@@ -1,0 +1,88 @@
+import {
+  createEventStoreDbEventStore,
+  type EventStoreDbOptions,
+} from '@token-vault/event-store/eventstoredb';
+import type { NewEvent } from '@token-vault/contracts';
+import {
+  startPosition,
+  type AppendResult,
+  type ExpectedRevision,
+  type Position,
+  type ReadStreamOptions,
+  type RecordedEvent,
+} from '@token-vault/event-store';
+import type { EventStoreDbDouble } from '@token-vault/test-doubles/eventstoredb';
+import { afterEach, beforeEach, expect, onTestFinished, vi } from 'vitest';
+import { testRegistry } from '../src/contract-suite/test-events.ts';
+
+/** The port, over the events of the contract suite. */
+export interface TestStore {
+  append(stream: string, events: readonly NewEvent[], expected: ExpectedRevision): Promise<AppendResult>;
+  readStream(stream: string, options?: ReadStreamOptions): AsyncIterable<TestEvent>;
+  readAll(after: Position): AsyncIterable<TestEvent>;
+  subscribe(
+    after: Position,
+    signal: AbortSignal,
+    options?: { readonly maxBatch?: number },
+  ): AsyncIterable<TestBatch>;
+  head(): Promise<Position>;
+  close(): Promise<void>;
+}
+
+export type TestEvent = NewEvent & Pick<RecordedEvent, 'stream' | 'revision' | 'position'>;
+
+export interface TestBatch {
+  readonly events: readonly TestEvent[];
+  readonly position: Position;
+  readonly isCaughtUp: boolean;
+}
+
+/** Lets a test fail that leaves a rejection or a warning of Node behind. */
+export function expectNothingUnhandled(): void {
+  const heard = vi.fn();
+  const kinds = ['unhandledRejection', 'uncaughtExceptionMonitor', 'warning'];
+  beforeEach(() => {
+    heard.mockClear();
+    for (const kind of kinds) process.on(kind, heard);
+  });
+  afterEach(async () => {
+    // The client's late answers and errors come in turns of their own.
+    await new Promise(setImmediate);
+    for (const kind of kinds) process.off(kind, heard);
+    expect(heard.mock.calls).toEqual([]);
+  });
+}
+
+/** A store on the double's log, closed when the test ends. */
+export function openOn(
+  { connectionString }: Pick<EventStoreDbDouble, 'connectionString'>,
+  options: Partial<EventStoreDbOptions> = {},
+): TestStore {
+  const store = createEventStoreDbEventStore({ connectionString, registry: testRegistry, ...options });
+  onTestFinished(() => store.close());
+  return store as unknown as TestStore;
+}
+
+/** The texts of events. */
+export async function collect(events: AsyncIterable<TestEvent>): Promise<unknown[]> {
+  const collected: unknown[] = [];
+  for await (const event of events) collected.push(event.data.text);
+  return collected;
+}
+
+/** A subscription that runs until the test ends. */
+export function follow(store: TestStore, after: Position = startPosition) {
+  const abort = new AbortController();
+  const batches: TestBatch[] = [];
+  const run = async () => {
+    for await (const batch of store.subscribe(after, abort.signal)) batches.push(batch);
+  };
+  const ended = run();
+  ended.catch(() => undefined);
+  onTestFinished(() => abort.abort());
+  return {
+    batches,
+    ended,
+    texts: () => batches.flatMap(({ events }) => events.map((event) => event.data.text)),
+  };
+}
