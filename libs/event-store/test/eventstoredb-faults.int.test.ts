@@ -42,6 +42,27 @@ describe('an append to EventStoreDB', () => {
     }
   });
 
+  it('that repeats one under way is repeated itself until that is done, and both have one answer', async () => {
+    double.faults.commitMs = 150;
+    double.faults.commitTimeoutMs = 50;
+    const events = [noted('a'), noted('b')];
+    const store = open();
+    const appends = [store, open()].map((each) => each.append('a', events, 'no-stream'));
+    const [first, second] = await Promise.all(appends);
+    expect(second).toEqual(first);
+    expect(await collect(store.readStream('a'))).toEqual(['a', 'b']);
+  });
+
+  it('that is under way for longer than its deadline is unavailable', async () => {
+    double.faults.commitMs = 1_500;
+    double.faults.commitTimeoutMs = 20;
+    const events = [noted('a')];
+    const first = open().append('a', events, 'no-stream');
+    const repeated = open({ deadlineMs: 300 }).append('a', events, 'no-stream');
+    await expect(repeated).rejects.toBeInstanceOf(EventStoreUnavailableError);
+    expect(await first).toMatchObject({ revision: 0 });
+  });
+
   it('that is stuck on a dead network is unavailable at its deadline, and the next takes another connection', async () => {
     const store = open({ deadlineMs: 300 });
     await store.append('a', [noted('first')], 'no-stream');
@@ -93,7 +114,7 @@ describe('an append to EventStoreDB', () => {
     [3, false],
     [12, false],
   ])('that fails with gRPC status %i is unavailable: %s', async (code, isRetriable) => {
-    const store = open();
+    const store = open({ deadlineMs: 1_000 });
     double.faults.failAppends = code;
     const failure = await store.append('a', [noted('a')], 'any').catch((error: unknown) => error);
     expect(isUnavailable(failure)).toBe(isRetriable);

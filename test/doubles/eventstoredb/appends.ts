@@ -32,6 +32,8 @@ export class Appends {
   readonly #log: EventLog;
   readonly #faults: Faults;
   readonly #batchCalls = new Set<BatchCall>();
+  /** First ids of the appends that are stored and not answered. */
+  readonly #underWay = new Set<string>();
 
   constructor(log: EventLog, faults: Faults) {
     this.#log = log;
@@ -119,17 +121,37 @@ export class Appends {
     name: string,
     expected: Expected,
     events: readonly Proposed[],
-    answer: (outcome: Outcome) => void,
+    answer: (outcome: Answer) => void,
   ): void {
     if (this.#faults.swallow === 'before-storing') return;
+    const [first] = events;
+    const isUnderWay = first !== undefined && this.#underWay.has(first.id);
     const outcome = this.#log.append(name, expected, events);
-    if (this.#faults.swallow !== 'after-storing') answer(outcome);
+    if (this.#faults.swallow === 'after-storing') return;
+    if (outcome.kind !== 'stored' || !first) return answer(outcome);
+    // Nobody is told of the commit of an append whose ids another has brought already.
+    if (isUnderWay)
+      return void setTimeout(() => answer({ kind: 'commit-timeout' }), this.#faults.commitTimeoutMs);
+    this.#underWay.add(first.id);
+    after(this.#faults.commitMs, () => {
+      this.#underWay.delete(first.id);
+      answer(outcome);
+    });
   }
 
   #later(work: () => void): void {
     if (this.#faults.appendDelayMs > 0) setTimeout(work, this.#faults.appendDelayMs);
     else work();
   }
+}
+
+type Answer = Outcome | { readonly kind: 'commit-timeout' };
+
+const commitTimeout = 'Operation timed out: Commit phase timeout.';
+
+function after(ms: number, work: () => void): void {
+  if (ms > 0) setTimeout(work, ms);
+  else setImmediate(work);
 }
 
 interface ExpectationOptions {
@@ -148,12 +170,14 @@ function answerAppend(
   answer: sendUnaryData<streams.AppendResp>,
   name: string,
   expected: Expected,
-  outcome: Outcome,
+  outcome: Answer,
 ): void {
   const response = new streams.AppendResp();
   switch (outcome.kind) {
     case 'stream-deleted':
       return answer(streamDeletedError(name));
+    case 'commit-timeout':
+      return answer(rpcError(status.ABORTED, commitTimeout));
     case 'too-large': {
       const trailers = { exception: 'maximum-append-size-exceeded', 'maximum-append-size': 1024 * 1024 };
       return answer(rpcError(status.INVALID_ARGUMENT, 'Maximum Append Size Exceeded.', trailers));
@@ -182,7 +206,7 @@ function answerAppend(
   }
 }
 
-function batchResponse(name: string, expected: Expected, outcome: Outcome): streams.BatchAppendResp {
+function batchResponse(name: string, expected: Expected, outcome: Answer): streams.BatchAppendResp {
   const response = new streams.BatchAppendResp();
   switch (outcome.kind) {
     case 'stream-deleted': {
@@ -191,6 +215,9 @@ function batchResponse(name: string, expected: Expected, outcome: Outcome): stre
       response.setError(statusOf('StreamDeleted', detail));
       return response;
     }
+    case 'commit-timeout':
+      response.setError(statusOf('Timeout', new shared.Timeout()));
+      return response;
     case 'too-large': {
       const detail = new shared.MaximumAppendSizeExceeded();
       detail.setMaxappendsize(1024 * 1024);

@@ -3,6 +3,10 @@ export interface Faults {
   /** Appends are never answered: neither stored, or stored all the same. */
   swallow: 'before-storing' | 'after-storing' | undefined;
   appendDelayMs: number;
+  /** How long an append is under way between its storing and its answer; 0 for the next turn. */
+  commitMs: number;
+  /** After how long an append is given up that repeats one under way: 2 s in the server's default settings. */
+  commitTimeoutMs: number;
   /** Whether the server tells clients that it has BatchAppend. */
   batchAppend: boolean;
   /** The question for the server's features fails with INTERNAL. */
@@ -19,6 +23,8 @@ export function noFaults(): Faults {
   return {
     swallow: undefined,
     appendDelayMs: 0,
+    commitMs: 0,
+    commitTimeoutMs: 2_000,
     batchAppend: true,
     failFeatures: false,
     failAppends: undefined,

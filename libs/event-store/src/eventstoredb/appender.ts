@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { ANY, NO_STREAM, STREAM_EXISTS, WrongExpectedVersionError } from '@eventstore/db-client';
 import type { AppendExpectedRevision, EventStoreDBClient } from '@eventstore/db-client';
 import type { AppendRequest } from '../append-request.ts';
@@ -11,7 +12,7 @@ import {
 } from '../port.ts';
 import { LastingConnection, type ConnectionSettings } from './connection.ts';
 import { withDeadline } from './deadline.ts';
-import { asTooLarge, asUnavailable } from './errors.ts';
+import { asTooLarge, asUnavailable, errorKind } from './errors.ts';
 import { Gate } from './gate.ts';
 import { positionOf, proposedBytes, proposedEvent } from './recorded.ts';
 import type { Scope } from './scope.ts';
@@ -26,6 +27,7 @@ export interface AppenderSettings extends ConnectionSettings {
 
 /** How much longer than the call's own deadline this adapter waits for the client to keep it. */
 const graceMs = 500;
+const repeatAfterMs = 50;
 
 /** Each append is one call, on a connection that no read and no subscription shares. */
 export class Appender {
@@ -47,7 +49,7 @@ export class Appender {
       const stream = (await this.#settings.scope()).nameOf(request.stream);
       const connection = this.#connection.get();
       try {
-        const appending = connection.use((client) => send(client, { ...request, stream }, deadlineMs));
+        const appending = connection.use((client) => sendOnce(client, { ...request, stream }, deadlineMs));
         return await withDeadline(appending, deadlineMs + graceMs, 'the append was not answered');
       } catch (error) {
         const failure = asAppendFailure(error, request, bytes);
@@ -61,6 +63,27 @@ export class Appender {
   async close(): Promise<void> {
     await this.#gate.idle();
     await this.#connection.close();
+  }
+}
+
+/**
+ * Sends it until it is answered, with the same ids. A server does not answer an append whose ids another has brought that is still
+ * under way: it gives it up after 2 s (ABORTED). That server still knows the ids, whatever the expectation.
+ */
+async function sendOnce(
+  client: EventStoreDBClient,
+  request: AppendRequest,
+  deadlineMs: number,
+): Promise<AppendResult> {
+  const until = performance.now() + deadlineMs;
+  for (;;) {
+    const leftMs = until - performance.now();
+    try {
+      return await send(client, request, Math.max(1, leftMs));
+    } catch (error) {
+      if (errorKind(error) !== 'timeout' || leftMs <= repeatAfterMs) throw error;
+      await delay(repeatAfterMs);
+    }
   }
 }
 

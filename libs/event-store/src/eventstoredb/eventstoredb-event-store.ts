@@ -45,22 +45,9 @@ const maxSubscriptionBatch = 1_000;
  * @throws TypeError for a connection string or prefix that cannot work.
  */
 export function createEventStoreDbEventStore(options: EventStoreDbOptions): EventStore {
-  const { registry, connectionString, deadlineMs = 10_000, stallCheckMs = 5_000 } = options;
+  const { registry, connectionString, stallCheckMs = 5_000 } = options;
   checkConnectionString(connectionString);
-  const connection = { connectionString, deadlineMs };
-  const reader = new Reader({
-    ...connection,
-    registry,
-    streamPrefix: options.streamPrefix,
-    maxConcurrentReads: Math.min(options.maxConcurrentReads ?? 32, maxConcurrentCalls),
-    maxPageBytes: options.maxPageBytes ?? 4 * 1024 * 1024,
-  });
-  const appender = new Appender({
-    ...connection,
-    scope: () => reader.scope(),
-    maxConcurrentAppends: Math.min(options.maxConcurrentAppends ?? 64, maxConcurrentCalls),
-    maxAppendBytes: options.maxAppendBytes ?? 1_000_000,
-  });
+  const { reader, appender } = openParts(options);
   const end = new AbortController();
   let closing: Promise<void> | undefined;
 
@@ -109,6 +96,25 @@ export function createEventStoreDbEventStore(options: EventStoreDbOptions): Even
       return closing;
     },
   };
+}
+
+function openParts(options: EventStoreDbOptions): { readonly reader: Reader; readonly appender: Appender } {
+  const { registry, connectionString, streamPrefix, deadlineMs = 10_000 } = options;
+  const connection = { connectionString, deadlineMs };
+  const reader = new Reader({
+    ...connection,
+    registry,
+    streamPrefix,
+    maxConcurrentReads: Math.min(options.maxConcurrentReads ?? 32, maxConcurrentCalls),
+    maxPageBytes: options.maxPageBytes ?? 4 * 1024 * 1024,
+  });
+  const appender = new Appender({
+    ...connection,
+    scope: () => reader.scope(),
+    maxConcurrentAppends: Math.min(options.maxConcurrentAppends ?? 64, maxConcurrentCalls),
+    maxAppendBytes: options.maxAppendBytes ?? 1_000_000,
+  });
+  return { reader, appender };
 }
 
 const eachStreamEvent = (reader: Reader, range: StreamRange) =>

@@ -51,7 +51,7 @@ export function readFiltered(
   const create = internals.GRPCStreamCreator(streamsGrpc.StreamsClient, 'readAll', (grpc) =>
     grpc.read(requestOf(read), ...internals.callArguments({}, { deadline: Infinity })),
   );
-  return new ReadStream(create, convertGrpcEvent, {}) as StreamingRead<AllStreamResolvedEvent>;
+  return new ReadStream(create, convertGrpcEvent, {});
 }
 
 function requestOf({ from, direction = FORWARDS, maxCount, filter }: LogRead): streams.ReadReq {
