@@ -15,6 +15,8 @@ export interface Faults {
   failAppends: number | undefined;
   /** Subscriptions stay open, and show nothing more. */
   stallSubscriptions: boolean;
+  /** As 23.10 does: the subscription of a reader who lags behind while live ends. 24.10 goes back to catching up by itself. */
+  dropsSlowReaders: boolean;
   /** Reads are not answered. */
   swallowReads: boolean;
 }
@@ -29,6 +31,7 @@ export function noFaults(): Faults {
     failFeatures: false,
     failAppends: undefined,
     stallSubscriptions: false,
+    dropsSlowReaders: false,
     swallowReads: false,
   };
 }

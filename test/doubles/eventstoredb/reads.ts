@@ -17,6 +17,10 @@ type Options = streams.ReadReq.Options;
 
 /** Considered events between two checkpoints when the client names no window. */
 const defaultSearchWindow = 32;
+/** Events that a server keeps for a live subscription. */
+const liveBuffer = 32;
+const tooSlow =
+  'Operation timed out: Consumer too slow to handle event while live. Client resubscription required.';
 
 /** The reading half of the streams service: pages and subscriptions, of a stream or of everything. */
 export class Reads {
@@ -100,6 +104,10 @@ export class Reads {
     let passed: number | undefined;
     let isLive = false;
     while (!read.isGone) {
+      if (isLive && this.#faults.dropsSlowReaders && log.length - index > liveBuffer) {
+        read.fail(rpcError(status.ABORTED, tooSlow));
+        break;
+      }
       const event = this.#faults.stallSubscriptions ? undefined : log[index];
       if (event) {
         index++;

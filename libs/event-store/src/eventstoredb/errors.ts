@@ -52,3 +52,9 @@ export function asTooLarge(error: unknown, bytes: number): AppendTooLargeError |
     ? new AppendTooLargeError(bytes)
     : undefined;
 }
+
+/** 23.10 ends the subscription of a reader that was too slow while live, and leaves it to the client to subscribe again. */
+export function endsSlowReader(error: Error): boolean {
+  const { cause } = error;
+  return cause instanceof Error && errorKind(cause) === 'timeout' && /too slow/i.test(cause.message);
+}

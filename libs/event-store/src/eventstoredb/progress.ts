@@ -29,6 +29,11 @@ export class Progress {
     return this.#isLive;
   }
 
+  /** Follows another subscription, from `position`: it has yet to catch up. */
+  beginAgain(): void {
+    this.#isLive = false;
+  }
+
   /** The batch to deliver, or undefined when there is no news. `received` is missing when `events` ends early. */
   async advance(events: readonly RecordedEvent[], received?: Received): Promise<EventBatch | undefined> {
     const before = this.#position;

@@ -1,7 +1,14 @@
 import type { EventRegistry } from '@token-vault/contracts';
 import { untilAborted } from '../bell.ts';
-import { comparePositions, PositionBeyondHeadError, type EventBatch, type Position } from '../port.ts';
+import {
+  comparePositions,
+  EventStoreUnavailableError,
+  PositionBeyondHeadError,
+  type EventBatch,
+  type Position,
+} from '../port.ts';
 import { Connection } from './connection.ts';
+import { endsSlowReader } from './errors.ts';
 import { LiveLog } from './live-log.ts';
 import { Progress } from './progress.ts';
 import type { LogEnd } from './log-end.ts';
@@ -20,6 +27,9 @@ export interface SubscriptionSource {
   readonly logEnd: () => Promise<LogEnd>;
 }
 
+/** Subscriptions in a row that may end without a single event before the reader is told. */
+const maxVainAttempts = 3;
+
 /** The log after `after`, then live, on a connection of its own: a slow reader holds nobody else. */
 export async function* follow(
   source: SubscriptionSource,
@@ -31,16 +41,48 @@ export async function* follow(
   if (comparePositions(after, end.last) > 0) throw new PositionBeyondHeadError(after, end.last);
   const scope = await source.scope();
   const connection = new Connection(source.connectionString);
-  const log = new LiveLog(connection.client, scope, after, source.maxBatch);
   const progress = new Progress(source.logEnd, after, end);
-  const stopWatch = watchForStall({ log, progress, logEnd: source.logEnd, intervalMs: source.stallCheckMs });
+  let first: EventBatch | undefined;
+  if (progress.isLive) first = { events: [], position: after, isCaughtUp: true };
   try {
-    if (progress.isLive) yield { events: [], position: after, isCaughtUp: true };
-    yield* deliver({ registry: source.registry, scope, log, progress }, signal);
+    for (let vain = 0; vain < maxVainAttempts; vain++) {
+      const before = progress.position;
+      const failure = yield* followOnce({ source, connection, scope, progress, first }, signal);
+      if (!failure) return;
+      if (!endsSlowReader(failure)) throw failure;
+      if (progress.position !== before) vain = 0;
+      first = undefined;
+      progress.beginAgain();
+    }
+    throw new EventStoreUnavailableError('the server keeps ending the subscription');
+  } finally {
+    await connection.retire();
+  }
+}
+
+interface Following {
+  readonly source: SubscriptionSource;
+  readonly connection: Connection;
+  readonly scope: Scope;
+  readonly progress: Progress;
+  /** Delivered before anything else, when the subscription has begun. */
+  readonly first: EventBatch | undefined;
+}
+
+/** One subscription of the server, from where the reader is. Gives why it ended; undefined when `signal` aborted. */
+async function* followOnce(
+  { source, connection, scope, progress, first }: Following,
+  signal: AbortSignal,
+): AsyncGenerator<EventBatch, Error | undefined> {
+  const log = new LiveLog(connection.client, scope, progress.position, source.maxBatch);
+  const { logEnd, stallCheckMs: intervalMs } = source;
+  const stopWatch = watchForStall({ log, progress, logEnd, intervalMs });
+  try {
+    if (first) yield first;
+    return yield* deliver({ registry: source.registry, scope, log, progress }, signal);
   } finally {
     stopWatch();
     log.close();
-    await connection.retire();
   }
 }
 
@@ -54,10 +96,10 @@ interface Delivery {
 async function* deliver(
   { registry, scope, log, progress }: Delivery,
   signal: AbortSignal,
-): AsyncGenerator<EventBatch, void> {
+): AsyncGenerator<EventBatch, Error | undefined> {
   while (!signal.aborted) {
     if (!log.hasReceived) {
-      if (log.failure) throw log.failure;
+      if (log.failure) return log.failure;
       await log.bell.wait(signal);
       continue;
     }
@@ -65,8 +107,9 @@ async function* deliver(
     const received = log.take();
     const { events, failure } = recordedEvents(registry, scope, received.events);
     const batch = await untilAborted(progress.advance(events, failure ? undefined : received), signal);
-    if (signal.aborted) return;
+    if (signal.aborted) break;
     if (batch) yield batch;
     if (failure) throw failure;
   }
+  return undefined;
 }
