@@ -203,6 +203,9 @@ export class EventStoreUnavailableError extends Error {
   }
 }
 
+/** The store does not know the account, or does not let it do this: another attempt helps only after an operator has changed that. */
+export class EventStoreAccessError extends EventStoreUnavailableError {}
+
 /**
  * Keys that the events were sealed under were lost in a crash, or destroyed, before the append: nobody could ever read them.
  * Nothing was stored. Callers may repeat the command, not the append.

@@ -1,9 +1,9 @@
 import { promisify } from 'node:util';
 import {
   Server,
-  ServerCredentials,
   status,
   type handleUnaryCall,
+  type Metadata,
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
 import featuresPb from '@eventstore/db-client/generated/serverfeatures_pb.js';
@@ -11,6 +11,7 @@ import featuresGrpc from '@eventstore/db-client/generated/serverfeatures_grpc_pb
 import type shared from '@eventstore/db-client/generated/shared_pb.js';
 import streams from '@eventstore/db-client/generated/streams_pb.js';
 import streamsGrpc from '@eventstore/db-client/generated/streams_grpc_pb.js';
+import { connectionStringOf, credentialsFor, refusalOf, type Accounts } from './accounts.ts';
 import { Appends } from './appends.ts';
 import { noFaults, type Faults } from './faults.ts';
 import { NetworkLink } from './link.ts';
@@ -21,6 +22,8 @@ import { rpcError } from './wire.ts';
 export interface EventStoreDbDouble {
   /** `esdb://127.0.0.1:…`; stays the same while the double lives. */
   readonly connectionString: string;
+  /** With TLS, for an account as `name:password`. */
+  connectionStringFor(account: string): string;
   readonly port: number;
   readonly log: EventLog;
   /** Switches, to be changed at any time. */
@@ -55,11 +58,13 @@ export interface DoubleOptions {
   readonly port?: number;
   readonly maxAppendBytes?: number;
   readonly faults?: Partial<Faults>;
+  /** A server with accounts speaks TLS, and asks for a name and password. */
+  readonly accounts?: Accounts;
 }
 
 /**
  * An EventStoreDB in memory that speaks the real protocol over real gRPC, from the client package's own service
- * definitions. Not there: persistent subscriptions, access control, TLS, projections, links, scavenge.
+ * definitions. Not there: persistent subscriptions, ACLs, projections, links, scavenge.
  */
 export async function startEventStoreDbDouble(options: DoubleOptions = {}): Promise<EventStoreDbDouble> {
   const log = new EventLog(options.maxAppendBytes);
@@ -69,15 +74,17 @@ export async function startEventStoreDbDouble(options: DoubleOptions = {}): Prom
   const reads = new Reads(log, faults);
   const calls = new Map<string, string[]>();
   const services = createServices(faults, appends, reads);
-  const { server, open, peaks } = createServer(services, calls);
+  const { accounts } = options;
+  const { server, open, peaks } = createServer(services, calls, accounts);
   const internalPort = await promisify(server.bindAsync.bind(server))(
     '127.0.0.1:0',
-    ServerCredentials.createInsecure(),
+    credentialsFor(accounts),
   );
   const link = new NetworkLink(internalPort);
   await link.up(options.port);
   return {
-    connectionString: `esdb://127.0.0.1:${link.port}?tls=false`,
+    connectionString: connectionStringOf(link.port, undefined),
+    connectionStringFor: (account) => connectionStringOf(link.port, account),
     port: link.port,
     log,
     faults,
@@ -154,12 +161,14 @@ function answerRemoval<Response>(
 }
 
 interface Observed {
+  readonly metadata: Metadata;
   getPeer(): string;
+  emit(event: 'error', error: Error): unknown;
   on(event: string, listener: () => void): unknown;
 }
 
 /** Registers the services, and notes each call and what is open. */
-function createServer(services: Services, calls: Map<string, string[]>) {
+function createServer(services: Services, calls: Map<string, string[]>, accounts: Accounts | undefined) {
   const server = new Server({
     'grpc.max_receive_message_length': 17 * 1024 * 1024,
     // Kestrel's default, which the server never changes.
@@ -180,9 +189,12 @@ function createServer(services: Services, calls: Map<string, string[]>) {
     Object.fromEntries(
       Object.entries(handlers).map(([method, handler]) => [
         method,
-        (call: Observed, answer: never) => {
+        (call: Observed, answer: unknown) => {
           note(call, method);
-          return handler(call as never, answer);
+          const refusal = refusalOf(accounts, call, method);
+          if (!refusal) return handler(call as never, answer as never);
+          if (typeof answer === 'function') return void answer(refusal);
+          return call.emit('error', refusal);
         },
       ]),
     ) as unknown as UntypedServiceImplementation;

@@ -120,5 +120,5 @@ function asAppendFailure(error: unknown, { stream, expected }: AppendRequest, by
     const actual = typeof actualVersion === 'bigint' ? Number(actualVersion) : noRevision;
     return new RevisionConflictError(stream, expected, actual);
   }
-  return asTooLarge(error, bytes) ?? asUnavailable(error);
+  return asTooLarge(error, bytes) ?? asUnavailable(error, `append to ${stream}`);
 }

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { EventStoreDBClient } from '@eventstore/db-client';
 
 export interface ConnectionSettings {
@@ -11,10 +12,22 @@ export interface ConnectionSettings {
 interface ClientInternals {
   supports: () => Promise<boolean>;
   handleError: (...details: unknown[]) => Promise<void>;
-  getChannel: () => Promise<{ close(): void }>;
+  getChannel: () => Promise<Channel>;
   /** Used by `readFiltered`. */
   GRPCStreamCreator: unknown;
   callArguments: unknown;
+}
+
+interface Channel {
+  close(): void;
+  readonly internalChannel?: { readonly credentials?: ChannelCredentials };
+}
+
+/** Of grpc-js, which has no setting for what `nameNoAddress` changes. */
+interface ChannelCredentials {
+  _createSecureConnector?: (...details: unknown[]) => {
+    readonly connectionOptions?: { readonly host?: string; servername?: string };
+  };
 }
 
 const defaultKeepAliveTimeoutMs = 10_000;
@@ -23,7 +36,7 @@ let connections = 0;
 /** A client with a connection of its own. Connects when first used. */
 export class Connection {
   readonly client: EventStoreDBClient;
-  #channel: Promise<{ close(): void }> | undefined;
+  #channel: Promise<Channel> | undefined;
   #uses = 0;
   #isRetired = false;
 
@@ -43,7 +56,13 @@ export class Connection {
     internals.supports = async () => false;
     // Nobody waits for it: a rejection (a cluster that cannot be discovered) would end the process.
     internals.handleError = (...details) => handleError(...details).catch(() => undefined);
-    internals.getChannel = () => (this.#channel = getChannel());
+    internals.getChannel = () => {
+      this.#channel = getChannel();
+      return this.#channel.then((channel) => {
+        nameNoAddress(channel.internalChannel?.credentials);
+        return channel;
+      });
+    };
   }
 
   /** Runs one call. A retired connection is closed when the last of its calls has ended. */
@@ -69,6 +88,21 @@ export class Connection {
     const channel = await this.#channel?.catch(() => undefined);
     channel?.close();
   }
+}
+
+/**
+ * TLS sends the name of the server that is asked for, which must not be an IP address (RFC 6066, 3): Node warns of it. The certificate is
+ * checked against the address all the same, as `host`.
+ */
+function nameNoAddress(credentials: ChannelCredentials | undefined): void {
+  const create = credentials?._createSecureConnector;
+  if (!create || Object.hasOwn(credentials, '_createSecureConnector')) return;
+  credentials._createSecureConnector = (...details) => {
+    const connector = create.apply(credentials, details);
+    const { connectionOptions } = connector;
+    if (connectionOptions?.host && isIP(connectionOptions.host)) connectionOptions.servername = '';
+    return connector;
+  };
 }
 
 /** One connection at a time, replaced by the next call after one has failed on it. */

@@ -1,4 +1,4 @@
-import { AppendTooLargeError, EventStoreUnavailableError } from '../port.ts';
+import { AppendTooLargeError, EventStoreAccessError, EventStoreUnavailableError } from '../port.ts';
 
 /** What the client throws: its own errors have a `type`, those of grpc only a `code`, those of discovery neither. */
 interface ClientError extends Error {
@@ -26,12 +26,25 @@ export function errorKind(error: unknown): string | number | undefined {
   return type ?? code;
 }
 
+const readAllRight = 'read $all';
+const unauthenticated = 16;
+
+/** Servers say UNAUTHENTICATED of a name or password that they do not know, PERMISSION_DENIED of a right that is missing. */
+function asRefusal(error: unknown, right: string): EventStoreAccessError {
+  const reason =
+    (error as ClientError).code === unauthenticated
+      ? 'does not know this user name and password'
+      : `does not let this account ${right}`;
+  return new EventStoreAccessError(`the event store ${reason}`, { cause: error });
+}
+
 /**
  * The error that callers may retry on, or the error itself when it is a defect. What cannot be told is unavailable:
  * to repeat an append with the same ids is safe, to give it up may not be.
  */
-export function asUnavailable(error: unknown): Error {
+export function asUnavailable(error: unknown, right = readAllRight): Error {
   if (error instanceof EventStoreUnavailableError) return error;
+  if (errorKind(error) === 'access-denied') return asRefusal(error, right);
   if (error instanceof TypeError || error instanceof RangeError || isDefect(error)) return error as Error;
   const reason = errorKind(error) ?? (error instanceof Error ? error.message : 'unknown');
   return new EventStoreUnavailableError(`the event store is unavailable: ${reason}`, { cause: error });

@@ -1,0 +1,56 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { ServerCredentials, status, type Metadata, type ServerErrorResponse } from '@grpc/grpc-js';
+import type streams from '@eventstore/db-client/generated/streams_pb.js';
+import { rpcError } from './wire.ts';
+
+/** Who may use the server, by name. Whoever is in it may write every stream and read it. */
+export type Accounts = Readonly<Record<string, Account>>;
+
+export interface Account {
+  readonly password: string;
+  /** As `$admins` may, and whom the default ACL of system streams names. */
+  readonly mayReadAll: boolean;
+}
+
+const certificates = path.join(import.meta.dirname, '../transit/tls');
+const authorityFile = path.join(certificates, 'authority.pem');
+
+/** A server with accounts has TLS: clients send no credentials without. */
+export function credentialsFor(accounts: Accounts | undefined): ServerCredentials {
+  if (!accounts) return ServerCredentials.createInsecure();
+  const [privateKey, chain] = ['server.key.pem', 'server.pem'].map((name) =>
+    readFileSync(path.join(certificates, name)),
+  );
+  if (!privateKey || !chain) throw new Error('no certificate');
+  return ServerCredentials.createSsl(null, [{ private_key: privateKey, cert_chain: chain }]);
+}
+
+export function connectionStringOf(port: number, account: string | undefined): string {
+  if (account === undefined) return `esdb://127.0.0.1:${port}?tls=false`;
+  return `esdb://${account}@127.0.0.1:${port}?tls=true&tlsCAFile=${encodeURIComponent(authorityFile)}`;
+}
+
+interface Call {
+  readonly metadata: Metadata;
+  readonly request?: { getOptions?(): streams.ReadReq.Options | undefined };
+}
+
+/** Why a server with these accounts refuses a call; undefined when it does not. */
+export function refusalOf(
+  accounts: Accounts | undefined,
+  call: Call,
+  method: string,
+): ServerErrorResponse | undefined {
+  if (!accounts) return undefined;
+  const [given] = call.metadata.get('authorization').map(String);
+  const [name = '', password] = Buffer.from(given?.replace(/^Basic /, '') ?? '', 'base64')
+    .toString()
+    .split(':');
+  const account = accounts[name];
+  if (given !== undefined && account?.password !== password)
+    return rpcError(status.UNAUTHENTICATED, 'Received HTTP status code 401');
+  const isOfAll = method === 'read' && call.request?.getOptions?.()?.hasAll() === true;
+  if (account && (account.mayReadAll || !isOfAll)) return undefined;
+  return rpcError(status.PERMISSION_DENIED, 'Access Denied', { exception: 'access-denied' });
+}
