@@ -10,8 +10,8 @@ import {
 import { startEventStoreDbDouble, type EventStoreDbDouble } from '@token-vault/test-doubles/eventstoredb';
 import { waitUntil } from '@token-vault/test-support';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { collect, expectNothingUnhandled, follow, openOn, type TestBatch } from './eventstoredb-fixture.ts';
-import { noted } from '../src/contract-suite/test-events.ts';
+import { collect, expectNothingUnhandled, follow, openOn } from './eventstoredb-fixture.ts';
+import { noted, type SuiteBatch } from '../src/contract-suite/test-events.ts';
 
 // One test for each trap of @eventstore/db-client that the adapter has a rule for.
 
@@ -373,7 +373,7 @@ describe('a subscription to EventStoreDB', () => {
     }
     const head = await store.head();
     for (let shown = 0; shown < 2_000;) {
-      const { value } = (await batches.next()) as { value: TestBatch };
+      const { value } = (await batches.next()) as { value: SuiteBatch };
       shown += value.events.length;
       expect(value.isCaughtUp).toBe(value.position === head);
     }

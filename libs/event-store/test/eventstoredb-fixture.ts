@@ -2,40 +2,16 @@ import {
   createEventStoreDbEventStore,
   type EventStoreDbOptions,
 } from '@token-vault/event-store/eventstoredb';
-import type { NewEvent } from '@token-vault/contracts';
-import {
-  startPosition,
-  type AppendResult,
-  type ExpectedRevision,
-  type Position,
-  type ReadStreamOptions,
-  type RecordedEvent,
-} from '@token-vault/event-store';
+import { startPosition, type Position } from '@token-vault/event-store';
 import type { EventStoreDbDouble } from '@token-vault/test-doubles/eventstoredb';
 import { afterEach, beforeEach, expect, onTestFinished, vi } from 'vitest';
-import { testRegistry } from '../src/contract-suite/test-events.ts';
-
-/** The port, over the events of the contract suite. */
-export interface TestStore {
-  append(stream: string, events: readonly NewEvent[], expected: ExpectedRevision): Promise<AppendResult>;
-  readStream(stream: string, options?: ReadStreamOptions): AsyncIterable<TestEvent>;
-  readAll(after: Position): AsyncIterable<TestEvent>;
-  subscribe(
-    after: Position,
-    signal: AbortSignal,
-    options?: { readonly maxBatch?: number },
-  ): AsyncIterable<TestBatch>;
-  head(): Promise<Position>;
-  close(): Promise<void>;
-}
-
-export type TestEvent = NewEvent & Pick<RecordedEvent, 'stream' | 'revision' | 'position'>;
-
-export interface TestBatch {
-  readonly events: readonly TestEvent[];
-  readonly position: Position;
-  readonly isCaughtUp: boolean;
-}
+import {
+  asSuiteStore,
+  testRegistry,
+  type SuiteBatch,
+  type SuiteEvent,
+  type SuiteStore,
+} from '../src/contract-suite/test-events.ts';
 
 /** Lets a test fail that leaves a rejection or a warning of Node behind. */
 export function expectNothingUnhandled(): void {
@@ -57,23 +33,23 @@ export function expectNothingUnhandled(): void {
 export function openOn(
   { connectionString }: Pick<EventStoreDbDouble, 'connectionString'>,
   options: Partial<EventStoreDbOptions> = {},
-): TestStore {
+): SuiteStore {
   const store = createEventStoreDbEventStore({ connectionString, registry: testRegistry, ...options });
   onTestFinished(() => store.close());
-  return store as unknown as TestStore;
+  return asSuiteStore(store);
 }
 
 /** The texts of events. */
-export async function collect(events: AsyncIterable<TestEvent>): Promise<unknown[]> {
+export async function collect(events: AsyncIterable<SuiteEvent>): Promise<unknown[]> {
   const collected: unknown[] = [];
   for await (const event of events) collected.push(event.data.text);
   return collected;
 }
 
 /** A subscription that runs until the test ends. */
-export function follow(store: TestStore, after: Position = startPosition) {
+export function follow(store: SuiteStore, after: Position = startPosition) {
   const abort = new AbortController();
-  const batches: TestBatch[] = [];
+  const batches: SuiteBatch[] = [];
   const run = async () => {
     for await (const batch of store.subscribe(after, abort.signal)) batches.push(batch);
   };
