@@ -44,13 +44,19 @@ export function refusalOf(
 ): ServerErrorResponse | undefined {
   if (!accounts) return undefined;
   const [given] = call.metadata.get('authorization').map(String);
-  const [name = '', password] = Buffer.from(given?.replace(/^Basic /, '') ?? '', 'base64')
-    .toString()
-    .split(':');
-  const account = accounts[name];
-  if (given !== undefined && account?.password !== password)
+  const account = given === undefined ? undefined : accountOf(accounts, given);
+  if (given !== undefined && !account)
     return rpcError(status.UNAUTHENTICATED, 'Received HTTP status code 401');
   const isOfAll = method === 'read' && call.request?.getOptions?.()?.hasAll() === true;
   if (account && (account.mayReadAll || !isOfAll)) return undefined;
   return rpcError(status.PERMISSION_DENIED, 'Access Denied', { exception: 'access-denied' });
+}
+
+/** Of Basic authentication; undefined when the name or the password is not known. */
+function accountOf(accounts: Accounts, authorization: string): Account | undefined {
+  const [name = '', password] = Buffer.from(authorization.replace(/^Basic /, ''), 'base64')
+    .toString()
+    .split(':');
+  const account = accounts[name];
+  return account?.password === password ? account : undefined;
 }

@@ -193,8 +193,8 @@ function createServer(services: Services, calls: Map<string, string[]>, accounts
           note(call, method);
           const refusal = refusalOf(accounts, call, method);
           if (!refusal) return handler(call as never, answer as never);
-          if (typeof answer === 'function') return void answer(refusal);
-          return call.emit('error', refusal);
+          if (typeof answer !== 'function') return call.emit('error', refusal);
+          return (answer as (error: Error) => void)(refusal);
         },
       ]),
     ) as unknown as UntypedServiceImplementation;

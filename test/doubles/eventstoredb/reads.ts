@@ -104,7 +104,7 @@ export class Reads {
     let passed: number | undefined;
     let isLive = false;
     while (!read.isGone) {
-      if (isLive && this.#faults.dropsSlowReaders && log.length - index > liveBuffer) {
+      if (isLive && this.#isTooSlow(log.length - index)) {
         read.fail(rpcError(status.ABORTED, tooSlow));
         break;
       }
@@ -125,6 +125,10 @@ export class Reads {
       }
     }
     this.#subscriptions.delete(read);
+  }
+
+  #isTooSlow(waiting: number): boolean {
+    return this.#faults.dropsSlowReaders && waiting > liveBuffer;
   }
 
   #plan(options: Options) {
