@@ -12,7 +12,9 @@ import { convertGrpcEvent } from '@eventstore/db-client/dist/utils/convertGrpcEv
 import shared from '@eventstore/db-client/generated/shared_pb.js';
 import streamsGrpc from '@eventstore/db-client/generated/streams_grpc_pb.js';
 import streams from '@eventstore/db-client/generated/streams_pb.js';
-import type { StreamFilter } from './scope.ts';
+
+/** Of the names of streams, as the server takes it. */
+export type StreamFilter = { readonly prefixes: string[] } | { readonly regex: string };
 
 /** A read of `$all`. */
 export interface LogRead {

@@ -3,7 +3,8 @@ import { STREAM_NAME, type AllStreamSubscription, type EventStoreDBClient } from
 import { Bell } from '../bell.ts';
 import { EventStoreUnavailableError, type Position } from '../port.ts';
 import { asUnavailable } from './errors.ts';
-import { positionOf, readFrom, type ServerEvent } from './recorded.ts';
+import { positionOf, readFrom } from './recorded.ts';
+import type { ServerEvent } from './server-event.ts';
 import type { Scope } from './scope.ts';
 
 /** What the server sends besides events, at its place among them. */

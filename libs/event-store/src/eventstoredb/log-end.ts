@@ -1,6 +1,7 @@
 import { BACKWARDS } from '@eventstore/db-client';
 import { comparePositions, startPosition, type Position } from '../port.ts';
-import { positionOf, readFrom, type ServerEvent } from './recorded.ts';
+import { positionOf, readFrom } from './recorded.ts';
+import type { ServerEvent } from './server-event.ts';
 import type { Scope } from './scope.ts';
 import type { ServerCalls } from './server-calls.ts';
 

@@ -2,6 +2,7 @@ import {
   BACKWARDS,
   END,
   FORWARDS,
+  START,
   type EventStoreDBClient,
   type ReadStreamOptions,
 } from '@eventstore/db-client';
@@ -10,8 +11,9 @@ import { maxStreamLength, restOf, type StreamRange } from '../append-request.ts'
 import type { DecodedEvents } from '../codec.ts';
 import { comparePositions, type Position } from '../port.ts';
 import { LogEnds, type LogEnd } from './log-end.ts';
-import { positionOf, readFrom, recordedEvents, type ServerEvent } from './recorded.ts';
-import { checkPrefix, findScope, Scope } from './scope.ts';
+import { positionOf, readFrom, recordedEvents } from './recorded.ts';
+import type { ServerEvent } from './server-event.ts';
+import { checkPrefix, everyStream, Scope, scopeFrom } from './scope.ts';
 import { ServerCalls, type ServerCallSettings } from './server-calls.ts';
 
 /** A stretch of the log. */
@@ -52,10 +54,15 @@ export class Reader {
 
   /** Found out once: a log keeps its names. */
   scope(): Promise<Scope> {
-    return (this.#scope ??= findScope(this.#calls).catch((error: unknown) => {
+    return (this.#scope ??= this.#findScope().catch((error: unknown) => {
       this.#scope = undefined;
       throw error;
     }));
+  }
+
+  async #findScope(): Promise<Scope> {
+    const { events } = await this.#calls.readLog({ from: START, filter: everyStream, maxCount: 1 });
+    return scopeFrom(events[0]);
   }
 
   /** The beginning of a range of a stream. */

@@ -1,9 +1,4 @@
-import type {
-  AllStreamResolvedEvent,
-  EventData,
-  Position as ClientPosition,
-  ResolvedEvent,
-} from '@eventstore/db-client';
+import type { EventData, Position as ClientPosition } from '@eventstore/db-client';
 import {
   UnknownEventError,
   type EventMetadata,
@@ -13,11 +8,10 @@ import {
 import type { DecodedEvents, EncodedEvent } from '../codec.ts';
 import { startPosition, type Position, type RecordedEvent } from '../port.ts';
 import type { Scope } from './scope.ts';
+import type { ServerEvent } from './server-event.ts';
 
 /** A place to read or subscribe from, as the client wants it. */
 export type ReadFrom = 'start' | ClientPosition;
-
-export type ServerEvent = NonNullable<ResolvedEvent['event'] | AllStreamResolvedEvent['event']>;
 
 const utf8 = new TextEncoder();
 const text = new TextDecoder();
@@ -40,11 +34,6 @@ export function proposedEvent(event: EncodedEvent): EventData {
 /** The size that the server compares with its limit (Event.SizeOnDisk of EventStoreDB). */
 export function proposedBytes(event: EncodedEvent): number {
   return event.bytes + `"version":${event.version},`.length + 2 * event.type.length;
-}
-
-/** System events begin with `$`, in whichever stream they are: metadata, tombstones, links, statistics. */
-export function isSystemEvent({ type, streamId }: ServerEvent): boolean {
-  return type.startsWith('$') || streamId.startsWith('$');
 }
 
 /** Commit and prepare position are equal for everything but explicit transactions of ancient clients. */

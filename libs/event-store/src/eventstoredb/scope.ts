@@ -1,5 +1,5 @@
-import { isSystemEvent, type ServerEvent } from './recorded.ts';
-import type { ServerCalls } from './server-calls.ts';
+import type { StreamFilter } from './filtered-read.ts';
+import { isSystemEvent, type ServerEvent } from './server-event.ts';
 
 /**
  * Letters, digits and underscores, ended by the only dot: so no prefix is the beginning of another, and none is that of a stream
@@ -42,21 +42,15 @@ export class Scope {
   }
 }
 
-export type StreamFilter = { readonly prefixes: string[] } | { readonly regex: string };
-
 /** Every stream but the system's. */
-const everyStream: StreamFilter = { regex: '^[^$]' };
+export const everyStream: StreamFilter = { regex: '^[^$]' };
 
 /**
- * The scope of the log that is there. The first event that is not the server's own tells: a vault wrote it without a prefix, then
- * this is a log from before prefixes. Whatever another application wrote first, or another vault, does not change the default.
+ * The scope of the log that is there, by its first event that is not the server's own. When a vault wrote that without a prefix, this is
+ * a log from before prefixes. Whatever another application wrote first, or another vault, does not change the default.
  */
-export async function findScope(calls: ServerCalls): Promise<Scope> {
-  const {
-    events: [first],
-  } = await calls.readLog({ from: 'start', filter: everyStream, maxCount: 1 });
-  return new Scope(first && isUnprefixed(first) ? '' : defaultPrefix);
-}
+export const scopeFrom = (first: ServerEvent | undefined): Scope =>
+  new Scope(first && isUnprefixed(first) ? '' : defaultPrefix);
 
 function isUnprefixed({ streamId, metadata }: ServerEvent): boolean {
   const { version, tenant_id: tenantId } = (metadata ?? {}) as Record<string, unknown>;

@@ -4,7 +4,7 @@ import { LastingConnection, type ConnectionSettings } from './connection.ts';
 import { asUnavailable } from './errors.ts';
 import { readFiltered, type LogRead } from './filtered-read.ts';
 import { Gate } from './gate.ts';
-import type { ServerEvent } from './recorded.ts';
+import type { ServerEvent } from './server-event.ts';
 
 export interface ServerCallSettings extends ConnectionSettings {
   /** Most reads under way at once, of the 100 calls that the server allows on a connection. */
