@@ -45,9 +45,9 @@ const codesOfFailures: Readonly<Record<number, ProblemCode>> = {
   503: 'unavailable',
 };
 
-/** What a run of a reactor that failed with this status is to its caller. */
-export const reactorProblemCode = (status: number): ProblemCode =>
-  codesOfFailures[status] ?? 'reactor_failed';
+/** What a run of a reactor that failed with this status, for this reason of ours, is to its caller. */
+export const reactorProblemCode = (status: number, reason: string): ProblemCode =>
+  reason === 'record_altered' ? reason : (codesOfFailures[status] ?? 'reactor_failed');
 
 /** `{"metadata.color": ["must be text"]}`: snake_case dotted path → messages. Never holds a value of the request. */
 export type FieldErrors = Readonly<Record<string, readonly string[]>>;

@@ -1,11 +1,12 @@
 import type { Json } from './json.ts';
+import type { EventMetadata } from './metadata.ts';
 
 /**
  * What a record says of who may do what, as texts in a fixed order. The command side signs it with a key of the tenant, the event
  * and the read model carry the signature, and whoever decides by the record checks it (ADR 20).
  */
 export interface Statement {
-  readonly kind: 'application' | 'session' | 'tenant' | 'token' | 'answer';
+  readonly kind: 'application' | 'session' | 'tenant' | 'token' | 'reactor' | 'invocation' | 'answer';
   /** The tenant is not among them: the key is the tenant's own. */
   readonly texts: readonly string[];
 }
@@ -17,6 +18,12 @@ export const signaturePattern = /^m1\.(0|[1-9]\d{0,9})\.[\w-]{22}$/;
 export function revisionOf(signature: string | null | undefined): number | undefined {
   const revision = signaturePattern.exec(signature ?? '')?.[1];
   return revision === undefined ? undefined : Number(revision);
+}
+
+/** The signature of an event, if it is the one for its place in the stream: a copy of an older event has none. */
+export function signatureOf(event: { readonly data: object; readonly revision: number }): string | undefined {
+  const { signature } = event.data as { readonly signature?: unknown };
+  return typeof signature === 'string' && revisionOf(signature) === event.revision ? signature : undefined;
 }
 
 /** JSON with properties in the order of their names: Postgres' `jsonb` does not keep the order in which they were written. */
@@ -78,7 +85,7 @@ export const sessionStatement = (session: StatedSession): Statement => ({
 export interface StatedTenant {
   readonly plan: string;
   readonly settings: Readonly<Record<string, string>>;
-  /** While tokens of the release before signatures are being signed. */
+  /** Nothing is decided by it: the keys of the tenant tell (ADR 20). */
   readonly acceptsUnsigned: boolean;
 }
 
@@ -126,6 +133,60 @@ export const tokenStatement = (token: StatedToken): Statement => ({
     token.fingerprint ?? '',
     token.fingerprintExpression ?? '',
     token.expiresAt ?? '',
+  ],
+});
+
+export interface StatedReactor {
+  readonly id: string;
+  readonly name: string;
+  readonly code: string;
+  readonly configuration: string;
+  readonly applicationId: string | null | undefined;
+}
+
+/** The code of a reactor is given plaintext, so all that it is made of decides. */
+export const reactorStatement = (reactor: StatedReactor): Statement => ({
+  kind: 'reactor',
+  texts: [
+    reactor.id,
+    reactor.name,
+    reactor.code,
+    identityOf(reactor.configuration),
+    reactor.applicationId ?? '',
+  ],
+});
+
+interface InvocationLike {
+  readonly invocation_id: string;
+  readonly reactor_id: string;
+  readonly reactor_revision: number;
+  readonly mode: string;
+  readonly args: string;
+  readonly token_ids: readonly string[];
+  readonly timeout_ms: number;
+  readonly callback_url?: string | undefined;
+  readonly depth: number;
+}
+
+/** Which code runs, with what, in whose name, and where its result goes. */
+export const invocationStatement = (
+  invoked: InvocationLike,
+  { actor, application_id: applicationId }: Pick<EventMetadata, 'actor' | 'application_id'>,
+): Statement => ({
+  kind: 'invocation',
+  texts: [
+    invoked.invocation_id,
+    invoked.reactor_id,
+    String(invoked.reactor_revision),
+    invoked.mode,
+    identityOf(invoked.args),
+    canonical(invoked.token_ids),
+    String(invoked.timeout_ms),
+    identityOf(invoked.callback_url ?? null),
+    String(invoked.depth),
+    actor.kind,
+    actor.id,
+    applicationId ?? '',
   ],
 });
 

@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import {
   ApplicationCreated,
   ReactorCreated,
+  reactorStatement,
   streams,
   TenantCreated,
   TokenCreated,
@@ -143,16 +144,13 @@ function createEntitySeeds({
 
     async reactor(tenantId, { name = 'Pay', configuration = {}, ...seed } = {}) {
       const id = randomUUID();
-      await append(tenantId, streams.reactor(tenantId, id), ReactorCreated, {
-        reactor_id: id,
-        name,
-        code: 'module.exports = async () => ({})',
-        configuration: await sealed(
-          { tenantId, entity: `reactor:${id}`, field: 'configuration' },
-          configuration,
-        ),
-        ...seed,
-      });
+      const place = { tenantId, entity: `reactor:${id}`, field: 'configuration' };
+      const code = 'module.exports = async () => ({})';
+      const content = { name, code, configuration: await sealed(place, configuration), ...seed };
+      const statement = reactorStatement({ id, ...content, applicationId: seed.application_id });
+      const signature = (await keyRing.hashes(tenantId)).sign(statement, 0);
+      const data = { reactor_id: id, ...content, signature };
+      await append(tenantId, streams.reactor(tenantId, id), ReactorCreated, data);
       return id;
     },
   };

@@ -33,6 +33,7 @@ import {
   waitUntil,
   type ManualClock,
 } from '@token-vault/test-support';
+import { asOlderRelease } from '@token-vault/crypto/older-release';
 import { createQueryHandlers } from '../src/index.ts';
 import { createSeeds, type Seeds } from './seeds.ts';
 
@@ -64,6 +65,8 @@ export interface Vault extends Seeds {
   readonly store: EventStore;
   /** Waits until the read models have all there is. */
   settle(): Promise<void>;
+  /** Makes the keys of a tenant what a release before signatures left. */
+  age(tenantId: string): Promise<void>;
   /** Stops what keeps the read models up to date. */
   stopProjecting(): Promise<void>;
   /** Calls an operation as `principal`, its input checked as the HTTP edge does, and gives the body of the answer. */
@@ -118,16 +121,14 @@ export async function setUpVault({
   return {
     pool,
     clock,
+    age: (tenantId) => asOlderRelease({ pool, rootKey, keyRing }, tenantId),
     keyRing,
     store,
-
     ...createSeeds(store, keyRing, clock),
-
     async settle() {
       if (!(await progress.waitFor(await store.head(), 20_000)))
         throw new Error('a projection does not move');
     },
-
     async stopProjecting() {
       if (isProjecting) await projectors.close();
       isProjecting = false;

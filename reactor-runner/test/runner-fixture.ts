@@ -3,12 +3,15 @@ import { createExpressions, createInlineWorkers } from '@token-vault/expressions
 import {
   eventRegistry,
   invocationPlace,
+  invocationStatement,
   newId,
   ReactorCreated,
   ReactorInvoked,
+  reactorStatement,
   streams,
   TenantWebhookSecretRotated,
   type Actor,
+  type DataOf,
   type Json,
   newEvent,
   type EventName,
@@ -44,7 +47,7 @@ export interface RunnerFixture {
   sandbox: (request: RunRequest) => Promise<RunOutcome>;
   /** Another runner on the same log. */
   runner(changes?: Partial<RunDependencies>): Runs;
-  invoke(args: Json, callbackUrl?: string): Promise<Invocation>;
+  invoke(args: Json, callbackUrl?: string, changes?: Partial<DataOf<'ReactorInvoked'>>): Promise<Invocation>;
   historyOf(invocation: Invocation): Promise<InvocationHistory>;
   eventsOf(invocation: Invocation): Promise<RecordedEvent[]>;
   open(invocation: Invocation, field: 'args' | 'outcome', sealed: unknown): Promise<unknown>;
@@ -93,7 +96,10 @@ async function writeReactor(store: EventStore, keyRing: KeyRing, now: Date): Pro
   const reactorId = newId();
   const place = { tenantId, entity: `reactor:${reactorId}`, field: 'configuration' };
   const configuration = await sealed(keyRing, place, { KEY: 'value' });
-  const reactor = { reactor_id: reactorId, name: 'r', code: 'code', configuration };
+  const content = { name: 'r', code: 'code', configuration };
+  const statement = reactorStatement({ id: reactorId, ...content, applicationId: undefined });
+  const signature = (await keyRing.hashes(tenantId)).sign(statement, 0);
+  const reactor = { reactor_id: reactorId, ...content, signature };
   await store.append(
     streams.reactor(tenantId, reactorId),
     [event(ReactorCreated, reactor, now)],
@@ -120,6 +126,7 @@ async function writeInvocation(
   { store, keyRing, reactorId, now }: Invoked,
   args: Json,
   callbackUrl: string | undefined,
+  changes: Partial<DataOf<'ReactorInvoked'>> = {},
 ): Promise<Invocation> {
   const id = newId();
   const stream = streams.invocation(tenantId, id);
@@ -138,8 +145,11 @@ async function writeInvocation(
     timeout_ms: 10_000,
     ...callback,
     depth: 0,
+    ...changes,
   };
-  await store.append(stream, [event(ReactorInvoked, data, now)], 'no-stream');
+  const { metadata } = event(ReactorInvoked, data, now);
+  const signature = (await keyRing.hashes(tenantId)).sign(invocationStatement(data, metadata), 0);
+  await store.append(stream, [event(ReactorInvoked, { ...data, signature }, now)], 'no-stream');
   const { invocation } = await readHistory(store, stream);
   if (!invocation) throw new Error('nothing was stored');
   return invocation;
@@ -195,8 +205,8 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
         fetch: () => Promise.reject(new Error('not in this test')),
         ...changes,
       }),
-    invoke: (args, callbackUrl) =>
-      writeInvocation({ store, keyRing, reactorId, now: clock.now() }, args, callbackUrl),
+    invoke: (args, callbackUrl, changes) =>
+      writeInvocation({ store, keyRing, reactorId, now: clock.now() }, args, callbackUrl, changes),
     historyOf: ({ stream }) => readHistory(store, stream),
     async eventsOf({ stream }) {
       const events: RecordedEvent[] = [];

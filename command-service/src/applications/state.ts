@@ -1,12 +1,13 @@
 import {
-  applicationStatement,
-  authorOf,
   type AccessRule,
+  applicationStatement,
   type ApplicationType,
+  authorOf,
   type Permission,
+  signatureOf,
 } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
-import { signatureOf, type Signer } from '../aggregates/signing.ts';
+import type { Signer } from '../aggregates/signing.ts';
 
 export interface ApplicationDetails {
   readonly id: string;

@@ -6,7 +6,7 @@ import { TokenErasure } from '../tokens/erasure.ts';
 import { Transactions } from '../transactions/handlers.ts';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 import { signGrants } from '../upgrade/sign-grants.ts';
-import { signTokens } from '../upgrade/sign-tokens.ts';
+import { signRecords } from '../upgrade/sign-records.ts';
 import { createCheckpoint } from './checkpoint.ts';
 import { createEndings } from './endings.ts';
 import { createErasures } from './erasures.ts';
@@ -75,7 +75,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     const dependencies = { store, keyRing, pool, clock, logger };
     while (!signal.aborted) {
       const signed = await signGrants(dependencies, signal).catch(noteFailure);
-      if (signed !== undefined) await signTokens(dependencies, signal).catch(noteFailure);
+      if (signed !== undefined) await signRecords(dependencies, signal).catch(noteFailure);
       await pause(signed === undefined ? notThereYetMs : intervalMs, signal);
     }
   };

@@ -1,4 +1,5 @@
 import {
+  type DataOf,
   DomainError,
   invocationPlace,
   reactorProblemCode,
@@ -11,17 +12,25 @@ import type { Answer, AnswerToken, Path } from '@token-vault/service-kit';
 import type { OutcomeEvent } from './state.ts';
 
 /** The error that a failed run is to its caller, in the common error format (decisions.md §1 and §10). */
-const failure = (status: number, detail: string, errors: FieldErrors): DomainError =>
-  new DomainError(reactorProblemCode(status), detail, { errors });
+const failure = (
+  { status, reason }: Pick<DataOf<'ReactorFailed'>, 'status' | 'reason'>,
+  detail: string,
+  errors: FieldErrors,
+): DomainError => new DomainError(reactorProblemCode(status, reason), detail, { errors });
+
+/** The invocation that was asked about. What an event says of itself is not asked: it could be of another. */
+interface Asked {
+  readonly tenantId: string;
+  readonly invocationId: string;
+}
 
 async function openOutcome<Content extends Json>(
   keyRing: Pick<KeyRing, 'open'>,
-  event: OutcomeEvent,
-  invocationId: string,
+  { tenantId, invocationId }: Asked,
   sealed: SealedValue,
 ): Promise<Content> {
   try {
-    const place = invocationPlace(event.metadata.tenant_id, invocationId, 'outcome');
+    const place = invocationPlace(tenantId, invocationId, 'outcome');
     return (await keyRing.open<Content>(place, sealed)).expose();
   } catch (error) {
     if (error instanceof KeyDestroyedError)
@@ -42,13 +51,18 @@ function outputTokens(value: Json | undefined, tenantId: string, at: Path): Answ
 }
 
 /** Which tokens the answer of a run may tell of. */
-function tokensOf(event: OutcomeEvent, body: Json | undefined, usedTokenIds: readonly string[]) {
+function tokensOf(
+  event: OutcomeEvent,
+  { tenantId }: Asked,
+  body: Json | undefined,
+  usedTokenIds: readonly string[],
+) {
   const { seen_token_ids: seen, cvc_ends_at: cvcEndsAt } = event.data;
   const made = (body as { tokens?: Json } | null | undefined)?.tokens;
   const tokens: AnswerToken[] = [
     ...usedTokenIds.map((id) => ({ id, by: 'use' as const, cvcEndsAt })),
     ...(seen ?? []).map((id) => ({ id, by: 'seen' as const, cvcEndsAt })),
-    ...outputTokens(made, event.metadata.tenant_id, ['tokens']),
+    ...outputTokens(made, tenantId, ['tokens']),
   ];
   return { tokens, isUnrepeatable: seen === undefined };
 }
@@ -56,19 +70,19 @@ function tokensOf(event: OutcomeEvent, body: Json | undefined, usedTokenIds: rea
 /** Answers the invoker from the outcome event. @throws DomainError when the run failed */
 export async function answerFrom(
   keyRing: Pick<KeyRing, 'open'>,
+  asked: Asked,
   event: OutcomeEvent,
   usedTokenIds: readonly string[],
 ): Promise<Answer> {
   const { position } = event;
   if (event.type === 'ReactorSucceeded') {
-    const { invocation_id: id, result } = event.data;
-    const body = await openOutcome(keyRing, event, id, result as SealedValue);
-    return { body, position, ...tokensOf(event, body, usedTokenIds) };
+    const body = await openOutcome(keyRing, asked, event.data.result as SealedValue);
+    return { body, position, ...tokensOf(event, asked, body, usedTokenIds) };
   }
-  const { invocation_id: id, status, problem } = event.data;
-  const opened = await openOutcome(keyRing, event, id, problem as SealedValue);
+  const { status, problem } = event.data;
+  const opened = await openOutcome(keyRing, asked, problem as SealedValue);
   const { detail, errors, custom } = opened as unknown as ReactorProblem;
-  if (custom === undefined) throw failure(status, detail, errors);
-  const tokens = tokensOf(event, undefined, usedTokenIds);
+  if (custom === undefined) throw failure(event.data, detail, errors);
+  const tokens = tokensOf(event, asked, undefined, usedTokenIds);
   return { status, headers: custom.headers, body: custom.body, position, ...tokens };
 }

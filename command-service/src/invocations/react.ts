@@ -1,6 +1,7 @@
 import {
   DomainError,
   invocationPlace,
+  invocationStatement,
   newId,
   ReactorFailed,
   ReactorInvoked,
@@ -14,9 +15,8 @@ import { keyIdOf, secret, type KeyRing, type SealedValue } from '@token-vault/cr
 import { RevisionConflictError, type EventStore, type Position } from '@token-vault/event-store';
 import type { TokenReferences } from '@token-vault/expressions';
 import type { Answer, RequestContext } from '@token-vault/service-kit';
-import { load } from '../aggregates/decider.ts';
 import { isRefusal } from '../aggregates/refusal.ts';
-import { reactorDecider, requireActive } from '../reactors/decider.ts';
+import { loadReactor } from '../reactors/load.ts';
 import { answerFrom } from './answers.ts';
 import type { AwaitedOutcome, InvocationOutcomes } from './outcomes.ts';
 import { readReactRequest, type ReactBody, type ReactRequest } from './request.ts';
@@ -83,8 +83,8 @@ export class Invocations {
     // Read with the reactor; what is wrong with them is told after what is wrong with it.
     const checked = this.#tokenUse.check(request.references, context);
     checked.catch(() => undefined);
-    const loaded = await load(this.#store, streams.reactor(tenantId, reactorId), reactorDecider);
-    requireActive(loaded.state);
+    const dependencies = { store: this.#store, keyRing: this.#keyRing };
+    const loaded = await loadReactor(dependencies, tenantId, reactorId);
     const depth = await this.#depthOf(context);
     await checked;
     const { id, begun } = await this.#begunOrFree(context);
@@ -100,7 +100,7 @@ export class Invocations {
     try {
       await this.#append(draft, context);
       const outcome = await this.#outcomeOf(draft, awaited, context);
-      return await answerFrom(this.#keyRing, outcome, usedTokenIds);
+      return await answerFrom(this.#keyRing, { tenantId, invocationId: id }, outcome, usedTokenIds);
     } finally {
       awaited.forget();
     }
@@ -151,12 +151,14 @@ export class Invocations {
       depth: draft.depth,
     };
     const keyIds = [args, callback].filter((sealed) => sealed !== undefined).map(keyIdOf);
+    const hashes = await this.#keyRing.hashes(context.principal.tenant.id);
+    const signature = hashes.sign(invocationStatement(data, context.metadata), 0);
     const drop = () => this.#keyRing.destroyKeys(context.principal.tenant.id, keyIds);
     try {
       const stream = this.#streamOf(id, context);
       const { position } = await this.#store.append(
         stream,
-        [context.event(ReactorInvoked, data)],
+        [context.event(ReactorInvoked, { ...data, signature })],
         'no-stream',
         { keys: keyIds },
       );

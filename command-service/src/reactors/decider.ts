@@ -3,6 +3,7 @@ import {
   NotFoundError,
   ReactorCreated,
   ReactorDeleted,
+  ReactorSigned,
   ReactorUpdated,
 } from '@token-vault/contracts';
 import { keyIdOf } from '@token-vault/crypto';
@@ -18,6 +19,8 @@ import {
 export type ReactorCommand =
   | { readonly kind: 'create'; readonly id: string; readonly content: ReactorContent }
   | { readonly kind: 'update'; readonly content: ReactorContent }
+  /** Of a reactor that a release before signatures of reactors made: see `upgrade/`. */
+  | { readonly kind: 'sign' }
   | { readonly kind: 'delete' };
 
 /** @throws NotFoundError */
@@ -43,6 +46,10 @@ function decide(state: ReactorState, command: ReactorCommand): readonly Fact[] {
       return [fact(ReactorCreated, dataOf(command.id, command.content))];
     case 'update':
       return [fact(ReactorUpdated, dataOf(requireActive(state).id, command.content))];
+    case 'sign':
+      return state.kind === 'active' && state.details.signature === undefined
+        ? [fact(ReactorSigned, { reactor_id: state.details.id })]
+        : [];
     case 'delete': {
       const { id, configuration } = requireActive(state);
       return [fact(ReactorDeleted, { reactor_id: id, key_ids: [keyIdOf(configuration)] })];

@@ -1,14 +1,9 @@
-import {
-  NotFoundError,
-  streams,
-  type PatchReactorBody,
-  type Reactor,
-  type ReactorBody,
-} from '@token-vault/contracts';
+import { streams, type PatchReactorBody, type Reactor, type ReactorBody } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/service-kit';
-import { execute, expectedAt, load, retryOnConflict } from '../aggregates/decider.ts';
+import { execute, expectedAt, retryOnConflict } from '../aggregates/decider.ts';
+import { signed } from '../aggregates/signing.ts';
 import { mergePatch } from '../tokens/merge-patch.ts';
 import { parsesOnly, requireCompiled, type CompileCode } from './code-check.ts';
 import {
@@ -18,9 +13,10 @@ import {
   type Configuration,
   type Configurations,
 } from './configuration.ts';
-import { reactorDecider, requireActive } from './decider.ts';
+import { reactorDecider } from './decider.ts';
+import { loadReactor } from './load.ts';
 import { referencedApplication, type ReferencedApplication } from './referenced-application.ts';
-import type { ReactorContent, ReactorDetails } from './state.ts';
+import { evolve, reactorSigner, type ReactorContent, type ReactorDetails } from './state.ts';
 
 export interface ReactorDependencies {
   readonly store: EventStore;
@@ -61,12 +57,15 @@ function present(
 
 /** Reactors: code and sealed configuration (interface.md, Reactors; decisions.md §10). */
 export class Reactors {
+  readonly #dependencies: ReactorDependencies;
   readonly #store: EventStore;
   readonly #keyRing: KeyRing;
   readonly #configurations: Configurations;
   readonly #compileCode: CompileCode;
 
-  constructor({ store, keyRing, compileCode }: ReactorDependencies) {
+  constructor(dependencies: ReactorDependencies) {
+    const { store, keyRing, compileCode } = dependencies;
+    this.#dependencies = dependencies;
     this.#store = store;
     this.#keyRing = keyRing;
     this.#configurations = createConfigurations(keyRing);
@@ -87,13 +86,14 @@ export class Reactors {
       decider: reactorDecider,
       command: { kind: 'create', id, content },
       event: context.event.bind(context),
+      signing: this.#signingOf(context),
     });
     return this.#answer(context, id, configuration, application, position);
   }
 
   /** Replaces the reactor; without `application` it has none afterwards. @throws NotFoundError, as `create` */
   async update(id: string, body: ReactorBody, context: RequestContext): Promise<ReactorAnswer> {
-    await this.#load(context, id);
+    await loadReactor(this.#dependencies, tenantOf(context), id);
     const application = await this.#referenced(body.application, context);
     await this.#compile(body.code, context);
     const { name, code, configuration } = body;
@@ -108,7 +108,7 @@ export class Reactors {
 
   /** RFC 7386: what is absent stays, null removes. @throws NotFoundError, as `create` */
   async patch(id: string, patch: PatchReactorBody, context: RequestContext): Promise<Position> {
-    await this.#load(context, id);
+    await loadReactor(this.#dependencies, tenantOf(context), id);
     const application = await this.#referenced(patch.application ?? undefined, context);
     if (patch.code !== undefined) await this.#compile(patch.code, context);
     return this.#change(context, id, async (details) => ({
@@ -132,8 +132,8 @@ export class Reactors {
     return position;
   }
 
-  async #load(context: RequestContext, id: string): Promise<ReactorDetails> {
-    return requireActive((await load(this.#store, streamOf(context, id), reactorDecider)).state);
+  #signingOf(context: RequestContext) {
+    return { signer: reactorSigner, hashes: () => this.#keyRing.hashes(tenantOf(context)) };
   }
 
   /** Sealing comes between reading and deciding; whoever writes in between makes it start again. */
@@ -143,12 +143,13 @@ export class Reactors {
     contentAfter: (before: ReactorDetails) => Promise<ReactorContent>,
   ): Promise<Position> {
     return retryOnConflict(async () => {
-      const stream = streamOf(context, id);
-      const { state, revision } = await load(this.#store, stream, reactorDecider);
-      const content = await contentAfter(requireActive(state));
+      const { details, revision } = await loadReactor(this.#dependencies, tenantOf(context), id);
+      const state = { kind: 'active', details } as const;
+      const content = await contentAfter(details);
       const facts = reactorDecider.decide(state, { kind: 'update', content });
-      const events = facts.map((each) => context.event(each, each.data));
-      return (await this.#store.append(stream, events, expectedAt(revision))).position;
+      const plain = facts.map((each) => context.event(each, each.data));
+      const events = await signed(plain, { state, revision }, evolve, this.#signingOf(context));
+      return (await this.#store.append(streamOf(context, id), events, expectedAt(revision))).position;
     });
   }
 
@@ -189,8 +190,7 @@ export class Reactors {
     application: ReferencedApplication | undefined,
     position: Position | undefined,
   ): Promise<ReactorAnswer> {
-    const { state } = await load(this.#store, streamOf(context, id), reactorDecider);
-    if (state.kind !== 'active') throw new NotFoundError('The reactor');
-    return { reactor: present(tenantOf(context), state.details, configuration, application), position };
+    const { details } = await loadReactor(this.#dependencies, tenantOf(context), id);
+    return { reactor: present(tenantOf(context), details, configuration, application), position };
   }
 }

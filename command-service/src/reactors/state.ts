@@ -1,6 +1,7 @@
-import { authorOf } from '@token-vault/contracts';
+import { authorOf, reactorStatement, signatureOf } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import type { RecordedEvent } from '@token-vault/event-store';
+import type { Signer } from '../aggregates/signing.ts';
 
 /** What a reactor is made of; the configuration holds credentials of third parties, so it is sealed. */
 export interface ReactorContent {
@@ -12,6 +13,8 @@ export interface ReactorContent {
 
 export interface ReactorDetails extends ReactorContent {
   readonly id: string;
+  /** Of all that it is made of; undefined in a log that an older release wrote. */
+  readonly signature: string | undefined;
   readonly createdBy: string;
   readonly createdAt: string;
   readonly modifiedBy: string | undefined;
@@ -25,9 +28,18 @@ export type ReactorState =
 
 export const initialState: ReactorState = { kind: 'absent' };
 
-const contentOf = ({ data }: RecordedEvent<'ReactorCreated' | 'ReactorUpdated'>): ReactorContent => {
+const contentOf = (
+  event: RecordedEvent<'ReactorCreated' | 'ReactorUpdated'>,
+): ReactorContent & Pick<ReactorDetails, 'signature'> => {
+  const { data } = event;
   const { name, code, configuration, application_id: applicationId } = data;
-  return { name, code, configuration: configuration as SealedValue, applicationId };
+  return {
+    name,
+    code,
+    configuration: configuration as SealedValue,
+    applicationId,
+    signature: signatureOf(event),
+  };
 };
 
 export function evolve(state: ReactorState, event: RecordedEvent): ReactorState {
@@ -48,9 +60,19 @@ export function evolve(state: ReactorState, event: RecordedEvent): ReactorState 
       const modified = { modifiedBy: authorOf(event.metadata), modifiedAt: occurredAt };
       return { kind: 'active', details: { ...state.details, ...contentOf(event), ...modified } };
     }
+    case 'ReactorSigned':
+      return state.kind === 'active'
+        ? { kind: 'active', details: { ...state.details, signature: signatureOf(event) } }
+        : state;
     case 'ReactorDeleted':
       return { kind: 'deleted' };
     default:
       return state;
   }
 }
+
+export const reactorSigner: Signer<ReactorState> = {
+  statementOf: (state) => (state.kind === 'active' ? reactorStatement(state.details) : undefined),
+  signatureOf: (state) => (state.kind === 'active' ? state.details.signature : undefined),
+  isSignedLate: true,
+};

@@ -1,6 +1,6 @@
-import { sessionStatement, type AccessRule, type Permission } from '@token-vault/contracts';
+import { sessionStatement, signatureOf, type AccessRule, type Permission } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
-import { signatureOf, type Signer } from '../aggregates/signing.ts';
+import type { Signer } from '../aggregates/signing.ts';
 
 interface SessionDetails {
   readonly id: string;

@@ -28,7 +28,7 @@ export type TenantCommand =
   | { readonly kind: 'set-plan'; readonly plan: Plan }
   | { readonly kind: 'rotate-webhook-secret'; readonly secret: SealedValue }
   /** Of a tenant that a release before signatures made: see `upgrade/`. */
-  | { readonly kind: 'sign'; readonly acceptsUnsigned: boolean }
+  | { readonly kind: 'sign' }
   | { readonly kind: 'delete' };
 
 /** @throws NotFoundError */
@@ -62,9 +62,8 @@ function decide(state: TenantState, command: TenantCommand): readonly Fact[] {
       return [fact(TenantWebhookSecretRotated, { tenant_id: id, secret: command.secret })];
     }
     case 'sign': {
-      const { id, acceptsUnsigned, signature } = requireActive(state);
-      const isDone = signature !== undefined && acceptsUnsigned === command.acceptsUnsigned;
-      return isDone ? [] : [fact(TenantSigned, { tenant_id: id, accepts_unsigned: command.acceptsUnsigned })];
+      const { id, signature } = requireActive(state);
+      return signature === undefined ? [fact(TenantSigned, { tenant_id: id, accepts_unsigned: false })] : [];
     }
     case 'delete':
       return [fact(TenantDeleted, { tenant_id: requireActive(state).id })];

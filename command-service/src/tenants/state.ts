@@ -1,14 +1,14 @@
-import { authorOf, tenantStatement, type Plan } from '@token-vault/contracts';
+import { authorOf, signatureOf, tenantStatement, type Plan } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import type { RecordedEvent } from '@token-vault/event-store';
-import { signatureOf, type Signer } from '../aggregates/signing.ts';
+import type { Signer } from '../aggregates/signing.ts';
 
 export interface TenantDetails {
   readonly id: string;
   readonly name: string;
   readonly plan: Plan;
   readonly settings: Readonly<Record<string, string>>;
-  /** Tokens of the release before signatures are being signed. */
+  /** Signed with the rest, and nothing is decided by it: the keys of the tenant tell (ADR 20). */
   readonly acceptsUnsigned: boolean;
   /** Of what is decided by; undefined in a log that an older release wrote. */
   readonly signature: string | undefined;

@@ -1,6 +1,5 @@
-import { authorOf, type TokenContent, type TokenType } from '@token-vault/contracts';
+import { authorOf, signatureOf, type TokenContent, type TokenType } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
-import { signatureOf } from '../aggregates/signing.ts';
 
 export interface TokenDetails {
   readonly id: string;

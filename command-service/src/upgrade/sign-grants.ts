@@ -12,8 +12,8 @@ import { tenantSigner } from '../tenants/state.ts';
 
 export interface SigningDependencies {
   readonly store: EventStore;
-  readonly keyRing: Pick<KeyRing, 'hashes'>;
-  /** Of the read models: they tell whom to look at, the log tells what is signed. */
+  readonly keyRing: Pick<KeyRing, 'hashes' | 'tenantsThatAcceptUnsigned' | 'refuseUnsigned'>;
+  /** Of the read models: they tell what to look at, the log tells what is signed. */
   readonly pool: Pool;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -25,6 +25,17 @@ const task = 'upgrade';
 function isNotThereYet(error: unknown): boolean {
   const code: unknown = (error as { code?: unknown }).code;
   return code === '42P01' || code === '42703' || code === '3F000';
+}
+
+/** Only by keys that an older release made: who writes the database cannot make them so again (ADR 20). */
+export async function tenantsToSign({ keyRing, pool }: SigningDependencies): Promise<readonly string[]> {
+  const ids = await keyRing.tenantsThatAcceptUnsigned();
+  if (ids.length === 0) return [];
+  const { rows } = await pool.query<{ id: string }>(
+    'select id from rm_tenants.tenant where id = any($1::uuid[]) and not is_deleted order by id',
+    [ids],
+  );
+  return rows.map(({ id }) => id);
 }
 
 async function signApplication(dependencies: SigningDependencies, tenantId: string, id: string) {
@@ -44,10 +55,7 @@ async function signApplication(dependencies: SigningDependencies, tenantId: stri
   });
 }
 
-/**
- * Applications first, the tenant last: one that is signed was wholly signed, and is never signed again, so that nothing that is
- * planted in the log or in a table later becomes genuine by this.
- */
+/** Applications first, the tenant last: one that is signed was wholly signed, and its grants are never signed again. */
 async function signTenant(dependencies: SigningDependencies, tenantId: string): Promise<boolean> {
   const { store, keyRing, pool, clock } = dependencies;
   const stream = streams.tenant(tenantId);
@@ -63,7 +71,7 @@ async function signTenant(dependencies: SigningDependencies, tenantId: string): 
     store,
     stream,
     decider: tenantDecider,
-    command: { kind: 'sign', acceptsUnsigned: true },
+    command: { kind: 'sign' },
     event: context.event.bind(context),
     signing: { signer: tenantSigner, hashes: () => keyRing.hashes(tenantId), trustsUnsigned: true },
   });
@@ -78,13 +86,10 @@ export async function signGrants(
   dependencies: SigningDependencies,
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  const { pool, logger } = dependencies;
+  const { logger } = dependencies;
   let signed = 0;
   try {
-    const { rows } = await pool.query<{ id: string }>(
-      'select id from rm_tenants.tenant where signature is null and not is_deleted',
-    );
-    for (const { id } of rows) {
+    for (const id of await tenantsToSign(dependencies)) {
       if (signal.aborted) break;
       try {
         if (await signTenant(dependencies, id)) signed += 1;

@@ -17,7 +17,7 @@ import { createAuthenticator, createRequestContext, silentLogger } from '@token-
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createTokenUse } from '../../src/index.ts';
 import { signGrants } from '../../src/upgrade/sign-grants.ts';
-import { signTokens } from '../../src/upgrade/sign-tokens.ts';
+import { signRecords } from '../../src/upgrade/sign-records.ts';
 import { openHouse, type House } from './house.ts';
 
 let house: House;
@@ -26,7 +26,7 @@ beforeAll(async () => {
   house = await openHouse();
 });
 beforeEach(async () => {
-  tenantId = (await house.vault.newTenant()).tenant.id;
+  tenantId = (await house.vault.oldTenant()).tenant.id;
 });
 afterAll(() => house.close());
 
@@ -65,6 +65,13 @@ const sign = async () => {
   await house.settle();
   return signed;
 };
+const signAll = async () => {
+  const { log: store, keyRing, pool, clock } = house.vault;
+  const dependencies = { store, keyRing, pool, clock, logger: silentLogger };
+  await signRecords(dependencies, new AbortController().signal);
+  await house.settle();
+  return (await keyRing.hashes(tenantId)).acceptsUnsigned;
+};
 const authenticate = (key: string) => {
   const { log: store, keyRing, pool, clock } = house.vault;
   const watch = {
@@ -85,10 +92,25 @@ it('keys of an older release work once they are signed, and not before', async (
   expect(await sign()).toBe(0);
 });
 
+it('who takes the signatures away again from what was signed does not have it signed anew', async () => {
+  await oldTenant();
+  await sign();
+  await signAll();
+  // As if the log began with a tenant of an older release, and what the thief brings.
+  tenantId = (await house.vault.newTenant()).tenant.id;
+  await oldTenant();
+  const planted = await oldApplication();
+  expect(await sign()).toBe(0);
+  await expect(authenticate(planted.key)).rejects.toMatchObject({ code: 'record_altered' });
+  const types = (await house.vault.events()).map(({ type }) => type);
+  expect(types).toEqual(['TenantCreated', 'ApplicationCreated']);
+});
+
 it('what is planted in the log once the tenant is signed never becomes genuine', async () => {
   await oldTenant();
   await oldApplication();
   await sign();
+  await signAll();
   const planted = await oldApplication();
   const changed = { tenant_id: tenantId, name: 'Acme', settings: { deduplicate_tokens: 'true' } };
   await append(streams.tenant(tenantId), TenantUpdated, changed);
@@ -98,6 +120,8 @@ it('what is planted in the log once the tenant is signed never becomes genuine',
 });
 
 it('a change made by who may change it does not make forged events genuine', async () => {
+  await house.vault.newTenant();
+  tenantId = house.vault.principal.tenant.id;
   const body = { name: 'Shop', type: 'private', permissions: ['token:read'], rules: [] };
   const { id } = (await house.vault.call('createApplication', { body })).body as Application;
   const { principal, clock, log } = house.vault;
@@ -126,25 +150,16 @@ it('tokens of an older release are believed until all are signed, and none witho
   const unsigned = { ...event.data, token_id: 'old', signature: undefined };
   await append(streams.token(tenantId, 'old'), TokenCreated, unsigned);
   await sign();
-  const { log: store, keyRing, pool, clock } = vault;
-  const signTokensNow = async () => {
-    const dependencies = { store, keyRing, pool, clock, logger: silentLogger };
-    await signTokens(dependencies, new AbortController().signal);
-    await house.settle();
-    const { rows } = await pool.query('select accepts_unsigned from rm_tenants.tenant where id = $1', [
-      tenantId,
-    ]);
-    return rows[0] as unknown;
-  };
+  const { log: store, keyRing, clock } = vault;
   const transaction = await vault.begin();
   await append(streams.token(tenantId, 'locked'), TokenCreated, { ...unsigned, token_id: 'locked' });
   await vault.remove('locked', { transaction });
-  expect(await signTokensNow()).toEqual({ accepts_unsigned: true });
+  expect(await signAll()).toBe(true);
   expect(await house.typesOf('old')).toEqual(['TokenCreated', 'TokenSigned']);
   expect(await house.typesOf('signed')).toEqual(['TokenCreated']);
   await vault.end('commit', transaction);
   await house.settle();
-  expect(await signTokensNow()).toEqual({ accepts_unsigned: false });
+  expect(await signAll()).toBe(false);
   const use = createTokenUse({ store, keyRing, clock });
   const context = createRequestContext({ principal: vault.principal, traceId: 'new', now: clock.now() });
   const check = (id: string) =>

@@ -11,7 +11,13 @@ import {
   type OperationId,
   type Token,
 } from '@token-vault/contracts';
-import { createKeyRing, environmentRootKey, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
+import {
+  createKeyRing,
+  environmentRootKey,
+  keyRingMigrations,
+  type KeyRing,
+  type RootKeyProvider,
+} from '@token-vault/crypto';
 import { startPosition, type EventStore, type RecordedEvent } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import { projectorMigrations } from '@token-vault/projectors';
@@ -25,6 +31,7 @@ import {
 } from '@token-vault/service-kit';
 import { createTestDatabase, createTestPool, manualClock, type ManualClock } from '@token-vault/test-support';
 import type { Pool } from 'pg';
+import { asOlderRelease } from '@token-vault/crypto/older-release';
 import { createCommandHandlers } from '../../src/index.ts';
 import { TokenErasure } from '../../src/tokens/erasure.ts';
 import { readTokenHistory } from '../../src/tokens/history.ts';
@@ -88,6 +95,7 @@ export class TestVault {
   /** Without faults. */
   readonly log: EventStore;
   readonly #drop: () => Promise<void>;
+  readonly #rootKey: RootKeyProvider;
   #handlers: Handlers;
   /** The default caller, of a tenant with keys. */
   principal = anyone();
@@ -97,12 +105,14 @@ export class TestVault {
     pool: Pool;
     clock: ManualClock;
     keyRing: KeyRing;
+    rootKey: RootKeyProvider;
     drop: () => Promise<void>;
   }) {
     this.url = parts.url;
     this.pool = parts.pool;
     this.clock = parts.clock;
     this.#drop = parts.drop;
+    this.#rootKey = parts.rootKey;
     this.log = createMemoryEventStore({ registry: eventRegistry });
     const { store, keyRing } = watchKeys(this.log, parts.keyRing);
     this.keyRing = keyRing;
@@ -133,6 +143,19 @@ export class TestVault {
     this.principal = anyone({ tenant: { id: randomUUID(), plan: 'enterprise', settings } });
     await this.keyRing.createTenantKeys(this.principal.tenant.id);
     return this.principal;
+  }
+
+  /** A tenant of a release before signatures. */
+  async oldTenant(): Promise<Principal> {
+    await this.newTenant();
+    await this.age();
+    return this.principal;
+  }
+
+  /** Makes the keys of the tenant what a release before signatures left. */
+  age(): Promise<void> {
+    const { pool, keyRing } = this;
+    return asOlderRelease({ pool, keyRing, rootKey: this.#rootKey }, this.principal.tenant.id);
   }
 
   async call(id: OperationId, input: Input, options: CallOptions = {}): Promise<Answer> {
@@ -249,7 +272,7 @@ export async function openVault(): Promise<TestVault> {
   const clock = manualClock();
   const rootKey = environmentRootKey(randomBytes(32).toString('hex'));
   const keyRing = await createKeyRing({ pool, rootKey, clock, durability: 'own' });
-  return new TestVault({ url: database.url, pool, clock, keyRing, drop: database.drop });
+  return new TestVault({ url: database.url, pool, clock, keyRing, rootKey, drop: database.drop });
 }
 
 /** What a refusal looks like. */

@@ -68,4 +68,11 @@ export const eventHistory: readonly (readonly string[])[] = [
     'TransactionTokenEnlisted.v2',
     'TransactionCounted.v1',
   ],
+  [
+    'ReactorCreated.v2',
+    'ReactorUpdated.v2',
+    'ReactorSigned.v1',
+    'ReactorInvoked.v2',
+    'ReactorInvocationSigned.v1',
+  ],
 ];

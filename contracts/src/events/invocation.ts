@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Json } from '../json.ts';
 import type { FieldErrors } from '../problems.ts';
 import { defineEvent, unchanged } from './registry.ts';
-import { moment, sealedValue } from './sealed.ts';
+import { moment, requiredSignature, sealedValue, signature } from './sealed.ts';
 
 export const maxSeenTokens = 1_000;
 
@@ -24,7 +24,15 @@ export const ReactorInvoked = defineEvent(
     callback_url: sealedValue.optional(),
     /** How many invocations it is within: a reactor may invoke reactors. */
     depth: z.int().min(0),
+    signature,
   }),
+  // Version 2 may be signed.
+  [unchanged],
+);
+/** An invocation of a release that did not sign them, which is not over, is signed as it is. */
+export const ReactorInvocationSigned = defineEvent(
+  'ReactorInvocationSigned',
+  z.object({ ...identity, signature: requiredSignature }),
 );
 
 /** A runner has taken it: nobody else may. What has no outcome at the deadline never gets one from this runner. */
@@ -87,6 +95,7 @@ export const WebhookGivenUp = defineEvent(
 
 export const invocationEvents = [
   ReactorInvoked,
+  ReactorInvocationSigned,
   ReactorStarted,
   ReactorSucceeded,
   ReactorFailed,

@@ -5,8 +5,6 @@ export interface TenantContext {
   readonly id: string;
   readonly plan: Plan;
   readonly settings: Readonly<Record<string, string>>;
-  /** While tokens of the release before signatures are being signed: until then those without one are believed. */
-  readonly acceptsUnsigned?: boolean;
 }
 
 /** What somebody may do: plain permissions, and rules by priority, the most preferred (lowest number) first. */

@@ -17,6 +17,10 @@ export interface TenantHashes {
   sign(statement: Statement, revision: number): string;
   /** Whether the record says what was signed; who watches the key ring is told when not. */
   isSigned(statement: Statement, signature: string | null | undefined): boolean;
+  /** As `isSigned`; true also for a record without a signature while `acceptsUnsigned`. */
+  isBelieved(statement: Statement, signature: string | null | undefined): boolean;
+  /** Records of a release before signatures are being signed; until then they are believed as they are. */
+  readonly acceptsUnsigned: boolean;
 }
 
 /** Told that a stored record does not say what was signed. */
@@ -34,13 +38,32 @@ function macOf(key: KeyObject, { kind, texts }: Statement, revision: number): Bu
 /** @param indexKey the tenant's 32 random bytes from which every hash key is derived. */
 export function createTenantHashes(
   indexKey: Buffer,
-  onAltered?: (kind: Statement['kind']) => void,
+  {
+    acceptsUnsigned = false,
+    onAltered,
+  }: { readonly acceptsUnsigned?: boolean; readonly onAltered?: (kind: Statement['kind']) => void } = {},
 ): TenantHashes {
   const statementKey = createSecretKey(deriveKey(indexKey, 'mac', 'statement'));
   const fingerprintKey = deriveKey(indexKey, 'fingerprint');
   const blindIndexKey = deriveKey(indexKey, 'blind-index');
 
+  function isSigned(statement: Statement, signature: string | null | undefined): boolean {
+    const revision = revisionOf(signature);
+    const isGenuine =
+      revision !== undefined &&
+      timingSafeEqual(
+        macOf(statementKey, statement, revision),
+        Buffer.from(signature?.slice(-22) ?? '', 'base64url'),
+      );
+    if (!isGenuine) onAltered?.(statement.kind);
+    return isGenuine;
+  }
+
   return {
+    acceptsUnsigned,
+    isSigned,
+    isBelieved: (statement, signature) =>
+      (acceptsUnsigned && (signature ?? null) === null) || isSigned(statement, signature),
     fingerprint(tokenType, value) {
       return encodeBase58(keyedHash(fingerprintKey, tokenType, plain(value)), 43);
     },
@@ -52,17 +75,6 @@ export function createTenantHashes(
     },
     sign(statement, revision) {
       return `m1.${revision}.${macOf(statementKey, statement, revision).toString('base64url')}`;
-    },
-    isSigned(statement, signature) {
-      const revision = revisionOf(signature);
-      const isSigned =
-        revision !== undefined &&
-        timingSafeEqual(
-          macOf(statementKey, statement, revision),
-          Buffer.from(signature?.slice(-22) ?? '', 'base64url'),
-        );
-      if (!isSigned) onAltered?.(statement.kind);
-      return isSigned;
     },
   };
 }

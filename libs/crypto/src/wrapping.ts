@@ -7,12 +7,12 @@ const formatVersion = 1;
 export const wrappedKeyLength = 1 + ivLength + keyLength + tagLength;
 
 /** Encrypts a key under another one. `aad` binds what the key is for; see `frame`. */
-export function wrapKey(wrappingKey: Buffer, key: Buffer, aad: Buffer): Buffer {
-  return Buffer.concat([Buffer.of(formatVersion), encrypt(wrappingKey, key, aad)]);
+export function wrapKey(wrappingKey: Buffer, key: Buffer, aad: Buffer, format = formatVersion): Buffer {
+  return Buffer.concat([Buffer.of(format), encrypt(wrappingKey, key, aad)]);
 }
 
-/** @throws SealBrokenError when `wrapped` was not made by `wrapKey` with this wrapping key and `aad`. */
-export function unwrapKey(wrappingKey: Buffer, wrapped: Buffer, aad: Buffer): Buffer {
-  if (wrapped[0] !== formatVersion) throw new SealBrokenError();
+/** @throws SealBrokenError when `wrapped` was not made by `wrapKey` with this wrapping key, `aad` and format. */
+export function unwrapKey(wrappingKey: Buffer, wrapped: Buffer, aad: Buffer, format = formatVersion): Buffer {
+  if (wrapped[0] !== format) throw new SealBrokenError();
   return decrypt(wrappingKey, wrapped.subarray(1), aad);
 }

@@ -30,7 +30,7 @@ const readAll = `
 
 /** A position that was heard of is kept when it lies beyond the one that was read. */
 export async function readCheckpoints(
-  client: pg.Client,
+  client: Pick<pg.Client, 'query'>,
   heard: ReadonlyMap<string, Checkpoint>,
 ): Promise<CheckpointsRead> {
   const beganMs = performance.now();

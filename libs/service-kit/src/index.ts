@@ -68,6 +68,7 @@ export {
 export { lowerBackgroundThreads } from './background-threads.ts';
 export { leaveMemoryOutOfCoreDumps } from './core-dumps.ts';
 export { runProcess, type ProcessLife, type RunningParts } from './process-life.ts';
+export { readCheckpoints } from './checkpoints.ts';
 export {
   createProjectionProgress,
   type ProjectionProgress,

@@ -49,6 +49,7 @@ const macOf = (statement: Statement, revision: number): string =>
     .slice(0, 22)}`;
 /** What signs and checks in place of a tenant's key. */
 const hashes = {
+  acceptsUnsigned: false,
   sign: macOf,
   isSigned: (statement: Statement, signature: string | null | undefined) =>
     signature === macOf(statement, Number(signature?.split('.')[1])),
@@ -127,6 +128,7 @@ beforeEach(async () => {
     },
   };
   accessGeneration = '1';
+  hashes.acceptsUnsigned = false;
   authenticator = createAuthenticator({
     pool: counting as never,
     store: store as never,
@@ -289,8 +291,14 @@ describe('a row that is not as the vault wrote it', () => {
   });
 
   it('is refused while its tenant is not signed, as at an upgrade, and nothing is said to be altered', async () => {
+    hashes.acceptsUnsigned = true;
     await pool.query('update rm_tenants.tenant set signature = null');
     await expect(authenticator.authenticate(key)).rejects.toMatchObject({ code: 'unavailable' });
+  });
+
+  it('is refused when the signature of a tenant that is past its upgrade was taken away', async () => {
+    await pool.query('update rm_tenants.tenant set signature = null');
+    await expect(authenticator.authenticate(key)).rejects.toMatchObject(altered);
   });
 });
 

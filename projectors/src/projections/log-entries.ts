@@ -195,4 +195,6 @@ export const unloggedEvents = [
   'ApplicationSigned',
   'TenantSigned',
   'TokenSigned',
+  'ReactorSigned',
+  'ReactorInvocationSigned',
 ] as const;

@@ -6,11 +6,12 @@ const contentColumns = (data: DataOf<'ReactorCreated'>): Row => ({
   code: data.code,
   configuration: data.configuration,
   application_id: data.application_id ?? null,
+  signature: data.signature ?? null,
 });
 
 export const reactors: Projection = {
   name: 'reactors',
-  version: 3,
+  version: 4,
   tables: [
     {
       name: 'reactor',
@@ -21,6 +22,7 @@ export const reactors: Projection = {
         code: 'text not null',
         configuration: 'text not null',
         application_id: 'uuid',
+        signature: 'text',
         created_by: 'text not null',
         created_at: 'timestamptz not null',
         modified_by: 'text',
@@ -57,6 +59,14 @@ export const reactors: Projection = {
           modified_by: authorOf(metadata),
           modified_at: metadata.occurred_at,
         },
+      },
+    ],
+    ReactorSigned: ({ data }) => [
+      {
+        kind: 'update',
+        table: 'reactor',
+        key: { id: data.reactor_id },
+        set: { signature: data.signature },
       },
     ],
     ReactorDeleted: ({ data }) => [{ kind: 'delete', table: 'reactor', key: { id: data.reactor_id } }],

@@ -13,6 +13,7 @@ export interface ReactorRow {
   readonly code: string;
   readonly configuration: SealedValue;
   readonly application_id: string | null;
+  readonly signature: string | null;
   /** Null when the application is deleted or expired. */
   readonly application_name: string | null;
   readonly application_type: ApplicationType | null;
@@ -22,7 +23,7 @@ export interface ReactorRow {
   readonly modified_at: Date | null;
 }
 
-const columns = sql`r.tenant_id, r.id, r.name, r.code, r.configuration, r.application_id,
+const columns = sql`r.tenant_id, r.id, r.name, r.code, r.configuration, r.application_id, r.signature,
   a.name as application_name, a.type as application_type, r.created_by, r.created_at, r.modified_by, r.modified_at`;
 
 const withApplication = (now: Date): Sql => sql`rm_reactors.reactor r

@@ -1,5 +1,12 @@
-import { EntitiesRead, NotFoundError, type Reactor } from '@token-vault/contracts';
+import {
+  AlteredRecordError,
+  EntitiesRead,
+  NotFoundError,
+  reactorStatement,
+  type Reactor,
+} from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
+import { isErased } from '../erased.ts';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import type { FairReads } from '../fair-reads.ts';
@@ -9,7 +16,7 @@ import { findReactor, listReactors, type ReactorRow } from './queries.ts';
 export interface ReactorDependencies {
   readonly pool: Pool;
   readonly reads: FairReads;
-  readonly keyRing: Pick<KeyRing, 'open'>;
+  readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly audit: AuditTrail;
 }
 
@@ -22,12 +29,26 @@ export function createReactorHandlers({ pool, reads, keyRing, audit }: ReactorDe
     context: RequestContext,
     operation: 'read' | 'list',
   ): Promise<Reactor[]> {
+    await requireSigned(rows, context.principal.tenant.id);
     const entityIds = rows.map(({ id }) => id);
     const [shown] = await Promise.all([
       Promise.all(rows.map(showOne)),
       audit.record(context, EntitiesRead, { entity_type: 'reactor', operation, entity_ids: entityIds }),
     ]);
     return shown.filter((reactor) => reactor !== undefined);
+  }
+
+  /** Who reads a reactor to write it back would make genuine what somebody else put into the row (ADR 20). */
+  async function requireSigned(rows: readonly ReactorRow[], tenantId: string): Promise<void> {
+    const hashes = await keyRing.hashes(tenantId).catch((error: unknown) => {
+      // The tenant was deleted meanwhile: no configuration of it opens any more.
+      if (isErased(error)) return undefined;
+      throw error;
+    });
+    for (const row of rows) {
+      const statement = reactorStatement({ ...row, applicationId: row.application_id });
+      if (hashes?.isBelieved(statement, row.signature) === false) throw new AlteredRecordError('reactor');
+    }
   }
 
   async function showOne(row: ReactorRow): Promise<Reactor | undefined> {

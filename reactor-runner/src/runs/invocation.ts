@@ -1,6 +1,9 @@
 import {
+  invocationStatement,
   newEvent,
   newId,
+  signatureOf,
+  streams,
   type DataOf,
   type EventMetadata,
   type EventName,
@@ -8,6 +11,7 @@ import {
   type VaultEvent,
   type VaultEventType,
 } from '@token-vault/contracts';
+import type { KeyRing } from '@token-vault/crypto';
 import { noRevision, type EventStore, type Position, type RecordedEvent } from '@token-vault/event-store';
 
 /** An invocation as a runner meets it. */
@@ -16,6 +20,10 @@ export interface Invocation {
   readonly id: string;
   readonly invoked: DataOf<'ReactorInvoked'>;
   readonly metadata: EventMetadata;
+  /** Undefined of a release that did not sign invocations. */
+  readonly signature: string | undefined;
+  /** Of the event that invoked it or, after an upgrade, signed it: who claims it appends the next. */
+  readonly revision: number;
   /** Name of its stream. */
   readonly stream: string;
   /** Where the log has it. */
@@ -23,8 +31,21 @@ export interface Invocation {
 }
 
 export function invocationOf(event: RecordedEvent<'ReactorInvoked'>): Invocation {
-  const { data: invoked, metadata, stream, position } = event;
-  return { tenantId: metadata.tenant_id, id: invoked.invocation_id, invoked, metadata, stream, position };
+  const { data: invoked, metadata, revision, position } = event;
+  const { tenant_id: tenantId } = metadata;
+  const { invocation_id: id } = invoked;
+  // Not the stream that the event stands in: a copy of it elsewhere would be run a second time.
+  const stream = streams.invocation(tenantId, id);
+  return { tenantId, id, invoked, metadata, signature: signatureOf(event), revision, stream, position };
+}
+
+/** Whether what is run, with what, in whose name, and where its result goes are as the vault wrote it (ADR 20). */
+export async function isGenuine(
+  keyRing: Pick<KeyRing, 'hashes'>,
+  { tenantId, invoked, metadata, signature }: Invocation,
+): Promise<boolean> {
+  const hashes = await keyRing.hashes(tenantId);
+  return hashes.isBelieved(invocationStatement(invoked, metadata), signature);
 }
 
 /** Everything that has happened to it. */
@@ -44,6 +65,11 @@ function next(history: InvocationHistory, event: RecordedEvent): Partial<Invocat
   switch (event.type) {
     case 'ReactorInvoked':
       return { invocation: invocationOf(event) };
+    case 'ReactorInvocationSigned': {
+      const { invocation } = history;
+      const { revision } = event;
+      return { invocation: invocation && { ...invocation, signature: signatureOf(event), revision } };
+    }
     case 'ReactorStarted':
       return { deadline: new Date(event.data.deadline) };
     case 'ReactorSucceeded':

@@ -1,6 +1,12 @@
-import { DomainError, streams } from '@token-vault/contracts';
+import {
+  AlteredRecordError,
+  DomainError,
+  reactorStatement,
+  signatureOf,
+  streams,
+} from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing, type SealedValue } from '@token-vault/crypto';
-import type { EventStore } from '@token-vault/event-store';
+import type { EventStore, RecordedEvent } from '@token-vault/event-store';
 
 /** A reactor as it was at one revision. */
 export interface ReactorContent {
@@ -11,8 +17,31 @@ export interface ReactorContent {
 
 const cacheSize = 500;
 
-/** Reads reactors at revisions: what is there never changes, so it is read once. */
-export function createReactorContents(store: Pick<EventStore, 'readStream'>) {
+type ContentEvent = RecordedEvent<'ReactorCreated' | 'ReactorUpdated'>;
+
+const holdsContent = (event: RecordedEvent): event is ContentEvent =>
+  event.type === 'ReactorCreated' || event.type === 'ReactorUpdated';
+
+/** What the reactor was made of then, and what signs it: its event, or the one after it by which an upgrade did. */
+async function readContent(store: Pick<EventStore, 'readStream'>, stream: string, revision: number) {
+  let found: { readonly event: ContentEvent; readonly signature: string | undefined } | undefined;
+  for await (const event of store.readStream(stream, { from: Math.max(0, revision - 1), maxCount: 3 })) {
+    if (event.revision <= revision && holdsContent(event)) found = { event, signature: signatureOf(event) };
+    else if (event.type === 'ReactorSigned' && event.revision - 1 === found?.event.revision)
+      found = { event: found.event, signature: signatureOf(event) };
+  }
+  if (found) return found;
+  throw new Error('a reactor that was invoked is not in the log');
+}
+
+/**
+ * Reads reactors at revisions, each of which must be as the vault wrote it: what is read here is run, with plaintext (ADR 20). It
+ * never changes, so it is read once. @throws AlteredRecordError
+ */
+export function createReactorContents(
+  store: Pick<EventStore, 'readStream'>,
+  keyRing: Pick<KeyRing, 'hashes'>,
+) {
   const known = new Map<string, ReactorContent>();
 
   return async (tenantId: string, reactorId: string, revision: number): Promise<ReactorContent> => {
@@ -20,16 +49,17 @@ export function createReactorContents(store: Pick<EventStore, 'readStream'>) {
     const key = `${stream} ${revision}`;
     const cached = known.get(key);
     if (cached) return cached;
-    for await (const event of store.readStream(stream, { from: revision })) {
-      // Each event of a reactor but the last holds all of it.
-      if (event.type !== 'ReactorCreated' && event.type !== 'ReactorUpdated') break;
-      const { code, configuration, application_id: applicationId } = event.data;
-      const content = { code, configuration: configuration as SealedValue, applicationId };
-      if (known.size >= cacheSize) known.clear();
-      known.set(key, content);
-      return content;
-    }
-    throw new Error('a reactor that was invoked is not in the log');
+    const [{ event, signature }, hashes] = await Promise.all([
+      readContent(store, stream, revision),
+      keyRing.hashes(tenantId),
+    ]);
+    const { name, code, configuration, application_id: applicationId } = event.data;
+    const statement = reactorStatement({ id: reactorId, name, code, configuration, applicationId });
+    if (!hashes.isBelieved(statement, signature)) throw new AlteredRecordError('reactor');
+    const content = { code, configuration: configuration as SealedValue, applicationId };
+    if (known.size >= cacheSize) known.clear();
+    known.set(key, content);
+    return content;
   };
 }
 export type ReactorContents = ReturnType<typeof createReactorContents>;

@@ -1,4 +1,5 @@
 import {
+  AlteredRecordError,
   DomainError,
   invocationPlace,
   newId,
@@ -13,7 +14,13 @@ import { errorFields, type Logger, type Spans } from '@token-vault/service-kit';
 import type { EgressFetch } from '../egress/index.ts';
 import type { SandboxPool } from '../sandbox/index.ts';
 import { createLanes } from './lanes.ts';
-import { readHistory, runnerEvent, type Invocation, type InvocationHistory } from './invocation.ts';
+import {
+  isGenuine,
+  readHistory,
+  runnerEvent,
+  type Invocation,
+  type InvocationHistory,
+} from './invocation.ts';
 import { openForInvoker } from './invoker.ts';
 import { failureOf, failureOfRun, type InvocationOutcome } from './outcome.ts';
 import type { FindInvoker, OpenedTokens, OpenTokens, RunOrigin, VaultOperations } from './ports.ts';
@@ -73,7 +80,7 @@ export class Runs {
 
   constructor(dependencies: RunDependencies) {
     this.#dependencies = dependencies;
-    this.#contents = createReactorContents(dependencies.store);
+    this.#contents = createReactorContents(dependencies.store, dependencies.keyRing);
     this.#destroyArguments = createArgumentDestruction(dependencies.keyRing);
   }
 
@@ -98,9 +105,22 @@ export class Runs {
 
   #runInTurn(invocation: Invocation, onClaimed: () => void): Promise<boolean> {
     const { depth, mode } = invocation.invoked;
-    const run = () => this.#run(invocation, onClaimed);
+    const run = async () =>
+      (await isGenuine(this.#dependencies.keyRing, invocation))
+        ? this.#run(invocation, onClaimed)
+        : this.#refuse(invocation, onClaimed);
     // What a run waits for must not wait for it. And those that nobody waits for have places of their own (backlog.ts).
     return depth > 0 || mode === 'async' ? run() : this.#inLane(invocation.tenantId, run);
+  }
+
+  /** Ends it without a token having been opened. Its arguments are left, since it may name the key of something else. */
+  async #refuse(invocation: Invocation, onClaimed: () => void): Promise<false> {
+    const revision = await this.#claim(invocation, []);
+    if (revision === undefined) return false;
+    onClaimed();
+    const outcome = failureOf(new AlteredRecordError('invocation'), () => undefined);
+    await recordOutcome(this.#dependencies, invocation, outcome, revision);
+    return false;
   }
 
   /** Resolves to whether it is over and its arguments may be left. */
@@ -159,7 +179,7 @@ export class Runs {
   }
 
   /**
-   * What it appends comes first after ReactorInvoked: the store lets one runner do so. The use of the tokens is part of it: on
+   * What it appends comes first after what invoked it: the store lets one runner do so. The use of the tokens is part of it: on
    * record before code sees them, or anybody how the arguments fare with them, once however many runners try, at the price of
    * one flush, during which they are opened. Gives the stream's revision.
    */
@@ -178,7 +198,7 @@ export class Runs {
     };
     const events = [runnerEvent(invocation, ReactorStarted, data, now), ...use];
     try {
-      return (await untilAnswered(() => store.append(stream, events, 0))).revision;
+      return (await untilAnswered(() => store.append(stream, events, invocation.revision))).revision;
     } catch (error) {
       if (error instanceof RevisionConflictError) return undefined;
       throw error;

@@ -11,11 +11,23 @@ import {
   type Json,
   type ReactorProblem,
 } from '@token-vault/contracts';
-import { KeyDestroyedError, type KeyRing, type SealedValue, type Secret } from '@token-vault/crypto';
+import {
+  KeyDestroyedError,
+  SealBrokenError,
+  type KeyRing,
+  type SealedValue,
+  type Secret,
+} from '@token-vault/crypto';
 import { RevisionConflictError, type EventStore } from '@token-vault/event-store';
 import { problemDetails } from '@token-vault/service-kit';
 import { EgressError, type EgressFetch } from '../egress/index.ts';
-import { readHistory, runnerEvent, type Invocation, type OutcomeEvent } from '../runs/invocation.ts';
+import {
+  isGenuine,
+  readHistory,
+  runnerEvent,
+  type Invocation,
+  type OutcomeEvent,
+} from '../runs/invocation.ts';
 import { refusalOfDelivery, type DeliveryRights, type RefusedDelivery } from '../runs/invoker.ts';
 import { forbidden } from '../runs/outcome.ts';
 import { retryAfter } from './schedule.ts';
@@ -35,10 +47,10 @@ const json = (body: Json) => ({ text: JSON.stringify(body), contentType: 'applic
 
 function problemContent(
   { metadata, invoked }: Invocation,
-  status: number,
+  { status, reason }: { readonly status: number; readonly reason: string },
   { detail, errors }: ReactorProblem,
 ) {
-  const problem = { status, code: reactorProblemCode(status), detail, errors };
+  const problem = { status, code: reactorProblemCode(status, reason), detail, errors };
   const instance = `/reactors/${invoked.reactor_id}/react`;
   return json(problemDetails(problem, instance, metadata.trace_id) as unknown as Json);
 }
@@ -49,7 +61,7 @@ function contentOf(invocation: Invocation, outcome: OutcomeEvent, opened: Json) 
   const problem = opened as unknown as ReactorProblem;
   const { custom } = problem;
   if (custom) return customContent(allowedCustomHeaders(custom.headers), custom.body ?? null);
-  return problemContent(invocation, outcome.data.status, problem);
+  return problemContent(invocation, outcome.data, problem);
 }
 
 /** How an attempt went: delivered without a `reason`; `isFinal` when no other attempt can go better. */
@@ -57,6 +69,8 @@ interface Attempted {
   readonly reason: string | undefined;
   readonly isFinal: boolean;
 }
+
+const altered: Attempted = { reason: 'record altered', isFinal: true };
 
 /** Delivers results of asynchronous invocations (decisions.md §10). */
 export class Deliveries {
@@ -75,8 +89,10 @@ export class Deliveries {
     const stream = streams.invocation(tenantId, invocationId);
     const { invocation, outcome, attempts, deliverAt, revision } = await readHistory(store, stream);
     if (!invocation || !outcome || !deliverAt || deliverAt > clock.now()) return;
-    const refused = await refusalOfDelivery(invocation, outcome, this.#dependencies);
-    const attempted = await this.#attempt(invocation, outcome, refused);
+    // It says in whose name it was made and where the result goes.
+    const isBelieved = await isGenuine(keyRing, invocation);
+    const refused = isBelieved ? await refusalOfDelivery(invocation, outcome, this.#dependencies) : undefined;
+    const attempted = isBelieved ? await this.#attempt(invocation, outcome, refused) : altered;
     const event = eventOf(invocation, attempts + 1, attempted, clock.now());
     try {
       await store.append(stream, [...(refused ? [refused.record] : []), event], revision);
@@ -96,12 +112,17 @@ export class Deliveries {
   ): Promise<Attempted> {
     try {
       const content = refused
-        ? problemContent(invocation, refused.refusal.status, forbidden(refused.refusal))
+        ? problemContent(
+            invocation,
+            { status: refused.refusal.status, reason: refused.refusal.code },
+            forbidden(refused.refusal),
+          )
         : await this.#contentOf(invocation, outcome);
       return { reason: await this.#send(invocation, content), isFinal: false };
     } catch (error) {
       if (error instanceof EgressError) return { reason: error.code, isFinal: false };
       if (error instanceof KeyDestroyedError) return { reason: 'no longer kept', isFinal: true };
+      if (error instanceof SealBrokenError) return altered;
       throw error;
     }
   }

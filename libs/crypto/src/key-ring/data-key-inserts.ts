@@ -4,7 +4,8 @@ import type { DataKeyIdentity } from '../data-key.ts';
 import { TenantKeysMissingError } from '../errors.ts';
 import { unwrapKey, wrapKey, wrappedKeyLength } from '../wrapping.ts';
 import { keyBinding } from './key-binding.ts';
-import type { TenantKey, TenantKeys } from './tenant-keys.ts';
+import type { TenantKey } from './tenant-key.ts';
+import type { TenantKeys } from './tenant-keys.ts';
 
 /**
  * When a stored data key is durable. `own`: at its own commit. `follows-log`: when the event append that comes after

@@ -4,7 +4,8 @@ import { DataKey } from '../data-key.ts';
 import { KeyDestroyedError } from '../errors.ts';
 import type { Clock } from './clock.ts';
 import { unwrapDataKey } from './data-key-inserts.ts';
-import type { TenantKey, TenantKeys } from './tenant-keys.ts';
+import type { TenantKey } from './tenant-key.ts';
+import type { TenantKeys } from './tenant-keys.ts';
 
 interface DataKeyRow {
   readonly id: string;

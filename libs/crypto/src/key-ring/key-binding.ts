@@ -5,8 +5,8 @@ export const keyBinding = {
   rootCheck: (rootKeyId: string): Buffer => frame(['root-check', '1', rootKeyId]),
   tenantKey: (tenantId: string, version: number, rootKeyId: string): Buffer =>
     frame(['tenant-key', '1', tenantId, String(version), rootKeyId]),
-  indexKey: (tenantId: string, version: number): Buffer =>
-    frame(['index-key', '1', tenantId, String(version)]),
+  indexKey: (tenantId: string, version: number, format: number): Buffer =>
+    frame(['index-key', String(format), tenantId, String(version)]),
   dataKey: (
     key: {
       readonly id: string;

@@ -9,6 +9,7 @@ import { createDataKeyInserts, wrapDataKey, type KeyDurability } from './data-ke
 import { createDataKeyLookups } from './data-key-lookups.ts';
 import { createKeyDestruction, type KeyDestruction } from './destruction.ts';
 import { newKeyId, requireText, requireUuid } from './identifiers.ts';
+import { createUnsignedRecords, type UnsignedRecords } from './index-key.ts';
 import { RootKeySet, type FindRootKey } from './root-key-set.ts';
 import { rotateRoot } from './root-rotation.ts';
 import { createSealing, type DataKeyRequest, type NewDataKey, type Sealing } from './sealing.ts';
@@ -39,7 +40,7 @@ export interface KeyRingOptions {
   readonly onAltered?: AlterationObserver;
 }
 
-export interface KeyRing extends KeyDestruction, Sealing {
+export interface KeyRing extends KeyDestruction, Sealing, UnsignedRecords {
   /** Gives a tenant its keys; does nothing when it has them. @throws TenantKeysMissingError when it was destroyed. */
   createTenantKeys(tenantId: string): Promise<void>;
   /** The tenant's keyed hashes; use them at once, do not hold them. @throws TenantKeysMissingError */
@@ -121,6 +122,7 @@ export async function createKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   return {
     ...checked(destruction),
     ...createSealing({ createDataKey, openKey }),
+    ...createUnsignedRecords(pool, tenantKeys),
     openKey,
     createDataKey,
     forgetTenant: (tenantId) => tenantKeys.forget(tenantId),

@@ -1,20 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
-import { deriveKey, keyLength } from '../aead.ts';
+import { keyLength } from '../aead.ts';
 import { TenantKeysMissingError } from '../errors.ts';
 import { createTenantHashes, type AlterationObserver, type TenantHashes } from '../tenant-hashes.ts';
-import { unwrapKey, wrapKey } from '../wrapping.ts';
 import type { Clock } from './clock.ts';
+import { unwrapIndexKey, wrapIndexKey } from './index-key.ts';
 import { keyBinding } from './key-binding.ts';
 import type { RootKeySet } from './root-key-set.ts';
-
-/** One version of a tenant's key, as the two keys derived from it. */
-export interface TenantKey {
-  readonly tenantId: string;
-  readonly version: number;
-  readonly dataKeyWrapping: Buffer;
-  readonly indexKeyWrapping: Buffer;
-}
+import { deriveTenantKey, type TenantKey } from './tenant-key.ts';
 
 export interface TenantKeyset {
   /** Wraps new data keys: the highest version. */
@@ -40,16 +33,6 @@ export interface TenantKeysOptions {
   readonly timeToLiveMs: number;
   readonly onLookup?: ((outcome: 'held' | 'loaded') => void) | undefined;
   readonly onAltered?: AlterationObserver | undefined;
-}
-
-/** A new tenant key with its derived keys. */
-export function deriveTenantKey(tenantId: string, version: number, bytes: Buffer): TenantKey {
-  return {
-    tenantId,
-    version,
-    dataKeyWrapping: deriveKey(bytes, 'tenant', 'wrap-data-key'),
-    indexKeyWrapping: deriveKey(bytes, 'tenant', 'wrap-index-key'),
-  };
 }
 
 /**
@@ -125,9 +108,12 @@ export class TenantKeys {
     const current = last && versions.get(last.version);
     const indexKeyOwner = last && versions.get(last.tenant_key_version);
     if (!current || !indexKeyOwner) throw new TenantKeysMissingError(tenantId);
-    const indexBinding = keyBinding.indexKey(tenantId, indexKeyOwner.version);
-    const indexKey = unwrapKey(indexKeyOwner.indexKeyWrapping, last.index_wrapped, indexBinding);
-    return { current, versions, hashes: createTenantHashes(indexKey, (kind) => onAltered?.(kind, tenantId)) };
+    const { indexKey, form } = unwrapIndexKey(indexKeyOwner, last.index_wrapped);
+    const hashes = createTenantHashes(indexKey, {
+      acceptsUnsigned: form === 'accepts-unsigned',
+      onAltered: (kind) => onAltered?.(kind, tenantId),
+    });
+    return { current, versions, hashes };
   }
 }
 
@@ -171,11 +157,7 @@ export async function createTenantKeys(
     const indexKey = randomBytes(keyLength);
     const tenantKey = deriveTenantKey(tenantId, firstVersion, bytes);
     const wrapped = await rootKey.wrap(bytes, keyBinding.tenantKey(tenantId, firstVersion, rootKey.id));
-    const indexWrapped = wrapKey(
-      tenantKey.indexKeyWrapping,
-      indexKey,
-      keyBinding.indexKey(tenantId, firstVersion),
-    );
+    const indexWrapped = wrapIndexKey(tenantKey, indexKey, 'all-signed');
     bytes.fill(0);
     indexKey.fill(0);
     await pool.query(createStatement, [

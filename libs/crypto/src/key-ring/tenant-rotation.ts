@@ -2,9 +2,10 @@ import { randomBytes } from 'node:crypto';
 import type { Pool, PoolClient } from 'pg';
 import { keyLength } from '../aead.ts';
 import { TenantKeysMissingError } from '../errors.ts';
-import { unwrapKey, wrapKey, wrappedKeyLength } from '../wrapping.ts';
+import { wrappedKeyLength } from '../wrapping.ts';
 import type { Clock } from './clock.ts';
 import { unwrapDataKey, wrapDataKey } from './data-key-inserts.ts';
+import { unwrapIndexKey, wrapIndexKey } from './index-key.ts';
 import { keyBinding } from './key-binding.ts';
 import type { RootKeySet } from './root-key-set.ts';
 import { withRotationLock } from './rotation-lock.ts';
@@ -143,9 +144,9 @@ async function rewrapIndexKey(client: PoolClient, keyset: TenantKeyset): Promise
   const [row] = rows;
   const from = row && keyset.versions.get(row.tenant_key_version);
   if (!from) throw new TenantKeysMissingError(tenantId);
-  const bytes = unwrapKey(from.indexKeyWrapping, row.wrapped, keyBinding.indexKey(tenantId, from.version));
-  const wrapped = wrapKey(keyset.current.indexKeyWrapping, bytes, keyBinding.indexKey(tenantId, version));
-  bytes.fill(0);
+  const { indexKey, form } = unwrapIndexKey(from, row.wrapped);
+  const wrapped = wrapIndexKey(keyset.current, indexKey, form);
+  indexKey.fill(0);
   await client.query(
     `update key_ring.tenant_index_key set wrapped = $2, tenant_key_version = $3 where tenant_id = $1`,
     [tenantId, wrapped, version],

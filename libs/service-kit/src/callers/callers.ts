@@ -52,7 +52,6 @@ const tenantOf = (row: TenantRow): TenantContext => ({
   id: row.tenant_id,
   plan: row.plan,
   settings: row.settings,
-  ...(row.accepts_unsigned ? { acceptsUnsigned: true } : {}),
 });
 
 const applicationCaller = (row: ApplicationRow): Caller => ({
@@ -87,8 +86,7 @@ async function patiently<Found>(look: () => Promise<Found>): Promise<Found | und
 
 export function createCallers({ pool, store, keyRing }: CallerDependencies): Callers {
   async function checkingOf(row: TenantRow) {
-    await requireUpgraded({ store }, row);
-    return { store, hashes: await keyRing.hashes(row.tenant_id) };
+    return { store, hashes: requireUpgraded(await keyRing.hashes(row.tenant_id), row) };
   }
 
   async function checkedApplication(row: ApplicationRow): Promise<ApplicationRow> {

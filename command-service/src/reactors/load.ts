@@ -1,0 +1,27 @@
+import { streams } from '@token-vault/contracts';
+import type { KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
+import { load } from '../aggregates/decider.ts';
+import { requireSigned } from '../aggregates/signing.ts';
+import { reactorDecider, requireActive } from './decider.ts';
+import { reactorSigner, type ReactorDetails } from './state.ts';
+
+export interface LoadedReactor {
+  readonly details: ReactorDetails;
+  readonly revision: number;
+}
+
+/**
+ * A reactor as the log has it, which must be as the vault wrote it: its code is given plaintext (ADR 20).
+ * @throws NotFoundError, AlteredRecordError
+ */
+export async function loadReactor(
+  { store, keyRing }: { readonly store: EventStore; readonly keyRing: Pick<KeyRing, 'hashes'> },
+  tenantId: string,
+  id: string,
+): Promise<LoadedReactor> {
+  const { state, revision } = await load(store, streams.reactor(tenantId, id), reactorDecider);
+  const details = requireActive(state);
+  requireSigned(reactorSigner, state, await keyRing.hashes(tenantId));
+  return { details, revision };
+}

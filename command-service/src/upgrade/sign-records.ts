@@ -1,0 +1,108 @@
+import { streams } from '@token-vault/contracts';
+import { comparePositions } from '@token-vault/event-store';
+import { errorFields, readCheckpoints } from '@token-vault/service-kit';
+import { setTimeout as delay } from 'node:timers/promises';
+import { load } from '../aggregates/decider.ts';
+import { tenantDecider } from '../tenants/decider.ts';
+import { createTransactionOutcomes } from '../transactions/outcomes.ts';
+import { tenantsToSign, type SigningDependencies } from './sign-grants.ts';
+import { signInvocation, signReactor, signToken, type SigningWork } from './sign-record.ts';
+
+const pageSize = 500;
+const atOnce = 32;
+
+/** What is signed while the vault serves. The read models tell what there is; those of invocations have only what is not over. */
+const kinds = [
+  {
+    rows: 'select id from rm_tokens.token where signature is null and tenant_id = $1',
+    type: 'text',
+    sign: signToken,
+  },
+  {
+    rows: 'select id from rm_reactors.reactor where signature is null and tenant_id = $1',
+    type: 'uuid',
+    sign: signReactor,
+  },
+  ...['waiting', 'running', 'delivery'].map((table) => ({
+    rows: `select id from rm_invocations.${table} where tenant_id = $1`,
+    type: 'uuid',
+    sign: signInvocation,
+  })),
+] as const;
+const readModels = ['tokens', 'reactors', 'invocations'];
+
+/** Before any text, and before any UUID. */
+const first = { text: '', uuid: '00000000-0000-0000-0000-000000000000' } as const;
+
+/** Whether the read models have all that was in the log when this began. */
+async function areCaughtUp({ pool, store }: SigningDependencies, signal: AbortSignal): Promise<boolean> {
+  const head = await store.head();
+  for (let attempt = 0; attempt < 50 && !signal.aborted; attempt += 1) {
+    const { checkpoints } = await readCheckpoints(pool, new Map());
+    const isThere = readModels.every((name) => {
+      const checkpoint = checkpoints.get(name);
+      return checkpoint?.status === 'live' && comparePositions(checkpoint.position, head) >= 0;
+    });
+    if (isThere) return true;
+    await delay(100, undefined, { signal }).catch(() => undefined);
+  }
+  return false;
+}
+
+/** Whether every one of the kind is signed. */
+async function signAll(
+  work: SigningWork,
+  tenantId: string,
+  { rows: statement, type, sign }: (typeof kinds)[number],
+): Promise<boolean> {
+  let areAllSigned = true;
+  for (let after: string = first[type as keyof typeof first]; ;) {
+    const { rows } = await work.pool.query<{ id: string }>(
+      `${statement} and id > $2::${type} order by id limit ${pageSize}`,
+      [tenantId, after],
+    );
+    for (let at = 0; at < rows.length; at += atOnce) {
+      if (work.signal.aborted) return false;
+      const signed = await Promise.all(rows.slice(at, at + atOnce).map(({ id }) => sign(work, tenantId, id)));
+      if (signed.includes('later')) areAllSigned = false;
+    }
+    const last = rows.at(-1);
+    if (!last) return areAllSigned;
+    after = last.id;
+  }
+}
+
+async function signRecordsOf(work: SigningWork, tenantId: string): Promise<boolean> {
+  const { state } = await load(work.store, streams.tenant(tenantId), tenantDecider);
+  if (state.kind !== 'active' || !state.details.wasSigned) return false;
+  let areAllSigned = true;
+  for (const kind of kinds) if (!(await signAll(work, tenantId, kind))) areAllSigned = false;
+  return areAllSigned;
+}
+
+/**
+ * Signs the tokens, reactors and invocations that an older release made, while the vault serves. When a round that began with read
+ * models that had everything leaves none, nothing of the tenant is believed without a signature any more. Gives how many tenants are
+ * done.
+ */
+export async function signRecords(dependencies: SigningDependencies, signal: AbortSignal): Promise<number> {
+  const { keyRing, store, clock, logger } = dependencies;
+  const tenants = await tenantsToSign(dependencies);
+  if (tenants.length === 0) return 0;
+  const haveAll = await areCaughtUp(dependencies, signal);
+  const work = { ...dependencies, outcomes: createTransactionOutcomes(store, clock), signal };
+  let done = 0;
+  for (const tenantId of tenants) {
+    if (signal.aborted) break;
+    try {
+      if (!(await signRecordsOf(work, tenantId)) || !haveAll) continue;
+      await keyRing.refuseUnsigned(tenantId);
+      logger.info({ tenant_id: tenantId, task: 'upgrade' }, 'the records of an older release are signed');
+      done += 1;
+    } catch (error) {
+      // The others are not to wait for it.
+      logger.warn({ ...errorFields(error), tenant_id: tenantId, task: 'upgrade' }, 'records were not signed');
+    }
+  }
+  return done;
+}

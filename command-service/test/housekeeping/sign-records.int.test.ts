@@ -1,0 +1,171 @@
+import {
+  invocationPlace,
+  ReactorInvoked,
+  ReactorStarted,
+  ReactorUpdated,
+  reactorStatement,
+  streams,
+  TenantCreated,
+  type EventName,
+  type Reactor,
+  type VaultEventType,
+} from '@token-vault/contracts';
+import { seal, secret } from '@token-vault/crypto';
+import type { RecordedEvent } from '@token-vault/event-store';
+import { createRequestContext, silentLogger } from '@token-vault/service-kit';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { signGrants } from '../../src/upgrade/sign-grants.ts';
+import { signRecords } from '../../src/upgrade/sign-records.ts';
+import { openHouse, type House } from './house.ts';
+
+const body = { name: 'Pay', code: 'module.exports = async () => ({});', configuration: { KEY: 'value' } };
+const altered = { code: 'record_altered' };
+
+let house: House;
+let tenantId: string;
+beforeAll(async () => {
+  house = await openHouse();
+});
+beforeEach(async () => {
+  tenantId = (await house.vault.oldTenant()).tenant.id;
+});
+afterAll(() => house.close());
+
+async function append(stream: string, definition: EventName<VaultEventType>, data: object) {
+  const { principal, clock, log } = house.vault;
+  const context = createRequestContext({ principal, traceId: 'old', now: clock.now() });
+  await log.append(stream, [context.event(definition, data as never)], 'any');
+  await house.settle();
+}
+
+/** Gives whether something of the tenant is still believed without a signature. */
+async function upgrade(): Promise<boolean> {
+  const { log: store, keyRing, pool, clock } = house.vault;
+  const dependencies = { store, keyRing, pool, clock, logger: silentLogger };
+  const { signal } = new AbortController();
+  await signGrants(dependencies, signal);
+  await house.settle();
+  await signRecords(dependencies, signal);
+  await house.settle();
+  return (await keyRing.hashes(tenantId)).acceptsUnsigned;
+}
+
+const oldTenant = () =>
+  append(streams.tenant(tenantId), TenantCreated, {
+    tenant_id: tenantId,
+    name: 'Acme',
+    plan: 'enterprise',
+    settings: {},
+  });
+
+/** As a release before signatures of reactors wrote it. */
+async function oldReactor(): Promise<string> {
+  const { id } = (await house.vault.call('createReactor', { body })).body as Reactor;
+  const stream = streams.reactor(tenantId, id);
+  const [event] = await house.vault.events(stream);
+  await append(stream, ReactorUpdated, { ...event?.data, signature: undefined });
+  return id;
+}
+
+/** Appends as an older release did; gives the id. */
+async function oldInvocation(reactorId: string): Promise<string> {
+  const id = crypto.randomUUID();
+  const place = invocationPlace(tenantId, id, 'args');
+  const { key, stored } = await house.vault.keyRing.createDataKey({
+    ...place,
+    purpose: 'args',
+    durability: 'own',
+  });
+  await stored;
+  await append(streams.invocation(tenantId, id), ReactorInvoked, {
+    invocation_id: id,
+    reactor_id: reactorId,
+    reactor_revision: 1,
+    mode: 'async',
+    args: seal(key, place, secret({ a: 1 })),
+    token_ids: [],
+    timeout_ms: 10_000,
+    depth: 0,
+  });
+  return id;
+}
+
+const patch = (id: string) => house.vault.call('patchReactor', { params: { id }, body: { name: 'Other' } });
+const typesOf = async (stream: string) => (await house.vault.events(stream)).map(({ type }) => type);
+
+it('a reactor of an older release is believed until all is signed, and again once it is', async () => {
+  await oldTenant();
+  const id = await oldReactor();
+  const late = await oldReactor();
+  await patch(id);
+  expect(await upgrade()).toBe(false);
+  expect(await typesOf(streams.reactor(tenantId, id))).toEqual([
+    'ReactorCreated',
+    'ReactorUpdated',
+    'ReactorUpdated',
+  ]);
+  expect(await typesOf(streams.reactor(tenantId, late))).toEqual([
+    'ReactorCreated',
+    'ReactorUpdated',
+    'ReactorSigned',
+  ]);
+  await expect(patch(late)).resolves.toBeDefined();
+  const planted = await house.vault.events(streams.reactor(tenantId, id));
+  await append(streams.reactor(tenantId, id), ReactorUpdated, {
+    ...planted.at(-1)?.data,
+    code: 'stolen',
+    signature: undefined,
+  });
+  await expect(patch(id)).rejects.toMatchObject(altered);
+  expect(await upgrade()).toBe(false);
+  await expect(patch(id)).rejects.toMatchObject(altered);
+  expect(await typesOf(streams.reactor(tenantId, id))).not.toContain('ReactorSigned');
+});
+
+it('its row is signed with it', async () => {
+  await oldTenant();
+  const id = await oldReactor();
+  await upgrade();
+  const { rows } = await house.vault.pool.query<{ code: string; configuration: string; signature: string }>(
+    'select code, configuration, signature from rm_reactors.reactor where id = $1',
+    [id],
+  );
+  const [row] = rows;
+  if (!row) throw new Error('there is no row');
+  const hashes = await house.vault.keyRing.hashes(tenantId);
+  const { code, configuration, signature } = row;
+  const statement = reactorStatement({ id, name: 'Pay', code, configuration, applicationId: undefined });
+  expect(hashes.isSigned(statement, signature)).toBe(true);
+});
+
+it('an invocation that is not over is signed as it is; one that is being run waits for its end', async () => {
+  await oldTenant();
+  const reactorId = await oldReactor();
+  const waiting = await oldInvocation(reactorId);
+  const running = await oldInvocation(reactorId);
+  const stream = streams.invocation(tenantId, running);
+  const started = { invocation_id: running, reactor_id: reactorId, runner_id: 'r' };
+  await append(stream, ReactorStarted, { ...started, deadline: '2099-01-01T00:00:00Z' });
+  expect(await upgrade()).toBe(true);
+  expect(await typesOf(streams.invocation(tenantId, waiting))).toEqual([
+    'ReactorInvoked',
+    'ReactorInvocationSigned',
+  ]);
+  expect(await typesOf(stream)).toEqual(['ReactorInvoked', 'ReactorStarted']);
+  const [invoked] = await house.vault.events(stream);
+  await append(
+    stream,
+    { type: 'ReactorFailed', version: 2 },
+    {
+      invocation_id: running,
+      reactor_id: reactorId,
+      mode: 'async',
+      status: 500,
+      reason: 'lost',
+      problem: (invoked as RecordedEvent<'ReactorInvoked'>).data.args,
+    },
+  );
+  expect(await upgrade()).toBe(false);
+  expect((await typesOf(stream)).at(-1)).toBe('ReactorInvocationSigned');
+  expect(await upgrade()).toBe(false);
+});

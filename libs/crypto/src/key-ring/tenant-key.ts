@@ -1,0 +1,19 @@
+import { deriveKey } from '../aead.ts';
+
+/** One version of a tenant's key, as the two keys derived from it. */
+export interface TenantKey {
+  readonly tenantId: string;
+  readonly version: number;
+  readonly dataKeyWrapping: Buffer;
+  readonly indexKeyWrapping: Buffer;
+}
+
+/** A new tenant key with its derived keys. */
+export function deriveTenantKey(tenantId: string, version: number, bytes: Buffer): TenantKey {
+  return {
+    tenantId,
+    version,
+    dataKeyWrapping: deriveKey(bytes, 'tenant', 'wrap-data-key'),
+    indexKeyWrapping: deriveKey(bytes, 'tenant', 'wrap-index-key'),
+  };
+}

@@ -1,0 +1,163 @@
+import { newId, ReactorUpdated, streams, type Json, type VaultEvent } from '@token-vault/contracts';
+import type { EventStore, RecordedEvent } from '@token-vault/event-store';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { historyFrom, readHistory, type Invocation } from '../src/runs/invocation.ts';
+import type { FindInvoker, OpenTokens } from '../src/runs/ports.ts';
+import { Deliveries } from '../src/webhooks/deliver.ts';
+import { createRunnerFixture, invoker, tenantId, type RunnerFixture } from './runner-fixture.ts';
+
+let fixture: RunnerFixture;
+let opened: number;
+let sent: string[];
+beforeEach(async () => {
+  fixture = await createRunnerFixture();
+  opened = 0;
+  sent = [];
+});
+afterEach(() => fixture.close());
+
+const openTokens: OpenTokens = () => {
+  opened += 1;
+  return Promise.resolve({ tokens: Promise.resolve(new Map()), use: [] });
+};
+const findInvoker: FindInvoker = (ofTenant, actor) => Promise.resolve(invoker(ofTenant, actor));
+
+type Forge = (event: RecordedEvent) => RecordedEvent;
+
+/** The log as it is after somebody with the database has rewritten events of one stream. */
+const rewritten = (stream: string, forge: Forge): EventStore => ({
+  ...fixture.store,
+  async *readStream(name, options) {
+    for await (const event of fixture.store.readStream(name, options))
+      yield name === stream ? forge(event) : event;
+  },
+});
+const withData =
+  (change: Record<string, Json | undefined>): Forge =>
+  (event) =>
+    ({ ...event, data: { ...event.data, ...change } }) as RecordedEvent;
+
+/** Runs it as a runner does that reads this log; gives its outcome. */
+async function run(store: EventStore, invocation: Invocation) {
+  const runner = fixture.runner({ store, openTokens, findInvoker });
+  await runner.handle(await readHistory(store, invocation.stream));
+  return (await fixture.eventsOf(invocation)).findLast(({ type }) => type.startsWith('Reactor'));
+}
+
+const refused = { type: 'ReactorFailed', data: { status: 500, reason: 'record_altered' } };
+
+describe('a reactor that is not as the vault wrote it is not run', () => {
+  it.each<[string, Record<string, Json | undefined>]>([
+    ['other code', { code: 'stolen' }],
+    ['another application', { application_id: newId() }],
+    ['another configuration', { configuration: `sv1.${newId()}.${'A'.repeat(60)}` }],
+    ['no signature', { signature: undefined }],
+  ])('with %s', async (_what, change) => {
+    const invocation = await fixture.invoke({ n: 1 });
+    const stream = streams.reactor(tenantId, invocation.invoked.reactor_id);
+    expect(await run(rewritten(stream, withData(change)), invocation)).toMatchObject(refused);
+    expect(fixture.runs).toEqual([]);
+  });
+
+  it('when its first content was written again later in its stream', async () => {
+    const first = await fixture.invoke({ n: 1 });
+    const stream = streams.reactor(tenantId, first.invoked.reactor_id);
+    const events: RecordedEvent[] = [];
+    for await (const event of fixture.store.readStream(stream)) events.push(event);
+    const { id: _id, stream: _stream, revision: _revision, position: _position, ...copy } = events[0]!;
+    const again = { ...copy, id: newId(), type: ReactorUpdated.type };
+    await fixture.store.append(stream, [again as VaultEvent], 'any');
+    const second = await fixture.invoke({ n: 2 }, undefined, { reactor_revision: 1 });
+    expect(await run(fixture.store, second)).toMatchObject(refused);
+    expect(await run(fixture.store, first)).toMatchObject({ type: 'ReactorSucceeded' });
+    expect(fixture.runs).toHaveLength(1);
+  });
+});
+
+describe('an invocation that is not as the vault wrote it is not run, and opens no token', () => {
+  it.each<[string, Forge]>([
+    ['another reactor', withData({ reactor_id: newId() })],
+    ['another revision of it', withData({ reactor_revision: 7 })],
+    ['other tokens', withData({ token_ids: ['victim'] })],
+    ['other arguments', withData({ args: `sv1.${newId()}.${'A'.repeat(60)}` })],
+    ['a callback', withData({ mode: 'async', callback_url: `sv1.${newId()}.${'A'.repeat(60)}` })],
+    ['less depth', withData({ depth: 3 })],
+    ['more time', withData({ timeout_ms: 210_000 })],
+    ['no signature', withData({ signature: undefined })],
+    [
+      'another caller',
+      (event) => ({ ...event, metadata: { ...event.metadata, actor: { kind: 'application', id: 'admin' } } }),
+    ],
+    [
+      'a session of another application',
+      (event) => ({ ...event, metadata: { ...event.metadata, application_id: newId() } }),
+    ],
+  ])('with %s', async (_what, forge) => {
+    const invocation = await fixture.invoke({ n: 1 });
+    const forging: Forge = (event) => (event.type === 'ReactorInvoked' ? forge(event) : event);
+    expect(await run(rewritten(invocation.stream, forging), invocation)).toMatchObject(refused);
+    expect(fixture.runs).toEqual([]);
+    expect(opened).toBe(0);
+    // Somebody else's key may be named as that of its arguments.
+    await expect(fixture.open(invocation, 'args', invocation.invoked.args)).resolves.toBeDefined();
+  });
+
+  it('when it was copied to another stream it is run once all the same', async () => {
+    const invocation = await fixture.invoke({ n: 1 });
+    const [invoked] = await fixture.eventsOf(invocation);
+    await fixture.runner().handle(historyFrom(invoked!));
+    await fixture.runner().handle(historyFrom({ ...invoked!, stream: 'invocation-elsewhere' }));
+    expect(fixture.runs).toHaveLength(1);
+  });
+});
+
+describe('the result of a run', () => {
+  const deliver = (store: EventStore, id: string) =>
+    new Deliveries({
+      ...fixture,
+      store,
+      findInvoker,
+      refuseUse: () => Promise.resolve(undefined),
+      fetch: ({ url }) => {
+        sent.push(url);
+        return Promise.resolve({ status: 200 } as never);
+      },
+    }).deliver(tenantId, id);
+  const finished = async () => {
+    const invocation = await fixture.invoke({ n: 1 }, 'https://receiver.example/');
+    await fixture.runner().handle(await fixture.historyOf(invocation));
+    return invocation;
+  };
+  const lastOf = async (invocation: Invocation) => (await fixture.eventsOf(invocation)).at(-1);
+
+  it('goes to the callback of its invocation', async () => {
+    const invocation = await finished();
+    await deliver(fixture.store, invocation.id);
+    expect(sent).toEqual(['https://receiver.example/']);
+    expect(await lastOf(invocation)).toMatchObject({ type: 'WebhookDelivered' });
+  });
+
+  it('goes nowhere, and is not tried again, when the invocation was altered', async () => {
+    const invocation = await finished();
+    const thief = await fixture.invoke({}, 'https://thief.example/');
+    const { callback_url: elsewhere } = thief.invoked;
+    const forge: Forge = (event) =>
+      event.type === 'ReactorInvoked' ? withData({ callback_url: elsewhere })(event) : event;
+    await deliver(rewritten(invocation.stream, forge), invocation.id);
+    expect(sent).toEqual([]);
+    expect(await lastOf(invocation)).toMatchObject({
+      type: 'WebhookGivenUp',
+      data: { reason: 'record altered' },
+    });
+  });
+
+  it('of one run does not go to the callback of another', async () => {
+    const [invocation, thief] = [await finished(), await finished()];
+    const outcome = (await fixture.eventsOf(invocation)).find((event) => event.type === 'ReactorSucceeded');
+    const forge: Forge = (event) =>
+      event.type === 'ReactorSucceeded' ? withData({ result: outcome?.data.result })(event) : event;
+    await deliver(rewritten(thief.stream, forge), thief.id);
+    expect(sent).toEqual([]);
+    expect(await lastOf(thief)).toMatchObject({ type: 'WebhookGivenUp', data: { reason: 'record altered' } });
+  });
+});
