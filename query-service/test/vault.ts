@@ -136,9 +136,7 @@ export async function setUpVault({
 
     ...callsOf(handlers, clock),
 
-    beforeRecord(hook) {
-      beforeRecord = hook;
-    },
+    beforeRecord: (hook) => void (beforeRecord = hook),
 
     async end() {
       if (isProjecting) await projectors.close();

@@ -41,8 +41,8 @@ async function verifyEvents(parts: Parts, range: Range, terminal: Terminal): Pro
   }
 }
 
-/** Those that decide who may do what, and the one that the log is read from. Each is looked at, whatever the others are. */
-const readModels = ['tenants', 'applications', 'tokens', 'reactors', 'log'] as const;
+/** Those that decide who may do what, and what is run and delivered, and the one that the log is read from. Each is looked at. */
+const readModels = ['tenants', 'applications', 'tokens', 'reactors', 'invocations', 'log'] as const;
 
 /** @throws CommandError */
 async function verifyReadModels(work: Work): Promise<void> {
