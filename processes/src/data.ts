@@ -1,7 +1,7 @@
 import { keepIndexPlans } from '@token-vault/batching';
 import { eventRegistry } from '@token-vault/contracts';
 import { createKeyRing, dataKeyTable, type KeyRing } from '@token-vault/crypto';
-import type { EventStore } from '@token-vault/event-store';
+import { EventStoreAccessError, type EventStore } from '@token-vault/event-store';
 import { createPostgresEventStore, type PostgresEventStoreOptions } from '@token-vault/event-store/postgres';
 import { projections } from '@token-vault/projectors';
 import {
@@ -72,10 +72,29 @@ export async function openEventStore(
   return createEventStoreDbEventStore({ registry, connectionString, streamPrefix });
 }
 
+/** What is said of an account, with the setting that names it. That the store does not answer yet ends no start. */
+async function requireAccess(store: EventStore): Promise<void> {
+  try {
+    await store.head();
+  } catch (error) {
+    if (error instanceof EventStoreAccessError) throw new StoreAccessError(error);
+  }
+}
+
+/** The account of EVENTSTOREDB_URL is not known, or lacks a right. The message is one line that names the setting and the right. */
+export class StoreAccessError extends Error {
+  readonly code = 'event_store_access';
+  constructor(cause: EventStoreAccessError) {
+    super(`EVENTSTOREDB_URL: ${cause.message}`, { cause });
+  }
+}
+
+/** @throws StoreAccessError */
 export async function openLog({ settings, metrics, spans, closers }: Surroundings): Promise<EventStore> {
   const store = closers.add(await openEventStore(settings, { onFlush: observeFlushes(metrics) }), (it) =>
     it.close(),
   );
+  if (settings.eventStore.kind === 'eventstoredb') await requireAccess(store);
   return traceAppends(measureAppends(store, metrics), spans);
 }
 

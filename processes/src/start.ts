@@ -29,6 +29,7 @@ export const explainedCodes: ReadonlySet<string> = new Set([
   'schema_too_new',
   'schema_mismatch',
   'migration_failed',
+  'event_store_access',
 ]);
 
 const retryMs = 500;

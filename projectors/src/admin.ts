@@ -19,8 +19,8 @@ export interface ProjectionAdminOptions {
 export interface RunOptions {
   /** Stops the work where it is; the next call of the same kind goes on from there. */
   readonly signal?: AbortSignal;
-  /** After each batch: where the successor is, and where it goes. */
-  readonly onProgress?: (position: Position, until: Position) => void;
+  /** After each batch: where the successor is, where it goes, and how many events the batch had. */
+  readonly onProgress?: (position: Position, until: Position, events: number) => void;
 }
 
 /** What an operator does to projections. Works beside running projectors, in any process. */

@@ -14,6 +14,7 @@ const explained = new Set([
   'schema_mismatch',
   'restore_unfinished',
   'migration_failed',
+  'event_store_access',
 ]);
 
 function fail(error: unknown): never {

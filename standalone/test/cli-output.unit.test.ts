@@ -20,6 +20,19 @@ function terminalOf(isTerminal: boolean) {
   return { terminal, lines, rewritten };
 }
 
+describe('the progress of a rebuild from EventStoreDB', () => {
+  it('counts events, and takes the share from positions, which are bytes there', () => {
+    const line = progressLine({
+      done: 8_000_000,
+      total: 16_000_000,
+      doneHere: 8_000_000,
+      elapsedMs: 2_000,
+      counted: 12_000,
+    });
+    expect(line).toBe('[############------------]   50 %  12,000 events  6,000/s  2 s left');
+  });
+});
+
 describe('an error of the operating system', () => {
   it.each([
     [

@@ -21,7 +21,8 @@ export interface FillOptions {
   readonly generation: number;
   readonly maxBatch: number;
   readonly signal: AbortSignal;
-  readonly onProgress: (position: Position, until: Position) => void;
+  /** `events`: how many were applied since the last call. */
+  readonly onProgress: (position: Position, until: Position, events: number) => void;
 }
 
 export type FillOutcome = 'filled' | 'cancelled' | 'aborted';
@@ -59,12 +60,12 @@ async function writeUntil(options: FillOptions, writer: BatchWriter, until: Posi
     events.push(event);
     if (events.length < maxBatch) continue;
     await writer.write(events, event.position);
-    onProgress(event.position, until);
+    onProgress(event.position, until, events.length);
     events = [];
   }
   if (!signal.aborted) {
     await writer.write(events, until);
-    onProgress(until, until);
+    onProgress(until, until, events.length);
   }
   await writer.settle();
 }

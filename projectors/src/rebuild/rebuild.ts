@@ -18,7 +18,7 @@ export interface RebuildOptions {
   readonly maxBatch: number;
   /** Aborting leaves the successor as it is; the next call goes on from there. */
   readonly signal: AbortSignal;
-  readonly onProgress: (position: Position, until: Position) => void;
+  readonly onProgress: (position: Position, until: Position, events: number) => void;
 }
 
 export type RebuildOutcome = 'swapped' | 'cancelled' | 'aborted';

@@ -8,6 +8,8 @@ export interface Progress {
   readonly elapsedMs: number;
   /** What is counted; events if absent. */
   readonly unit?: string;
+  /** How many were done by this run, where `done` and `total` tell a share and are no counts. */
+  readonly counted?: number | undefined;
 }
 
 const barWidth = 24;
@@ -20,6 +22,7 @@ export function progressLine({
   doneHere,
   elapsedMs,
   unit = 'events',
+  counted,
 }: Progress): string {
   // What was appended since the total was read is done too.
   const done = Math.min(reached, total);
@@ -27,11 +30,14 @@ export function progressLine({
   const filled = Math.floor(share * barWidth);
   const bar = `[${'#'.repeat(filled)}${'-'.repeat(barWidth - filled)}]`;
   const percent = `${Math.floor(share * 100)} %`.padStart(5);
-  const parts = [bar, percent, `${thousands.format(done)} of ${thousands.format(total)} ${unit}`];
+  const amount =
+    counted === undefined
+      ? `${thousands.format(done)} of ${thousands.format(total)}`
+      : thousands.format(counted);
+  const parts = [bar, percent, `${amount} ${unit}`];
   if (doneHere > 0 && elapsedMs > 0) {
-    const perSecond = (doneHere * 1000) / elapsedMs;
-    parts.push(`${thousands.format(perSecond)}/s`);
-    if (done < total) parts.push(`${duration((total - done) / perSecond)} left`);
+    parts.push(`${thousands.format(((counted ?? doneHere) * 1000) / elapsedMs)}/s`);
+    if (done < total) parts.push(`${duration(((total - done) * elapsedMs) / doneHere / 1000)} left`);
   }
   return parts.join('  ');
 }
@@ -48,7 +54,7 @@ export function duration(seconds: number): string {
 const intervalMs = { terminal: 100, log: 5_000 };
 
 export interface ProgressReport {
-  update(done: number, total: number, unit?: string): void;
+  update(done: number, total: number, unit?: string, counted?: number): void;
   /** Leaves the cursor at the beginning of a line. */
   end(): void;
 }
@@ -69,12 +75,13 @@ export function reportProgress(
   let shownMs = terminal.rewrite ? -Infinity : beganMs;
   let hasLine = false;
   return {
-    update(done, total, unit = 'events') {
+    update(done, total, unit = 'events', counted) {
       first ??= done;
       const isLast = done >= total;
       if (nowMs() - shownMs < interval && !isLast) return;
       shownMs = nowMs();
-      const progress = { done, total, doneHere: done - first, elapsedMs: shownMs - beganMs, unit };
+      const doneHere = done - first;
+      const progress = { done, total, doneHere, elapsedMs: shownMs - beganMs, unit, counted };
       const line = `${label}  ${progressLine(progress)}`;
       if (terminal.rewrite) terminal.rewrite(line);
       else terminal.note(line);

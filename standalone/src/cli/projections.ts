@@ -72,17 +72,23 @@ async function showStatus({ admin, parts, terminal }: Work, isJson: boolean): Pr
 
 /** Runs work that reports where it is. The first position it tells may be one that another run had reached. */
 async function reported<Result>(
-  { admin, terminal }: Work,
+  { admin, terminal, parts }: Work,
   label: string,
   name: string,
   run: (options: RunOptions) => Promise<Result>,
 ): Promise<Result> {
   const before = (await admin.status()).find((status) => status.name === name)?.rebuild?.position;
+  // A position counts events in Postgres, and bytes of the server's log in EventStoreDB, which tell the share alone.
+  const isCounted = parts.eventStore.kind === 'postgres';
+  let counted = 0;
   const report = reportProgress(terminal, label, shown(before ?? '0'));
   try {
     return await run({
       signal: terminal.interrupted,
-      onProgress: (position, until) => report.update(shown(position), shown(until)),
+      onProgress: (position, until, events) => {
+        counted += events;
+        report.update(shown(position), shown(until), 'events', isCounted ? undefined : counted);
+      },
     });
   } finally {
     report.end();

@@ -7,9 +7,10 @@ import {
   openRootKeys,
   schema,
   type RootKeySources,
+  type Surroundings,
 } from '@token-vault/processes';
 import { migrate } from '@token-vault/processes/migrations';
-import { startPosition } from '@token-vault/event-store';
+import { startPosition, type EventStore } from '@token-vault/event-store';
 import {
   createLogger,
   createMetrics,
@@ -64,7 +65,10 @@ function environmentOf({ settings, directory, databaseUrl }: Place): NodeJS.Proc
 }
 
 /** The tables, the root key of a new vault, and its first tenant: what no service makes. */
-async function prepare({ settings, directory, databaseUrl }: Place): Promise<RootKeySources> {
+async function prepare(place: Place): Promise<RootKeySources> {
+  const { settings, directory, databaseUrl } = place;
+  // An account that may not use the log is said once, before every process says it.
+  await withLog(place, () => Promise.resolve());
   await migrate(databaseUrl, schema);
   const sources = { ...settings, rootKeyFile: directory.rootKeyFile };
   const pool = new pg.Pool({ connectionString: databaseUrl, max: 1 });
@@ -78,16 +82,13 @@ async function prepare({ settings, directory, databaseUrl }: Place): Promise<Roo
 }
 
 async function makeTenant(
-  { settings, directory, databaseUrl, logger }: Place,
+  place: Place,
   sources: RootKeySources,
   baseUrl: string,
 ): Promise<Credentials | undefined> {
-  const closers = new Closers();
-  try {
-    const metrics = createMetrics('stack');
-    const surroundings = { settings: { ...settings, databaseUrl }, logger, metrics, spans: noSpans, closers };
-    const store = await openLog(surroundings);
-    return await makeFirstTenant({
+  const { directory, logger } = place;
+  return withLog(place, async (surroundings, store) =>
+    makeFirstTenant({
       file: directory.credentialsFile,
       baseUrl,
       isLogEmpty: async () => (await store.head()) === startPosition,
@@ -96,7 +97,20 @@ async function makeTenant(
         const { progress } = await openReadModels(surroundings, store);
         return createFirstTenant({ store, keyRing, progress, logger }, tenantId);
       },
-    });
+    }),
+  );
+}
+
+/** Works with the log, and closes what was opened for it. */
+async function withLog<Result>(
+  { settings, databaseUrl, logger }: Place,
+  work: (surroundings: Surroundings, store: EventStore) => Promise<Result>,
+): Promise<Result> {
+  const closers = new Closers();
+  try {
+    const metrics = createMetrics('stack');
+    const surroundings = { settings: { ...settings, databaseUrl }, logger, metrics, spans: noSpans, closers };
+    return await work(surroundings, await openLog(surroundings));
   } finally {
     await closers.close();
   }
