@@ -1,4 +1,4 @@
-import { startEventStoreDbDouble, type EventStoreDbDouble } from '@token-vault/test-doubles/eventstoredb';
+import { startEventStoreDbDouble, type EventStoreDbDouble } from '../doubles/eventstoredb/index.ts';
 import {
   createDataDirectory,
   createTestDatabase,
