@@ -11,4 +11,7 @@ export const readModelNames = [
 export type ReadModelName = (typeof readModelNames)[number];
 
 /** Every request needs these: its caller is made out from them (decisions.md §1). */
-export const callersAreMadeOf = ['applications', 'tenants'] as const satisfies readonly ReadModelName[];
+export const authenticationReadModels = [
+  'applications',
+  'tenants',
+] as const satisfies readonly ReadModelName[];

@@ -1,5 +1,5 @@
 import { createLogger, runProcess } from '@token-vault/service-kit';
-import { openKeyRing, openLog, openReadModels, type Surroundings } from './data.ts';
+import { openKeyRing, openLog, openReadModels, type ProcessContext } from './data.ts';
 import { openExpressions } from './expressions.ts';
 import { commandHandlers } from './handlers.ts';
 import { openHousekeeping } from './housekeeping.ts';
@@ -27,17 +27,17 @@ function readSettings(environment: NodeJS.ProcessEnv) {
 }
 
 /** Whatever changes something, and what goes on beside requests. */
-async function open(surroundings: Surroundings, settings: ReturnType<typeof readSettings>) {
-  const { logger } = surroundings;
+async function open(context: ProcessContext, settings: ReturnType<typeof readSettings>) {
+  const { logger } = context;
   const { limits, egressAllow } = settings;
-  const keyRing = await openKeyRing(surroundings, settings.rootKeys);
-  const data = { keyRing, ...(await openReadModels(surroundings, await openLog(surroundings))) };
-  openHousekeeping(surroundings, data);
-  const reactors = openReactorParts(surroundings, data.store, settings.sandboxAccounts);
-  const expressions = openExpressions(surroundings);
-  const parts = await openServiceParts(surroundings, data, limits);
+  const keyRing = await openKeyRing(context, settings.rootKeys);
+  const data = { keyRing, ...(await openReadModels(context, await openLog(context))) };
+  openHousekeeping(context, data);
+  const reactors = openReactorParts(context, data.store, settings.sandboxAccounts);
+  const expressions = openExpressions(context);
+  const parts = await openServiceParts(context, data, limits);
   const handlers = commandHandlers({ ...parts, expressions }, reactors, { egressAllow, logger });
-  return createServiceApp(surroundings, { ...parts, expressions }, handlers);
+  return createServiceApp(context, { ...parts, expressions }, handlers);
 }
 
 await runProcess({

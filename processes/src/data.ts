@@ -24,7 +24,7 @@ import {
 } from '@token-vault/service-kit';
 import pg from 'pg';
 import type { Closers } from './closers.ts';
-import { hearLosses } from './hear-losses.ts';
+import { ignoreIdleConnectionErrors } from './ignore-idle-connection-errors.ts';
 import { openRootKeys, type RootKeySources } from './root-keys.ts';
 
 /** Where the log is: in the vault's own Postgres, or in an EventStoreDB. */
@@ -45,7 +45,7 @@ export interface DataSettings {
 }
 
 /** What every part is given. */
-export interface Surroundings {
+export interface ProcessContext {
   readonly settings: DataSettings;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -90,7 +90,7 @@ export class StoreAccessError extends Error {
 }
 
 /** @throws StoreAccessError */
-export async function openLog({ settings, metrics, spans, closers }: Surroundings): Promise<EventStore> {
+export async function openLog({ settings, metrics, spans, closers }: ProcessContext): Promise<EventStore> {
   const store = closers.add(await openEventStore(settings, { onFlush: observeFlushes(metrics) }), (it) =>
     it.close(),
   );
@@ -100,7 +100,7 @@ export async function openLog({ settings, metrics, spans, closers }: Surrounding
 
 /** A pool whose state Prometheus is told under `name`. */
 export function openPool(
-  { settings, metrics, logger, closers }: Surroundings,
+  { settings, metrics, logger, closers }: ProcessContext,
   name: string,
   max: number,
   options: Pick<pg.PoolConfig, 'onConnect' | 'statement_timeout'> = {},
@@ -112,21 +112,21 @@ export function openPool(
     connectionTimeoutMillis: 5_000,
     ...options,
   });
-  hearLosses(pool, () => logger.warn({ reason: name }, 'a database connection was lost'));
+  ignoreIdleConnectionErrors(pool, () => logger.warn({ reason: name }, 'a database connection was lost'));
   metrics.watchPool(name, pool);
   return closers.add(pool, (it) => it.end());
 }
 
 /** @throws WrongRootKeyError, RootKeyUnusableError, RootKeyUnavailableError */
-export async function openKeyRing(surroundings: Surroundings, rootKeys: RootKeySources): Promise<KeyRing> {
-  const pool = openPool(surroundings, 'keys', 3, { onConnect: keepIndexPlans });
+export async function openKeyRing(context: ProcessContext, rootKeys: RootKeySources): Promise<KeyRing> {
+  const pool = openPool(context, 'keys', 3, { onConnect: keepIndexPlans });
   return createKeyRing({
     pool,
     ...(await openRootKeys(rootKeys, pool)),
     clock: systemClock,
-    durability: keyDurability(surroundings.settings),
-    onTenantKeys: observeTenantKeys(surroundings.metrics),
-    onAltered: observeAlterations(surroundings.metrics, surroundings.logger),
+    durability: keyDurability(context.settings),
+    onTenantKeys: observeTenantKeys(context.metrics),
+    onAltered: observeAlterations(context.metrics, context.logger),
   });
 }
 
@@ -146,8 +146,8 @@ export interface ReadModels {
   readonly revocations: Revocations;
 }
 
-export async function openReadModels(surroundings: Surroundings, log: EventStore): Promise<ReadModels> {
-  const { settings, logger, closers } = surroundings;
+export async function openReadModels(context: ProcessContext, log: EventStore): Promise<ReadModels> {
+  const { settings, logger, closers } = context;
   let heard: ReadModelWatch | undefined;
   const progress = await createProjectionProgress({
     connectionString: settings.databaseUrl,
@@ -159,6 +159,6 @@ export async function openReadModels(surroundings: Surroundings, log: EventStore
   const watch = (heard = watchReadModels({ progress }));
   closers.add(progress, (it) => it.close());
   const store = noteAppends(log, watch);
-  const revocations = createRevocations({ pool: openPool(surroundings, 'revocations', 2), progress });
-  return { store, progress, watch, revocations, readPool: openPool(surroundings, 'reads', 6, readLimits) };
+  const revocations = createRevocations({ pool: openPool(context, 'revocations', 2), progress });
+  return { store, progress, watch, revocations, readPool: openPool(context, 'reads', 6, readLimits) };
 }

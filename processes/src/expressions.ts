@@ -1,7 +1,7 @@
 import { createExpressions, createExpressionWorkers, type Expressions } from '@token-vault/expressions';
-import type { Surroundings } from './data.ts';
+import type { ProcessContext } from './data.ts';
 
 /** The expressions of this process's requests. Threads start when one is not simple, and end when nothing is left to do. */
-export function openExpressions({ closers }: Pick<Surroundings, 'closers'>): Expressions {
+export function openExpressions({ closers }: Pick<ProcessContext, 'closers'>): Expressions {
   return createExpressions(closers.add(createExpressionWorkers(), (it) => it.close()));
 }

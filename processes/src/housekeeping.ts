@@ -4,14 +4,14 @@ import type { EventStore } from '@token-vault/event-store';
 import { systemClock } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
 import { startSealer } from './audit/sealer.ts';
-import type { Surroundings } from './data.ts';
+import type { ProcessContext } from './data.ts';
 
 /**
  * What goes on beside requests wherever commands are answered: endings by time, interrupted erasures, the seal of the log.
  * Of any number of replicas one does each, by a lock of Postgres.
  */
 export function openHousekeeping(
-  { settings, logger, closers }: Surroundings,
+  { settings, logger, closers }: ProcessContext,
   parts: { readonly store: EventStore; readonly keyRing: KeyRing; readonly readPool: Pool },
 ): void {
   const { store, keyRing, readPool: pool } = parts;

@@ -21,7 +21,7 @@ import {
   type Span,
 } from '@token-vault/service-kit';
 import express, { type Express } from 'express';
-import { openPool, type ReadModels, type Surroundings } from './data.ts';
+import { openPool, type ReadModels, type ProcessContext } from './data.ts';
 import { openEdge, type Edge } from './edge.ts';
 import type { LimitConfig } from './limits.ts';
 import { release } from './release.ts';
@@ -34,12 +34,12 @@ export interface ServiceParts extends ReadModels {
 }
 
 export async function openServiceParts(
-  surroundings: Surroundings,
+  context: ProcessContext,
   parts: ReadModels & { readonly keyRing: KeyRing },
   limits: LimitConfig,
 ): Promise<ServiceParts> {
-  const { settings, logger, closers } = surroundings;
-  const writePool = openPool(surroundings, 'idempotency', 4);
+  const { settings, logger, closers } = context;
+  const writePool = openPool(context, 'idempotency', 4);
   const options = { ...limits, databaseUrl: settings.databaseUrl, writePool, logger, ...parts };
   const edge = closers.add(await openEdge(options), (it) => it.close());
   return { ...parts, edge, audit: createAuditTrail(parts.store) };
@@ -68,7 +68,7 @@ export function readinessOf({
 
 /** What a process without operations answers. */
 export function createHealthApp(
-  { logger, metrics }: Surroundings,
+  { logger, metrics }: ProcessContext,
   checks: Readonly<Record<string, HealthCheck>>,
 ): Express {
   const app = express();
@@ -88,7 +88,7 @@ function spanOf({ operation, status, seconds, traceId }: AnsweredRequest): Span 
 
 /** The app of a service: the operations it has handlers of, health, metrics, the document of the interface. */
 export function createServiceApp(
-  { logger, metrics, spans }: Surroundings,
+  { logger, metrics, spans }: ProcessContext,
   parts: ServiceParts & { readonly expressions: Expressions },
   handlers: Handlers,
 ): Express {

@@ -7,11 +7,11 @@ export {
   openReadModels,
   type DataSettings,
   type EventStoreChoice,
-  type Surroundings,
+  type ProcessContext,
 } from './data.ts';
 export { openExpressions } from './expressions.ts';
 export { commandHandlers, queryHandlers } from './handlers.ts';
-export { hearLosses } from './hear-losses.ts';
+export { ignoreIdleConnectionErrors } from './ignore-idle-connection-errors.ts';
 export { openHousekeeping } from './housekeeping.ts';
 export { createServiceApp, openServiceParts, type ServiceParts } from './http.ts';
 export { measureProjections } from './projection-lag.ts';

@@ -2,7 +2,7 @@ import { leadWheneverPossible } from '@token-vault/command-service';
 import type { InvocationRelay } from '@token-vault/invocations';
 import { startProjectors } from '@token-vault/projectors';
 import { createLogger, runProcess } from '@token-vault/service-kit';
-import { openLog, openPool, type Surroundings } from './data.ts';
+import { openLog, openPool, type ProcessContext } from './data.ts';
 import { createHealthApp } from './http.ts';
 import { createRelay } from './reactors/feed.ts';
 import { readFeedChoice, readProcessSettings } from './settings.ts';
@@ -17,7 +17,7 @@ function readSettings(environment: NodeJS.ProcessEnv) {
 }
 
 /** One at a time: two would relay everything twice, which is harmless and of no use. */
-function openRelay({ settings, logger, closers }: Surroundings, relay: InvocationRelay): void {
+function openRelay({ settings, logger, closers }: ProcessContext, relay: InvocationRelay): void {
   const abort = new AbortController();
   const { databaseUrl: connectionString } = settings;
   const options = { connectionString, name: 'relay', logger, signal: abort.signal };
@@ -29,18 +29,18 @@ function openRelay({ settings, logger, closers }: Surroundings, relay: Invocatio
 }
 
 /** The read models, and with Kafka the relay of invocations. Has no keys: it never opens anything. */
-async function open(surroundings: Surroundings, settings: ReturnType<typeof readSettings>) {
-  const { logger, closers, metrics, spans } = surroundings;
+async function open(context: ProcessContext, settings: ReturnType<typeof readSettings>) {
+  const { logger, closers, metrics, spans } = context;
   const { databaseUrl: connectionString, feed } = settings;
-  const store = await openLog(surroundings);
-  const pool = openPool(surroundings, 'projectors', 2);
+  const store = await openLog(context);
+  const pool = openPool(context, 'projectors', 2);
   const projectors = closers.add(
     startProjectors({ store, connectionString, logger, ...traceProjections(spans) }),
     (it) => it.close(),
   );
   measureProjections(metrics, { store, status: () => projectors.status() });
-  if (feed.kind === 'kafka') openRelay(surroundings, createRelay(feed, { store, pool, logger }));
-  return createHealthApp(surroundings, {
+  if (feed.kind === 'kafka') openRelay(context, createRelay(feed, { store, pool, logger }));
+  return createHealthApp(context, {
     event_store: async () => void (await store.head()),
     database: async () => void (await pool.query('select 1')),
   });

@@ -1,5 +1,5 @@
 import { createLogger, runProcess } from '@token-vault/service-kit';
-import { openKeyRing, openLog, openReadModels, type Surroundings } from './data.ts';
+import { openKeyRing, openLog, openReadModels, type ProcessContext } from './data.ts';
 import { openExpressions } from './expressions.ts';
 import { queryHandlers } from './handlers.ts';
 import { createServiceApp, openServiceParts } from './http.ts';
@@ -17,13 +17,13 @@ function readSettings(environment: NodeJS.ProcessEnv) {
 }
 
 /** Whatever reads. */
-async function open(surroundings: Surroundings, settings: ReturnType<typeof readSettings>) {
-  const keyRing = await openKeyRing(surroundings, settings.rootKeys);
-  const data = { keyRing, ...(await openReadModels(surroundings, await openLog(surroundings))) };
-  const expressions = openExpressions(surroundings);
-  const parts = await openServiceParts(surroundings, data, settings.limits);
+async function open(context: ProcessContext, settings: ReturnType<typeof readSettings>) {
+  const keyRing = await openKeyRing(context, settings.rootKeys);
+  const data = { keyRing, ...(await openReadModels(context, await openLog(context))) };
+  const expressions = openExpressions(context);
+  const parts = await openServiceParts(context, data, settings.limits);
   const all = { ...parts, expressions };
-  return createServiceApp(surroundings, all, queryHandlers(all));
+  return createServiceApp(context, all, queryHandlers(all));
 }
 
 await runProcess({

@@ -1,5 +1,5 @@
 import { createLogger, listenForAccessChanges, runProcess } from '@token-vault/service-kit';
-import { openKeyRing, openLog, openReadModels, type Surroundings } from './data.ts';
+import { openKeyRing, openLog, openReadModels, type ProcessContext } from './data.ts';
 import { openExpressions } from './expressions.ts';
 import { commandHandlers, queryHandlers } from './handlers.ts';
 import { createHealthApp, readinessOf } from './http.ts';
@@ -28,12 +28,12 @@ function readSettings(environment: NodeJS.ProcessEnv) {
 }
 
 /** Runs reactors, and delivers their results. What their code asks of the vault is answered here, by the same handlers. */
-async function open(surroundings: Surroundings, settings: ReturnType<typeof readSettings>) {
-  const { logger, closers } = surroundings;
+async function open(context: ProcessContext, settings: ReturnType<typeof readSettings>) {
+  const { logger, closers } = context;
   const { egressAllow, rootKeys } = settings;
-  const keyRing = await openKeyRing(surroundings, rootKeys);
-  const expressions = openExpressions(surroundings);
-  const data = { keyRing, expressions, ...(await openReadModels(surroundings, await openLog(surroundings))) };
+  const keyRing = await openKeyRing(context, rootKeys);
+  const expressions = openExpressions(context);
+  const data = { keyRing, expressions, ...(await openReadModels(context, await openLog(context))) };
   const { store, readPool: pool } = data;
   const changes = await listenForAccessChanges({
     connectionString: settings.databaseUrl,
@@ -43,11 +43,11 @@ async function open(surroundings: Surroundings, settings: ReturnType<typeof read
     onTenantKeysDestroyed: (tenantId) => keyRing.forgetTenant(tenantId),
   });
   closers.add(changes, (it) => it.close());
-  const reactors = openReactorParts(surroundings, store, settings.sandboxAccounts);
+  const reactors = openReactorParts(context, store, settings.sandboxAccounts);
   const handlers = { ...commandHandlers(data, reactors, { egressAllow, logger }), ...queryHandlers(data) };
   const feed = await createFeed(settings.feed, { store, pool, logger });
-  openRunner(surroundings, { ...data, reactors, handlers, feed }, { egressAllow });
-  return createHealthApp(surroundings, readinessOf(data));
+  openRunner(context, { ...data, reactors, handlers, feed }, { egressAllow });
+  return createHealthApp(context, readinessOf(data));
 }
 
 await runProcess({

@@ -14,7 +14,7 @@ import type { RequestListener } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { Closers } from './closers.ts';
-import type { Surroundings } from './data.ts';
+import type { ProcessContext } from './data.ts';
 import { createHealthApp } from './http.ts';
 import { isMigrated } from './migrations/index.ts';
 import { schema } from './schema.ts';
@@ -98,20 +98,17 @@ export async function openPort(
 }
 
 /** Until it has begun, a service answers that it is live, not ready, and to everything else that it has not begun. */
-function starting(surroundings: Surroundings): RequestListener {
+function starting(context: ProcessContext): RequestListener {
   const begun: HealthCheck = () => Promise.reject(new Error('it is starting'));
-  const health = createHealthApp(surroundings, { begun });
+  const health = createHealthApp(context, { begun });
   return (request, response) => {
     if (/^\/(health\/|metrics$)/.test(request.url ?? '')) return void health(request, response);
     refuse(request, response, new UnavailableError('The service is starting.'));
   };
 }
 
-/** Opens what it needs with the surroundings' closers, and gives what answers requests. */
-export type OpenService<Settings> = (
-  surroundings: Surroundings,
-  settings: Settings,
-) => Promise<RequestListener>;
+/** Opens what it needs with the context' closers, and gives what answers requests. */
+export type OpenService<Settings> = (context: ProcessContext, settings: Settings) => Promise<RequestListener>;
 
 /** Starts a process: live at once, ready when `open` is done and what it depends on answers. */
 export async function startService<Settings extends ProcessSettings>(
@@ -125,14 +122,14 @@ export async function startService<Settings extends ProcessSettings>(
   const metrics = createMetrics(service);
   const { traces } = settings;
   const spans = traces ? closers.add(await openSpans(service, traces), (it) => it.close()) : noSpans;
-  const surroundings = { settings, logger, metrics, spans, closers };
-  let listener = starting(surroundings);
+  const context = { settings, logger, metrics, spans, closers };
+  let listener = starting(context);
   const { host, port } = settings;
   const server = await openPort((request, response) => listener(request, response), host, port, 'VAULT_PORT');
   logger.info({ port: server.port }, 'listens');
   try {
     await waitForSchema(settings, logger, signal);
-    listener = await open(surroundings, settings);
+    listener = await open(context, settings);
   } catch (error) {
     await server.stop(0);
     await closers.close().catch((failure: unknown) => logger.warn(errorFields(failure), 'closing failed'));

@@ -1,7 +1,7 @@
 import { createTestDatabase, waitUntil, type TestDatabase } from '@token-vault/test-support';
 import pg from 'pg';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { hearLosses } from '../src/hear-losses.ts';
+import { ignoreIdleConnectionErrors } from '../src/ignore-idle-connection-errors.ts';
 
 let database: TestDatabase;
 let pool: pg.Pool;
@@ -11,7 +11,7 @@ beforeEach(async () => {
   database = await createTestDatabase();
   pool = new pg.Pool({ connectionString: database.url, application_name: 'heard' });
   idleLosses = 0;
-  hearLosses(pool, () => (idleLosses += 1));
+  ignoreIdleConnectionErrors(pool, () => (idleLosses += 1));
 });
 afterEach(async () => {
   await pool.end();

@@ -4,7 +4,7 @@ import type { Projection } from './projection.ts';
 import { projections as allProjections } from './projections/index.ts';
 import { rebuildProjection } from './rebuild/rebuild.ts';
 import { RebuildUnderWayError } from './rebuild/successor.ts';
-import { createHerald } from './runner/herald.ts';
+import { createCheckpointAdvancer } from './runner/checkpoint-advancer.ts';
 import { runProjection, type Logger, type ShownObserver } from './runner/run-projection.ts';
 import { readProjectionStatus, type ProjectionStatus } from './status.ts';
 
@@ -58,15 +58,15 @@ export function startProjectors(options: ProjectorOptions): Projectors {
       if (!(error instanceof RebuildUnderWayError)) throw error;
     }
   };
-  const herald = createHerald(connectionString);
-  const context = { store, connectionString, logger, maxBatch, replace, herald, onShown };
+  const checkpointAdvancer = createCheckpointAdvancer(connectionString);
+  const context = { store, connectionString, logger, maxBatch, replace, checkpointAdvancer, onShown };
   const runs = projections.map((projection) => runProjection(projection, context, abort.signal));
   return {
     status: () => readProjectionStatus(pool),
     async close() {
       abort.abort();
       await Promise.all(runs);
-      await herald.close();
+      await checkpointAdvancer.close();
       if (!pool.ended) await pool.end();
     },
   };

@@ -23,7 +23,7 @@ import {
   type LimitConfig,
   type RootKeySettings,
   type ServiceParts,
-  type Surroundings,
+  type ProcessContext,
 } from '@token-vault/processes';
 import { migrate } from '@token-vault/processes/migrations';
 import { projections, startProjectors } from '@token-vault/projectors';
@@ -69,14 +69,14 @@ const feed: FeedChoice = { kind: 'direct' };
 /** A failed or very long replay must not keep the vault down for ever. */
 const catchUpMs = 30_000;
 
-async function openParts(options: VaultOptions, surroundings: Surroundings): Promise<ServiceParts> {
-  const { settings, logger, closers, metrics, spans } = surroundings;
+async function openParts(options: VaultOptions, context: ProcessContext): Promise<ServiceParts> {
+  const { settings, logger, closers, metrics, spans } = context;
   await migrate(settings.databaseUrl, schema);
-  const keyRing = await openKeyRing(surroundings, {
+  const keyRing = await openKeyRing(context, {
     ...options,
     rootKeyFile: options.directory.rootKeyFile,
   });
-  const log = await openLog(surroundings);
+  const log = await openLog(context);
   const projectors = closers.add(
     startProjectors({
       store: log,
@@ -87,22 +87,22 @@ async function openParts(options: VaultOptions, surroundings: Surroundings): Pro
     (it) => it.close(),
   );
   measureProjections(metrics, { store: log, status: () => projectors.status() });
-  const data = { keyRing, ...(await openReadModels(surroundings, log)) };
-  openHousekeeping(surroundings, data);
-  return openServiceParts(surroundings, data, options);
+  const data = { keyRing, ...(await openReadModels(context, log)) };
+  openHousekeeping(context, data);
+  return openServiceParts(context, data, options);
 }
 
 /** Both services and the runner of reactors, in one app. */
 async function createVaultApp(
   parts: ServiceParts,
   options: VaultOptions,
-  surroundings: Surroundings,
+  context: ProcessContext,
 ): Promise<Express> {
   const { store, readPool: pool } = parts;
-  const { logger } = surroundings;
+  const { logger } = context;
   const egressAllow = options.egressAllow ?? [];
-  const reactors = openReactorParts(surroundings, store, options.sandboxAccounts);
-  const expressions = openExpressions(surroundings);
+  const reactors = openReactorParts(context, store, options.sandboxAccounts);
+  const expressions = openExpressions(context);
   const handlers = {
     ...commandHandlers({ ...parts, expressions }, reactors, { egressAllow, logger }),
     ...queryHandlers({ ...parts, expressions }),
@@ -114,8 +114,8 @@ async function createVaultApp(
     handlers,
     feed: await createFeed(feed, { store, pool, logger }),
   };
-  openRunner(surroundings, runner, { egressAllow });
-  return createServiceApp(surroundings, { ...parts, expressions }, handlers);
+  openRunner(context, runner, { egressAllow });
+  return createServiceApp(context, { ...parts, expressions }, handlers);
 }
 
 /** Puts the vault together on a Postgres: log, keys, read models, both services, in this process. */
@@ -126,15 +126,15 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   const spans = options.traces
     ? closers.add(await openSpans('standalone', options.traces), (it) => it.close())
     : noSpans;
-  const surroundings = { settings: { databaseUrl, eventStore }, logger, metrics, spans, closers };
+  const context = { settings: { databaseUrl, eventStore }, logger, metrics, spans, closers };
   try {
-    const parts = await openParts(options, surroundings);
+    const parts = await openParts(options, context);
     // After a crash the read models are a little behind the log: nobody is let in before they have caught up.
     // By name, because one that is new in this release is not there until its projector has made it.
     const names = projections.map(({ name }) => name);
     const isCaughtUp = await parts.progress.waitFor(await parts.store.head(), catchUpMs, names);
     if (!isCaughtUp) logger.warn({}, 'the read models are behind; see /health/ready');
-    const app = await createVaultApp(parts, options, surroundings);
+    const app = await createVaultApp(parts, options, context);
     const credentials = await makeFirstTenant({
       file: options.directory.credentialsFile,
       baseUrl: options.baseUrl,

@@ -80,7 +80,7 @@ export const anyStep: fc.Arbitrary<AnyStep> = fc.oneof(
   ...Object.values(others).map((arbitrary) => ({ weight: 1, arbitrary })),
 );
 
-export interface Surroundings {
+export interface RunDependencies {
   readonly call: Call;
   readonly store: EventStore;
   readonly clock: ManualClock;
@@ -90,11 +90,11 @@ export interface Surroundings {
 
 /** Takes any steps as one tenant. What a rule of the product refuses is left out: the log is what counts. */
 export class AnyRun {
-  readonly #of: Surroundings;
+  readonly #of: RunDependencies;
   readonly #principal: Principal;
   readonly #ids = new Map<string, string>();
 
-  constructor(of: Surroundings, tenantId: string) {
+  constructor(of: RunDependencies, tenantId: string) {
     this.#of = of;
     this.#principal = principalOf(tenantId);
   }

@@ -52,7 +52,7 @@ const maxDepth = 3;
 const keptMs = 7 * 24 * 60 * 60 * 1000;
 const startWithinMsByDefault = 30_000;
 /** For the sweeper to find a run whose runner is gone. */
-const patienceAfterDeadlineMs = 10_000;
+const waitAfterDeadlineMs = 10_000;
 
 /** Invokes reactors (interface.md, react; architecture.md, Reactors). */
 export class Invocations {
@@ -194,7 +194,7 @@ export class Invocations {
     const { state } = await loadInvocation(this.#store, this.#streamOf(draft.id, context));
     if (state.kind === 'over') return state.outcome;
     const deadline = state.kind === 'running' ? state.deadline.getTime() : context.now.getTime();
-    const left = Math.max(0, deadline - context.now.getTime()) + patienceAfterDeadlineMs;
+    const left = Math.max(0, deadline - context.now.getTime()) + waitAfterDeadlineMs;
     const late = (await within(awaited.arrived, left)) ?? (await this.#recordedOutcome(draft.id, context));
     if (late) return late;
     throw new DomainError('reactor_failed', 'The reactor gave no result in time (timeout).');

@@ -17,7 +17,7 @@ export interface Clearance {
 }
 
 /** How long a claim may go without the write it was made for before its writer counts as gone. */
-const patienceMs = [5, 10, 20, 40, 80, 160];
+const retryDelaysMs = [5, 10, 20, 40, 80, 160];
 
 /** A claim is settled when its token was written after it: the write it was made for, or one that it would collide with. */
 const isSettled = (history: TokenHistory, claimedAt: Position): boolean =>
@@ -92,7 +92,7 @@ export class Duplicates {
     const tenantId = context.principal.tenant.id;
     const read = () => readTokenHistory(store, outcomes, tenantId, id, context);
     let history = await read();
-    for (const waitMs of patienceMs) {
+    for (const waitMs of retryDelaysMs) {
       if (isSettled(history, claimedAt)) return history;
       await delay(waitMs);
       history = await read();

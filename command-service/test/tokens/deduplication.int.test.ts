@@ -143,7 +143,7 @@ describe('equal creates at the same time', () => {
     vault.faults.interpose = async (stream) => {
       if (!isFirst || !stream.startsWith('token-')) return;
       isFirst = false;
-      // The slow writer has claimed and stands before its append; another has the patience to give it up.
+      // The slow writer has claimed and stands before its append; another waits long enough to give it up.
       await vault.create({ ...body, id: 'fast' });
     };
     const answer =

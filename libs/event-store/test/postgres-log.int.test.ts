@@ -234,11 +234,11 @@ describe('a subscription to Postgres', () => {
     expect(seen).toEqual(await collect(other.readAll(startPosition)));
   });
 
-  it('may hold what can wait until something comes that cannot, its patience ends, or somebody is in a hurry', async () => {
+  it('may hold what can wait until something comes that cannot, its longest hold ends, or somebody is in a hurry', async () => {
     const canWait = ({ data }: SuiteEvent) => data['text'] !== 'urgent';
     const abort = new AbortController();
-    const batchesOf = async (patienceMs: number) => {
-      const store = open({ patienceMs });
+    const batchesOf = async (maxHoldMs: number) => {
+      const store = open({ maxHoldMs });
       const batches: unknown[][] = [];
       let isCaughtUp = false;
       const subscription = (async () => {

@@ -7,7 +7,7 @@ import { mapStrings } from './map-strings.ts';
 import { outputText } from './output-text.ts';
 import { scanArgument, type TokenReference } from './reference-scanner.ts';
 import { JobFailedError, toExpressionError, type RequestExpressions } from './request.ts';
-import { Room } from './room.ts';
+import { OutputBudget } from './output-budget.ts';
 
 /** The tokens that reactor arguments mention, in order of appearance. */
 export interface TokenReferences {
@@ -67,9 +67,9 @@ export async function substituteTokens(
   for (const reference of referencesOf(args)) values.push(await resolve(expressions, reference, lookup));
   if (values.length === 0) return args;
   let next = 0;
-  const room = new Room(limits.substituted);
+  const outputBudget = new OutputBudget(limits.substituted);
   const admit = (value: Json): Json => {
-    if (room.admits(value)) return value;
+    if (outputBudget.admits(value)) return value;
     throw tooLarge();
   };
   const filled = mapStrings('args', args, (text) => {

@@ -7,7 +7,7 @@ import type { RandomInt } from './filters/index.ts';
 import type { Json } from './json.ts';
 import { limits } from './limits.ts';
 import { LimitError, type Meter } from './meter.ts';
-import type { Room } from './room.ts';
+import type { OutputBudget } from './output-budget.ts';
 
 /** Expressions over the same data, evaluated together; it can be sent to another thread. */
 export interface Job {
@@ -31,7 +31,7 @@ export type JobOutcome =
 const cryptoRandom: RandomInt = (exclusiveMax) => randomInt(exclusiveMax);
 
 /** @throws {ElsewhereError} when the meter does not allow it here */
-export function runJob({ sources, bindings }: Job, meter: Meter, room: Room): JobOutcome {
+export function runJob({ sources, bindings }: Job, meter: Meter, outputBudget: OutputBudget): JobOutcome {
   const values: Json[] = [];
   try {
     const failures = syntaxFailures(sources, meter);
@@ -39,7 +39,7 @@ export function runJob({ sources, bindings }: Job, meter: Meter, room: Room): Jo
     const scope: Record<string, Json> = { data: bindings.data };
     if (bindings.metadata !== undefined) scope.metadata = bindings.metadata;
     const evaluation: Evaluation = { scope, random: cryptoRandom, meter };
-    for (const source of sources) values.push(valueOf(source, evaluation, room));
+    for (const source of sources) values.push(valueOf(source, evaluation, outputBudget));
     return { kind: 'values', values };
   } catch (error) {
     if (!(error instanceof ExpressionEvaluationError || error instanceof LimitError)) throw error;
@@ -67,10 +67,10 @@ function syntaxFailures(sources: readonly string[], meter: Meter): JobFailure[] 
   return failures;
 }
 
-function valueOf(source: string, evaluation: Evaluation, room: Room): Json {
+function valueOf(source: string, evaluation: Evaluation, outputBudget: OutputBudget): Json {
   const { meter } = evaluation;
   const value = evaluateIn(compileExpression(source), evaluation);
   if (typeof value === 'object' && value !== null) meter.spendOn(value, 1);
-  if (room.admits(value)) return value;
+  if (outputBudget.admits(value)) return value;
   throw new ExpressionEvaluationError('The expressions give too much.');
 }

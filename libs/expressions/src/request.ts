@@ -4,7 +4,7 @@ import { failed, runJob, type Job, type JobFailure, type JobOutcome } from './jo
 import type { Json } from './json.ts';
 import { limits } from './limits.ts';
 import { ElsewhereError, StepMeter, tooSlow } from './meter.ts';
-import { Room } from './room.ts';
+import { OutputBudget } from './output-budget.ts';
 
 /** What one job may take in a worker. */
 export interface Allowance {
@@ -71,10 +71,10 @@ export class RequestExpressions {
   /** Undefined when it is too much for the thread that serves requests. */
   #here(job: Job): JobOutcome | undefined {
     const meter = new StepMeter(Math.min(limits.stepsHere, this.#stepsHere));
-    const room = new Room(Math.min(limits.output, this.#output));
+    const outputBudget = new OutputBudget(Math.min(limits.output, this.#output));
     try {
-      const outcome = runJob(job, meter, room);
-      this.#output -= room.used;
+      const outcome = runJob(job, meter, outputBudget);
+      this.#output -= outputBudget.used;
       return outcome;
     } catch (error) {
       if (error instanceof ElsewhereError) return undefined;

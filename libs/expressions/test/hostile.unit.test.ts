@@ -70,7 +70,7 @@ describe('a hostile expression ends in an evaluation error', () => {
 });
 
 describe('honest expressions', () => {
-  it('have room for the largest data', () => {
+  it('have outputBudget for the largest data', () => {
     const data = { text: 'a'.repeat(524_000) };
     expect(evaluateOne('{{ data.text | upcase | downcase | strip | reverse | first }}', { data })).toBe(
       data.text,

@@ -20,7 +20,7 @@ export interface FeedSubject {
 }
 
 const tenantId = '00000000-0000-4000-8000-000000000001';
-const patience = { timeoutMs: 60_000 };
+const waiting = { timeoutMs: 60_000 };
 
 export function invocations(count: number): Invocation[] {
   return Array.from({ length: count }, () => ({ tenantId, invocationId: randomUUID() }));
@@ -92,7 +92,7 @@ function describeDelivery(open: Open, publish: Publish): void {
     const received: Invocation[] = [];
     const feed = new RunningFeed(open, async (invocation) => void received.push(invocation));
     await publish(due.slice(20));
-    await waitUntil(() => feed.hasAll(due), patience);
+    await waitUntil(() => feed.hasAll(due), waiting);
     expect(received).toEqual(expect.arrayContaining(due));
     expect(feed.seen).toHaveLength(30);
   });
@@ -110,7 +110,7 @@ function describeDelivery(open: Open, publish: Publish): void {
       { concurrency: 4 },
     );
     await publish(due);
-    await waitUntil(() => feed.hasAll(due), patience);
+    await waitUntil(() => feed.hasAll(due), waiting);
     expect(most).toBe(4);
   });
 }
@@ -120,12 +120,12 @@ function describeAcknowledgement(open: Open, publish: Publish): void {
     const due = invocations(20);
     await publish(due);
     const first = new RunningFeed(open);
-    await waitUntil(() => first.hasAll(due), patience);
+    await waitUntil(() => first.hasAll(due), waiting);
     await first.stop();
     const marker = invocations(1);
     await publish(marker);
     const second = new RunningFeed(open);
-    await waitUntil(() => second.hasAll(marker), patience);
+    await waitUntil(() => second.hasAll(marker), waiting);
     expect(second.seen).toEqual(marker.map(({ invocationId }) => invocationId));
   });
 
@@ -136,10 +136,10 @@ function describeAcknowledgement(open: Open, publish: Publish): void {
     const handler: InvocationHandler = ({ invocationId }) =>
       invocationId === stuck.invocationId ? new Promise(() => undefined) : Promise.resolve();
     const first = new RunningFeed(open, handler, { drainTimeoutMs: 0 });
-    await waitUntil(() => first.hasAll(due), patience);
+    await waitUntil(() => first.hasAll(due), waiting);
     await first.stop();
     const second = new RunningFeed(open);
-    await waitUntil(() => second.hasAll([stuck]), patience);
+    await waitUntil(() => second.hasAll([stuck]), waiting);
     expect(second.count(stuck)).toBe(1);
   });
 
@@ -148,14 +148,14 @@ function describeAcknowledgement(open: Open, publish: Publish): void {
     await publish([due]);
     const gate = Promise.withResolvers<void>();
     const first = new RunningFeed(open, () => gate.promise);
-    await waitUntil(() => first.hasAll([due]), patience);
+    await waitUntil(() => first.hasAll([due]), waiting);
     const stopped = first.stop();
     gate.resolve();
     await stopped;
     const marker = invocations(1);
     await publish(marker);
     const second = new RunningFeed(open);
-    await waitUntil(() => second.hasAll(marker), patience);
+    await waitUntil(() => second.hasAll(marker), waiting);
     expect(second.count(due)).toBe(0);
   });
 }
@@ -170,13 +170,13 @@ function describeFailures(open: Open, publish: Publish): void {
         throw Object.assign(new Error('secret'), { code: 'poisoned' });
     };
     const first = new RunningFeed(open, handler, { maxAttempts: 3 });
-    await waitUntil(() => first.letters.length === 1 && first.hasAll(due), patience);
+    await waitUntil(() => first.letters.length === 1 && first.hasAll(due), waiting);
     expect(first.letters).toEqual([{ invocation: poison, reason: 'failed', attempts: 3, error: 'poisoned' }]);
     await first.stop();
     const marker = invocations(1);
     await publish(marker);
     const second = new RunningFeed(open);
-    await waitUntil(() => second.hasAll(marker), patience);
+    await waitUntil(() => second.hasAll(marker), waiting);
     expect(second.count(poison)).toBe(0);
   });
 
@@ -188,7 +188,7 @@ function describeFailures(open: Open, publish: Publish): void {
       if (failures++ < 20) throw new EventStoreUnavailableError('for now');
     };
     const feed = new RunningFeed(open, handler, { maxAttempts: 2 });
-    await waitUntil(() => failures === 23, patience);
+    await waitUntil(() => failures === 23, waiting);
     expect(feed.letters).toEqual([]);
   });
 

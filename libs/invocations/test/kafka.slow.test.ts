@@ -13,7 +13,7 @@ import { invoked, registry, testCheckpoints, toInvocation } from './invoked.ts';
 import { createKafkaSubject, sessionTimeoutMs, type KafkaSubject } from './kafka-subject.ts';
 
 const kafka = await startKafka();
-const patience = { timeoutMs: 120_000 };
+const waiting = { timeoutMs: 120_000 };
 
 if ('missing' in kafka) {
   describe('the Kafka invocation feed', () => {
@@ -43,16 +43,16 @@ if ('missing' in kafka) {
       await waitUntil(async () => {
         await subject.publish(invocations(8));
         return members.every(({ seen }) => seen.length > 20);
-      }, patience);
+      }, waiting);
       await subject.publish(due);
       const deliveries = () => members.reduce((sum, member) => sum + member.count(due[0] as Invocation), 0);
-      await waitUntil(() => deliveries() === 1, patience);
+      await waitUntil(() => deliveries() === 1, waiting);
       const since = performance.now();
-      await waitUntil(() => performance.now() - since > 3 * sessionTimeoutMs, patience);
+      await waitUntil(() => performance.now() - since > 3 * sessionTimeoutMs, waiting);
       expect(deliveries()).toBe(1);
       gate.resolve();
       const published = () => new Set(members.flatMap(({ seen }) => seen)).size;
-      await waitUntil(async () => (await total(subject)) === published(), patience);
+      await waitUntil(async () => (await total(subject)) === published(), waiting);
     });
 
     it('share what is due as they come and go: everything is finished, and nothing unfinished acknowledged', async () => {
@@ -64,15 +64,15 @@ if ('missing' in kafka) {
       const due = invocations(400);
       const members = [new RunningFeed((options) => subject.open(options), handler, { concurrency: 4 })];
       await subject.publish(due.slice(0, 200));
-      await waitUntil(() => finished.size > 20, patience);
+      await waitUntil(() => finished.size > 20, waiting);
       members.push(new RunningFeed((options) => subject.open(options), handler, { concurrency: 4 }));
       await subject.publish(due.slice(200, 300));
-      await waitUntil(() => (members[1]?.seen.length ?? 0) > 10, patience);
+      await waitUntil(() => (members[1]?.seen.length ?? 0) > 10, waiting);
       await members[0]?.stop();
       members.push(new RunningFeed((options) => subject.open(options), handler, { concurrency: 4 }));
       await subject.publish(due.slice(300));
-      await waitUntil(() => finished.size === 400, patience);
-      await waitUntil(async () => (await total(subject)) === 400, patience);
+      await waitUntil(() => finished.size === 400, waiting);
+      await waitUntil(async () => (await total(subject)) === 400, waiting);
     });
 
     it('that are killed leave what they had not finished to the others', async () => {
@@ -87,11 +87,11 @@ if ('missing' in kafka) {
         const [id = '', state] = line.split(' ');
         if (state === 'begun') begun.push(id);
       });
-      await waitUntil(() => begun.length === 20, patience);
+      await waitUntil(() => begun.length === 20, waiting);
       child.kill('SIGKILL');
       await once(child, 'exit');
       const survivor = new RunningFeed((options) => subject.open(options));
-      await waitUntil(() => begun.every((id) => survivor.seen.includes(id)), patience);
+      await waitUntil(() => begun.every((id) => survivor.seen.includes(id)), waiting);
     });
 
     it('hold a partition while too much of it is unfinished, and go on after it', async () => {
@@ -103,12 +103,12 @@ if ('missing' in kafka) {
         (others) => subject.open({ ...others, ...options }),
         () => gate.promise,
       );
-      await waitUntil(() => feed.seen.length === 4 * 5, patience);
+      await waitUntil(() => feed.seen.length === 4 * 5, waiting);
       // Another topic's whole life passes: time enough for more to come, if it were to come.
       await createKafkaSubject(brokers);
       expect(feed.seen).toHaveLength(4 * 5);
       gate.resolve();
-      await waitUntil(() => feed.hasAll(due), patience);
+      await waitUntil(() => feed.hasAll(due), waiting);
       expect(feed.seen).toHaveLength(600);
     });
 
@@ -117,7 +117,7 @@ if ('missing' in kafka) {
       const due = invocations(5);
       await subject.publish(due);
       const feed = new RunningFeed((options) => subject.open(options));
-      await waitUntil(() => feed.hasAll(due) && feed.letters.length === 1, patience);
+      await waitUntil(() => feed.hasAll(due) && feed.letters.length === 1, waiting);
       expect(feed.letters).toMatchObject([{ invocation: undefined, reason: 'malformed' }]);
       const [letter] = await subject.messages(deadLetterTopic(subject.topic), 1);
       expect(letter).toMatchObject({
@@ -125,7 +125,7 @@ if ('missing' in kafka) {
         value: '{"tenant_id":5}',
         headers: { reason: 'malformed' },
       });
-      await waitUntil(async () => (await total(subject)) === 6, patience);
+      await waitUntil(async () => (await total(subject)) === 6, waiting);
     });
   });
 
@@ -144,7 +144,7 @@ if ('missing' in kafka) {
         })),
       );
       const head = await store.head();
-      await waitUntil(() => checkpoints.saved.at(-1) === head, patience);
+      await waitUntil(() => checkpoints.saved.at(-1) === head, waiting);
       await stopRelay();
       const [later] = [invocations(1)];
       await append(later);
@@ -164,17 +164,17 @@ if ('missing' in kafka) {
       const stopRelay = run();
       const due = invocations(60);
       await append(due.slice(0, 20));
-      await waitUntil(() => finished.size === 20, patience);
+      await waitUntil(() => finished.size === 20, waiting);
       await faults.kill();
       await append(due.slice(20, 40));
       await faults.start();
       await append(due.slice(40));
-      await waitUntil(() => finished.size === 60, patience);
+      await waitUntil(() => finished.size === 60, waiting);
       await faults.halt();
       const last = invocations(10);
       await append(last);
       await faults.start();
-      await waitUntil(() => feed.hasAll(last), patience);
+      await waitUntil(() => feed.hasAll(last), waiting);
       await stopRelay();
     });
   });

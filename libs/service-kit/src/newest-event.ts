@@ -10,12 +10,12 @@ const togetherMs = 250;
 
 /** Remembers since when events have been known of, to tell what a projection should have applied by now. */
 export class NewestEvent {
-  readonly #patienceMs: number;
-  /** Ascending. The first may be older than the patience, the others are not. */
+  readonly #graceMs: number;
+  /** Ascending. The first may be older than the grace period, the others are not. */
   #marks: Mark[] = [];
 
-  constructor(patienceMs: number) {
-    this.#patienceMs = patienceMs;
+  constructor(graceMs: number) {
+    this.#graceMs = graceMs;
   }
 
   note(position: Position, nowMs: number): void {
@@ -26,7 +26,7 @@ export class NewestEvent {
     this.#forget(nowMs);
   }
 
-  /** What has been known of for longer than the patience; undefined when nothing has. */
+  /** What has been known of for longer than the grace period; undefined when nothing has. */
   due(nowMs: number): Position | undefined {
     this.#forget(nowMs);
     const [first] = this.#marks;
@@ -34,7 +34,7 @@ export class NewestEvent {
   }
 
   #isDue({ knownMs }: Mark, nowMs: number): boolean {
-    return nowMs - knownMs >= this.#patienceMs;
+    return nowMs - knownMs >= this.#graceMs;
   }
 
   /** Of those that are due the last says it all. */

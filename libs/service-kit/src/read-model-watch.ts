@@ -1,4 +1,4 @@
-import { callersAreMadeOf, UnavailableError, type ReadModelName } from '@token-vault/contracts';
+import { authenticationReadModels, UnavailableError, type ReadModelName } from '@token-vault/contracts';
 import { comparePositions, type EventStore, type Position } from '@token-vault/event-store';
 import type { CheckpointsRead } from './checkpoints.ts';
 import { NewestEvent } from './newest-event.ts';
@@ -60,7 +60,7 @@ class Watch implements ReadModelWatch {
   async current<Found>(read: (accessGeneration: string) => Found | Promise<Found>): Promise<Found> {
     for (let attempt = 1; attempt <= attempts; attempt += 1) {
       const known = await this.#fresh();
-      this.#requireMoving(known, callersAreMadeOf);
+      this.#requireMoving(known, authenticationReadModels);
       const generation = known.accessGeneration;
       // Revocations of others change the generation as well. What is read anew, for no generation that anything is remembered for, is
       // no older than its own reading: within the lease it is used before a revocation that it does not know is confirmed.

@@ -1,4 +1,4 @@
-import { callersAreMadeOf, UnavailableError } from '@token-vault/contracts';
+import { authenticationReadModels, UnavailableError } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import type { Revocations } from '@token-vault/operations';
 import type pg from 'pg';
@@ -29,7 +29,7 @@ export function createRevocations({ pool, progress, withinMs = 2_000 }: Revocati
   const raise = shared(() => raiseGeneration(pool));
 
   async function confirmBy(position: Position, deadlineMs: number): Promise<'as usual' | 'was unconfirmed'> {
-    if (!(await progress.waitFor(position, withinMs, callersAreMadeOf)))
+    if (!(await progress.waitFor(position, withinMs, authenticationReadModels)))
       throw new UnavailableError(unconfirmed);
     await raise();
     if (performance.now() + leaseMs > deadlineMs) throw new UnavailableError(unconfirmed);

@@ -1,4 +1,9 @@
-import { callersAreMadeOf, operations, UnavailableError, type Operation } from '@token-vault/contracts';
+import {
+  authenticationReadModels,
+  operations,
+  UnavailableError,
+  type Operation,
+} from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { watchReadModels, type ReadModelWatch } from '../src/index.ts';
@@ -158,7 +163,7 @@ describe('who calls', () => {
     expect(found).toBe('none');
   });
 
-  it.each(callersAreMadeOf)('is not known while %s stands still', async (name) => {
+  it.each(authenticationReadModels)('is not known while %s stands still', async (name) => {
     statuses[name] = { position: at(5), status: 'paused' };
     await expect(watch.current(() => 'somebody')).rejects.toThrow(UnavailableError);
   });

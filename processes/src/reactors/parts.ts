@@ -12,7 +12,7 @@ import {
   type Walls,
 } from '@token-vault/reactor-runner';
 import type { Logger, Metrics } from '@token-vault/service-kit';
-import type { Surroundings } from '../data.ts';
+import type { ProcessContext } from '../data.ts';
 
 export interface ReactorParts {
   readonly outcomes: InvocationOutcomes;
@@ -45,7 +45,7 @@ export function createWallReport(logger: Logger, metrics: Metrics): (walls: Wall
   };
 }
 
-function openSandbox({ logger, metrics }: Surroundings, accounts: AccountRange | undefined): LazySandbox {
+function openSandbox({ logger, metrics }: ProcessContext, accounts: AccountRange | undefined): LazySandbox {
   const reportWalls = createWallReport(logger, metrics);
   return createLazySandbox({
     // The rest starts when it is needed: an idle process takes 50 MB.
@@ -60,12 +60,12 @@ function openSandbox({ logger, metrics }: Surroundings, accounts: AccountRange |
 
 /** What command handlers need of reactors, before there are handlers. Nothing stays started before it is used. */
 export function openReactorParts(
-  surroundings: Surroundings,
+  context: ProcessContext,
   store: EventStore,
   accounts: AccountRange | undefined,
 ): ReactorParts {
-  const { logger, closers } = surroundings;
-  const sandbox = closers.add(openSandbox(surroundings, accounts), (it) => it.close());
+  const { logger, closers } = context;
+  const sandbox = closers.add(openSandbox(context, accounts), (it) => it.close());
   const outcomes = closers.add(createInvocationOutcomes({ store, logger }), (it) => it.close());
   return {
     outcomes,

@@ -8,7 +8,7 @@ import {
   systemClock,
   type Handlers,
 } from '@token-vault/service-kit';
-import type { Surroundings } from '../data.ts';
+import type { ProcessContext } from '../data.ts';
 import type { HandlerParts } from '../handlers.ts';
 import { createReactorOperations } from './operations.ts';
 import type { ReactorParts } from './parts.ts';
@@ -23,7 +23,7 @@ export interface RunnerParts extends HandlerParts {
 
 /** Runs reactors in this process. */
 export function openRunner(
-  { settings, logger, closers, metrics, spans }: Surroundings,
+  { settings, logger, closers, metrics, spans }: ProcessContext,
   parts: RunnerParts,
   options: { readonly egressAllow: readonly string[] },
 ): void {

@@ -1,7 +1,7 @@
 import type { Position, RecordedEvent } from '@token-vault/event-store';
 import type { Projection } from '../projection.ts';
 import { BatchFold } from './fold.ts';
-import type { Herald } from './herald.ts';
+import type { CheckpointAdvancer } from './checkpoint-advancer.ts';
 import type { Session } from './session.ts';
 import { Applier, stagingTables } from './staging.ts';
 import { compile, statement, type Statement } from './statements.ts';
@@ -20,7 +20,7 @@ export interface Target {
   readonly generation: number;
   readonly kind: 'live' | 'rebuild';
   /** Moves the checkpoint where there is nothing to write; without it the session does. */
-  readonly herald?: Herald;
+  readonly checkpointAdvancer?: CheckpointAdvancer;
 }
 
 /** Writes stretches of the log to one read model, each in one fenced transaction. One stretch at a time. */
@@ -62,9 +62,10 @@ export class BatchWriter {
   }
 
   #send(statements: readonly Statement[], to: Position): Promise<unknown> {
-    const { projection, generation, herald } = this.#target;
-    if (statements.length > 0 || !herald) return this.#session.transaction([this.#fence(to), ...statements]);
-    return herald.advance({ name: projection.name, generation, from: this.#position, to });
+    const { projection, generation, checkpointAdvancer } = this.#target;
+    if (statements.length > 0 || !checkpointAdvancer)
+      return this.#session.transaction([this.#fence(to), ...statements]);
+    return checkpointAdvancer.advance({ name: projection.name, generation, from: this.#position, to });
   }
 
   /** Resolves when everything written is committed; throws when it is not. */

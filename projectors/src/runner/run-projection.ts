@@ -15,9 +15,9 @@ import {
 } from './checkpoint.ts';
 import { findCulprit } from './culprit.ts';
 import { failureCode, isFenced, isPassing } from './failures.ts';
-import type { Herald } from './herald.ts';
+import type { CheckpointAdvancer } from './checkpoint-advancer.ts';
 import { becomeLeader, pause, tryToLead } from './leadership.ts';
-import { patienceOf } from './patience.ts';
+import { delayableEventsOf } from './delayable-events.ts';
 import { openSession, type Session } from './session.ts';
 
 /** The part of a pino logger that is used. Fields never hold event data. */
@@ -35,7 +35,7 @@ export interface RunContext {
   readonly connectionString: string;
   readonly logger: Logger;
   readonly maxBatch: number;
-  readonly herald: Herald;
+  readonly checkpointAdvancer: CheckpointAdvancer;
   readonly onShown?: ShownObserver | undefined;
   /** Builds the successor of an outdated read model and swaps it in; resolves when done or `signal` aborted. */
   readonly replace: (projection: Projection, signal: AbortSignal) => Promise<void>;
@@ -129,7 +129,7 @@ class ProjectionRun {
     const { on } = this.#projection;
     const concerns = ({ type }: RecordedEvent): boolean => Object.hasOwn(on, type);
     const writer = this.#writer(session, generation, position);
-    const canWait = patienceOf(this.#projection);
+    const canWait = delayableEventsOf(this.#projection);
     for await (const batch of store.subscribe(position, this.#signal, { maxBatch, canWait })) {
       const sinceMs = onShown ? Date.now() : 0;
       if (batch.position !== writer.position) await writer.write(batch.events, batch.position);
@@ -157,8 +157,8 @@ class ProjectionRun {
   }
 
   #writer(session: Session, generation: number, position: Position): BatchWriter {
-    const { herald } = this.#context;
-    const target = { projection: this.#projection, generation, kind: 'live', herald } as const;
+    const { checkpointAdvancer } = this.#context;
+    const target = { projection: this.#projection, generation, kind: 'live', checkpointAdvancer } as const;
     return new BatchWriter(session, target, position);
   }
 }

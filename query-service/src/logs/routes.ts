@@ -21,7 +21,7 @@ export interface LogDependencies {
 }
 
 /** Longer than any projection takes unless it is down; the answer is then as fresh as it can be. */
-const patienceMs = 2000;
+const waitForLogMs = 2000;
 
 const displayed = (value: string): string => value.charAt(0).toUpperCase() + value.slice(1);
 const entityTypeList = entityTypes
@@ -35,7 +35,7 @@ export function createLogHandlers({ reads, store, audit, waitForProjections }: L
     async listLogs({ query }, context) {
       // Reads are answered before the log shows them, so whoever looks here waits: for what was there on arrival, no more.
       const isFresh =
-        !waitForProjections || (await waitForProjections(await store.head(), patienceMs, ['log']));
+        !waitForProjections || (await waitForProjections(await store.head(), waitForLogMs, ['log']));
       const filters = {
         entityType: query.entity_type,
         entityId: query.entity_id,

@@ -1,5 +1,5 @@
 import { decideTokenAccess } from '@token-vault/access';
-import { callersAreMadeOf, TokensExported, type Json } from '@token-vault/contracts';
+import { authenticationReadModels, TokensExported, type Json } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { AuditTrail, ReadModelWatch, RequestContext } from '@token-vault/service-kit';
 import type { Pool } from 'pg';
@@ -53,7 +53,7 @@ export function createTokenExport({
   readonly watch: Pick<ReadModelWatch, 'requireMoving'>;
 }): ExportTokens {
   async function readPage(tenantId: string, after: string): Promise<TokenRow[]> {
-    await watch.requireMoving([...callersAreMadeOf, 'tokens']);
+    await watch.requireMoving([...authenticationReadModels, 'tokens']);
     const statement = sql`select ${tokenColumns} from rm_tokens.token t
       where t.tenant_id = ${tenantId}::uuid and t.id > ${after} order by t.id limit ${pageSize}`;
     return (await pool.query<TokenRow>(compile(statement))).rows;

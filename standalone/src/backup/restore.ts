@@ -15,7 +15,13 @@ import {
   SchemaUnknownError,
   unfinishedRestore,
 } from '@token-vault/processes/migrations';
-import { Closers, hearLosses, openRootKeys, requireRootKey, schema } from '@token-vault/processes';
+import {
+  Closers,
+  ignoreIdleConnectionErrors,
+  openRootKeys,
+  requireRootKey,
+  schema,
+} from '@token-vault/processes';
 import type { StandaloneConfig } from '../config.ts';
 import { openDataDirectory } from '../data-directory.ts';
 import { openBundle, type Bundle } from './bundle-reader.ts';
@@ -145,7 +151,7 @@ async function restoreInto(
   await migrate(url, [unfinishedRestore]);
   await migrate(url, [unfinishedRestore, ...schemaOf(log)]);
   const pool = closers.add(new pg.Pool({ connectionString: url, max: 3 }), (it) => it.end());
-  hearLosses(pool);
+  ignoreIdleConnectionErrors(pool);
   const keysLeftOut = keys ? await loadKeys(keys, tombstones, systemClock.now(), loading) : 0;
   // Before the long part: whether the root key is the right one.
   const keyRing = keys ? await openKeyRing(pool, config, directory.rootKeyFile) : undefined;

@@ -1,6 +1,6 @@
 import { createKeyRing, isKeyRingInitialised, type KeyRing } from '@token-vault/crypto';
 import { parsePosition, type EventStore } from '@token-vault/event-store';
-import { callersAreMadeOf } from '@token-vault/contracts';
+import { authenticationReadModels } from '@token-vault/contracts';
 import {
   createProjectionProgress,
   silentLogger,
@@ -10,7 +10,7 @@ import {
 } from '@token-vault/service-kit';
 import {
   Closers,
-  hearLosses,
+  ignoreIdleConnectionErrors,
   keyDurability,
   openEventStore,
   openRootKeys,
@@ -78,7 +78,7 @@ export async function withPostgresLog<Result>(
   });
 }
 
-const patienceMs = 10_000;
+const waitForReadModelsMs = 10_000;
 
 interface Place {
   readonly config: StandaloneConfig;
@@ -97,7 +97,7 @@ async function openParts(
   // Keys and their ends must not be lost by a crash, whatever the operator's own server is set to.
   const settings = { max: 3, application_name: 'vault command', options: '-c synchronous_commit=on' };
   const pool = closers.add(new pg.Pool({ connectionString: url, ...settings }), (it) => it.end());
-  hearLosses(pool);
+  ignoreIdleConnectionErrors(pool);
   const store = closers.add(await openEventStore(data, { maxReadConnections: 2 }), (it) => it.close());
   const { rootKey, nextRootKey, transit } = config;
   const rootKeySources = {
@@ -152,8 +152,8 @@ function readModelParts(
   return {
     async readModels() {
       const progress = await openProgress();
-      const names = [...callersAreMadeOf, 'tokens'] as const;
-      if (!(await progress.waitFor(await store.head(), patienceMs, names)))
+      const names = [...authenticationReadModels, 'tokens'] as const;
+      if (!(await progress.waitFor(await store.head(), waitForReadModelsMs, names)))
         throw new CommandError(
           'the read models do not show everything that is in the log; see: vault projections status',
         );
@@ -161,7 +161,7 @@ function readModelParts(
     },
     async caughtUp(position) {
       if (position === undefined) return true;
-      return (await openProgress()).waitFor(parsePosition(position), patienceMs);
+      return (await openProgress()).waitFor(parsePosition(position), waitForReadModelsMs);
     },
   };
 }

@@ -77,15 +77,15 @@ export class Server {
   }
 
   async #stop(): Promise<void> {
-    for (const [signal, patienceMs] of [
+    for (const [signal, graceMs] of [
       ['SIGINT', 60_000],
       ['SIGQUIT', 10_000],
       ['SIGKILL', 10_000],
     ] as const) {
       if (this.#child.exitCode === null && this.#child.signalCode === null) this.#child.kill(signal);
       const timer = new AbortController();
-      const patience = sleep(patienceMs, false, { signal: timer.signal }).catch(() => false);
-      const isGone = await Promise.race([this.#gone.then(() => true), patience]);
+      const grace = sleep(graceMs, false, { signal: timer.signal }).catch(() => false);
+      const isGone = await Promise.race([this.#gone.then(() => true), grace]);
       timer.abort();
       if (isGone) return;
     }

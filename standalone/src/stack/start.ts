@@ -1,13 +1,13 @@
 import {
   Closers,
-  hearLosses,
+  ignoreIdleConnectionErrors,
   openKeyRing,
   openLog,
   openReadModels,
   openRootKeys,
   schema,
   type RootKeySources,
-  type Surroundings,
+  type ProcessContext,
 } from '@token-vault/processes';
 import { migrate } from '@token-vault/processes/migrations';
 import { startPosition, type EventStore } from '@token-vault/event-store';
@@ -72,7 +72,7 @@ async function prepare(place: Place): Promise<RootKeySources> {
   await migrate(databaseUrl, schema);
   const sources = { ...settings, rootKeyFile: directory.rootKeyFile };
   const pool = new pg.Pool({ connectionString: databaseUrl, max: 1 });
-  hearLosses(pool);
+  ignoreIdleConnectionErrors(pool);
   try {
     await openRootKeys(sources, pool);
   } finally {
@@ -87,14 +87,14 @@ async function makeTenant(
   baseUrl: string,
 ): Promise<Credentials | undefined> {
   const { directory, logger } = place;
-  return withLog(place, async (surroundings, store) =>
+  return withLog(place, async (context, store) =>
     makeFirstTenant({
       file: directory.credentialsFile,
       baseUrl,
       isLogEmpty: async () => (await store.head()) === startPosition,
       create: async (tenantId) => {
-        const keyRing = await openKeyRing(surroundings, sources);
-        const { progress } = await openReadModels(surroundings, store);
+        const keyRing = await openKeyRing(context, sources);
+        const { progress } = await openReadModels(context, store);
         return createFirstTenant({ store, keyRing, progress, logger }, tenantId);
       },
     }),
@@ -104,13 +104,13 @@ async function makeTenant(
 /** Works with the log, and closes what was opened for it. */
 async function withLog<Result>(
   { settings, databaseUrl, logger }: Place,
-  work: (surroundings: Surroundings, store: EventStore) => Promise<Result>,
+  work: (context: ProcessContext, store: EventStore) => Promise<Result>,
 ): Promise<Result> {
   const closers = new Closers();
   try {
     const metrics = createMetrics('stack');
-    const surroundings = { settings: { ...settings, databaseUrl }, logger, metrics, spans: noSpans, closers };
-    return await work(surroundings, await openLog(surroundings));
+    const context = { settings: { ...settings, databaseUrl }, logger, metrics, spans: noSpans, closers };
+    return await work(context, await openLog(context));
   } finally {
     await closers.close();
   }

@@ -10,7 +10,7 @@ const endsWithin = { timeout: 1_000, interval: 5 };
 export function describeSubscribing(fixture: Fixture): void {
   describe('a subscriber', () => {
     describeBatches(fixture);
-    describePatience(fixture);
+    describeHolding(fixture);
     describeEnds(fixture);
     describeVersions(fixture);
     describeCuts(fixture);
@@ -78,7 +78,7 @@ function describeBatches(fixture: Fixture): void {
   });
 }
 
-function describePatience(fixture: Fixture): void {
+function describeHolding(fixture: Fixture): void {
   it('whose events can wait gets them all the same, in order, with those that cannot', async () => {
     const after = await fixture.store.head();
     const canWait = ({ data }: SuiteEvent) => data.text !== 'urgent';

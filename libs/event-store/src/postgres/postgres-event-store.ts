@@ -41,7 +41,7 @@ export interface PostgresEventStoreOptions {
   /** How often the tail looks for events without having been notified; 1 000 by default. */
   readonly pollMs?: number;
   /** How long live events that can wait are held, in hope of one that cannot; 100 by default. */
-  readonly patienceMs?: number;
+  readonly maxHoldMs?: number;
   /** Told of each flush, how many appends it holds. */
   readonly onFlush?: (appends: number) => void;
 }
@@ -50,7 +50,7 @@ const noneCan = (): boolean => false;
 
 /** The event log in a Postgres database that has `eventStoreMigrations`. Connects when first used. */
 export function createPostgresEventStore(options: PostgresEventStoreOptions): EventStore {
-  const { registry, patienceMs = 100 } = options;
+  const { registry, maxHoldMs = 100 } = options;
   const settings = {
     connection: options.connection,
     statementTimeoutMs: options.statementTimeoutMs ?? 10_000,
@@ -88,7 +88,7 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
       refuseIfClosed();
       checkMaxBatch(maxBatch);
       const tail = sharedTail.join();
-      const batches = { maxBatch: Math.min(maxBatch, maxPageEvents), canWait, patienceMs };
+      const batches = { maxBatch: Math.min(maxBatch, maxPageEvents), canWait, maxHoldMs };
       try {
         yield* follow({ tail, database: pool, registry, ...batches }, after, signal);
       } finally {

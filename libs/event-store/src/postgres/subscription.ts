@@ -17,7 +17,7 @@ export interface SubscriptionSource {
   readonly maxBatch: number;
   readonly canWait: (event: RecordedEvent) => boolean;
   /** Live events that can wait are held so long, unless one comes that cannot. */
-  readonly patienceMs: number;
+  readonly maxHoldMs: number;
 }
 
 /**
@@ -48,12 +48,12 @@ export async function* follow(
       const heldMs = performance.now() - (heldSince ??= performance.now());
       if (
         isCaughtUp &&
-        heldMs < source.patienceMs &&
+        heldMs < source.maxHoldMs &&
         comparePositions(position, tail.hurriedTo) >= 0 &&
         recent.isCaughtUp &&
         recent.events.every(source.canWait)
       ) {
-        await tail.bell.wait(signal, source.patienceMs - heldMs);
+        await tail.bell.wait(signal, source.maxHoldMs - heldMs);
       } else {
         heldSince = undefined;
         ({ position, isCaughtUp } = recent);

@@ -26,7 +26,7 @@ export interface TailOptions extends ConnectionSettings {
 }
 
 /** A notification may overtake the answer to the append that it tells of: so long the tail waits to be offered the events. */
-const patienceMs = 3;
+const lookDelayMs = 3;
 
 /** Channel of `append_events`, with the head as payload. */
 const newsChannel = 'event_store';
@@ -149,7 +149,7 @@ export class Tail {
 
   #hear(position: Position): void {
     if (comparePositions(position, this.#head) <= 0) return;
-    if (this.#options.isAppending()) setTimeout(() => this.#lookFor(position), patienceMs);
+    if (this.#options.isAppending()) setTimeout(() => this.#lookFor(position), lookDelayMs);
     else this.#look();
   }
 

@@ -84,7 +84,7 @@ class Follower {
   readonly #progress: ContiguousProgress<Position>;
   /** Up to where invocations were handed out: not again in this process, whatever the checkpoint says. */
   #position: Position;
-  #onRoom: () => void = () => undefined;
+  #onFreePlace: () => void = () => undefined;
 
   constructor(
     options: DirectInvocationFeedOptions,
@@ -100,7 +100,7 @@ class Follower {
 
   async follow(signal: AbortSignal): Promise<void> {
     const backoff = new Backoff(signal);
-    signal.addEventListener('abort', () => this.#onRoom(), { once: true });
+    signal.addEventListener('abort', () => this.#onFreePlace(), { once: true });
     while (!signal.aborted) {
       try {
         for await (const batch of this.#options.store.subscribe(this.#position, signal)) {
@@ -137,7 +137,7 @@ class Follower {
     void this.#deliveries.deliver(invocation).then((isAcknowledged) => {
       if (!isAcknowledged) return;
       done();
-      this.#onRoom();
+      this.#onFreePlace();
     });
   }
 
@@ -146,7 +146,7 @@ class Follower {
     const { maxUnfinished = 10_000 } = this.#options;
     while (this.#progress.unfinished >= maxUnfinished && !signal.aborted) {
       await new Promise<void>((resolve) => {
-        this.#onRoom = resolve;
+        this.#onFreePlace = resolve;
       });
     }
   }

@@ -66,7 +66,7 @@ const applicationCaller = (row: ApplicationRow): Caller => ({
 });
 
 /** As long as a read model may take to show a write before its answer is given as pending. */
-const patienceMs = 2_000;
+const rereadWithinMs = 2_000;
 const pauseMs = 20;
 
 /** Undefined when the log says that it has ended; again while the row is behind the log. */
@@ -77,7 +77,7 @@ async function patiently<Found>(look: () => Promise<Found>): Promise<Found | und
     } catch (error) {
       if (error instanceof EndedError || error instanceof TenantKeysMissingError) return undefined;
       if (!(error instanceof RowBehindError)) throw error;
-      if (waitedMs >= patienceMs)
+      if (waitedMs >= rereadWithinMs)
         throw new UnavailableError('What the caller may do was changed and is not known here yet.');
     }
     await delay(pauseMs);

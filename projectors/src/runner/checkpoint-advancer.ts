@@ -13,7 +13,7 @@ export interface Advance {
 }
 
 /** Moves checkpoints of projections that have nothing to write. */
-export interface Herald {
+export interface CheckpointAdvancer {
   /** The same fence as that of a written batch. @throws FencedError */
   advance(move: Advance): Promise<void>;
   close(): Promise<void>;
@@ -33,12 +33,12 @@ const advanceAll = `
  * Most events concern two of the projections, and the others would each spend a round trip to say that they have seen them.
  * One connection says it for all, in one statement.
  */
-export function createHerald(connectionString: string): Herald {
+export function createCheckpointAdvancer(connectionString: string): CheckpointAdvancer {
   let opening: Promise<Session> | undefined;
   let isClosed = false;
 
   function session(): Promise<Session> {
-    opening ??= openSession({ connectionString, name: 'projector herald' });
+    opening ??= openSession({ connectionString, name: 'projector checkpoints' });
     return opening;
   }
 

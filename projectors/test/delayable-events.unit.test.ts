@@ -1,6 +1,6 @@
 import type { RecordedEvent } from '@token-vault/event-store';
 import { expect, it } from 'vitest';
-import { patienceOf } from '../src/runner/patience.ts';
+import { delayableEventsOf } from '../src/runner/delayable-events.ts';
 
 const event = (type: string) => ({ type, data: {} }) as unknown as RecordedEvent;
 
@@ -15,9 +15,9 @@ it.each([
   ['TokenCreated', false],
   ['ApplicationUpdated', false],
 ])('%s may reach a read model that is awaited a moment later: %s', (type, expected) => {
-  expect(patienceOf({})(event(type))).toBe(expected);
+  expect(delayableEventsOf({})(event(type))).toBe(expected);
 });
 
 it('everything may reach one that is not awaited a moment later', () => {
-  expect(patienceOf({ isAwaited: false })(event('TokenCreated'))).toBe(true);
+  expect(delayableEventsOf({ isAwaited: false })(event('TokenCreated'))).toBe(true);
 });

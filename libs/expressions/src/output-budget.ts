@@ -4,7 +4,7 @@ import { measure, type Json } from './json.ts';
  * How much may still be put into a result that is composed of many values: without it, a mask that shows half a megabyte a
  * thousand times would be an answer of half a gigabyte. An object that comes again is not measured again.
  */
-export class Room {
+export class OutputBudget {
   readonly #size: number;
   #left: number;
   #sizes: WeakMap<object, number> | undefined;

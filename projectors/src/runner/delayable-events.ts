@@ -20,7 +20,7 @@ const isUnawaited = ({ type }: RecordedEvent): boolean => unawaited.has(type);
  * Which events may come to a read model a little later, with what is written next: each batch costs a commit in several of
  * them.
  */
-export const patienceOf = ({
+export const delayableEventsOf = ({
   isAwaited,
 }: Pick<Projection, 'isAwaited'>): ((event: RecordedEvent) => boolean) =>
   isAwaited === false ? () => true : isUnawaited;
