@@ -64,6 +64,28 @@ async function makeReactor(code: string): Promise<string> {
   return `/reactors/${(await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id}/react`;
 }
 
+const waiting = 'module.exports = async (req) => { await fetch(req.configuration.GATE); return { raw: 1 } };';
+const showing = 'module.exports = async (req) => ({ raw: { seen: req.args.card.expiration_year } });';
+
+async function invoke(client: Client, path: string, args: object): Promise<Receiver> {
+  const made = await receiver();
+  await client.expect(202, 'POST', path, { body: { args, callback_url: made.url } });
+  return made;
+}
+
+/** What is invoked afterwards waits until the gate opens. */
+async function takeAllPlaces(client: Client): Promise<void> {
+  const before = gate.waiting.length;
+  const waits = await makeReactor(waiting);
+  await Promise.all(Array.from({ length: places }, () => invoke(client, waits, {})));
+  await waitUntil(() => gate.waiting.length === before + places, { what: 'runs that take all places' });
+}
+
+async function resultOf({ deliveries }: Receiver): Promise<unknown> {
+  await waitUntil(() => deliveries.length > 0, { timeoutMs: 20_000, what: 'the result of a run' });
+  return JSON.parse(deliveries[0]?.text ?? '');
+}
+
 beforeAll(async () => {
   receivers = [];
   gate = await startGate();
@@ -86,19 +108,8 @@ it('what a deleted or narrowed application, or a key that was regenerated, had q
   ];
   const regenerated = await makeApplication();
   const token = (await kept.client.expect<Token>(201, 'POST', '/tokens', { body: cardToken() })).body;
-  const waits = await makeReactor(
-    'module.exports = async (req) => { await fetch(req.configuration.GATE); return { raw: 1 } };',
-  );
-  const shows = await makeReactor(
-    'module.exports = async (req) => ({ raw: { seen: req.args.card.expiration_year } });',
-  );
-  const invoke = async (client: Client, path: string, args: object): Promise<Receiver> => {
-    const made = await receiver();
-    await client.expect(202, 'POST', path, { body: { args, callback_url: made.url } });
-    return made;
-  };
-  await Promise.all(Array.from({ length: places }, () => invoke(kept.client, waits, {})));
-  await waitUntil(() => gate.waiting.length === places, { what: 'runs that take all places' });
+  const shows = await makeReactor(showing);
+  await takeAllPlaces(kept.client);
 
   const args = { card: `{{ ${token.id} }}` };
   const ofDeleted = await invoke(deleted.client, shows, args);
@@ -119,10 +130,6 @@ it('what a deleted or narrowed application, or a key that was regenerated, had q
   await manager.expect(200, 'PUT', narrowed.path, { body: { name: 'narrow', rules: elsewhere } });
   gate.open();
 
-  const resultOf = async ({ deliveries }: Receiver): Promise<unknown> => {
-    await waitUntil(() => deliveries.length > 0, { timeoutMs: 20_000, what: 'the result of a run' });
-    return JSON.parse(deliveries[0]?.text ?? '');
-  };
   expect(await resultOf(ofKept)).toEqual({ raw: { seen: 2040 } });
   for (const ended of [ofDeleted, ofNarrowed, ofRegenerated])
     expect(await resultOf(ended)).toMatchObject({ title: 'Forbidden', status: 403, detail: 'Forbidden' });
@@ -145,6 +152,50 @@ it('what a deleted or narrowed application, or a key that was regenerated, had q
   );
   await database.end();
   expect(rows[0]?.count).toBe(0);
+});
+
+interface Opened {
+  readonly session_key: string;
+  readonly nonce: string;
+}
+
+/** A session that may use tokens, authorised by `by`. */
+async function openSession(by: Client, expiresAt: Date): Promise<Client> {
+  const body = { name: 'page', type: 'public', permissions: ['token:create'] };
+  const page = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
+  const opened = (await manager.withKey(page.key ?? '').expect<Opened>(201, 'POST', '/sessions')).body;
+  await by.expect(200, 'POST', '/sessions/authorize', {
+    body: { nonce: opened.nonce, permissions: ['token:use'], expires_at: expiresAt.toISOString() },
+  });
+  return manager.withKey(opened.session_key);
+}
+
+it('what a session had queued ends as Forbidden once it has expired, or who authorised it is deleted', async () => {
+  const [kept, deleted] = [await makeApplication(), await makeApplication()];
+  const token = (await kept.client.expect<Token>(201, 'POST', '/tokens', { body: cardToken() })).body;
+  const shows = await makeReactor(showing);
+  await takeAllPlaces(kept.client);
+
+  const [soon, later] = [new Date(Date.now() + 5_000), new Date(Date.now() + 3_600_000)];
+  const expiring = await openSession(kept.client, soon);
+  const orphaned = await openSession(deleted.client, later);
+  const living = await openSession(kept.client, later);
+  const args = { card: `{{ ${token.id} }}` };
+  const [ofExpiring, ofOrphaned, ofLiving] = [
+    await invoke(expiring, shows, args),
+    await invoke(orphaned, shows, args),
+    await invoke(living, shows, args),
+  ];
+  await manager.expect(204, 'DELETE', deleted.path);
+  await waitUntil(async () => (await expiring.request('POST', shows, { body: { args } })).status === 401, {
+    timeoutMs: 20_000,
+    what: 'the end of the session',
+  });
+  gate.open();
+
+  expect(await resultOf(ofLiving)).toEqual({ raw: { seen: 2040 } });
+  for (const ended of [ofExpiring, ofOrphaned])
+    expect(await resultOf(ended)).toMatchObject({ title: 'Forbidden', status: 403, detail: 'Forbidden' });
 });
 
 it('what a deleted application was to be sent again is a refusal by then', async () => {
