@@ -77,6 +77,35 @@ describe('a key that is revoked at one replica', () => {
   });
 });
 
+describe('a process that stands still while a key is revoked at another', () => {
+  it.each([
+    ['query-service 1', (client: Client) => client.request('GET', '/tokens?size=1'), 200],
+    ['command-service 2', (client: Client) => client.request('POST', '/tokens', { body: cardToken() }), 201],
+  ] as const)('refuses it with its first answer afterwards: %s', async (name, ask, before) => {
+    const pid = replicas.find((each) => each.name === name)?.pid ?? 0;
+    for (let round = 0; round < 5; round += 1) {
+      const body = plainApplication();
+      const made = await vault.client().expect<Application>(201, 'POST', '/applications', { body });
+      const client = replica(name, made.body.key ?? '');
+      expect((await ask(client)).status).toBe(before);
+      process.kill(pid, 'SIGSTOP');
+      // It has this request, and what it remembers of the caller, while it stands still.
+      const asked = ask(client);
+      try {
+        await replica('command-service 1', vault.credentials.management_key).expect(
+          204,
+          'DELETE',
+          `/applications/${made.body.id}`,
+        );
+      } finally {
+        process.kill(pid, 'SIGCONT');
+      }
+      expect((await asked).status).toBe(401);
+      expect((await ask(client)).status).toBe(401);
+    }
+  });
+});
+
 it.skipIf(process.platform !== 'linux')(
   'each process leaves memory out of core dumps, and comes before its background threads',
   () => {
