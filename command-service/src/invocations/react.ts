@@ -20,7 +20,7 @@ import { loadReactor } from '../reactors/load.ts';
 import { answerFrom } from './answers.ts';
 import type { AwaitedOutcome, InvocationOutcomes } from './outcomes.ts';
 import { readReactRequest, type ReactBody, type ReactRequest } from './request.ts';
-import { loadInvocation, type OutcomeEvent } from './state.ts';
+import { loadInvocation, requireGenuine, type OutcomeEvent } from './state.ts';
 import { createTokenUse, type TokenUse, type TokenUseDependencies } from './token-use.ts';
 
 export interface InvocationDependencies extends TokenUseDependencies {
@@ -123,8 +123,9 @@ export class Invocations {
     if (!context.isRepeatable) return { id };
     const { state } = await loadInvocation(this.#store, this.#streamOf(id, context));
     if (state.kind === 'absent') return { id };
-    const hasFailed = state.kind === 'over' && state.outcome.type === 'ReactorFailed';
-    return hasFailed ? { id: newId() } : { id, begun: state.invoked };
+    if (state.kind === 'over' && state.outcome.type === 'ReactorFailed') return { id: newId() };
+    requireGenuine(state, await this.#keyRing.hashes(context.principal.tenant.id));
+    return { id, begun: state.invoked };
   }
 
   #streamOf(id: string, context: RequestContext): string {

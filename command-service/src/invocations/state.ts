@@ -1,16 +1,26 @@
-import type { DataOf } from '@token-vault/contracts';
+import {
+  AlteredRecordError,
+  invocationStatement,
+  signatureOf,
+  type DataOf,
+  type EventMetadata,
+} from '@token-vault/contracts';
+import type { TenantHashes } from '@token-vault/crypto';
 import { noRevision, type EventStore, type RecordedEvent } from '@token-vault/event-store';
+
+interface Begun {
+  readonly invoked: DataOf<'ReactorInvoked'>;
+  readonly metadata: EventMetadata;
+  /** Of `ReactorInvoked` or, after an upgrade, of `ReactorInvocationSigned` (ADR 20). */
+  readonly signature: string | undefined;
+}
 
 /** An invocation so far. Webhook deliveries come after the outcome and are not part of it. */
 export type InvocationState =
   | { readonly kind: 'absent' }
-  | { readonly kind: 'waiting'; readonly invoked: DataOf<'ReactorInvoked'> }
-  | { readonly kind: 'running'; readonly invoked: DataOf<'ReactorInvoked'>; readonly deadline: Date }
-  | {
-      readonly kind: 'over';
-      readonly invoked: DataOf<'ReactorInvoked'>;
-      readonly outcome: OutcomeEvent;
-    };
+  | ({ readonly kind: 'waiting' } & Begun)
+  | ({ readonly kind: 'running'; readonly deadline: Date } & Begun)
+  | ({ readonly kind: 'over'; readonly outcome: OutcomeEvent } & Begun);
 
 export type OutcomeEvent = RecordedEvent<'ReactorSucceeded' | 'ReactorFailed'>;
 export const isOutcome = (event: RecordedEvent): event is OutcomeEvent =>
@@ -18,16 +28,25 @@ export const isOutcome = (event: RecordedEvent): event is OutcomeEvent =>
 
 export function evolve(state: InvocationState, event: RecordedEvent): InvocationState {
   if (event.type === 'ReactorInvoked') {
-    return { kind: 'waiting', invoked: event.data };
+    const { data: invoked, metadata } = event;
+    return { kind: 'waiting', invoked, metadata, signature: signatureOf(event) };
   }
   if (state.kind === 'absent') return state;
-  const { invoked } = state;
-  if (isOutcome(event)) return { kind: 'over', invoked, outcome: event };
-  if (event.type === 'ReactorStarted') {
-    const { deadline } = event.data;
-    return { kind: 'running', invoked, deadline: new Date(deadline) };
+  if (isOutcome(event)) return { ...state, kind: 'over', outcome: event };
+  switch (event.type) {
+    case 'ReactorInvocationSigned':
+      return { ...state, signature: signatureOf(event) };
+    case 'ReactorStarted':
+      return { ...state, kind: 'running', deadline: new Date(event.data.deadline) };
+    default:
+      return state;
   }
-  return state;
+}
+
+/** The tokens that an invocation names decide about its repeats. @throws AlteredRecordError when the vault did not write it (ADR 20) */
+export function requireGenuine({ invoked, metadata, signature }: Begun, hashes: TenantHashes): void {
+  if (!hashes.isBelieved(invocationStatement(invoked, metadata), signature))
+    throw new AlteredRecordError('invocation');
 }
 
 export async function loadInvocation(

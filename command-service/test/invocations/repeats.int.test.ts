@@ -46,8 +46,8 @@ const contextOf = (principal: Principal) =>
   });
 
 /** Each time as the first attempt, whose process died, or a later one: under the same ids. */
-function react(body: object, principal: Principal = vault.principal): Promise<Answer> {
-  const { keyRing, clock, log: store } = vault;
+function react(body: object, principal: Principal = vault.principal, store = vault.log): Promise<Answer> {
+  const { keyRing, clock } = vault;
   const invocations = new Invocations({ store, keyRing, clock, outcomes, allowsPlainHttp: false });
   return invocations.react(reactor.id, body as never, contextOf(principal));
 }
@@ -93,4 +93,19 @@ it('such a repeat is refused to who may not use them any more, whatever it names
 it('such a repeat shows nothing once one of them is deleted', async () => {
   await vault.remove('tok');
   await expect(react({ args: {} })).rejects.toMatchObject({ status: 400 });
+});
+
+it('such a repeat believes no invocation that was planted: it may hide which tokens the run was given', async () => {
+  const [invoked] = (await vault.events()).filter(({ type }) => type === 'ReactorInvoked');
+  if (invoked?.type !== 'ReactorInvoked') throw new Error('the run was not queued');
+  const { signature: _signature, ...data } = invoked.data;
+  const planted = { ...invoked, id: randomUUID(), data: { ...data, token_ids: [] } };
+  const store = {
+    ...vault.log,
+    async *readStream(stream: string) {
+      for await (const event of vault.log.readStream(stream))
+        yield event.type === 'ReactorInvoked' ? { ...planted, revision: event.revision } : event;
+    },
+  };
+  await expect(react({ args: {} }, vault.principal, store)).rejects.toMatchObject({ code: 'record_altered' });
 });
