@@ -86,9 +86,12 @@ async function makeClients(manager: Client): Promise<{ settlement: Client; backe
 async function invoke(manager: Client, by: Client, tokenId: string, canary: string): Promise<void> {
   const code = 'module.exports = async (req) => ({ raw: req.args });';
   const reactor = { name: 'echo', configuration: { SECRET: canary }, code };
-  const { id } = (await manager.expect<Reactor>(201, 'POST', '/reactors', { body: reactor })).body;
+  const headers = { 'SVC-IDEMPOTENCY-KEY': `echo ${canary}` };
+  const { id } = (await manager.expect<Reactor>(201, 'POST', '/reactors', { body: reactor, headers })).body;
   const args = { literal: canary, token: `{{ ${tokenId} }}` };
-  expect((await by.expect(200, 'POST', `/reactors/${id}/react`, { body: { args } })).text).toContain(canary);
+  const run = await by.expect(200, 'POST', `/reactors/${id}/react`, { body: { args }, headers });
+  expect(run.text).toContain(canary);
+  await manager.expect(200, 'PUT', `/reactors/${id}`, { body: reactor, headers });
   await manager.expect(204, 'DELETE', `/reactors/${id}`);
 }
 

@@ -39,7 +39,11 @@ function planFor(plan: Plan, dependencies: ErasureDependencies, event: RecordedE
   const { tenant_id: tenantId } = event.metadata;
   switch (event.type) {
     case 'TokenDeleted':
-    case 'TokenExpired':
+    case 'TokenExpired': {
+      const { token_id: id, key_ids: keyIds } = event.data;
+      plan.set(event.id, () => erasure.repeatEnd(tenantId, id, keyIds));
+      return;
+    }
     case 'TokenCvcPurged': {
       const { key_ids: keyIds } = event.data;
       plan.set(event.id, () => keyRing.destroyKeys(tenantId, keyIds));

@@ -17,6 +17,7 @@ import type { TokenReferences } from '@token-vault/expressions';
 import type { Answer, RequestContext } from '@token-vault/service-kit';
 import { isRefusal } from '../aggregates/refusal.ts';
 import { loadReactor } from '../reactors/load.ts';
+import { reactorOwner } from '../reactors/owner.ts';
 import { answerFrom } from './answers.ts';
 import type { AwaitedOutcome, InvocationOutcomes } from './outcomes.ts';
 import { readReactRequest, type ReactBody, type ReactRequest } from './request.ts';
@@ -100,7 +101,9 @@ export class Invocations {
     try {
       await this.#append(draft, context);
       const outcome = await this.#outcomeOf(draft, awaited, context);
-      return await answerFrom(this.#keyRing, { tenantId, invocationId: id }, outcome, usedTokenIds);
+      const answer = await answerFrom(this.#keyRing, { tenantId, invocationId: id }, outcome, usedTokenIds);
+      // Its code may have told of its configuration.
+      return { ...answer, endsWith: reactorOwner(this.#store, tenantId, reactorId) };
     } finally {
       awaited.forget();
     }

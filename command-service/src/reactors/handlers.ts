@@ -1,7 +1,7 @@
 import { streams, type PatchReactorBody, type Reactor, type ReactorBody } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { AnswerOwner, RequestContext } from '@token-vault/service-kit';
 import { execute, expectedAt, retryOnConflict } from '../aggregates/decider.ts';
 import { signed } from '../aggregates/signing.ts';
 import { mergePatch } from '../tokens/merge-patch.ts';
@@ -15,6 +15,7 @@ import {
 } from './configuration.ts';
 import { reactorDecider } from './decider.ts';
 import { loadReactor } from './load.ts';
+import { reactorOwner } from './owner.ts';
 import { referencedApplication, type ReferencedApplication } from './referenced-application.ts';
 import { evolve, reactorSigner, type ReactorContent, type ReactorDetails } from './state.ts';
 
@@ -130,6 +131,11 @@ export class Reactors {
     });
     await this.#keyRing.destroyKeysOfEntity(tenantOf(context), reactorEntity(id));
     return position;
+  }
+
+  /** Stored answers that hold its configuration end with it. */
+  ownerOf(id: string, context: RequestContext): AnswerOwner {
+    return reactorOwner(this.#store, tenantOf(context), id);
   }
 
   #signingOf(context: RequestContext) {

@@ -5,11 +5,11 @@ export function reactorRoutes(reactors: Reactors) {
   return {
     async createReactor({ body }, context) {
       const { reactor, position } = await reactors.create(body, context);
-      return { body: reactor, position };
+      return { body: reactor, position, endsWith: reactors.ownerOf(reactor.id, context) };
     },
     async updateReactor({ params, body }, context) {
       const { reactor, position } = await reactors.update(params.id, body, context);
-      return { body: reactor, position };
+      return { body: reactor, position, endsWith: reactors.ownerOf(reactor.id, context) };
     },
     async patchReactor({ params, body }, context) {
       return { position: await reactors.patch(params.id, body, context) };

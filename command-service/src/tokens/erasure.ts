@@ -55,6 +55,11 @@ export class TokenErasure {
     ]);
   }
 
+  /** Carries out once more what the end of a token has decided. */
+  async repeatEnd(tenantId: string, tokenId: string, keyIds: readonly string[]): Promise<void> {
+    await Promise.all([this.#destroy(tenantId, keyIds), this.#destroyAnswersOfAbsent(tenantId, tokenId)]);
+  }
+
   /** What the end of a transaction has decided of the keys of all tokens that were enlisted in it. */
   async settle(tenantId: string, transactionId: string, state: TransactionState): Promise<void> {
     if (state.kind !== 'committed' && state.kind !== 'dropped') return;
@@ -125,7 +130,11 @@ export class TokenErasure {
   async #settleDropped(tenantId: string, { tokenId, write, newKeyIds }: Enlisted): Promise<void> {
     if (newKeyIds === undefined) return this.eraseUnneeded(tenantId, tokenId);
     await this.#destroy(tenantId, newKeyIds);
-    if (write !== 'create') return;
+    if (write === 'create') await this.#destroyAnswersOfAbsent(tenantId, tokenId);
+  }
+
+  /** Another token may have the id by now: its answers stay. */
+  async #destroyAnswersOfAbsent(tenantId: string, tokenId: string): Promise<void> {
     const { state, isPending } = await readTokenHistory(this.#store, this.#outcomes, tenantId, tokenId);
     if (state.kind !== 'present' && !isPending) await this.#destroyAnswers(tenantId, tokenId);
   }

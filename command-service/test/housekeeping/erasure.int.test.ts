@@ -1,6 +1,6 @@
 import type { Principal } from '@token-vault/access';
 import { operations, type Reactor } from '@token-vault/contracts';
-import { keyIdOf, type SealedValue } from '@token-vault/crypto';
+import { keyIdOf, secret, type SealedValue } from '@token-vault/crypto';
 import { EventStoreUnavailableError, type EventStore, type Position } from '@token-vault/event-store';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { createAuditTrail, createRequestContext, silentLogger } from '@token-vault/service-kit';
@@ -67,6 +67,27 @@ describe('a destruction of keys that a crash has interrupted is repeated', () =>
     house.keep();
     await caughtUp();
     expect(await house.vault.keys()).toEqual([]);
+  });
+
+  it('for a deleted token, the keys of its stored answers too, and leaves those of one that has its id again', async () => {
+    const { vault } = house;
+    const answerOf = (id: string) =>
+      vault.keyRing.sealNew(
+        { tenantId: vault.principal.tenant.id, entity: `answer-of-token:${id}`, field: 'answer' },
+        secret('shown'),
+      );
+    const [gone, again] = [await vault.create(aCard), await vault.create({ ...aCard, id: 'again' })];
+    await answerOf(gone.id);
+    const { handlers, context } = dying();
+    for (const { id } of [gone, again]) await handlers.deleteToken?.(input({ id }), context());
+    await vault.create({ ...aCard, id: again.id });
+    await answerOf(again.id);
+    house.keep();
+    await caughtUp();
+    const { rows } = await vault.pool.query<{ entity: string }>(
+      `select entity from key_ring.data_key where entity like 'answer-of-token:%'`,
+    );
+    expect(rows).toEqual([{ entity: 'answer-of-token:again' }]);
   });
 
   it('for the replaced cvc of a card, and leaves the new one', async () => {

@@ -81,6 +81,18 @@ describe('a created reactor', () => {
     expect(await vault.events(streams.reactor(manager.tenant.id, first.id))).toHaveLength(1);
   });
 
+  it('says that its answers, which hold its configuration, end with its keys', async () => {
+    const made = await call('createReactor', { body });
+    const { id } = made.body as Reactor;
+    const updated = await call('updateReactor', { params: { id }, body });
+    for (const { endsWith } of [made, updated]) {
+      expect(endsWith?.entity).toBe(`reactor:${id}`);
+      expect(await endsWith?.isThere()).toBe(true);
+    }
+    await remove(id);
+    expect(await made.endsWith?.isThere()).toBe(false);
+  });
+
   it('may have an application whose id is spelt in capitals', async () => {
     const { id } = await application('public');
     expect((await create({ application: { id: id.toUpperCase() } })).application?.id).toBe(id);

@@ -37,6 +37,13 @@ export interface AnswerToken {
     'create' | 'update' | 'duplicate-of-create' | 'duplicate-of-update' | 'use' | 'output' | 'seen';
 }
 
+/** What ends by the destruction of all keys of one entity of the key ring. */
+export interface AnswerOwner {
+  readonly entity: string;
+  /** By the log: whoever makes a key of the entity asks afterwards, because an end that came before does not find that key. */
+  isThere(): Promise<boolean>;
+}
+
 export interface Answer {
   /** The operation's own success status unless given. */
   readonly status?: number;
@@ -53,6 +60,8 @@ export interface Answer {
   readonly headers?: Readonly<Record<string, string>>;
   /** All tokens that are in the body or went into it, by which a repeat of the request is judged (decisions.md §2). */
   readonly tokens?: readonly AnswerToken[];
+  /** Something else than a token of which the body may hold data: a stored answer ends with it too. */
+  readonly endsWith?: AnswerOwner | undefined;
   /** It is not known which tokens went into it: it cannot be shown again. */
   readonly isUnrepeatable?: boolean;
 }

@@ -8,7 +8,16 @@ export {
   type OperationRequest,
   type Outcome,
 } from './executor.ts';
-export type { Answer, AnswerToken, Handler, Handlers, HandlersOf, Input, Path } from './handlers.ts';
+export type {
+  Answer,
+  AnswerOwner,
+  AnswerToken,
+  Handler,
+  Handlers,
+  HandlersOf,
+  Input,
+  Path,
+} from './handlers.ts';
 export type {
   ApplicationReplay,
   IdempotentAnswers,

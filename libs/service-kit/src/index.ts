@@ -5,6 +5,7 @@ export {
   recordRetiredKey,
   systemClock,
   type Answer,
+  type AnswerOwner,
   type AnswerToken,
   type ApplicationReplay,
   type AuditTrail,

@@ -17,7 +17,7 @@ import { requireSignedAnswer, signAnswer, type AnswerPlace } from './signed-answ
 export interface IdempotentAnswersOptions {
   /** Of the primary. */
   readonly pool: Queryable;
-  readonly keyRing: Pick<KeyRing, 'sealNew' | 'open' | 'hashes'>;
+  readonly keyRing: Pick<KeyRing, 'sealNew' | 'open' | 'hashes' | 'destroyKeys'>;
   readonly clock: Clock;
   readonly logger?: Logger;
   /** After how long without a sign of life a request counts as cut off. */

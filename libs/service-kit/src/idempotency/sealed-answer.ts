@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from '@token-vault/contracts';
 import {
+  keyIdOf,
   KeyDestroyedError,
   newShare,
   openWithShares,
@@ -11,12 +12,15 @@ import {
 import { parsePosition } from '@token-vault/event-store';
 import type { Answer, AnswerToken, StoredToken, TokenFacts } from '@token-vault/operations';
 
-/** Of version 1 were answers that held tokens as they had been shown. They are not shown any more. */
-const version = 2;
+/**
+ * Of version 1 were answers that held tokens as they had been shown. They are not shown any more. Version 3 ends with something else than
+ * tokens too; a release that does not know it does not show it.
+ */
+const versions = [2, 3] as const;
 
 /** What is stored of an answer. The tokens in it are named only: they are shown as they are when it is shown again. */
 export interface StoredAnswer {
-  readonly version: typeof version;
+  readonly version: (typeof versions)[number];
   readonly status?: number;
   readonly position?: string;
   readonly tokens: readonly StoredToken[];
@@ -28,14 +32,13 @@ export interface StoredAnswer {
   readonly signature?: string;
 }
 
-/** `shares`: one for each token, under keys that end with the token, so that the text opens only while all of them live. */
+/** `shares`: one for each owner, under keys that end with it, so that the text opens only while all of them live. */
 type SealedRest =
   { readonly sealed: string } | { readonly text: string; readonly shares: readonly SealedShare[] };
 
-interface SealedShare {
-  readonly tokenId: string;
-  readonly sealed: string;
-}
+/** A token, or what the answer says it ends with. */
+type Owner = { readonly tokenId: string } | { readonly entity: string };
+type SealedShare = Owner & { readonly sealed: string };
 
 interface Rest {
   readonly body?: Json;
@@ -43,7 +46,7 @@ interface Rest {
 }
 
 /** Which calls of the key ring answers need. */
-export type AnswerKeys = Pick<KeyRing, 'sealNew' | 'open'>;
+export type AnswerKeys = Pick<KeyRing, 'sealNew' | 'open' | 'destroyKeys'>;
 
 export interface AnsweredRequest {
   readonly tenantId: string;
@@ -58,6 +61,9 @@ const field = 'answer';
  * cannot take the keys of another that gets the same id at that moment.
  */
 export const answerEntityOfToken = (tokenId: string): string => `answer-of-token:${tokenId}`;
+
+const entityOfOwner = (owner: Owner): string =>
+  'entity' in owner ? owner.entity : answerEntityOfToken(owner.tokenId);
 
 const entityOfRequest = (requestId: string): string => `idempotent:${requestId}`;
 
@@ -96,22 +102,28 @@ function restOf({ body, headers, tokens = [] }: Answer): Rest {
   };
 }
 
-async function sealRest(
+const ownersOf = ({ endsWith }: Answer, tokens: readonly StoredToken[]): readonly Owner[] => [
+  ...[...new Set(tokens.map(({ id }) => id))].map((tokenId) => ({ tokenId })),
+  ...(endsWith === undefined ? [] : [{ entity: endsWith.entity }]),
+];
+
+async function sealedRest(
   keys: AnswerKeys,
   { tenantId, requestId }: AnsweredRequest,
-  rest: Rest,
-  tokens: readonly StoredToken[],
-  endsAt: Date,
-): Promise<SealedRest> {
-  const ids = [...new Set(tokens.map(({ id }) => id))];
+  answer: Answer,
+  { tokens, endsAt }: { readonly tokens: readonly StoredToken[]; readonly endsAt: Date },
+): Promise<SealedRest | undefined> {
+  const rest = restOf(answer);
+  if (rest.body === undefined && rest.headers === undefined) return undefined;
+  const owners = ownersOf(answer, tokens);
   const entity = entityOfRequest(requestId);
-  if (ids.length === 0)
+  if (owners.length === 0)
     return { sealed: await sealPart(keys, tenantId, entity, rest as unknown as Json, endsAt) };
   const parts = await Promise.all(
-    ids.map(async (tokenId) => {
+    owners.map(async (owner) => {
       const share = newShare();
-      const sealed = await sealPart(keys, tenantId, answerEntityOfToken(tokenId), share, endsAt);
-      return { share, stored: { tokenId, sealed } };
+      const sealed = await sealPart(keys, tenantId, entityOfOwner(owner), share, endsAt);
+      return { share, stored: { ...owner, sealed } };
     }),
   );
   const shares = parts.map(({ share }) => share);
@@ -143,7 +155,7 @@ async function storedTokens(
   return { tokens: known, cvcEnds: cvcEnds.flatMap((end) => (end === undefined ? [] : [Date.parse(end)])) };
 }
 
-/** Seals an answer under keys that end with it, and with every token that went into it. Undefined when one has ended already. */
+/** Seals an answer under keys that end with it, and with everything that went into it. Undefined when one has ended already. */
 export async function sealAnswer(
   keys: AnswerKeys,
   request: AnsweredRequest,
@@ -155,20 +167,41 @@ export async function sealAnswer(
   if (!stored) return undefined;
   // What was made of a cvc ends with it (interface.md, card data shape).
   const endsAt = new Date(Math.min(request.expiresAt.getTime(), ...stored.cvcEnds));
-  const rest = restOf(answer);
-  const isEmpty = rest.body === undefined && rest.headers === undefined;
+  const rest = await sealedRest(keys, request, answer, { tokens: stored.tokens, endsAt });
+  if (rest !== undefined && !(await isWhole(answer, stored.tokens, factsOf))) {
+    await keys.destroyKeys(request.tenantId, keyIdsOf(rest));
+    return undefined;
+  }
   return {
-    version,
+    version: answer.endsWith === undefined ? 2 : 3,
     ...(status === undefined ? {} : { status }),
     ...(position === undefined ? {} : { position }),
     tokens: stored.tokens,
-    ...(isEmpty ? {} : { rest: await sealRest(keys, request, rest, stored.tokens, endsAt) }),
+    ...(rest === undefined ? {} : { rest }),
     endsAt: endsAt.toISOString(),
   };
 }
 
+/**
+ * Whether everything whose data may be in the answer is there still. Asked when the keys are stored: what ended before that did
+ * not find them, and what ends later does.
+ */
+async function isWhole(
+  { endsWith }: Answer,
+  tokens: readonly StoredToken[],
+  factsOf: (ids: readonly string[]) => Promise<readonly (TokenFacts | undefined)[]>,
+): Promise<boolean> {
+  const held = tokens.filter((token) => isMaterial(token) || token.by === 'output');
+  const facts = held.length === 0 ? [] : await factsOf(held.map(({ id }) => id));
+  if (facts.some((fact, index) => fact?.createdAt !== held[index]?.createdAt)) return false;
+  return endsWith === undefined || (await endsWith.isThere());
+}
+
+const keyIdsOf = (rest: SealedRest): string[] =>
+  ('shares' in rest ? rest.shares : [rest]).map(({ sealed }) => keyIdOf(sealed as SealedValue));
+
 /** That the request succeeded: a repeat must not run it again, and cannot be shown what it answered. */
-export const notKept = (now: Date): StoredAnswer => ({ version, tokens: [], endsAt: now.toISOString() });
+export const notKept = (now: Date): StoredAnswer => ({ version: 2, tokens: [], endsAt: now.toISOString() });
 
 async function openRest(
   keys: AnswerKeys,
@@ -181,9 +214,9 @@ async function openRest(
     return (await keys.open(place, rest.sealed as SealedValue)).expose() as unknown as Rest;
   }
   const shares = await Promise.all(
-    rest.shares.map(async ({ tokenId, sealed }) => {
-      const place = { tenantId, entity: answerEntityOfToken(tokenId), field };
-      return (await keys.open(place, sealed as SealedValue)).expose() as string;
+    rest.shares.map(async (share) => {
+      const place = { tenantId, entity: entityOfOwner(share), field };
+      return (await keys.open(place, share.sealed as SealedValue)).expose() as string;
     }),
   );
   return JSON.parse(openWithShares(shares, `${tenantId} ${entity}`, rest.text)) as Rest;
@@ -191,7 +224,7 @@ async function openRest(
 
 /** @throws KeyDestroyedError for an answer of an older release, which is not shown any more */
 export function requireCurrentVersion(requestId: string, stored: StoredAnswer): void {
-  if (stored.version !== version) throw new KeyDestroyedError(requestId);
+  if (!versions.includes(stored.version)) throw new KeyDestroyedError(requestId);
 }
 
 /** @throws KeyDestroyedError when something in it is not to be shown any more */

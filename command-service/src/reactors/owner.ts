@@ -1,0 +1,17 @@
+import { streams } from '@token-vault/contracts';
+import type { EventStore } from '@token-vault/event-store';
+import type { AnswerOwner } from '@token-vault/service-kit';
+import { load } from '../aggregates/decider.ts';
+import { reactorEntity } from './configuration.ts';
+import { reactorDecider } from './decider.ts';
+
+/** Answers that may hold the configuration of a reactor end with its deletion, which destroys every key of its entity. */
+export function reactorOwner(store: EventStore, tenantId: string, reactorId: string): AnswerOwner {
+  return {
+    entity: reactorEntity(reactorId),
+    async isThere() {
+      const { state } = await load(store, streams.reactor(tenantId, reactorId), reactorDecider);
+      return state.kind === 'active';
+    },
+  };
+}
