@@ -18,7 +18,6 @@ const console = { lines: [], truncated: false };
 const outcome: FromChild = {
   type: 'outcome',
   run: 1,
-  rssMb: 5,
   outcome: { kind: 'succeeded', text: '{"raw":"ü\\n"}', console },
 };
 

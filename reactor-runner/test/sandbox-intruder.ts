@@ -33,7 +33,7 @@ export async function intrude(code: string, walls: Walls = allWalls): Promise<st
   // Where the files are a child's own, perl was bound in the place of the addon, and needs these.
   const files = walls.ownFiles ? librariesOfPerl().flatMap((file) => ['--ro-bind', file, file]) : [];
   const device = walls.ownFiles ? ['--dev-bind', '/dev/null', '/dev/null'] : [];
-  const at = Math.max(0, before.indexOf('--proc'));
+  const at = Math.max(0, before.indexOf('--remount-ro'));
   const args = [...before.slice(0, at), ...files, ...device, ...before.slice(at), perl, '-e', code];
   const { process: child, socket } = startChild({ ...command, args });
   child.on('error', (error) => socket.destroy(error));

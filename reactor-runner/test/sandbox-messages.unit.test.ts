@@ -36,10 +36,10 @@ describe('a message of a child', () => {
     '{"type":"call","run":1,"call":1.5,"method":"fetch","payload":""}',
     '{"type":"call","run":1,"call":1,"method":{},"payload":""}',
     '{"type":"outcome","run":1,"outcome":{"kind":"killed","console":{"lines":[]}}}',
-    '{"type":"outcome","run":1,"rssMb":1,"outcome":{"kind":"succeeded","text":"{}"}}',
-    '{"type":"outcome","run":1,"rssMb":1,"outcome":{"kind":"overloaded","console":{"lines":[]}}}',
-    '{"type":"outcome","run":1,"rssMb":1,"outcome":{"kind":"killed","console":{"lines":[{"level":"x","text":""}]}}}',
-    `{"type":"outcome","run":1,"rssMb":1,"outcome":{"kind":"killed","console":{"lines":[{"level":"log","text":"${'x'.repeat(70_000)}"}]}}}`,
+    '{"type":"outcome","run":1,"outcome":{"kind":"succeeded","text":"{}"}}',
+    '{"type":"outcome","run":1,"outcome":{"kind":"overloaded","console":{"lines":[]}}}',
+    '{"type":"outcome","run":1,"outcome":{"kind":"killed","console":{"lines":[{"level":"x","text":""}]}}}',
+    `{"type":"outcome","run":1,"outcome":{"kind":"killed","console":{"lines":[{"level":"log","text":"${'x'.repeat(70_000)}"}]}}}`,
   ])('that no sound child sends is refused: %.80s', (line) => {
     expect(() => decodeFromChild(line, limits)).toThrow(ProtocolError);
   });

@@ -8,6 +8,7 @@ import { childCommand } from '../src/sandbox/child-command.ts';
 import { defaultSandboxLimits } from '../src/sandbox/limits.ts';
 import { createPriorities, type Priorities } from '../src/sandbox/priorities.ts';
 import { Slots } from '../src/sandbox/slots.ts';
+import type { ProcessUsage } from '../src/sandbox/usage-watch.ts';
 import { noWalls } from '../src/sandbox/wall-kinds.ts';
 import { findWallTools } from '../src/sandbox/walls.ts';
 import { handler, mayRaisePriority } from './sandbox-pool-fixture.ts';
@@ -39,6 +40,27 @@ function recordingPriorities(calls: string[]): Priorities {
   };
 }
 
+/** A child that no run is in, which seems to use this much at each look. */
+async function idleChildThatUses(usage: readonly ProcessUsage[]) {
+  const [bundle, limits] = [await sandboxBundle(), defaultSandboxLimits];
+  let looks = 0;
+  const slots = new Slots(
+    {
+      command: (account) => childCommand(bundle, limits, { walls: noWalls, tools: {}, account }),
+      accounts: undefined,
+      priorities: recordingPriorities([]),
+      usageOf: () => usage[Math.min(looks++, usage.length - 1)],
+    },
+    bundle,
+    limits,
+    { onChange: () => {}, onLoss: () => {}, onStartFailures: () => {} },
+  );
+  ends.push(() => slots.close());
+  slots.start(true);
+  await slots.started();
+  return { slots, looks: () => looks };
+}
+
 /** One child, which seems to have used `cpuMs` when its run is looked at, one after the other; the run ends after the last. */
 async function childThatUses(cpuMs: readonly number[]) {
   const calls: string[] = [];
@@ -51,10 +73,11 @@ async function childThatUses(cpuMs: readonly number[]) {
       accounts: undefined,
       priorities: recordingPriorities(calls),
       usageOf: () => {
+        if (slots.count(({ state }) => state === 'busy') === 0) return { cpuMs: 0, rssMb: 1, threads: 1 };
         const used = cpuMs[looks];
         looks += 1;
         if (looks > cpuMs.length) looked.resolve(null);
-        return { cpuMs: used ?? cpuMs.at(-1) ?? 0, rssMb: 1 };
+        return { cpuMs: used ?? cpuMs.at(-1) ?? 0, rssMb: 1, threads: 1 };
       },
     },
     bundle,
@@ -83,6 +106,24 @@ async function childThatUses(cpuMs: readonly number[]) {
   };
   return { slots, calls, run };
 }
+
+describe('a child that no run is in', () => {
+  const little: ProcessUsage = { cpuMs: 5_000, rssMb: 80, threads: 8 };
+  it.each<[string, ProcessUsage]>([
+    ['burns on', { ...little, cpuMs: 5_501 }],
+    ['has more threads than Node makes', { ...little, threads: 33 }],
+    ['holds more memory than the next run needs', { ...little, rssMb: 111 }],
+  ])('is ended when it %s', async (_what, usage) => {
+    const { slots } = await idleChildThatUses([little, usage]);
+    await waitUntil(() => slots.size === 0);
+  });
+
+  it('stays when it makes its next isolate', async () => {
+    const { slots, looks } = await idleChildThatUses([little, { ...little, cpuMs: 5_400 }]);
+    await waitUntil(() => looks() > 3);
+    expect(slots.size).toBe(1);
+  });
+});
 
 describe.skipIf(process.platform !== 'linux')('a child', () => {
   it.each<[string, number[], string[]]>([

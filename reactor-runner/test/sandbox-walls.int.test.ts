@@ -196,7 +196,11 @@ describe('a child', () => {
     if (!test.pool.stats().walls.ownProcesses) skip('this host allows no PID and mount namespaces');
     for (const pid of pids) {
       expect(statusOf(pid)).toMatch(/^NSpid:\s+\d+\s+1$/m);
-      const seen = readdirSync(`/proc/${pid}/root/proc`).filter((name) => /^\d+$/.test(name));
+      const proc = `/proc/${pid}/root/proc`;
+      const { ownFiles } = test.pool.stats().walls;
+      expect(existsSync(proc)).toBe(!ownFiles);
+      if (ownFiles) continue;
+      const seen = readdirSync(proc).filter((name) => /^\d+$/.test(name));
       expect(seen).toEqual(['1']);
     }
   });

@@ -85,6 +85,7 @@ function resourceLimits(limits: SandboxLimits, walls: Walls, { prlimit }: WallTo
     '--fsize=0',
     '--nofile=64',
     `--data=${limits.childDataMb * 1_048_576}`,
+    `--as=${limits.childAddressMb * 1_048_576}`,
   ];
 }
 

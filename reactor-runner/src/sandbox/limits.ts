@@ -8,8 +8,14 @@ export interface SandboxLimits {
   readonly idleRssMb: number;
   /** Private memory the kernel grants a child (RLIMIT_DATA): the wall behind the two above. */
   readonly childDataMb: number;
+  /** Address space of a child (RLIMIT_AS), five times what it was seen to use: bounds the tables of pages, which nothing else counts. */
+  readonly childAddressMb: number;
   /** CPU time of the child during one run: guest code, its garbage collection and host cryptography together. */
   readonly cpuMs: number;
+  /** CPU time of a child that no run is in: the next isolate takes some milliseconds. */
+  readonly idleCpuMs: number;
+  /** Of a child; it was seen to have 4, and libuv may start 4 more. */
+  readonly threads: number;
   /** What a child may take beyond a run's time limit before it is killed from outside. */
   readonly graceMs: number;
   readonly codeChars: number;
@@ -40,7 +46,10 @@ export const defaultSandboxLimits: SandboxLimits = {
   childRssMb: 320,
   idleRssMb: 110,
   childDataMb: 640,
+  childAddressMb: 4_096,
   cpuMs: 10_000,
+  idleCpuMs: 500,
+  threads: 32,
   graceMs: 250,
   codeChars: 50_000,
   argsBytes: 1_048_576,

@@ -57,7 +57,6 @@ export type FromChild =
       readonly type: 'outcome';
       readonly run: number;
       readonly outcome: ChildOutcome;
-      readonly rssMb: number;
     };
 
 /** Guest values inside (`text`) are still JSON text here: the pool checks them once more before it believes them. */
@@ -128,18 +127,17 @@ function decodeCall(message: Record<string, unknown>, limits: SandboxLimits): En
 }
 
 function decodeOutcomeMessage(message: Record<string, unknown>, limits: SandboxLimits): Envelope {
-  const [run, rssMb] = [count(message['run']), count(message['rssMb'])];
+  const run = count(message['run']);
   const value = record(message['outcome']);
   const { kind } = value;
   if (kind !== 'succeeded' && kind !== 'failed')
-    return whole({ type: 'outcome', run, rssMb, outcome: decodeOutcome(value, limits) });
+    return whole({ type: 'outcome', run, outcome: decodeOutcome(value, limits) });
   const console = decodeConsole(record(value['console']), limits);
   return {
     bytes: count(message['bytes'], limits.resultBytes),
     complete: (body) => ({
       type: 'outcome',
       run,
-      rssMb,
       outcome: { kind, console, text: body.toString('utf8') },
     }),
   };

@@ -28,7 +28,8 @@ export const filterDescriptor = 4;
 
 /**
  * Namespaces of every kind, a file system of nothing but `files`, no capabilities, and the filter. A process outside waits for the
- * child, which is the first of its PID namespace. Needs no privileges, but user namespaces.
+ * child, which is the first of its PID namespace. Needs no privileges, but user namespaces. There is no `/proc`: it tells of the host
+ * (command line of the kernel, load, disks), and one can write to it, such as the priority of the service's session.
  */
 export function bubblewrap(tool: string, files: readonly string[], hasFilter: boolean): string[] {
   return [
@@ -36,7 +37,7 @@ export function bubblewrap(tool: string, files: readonly string[], hasFilter: bo
     ...['--unshare-user', '--unshare-pid', '--unshare-net', '--unshare-ipc', '--unshare-uts'],
     ...['--unshare-cgroup-try', '--as-pid-1', '--die-with-parent'],
     ...[...new Set(files)].flatMap((file) => ['--ro-bind', file, file]),
-    ...['--proc', '/proc', '--remount-ro', '/', '--chdir', '/'],
+    ...['--remount-ro', '/', '--chdir', '/'],
     ...(hasFilter ? ['--seccomp', `${filterDescriptor}`] : []),
     '--',
   ];

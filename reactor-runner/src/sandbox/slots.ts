@@ -10,6 +10,8 @@ import type { ProcessUsage } from './usage-watch.ts';
 
 /** How often running code is looked at from outside: the child itself cannot, its only thread runs the code. */
 const watchIntervalMs = 25;
+/** How often those that no run is in are: code that has left its isolate may go on after its run. */
+const idleWatchIntervalMs = 250;
 /** How a run goes by its CPU time: no longer preferred, last, idle time only. Most take less than one millisecond. */
 const paces = [
   ['endless', 1_000],
@@ -28,6 +30,7 @@ export interface Slot {
   tenantId?: string;
   execution?: Execution;
   watched?: { readonly execution: Execution; readonly cpuMs: number };
+  watchedIdle?: { readonly freeSince: number; readonly cpuMs: number };
   pace: Pace;
   runs: number;
   freeSince: number;
@@ -61,7 +64,7 @@ export class Slots {
   readonly #gone = new Set<Promise<void>>();
   readonly #starting = new Set<Promise<void>>();
   readonly #priorities: Priorities;
-  readonly #watch: NodeJS.Timeout;
+  readonly #watches: readonly NodeJS.Timeout[];
   #startFailures = 0;
   #startNotBefore = 0;
   #isClosed = false;
@@ -72,7 +75,10 @@ export class Slots {
     this.#bundle = bundle;
     this.#limits = limits;
     this.#events = events;
-    this.#watch = setInterval(() => this.#watchBusy(), watchIntervalMs).unref();
+    this.#watches = [
+      setInterval(() => this.#watchBusy(), watchIntervalMs).unref(),
+      setInterval(() => this.#watchIdle(), idleWatchIntervalMs).unref(),
+    ];
   }
 
   get size(): number {
@@ -130,8 +136,7 @@ export class Slots {
           this.#free(slot);
         },
         onMessage: (message) => {
-          if (slot.execution?.onMessage(message) === true)
-            this.#onOver(slot, message.type === 'outcome' ? message.rssMb : 0);
+          if (slot.execution?.onMessage(message) === true) this.#onOver(slot);
         },
         onExit: (signal) => {
           hasStarted();
@@ -179,7 +184,7 @@ export class Slots {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    clearInterval(this.#watch);
+    this.#watches.forEach((watch) => clearInterval(watch));
     this.#all.forEach((slot) =>
       slot.execution === undefined ? slot.child.kill() : slot.execution.kill('killed'),
     );
@@ -194,9 +199,8 @@ export class Slots {
     return best;
   }
 
-  #onOver(slot: Slot, rssMb: number): void {
-    const isWorn = slot.runs >= this.#limits.runsPerChild || rssMb > this.#limits.idleRssMb;
-    if (isWorn) this.#keep(slot, false);
+  #onOver(slot: Slot): void {
+    if (slot.runs >= this.#limits.runsPerChild) this.#keep(slot, false);
     else if (slot.pace === 'endless')
       void this.#priorities.revived(slot.child.pid).then((isOfUse) => this.#keep(slot, isOfUse));
     else this.#keep(slot, slot.pace !== 'burning' || this.#priorities.recovered(slot.child.pid));
@@ -238,8 +242,24 @@ export class Slots {
       if (slot.watched?.execution !== execution) slot.watched = { execution, cpuMs: usage.cpuMs };
       const cpuMs = usage.cpuMs - slot.watched.cpuMs;
       if (usage.rssMb > this.#limits.childRssMb) execution.kill('out-of-memory');
+      else if (usage.threads > this.#limits.threads) execution.kill('killed');
       else if (cpuMs > this.#limits.cpuMs) execution.kill('timed-out');
       else this.#slow(slot, paces.find(([, afterCpuMs]) => cpuMs > afterCpuMs)?.[0]);
+    }
+  }
+
+  #watchIdle(): void {
+    const { idleCpuMs, idleRssMb, threads } = this.#limits;
+    for (const slot of this.#all) {
+      const { child, freeSince, tenantId } = slot;
+      const usage =
+        slot.state === 'free' && child.pid !== undefined ? this.#start.usageOf(child.pid) : undefined;
+      if (usage === undefined) continue;
+      if (slot.watchedIdle?.freeSince !== freeSince) slot.watchedIdle = { freeSince, cpuMs: usage.cpuMs };
+      const isHostile = usage.threads > threads || usage.cpuMs - slot.watchedIdle.cpuMs > idleCpuMs;
+      if (!isHostile && usage.rssMb <= idleRssMb) continue;
+      if (isHostile && tenantId !== undefined) this.#events.onLoss(tenantId);
+      this.#keep(slot, false);
     }
   }
 

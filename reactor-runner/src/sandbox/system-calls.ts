@@ -31,12 +31,16 @@ const namings = [15, 0x53564d41];
 /** TCGETS, FIONBIO, FIONREAD, FIONCLEX, FIOCLEX. */
 const streamSettings = [0x5401, 0x5421, 0x541b, 0x5450, 0x5451];
 
+/** MAP_TYPE and MAP_GROWSDOWN of mmap, and MAP_PRIVATE: memory of another kind is not counted by RLIMIT_DATA. */
+const kindOfMemory = 0x10f;
+const privateMemory = 0x02;
+
 type Row = readonly [name: string, x64: number, arm64?: number, onlyIf?: readonly ArgumentTest[]];
 
 const memory: readonly Row[] = [
   ['brk', 12, 214],
   ['madvise', 28, 233],
-  ['mmap', 9, 222],
+  ['mmap', 9, 222, [{ argument: 3, mask: kindOfMemory, equals: privateMemory }]],
   ['mprotect', 10, 226],
   ['mremap', 25, 216],
   ['munmap', 11, 215],
@@ -83,7 +87,10 @@ const events: readonly Row[] = [
   ['shutdown', 48, 210],
 ];
 
-/** A signal reaches only what is in the PID namespace: the child. */
+/**
+ * Signals by thread only, which the PID namespace bounds. `kill` of 0 reaches the group of processes, in which the service and all
+ * children are: to the kernel they are of one user where the service is not root.
+ */
 const threads: readonly Row[] = [
   ['arch_prctl', 158],
   ['clone', 56, 220, [{ argument: 0, mask: cloneThread | cloneNamespaces, equals: cloneThread }]],
@@ -92,7 +99,6 @@ const threads: readonly Row[] = [
   ['exit', 60, 93],
   ['exit_group', 231, 94],
   ['futex', 202, 98],
-  ['kill', 62, 129],
   ['membarrier', 324, 283],
   ['prctl', 157, 167, anyOf(0, namings)],
   ['restart_syscall', 219, 128],

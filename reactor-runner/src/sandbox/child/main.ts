@@ -63,8 +63,7 @@ function receive(message: ToChild): void {
       next = undefined;
       current = new Invocation(message, limits, factory, prepared, send, (outcome) => {
         current = undefined;
-        const rssMb = Math.ceil(process.memoryUsage.rss() / 1_048_576);
-        send({ type: 'outcome', run: message.run, outcome, rssMb });
+        send({ type: 'outcome', run: message.run, outcome });
         setImmediate(() => replace(prepared));
       });
       current.start();
