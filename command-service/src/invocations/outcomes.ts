@@ -1,7 +1,8 @@
+import { UnknownEventError } from '@token-vault/contracts';
 import type { EventStore, Position, RecordedEvent } from '@token-vault/event-store';
 import { errorFields, type Logger } from '@token-vault/service-kit';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isOutcome, type OutcomeEvent } from './state.ts';
+import { isOutcome, loadInvocation, type OutcomeEvent } from './state.ts';
 
 export interface AwaitedOutcome {
   readonly arrived: Promise<OutcomeEvent>;
@@ -11,17 +12,35 @@ export interface AwaitedOutcome {
 
 /** Hears how invocations end: one subscription of the process, however many callers wait. */
 export interface InvocationOutcomes {
-  /** Resolves when an outcome appended from now on will be heard: await it before the invocation is appended. */
-  expect(invocationId: string): Promise<AwaitedOutcome>;
+  /** Resolves when an outcome appended from now on will be heard: await it before the invocation is appended to `stream`. */
+  expect(invocationId: string, stream: string): Promise<AwaitedOutcome>;
   close(): Promise<void>;
 }
 
 /** Emptied when it goes: a Map keeps alive what it no longer holds (ADR 13). */
 interface Waiter {
+  readonly stream: string;
   hear?: (event: OutcomeEvent) => void;
 }
 
 const retryMs = 200;
+/** Events of a newer release may come often: those of a moment are passed together. */
+const unknownPauseMs = 20;
+
+/**
+ * While a new release is rolled out, the log may hold events that this process does not know. None of them is an outcome of what this
+ * process waits for; the streams tell which outcomes came before the new position.
+ */
+async function passUnknown(store: EventStore, waiting: ReadonlyMap<string, Waiter>): Promise<Position> {
+  const head = await store.head();
+  await Promise.all(
+    [...waiting.values()].map(async (waiter) => {
+      const { state } = await loadInvocation(store, waiter.stream);
+      if (state.kind === 'over') waiter.hear?.(state.outcome);
+    }),
+  );
+  return head;
+}
 
 /** Subscribes at the first call of `expect`. */
 export function createInvocationOutcomes(options: {
@@ -49,7 +68,10 @@ export function createInvocationOutcomes(options: {
         }
       } catch (error) {
         if (!abort.signal.aborted) logger.warn(errorFields(error), 'outcomes of reactors are not heard');
-        await delay(retryMs, undefined, { signal: abort.signal }).catch(() => undefined);
+        const isUnknown = error instanceof UnknownEventError;
+        const pauseMs = isUnknown ? unknownPauseMs : retryMs;
+        await delay(pauseMs, undefined, { signal: abort.signal }).catch(() => undefined);
+        if (isUnknown) position = await passUnknown(store, waiting).catch(() => position);
       }
     }
   }
@@ -60,13 +82,13 @@ export function createInvocationOutcomes(options: {
   }
 
   return {
-    async expect(invocationId) {
+    async expect(invocationId, stream) {
       listening ??= listen().catch((error: unknown) => {
         listening = undefined;
         throw error;
       });
       await listening;
-      const waiter: Waiter = {};
+      const waiter: Waiter = { stream };
       const arrived = new Promise<OutcomeEvent>((resolve) => (waiter.hear = resolve));
       waiting.set(invocationId, waiter);
       return {

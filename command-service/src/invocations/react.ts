@@ -97,7 +97,7 @@ export class Invocations {
       const position = await this.#append(draft, context);
       return { status: 202, position };
     }
-    const awaited = await this.#outcomes.expect(id);
+    const awaited = await this.#outcomes.expect(id, this.#streamOf(id, context));
     try {
       await this.#append(draft, context);
       const outcome = await this.#outcomeOf(draft, awaited, context);
