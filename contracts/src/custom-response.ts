@@ -1,5 +1,5 @@
 /**
- * What `CustomHttpResponseError` of reactor code may answer (decisions.md §10). The runner applies it to what code gives, the HTTP
+ * What `CustomHttpResponseError` of reactor code may answer (rules.md §10). The runner applies it to what code gives, the HTTP
  * edge to what leaves: an answer that was stored under older rules passes the second.
  */
 

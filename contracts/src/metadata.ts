@@ -25,7 +25,7 @@ export const eventMetadata = z.strictObject({
   counts_after: z.int().min(-1).optional(),
   /** The operation of the table that was asked for (contracts/src/operations). */
   request: z.string().optional(),
-  /** Of what a session does: the application that authorised it, which `created_by` names (decisions.md §11). */
+  /** Of what a session does: the application that authorised it, which `created_by` names (rules.md §11). */
   application_id: z.uuid().optional(),
 });
 export type EventMetadata = z.infer<typeof eventMetadata>;

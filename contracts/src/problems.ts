@@ -1,7 +1,7 @@
 import type { EntityType } from './api/logs.ts';
 import type { Statement } from './statements.ts';
 
-/** Every way a request can fail: stable code → HTTP status and title (decisions.md §1). */
+/** Every way a request can fail: stable code → HTTP status and title (rules.md §1). */
 export const problems = {
   validation_failed: { status: 400, title: 'One or more validation errors occurred.' },
   unauthenticated: { status: 401, title: 'Unauthorized' },
@@ -159,7 +159,7 @@ export class ConflictError extends DomainError {
   }
 }
 
-/** 502 and 504: the write may have been done or not (decisions.md §1). */
+/** 502 and 504: the write may have been done or not (rules.md §1). */
 export class OutcomeUnknownError extends DomainError {
   constructor(code: 'outcome_unknown' | 'outcome_unknown_in_time', options?: ErrorOptions) {
     super(

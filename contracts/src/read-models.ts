@@ -10,7 +10,7 @@ export const readModelNames = [
 ] as const;
 export type ReadModelName = (typeof readModelNames)[number];
 
-/** Every request needs these: its caller is made out from them (decisions.md §1). */
+/** Every request needs these: its caller is made out from them (rules.md §1). */
 export const authenticationReadModels = [
   'applications',
   'tenants',

@@ -18,6 +18,6 @@ const standard = traceIdPatterns.standard.map((source) => new RegExp(source));
 const cardNumber = new RegExp(traceIdPatterns.cardNumber);
 const acceptable = new RegExp(traceIdPatterns.acceptable);
 
-/** Whether a caller's trace id is taken over (decisions.md §1). */
+/** Whether a caller's trace id is taken over (rules.md §1). */
 export const isTraceId = (text: string): boolean =>
   acceptable.test(text) && (standard.some((each) => each.test(text)) || !cardNumber.test(text));

@@ -36,7 +36,7 @@ export interface GatewayOptions {
   readonly workerProcesses?: number;
 }
 
-/** decisions.md §3, as libs/service-kit reads it; a test holds the two together. */
+/** rules.md §3, as libs/service-kit reads it; a test holds the two together. */
 export const bodyLimit = '1m';
 
 /** For the 512 MiB that the examples give the gateway. */

@@ -7,7 +7,7 @@ import { load, middle, setUpReactor } from './load.ts';
 import { machineTimes, sandboxMemoryMb } from './processes.ts';
 import { root, type Server } from './server.ts';
 
-/** Longer than a loop may run (decisions.md §10: 10 s), so that each measurement has its kills and new processes. */
+/** Longer than a loop may run (rules.md §10: 10 s), so that each measurement has its kills and new processes. */
 const seconds = 12;
 /** Loops get half of the sandbox's processes; these are twice as many. */
 const loopsAtOnce = 8;

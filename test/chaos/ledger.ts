@@ -104,7 +104,7 @@ export class Ledger {
     if (number !== token.number) this.violations.push(`${token.id} was read with other data`);
   }
 
-  /** 503: nothing was done. 502 and 504 of a router: the outcome is not known (decisions.md §1). */
+  /** 503: nothing was done. 502 and 504 of a router: the outcome is not known (rules.md §1). */
   #isStatus(expected: number, answer: { status: number; text: string }, id: string): boolean {
     if (answer.status === expected) return true;
     const isUnknown = [502, 504].includes(answer.status) && answer.text.includes(':outcome-unknown"');
@@ -196,7 +196,7 @@ async function settledRead(client: Client, token: Known): ReturnType<typeof clie
   }
 }
 
-/** The vault says that its read models have not got there within two seconds (decisions.md §1, architecture.md). */
+/** The vault says that its read models have not got there within two seconds (rules.md §1, architecture.md). */
 const isPending = ({ headers }: { headers: Headers }): boolean =>
   headers.get('svc-consistency') === 'pending';
 

@@ -40,7 +40,7 @@ beforeAll(async () => {
 });
 afterAll(() => removeDataDirectory(dataDir));
 
-/** A revocation that cannot be confirmed in time is 503, and a repeat confirms it (decisions.md §6). */
+/** A revocation that cannot be confirmed in time is 503, and a repeat confirms it (rules.md §6). */
 async function confirmed<Body>(...[status, method, path, options]: Parameters<typeof manager.expect>) {
   for (let attempt = 1; ; attempt += 1) {
     const answer = await manager.request<Body>(method, path, options);

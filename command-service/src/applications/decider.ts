@@ -59,7 +59,7 @@ function requireGrants(type: ApplicationType, grants: Grants): void {
 }
 
 /**
- * A management application can be given only permissions that its maker holds (decisions.md §6). Whoever gets the key of one
+ * A management application can be given only permissions that its maker holds (rules.md §6). Whoever gets the key of one
  * is given all that it holds, so the rule is the same for a new key.
  */
 export function requireHeldBy(maker: Maker, type: ApplicationType, permissions: readonly Permission[]): void {

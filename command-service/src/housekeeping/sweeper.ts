@@ -60,7 +60,7 @@ export function createSweeper({ pool, keyRing, clock, logger, endings }: Sweeper
     }
   }
 
-  /** Whatever the read models and streams say: a key past its time opens nothing, and now it goes (decisions.md §3). */
+  /** Whatever the read models and streams say: a key past its time opens nothing, and now it goes (rules.md §3). */
   async function destroyDueKeys(now: Date, signal: AbortSignal, count: Counts): Promise<void> {
     while (!signal.aborted) {
       const { length } = await keyRing.destroyDue(now, keysAtOnce);

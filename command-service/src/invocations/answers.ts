@@ -11,7 +11,7 @@ import { KeyDestroyedError, type KeyRing, type SealedValue } from '@token-vault/
 import type { Answer, AnswerToken, Path } from '@token-vault/service-kit';
 import type { OutcomeEvent } from './state.ts';
 
-/** The error that a failed run is to its caller, in the common error format (decisions.md §1 and §10). */
+/** The error that a failed run is to its caller, in the common error format (rules.md §1 and §10). */
 const failure = (
   { status, reason }: Pick<DataOf<'ReactorFailed'>, 'status' | 'reason'>,
   detail: string,

@@ -90,7 +90,7 @@ export class Invocations {
     await checked;
     const { id, begun } = await this.#begunOrFree(context);
     const usedTokenIds = begun?.token_ids ?? [...request.references.tokens.keys()];
-    // The body of a repeat is not compared (decisions.md §2): the tokens that the run began with decide, not those that it names.
+    // The body of a repeat is not compared (rules.md §2): the tokens that the run began with decide, not those that it names.
     if (begun) await this.#tokenUse.check(referencesTo(usedTokenIds), context);
     const draft = { id, reactorId, reactorRevision: loaded.revision, depth, request };
     if (request.callbackUrl !== undefined) {
@@ -120,7 +120,7 @@ export class Invocations {
     return depth;
   }
 
-  /** A repeated request takes up the run it began, unless that failed: then it is a new one (decisions.md §2). */
+  /** A repeated request takes up the run it began, unless that failed: then it is a new one (rules.md §2). */
   async #begunOrFree(context: RequestContext): Promise<{ id: string; begun?: DataOf<'ReactorInvoked'> }> {
     const id = context.newEntityId();
     if (!context.isRepeatable) return { id };

@@ -18,7 +18,7 @@ export interface ReactRequest {
   readonly timeoutMs: number;
 }
 
-/** decisions.md §3 and interface.md, Limits. */
+/** rules.md §3 and interface.md, Limits. */
 const maxArgsBytes = 1_048_576;
 const maxTokens = 100;
 const defaultTimeoutMs = 10_000;
@@ -47,7 +47,7 @@ export function readReactRequest(
   allowsPlainHttp: boolean,
 ): ReactRequest {
   const args = body.args ?? {};
-  // Both spellings are in use (decisions.md §10).
+  // Both spellings are in use (rules.md §10).
   const callbackUrl = body.callback_url ?? body.callbackUrl;
   const timeoutMs = body.timeout_ms ?? body.timeoutMs;
   const isEnterprise = context.principal.tenant.plan === 'enterprise';

@@ -21,7 +21,7 @@ import { requireSignedToken } from '../tokens/signed.ts';
 import { isExpired, type TokenDetails } from '../tokens/state.ts';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 
-/** Tokens as reactor arguments name them (interface.md, react; decisions.md §4). */
+/** Tokens as reactor arguments name them (interface.md, react; rules.md §4). */
 export interface TokenUse {
   /**
    * @throws ValidationError naming the arguments whose token does not exist, or that could mean two tokens; ForbiddenError

@@ -41,7 +41,7 @@ export function parseCode(code: string): CodeCheck {
 
 export const parsesOnly: CompileCode = (code) => Promise.resolve(parseCode(code));
 
-/** 422 naming line and message (decisions.md §10). */
+/** 422 naming line and message (rules.md §10). */
 export function requireCompiled(check: CodeCheck): void {
   if (check.ok) return;
   const { message, line, column } = check;

@@ -10,7 +10,7 @@ import {
 
 export type Configuration = Readonly<Record<string, string>>;
 
-/** decisions.md §3. The request schema counts what one request holds; a merge may add to what is there. */
+/** rules.md §3. The request schema counts what one request holds; a merge may add to what is there. */
 const maxEntries = 25;
 
 export const reactorEntity = (reactorId: string): string => `reactor:${reactorId}`;

@@ -56,7 +56,7 @@ function present(
   };
 }
 
-/** Reactors: code and sealed configuration (interface.md, Reactors; decisions.md §10). */
+/** Reactors: code and sealed configuration (interface.md, Reactors; rules.md §10). */
 export class Reactors {
   readonly #dependencies: ReactorDependencies;
   readonly #store: EventStore;

@@ -3,7 +3,7 @@ import type { EventStore } from '@token-vault/event-store';
 import { load } from '../aggregates/decider.ts';
 import { applicationDecider } from '../applications/decider.ts';
 
-/** What an answer tells of a reactor's application (decisions.md §10). */
+/** What an answer tells of a reactor's application (rules.md §10). */
 export interface ReferencedApplication {
   readonly id: string;
   readonly name: string;

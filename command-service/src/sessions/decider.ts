@@ -13,7 +13,7 @@ import { equalHashes } from '@token-vault/crypto';
 import { fact, type Decider, type Fact } from '../aggregates/decider.ts';
 import { evolve, initialState, isOver, type SessionState } from './state.ts';
 
-/** How long a nonce may be used (decisions.md §7). */
+/** How long a nonce may be used (rules.md §7). */
 export const nonceLifetimeMs = 3 * 60 * 1000;
 /** How long a session lives unless its authorizer says otherwise: long enough for a person at a form. */
 export const sessionLifetimeMs = 60 * 60 * 1000;

@@ -30,7 +30,7 @@ function requireApplication({ principal }: RequestContext, type: ApplicationType
   }
 }
 
-/** Sessions: opened with a public key, authorized with a private one (decisions.md §7). */
+/** Sessions: opened with a public key, authorized with a private one (rules.md §7). */
 export function createSessionHandlers({ store, keyRing }: ApplicationDependencies) {
   async function run(context: RequestContext, id: string, command: SessionCommand) {
     const tenantId = context.principal.tenant.id;

@@ -19,7 +19,7 @@ const present = ({ id, name, plan, settings, ...details }: TenantDetails) => ({
   modified_by: details.modifiedBy,
 });
 
-/** What a tenant does to itself (decisions.md §8). */
+/** What a tenant does to itself (rules.md §8). */
 export function createTenantHandlers({ store, keyRing }: { store: EventStore; keyRing: KeyRing }) {
   async function run(context: RequestContext, command: TenantCommand): Promise<Position | undefined> {
     const tenantId = context.principal.tenant.id;

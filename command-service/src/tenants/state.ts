@@ -14,7 +14,7 @@ export interface TenantDetails {
   readonly signature: string | undefined;
   /** Some event of it has a signature: an upgrade has nothing to sign here. */
   readonly wasSigned: boolean;
-  /** Signs webhooks (decisions.md §10). */
+  /** Signs webhooks (rules.md §10). */
   readonly webhookSecret: SealedValue | undefined;
   readonly createdAt: string;
   readonly modifiedAt: string | undefined;

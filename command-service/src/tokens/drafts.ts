@@ -60,7 +60,7 @@ function checkedId(id: string): string {
   return result.data;
 }
 
-/** decisions.md §4: after so many collisions of a drawn id a UUID is used. */
+/** rules.md §4: after so many collisions of a drawn id a UUID is used. */
 const maxDraws = 10;
 
 /** Candidates for the id, each allowed to the caller; the first is drawn at once, so that it is refused before anything is written. */
@@ -91,7 +91,7 @@ async function candidateIds(
   return { idKind, nextId, transform } as const;
 }
 
-/** When a token gets a fingerprint and by which expression (decisions.md §3). */
+/** When a token gets a fingerprint and by which expression (rules.md §3). */
 export function fingerprintExpressionFor(
   context: RequestContext,
   type: TokenType,
@@ -115,7 +115,7 @@ export function isFingerprintAsked(
   return isOwn || typeof asked.fingerprint_expression === 'string' || asked.deduplicate_token === true;
 }
 
-/** decisions.md §5: the request decides; when it is silent the tenant's setting does. */
+/** rules.md §5: the request decides; when it is silent the tenant's setting does. */
 export function isDeduplicated(context: RequestContext, given: boolean | undefined): boolean {
   return given ?? context.principal.tenant.settings.deduplicate_tokens === 'true';
 }

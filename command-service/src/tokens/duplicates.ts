@@ -36,7 +36,7 @@ export class Duplicates {
   }
 
   /**
-   * The live token with the fingerprint, as the caller sees things (decisions.md §9: committed tokens and those of the same
+   * The live token with the fingerprint, as the caller sees things (rules.md §9: committed tokens and those of the same
    * transaction). @throws RevisionConflictError to be tried again.
    */
   async find(context: RequestContext, fingerprint: string, exceptId?: string): Promise<Clearance> {

@@ -46,7 +46,7 @@ export class TokenErasure {
 
   /**
    * Destroys the data keys whose destruction these events of one append have decided. With a token that is no more go its stored
-   * idempotent answers (decisions.md §2).
+   * idempotent answers (rules.md §2).
    */
   async carryOut(tenantId: string, tokenId: string, decided: readonly Said[]): Promise<void> {
     await Promise.all([

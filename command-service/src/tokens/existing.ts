@@ -18,7 +18,7 @@ export class ExistingTokens {
   }
 
   /**
-   * decisions.md §5: unchanged; without `token:read` on it, the answer of a create has only what names it, that of an update
+   * rules.md §5: unchanged; without `token:read` on it, the answer of a create has only what names it, that of an update
    * lacks what tells of its content.
    */
   async show(context: RequestContext, details: TokenDetails, answerOf: 'create' | 'update'): Promise<Token> {

@@ -45,7 +45,7 @@ export const isDataHidden = ({ details, patch, transform }: PatchAttempt): boole
   transform !== 'reveal' && !isDataBroughtWhole(details.type, patch.data);
 
 /**
- * decisions.md §5 (ADR 18): what others see of data, or what is computed from it, is not for those to change who may not see the
+ * rules.md §5 (ADR 18): what others see of data, or what is computed from it, is not for those to change who may not see the
  * data. @throws FieldForbiddenError
  */
 export function refuseUseOfHiddenData(attempt: PatchAttempt): void {
@@ -81,7 +81,7 @@ function changedFields({ details: { content }, patch, target }: PatchAttempt): s
   return Object.entries(isChanged).flatMap(([field, is]) => (is ? [field] : []));
 }
 
-/** Rights in the new container: as in the old one, and no more to see (decisions.md §5). */
+/** Rights in the new container: as in the old one, and no more to see (rules.md §5). */
 function refuseWideningMove(attempt: PatchAttempt): void {
   const { details, target, targetTransform, context } = attempt;
   const { id, content } = details;

@@ -19,7 +19,7 @@ export interface TokenHistory {
   readonly revision: number;
   /** Of the last event; undefined when there is none. */
   readonly position: Position | undefined;
-  /** Another transaction that is open and has touched the token: nobody else may write (decisions.md §9). */
+  /** Another transaction that is open and has touched the token: nobody else may write (rules.md §9). */
   readonly lockedBy: string | undefined;
   /** An open transaction, the given one included, has touched the token. */
   readonly isPending: boolean;
@@ -36,7 +36,7 @@ function counts(event: RecordedEvent, transaction: TransactionState): boolean {
 /** Who reads, and the transaction of the request. It need not be the caller's: a repeated request is answered before that is checked. */
 type Reader = Pick<RequestContext, 'principal' | 'transactionId'>;
 
-/** What is not committed counts for who opened the transaction, and for nobody else (decisions.md §9). */
+/** What is not committed counts for who opened the transaction, and for nobody else (rules.md §9). */
 const isOwn = (id: string | undefined, { createdBy }: { createdBy: string }, reader?: Reader): boolean =>
   reader !== undefined && id === reader.transactionId && createdBy === reader.principal.actor.id;
 

@@ -98,7 +98,7 @@ async function recordRepeat(
   }
 }
 
-/** Shows the tokens of a stored answer as they are now, to whom may see them now (decisions.md §2). */
+/** Shows the tokens of a stored answer as they are now, to whom may see them now (rules.md §2). */
 export function createTokenReplay(dependencies: TokenReplayDependencies): TokenReplay {
   const { store, keyRing, audit, clock } = dependencies;
   const outcomes = createTransactionOutcomes(store, clock);

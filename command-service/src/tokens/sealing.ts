@@ -21,7 +21,7 @@ function isObject(data: Json): data is JsonObject {
   return typeof data === 'object' && data !== null && !Array.isArray(data);
 }
 
-/** A card's cvc is kept apart, under a key of its own (decisions.md §3). */
+/** A card's cvc is kept apart, under a key of its own (rules.md §3). */
 function split(type: string, data: Json): { rest: Json; cvc: Json | undefined } {
   if (type !== 'card' || !isObject(data) || data.cvc === undefined) return { rest: data, cvc: undefined };
   const { cvc, ...rest } = data;

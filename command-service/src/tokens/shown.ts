@@ -12,7 +12,7 @@ export interface Shown {
 }
 
 /**
- * decisions.md §5: only who may read a token is shown its data, and never more than the rule of the operation shows (§6). The
+ * rules.md §5: only who may read a token is shown its data, and never more than the rule of the operation shows (§6). The
  * one place that decides it, for the answer and for the log. `by`: the transform of the rule that granted the operation.
  */
 export function shownTo(

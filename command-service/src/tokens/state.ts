@@ -86,7 +86,7 @@ export function evolve(state: TokenState, event: RecordedEvent): TokenState {
   }
 }
 
-/** From its expiry a token is gone, even when nobody has swept it yet (decisions.md §3). */
+/** From its expiry a token is gone, even when nobody has swept it yet (rules.md §3). */
 export function isExpired(details: TokenDetails, now: Date): boolean {
   const { expires_at: expiresAt } = details.content;
   return expiresAt !== undefined && Date.parse(expiresAt) <= now.getTime();

@@ -14,7 +14,7 @@ import { appendDeletion } from './delete.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { draftToken, type DraftDependencies, type TokenDraft } from './drafts.ts';
 
-/** decisions.md §3: tokenize ≤ 100 tokens. */
+/** rules.md §3: tokenize ≤ 100 tokens. */
 const maxTokens = 100;
 
 /** A place in the payload that becomes a token. A `leaf` is answered by its id, an `object` by the token. */
@@ -34,7 +34,7 @@ const parseBody = (value: JsonObject, path: Path): CreateTokenBody =>
 const isTokenBody = (value: JsonObject): boolean =>
   Object.hasOwn(value, 'type') && Object.hasOwn(value, 'data');
 
-/** Replaces every token-to-be by what `visit` gives for it; null stays null (decisions.md §8). */
+/** Replaces every token-to-be by what `visit` gives for it; null stays null (rules.md §8). */
 function mapSlots(value: Json, path: Path, visit: (slot: Slot) => Json): Json {
   if (value === null) return null;
   if (Array.isArray(value)) return value.map((item, index) => mapSlots(item, [...path, index], visit));

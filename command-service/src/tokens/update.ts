@@ -48,7 +48,7 @@ interface Change {
   readonly deduplicate: boolean;
 }
 
-/** Updates tokens by JSON merge patch (interface.md, PATCH /tokens/{id}; decisions.md §5). */
+/** Updates tokens by JSON merge patch (interface.md, PATCH /tokens/{id}; rules.md §5). */
 export class TokenUpdate {
   readonly #dependencies: TokenDependencies;
   readonly #existing: ExistingTokens;

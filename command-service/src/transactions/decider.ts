@@ -11,7 +11,7 @@ import { evolve, initialState, type TransactionState } from './state.ts';
 
 export type TransactionCommand =
   | { readonly kind: 'open'; readonly id: string; readonly expiresAt: string }
-  /** `by`: who calls, an application or a session; another's transaction is not found (decisions.md §9). */
+  /** `by`: who calls, an application or a session; another's transaction is not found (rules.md §9). */
   | { readonly kind: 'commit' | 'rollback'; readonly id: string; readonly by: string; readonly now: Date }
   | { readonly kind: 'expire'; readonly id: string; readonly now: Date };
 

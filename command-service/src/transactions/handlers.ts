@@ -7,7 +7,7 @@ import { isOver, type TransactionCommand } from './decider.ts';
 import { createTransactionCounts, type TransactionCounts } from './counts.ts';
 import type { TransactionOutcomes } from './outcomes.ts';
 
-/** decisions.md §9. */
+/** rules.md §9. */
 export const transactionLifetimeMs = 60 * 60 * 1000;
 
 export interface TransactionView {

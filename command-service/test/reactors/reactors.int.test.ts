@@ -38,7 +38,7 @@ const patch = (id: string, patched: object) => call('patchReactor', { params: { 
 const remove = (id: string) => call('deleteReactor', { params: { id } });
 
 async function application(type: Application['type'], expiresAt?: string): Promise<Application> {
-  // What its maker holds, too (decisions.md §6).
+  // What its maker holds, too (rules.md §6).
   const permissions = type === 'management' ? ['reactor:read'] : ['token:create'];
   const made = { name: `A ${type} one`, type, permissions, expires_at: expiresAt };
   return (await call('createApplication', { body: made })).body as Application;

@@ -1,4 +1,4 @@
-/** What transactions promise (decisions.md §9), in a few lines and without any concurrency: the reference of the property. */
+/** What transactions promise (rules.md §9), in a few lines and without any concurrency: the reference of the property. */
 
 export type Outcome = 'ok' | 'not_found' | 'token_id_taken' | 'token_locked' | 'transaction_not_open';
 

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { permissionName, transforms } from '../permissions.ts';
 import { optional, text } from '../text.ts';
 
-/** Container paths: lower-cased, `^/([a-z0-9_-]+/)*$` (decisions.md §3). */
+/** Container paths: lower-cased, `^/([a-z0-9_-]+/)*$` (rules.md §3). */
 export const containerPath = text(1, 400)
   .regex(/^\/([A-Za-z0-9_-]+\/)*$/, 'must be a path such as /pci/high/')
   .toLowerCase();
@@ -21,7 +21,7 @@ export const accessRule = z.object({
   conditions: optional(z.array(accessRuleCondition).max(50)),
   transform: z.enum(transforms),
   permissions: z.array(permissionName).min(1).max(50),
-  /** False: a search by terms over `data` matches only tokens that the rule reveals (decisions.md §6). */
+  /** False: a search by terms over `data` matches only tokens that the rule reveals (rules.md §6). */
   search_data: optional(z.boolean()),
 });
 type ParsedRule = z.infer<typeof accessRule>;

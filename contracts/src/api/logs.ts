@@ -17,7 +17,7 @@ export const entityTypes = [
 ] as const;
 export type EntityType = (typeof entityTypes)[number];
 
-/** What an entry tells of (decisions.md §11; `export` is this vault's own: tokens left it by `vault tokens export`). */
+/** What an entry tells of (rules.md §11; `export` is this vault's own: tokens left it by `vault tokens export`). */
 export const logOperations = [
   'authenticate',
   'authorize',
@@ -39,11 +39,11 @@ export const logOperations = [
 ] as const;
 export type LogOperation = (typeof logOperations)[number];
 
-/** What the log calls a token of this type (decisions.md §11). */
+/** What the log calls a token of this type (rules.md §11). */
 export const entityTypeOfToken = (tokenType: string): EntityType =>
   tokenType === 'card' || tokenType === 'bank' ? tokenType : 'token';
 
-/** RFC 3339 or a plain date, which means 00:00 UTC (decisions.md §11). */
+/** RFC 3339 or a plain date, which means 00:00 UTC (rules.md §11). */
 const moment = z
   .union([z.iso.date(), z.iso.datetime({ offset: true, local: true })])
   .transform(

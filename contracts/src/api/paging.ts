@@ -7,7 +7,7 @@ const wholeNumber = (min: number, max: number) =>
     .transform(Number)
     .pipe(z.int().min(min).max(max));
 
-/** `page` from 1, `size` 0–100; `size=0` asks for the pagination object only (decisions.md §1). */
+/** `page` from 1, `size` 0–100; `size=0` asks for the pagination object only (rules.md §1). */
 export const paging = {
   page: wholeNumber(1, 999_999_999).default(1),
   size: wholeNumber(0, 100).default(20),

@@ -9,7 +9,7 @@ export type Plan = (typeof plans)[number];
 
 export const tenantSettings = boundedMap(text(1, 100), text(0, 1000), 50);
 
-/** How many misses of `data:` searches and of deduplication one application may have in a minute (decisions.md §6); 0: any number. */
+/** How many misses of `data:` searches and of deduplication one application may have in a minute (rules.md §6); 0: any number. */
 export const dataMissesPerMinuteSetting = 'data_misses_per_minute';
 export const defaultDataMissesPerMinute = 100;
 /** What a setting that the vault reads as a number may be; checked where it is set, not where events are read. */
@@ -34,7 +34,7 @@ export const tenant = z.object({
   modified_by: z.string().optional(),
 });
 
-/** `whsec_<base64 of 32 bytes>`, as Standard Webhooks has it (decisions.md §10). */
+/** `whsec_<base64 of 32 bytes>`, as Standard Webhooks has it (rules.md §10). */
 export const webhookSecret = z.object({ secret: z.string() });
 
 export const usageReport = z.object({

@@ -15,7 +15,7 @@ export const tokenTypes = [
 ] as const;
 export type TokenType = (typeof tokenTypes)[number];
 
-/** Ids chosen by callers: 3–400 characters without those that URLs and expressions use (decisions.md §3). */
+/** Ids chosen by callers: 3–400 characters without those that URLs and expressions use (rules.md §3). */
 export const tokenIdPattern = /^[^#/\\+?[\]|&=%<>{}^]{3,400}$/u;
 
 const controlCharacter = /[\u0000-\u001f\u007f]/;

@@ -51,7 +51,7 @@ function tidy(value: unknown): unknown {
 
 /** The JSON Schema of what a zod schema takes (`input`) or what an answer holds (`output`). */
 export function schemaOf(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
-  // Unknown fields of a body are refused (decisions.md §1).
+  // Unknown fields of a body are refused (rules.md §1).
   const override = ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) => {
     if (io === 'input' && isObject(jsonSchema.properties)) jsonSchema.additionalProperties ??= false;
   };

@@ -25,7 +25,7 @@ export interface Operation {
   readonly response?: z.ZodType;
   /** Read models that its answer comes from; those that callers are made of go without saying. Of every query. */
   readonly answersFrom?: readonly ReadModelName[];
-  /** It may take rights away: confirmed only when every process goes by it (decisions.md §6). */
+  /** It may take rights away: confirmed only when every process goes by it (rules.md §6). */
   readonly isRevocation?: true;
   /** What it does shows in the log alone, whose readers wait for it: the answer need not. */
   readonly isLoggedOnly?: true;

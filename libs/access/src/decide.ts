@@ -23,7 +23,7 @@ export const shownBy = (transform: Transform, hasMask: boolean): Transform =>
 
 const denied: TokenAccess = { isGranted: false };
 
-/** A grant on a container covers its sub-containers; case never matters (decisions.md §3). */
+/** A grant on a container covers its sub-containers; case never matters (rules.md §3). */
 function covers(container: string, token: AccessibleToken): boolean {
   const prefix = container.toLowerCase();
   return token.containers.some((path) => path.toLowerCase().startsWith(prefix));
@@ -56,7 +56,7 @@ function decide(grants: Grants, permission: TokenPermission, token: AccessibleTo
 /**
  * May the caller do this to this token, and how is its data shown? By priority, the first rule that covers the token and
  * grants the permission; plain permissions come last, as one rule on `/` that masks (reveals for token:use)
- * (decisions.md §6). A session needs its authorizer's right too, and is shown the lesser of both.
+ * (rules.md §6). A session needs its authorizer's right too, and is shown the lesser of both.
  */
 export function decideTokenAccess(
   principal: Principal,

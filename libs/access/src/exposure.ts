@@ -8,7 +8,7 @@ const exposureOf = (access: TokenAccess): number =>
 
 const showing: readonly TokenPermission[] = ['token:read', 'token:search', 'token:use'];
 
-/** Whether the caller would see more of the token, by any operation that shows data, when it is moved (decisions.md §5). */
+/** Whether the caller would see more of the token, by any operation that shows data, when it is moved (rules.md §5). */
 export function seesMoreAfterMove(
   principal: Principal,
   before: AccessibleToken,

@@ -55,7 +55,7 @@ function checkRules(
   });
 }
 
-/** What an application may be given (decisions.md §6). Gives the fields at fault; none when all is well. */
+/** What an application may be given (rules.md §6). Gives the fields at fault; none when all is well. */
 export function checkGrants(type: ApplicationType, grants: Grants): FieldErrors {
   const errors: Errors = {};
   checkPermissions(errors, 'permissions', grants.permissions, type);
@@ -67,7 +67,7 @@ export function checkGrants(type: ApplicationType, grants: Grants): FieldErrors 
   return errors;
 }
 
-/** What an application may hand to a session: token permissions, a subset of its own (decisions.md §7). */
+/** What an application may hand to a session: token permissions, a subset of its own (rules.md §7). */
 export function checkSessionGrants(authorizer: Principal, grants: Grants): FieldErrors {
   const errors: Errors = {};
   const own = new Set([...authorizer.permissions, ...authorizer.rules.flatMap((rule) => rule.permissions)]);

@@ -25,7 +25,7 @@ export interface Principal extends Grants {
   readonly authorizedBy?: string;
   /**
    * Of a session: what the application that authorized it may do now. A session never does or sees more than that
-   * (decisions.md §7), also when that application has lost a right since.
+   * (rules.md §7), also when that application has lost a right since.
    */
   readonly authorizer?: Grants;
 }

@@ -10,7 +10,7 @@ export type SearchableData =
     }
   | { readonly kind: 'all-of'; readonly parts: readonly SearchableData[] };
 
-/** decisions.md §6: a rule with `"search_data": false` lets no data be searched that it does not reveal. */
+/** rules.md §6: a rule with `"search_data": false` lets no data be searched that it does not reveal. */
 export function searchableData(principal: Principal): SearchableData {
   const own = searchableBy(principal);
   if (!principal.authorizer) return own;

@@ -5,7 +5,7 @@ import { base58Alphabet } from './base58.ts';
 export const apiKeyTypes = ['pub', 'pvt', 'mgt', 'ses'] as const;
 export type ApiKeyType = (typeof apiKeyTypes)[number];
 
-/** 24 base-58 characters carry 140 bits (decisions.md §6 asks for 22 or more and 128 bits). */
+/** 24 base-58 characters carry 140 bits (rules.md §6 asks for 22 or more and 128 bits). */
 const randomLength = 24;
 
 /** `key_<type>_<24 random base-58 characters>`. */

@@ -9,7 +9,7 @@ import { isSecret, type Secret } from './secret.ts';
 export interface TenantHashes {
   /** Equal for equal type and value within the tenant, different everywhere else; 43–44 base-58 characters. */
   fingerprint(tokenType: string, value: Secret<string> | string): string;
-  /** Equal for values equal but for case (decisions.md §8); 43 base64url characters. `field` separates domains. */
+  /** Equal for values equal but for case (rules.md §8); 43 base64url characters. `field` separates domains. */
   blindIndex(field: string, value: Secret<string> | string): string;
   /** 32 bytes for an HMAC of the caller's, different for each purpose, e.g. `idempotency`. */
   macKey(purpose: string): Buffer;

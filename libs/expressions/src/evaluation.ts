@@ -2,7 +2,7 @@ import type { RandomInt } from './filters/index.ts';
 import type { Json } from './json.ts';
 import type { Meter } from './meter.ts';
 
-/** The names an expression sees. `metadata` is bound in `fingerprint_expression` only (decisions.md §4). */
+/** The names an expression sees. `metadata` is bound in `fingerprint_expression` only (rules.md §4). */
 export interface Bindings {
   readonly data: Json;
   readonly metadata?: Json;

@@ -3,7 +3,7 @@
  * template, which any caller with token:create can store, from holding the event loop, a worker or the heap.
  */
 export const limits = {
-  /** Characters of one expression. decisions.md allows 400 for a fingerprint; masks are not bounded there. */
+  /** Characters of one expression. rules.md allows 400 for a fingerprint; masks are not bounded there. */
   sourceLength: 8_192,
   /** Filters of one value. */
   filters: 20,
@@ -54,6 +54,6 @@ export const limits = {
   references: 1_000,
   /** Characters of the filters of all references together. */
   referenceFilters: 16_384,
-  /** Bytes of reactor arguments after detokenization, as JSON (decisions.md §3). */
+  /** Bytes of reactor arguments after detokenization, as JSON (rules.md §3). */
   substituted: 1_048_576,
 } as const;

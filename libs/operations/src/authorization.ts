@@ -15,7 +15,7 @@ export function authorize(operation: Operation, principal: Principal): void {
     throw new ForbiddenError(`The caller lacks the permission ${operation.permission}.`);
 }
 
-/** The transaction that the request takes part in (decisions.md §9). @throws ValidationError, EnterpriseRequiredError */
+/** The transaction that the request takes part in (rules.md §9). @throws ValidationError, EnterpriseRequiredError */
 export function transactionIdOf(
   operation: Operation,
   principal: Principal,

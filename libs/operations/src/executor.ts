@@ -66,7 +66,7 @@ export interface OperationRequest {
   readonly idempotencyKey?: string | undefined;
   /** The caller does not wait for the read models. */
   readonly isAsync?: boolean | undefined;
-  /** Unknown fields are ignored (`Prefer: handling=lenient`, decisions.md §1). */
+  /** Unknown fields are ignored (`Prefer: handling=lenient`, rules.md §1). */
   readonly isLenient?: boolean | undefined;
   /** The invocation that the request comes from. */
   readonly causationId?: string | undefined;

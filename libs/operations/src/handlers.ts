@@ -52,13 +52,13 @@ export interface Answer {
   /** Of the last event a command appended: the answer waits until the read models have passed it. */
   readonly position?: Position | undefined;
   /**
-   * Nothing was done, because it had been done before, at `position`: this is the answer unless that was never confirmed (decisions.md
+   * Nothing was done, because it had been done before, at `position`: this is the answer unless that was never confirmed (rules.md
    * §6, a repeat confirms it).
    */
   readonly ifConfirmedBefore?: DomainError;
   /** There when reactor code chose the whole response: then a string body is sent as it stands (custom-answer.ts). */
   readonly headers?: Readonly<Record<string, string>>;
-  /** All tokens that are in the body or went into it, by which a repeat of the request is judged (decisions.md §2). */
+  /** All tokens that are in the body or went into it, by which a repeat of the request is judged (rules.md §2). */
   readonly tokens?: readonly AnswerToken[];
   /** Something else than a token of which the body may hold data: a stored answer ends with it too. */
   readonly endsWith?: AnswerOwner | undefined;

@@ -36,7 +36,7 @@ export interface TokenReplay {
 export interface ApplicationReplay {
   /**
    * The application is there, and its caller could make it now, or give it a key.
-   * @throws NotFoundError, ForbiddenError (decisions.md §6)
+   * @throws NotFoundError, ForbiddenError (rules.md §6)
    */
   require(id: string, context: RequestContext): Promise<void>;
 }
@@ -48,7 +48,7 @@ export interface Repeating {
   show(answer: Answer, tokens: readonly StoredToken[]): Promise<Answer>;
 }
 
-/** Answers of requests sent with SVC-IDEMPOTENCY-KEY (decisions.md §2). */
+/** Answers of requests sent with SVC-IDEMPOTENCY-KEY (rules.md §2). */
 export interface IdempotentAnswers {
   /**
    * Runs the request, or shows the stored answer of its first success again.

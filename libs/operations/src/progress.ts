@@ -13,13 +13,13 @@ export interface ReadModelProgress {
   readonly losses: number;
 }
 
-/** Which read models answer (decisions.md §1). Who calls is made out by the same watch, in `identify`. */
+/** Which read models answer (rules.md §1). Who calls is made out by the same watch, in `identify`. */
 export interface ReadModelWatch {
   /** @throws UnavailableError when one of them stands still */
   requireMoving(names: readonly ReadModelName[]): Promise<void>;
 }
 
-/** Sees to it that every process goes by what was revoked (decisions.md §6). */
+/** Sees to it that every process goes by what was revoked (rules.md §6). */
 export interface Revocations {
   /**
    * Resolves when that is certain of the event at `position`: to whether it had been left uncertain before.

@@ -67,7 +67,7 @@ async function readAgain(
 
 /**
  * A repeat of a request is an access of its own: the caller is authorised for the operation before, and here for what the answer
- * holds; it is recorded before it leaves (decisions.md §2).
+ * holds; it is recorded before it leaves (rules.md §2).
  */
 export function createRepeating(
   dependencies: RepeatDependencies,

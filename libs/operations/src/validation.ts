@@ -12,7 +12,7 @@ export const noParameters = z.object({});
 export interface InputOptions {
   /** The part of the request, for errors that have no path: `body`, `query` or `path`. */
   readonly root: string;
-  /** Ignores unknown fields instead of refusing them (decisions.md §1). */
+  /** Ignores unknown fields instead of refusing them (rules.md §1). */
   readonly isLenient?: boolean;
   /** Where in the request the value stands, when it is not the whole part. */
   readonly within?: readonly PropertyKey[];

@@ -10,7 +10,7 @@ export interface CountedTries {
 
 /**
  * Bounds how fast an application can guess data: a search term over data, or a deduplicated create, that finds nothing is a miss
- * (decisions.md §6).
+ * (rules.md §6).
  */
 export interface MissLimit {
   /**

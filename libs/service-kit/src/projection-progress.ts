@@ -6,7 +6,7 @@ import { errorFields, type Logger } from './logger.ts';
 export interface ProjectionProgress {
   /**
    * Resolves to true once the projections named (by default all that are awaited) have passed `position`, to false when
-   * `timeoutMs` is over or one of them has failed and so cannot get there (decisions.md: the answer then says that it is
+   * `timeoutMs` is over or one of them has failed and so cannot get there (rules.md: the answer then says that it is
    * pending).
    */
   waitFor(position: Position, timeoutMs: number, names?: readonly string[]): Promise<boolean>;

@@ -8,7 +8,7 @@ import type { ProjectionProgress } from './projection-progress.ts';
 export interface ReadModelWatch {
   /**
    * Resolves when none of those named stands still: has failed, is paused, is not there, or has not applied what this process has
-   * known of for more than 10 s (decisions.md §1). @throws UnavailableError
+   * known of for more than 10 s (rules.md §1). @throws UnavailableError
    */
   requireMoving(names: readonly ReadModelName[]): Promise<void>;
   /**
@@ -28,7 +28,7 @@ export interface ReadModelWatch {
 export const leaseMs = 250;
 /** Earlier, so that under load nobody waits for it. */
 const renewAfterMs = 100;
-/** decisions.md §1. */
+/** rules.md §1. */
 const behindMs = 10_000;
 const attempts = 5;
 

@@ -10,7 +10,7 @@ export interface RevocationsOptions {
   /** Of the primary. */
   readonly pool: Pick<pg.Pool, 'connect' | 'query'>;
   readonly progress: Pick<ProjectionProgress, 'waitFor'>;
-  /** decisions.md §6. */
+  /** rules.md §6. */
   readonly withinMs?: number;
 }
 

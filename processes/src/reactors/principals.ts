@@ -17,7 +17,7 @@ export interface Principals {
   application(tenantId: string, applicationId: string): Promise<Principal | undefined>;
   /**
    * An application or a session, with the rights of this moment; undefined when it is no more, or its key was regenerated after it asked:
-   * what a key has queued opens nothing once the key is no more (decisions.md §6).
+   * what a key has queued opens nothing once the key is no more (rules.md §6).
    */
   invoker(tenantId: string, actor: Actor, askedAt: Position): Promise<Principal | undefined>;
 }

@@ -21,7 +21,7 @@ interface Entry {
 
 type Told<Data> = Pick<Occurrence, 'metadata' | 'position' | 'ordinal'> & { readonly data: Data };
 
-/** Refused requests may name anything as an id; no real one is longer (decisions.md §3), and indexes have their limit. */
+/** Refused requests may name anything as an id; no real one is longer (rules.md §3), and indexes have their limit. */
 const maxIdLength = 400;
 
 /** By code points, as ids are measured: half a pair of surrogates is no text. */

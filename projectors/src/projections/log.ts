@@ -50,7 +50,7 @@ const counterTables = Object.entries(counters).map(([name, columns]) => ({
 const order = ['created_at', 'seq', 'ordinal'];
 const narrowings = ['entity_type', 'entity_id', 'actor_id', 'operation', 'transform', 'request', 'trace_id'];
 
-/** Who did what to which entity (decisions.md §11). Nothing ever leaves it, not even with its tenant. */
+/** Who did what to which entity (rules.md §11). Nothing ever leaves it, not even with its tenant. */
 export const log: Projection = {
   name: 'log',
   version: 4,

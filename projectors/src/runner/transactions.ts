@@ -100,7 +100,7 @@ export const closedAmong = (ids: readonly string[]): Statement =>
   statement('select id from closed_transaction where id = any($1::uuid[])', [ids]);
 
 /**
- * A transaction lives an hour (decisions.md §9) and a command seconds, so no enlisted event comes a week after the
+ * A transaction lives an hour (rules.md §9) and a command seconds, so no enlisted event comes a week after the
  * end. Measured by the events' own time: the result does not depend on when the log is replayed.
  */
 export const forgetClosed = (occurredAt: string): Statement =>

@@ -32,7 +32,7 @@ const withApplication = (now: Date): Sql => sql`rm_reactors.reactor r
 
 export interface ReactorFilters {
   readonly ids: readonly string[];
-  /** `*` stands for any run of characters; without one the name need only contain it (decisions.md §10). */
+  /** `*` stands for any run of characters; without one the name need only contain it (rules.md §10). */
   readonly name: string | undefined;
 }
 

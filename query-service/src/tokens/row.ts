@@ -31,6 +31,6 @@ export const tokenColumns = sql`t.tenant_id, t.id, t.type, t.data, t.cvc, t.cvc_
   t.search_indexes, t.fingerprint, t.fingerprint_expression, t.expires_at, t.expires_at_text,
   t.created_by, t.created_at, t.modified_by, t.modified_at, t.signature`;
 
-/** An expired token is gone from that very instant, whenever the sweeper comes (decisions.md §3). */
+/** An expired token is gone from that very instant, whenever the sweeper comes (rules.md §3). */
 export const isExpired = (row: { readonly expires_at: Date | null }, now: Date): boolean =>
   row.expires_at !== null && row.expires_at <= now;

@@ -66,7 +66,7 @@ const droppedHeaders =
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT']);
 
 /**
- * The one way out for reactor code and webhooks: https to public addresses (decisions.md §10), private ranges only
+ * The one way out for reactor code and webhooks: https to public addresses (rules.md §10), private ranges only
  * where the operator allowed them, addresses judged and pinned, redirects followed by hand, time and sizes bounded.
  * @throws {TypeError} when an entry of `allowCidrs` cannot be read
  */

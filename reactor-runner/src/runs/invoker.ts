@@ -44,7 +44,7 @@ function denied({ entity }: ForbiddenError, { invoked }: Invocation, context: Re
 }
 
 /**
- * Opens the tokens of a run by what its invoker may do now, which may be less than when it asked (decisions.md §6). A refusal is
+ * Opens the tokens of a run by what its invoker may do now, which may be less than when it asked (rules.md §6). A refusal is
  * on record with the claim, as a use would be.
  */
 export async function openForInvoker(
@@ -72,7 +72,7 @@ export interface RefusedDelivery {
 }
 
 /**
- * A delivery shows what the run gave, maybe hours later. So it is decided anew, like the repeat of a synchronous run (decisions.md §2): the
+ * A delivery shows what the run gave, maybe hours later. So it is decided anew, like the repeat of a synchronous run (rules.md §2): the
  * invoker must be there and may use the tokens of the arguments. A token that is gone decides nothing: the result outlives it.
  */
 export async function refusalOfDelivery(

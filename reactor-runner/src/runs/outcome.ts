@@ -28,7 +28,7 @@ export function failureOfRun(outcome: Exclude<RunOutcome, { kind: 'succeeded' }>
 
 const internal = 'Something went wrong inside the vault. The trace id finds it in the logs.';
 
-/** As code that throws an AuthorizationError would have it (decisions.md §10). */
+/** As code that throws an AuthorizationError would have it (rules.md §10). */
 export const forbidden = ({ message }: ForbiddenError): ReactorProblem => ({
   detail: 'Forbidden',
   errors: { error: [message] },

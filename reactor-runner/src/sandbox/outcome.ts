@@ -17,7 +17,7 @@ export interface GuestResult {
   readonly tokenize?: Json;
 }
 
-/** An error thrown by the code, already in the words of decisions.md §10. */
+/** An error thrown by the code, already in the words of rules.md §10. */
 export interface GuestFailure {
   readonly status: number;
   readonly detail: string;
@@ -78,7 +78,7 @@ const plainProblems: Record<PlainOutcomeKind, { status: number; message: string 
   overloaded: { status: 503, message: 'Too many reactor runs are waiting.' },
 };
 
-/** Translates an unsuccessful outcome into the common error format (decisions.md §1 and §10). */
+/** Translates an unsuccessful outcome into the common error format (rules.md §1 and §10). */
 export function problemOf(outcome: Exclude<RunOutcome, { kind: 'succeeded' }>): RunProblem {
   switch (outcome.kind) {
     case 'failed': {

@@ -43,7 +43,7 @@ export interface SandboxStats {
 export interface SandboxPool {
   /** Runs code once, in an isolate of its own. Never rejects: whatever happens is an outcome. */
   run(request: RunRequest): Promise<RunOutcome>;
-  /** Checks that code compiles, loads and exports a function (decisions.md §10), without calling it. */
+  /** Checks that code compiles, loads and exports a function (rules.md §10), without calling it. */
   compile(request: CompileRequest): Promise<CompileOutcome>;
   stats(): SandboxStats;
   /** Kills what runs (outcome `killed`) and resolves when every process is gone. */

@@ -83,7 +83,7 @@ function readFailure(value: JsonObject | undefined): GuestFailure {
   return brandedStatuses.has(status) ? { status, detail, errors } : unreadable;
 }
 
-/** A response that the code chose itself: within the rules of decisions.md §10, else a failure that says which was broken. */
+/** A response that the code chose itself: within the rules of rules.md §10, else a failure that says which was broken. */
 function readCustom(status: number, { headers, body }: JsonObject): GuestFailure {
   if (!isCustomStatus(status)) return refused('CustomHttpResponseError needs a status from 200 to 599');
   const allowed = allowedCustomHeaders(asObject(headers));

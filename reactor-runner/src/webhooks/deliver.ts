@@ -55,7 +55,7 @@ function problemContent(
   return json(problemDetails(problem, instance, metadata.trace_id) as unknown as Json);
 }
 
-/** The body a synchronous caller would have been answered, or the error's (decisions.md §10). */
+/** The body a synchronous caller would have been answered, or the error's (rules.md §10). */
 function contentOf(invocation: Invocation, outcome: OutcomeEvent, opened: Json) {
   if (outcome.type === 'ReactorSucceeded') return json(opened);
   const problem = opened as unknown as ReactorProblem;
@@ -72,7 +72,7 @@ interface Attempted {
 
 const altered: Attempted = { reason: 'record altered', isFinal: true };
 
-/** Delivers results of asynchronous invocations (decisions.md §10). */
+/** Delivers results of asynchronous invocations (rules.md §10). */
 export class Deliveries {
   readonly #dependencies: DeliveryDependencies;
 

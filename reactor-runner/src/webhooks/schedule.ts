@@ -1,4 +1,4 @@
-/** decisions.md §10: the first attempt and up to 10 retries, the first after about 2 s, about 2.5 hours in all. */
+/** rules.md §10: the first attempt and up to 10 retries, the first after about 2 s, about 2.5 hours in all. */
 const maxAttempts = 11;
 const firstRetryMs = 2_000;
 const factor = 2.4;

@@ -40,7 +40,7 @@ export interface Parts {
   /** @throws as `rootKeys`, WrongRootKeyError */
   readonly keyRing: () => Promise<KeyRing>;
   /**
-   * The read models of callers and tokens, for commands that answer from them as the services do (decisions.md §1).
+   * The read models of callers and tokens, for commands that answer from them as the services do (rules.md §1).
    * @throws CommandError unless they show everything that is in the log
    */
   readonly readModels: () => Promise<ReadModelWatch>;

@@ -18,7 +18,7 @@ const containers = 'paths of groups of tokens (interface.md, Token: containers)'
 const metadata = 'non-sensitive by its definition (interface.md, Token: metadata)';
 const names = 'names and descriptions are shown to all who may list (interface.md, Application, Reactor)';
 const grants = 'a rule is stored and shown as it was given (interface.md, Access Rule)';
-const settings = 'settings of the tenant are shown as they are (decisions.md §8)';
+const settings = 'settings of the tenant are shown as they are (rules.md §8)';
 
 const tokenFields: readonly Allowance[] = [
   {

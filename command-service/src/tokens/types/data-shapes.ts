@@ -2,7 +2,7 @@ import type { TokenType } from '@token-vault/contracts';
 import { z } from 'zod';
 import { passesAbaChecksum, passesLuhn } from './checksums.ts';
 
-/** `null` is how clients leave an optional field out; what is not of the shape is ignored (decisions.md §1). */
+/** `null` is how clients leave an optional field out; what is not of the shape is ignored (rules.md §1). */
 const optional = <Schema extends z.ZodType>(schema: Schema) =>
   schema.nullish().transform((value) => value ?? undefined);
 
@@ -27,7 +27,7 @@ const bank = z.object({
 });
 const nineDigits = (pattern: RegExp) => z.string().regex(pattern, 'must be nine digits, with or without -');
 
-/** What the data of each type must look like (interface.md and decisions.md §3). A type without a schema takes any JSON. */
+/** What the data of each type must look like (interface.md and rules.md §3). A type without a schema takes any JSON. */
 export const dataSchemas = {
   token: undefined,
   card,

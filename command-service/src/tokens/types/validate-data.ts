@@ -1,7 +1,7 @@
 import { ValidationError, type Json, type TokenType } from '@token-vault/contracts';
 import { dataSchemas } from './data-shapes.ts';
 
-/** decisions.md §3: data ≤ 512 KiB as JSON. */
+/** rules.md §3: data ≤ 512 KiB as JSON. */
 const dataLimitBytes = 512 * 1024;
 
 /**

@@ -4,7 +4,7 @@ import { FilterValueError, type RandomInt, type VaultFilter } from './filter.ts'
 
 const separators: ReadonlySet<string> = new Set([' ', '-']);
 
-/** Issuers use 8-digit identification numbers on cards of 16 digits and more, 6 on shorter ones (decisions.md §4). */
+/** Issuers use 8-digit identification numbers on cards of 16 digits and more, 6 on shorter ones (rules.md §4). */
 function binLength(digits: number): number {
   return digits < 16 ? 6 : 8;
 }

@@ -7,7 +7,7 @@ export type RandomInt = (exclusiveMax: number) => number;
 export type BoundFilter = (value: Json, random: RandomInt) => Json;
 
 /**
- * A filter of decisions.md §4. `bind` checks the arguments, once at compile time when all are literals, and throws
+ * A filter of rules.md §4. `bind` checks the arguments, once at compile time when all are literals, and throws
  * FilterArgumentError; the bound function throws FilterValueError when the value does not suit.
  */
 export interface VaultFilter {

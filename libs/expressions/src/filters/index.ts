@@ -34,7 +34,7 @@ function nameErrors(filter: VaultFilter): VaultFilter {
   };
 }
 
-/** The filters that decisions.md §4 adds to standard Liquid, by name. `json` replaces Liquid's. */
+/** The filters that rules.md §4 adds to standard Liquid, by name. `json` replaces Liquid's. */
 export const vaultFilters: ReadonlyMap<string, VaultFilter> = new Map(
   [
     aliasCard,

@@ -4,7 +4,7 @@ import { bodyTurns } from './body-turns.ts';
 import { parseExactly } from './exact-numbers.ts';
 import { inFlight } from './in-flight.ts';
 
-/** decisions.md §3. */
+/** rules.md §3. */
 export const bodyLimitBytes = 1024 * 1024;
 /** Deeper nesting serves nobody and would exhaust the stack of JSON.stringify. */
 export const maxDepth = 100;
@@ -20,7 +20,7 @@ export class RequestAbortedError extends Error {
 }
 
 /**
- * Reads a JSON body; undefined when there is none, whatever its Content-Type (decisions.md §1). Malformed UTF-8 is refused,
+ * Reads a JSON body; undefined when there is none, whatever its Content-Type (rules.md §1). Malformed UTF-8 is refused,
  * not repaired: a vault gives back what it was given.
  * @throws DomainError 413 and 415, ValidationError, UnavailableError, RequestAbortedError; none quotes the body
  */

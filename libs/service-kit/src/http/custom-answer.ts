@@ -17,7 +17,7 @@ function endWithoutBody(response: ServerResponse, status: number): void {
 }
 
 /**
- * Sends the response that reactor code chose (decisions.md §10). Of its headers only those that give no orders to proxies; and a
+ * Sends the response that reactor code chose (rules.md §10). Of its headers only those that give no orders to proxies; and a
  * page of it runs no script and sends no form as a page of the vault.
  */
 export function sendCustom(

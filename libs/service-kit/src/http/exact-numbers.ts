@@ -8,7 +8,7 @@ const suspicious = /(?:^|[\s:,[])-?(?:\d[\d.]{15,}|[\d.]+[eE])/;
 
 const maxSignificantDigits = 17;
 
-/** Whether a number, as it was written, is another one in JavaScript (decisions.md §1). */
+/** Whether a number, as it was written, is another one in JavaScript (rules.md §1). */
 export function isChanged(source: string, value: number): boolean {
   if (!Number.isFinite(value)) return true;
   const [mantissa = ''] = source.toLowerCase().split('e');

@@ -131,7 +131,7 @@ class Guard {
 const tooManyFailures = 'Too many failed authentications from this address.';
 
 /**
- * Limits of this process, by caller and by address (decisions.md §1: 429 with `Retry-After` and the RateLimit headers of the
+ * Limits of this process, by caller and by address (rules.md §1: 429 with `Retry-After` and the RateLimit headers of the
  * IETF draft). Each replica counts for itself: the limits bound what one process does for one address. Of its own, because the libraries
  * keep an entry for every address that ever calls within a window, as many as an attacker likes.
  */

@@ -24,7 +24,7 @@ export interface IdempotentAnswersOptions {
   readonly leaseMs?: number;
 }
 
-/** decisions.md §2. */
+/** rules.md §2. */
 const lifetimeMs = 24 * 60 * 60 * 1000;
 const defaultLeaseMs = 60_000;
 const maxKeyLength = 255;
@@ -71,7 +71,7 @@ interface HeldRequest extends AnswerPlace {
   readonly expiresAt: Date;
 }
 
-/** It is not stored (decisions.md §2), however it came about: a reactor may answer with any status. */
+/** It is not stored (rules.md §2), however it came about: a reactor may answer with any status. */
 const isFailure = ({ status = 200 }: Answer): boolean => status >= 400;
 
 /** Whether it is known how the request ended. What is not known, the next attempt finds out. */

@@ -19,7 +19,7 @@ export interface Stretch {
   readonly before?: Date;
 }
 
-/** What a query of POST /tokens/search asks for (decisions.md §8). */
+/** What a query of POST /tokens/search asks for (rules.md §8). */
 export type SearchQuery =
   | { readonly kind: 'everything' }
   | { readonly kind: 'all-of' | 'any-of'; readonly of: readonly SearchQuery[] }
