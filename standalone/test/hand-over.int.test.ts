@@ -1,3 +1,4 @@
+import { linkSync, renameSync } from 'node:fs';
 import { chown, link, lstat, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -61,6 +62,53 @@ describe.runIf(process.getuid?.() === 0 && process.platform === 'linux')('a data
     await expect(handOver(directory(), account, former)).rejects.toThrow(`${file} ${complaint}`);
     expect(await ownerOf(inside('root.key'))).toBe(0);
     expect(await readFile(inside('root.key'), 'utf8')).toBe('key');
+  });
+
+  it('keeps a file of root that gets the name of one of ours while it is handed over', async () => {
+    const [secret, file] = [path.join(outside, 'shadow'), inside('postgres/cluster/data/other')];
+    await writeFile(secret, '');
+    await writeFile(file, '');
+    await chown(file, 102, 102);
+    let looks = 0;
+    /** Asked between the look at an entry and its change of hands; the first time nothing changes hands yet. */
+    class Swapping extends Set<number> {
+      override has(uid: number): boolean {
+        if (uid === 102 && ++looks === 2) {
+          renameSync(file, `${file}.old`);
+          linkSync(secret, file);
+        }
+        return uid === 102 || former.has(uid);
+      }
+    }
+    await handOver(directory(), account, new Swapping());
+    expect(looks).toBeGreaterThanOrEqual(2);
+    expect(await ownerOf(secret)).toBe(0);
+    expect(await ownerOf(`${file}.old`)).toBe(account.uid);
+  });
+
+  it('has nothing written, or made, through a link in it', async () => {
+    const elsewhere = path.join(outside, 'elsewhere');
+    await writeFile(elsewhere, 'of root');
+    await symlink(elsewhere, inside('postgres/supervisor.pid'));
+    await handOver(directory(), account, former);
+    expect(await readFile(elsewhere, 'utf8')).toBe('of root');
+    await chown(inside('root.key'), 0, 0);
+    await rm(inside('postgres/supervisor.lock'));
+    await symlink(path.join(outside, 'nologin'), inside('postgres/supervisor.lock'));
+    await expect(handOver(directory(), account, former)).rejects.toThrow('is a symbolic link');
+    await expect(lstat(path.join(outside, 'nologin'))).rejects.toThrow('ENOENT');
+  });
+
+  it.each([
+    ['in the group of root', 61_001, 0, 'the group of user 61001 is that of root'],
+    ['nobody', 65_534, 65_534, 'must not be root or nobody'],
+    ['that of the processes of the sandbox', 65_533, 65_533, 'must not be root or nobody'],
+  ])('does not make root an account that is %s, key or no key', async (_what, uid, gid, complaint) => {
+    for (const name of ['', 'postgres', 'root.key']) await chown(inside(name), uid, gid);
+    await expect(takeAccount({ account: undefined }, directory())).rejects.toThrow(complaint);
+    await rm(inside('root.key'));
+    await expect(takeAccount({ account: undefined }, directory())).rejects.toThrow(complaint);
+    expect(process.getuid?.()).toBe(0);
   });
 
   it.each([

@@ -1,5 +1,5 @@
 import type { Stats } from 'node:fs';
-import { constants, lchown, lstat, open, readdir, realpath, stat } from 'node:fs/promises';
+import { chown, constants, lstat, open, readdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { StandaloneError } from '../config.ts';
 import type { DataDirectory } from '../data-directory.ts';
@@ -43,12 +43,23 @@ export async function handOver(
   const hasPostgres = (await stat(postgres).catch(() => undefined)) !== undefined;
   const release = hasPostgres ? await makeQuiet(postgres) : async () => {};
   try {
-    await visit(root, account, async (entry) => {
-      refuse(entry);
-      await lchown(entry.place, account.uid, account.gid);
-    });
+    await visit(root, account, (entry) => give(entry, account, refuse));
   } finally {
     await release();
+  }
+}
+
+/** linux/fcntl.h: O_PATH. It opens symbolic links and devices as what they are. */
+const pathOnly = 0o10000000;
+
+/** What is looked at is what changes hands: another file may have got its name in between. */
+async function give(entry: Foreign, account: Account, refuse: (entry: Foreign) => void): Promise<void> {
+  const handle = await open(entry.place, pathOnly | constants.O_NOFOLLOW);
+  try {
+    refuse({ ...entry, info: await handle.stat() });
+    await chown(`/proc/self/fd/${handle.fd}`, account.uid, account.gid);
+  } finally {
+    await handle.close();
   }
 }
 

@@ -22,6 +22,7 @@ export async function takeAccount(
   const { accounts } = await currentIdentity();
   const account = setting === undefined ? await ownerOf(directory, accounts) : named(setting, accounts);
   if (account === undefined) return;
+  requireUnprivileged(account);
   await requireOpen(import.meta.dirname, account);
   if ((await stat(directory.root).catch(() => undefined)) !== undefined) {
     await requireOpen(directory.root, account, true);
@@ -32,13 +33,15 @@ export async function takeAccount(
 
 /** Undefined when that is root, or not one account for all. */
 async function ownerOf(
-  { root, rootKeyFile }: Pick<DataDirectory, 'root' | 'rootKeyFile'>,
+  { root, rootKeyFile, postgres }: Pick<DataDirectory, 'postgres' | 'root' | 'rootKeyFile'>,
   accounts: readonly Account[],
 ): Promise<Account | undefined> {
-  const [ofAll, ofKey] = await Promise.all(
-    [root, rootKeyFile].map((place) => stat(place).catch(() => undefined)),
+  const [ofAll, ofKey, ofPostgres] = await Promise.all(
+    [root, rootKeyFile, postgres].map((place) => stat(place).catch(() => undefined)),
   );
-  if (ofAll === undefined || ofAll.uid === 0 || ofAll.uid !== ofKey?.uid) return undefined;
+  // The key may be kept elsewhere. And who has the directory can remove it: that must not make root work there.
+  const ofWithin = ofKey ?? ofPostgres;
+  if (ofAll === undefined || ofAll.uid === 0 || ofAll.uid !== ofWithin?.uid) return undefined;
   const { uid, gid } = ofAll;
   return accounts.find((account) => account.uid === uid) ?? { name: `user ${uid}`, uid, gid };
 }
@@ -47,9 +50,15 @@ async function ownerOf(
 function named(setting: string, accounts: readonly Account[]): Account {
   const account = accounts.find(({ name, uid }) => name === setting || `${uid}` === setting);
   if (account === undefined) throw new StandaloneError('VAULT_ACCOUNT: this host has no such account');
-  if (notForServices.includes(account.uid))
-    throw new StandaloneError('VAULT_ACCOUNT must not be root or nobody: make an account for the vault');
   return account;
+}
+
+/** Whichever way it was found. */
+function requireUnprivileged({ name, uid, gid }: Account): void {
+  if (notForServices.includes(uid))
+    throw new StandaloneError('VAULT_ACCOUNT must not be root or nobody: make an account for the vault');
+  if (gid === 0)
+    throw new StandaloneError(`VAULT_ACCOUNT: the group of ${name} is that of root: give it one of its own`);
 }
 
 async function requireOpen(place: string, account: Account, isOwn = false): Promise<void> {

@@ -1,3 +1,4 @@
+import { lstatSync } from 'node:fs';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -23,7 +24,9 @@ export async function acquireSupervisorLock(dataDir: string): Promise<() => Prom
   if (!lock) throw await inUse(dataDir, pidFile);
   const held = lock;
   try {
-    await writeFile(pidFile, `${process.pid}\n`, { mode: 0o600 });
+    // Root may do this where another account can write (hand-over): never through a link.
+    await rm(pidFile, { force: true });
+    await writeFile(pidFile, `${process.pid}\n`, { mode: 0o600, flag: 'wx' });
   } catch (error) {
     held.close();
     throw error;
@@ -44,9 +47,12 @@ export function isSupervised(dataDir: string): boolean {
 
 /** Undefined when another process, or another supervisor in this one, holds the lock. */
 function open(dataDir: string): DatabaseSync | undefined {
+  const file = path.join(dataDir, 'supervisor.lock');
+  if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink())
+    throw new StartError(`${dataDir} cannot be used: supervisor.lock is a symbolic link`);
   let lock: DatabaseSync | undefined;
   try {
-    lock = new DatabaseSync(path.join(dataDir, 'supervisor.lock'), { timeout: 0 });
+    lock = new DatabaseSync(file, { timeout: 0 });
     lock.exec('begin exclusive');
     return lock;
   } catch (error) {
