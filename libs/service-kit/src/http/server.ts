@@ -62,17 +62,30 @@ function refusePlainly(
 }
 
 /**
- * The answers under way on each connection. A client may send the next request, or garbage, before it has the answer to the last one.
- * That answer must leave first: the write that it tells of was done.
+ * The answers under way on each connection. A client may send the next requests, or garbage, before it has the answer to the last one.
+ * That answer must leave first: the write that it tells of was done. And the next requests wait until it has: else one
+ * connection would have a thousand of them run at once, and everybody else's would wait behind them.
  */
 class AnswersUnderWay {
   readonly #bySocket = new WeakMap<Duplex, Set<ServerResponse>>();
+  readonly #last = new WeakMap<Duplex, ServerResponse>();
 
-  add({ socket }: IncomingMessage, response: ServerResponse): void {
+  /** Calls `run` when the earlier requests of the connection have their answers; never when it is gone by then. */
+  add({ socket }: IncomingMessage, response: ServerResponse, run: () => void): void {
     let answers = this.#bySocket.get(socket);
     if (!answers) this.#bySocket.set(socket, (answers = new Set()));
+    const last = answers.size === 0 ? undefined : this.#last.get(socket);
+    this.#last.set(socket, response);
     answers.add(response);
     response.on('close', () => answers.delete(response));
+    if (!last) return run();
+    // Nothing more is read until those that were read have begun: one reading (64 KiB) brings some hundred of the smallest.
+    socket.pause();
+    last.once('close', () => {
+      if (socket.destroyed) return;
+      if (answers.size === 1) socket.resume();
+      run();
+    });
   }
 
   /** Resolves when every request that arrived whole on this connection has its answer. */
@@ -97,13 +110,16 @@ export async function listen(
     requireHostHeader: false,
   });
   server.on('request', (request, response) => {
-    underWay.add(request, response);
-    if (request.headers.host === undefined && request.httpVersion === '1.1')
-      refusePlainly(request, response, 400, 'The Host header is missing.');
-    else listener(request, response);
+    underWay.add(request, response, () => {
+      if (request.headers.host === undefined && request.httpVersion === '1.1')
+        refusePlainly(request, response, 400, 'The Host header is missing.');
+      else listener(request, response);
+    });
   });
   server.on('checkExpectation', (request, response) =>
-    refusePlainly(request, response, 417, 'The only expectation that is met is 100-continue.'),
+    underWay.add(request, response, () =>
+      refusePlainly(request, response, 417, 'The only expectation that is met is 100-continue.'),
+    ),
   );
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     if (error.code === 'ECONNRESET') socket.destroy();

@@ -1,0 +1,110 @@
+import { waitUntil } from '@token-vault/test-support';
+import { once } from 'node:events';
+import type { RequestListener } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { listen, type RunningServer } from '../src/index.ts';
+
+let server: RunningServer;
+let [running, most] = [0, 0];
+const begun: string[] = [];
+/** What each request waits for before it is answered with its own path and body. */
+let work: () => Promise<unknown>;
+const listener: RequestListener = (request, response) => {
+  begun.push(request.url ?? '');
+  running += 1;
+  most = Math.max(most, running);
+  void (async () => {
+    const body = await text(request).catch(() => 'cut');
+    await work();
+    running -= 1;
+    response.end(`<${request.url} ${body}>`);
+  })();
+};
+beforeEach(async () => {
+  [running, most] = [0, 0];
+  begun.length = 0;
+  work = () => Promise.resolve();
+  server = await listen(listener, { host: '127.0.0.1', port: 0 });
+});
+afterEach(() => server.stop(0));
+
+async function opened(): Promise<Socket> {
+  const socket = connect(server.port, '127.0.0.1');
+  await once(socket, 'connect');
+  return socket;
+}
+
+/** Every third has a body. */
+const requestOf = (index: number) =>
+  index % 3 === 0
+    ? `POST /${index} HTTP/1.1\r\nHost: vault\r\nContent-Length: 6\r\n\r\nbody ${index % 10}`
+    : `GET /${index} HTTP/1.1\r\nHost: vault\r\n\r\n`;
+const answerOf = (index: number) => `</${index} ${index % 3 === 0 ? `body ${index % 10}` : ''}>`;
+
+describe('many requests that a client sends on one connection without waiting', () => {
+  it('run one after the other, and all are answered in their order, however many they are', async () => {
+    const count = 3_000;
+    const indexes = Array.from({ length: count }, (_, index) => index);
+    const socket = await opened();
+    let received = '';
+    socket.on('data', (bytes: Buffer) => (received += bytes.toString()));
+    socket.write(indexes.map(requestOf).join(''));
+    await waitUntil(() => received.includes(answerOf(count - 1)), { timeoutMs: 60_000 });
+    expect(received.match(/<\/\d+ [^>]*>/g)).toEqual(indexes.map(answerOf));
+    expect(most).toBe(1);
+    socket.destroy();
+  });
+
+  it('do not begin any more once the client is gone', async () => {
+    let finish: () => void = () => undefined;
+    work = () => new Promise<void>((resolve) => (finish = resolve));
+    const socket = await opened();
+    socket.write([1, 2, 4, 5].map(requestOf).join(''));
+    await waitUntil(() => begun.length > 0);
+    socket.resetAndDestroy();
+    await delay(50);
+    finish();
+    const other = await opened();
+    other.write(requestOf(7));
+    await waitUntil(() => begun.includes('/7'));
+    finish();
+    expect(begun).toEqual(['/1', '/7']);
+    other.destroy();
+  });
+
+  it('are not read while one of them runs', async () => {
+    work = () => new Promise<void>(() => undefined);
+    const socket = await opened();
+    socket.on('error', () => undefined);
+    // More than the kernel holds for a connection.
+    const bytes = Buffer.from(requestOf(1).repeat(1_000_000));
+    let isSent = false;
+    socket.write(bytes, () => (isSent = true));
+    await waitUntil(() => begun.length > 0);
+    // Long enough to read them all, if it did read.
+    await delay(1_000);
+    expect(isSent).toBe(false);
+    expect(begun).toEqual(['/1']);
+    socket.destroy();
+  });
+
+  it('do not keep other connections waiting', async () => {
+    let finish: () => void = () => undefined;
+    work = () => new Promise<void>((resolve) => (finish = resolve));
+    const socket = await opened();
+    socket.write([1, 2, 4].map(requestOf).join(''));
+    await waitUntil(() => begun.length === 1);
+    work = () => Promise.resolve();
+    const other = await opened();
+    other.write(requestOf(7));
+    const [bytes] = (await once(other, 'data')) as [Buffer];
+    expect(bytes.toString()).toContain(answerOf(7));
+    finish();
+    await waitUntil(() => begun.length === 4);
+    socket.destroy();
+    other.destroy();
+  });
+});
