@@ -215,6 +215,18 @@ describe('a restore into a database', () => {
     await expect(restore).rejects.toThrow('was made before the backup');
   });
 
+  it('refuses them by their time too: a restored vault has lower positions than the one before it', async () => {
+    await back('fifth');
+    const now = new Date(systemClock.now().getTime() - 60_000);
+    await writeTombstones({ url: source.url, file: at('old'), now, signal });
+    const restore = restoreInto(await emptyDatabase(), {
+      log: at('fifth'),
+      keys: at('fifth.keys'),
+      tombstones: at('old'),
+    });
+    await expect(restore).rejects.toThrow('was made before the backup');
+  });
+
   it.each([
     ['a file that is not there', (file: string) => rm(file, { force: true }), 'cannot be read (ENOENT)'],
     [

@@ -75,7 +75,7 @@ async function openAll({
     requireKnownSchema(keys);
     requireSameVault(log, keys);
   }
-  const tombstones = file === undefined ? undefined : await openTombstones(file, (keys ?? log).manifest.log);
+  const tombstones = file === undefined ? undefined : await openTombstones(file, (keys ?? log).manifest);
   await log.check(signal);
   await keys?.check(signal);
   return { log, keys, tombstones };

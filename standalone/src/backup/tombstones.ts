@@ -116,12 +116,17 @@ export interface Tombstones extends TombstoneHeader {
  * @throws BackupError when it is not whole, is of another vault, or is older than the backup: keys that were made in between
  * would be taken for destroyed
  */
-export async function openTombstones(file: string, log: Manifest['log']): Promise<Tombstones> {
+export async function openTombstones(
+  file: string,
+  { log, created_at: createdAt }: Pick<Manifest, 'log' | 'created_at'>,
+): Promise<Tombstones> {
   const about = await checkWhole(file);
   if (about.log_id !== log.id) throw new BackupError(`${file} is of another vault`);
-  if (BigInt(about.position) < BigInt(log.position))
+  const isOlder = Date.parse(about.created_at) < Date.parse(createdAt);
+  // The positions of a restored vault begin anew at those of its backup: tombstones from before may have a higher one.
+  if (isOlder || BigInt(about.position) < BigInt(log.position))
     throw new BackupError(
-      `${file} was made before the backup (position ${about.position}, the backup's is ${log.position}): use newer tombstones, or none if the backup is the newest copy that you have`,
+      `${file} was made before the backup (${about.created_at}, position ${about.position}; the backup's are ${createdAt}, ${log.position}): use newer tombstones, or none if the backup is the newest copy that you have`,
     );
   return {
     ...about,
