@@ -100,9 +100,12 @@ export class Execution {
     const abort = new AbortController();
     this.#aborts.set(call, abort);
     const respond = (ok: boolean, text: string): void => {
-      this.#aborts.delete(call);
-      this.#bytesInFlight -= bytes;
-      if (!this.#settled) this.#child.answer(this.job.number, call, ok, text);
+      // In flight until the child has taken it: one that reads nothing would have the service hold any number of answers.
+      const onOut = (): void => {
+        this.#aborts.delete(call);
+        this.#bytesInFlight -= bytes;
+      };
+      if (!this.#settled) this.#child.answer({ run: this.job.number, call, ok, payload: text }, onOut);
     };
     answerHostCall(hostCalls, message, this.#limits, abort.signal).then(
       (text) => respond(true, text),

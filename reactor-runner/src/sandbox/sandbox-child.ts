@@ -13,6 +13,9 @@ import { startChild } from './start-child.ts';
 const startTimeoutMs = 15_000;
 /** Of one run, for each request it may make: the call, its end, and some more. */
 const messagesPerRequest = 3;
+/** A sound child writes a head and a body; what is longer comes in pieces of 32 KB or so. Each piece costs the service a turn. */
+const piecesPerMessage = 2;
+const leastPieceBytes = 4_096;
 
 export interface ChildEvents {
   onReady(): void;
@@ -32,6 +35,7 @@ export class SandboxChild {
   #innerPid: number | undefined;
   #exited = false;
   #messages = 0;
+  #pieces = 0;
   #ready = false;
 
   constructor(command: ChildCommand, bundle: SandboxBundle, limits: SandboxLimits, events: ChildEvents) {
@@ -49,6 +53,7 @@ export class SandboxChild {
     const read = createFrameReader(limits, (message) => this.#onFrame(message));
     this.#socket.on('data', (chunk: Buffer) => {
       try {
+        this.#refusePieces(chunk.length);
         read(chunk);
       } catch {
         this.kill();
@@ -72,11 +77,13 @@ export class SandboxChild {
 
   run(run: ChildRun): void {
     this.#messages = 0;
+    this.#pieces = 0;
     this.#send({ type: 'run', ...run });
   }
 
-  answer(run: number, call: number, ok: boolean, payload: string): void {
-    this.#send({ type: 'answer', run, call, ok, payload });
+  /** @param onOut called when the service no longer holds it */
+  answer(answer: Omit<Extract<ToChild, { type: 'answer' }>, 'type'>, onOut: () => void): void {
+    this.#send({ type: 'answer', ...answer }, onOut);
   }
 
   kill(): void {
@@ -87,15 +94,25 @@ export class SandboxChild {
     if (inner === undefined || !hasKilled(inner)) this.#process.kill('SIGKILL');
   }
 
-  #send(message: ToChild): void {
-    if (!this.#exited && this.#socket.writable) this.#socket.write(`${JSON.stringify(message)}\n`);
+  #send(message: ToChild, onOut: () => void = () => {}): void {
+    if (!this.#exited && this.#socket.writable)
+      this.#socket.write(`${JSON.stringify(message)}\n`, () => onOut());
+    else onOut();
+  }
+
+  get #mostMessages(): number {
+    return messagesPerRequest * this.#limits.requests + 1;
+  }
+
+  #refusePieces(bytes: number): void {
+    this.#pieces += Math.max(0, 1 - bytes / leastPieceBytes);
+    if (this.#pieces > piecesPerMessage * this.#mostMessages) throw new ProtocolError('too many pieces');
   }
 
   #onFrame(message: FromChild): void {
     if (this.#exited) return;
     this.#messages += 1;
-    if (this.#messages > messagesPerRequest * this.#limits.requests + 1)
-      throw new ProtocolError('too many messages');
+    if (this.#messages > this.#mostMessages) throw new ProtocolError('too many messages');
     if (message.type !== 'ready') this.#events.onMessage(message);
     else if (!this.#ready) {
       this.#ready = true;

@@ -15,9 +15,12 @@ import type { IsolateFactory, PreparedIsolate } from './isolate.ts';
 
 // Only SIGKILL ends a process with a stuck guest thread: process.exit() would wait for it.
 const die = (): void => {
-  process.kill(process.pid, 'SIGKILL');
-  // The first process of a PID namespace cannot kill itself.
-  process.abort();
+  try {
+    process.kill(process.pid, 'SIGKILL');
+  } finally {
+    // The first process of a PID namespace cannot kill itself, and behind the filter there is no `kill`.
+    process.abort();
+  }
 };
 
 process.on('uncaughtException', die);

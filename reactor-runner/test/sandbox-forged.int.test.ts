@@ -1,0 +1,83 @@
+import { existsSync } from 'node:fs';
+import { waitUntil } from '@token-vault/test-support';
+import { afterEach, describe, expect, it } from 'vitest';
+import { Execution } from '../src/sandbox/execution.ts';
+import type { HostCalls } from '../src/sandbox/index.ts';
+import { defaultSandboxLimits as limits } from '../src/sandbox/limits.ts';
+import { SandboxChild } from '../src/sandbox/sandbox-child.ts';
+import { noRequests } from './sandbox-pool-fixture.ts';
+
+const perl = '/usr/bin/perl';
+const start = "open(my $s, '+<&=3'); sub pause { select(undef, undef, undef, shift) }";
+const ready = `syswrite($s, qq({"type":"ready"}\n));`;
+
+let ends: (() => void)[] = [];
+afterEach(() => {
+  ends.forEach((end) => end());
+  ends = [];
+});
+
+/** A program of an attacker in the place of a child, with a run in it. */
+async function runIn(code: string, hostCalls: HostCalls = noRequests) {
+  const seen = { isReady: false, hasExited: false, outcome: undefined as string | undefined };
+  const running: { execution?: Execution } = {};
+  const command = {
+    file: perl,
+    args: ['-e', `${start} ${ready} ${code}`],
+    isAlone: false,
+    filter: undefined,
+  };
+  const child = new SandboxChild(command, { core: '', modules: {} } as never, limits, {
+    onReady: () => (seen.isReady = true),
+    onMessage: (message) => void running.execution?.onMessage(message),
+    onExit: (signal) => {
+      seen.hasExited = true;
+      running.execution?.onExit(signal);
+    },
+  });
+  ends.push(() => child.kill());
+  await waitUntil(() => seen.isReady);
+  running.execution = new Execution(
+    child,
+    {
+      number: 1,
+      tenantId: 'tenant',
+      purpose: 'run',
+      code: '',
+      input: '{}',
+      timeoutMs: 60_000,
+      hostCalls,
+      queuedAt: 0,
+      settle: ({ kind }) => (seen.outcome = kind),
+    },
+    limits,
+  );
+  return seen;
+}
+
+describe.runIf(existsSync(perl))('a child that an attacker has taken over', () => {
+  it('is ended when it makes requests and takes no answers', async () => {
+    let requests = 0;
+    const fetch: HostCalls['fetch'] = async ({ url }) => {
+      requests += 1;
+      const body = new Uint8Array(1_000_000);
+      return { status: 200, statusText: '', headers: [], body, url, redirected: false };
+    };
+    const payload = JSON.stringify(JSON.stringify({ url: 'https://x.test', method: 'GET', headers: [] }));
+    const call = `{"type":"call","run":1,"call":$n,"method":"fetch","payload":${payload.replaceAll('\\', '\\\\')},"bytes":0}`;
+    const seen = await runIn(
+      `pause(0.3); for my $n (1 .. 100) { syswrite($s, qq(${call}\\n)); pause(0.02); } sleep 60;`,
+      { fetch },
+    );
+    await waitUntil(() => seen.hasExited);
+    expect(seen.outcome).toBe('killed');
+    expect(requests).toBeGreaterThan(0);
+    expect(requests).toBeLessThanOrEqual(limits.requestsInFlight);
+  });
+
+  it('is ended when it writes byte by byte', async () => {
+    const seen = await runIn("pause(0.3); for (1 .. 20_000) { syswrite($s, ' '); pause(0.0003); } sleep 60;");
+    await waitUntil(() => seen.hasExited);
+    expect(seen.outcome).toBe('killed');
+  });
+});
