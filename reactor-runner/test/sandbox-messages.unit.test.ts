@@ -35,7 +35,7 @@ describe('a message of a child', () => {
     '{"type":"call","run":-1,"call":1,"method":"fetch","payload":""}',
     '{"type":"call","run":1,"call":1.5,"method":"fetch","payload":""}',
     '{"type":"call","run":1,"call":1,"method":{},"payload":""}',
-    '{"type":"outcome","run":1,"outcome":{"kind":"killed","console":{"lines":[]}}}',
+    '{"type":"outcome","outcome":{"kind":"killed","console":{"lines":[]}}}',
     '{"type":"outcome","run":1,"outcome":{"kind":"succeeded","text":"{}"}}',
     '{"type":"outcome","run":1,"outcome":{"kind":"overloaded","console":{"lines":[]}}}',
     '{"type":"outcome","run":1,"outcome":{"kind":"killed","console":{"lines":[{"level":"x","text":""}]}}}',
