@@ -119,7 +119,8 @@ describe('an append to EventStoreDB', () => {
     const failure = await store.append('a', [noted('a')], 'any').catch((error: unknown) => error);
     expect(isUnavailable(failure)).toBe(isRetriable);
     double.faults.failAppends = undefined;
-    expect(await store.append('a', [noted('b')], 'any')).toMatchObject({ revision: 0 });
+    // The last repeat within the deadline may have come after the fault ended: an unavailable append may be stored.
+    expect((await store.append('a', [noted('b')], 'any')).revision).toBeLessThanOrEqual(1);
   });
 
   it('is bounded: hundreds at once are at most 64 on the wire, and all are stored', async () => {
