@@ -127,7 +127,7 @@ export class Invocations {
     const { state } = await loadInvocation(this.#store, this.#streamOf(id, context));
     if (state.kind === 'absent') return { id };
     if (state.kind === 'over' && state.outcome.type === 'ReactorFailed') return { id: newId() };
-    requireGenuine(state, await this.#keyRing.hashes(context.principal.tenant.id));
+    requireGenuine(id, state, await this.#keyRing.hashes(context.principal.tenant.id));
     return { id, begun: state.invoked };
   }
 

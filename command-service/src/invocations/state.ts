@@ -43,10 +43,17 @@ export function evolve(state: InvocationState, event: RecordedEvent): Invocation
   }
 }
 
-/** The tokens that an invocation names decide about its repeats. @throws AlteredRecordError when the vault did not write it (ADR 20) */
-export function requireGenuine({ invoked, metadata, signature }: Begun, hashes: TenantHashes): void {
-  if (!hashes.isBelieved(invocationStatement(invoked, metadata), signature))
-    throw new AlteredRecordError('invocation');
+/**
+ * The tokens that an invocation names decide about its repeats. @throws AlteredRecordError when the vault did not write it, or wrote it
+ * for another invocation (ADR 20)
+ */
+export function requireGenuine(
+  id: string,
+  { invoked, metadata, signature }: Begun,
+  hashes: TenantHashes,
+): void {
+  const isGenuine = hashes.isBelieved(invocationStatement(invoked, metadata), signature);
+  if (!isGenuine || invoked.invocation_id !== id) throw new AlteredRecordError('invocation');
 }
 
 export async function loadInvocation(

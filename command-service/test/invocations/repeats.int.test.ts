@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
 import {
   invocationPlace,
+  invocationStatement,
   ReactorStarted,
   ReactorSucceeded,
   type DataOf,
@@ -95,17 +96,29 @@ it('such a repeat shows nothing once one of them is deleted', async () => {
   await expect(react({ args: {} })).rejects.toMatchObject({ status: 400 });
 });
 
-it('such a repeat believes no invocation that was planted: it may hide which tokens the run was given', async () => {
-  const [invoked] = (await vault.events()).filter(({ type }) => type === 'ReactorInvoked');
-  if (invoked?.type !== 'ReactorInvoked') throw new Error('the run was not queued');
-  const { signature: _signature, ...data } = invoked.data;
-  const planted = { ...invoked, id: randomUUID(), data: { ...data, token_ids: [] } };
-  const store = {
+/** The log as somebody who writes the database leaves it: the invocation says `data`. */
+function withInvocation(change: (data: DataOf<'ReactorInvoked'>) => DataOf<'ReactorInvoked'>) {
+  return {
     ...vault.log,
     async *readStream(stream: string) {
       for await (const event of vault.log.readStream(stream))
-        yield event.type === 'ReactorInvoked' ? { ...planted, revision: event.revision } : event;
+        yield event.type === 'ReactorInvoked' ? { ...event, data: change(event.data) } : event;
     },
   };
-  await expect(react({ args: {} }, vault.principal, store)).rejects.toMatchObject({ code: 'record_altered' });
+}
+const altered = { code: 'record_altered' };
+
+it('such a repeat believes no invocation that was planted: it may hide which tokens the run was given', async () => {
+  const store = withInvocation(({ signature: _signature, ...data }) => ({ ...data, token_ids: [] }));
+  await expect(react({ args: {} }, vault.principal, store)).rejects.toMatchObject(altered);
+});
+
+it('such a repeat does not believe the genuine record of another invocation in its place', async () => {
+  const hashes = await vault.keyRing.hashes(vault.principal.tenant.id);
+  const [invoked] = (await vault.events()).filter(({ type }) => type === 'ReactorInvoked');
+  if (invoked?.type !== 'ReactorInvoked') throw new Error('the run was not queued');
+  const other = { ...invoked.data, invocation_id: randomUUID(), token_ids: [] };
+  const signature = hashes.sign(invocationStatement(other, invoked.metadata), 0);
+  const store = withInvocation(() => ({ ...other, signature }));
+  await expect(react({ args: {} }, vault.principal, store)).rejects.toMatchObject(altered);
 });
