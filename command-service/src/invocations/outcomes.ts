@@ -28,12 +28,13 @@ const retryMs = 200;
 const unknownPauseMs = 20;
 
 /**
- * While a new release is rolled out, the log may hold events that this process does not know. None of them is an outcome of what this
- * process waits for; the streams tell which outcomes came before the new position.
+ * While a new release is rolled out, the log may hold events that this process does not know. It goes on behind them; the streams tell
+ * which outcomes came before. A stream that holds such an event itself cannot be read: its caller waits until the deadline, the
+ * others do not.
  */
 async function passUnknown(store: EventStore, waiting: ReadonlyMap<string, Waiter>): Promise<Position> {
   const head = await store.head();
-  await Promise.all(
+  await Promise.allSettled(
     [...waiting.values()].map(async (waiter) => {
       const { state } = await loadInvocation(store, waiter.stream);
       if (state.kind === 'over') waiter.hear?.(state.outcome);
@@ -67,8 +68,9 @@ export function createInvocationOutcomes(options: {
           position = batch.position;
         }
       } catch (error) {
-        if (!abort.signal.aborted) logger.warn(errorFields(error), 'outcomes of reactors are not heard');
         const isUnknown = error instanceof UnknownEventError;
+        if (isUnknown) logger.debug(errorFields(error), 'an event of a newer release is passed over');
+        else if (!abort.signal.aborted) logger.warn(errorFields(error), 'outcomes of reactors are not heard');
         const pauseMs = isUnknown ? unknownPauseMs : retryMs;
         await delay(pauseMs, undefined, { signal: abort.signal }).catch(() => undefined);
         if (isUnknown) position = await passUnknown(store, waiting).catch(() => position);
