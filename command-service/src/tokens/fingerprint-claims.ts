@@ -36,11 +36,11 @@ export function createFingerprintClaims(store: EventStore) {
       const claimants = new Map<string, Position>();
       let revision = noRevision;
       for await (const event of store.readStream(streams.fingerprint(tenantId, fingerprint))) {
+        revision = event.revision;
         if (event.type !== 'FingerprintClaimed' && event.type !== 'FingerprintReleased') continue;
         const { token_id: tokenId } = event.data;
         claimants.delete(tokenId);
         if (event.type === 'FingerprintClaimed') claimants.set(tokenId, event.position);
-        revision = event.revision;
       }
       return { claimants, revision };
     },
