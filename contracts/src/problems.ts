@@ -45,7 +45,7 @@ const codesOfFailures: Readonly<Record<number, ProblemCode>> = {
   503: 'unavailable',
 };
 
-/** What a run of a reactor that failed with this status, for this reason of ours, is to its caller. */
+/** The problem code that the caller of a failed run is answered with. */
 export const reactorProblemCode = (status: number, reason: string): ProblemCode =>
   reason === 'record_altered' ? reason : (codesOfFailures[status] ?? 'reactor_failed');
 

@@ -72,7 +72,7 @@ export async function openEventStore(
   return createEventStoreDbEventStore({ registry, connectionString, streamPrefix });
 }
 
-/** What is said of an account, with the setting that names it. That the store does not answer yet ends no start. */
+/** Checks the account of the event store. A store that does not answer yet does not end the start. */
 async function requireAccess(store: EventStore): Promise<void> {
   try {
     await store.head();

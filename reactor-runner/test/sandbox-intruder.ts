@@ -18,7 +18,7 @@ export const allWalls = Object.fromEntries(
   Object.keys(noWalls).map((name) => [name, true]),
 ) as never as Walls;
 
-/** What code says (on descriptor 3) that has left its isolate and Node: a program of its own in the place of the child's. */
+/** Messages (on descriptor 3) of a program that runs in the place of the child. */
 export async function intrude(code: string, walls: Walls = allWalls): Promise<string> {
   const accounts = createChildAccounts(defaultAccountRange);
   const tools = await findWallTools();

@@ -112,7 +112,7 @@ describe.runIf(canIntrude)('code that has left its isolate and Node', () => {
     // Open to everybody: it is not its mode that keeps the file.
     const secret = path.join(directory, 'root.key');
     await writeFile(secret, 'the root key', { mode: 0o644 });
-    // Those of the kernel tell of the host, and the last gives all processes of the service's session another priority.
+    // Files of the kernel that tell of the host; writing to the last one changes the priority of all processes of the service's session.
     const ofKernel = ['/proc/cmdline', '/proc/diskstats', '/proc/self/autogroup'];
     const files = [secret, '/etc/passwd', '/usr/bin/setpriv', ...ofKernel];
     const code = `open(my $out, '>&=3'); for my $file (${files.map((file) => `'${file}'`).join(', ')}) {

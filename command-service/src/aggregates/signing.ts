@@ -21,7 +21,7 @@ export interface Signer<State> {
   readonly statementOf: (state: State) => Statement | undefined;
   /** Of the last event that says something. */
   readonly signatureOf: (state: State) => string | undefined;
-  /** What an older release made is signed while the vault serves, and believed until then (ADR 20). */
+  /** Records of an older release are signed while the vault serves, and believed until then (ADR 20). */
   readonly isSignedLate?: true;
 }
 

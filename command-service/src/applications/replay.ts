@@ -5,7 +5,7 @@ import { load } from '../aggregates/decider.ts';
 import { applicationDecider, requireActive, requireHeldBy } from './decider.ts';
 import { makerOf } from './handlers.ts';
 
-/** The answer of a create or of a new key is the key: whoever is shown it again must be one who could be given it now. */
+/** The answer of a create, or of a new key, holds the key. A caller is shown it again only if it could be given such a key now. */
 export function createApplicationReplay({
   store,
   clock,

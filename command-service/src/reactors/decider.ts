@@ -19,7 +19,7 @@ import {
 export type ReactorCommand =
   | { readonly kind: 'create'; readonly id: string; readonly content: ReactorContent }
   | { readonly kind: 'update'; readonly content: ReactorContent }
-  /** Of a reactor that a release before signatures of reactors made: see `upgrade/`. */
+  /** Signs a reactor of a release that did not sign reactors: see `upgrade/`. */
   | { readonly kind: 'sign' }
   | { readonly kind: 'delete' };
 

@@ -13,7 +13,7 @@ export interface ReactorContent {
 
 export interface ReactorDetails extends ReactorContent {
   readonly id: string;
-  /** Of all that it is made of; undefined in a log that an older release wrote. */
+  /** Signature of the reactor's content; undefined in a log that an older release wrote. */
   readonly signature: string | undefined;
   readonly createdBy: string;
   readonly createdAt: string;

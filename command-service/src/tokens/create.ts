@@ -199,7 +199,7 @@ export class TokenCreation {
     await requireSignedToken(keyRing, context.principal.tenant, state.details);
     const stored = state.details.content;
     const data = await openToken(keyRing, { tenantId, tokenId: id }, stored, context.now);
-    // What others have made of it since is shown to who may read it.
+    // Changes that others made since are shown only to a caller that may read the token.
     const isOwn = state.details.modifiedAt === undefined;
     const shown: Shown = isOwn
       ? { transform: draft.transform, isReadable: true }

@@ -33,10 +33,10 @@ function counts(event: RecordedEvent, transaction: TransactionState): boolean {
   return transaction.kind === 'committed' && comparePositions(event.position, transaction.position) < 0;
 }
 
-/** Who reads, and the transaction of the request. It need not be the caller's: a repeated request is answered before that is checked. */
+/** The reader and the transaction of its request. A repeated request is answered before the owner of the transaction is checked. */
 type Reader = Pick<RequestContext, 'principal' | 'transactionId'>;
 
-/** What is not committed counts for who opened the transaction, and for nobody else (rules.md §9). */
+/** Uncommitted events count only for the caller that opened the transaction (rules.md §9). */
 const isOwn = (id: string | undefined, { createdBy }: { createdBy: string }, reader?: Reader): boolean =>
   reader !== undefined && id === reader.transactionId && createdBy === reader.principal.actor.id;
 

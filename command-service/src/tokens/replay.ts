@@ -43,7 +43,7 @@ const gone = (): NotFoundError => new NotFoundError('A token of the first answer
 function shownAgain({ token, details }: Found, context: RequestContext): Shown {
   const { id, type, content } = details;
   const { containers } = content;
-  // What others have made of it since is shown to who may read it.
+  // Changes that others made since are shown only to a caller that may read the token.
   const ofMaker = (transform: Transform): Shown =>
     details.modifiedAt === undefined
       ? { transform, isReadable: true }

@@ -27,7 +27,7 @@ function isNotThereYet(error: unknown): boolean {
   return code === '42P01' || code === '42703' || code === '3F000';
 }
 
-/** Only by keys that an older release made: who writes the database cannot make them so again (ADR 20). */
+/** True only of keys that an older release made. A writer of the database cannot set it again (ADR 20). */
 export async function tenantsToSign({ keyRing, pool }: SigningDependencies): Promise<readonly string[]> {
   const ids = await keyRing.tenantsThatAcceptUnsigned();
   if (ids.length === 0) return [];

@@ -4,7 +4,7 @@ import { deriveTenantKey } from '../src/key-ring/tenant-key.ts';
 import type { KeyRing, RootKeyProvider } from '../src/index.ts';
 import type { Pool } from 'pg';
 
-/** Makes the keys of a tenant what a release before signatures made. Only who has the root key can. */
+/** Gives a tenant keys as a release without signatures made them. That needs the root key. */
 export async function asOlderRelease(
   { pool, rootKey, keyRing }: { pool: Pool; rootKey: RootKeyProvider; keyRing: KeyRing },
   tenantId: string,

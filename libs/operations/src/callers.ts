@@ -12,6 +12,6 @@ export interface RetiredKey {
 /** Whom the credential of a request belongs to. */
 export type Identity =
   | { readonly kind: 'authenticated'; readonly principal: Principal }
-  /** `detail`: what the caller is told, where that he sent no valid key would not tell him. */
+  /** `detail`: the text of the 401, where "no valid key" would not explain it. */
   | { readonly kind: 'retired'; readonly key: RetiredKey; readonly detail?: string }
   | { readonly kind: 'unknown' };

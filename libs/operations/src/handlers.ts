@@ -37,10 +37,10 @@ export interface AnswerToken {
     'create' | 'update' | 'duplicate-of-create' | 'duplicate-of-update' | 'use' | 'output' | 'seen';
 }
 
-/** What ends by the destruction of all keys of one entity of the key ring. */
+/** An entity of the key ring. Answers that name it end when its keys are destroyed. */
 export interface AnswerOwner {
   readonly entity: string;
-  /** By the log: whoever makes a key of the entity asks afterwards, because an end that came before does not find that key. */
+  /** Reads the log. Ask after a key of the entity was made: an end that came before did not destroy that key. */
   isThere(): Promise<boolean>;
 }
 

@@ -32,7 +32,7 @@ export interface TokenReplay {
   show(tokens: readonly StoredToken[], context: RequestContext): Promise<readonly (Token | undefined)[]>;
 }
 
-/** What stored answers need of applications: they may hold a key. */
+/** The check of stored answers that may hold the key of an application. */
 export interface ApplicationReplay {
   /**
    * The application is there, and its caller could make it now, or give it a key.

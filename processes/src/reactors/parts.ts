@@ -20,7 +20,7 @@ export interface ReactorParts {
   readonly compileCode: CompileCode;
 }
 
-/** What is told of walls: those of the children, and that the service beside them is not root (ADR 23). */
+/** The walls that are reported: those of the children, and whether the service itself is not root (ADR 23). */
 function toldOf(walls: Walls): Readonly<Record<string, boolean>> {
   return { ...walls, unprivilegedService: process.getuid?.() !== 0 };
 }

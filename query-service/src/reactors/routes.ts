@@ -38,7 +38,7 @@ export function createReactorHandlers({ pool, reads, keyRing, audit }: ReactorDe
     return shown.filter((reactor) => reactor !== undefined);
   }
 
-  /** Who reads a reactor to write it back would make genuine what somebody else put into the row (ADR 20). */
+  /** An administrator that reads a planted row and writes it back would make it genuine (ADR 20). */
   async function requireSigned(rows: readonly ReactorRow[], tenantId: string): Promise<void> {
     const hashes = await keyRing.hashes(tenantId).catch((error: unknown) => {
       // The tenant was deleted meanwhile: no configuration of it opens any more.

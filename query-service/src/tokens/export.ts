@@ -29,7 +29,7 @@ export interface ExportPage {
 }
 
 export type ExportTokens = (
-  /** Who exports, by the rights of this moment. @throws whatever ends the export */
+  /** The exporting application with its present rights. @throws an error that ends the export */
   contextNow: () => Promise<RequestContext>,
   purpose: { readonly exportId: string; readonly recipients: readonly string[] },
 ) => AsyncGenerator<ExportPage, void>;

@@ -115,7 +115,7 @@ function requireReadable(context: RequestContext, row: TokenRow): GrantedToken {
   });
 }
 
-/** What reactor code that asked is told of (RunOrigin.onTokens). */
+/** The tokens that reactor code has seen by this query (RunOrigin.onTokens). */
 const seenIn = (granted: readonly GrantedToken[], { now }: RequestContext): AnswerToken[] =>
   granted.map(({ row }) => ({ id: row.id, by: 'seen', cvcEndsAt: cvcEndOf(row, now)?.toISOString() }));
 

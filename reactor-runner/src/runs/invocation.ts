@@ -22,7 +22,7 @@ export interface Invocation {
   readonly metadata: EventMetadata;
   /** Undefined of a release that did not sign invocations. */
   readonly signature: string | undefined;
-  /** Of the event that invoked it or, after an upgrade, signed it: who claims it appends the next. */
+  /** Revision of the event that invoked it or, after an upgrade, signed it. A claim is the next event. */
   readonly revision: number;
   /** Name of its stream. */
   readonly stream: string;

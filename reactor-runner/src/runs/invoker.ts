@@ -15,7 +15,7 @@ const formerInvoker = ({ tenantId, metadata }: Invocation): Principal => ({
   ...(metadata.application_id === undefined ? {} : { authorizedBy: metadata.application_id }),
 });
 
-/** What is done in a run is done in the name of who asked for it. */
+/** A run acts in the name of the caller that asked for it. */
 const contextFor = (invocation: Invocation, invoker: Principal | undefined, clock: Clock): RequestContext =>
   createRequestContext({
     principal: invoker ?? formerInvoker(invocation),

@@ -1,7 +1,7 @@
 import { maxSeenTokens } from '@token-vault/contracts';
 import type { SeenToken } from './ports.ts';
 
-/** What the code of one run has come by. */
+/** The tokens and cvcs that the code of one run has seen. */
 export class SeenTokens {
   readonly #ids = new Set<string>();
   #cvcEndsAt: Date | undefined;

@@ -5,7 +5,7 @@ import { filterDescriptor } from './own-files.ts';
 
 export interface StartedChild {
   readonly process: ChildProcess;
-  /** What the child has as descriptor 3, its only one. */
+  /** The socket that the child has as descriptor 3, its only connection. */
   readonly socket: Socket;
 }
 

@@ -46,7 +46,7 @@ const memory: readonly Row[] = [
   ['munmap', 11, 215],
 ];
 
-/** What is there to open is the work of another wall. */
+/** Which files exist is decided by the wall `ownFiles`. */
 const files: readonly Row[] = [
   ['access', 21],
   ['close', 3, 57],
@@ -114,7 +114,7 @@ const threads: readonly Row[] = [
   ['tkill', 200, 130],
 ];
 
-/** What a process may know of itself, the time and the machine. */
+/** Calls that tell of the process itself, the time and the machine. */
 const knowledge: readonly Row[] = [
   ['capget', 125, 90],
   ['clock_getres', 229, 114],

@@ -56,7 +56,7 @@ export async function probeWalls(
   return standing;
 }
 
-/** What the tools can put up, in the order in which one wall stands on another. What bubblewrap does not give, `unshare` may. */
+/** The walls that the tools can build, in the order in which they depend on each other. `unshare` is tried for a wall that bubblewrap does not give. */
 function stepsOf({ prlimit, setpriv, bwrap, unshare }: WallTools): Partial<Walls>[] {
   const ownAccount = { ownAccount: true };
   const namespaces = { noNetwork: true, ownProcesses: true };

@@ -5,11 +5,11 @@ import { StandaloneError } from '../config.ts';
 import type { DataDirectory } from '../data-directory.ts';
 import { makeQuiet, type Account } from '../postgres/index.ts';
 
-/** An entry that belongs to somebody else than the account. */
+/** An entry that belongs to another account. */
 interface Foreign {
   /** For messages. */
   readonly name: string;
-  /** To work with: its directory is held open, so nobody can put another in its place. */
+  /** The path to work with. Its directory is held open, so that it cannot be exchanged. */
   readonly place: string;
   readonly info: Stats;
 }
@@ -52,7 +52,7 @@ export async function handOver(
 /** linux/fcntl.h: O_PATH. It opens symbolic links and devices as what they are. */
 const pathOnly = 0o10000000;
 
-/** What is looked at is what changes hands: another file may have got its name in between. */
+/** The file that was checked is the file whose owner changes: the name may lead to another file by now. */
 async function give(entry: Foreign, account: Account, refuse: (entry: Foreign) => void): Promise<void> {
   const handle = await open(entry.place, pathOnly | constants.O_NOFOLLOW);
   try {

@@ -6,7 +6,7 @@ import type { DataDirectory } from '../data-directory.ts';
 import { currentIdentity, firstClosedDirectory, formerAccounts, type Account } from '../postgres/index.ts';
 import { handOver } from './hand-over.ts';
 
-/** Of nobody: others use it too. 65533 is that of processes of the sandbox which have none of their own. */
+/** 65534 is `nobody`, which other programs use too. 65533 is the account of sandbox processes that have none of their own. */
 const notForServices = [0, 65_533, 65_534];
 
 /**
@@ -39,7 +39,7 @@ async function ownerOf(
   const [ofAll, ofKey, ofPostgres] = await Promise.all(
     [root, rootKeyFile, postgres].map((place) => stat(place).catch(() => undefined)),
   );
-  // The key may be kept elsewhere. And who has the directory can remove it: that must not make root work there.
+  // The root key may be kept elsewhere, and the owner of the directory can remove it: that must not make root work in that directory.
   const ofWithin = ofKey ?? ofPostgres;
   if (ofAll === undefined || ofAll.uid === 0 || ofAll.uid !== ofWithin?.uid) return undefined;
   const { uid, gid } = ofAll;
@@ -63,7 +63,7 @@ function requireUnprivileged({ name, uid, gid }: Account): void {
 
 async function requireOpen(place: string, account: Account, isOwn = false): Promise<void> {
   const closed = await firstClosedDirectory(place, account);
-  // What will be its own will be open.
+  // Files that are made later belong to the account anyway.
   if (closed === undefined || (isOwn && closed === place)) return;
   throw new StandaloneError(`VAULT_ACCOUNT: ${account.name} may not enter ${closed}`);
 }

@@ -41,7 +41,7 @@ async function verifyEvents(parts: Parts, range: Range, terminal: Terminal): Pro
   }
 }
 
-/** Those that decide who may do what, and what is run and delivered, and the one that the log is read from. Each is looked at. */
+/** The read models that decide about access, runs and deliveries, and that of the log. Each is compared. */
 const readModels = ['tenants', 'applications', 'tokens', 'reactors', 'invocations', 'log'] as const;
 
 /** @throws CommandError */

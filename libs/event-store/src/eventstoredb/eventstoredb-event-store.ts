@@ -19,7 +19,7 @@ export interface EventStoreDbOptions {
   /** `esdb://…` or `esdb+discover://…`, of an EventStoreDB from 24.10 or a KurrentDB. */
   readonly connectionString: string;
   /**
-   * What the names of the vault's streams begin with on the server, where others may have streams too: letters, digits or underscores,
+   * Prefix of the vault's streams on the server, which may hold streams of others: letters, digits or underscores,
    * then a dot. If absent, what the log is found to have: `vault.`, or nothing if it is older than prefixes.
    */
   readonly streamPrefix?: string | undefined;

@@ -13,7 +13,7 @@ import shared from '@eventstore/db-client/generated/shared_pb.js';
 import streamsGrpc from '@eventstore/db-client/generated/streams_grpc_pb.js';
 import streams from '@eventstore/db-client/generated/streams_pb.js';
 
-/** Of the names of streams, as the server takes it. */
+/** The filter of stream names, as the server takes it. */
 export type StreamFilter = { readonly prefixes: string[] } | { readonly regex: string };
 
 /** A read of `$all`. */

@@ -6,7 +6,7 @@ import type { Scope } from './scope.ts';
 import type { ServerCalls } from './server-calls.ts';
 
 export interface LogEnd {
-  /** Of the last event, whoever wrote it: no checkpoint lies beyond. */
+  /** Position of the last event, of the vault or of others: no checkpoint lies beyond. */
   readonly last: Position;
   /** Of the last event of the vault; `startPosition` when there is none. A subscriber that was shown it was shown everything. */
   readonly head: Position;

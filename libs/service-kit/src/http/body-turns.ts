@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** Smaller bodies take no turns: what they cost the thread is below a millisecond. */
+/** Smaller bodies take no turns: they cost the thread less than a millisecond. */
 const largeBytes = 16 * 1024;
-/** Of the large bodies of one tenant that are worked at, together; one of any size is always let in. */
+/** Most bytes of one tenant's large bodies that are parsed at a time. One body is always let in, whatever its size. */
 const bytesAtOnce = 1024 * 1024;
 /** A body whose answer takes longer waits for something else, such as a run of a reactor, and counts no more. */
 const workedAtMs = 1_000;
@@ -61,7 +61,7 @@ export class BodyTurns {
       return parse();
     } finally {
       this.#rest(tenantId, tenant, this.#nowMs() - begun);
-      // What comes next, validation, takes long as well: others go first.
+      // Validation follows and takes long as well: other tenants go first.
       await nextTurn();
     }
   }
