@@ -19,7 +19,7 @@ export {
 export { dataKeyTable, keyRingMigrations, type Migration } from './key-ring/migrations.ts';
 export { isKeyRingInitialised, rootKeysInUse, type FindRootKey } from './key-ring/root-key-set.ts';
 export { createKeyRing, type KeyRing, type KeyRingOptions } from './key-ring/key-ring.ts';
-export type { DataKeyRequest, NewDataKey } from './key-ring/sealing.ts';
+export { useOnce, type DataKeyRequest, type NewDataKey } from './key-ring/sealing.ts';
 export type { KeyDurability } from './key-ring/data-key-inserts.ts';
 export { remainingKeys, type DestroyedKey, type KeyDestruction } from './key-ring/destruction.ts';
 export type { Clock } from './key-ring/clock.ts';

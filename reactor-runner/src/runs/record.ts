@@ -6,7 +6,15 @@ import {
   type Json,
   type VaultEvent,
 } from '@token-vault/contracts';
-import { keyIdOf, seal, secret, type KeyRing, type NewDataKey, type SealedValue } from '@token-vault/crypto';
+import {
+  keyIdOf,
+  seal,
+  secret,
+  useOnce,
+  type KeyRing,
+  type NewDataKey,
+  type SealedValue,
+} from '@token-vault/crypto';
 import {
   EventStoreUnavailableError,
   KeysNotStoredError,
@@ -72,13 +80,9 @@ async function sealOutcome(
   value: Json,
 ): Promise<SealedValue> {
   const { key, stored } = await created;
-  try {
-    const sealed = seal(key, outcomePlace(invocation), secret(value));
-    await stored;
-    return sealed;
-  } finally {
-    key.wipe();
-  }
+  const sealed = useOnce(key, () => seal(key, outcomePlace(invocation), secret(value)));
+  await stored;
+  return sealed;
 }
 
 /** Arguments are of no more use: nothing can be made of what the log holds of them. Repeatable. */

@@ -48,9 +48,10 @@ export interface Sealing {
   open<T extends Json = Json>(context: SealContext, sealed: SealedValue): Promise<Secret<T>>;
 }
 
-function useOnce<Result>(key: DataKey, use: (key: DataKey) => Result): Result {
+/** Wipes the key after its one use, also when that fails. */
+export function useOnce<Result>(key: DataKey, use: () => Result): Result {
   try {
-    return use(key);
+    return use();
   } finally {
     key.wipe();
   }
