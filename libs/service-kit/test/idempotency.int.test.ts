@@ -419,6 +419,20 @@ describe('a stored answer', () => {
       expect(await answers.run(requestOf(admin), handler().handle)).toMatchObject({ body: { id: 'a2' } });
     });
 
+    it('when it holds the request id of another that was cut off: what that one began is not taken up', async () => {
+      const begun: (readonly string[])[] = [];
+      const cut = (scope: readonly string[]) => Promise.reject(new Error(`cut off ${begun.push(scope)}`));
+      for (const each of [admin, {}])
+        await expect(answers.run(requestOf(each), cut)).rejects.toThrow('cut off');
+      await pool.query(
+        `update idempotency.answer a set request_id = b.request_id from idempotency.answer b where a.scope <> b.scope`,
+      );
+      const { handle, scopes } = handler();
+      await answers.run(requestOf(), handle);
+      expect(scopes).toHaveLength(1);
+      expect(scopes).not.toContainEqual(begun[0]);
+    });
+
     it.each([
       ['another token', `jsonb_set(answer, '{tokens,0,id}', '"tok_2"')`],
       ['another right', `jsonb_set(answer, '{tokens,0,by}', '"use"')`],

@@ -1,7 +1,7 @@
 import { can, type Principal } from '@token-vault/access';
 import { AccessDenied, ForbiddenError, type DataOf, type VaultEvent } from '@token-vault/contracts';
 import { createRequestContext, type Clock, type RequestContext } from '@token-vault/service-kit';
-import type { Invocation, OutcomeEvent } from './invocation.ts';
+import type { Invocation } from './invocation.ts';
 import type { FindInvoker, OpenedTokens, OpenTokens, RefuseUse } from './ports.ts';
 
 /** Who is no more may do nothing; the log names it. */
@@ -73,15 +73,13 @@ export interface RefusedDelivery {
 
 /**
  * A delivery shows what the run gave, maybe hours later. So it is decided anew, like the repeat of a synchronous run (rules.md §2): the
- * invoker must be there and may use the tokens of the arguments. A token that is gone decides nothing: the result outlives it.
+ * invoker must be there and may use the tokens of the arguments. Nothing that the outcome says of itself is asked, since it is not
+ * signed. A token that is gone decides nothing: the result outlives it.
  */
 export async function refusalOfDelivery(
   invocation: Invocation,
-  outcome: OutcomeEvent,
   { clock, findInvoker, refuseUse }: DeliveryRights,
 ): Promise<RefusedDelivery | undefined> {
-  // It says no more than that, and is on record.
-  if (outcome.type === 'ReactorFailed' && outcome.data.reason === 'forbidden') return undefined;
   const { tenantId, metadata, invoked, position } = invocation;
   const invoker = await findInvoker(tenantId, metadata.actor, position);
   const context = contextFor(invocation, invoker, clock);

@@ -91,7 +91,7 @@ export class Deliveries {
     if (!invocation || !outcome || !deliverAt || deliverAt > clock.now()) return;
     // It says in whose name it was made and where the result goes.
     const isBelieved = await isGenuine(keyRing, invocation);
-    const refused = isBelieved ? await refusalOfDelivery(invocation, outcome, this.#dependencies) : undefined;
+    const refused = isBelieved ? await refusalOfDelivery(invocation, this.#dependencies) : undefined;
     const attempted = isBelieved ? await this.#attempt(invocation, outcome, refused) : altered;
     const event = eventOf(invocation, attempts + 1, attempted, clock.now());
     try {

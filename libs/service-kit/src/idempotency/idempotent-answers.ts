@@ -116,7 +116,9 @@ class PostgresIdempotentAnswers implements IdempotentAnswers {
     const { requestId, holder } = claim;
     this.#leases.add(holder);
     try {
-      const answer = await handle([tenantId, requestId]);
+      // With the scope, which is computed from the request: the row of a request under way is not signed, and with the request id of
+      // another request in it, this one would take up what that one has begun.
+      const answer = await handle([tenantId, scope.toString('base64url'), requestId]);
       await this.#keep({ scope, holder, tenantId, requestId, expiresAt }, answer, repeating);
       return answer;
     } catch (error) {
