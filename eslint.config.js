@@ -1,7 +1,17 @@
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['**/node_modules/**', '.cache/**', '.vault/**', '**/*.cjs', '**/*.mjs', '**/*.js'] },
+  {
+    ignores: [
+      '**/node_modules/**',
+      '.cache/**',
+      '.vault/**',
+      '**/*.cjs',
+      '**/*.mjs',
+      '**/*.js',
+      '!eslint.config.js',
+    ],
+  },
   {
     files: ['**/*.ts'],
     extends: [...tseslint.configs.recommendedTypeChecked],
@@ -21,14 +31,22 @@ export default tseslint.config(
         'error',
         { allowNumber: true, allowBoolean: true },
       ],
-      'max-lines': ['error', { max: 300, skipBlankLines: true, skipComments: true }],
+      'max-lines': ['error', { max: 250, skipBlankLines: true, skipComments: true }],
+      'max-params': ['error', { max: 4 }],
       'max-lines-per-function': ['error', { max: 60, skipBlankLines: true, skipComments: true }],
       complexity: ['error', 14],
       eqeqeq: 'error',
     },
   },
   {
-    files: ['**/*.test.ts', 'test/**/*.ts', '**/contract-suite.ts'],
-    rules: { 'max-lines-per-function': 'off', 'max-lines': ['error', 500] },
+    files: ['**/test/**/*.ts', '**/*.test.ts', '**/contract-suite.ts'],
+    rules: { 'max-lines-per-function': 'off', 'max-lines': ['error', 500], 'max-params': 'off' },
+  },
+  {
+    // These functions have the parameters of Node's API, which code of tenants calls.
+    files: ['ciphers', 'derivation', 'subtle'].map(
+      (name) => `reactor-runner/src/sandbox/guest/modules/crypto/${name}.ts`,
+    ),
+    rules: { 'max-params': 'off' },
   },
 );

@@ -1,11 +1,14 @@
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Expressions, RequestExpressions } from '@token-vault/expressions';
-import type { AuditTrail, Clock, Logger, MissLimit, RequestContext } from '@token-vault/service-kit';
+import type { AuditTrail, Clock, RequestContext } from '@token-vault/operations';
+import type { Logger } from '@token-vault/observability';
+import type { MissLimit } from '@token-vault/http';
 import type { InvocationOutcomes } from './invocations/outcomes.ts';
 import type { CompileCode } from './reactors/code-check.ts';
+import type { FindApplication } from './tokens/seen.ts';
 
-/** What command handlers are given. */
+/** The dependencies of command handlers. */
 export interface CommandDependencies {
   readonly store: EventStore;
   readonly keyRing: KeyRing;
@@ -13,15 +16,19 @@ export interface CommandDependencies {
   readonly expressions: Expressions;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The one of the process; of its own when absent. */
+  /** The limit that the process shares. When absent, the service makes one. */
   readonly missLimit?: MissLimit;
-  /** Compiles reactor code where it would run; it is only parsed when absent. */
+  /** Compiles reactor code in the sandbox where it would run. When absent, the code is only parsed. */
   readonly compileCode?: CompileCode;
-  /** Reactors cannot be invoked when absent. */
-  readonly invocations?: { readonly outcomes: InvocationOutcomes; readonly allowsPlainHttp: boolean };
+  /** When absent, reactors cannot be invoked. */
+  readonly invocations?: {
+    readonly outcomes: InvocationOutcomes;
+    readonly allowsPlainHttp: boolean;
+    readonly findApplication: FindApplication;
+  };
 }
 
-/** The expressions of a request, which share its budget. */
+/** The expressions of a request. They share the budget of the request. */
 export const expressionsOf = (
   { expressions }: Pick<CommandDependencies, 'expressions'>,
   { identity, principal }: RequestContext,

@@ -1,10 +1,11 @@
 import { UnavailableError } from '@token-vault/contracts';
-import { createMissLimit, type HandlersOf } from '@token-vault/service-kit';
+import { createMissLimit } from '@token-vault/http';
+import type { HandlersOf } from '@token-vault/operations';
 import { createApplicationHandlers } from './applications/handlers.ts';
 import { applicationRoutes } from './applications/routes.ts';
 import type { CommandDependencies } from './dependencies.ts';
 import { Invocations } from './invocations/react.ts';
-import { invocationRoutes } from './invocations/routes.ts';
+import { invocationRoutes, redeliveryRoutes } from './invocations/routes.ts';
 import { Reactors } from './reactors/handlers.ts';
 import { reactorRoutes } from './reactors/routes.ts';
 import { createSessionHandlers } from './sessions/handlers.ts';
@@ -37,6 +38,7 @@ export { createInvocationOutcomes, type InvocationOutcomes } from './invocations
 export { createTokenUse, type TokenUse } from './invocations/token-use.ts';
 export { createApplicationReplay } from './applications/replay.ts';
 export { createTokenReplay } from './tokens/replay.ts';
+export { createSeenTokens } from './tokens/seen.ts';
 export type { CodeCheck, CompileCode } from './reactors/code-check.ts';
 export { createTenantCommands, type CreatedTenant, type TenantCommands } from './tenants/commands.ts';
 export { listTenants, type TenantSummary } from './tenants/list.ts';
@@ -45,7 +47,7 @@ const noInvocations = {
   react: () => Promise.reject(new UnavailableError('Reactors cannot be invoked here.')),
 };
 
-/** Every operation that changes something, by the operations table. */
+/** The handlers of all operations that change something. */
 export function createCommandHandlers(dependencies: CommandDependencies): HandlersOf<'command'> {
   const { store, keyRing, clock } = dependencies;
   const outcomes = createTransactionOutcomes(store, clock);
@@ -67,6 +69,7 @@ export function createCommandHandlers(dependencies: CommandDependencies): Handle
     ...sessionRoutes(createSessionHandlers(dependencies)),
     ...reactorRoutes(new Reactors(dependencies)),
     ...(invocations ? invocationRoutes(new Invocations({ ...dependencies, ...invocations })) : noInvocations),
+    ...redeliveryRoutes(dependencies),
     ...tenantRoutes(createTenantHandlers(dependencies)),
     ...transactionRoutes(transactions),
     ...tokenRoutes({

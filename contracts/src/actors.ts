@@ -17,11 +17,12 @@ export const systemActors = {
   audit: '5f3c0000-7a1e-4000-8000-000000000009',
   restore: '5f3c0000-7a1e-4000-8000-00000000000a',
   upgrade: '5f3c0000-7a1e-4000-8000-00000000000b',
+  'security-alerts': '5f3c0000-7a1e-4000-8000-00000000000c',
 } as const;
 export type SystemTask = keyof typeof systemActors;
 const idByTask: Readonly<Record<string, string>> = systemActors;
 
-/** Who an event is by, as its metadata tells. */
+/** The part of an event's metadata that says which actor caused the event. */
 export type Caused = Pick<EventMetadata, 'actor' | 'application_id'>;
 
 /** The actor of an event as the log names it: always a UUID, also for a task that this release does not know. */
@@ -31,7 +32,8 @@ export function actorIdOf({ actor }: Caused): string {
 }
 
 /**
- * Whom `created_by` and `modified_by` name: the application that acted; of a session the one that authorised it; of the vault
- * itself its task's UUID. An event of a session from before `application_id` names the session.
+ * The id that `created_by` and `modified_by` show. For an application: its own id. For a session: the id of the application that authorised
+ * the session. For a task of the vault: the task's UUID. An event of a session that was stored before `application_id` existed shows the
+ * session's id.
  */
 export const authorOf = (caused: Caused): string => caused.application_id ?? actorIdOf(caused);

@@ -1,9 +1,9 @@
 /**
- * What `CustomHttpResponseError` of reactor code may answer (rules.md §10). The runner applies it to what code gives, the HTTP
- * edge to what leaves: an answer that was stored under older rules passes the second.
+ * Which responses `CustomHttpResponseError` of reactor code may give (rules.md §10). Checked twice: the runner checks the response that the
+ * code gives; the HTTP edge checks the response that leaves, because a stored answer may have been accepted under older rules.
  */
 
-/** Names and values together, as they are sent. */
+/** Total size of header names and values as they are sent. */
 export const maxCustomHeaderBytes = 16_384;
 
 const standardNames = new Set([
@@ -21,7 +21,7 @@ const standardNames = new Set([
   'vary',
 ]);
 
-/** Beginnings of names by which an answer gives orders to a proxy, a delivery network or a browser, or speaks for the vault. */
+/** Prefixes of header names that instruct a proxy, a delivery network or a browser, or that speak for the vault. */
 const reservedFamilies = [
   'accel',
   'amz',
@@ -65,6 +65,10 @@ const reservedFamilies = [
   'xss',
 ];
 const ownName = new RegExp(`^x-(?!${reservedFamilies.join('|')})[a-z0-9][a-z0-9-]{0,98}$`);
+const reservedName = new RegExp(`^x-(${reservedFamilies.join('|')})`, 'i');
+
+/** Whether a header gives orders to a proxy, a delivery network or a browser, or speaks for the vault, as its name begins. */
+export const isReservedHeader = (name: string): boolean => reservedName.test(name);
 const fieldValue = /^[\t\x20-\x7e\x80-\xff]{0,8192}$/;
 
 function isAllowed(name: string): boolean {
@@ -72,7 +76,7 @@ function isAllowed(name: string): boolean {
   return standardNames.has(lower) || ownName.test(lower);
 }
 
-/** Those that may be sent; all others are left out. */
+/** The headers that may be sent; all others are removed. */
 export function allowedCustomHeaders(given: Readonly<Record<string, unknown>>): Record<string, string> {
   const allowed = Object.entries(given).filter(
     (entry): entry is [string, string] =>
@@ -81,7 +85,7 @@ export function allowedCustomHeaders(given: Readonly<Record<string, unknown>>): 
   return Object.fromEntries(allowed);
 }
 
-/** As lines of HTTP/1.1; a value has one byte a character. */
+/** The size of the headers as lines of HTTP/1.1; each character of a value is one byte. */
 export function customHeaderBytes(headers: Readonly<Record<string, string>>): number {
   return Object.entries(headers).reduce((total, [name, value]) => total + `${name}: ${value}\r\n`.length, 0);
 }
@@ -90,7 +94,7 @@ export function isCustomStatus(status: number): boolean {
   return Number.isInteger(status) && status >= 200 && status <= 599;
 }
 
-/** The body as it is sent: a string as it stands, anything else as JSON; with the type it has unless the code names one. */
+/** The body as it is sent: a string unchanged, any other value as JSON. The content type follows from that unless the code names one. */
 export function customContent(
   headers: Readonly<Record<string, string>>,
   body: unknown,

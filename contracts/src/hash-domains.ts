@@ -1,2 +1,2 @@
-/** Domains of the tenant's blind indexes: who writes a hash and who looks for it must name the same one. */
+/** Domains of the tenant's blind indexes. The write and the search of a hash must use the same domain. */
 export const hashDomains = { searchIndex: 'search_index' } as const;

@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-/** A random UUID (version 4): ids of entities carry no time and cannot be guessed. */
+/** A random UUID (version 4). Entity ids contain no time and cannot be guessed. */
 export const newId = (): string => randomUUID();
 
 export const isUuid = (text: string): boolean => uuidPattern.test(text);
@@ -19,8 +19,8 @@ const hex = (bytes: Buffer): string => {
 };
 
 /**
- * A UUID (version 5, RFC 9562) made of names: the same names give the same id. A retried command gets the same event
- * ids by it, so that the store recognises the repeat.
+ * A UUID (version 5, RFC 9562) derived from names: the same names give the same id. A repeated command gets the same event ids, so the
+ * store recognises the repeat.
  */
 export function idFrom(...names: readonly string[]): string {
   const hash = createHash('sha1').update('token-vault');

@@ -1,11 +1,11 @@
-/** A value as JSON knows it. */
+/** A JSON value. */
 export type Json = null | boolean | number | string | JsonArray | JsonObject;
 export type JsonArray = Json[];
 export interface JsonObject {
   [key: string]: Json;
 }
 
-/** The same shape, read-only all the way down. JSON values stay as they are. */
+/** The same type, read-only at every level. JSON types stay as they are. */
 export type Immutable<T> = [Json] extends [T]
   ? T
   : T extends string | number | boolean | null | undefined

@@ -3,13 +3,13 @@ import { z } from 'zod';
 export const actorKinds = ['application', 'session', 'system', 'user'] as const;
 export type ActorKind = (typeof actorKinds)[number];
 
-/** Who caused an event. `id` is an application, session or user id; `system` actors name their task (actors.ts). */
+/** The actor that caused an event. `id` is an application, session or user id; a `system` actor has the name of its task (actors.ts). */
 export interface Actor {
   readonly kind: ActorKind;
   readonly id: string;
 }
 
-/** What every event carries besides its data. `occurred_at` is RFC 3339 in UTC, from the injected clock. */
+/** The metadata of every event. `occurred_at` is RFC 3339 in UTC, from the injected clock. */
 export const eventMetadata = z.strictObject({
   tenant_id: z.uuid(),
   actor: z.strictObject({ kind: z.enum(actorKinds), id: z.string() }),
@@ -19,13 +19,15 @@ export const eventMetadata = z.strictObject({
   occurred_at: z.iso.datetime(),
   transaction_id: z.uuid().optional(),
   /**
-   * Of an event that is enlisted in a transaction: the revision of the last event of its stream that counts without the transaction,
-   * -1 if none does. Who finds that it does not count goes on reading there.
+   * Set on an event that is enlisted in a transaction: the revision of the last event of its stream that counts without the transaction, -1
+   * if there is none. A reader that finds that this event does not count continues at that revision.
    */
   counts_after: z.int().min(-1).optional(),
-  /** The operation of the table that was asked for (contracts/src/operations). */
+  /** The operation of the table that the caller requested (contracts/src/operations). */
   request: z.string().optional(),
-  /** Of what a session does: the application that authorised it, which `created_by` names (rules.md §11). */
+  /** Set on events of a session: the application that authorised it. `created_by` names this application (rules.md §11). */
   application_id: z.uuid().optional(),
+  /** The reason that the caller gave for the request (SVC-REASON). */
+  reason: z.string().optional(),
 });
 export type EventMetadata = z.infer<typeof eventMetadata>;

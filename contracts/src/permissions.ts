@@ -39,7 +39,7 @@ export function isTokenPermission(permission: Permission): permission is TokenPe
   return tokenPermissionSet.has(permission);
 }
 
-/** Which permissions an application of each type may hold (rules.md §6). */
+/** Whether an application of this type may hold the permission (rules.md §6). */
 export function isPermissionAllowed(permission: Permission, type: ApplicationType): boolean {
   switch (type) {
     case 'management':

@@ -1,7 +1,7 @@
 import type { EntityType } from './api/logs.ts';
 import type { Statement } from './statements.ts';
 
-/** Every way a request can fail: stable code → HTTP status and title (rules.md §1). */
+/** The problems of the interface: stable code → HTTP status and title (rules.md §1). */
 export const problems = {
   validation_failed: { status: 400, title: 'One or more validation errors occurred.' },
   unauthenticated: { status: 401, title: 'Unauthorized' },
@@ -16,19 +16,27 @@ export const problems = {
   idempotency_in_flight: { status: 409, title: 'Conflict' },
   session_already_authorized: { status: 409, title: 'Conflict' },
   transaction_not_open: { status: 409, title: 'Conflict' },
+  transaction_token_expired: { status: 409, title: 'Conflict' },
   transaction_full: { status: 409, title: 'Conflict' },
   too_many_transactions: { status: 409, title: 'Conflict' },
   payload_too_large: { status: 413, title: 'Content Too Large' },
   unsupported_media_type: { status: 415, title: 'Unsupported Media Type' },
   code_invalid: { status: 422, title: 'Unprocessable Content' },
+  /** A value cannot stand where the request of a proxy would put it. */
+  value_unfit: { status: 422, title: 'Unprocessable Content' },
   rate_limited: { status: 429, title: 'Too Many Requests' },
-  /** A write that may have been done. `type` is the same for both statuses. */
+  /** The server that a proxy sends to gave no answer, or one that cannot be passed on. */
+  destination_failed: { status: 502, title: 'Bad Gateway' },
+  destination_timed_out: { status: 504, title: 'Gateway Timeout' },
+  /** A write that may or may not have been done. `type` is the same for both statuses. */
   outcome_unknown: { status: 502, title: 'Bad Gateway' },
   outcome_unknown_in_time: { status: 504, title: 'Gateway Timeout', type: 'outcome-unknown' },
   internal: { status: 500, title: 'Internal Server Error' },
   record_altered: { status: 500, title: 'Internal Server Error' },
   reactor_failed: { status: 500, title: 'Internal Server Error' },
   unavailable: { status: 503, title: 'Service Unavailable' },
+  /** There is no room on the disk for a write. */
+  insufficient_storage: { status: 503, title: 'Service Unavailable' },
 } as const satisfies Record<string, { status: number; title: string; type?: string }>;
 export type ProblemCode = keyof typeof problems;
 
@@ -45,14 +53,16 @@ const codesOfFailures: Readonly<Record<number, ProblemCode>> = {
   503: 'unavailable',
 };
 
-/** The problem code that the caller of a failed run is answered with. */
+/** The problem code in the answer to the caller of a failed run. */
 export const reactorProblemCode = (status: number, reason: string): ProblemCode =>
-  reason === 'record_altered' ? reason : (codesOfFailures[status] ?? 'reactor_failed');
+  reason === 'record_altered' || reason === 'outcome_unknown'
+    ? reason
+    : (codesOfFailures[status] ?? 'reactor_failed');
 
-/** `{"metadata.color": ["must be text"]}`: snake_case dotted path → messages. Never holds a value of the request. */
+/** `{"metadata.color": ["must be text"]}`: dotted path in snake_case → messages. Never contains a value of the request. */
 export type FieldErrors = Readonly<Record<string, readonly string[]>>;
 
-/** RFC 9457 problem details as every error answer carries them. */
+/** RFC 9457 problem details, the body of every error answer. */
 export interface ProblemDetails {
   readonly type: string;
   readonly title: string;
@@ -63,7 +73,7 @@ export interface ProblemDetails {
   readonly errors?: FieldErrors;
 }
 
-/** A rule of the product that a request broke. Thrown at the rule, answered once at the HTTP edge. */
+/** A request broke a rule of the product. Thrown where the rule is; the HTTP edge turns it into an answer. */
 export class DomainError extends Error {
   readonly code: ProblemCode;
   readonly errors?: FieldErrors;
@@ -78,10 +88,21 @@ export class DomainError extends Error {
   }
 }
 
-/** Enough for whoever made a mistake. A request of 1 MiB may have a hundred thousand. */
+/** The error of one item of a request of many: problem details without what is common to the request. */
+export function itemErrorOf({ code, message: detail, errors }: DomainError): {
+  type: string;
+  title: string;
+  detail: string;
+  errors?: Record<string, string[]>;
+} {
+  const listed = errors && Object.fromEntries(Object.entries(errors).map(([name, all]) => [name, [...all]]));
+  return { type: problemName(code), title: problems[code].title, detail, ...(listed && { errors: listed }) };
+}
+
+/** A limit of the errors in an answer. A request of 1 MiB may have a hundred thousand faults. */
 const maxFaults = 100;
 
-/** At most a hundred fields, and how many more there are. */
+/** At most `maxFaults` fields, and the number of the omitted ones. */
 function bounded(errors: FieldErrors): FieldErrors {
   const names = Object.keys(errors);
   if (names.length <= maxFaults) return errors;
@@ -89,7 +110,7 @@ function bounded(errors: FieldErrors): FieldErrors {
   return { ...shown, more: [`${names.length - maxFaults} more fields are not valid`] };
 }
 
-/** 400: the request is malformed. `errors` names every field at fault. */
+/** 400: the request is malformed. `errors` names every faulty field. */
 export class ValidationError extends DomainError {
   constructor(errors: FieldErrors, options?: ErrorOptions) {
     super('validation_failed', 'The request is not valid; see errors.', {
@@ -102,22 +123,22 @@ export class ValidationError extends DomainError {
   }
 }
 
-/** 401: no caller could be made out. The reason is not told apart for the client. */
+/** 401: the vault could not authenticate the caller. The client is not told the reason. */
 export class UnauthenticatedError extends DomainError {
   constructor(detail = 'The SVC-API-KEY header is missing or its key is not valid.') {
     super('unauthenticated', detail);
   }
 }
 
-/** An entity that was found. */
+/** An entity that exists. */
 export interface FoundEntity {
   readonly type: EntityType;
   readonly id: string;
 }
 
-/** 403: the caller is known and may not do this. */
+/** 403: the caller is authenticated and lacks the right. */
 export class ForbiddenError extends DomainError {
-  /** What the caller may not have or change. Given only when it was found: the log records it. */
+  /** The entity that the caller may not see or change. Set only when the entity was found, because the log records it. */
   readonly entity?: FoundEntity;
   constructor(detail: string, entity?: FoundEntity) {
     super('forbidden', detail);
@@ -125,7 +146,7 @@ export class ForbiddenError extends DomainError {
   }
 }
 
-/** 403: the caller may do this, but not change these fields. */
+/** 403: the caller may use the operation, but may not change these fields. */
 export class FieldForbiddenError extends ForbiddenError {
   override readonly errors: FieldErrors;
   constructor(fields: readonly string[], reason: string, entity?: FoundEntity) {
@@ -134,14 +155,14 @@ export class FieldForbiddenError extends ForbiddenError {
   }
 }
 
-/** 403: the tenant's plan lacks the feature. */
+/** 403: the tenant's plan does not include the feature. */
 export class EnterpriseRequiredError extends DomainError {
   constructor(feature: string) {
     super('enterprise_required', `${feature} needs the enterprise plan.`);
   }
 }
 
-/** 404: absent in this tenant, also when another tenant has it. */
+/** 404: the entity does not exist in this tenant. The answer is the same when another tenant has it. */
 export class NotFoundError extends DomainError {
   constructor(entity: string) {
     super('not_found', `${entity} was not found.`);
@@ -152,14 +173,14 @@ type ConflictCode = {
   [Code in ProblemCode]: (typeof problems)[Code]['status'] extends 409 ? Code : never;
 }[ProblemCode];
 
-/** 409: the request is right in itself but the state of things forbids it. */
+/** 409: the request is valid, but the present state forbids it. */
 export class ConflictError extends DomainError {
   constructor(code: ConflictCode, detail: string) {
     super(code, detail);
   }
 }
 
-/** 502 and 504: the write may have been done or not (rules.md §1). */
+/** 502 and 504: the write may or may not have been done (rules.md §1). */
 export class OutcomeUnknownError extends DomainError {
   constructor(code: 'outcome_unknown' | 'outcome_unknown_in_time', options?: ErrorOptions) {
     super(
@@ -176,14 +197,14 @@ export function problemName(code: ProblemCode): string {
   return type ?? code.replaceAll('_', '-');
 }
 
-/** 503: nothing was done; trying again later is right. */
+/** 503: nothing was done; the client may try again later. */
 export class UnavailableError extends DomainError {
   constructor(detail: string, options?: ErrorOptions) {
     super('unavailable', detail, options);
   }
 }
 
-/** 500: a stored record that decides who may do what is not as the vault wrote it. It is not believed. */
+/** 500: a stored record that decides about access is not what the vault signed. The vault does not use it. */
 export class AlteredRecordError extends DomainError {
   constructor(kind: Statement['kind']) {
     super('record_altered', `The stored record of the ${kind} is not as the vault wrote it; it was refused.`);

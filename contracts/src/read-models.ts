@@ -1,4 +1,4 @@
-/** The read models, as their projections are called. */
+/** The read models, by the names of their projections. */
 export const readModelNames = [
   'tenants',
   'applications',
@@ -7,10 +7,13 @@ export const readModelNames = [
   'reactors',
   'transactions',
   'invocations',
+  'alerts',
+  'runs',
+  'log_summary',
 ] as const;
 export type ReadModelName = (typeof readModelNames)[number];
 
-/** Every request needs these: its caller is made out from them (rules.md §1). */
+/** Every request needs these, because the caller is authenticated from them (rules.md §1). */
 export const authenticationReadModels = [
   'applications',
   'tenants',

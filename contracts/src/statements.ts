@@ -2,31 +2,31 @@ import type { Json } from './json.ts';
 import type { EventMetadata } from './metadata.ts';
 
 /**
- * What a record says of who may do what, as texts in a fixed order. The command side signs it with a key of the tenant, the event
- * and the read model carry the signature, and whoever decides by the record checks it (ADR 20).
+ * The content of a record that decides about access, as texts in a fixed order. The command side signs it with a key of the tenant. The
+ * event and the read model carry the signature. Code that decides by the record checks the signature (ADR 20).
  */
 export interface Statement {
   readonly kind: 'application' | 'session' | 'tenant' | 'token' | 'reactor' | 'invocation' | 'answer';
-  /** The tenant is not among them: the key is the tenant's own. */
+  /** The tenant is not among the texts, because the signing key belongs to the tenant. */
   readonly texts: readonly string[];
 }
 
 /** `m1.<revision of the event in its stream>.<128 bits of HMAC-SHA-256 as base64url>`. */
 export const signaturePattern = /^m1\.(0|[1-9]\d{0,9})\.[\w-]{22}$/;
 
-/** The revision that a signature is good for; undefined when it has not the form of one. */
+/** The revision that a signature belongs to; undefined when the text is not a signature. */
 export function revisionOf(signature: string | null | undefined): number | undefined {
   const revision = signaturePattern.exec(signature ?? '')?.[1];
   return revision === undefined ? undefined : Number(revision);
 }
 
-/** The signature of an event, if it is the one for its place in the stream: a copy of an older event has none. */
+/** The signature of an event, if it belongs to the event's revision. The signature of a copied older event does not. */
 export function signatureOf(event: { readonly data: object; readonly revision: number }): string | undefined {
   const { signature } = event.data as { readonly signature?: unknown };
   return typeof signature === 'string' && revisionOf(signature) === event.revision ? signature : undefined;
 }
 
-/** JSON with properties in the order of their names: Postgres' `jsonb` does not keep the order in which they were written. */
+/** JSON with properties sorted by name: `jsonb` of Postgres does not keep the original order. */
 function canonical(value: unknown): string {
   return JSON.stringify(value, (_key, each: unknown) =>
     typeof each === 'object' && each !== null && !Array.isArray(each)
@@ -43,30 +43,45 @@ interface StatedGrants {
 export interface StatedApplication extends StatedGrants {
   readonly id: string;
   readonly type: string;
-  readonly keyHash: string;
+  /** The main key. Unset when it was deleted. */
+  readonly keyHash: string | null | undefined;
+  /** Unset for a main key of an application that never got another key: it has the id of its application. */
+  readonly keyId: string | null | undefined;
+  /** All keys but the main one. */
+  readonly keys: readonly object[];
   /** As its author wrote it. */
   readonly expiresAt: string | null | undefined;
 }
+
+/** Nothing for an application with one key that was never replaced, so signatures of older releases stay valid. */
+const statedKeys = ({ keyId, keys }: StatedApplication): string[] =>
+  (keyId === null || keyId === undefined) && keys.length === 0
+    ? []
+    : [canonical({ main: keyId ?? null, others: keys })];
 
 export const applicationStatement = (application: StatedApplication): Statement => ({
   kind: 'application',
   texts: [
     application.id,
     application.type,
-    application.keyHash,
+    application.keyHash ?? '',
     canonical(application.permissions),
     canonical(application.rules),
     application.expiresAt ?? '',
+    ...statedKeys(application),
   ],
 });
 
-/** Of a session that is authorized: before that it may do nothing. */
+/** The grants of an authorised session; an unauthorised session has none. */
 export interface StatedSession extends StatedGrants {
   readonly id: string;
   readonly applicationId: string;
   readonly keyHash: string;
   readonly authorizedBy: string;
   readonly expiresAt: string;
+  /** The keys by which the two applications opened and authorised it. A session of an older release has none, and is not valid. */
+  readonly openerKeyHash: string | null | undefined;
+  readonly authorizerKeyHash: string | null | undefined;
 }
 
 export const sessionStatement = (session: StatedSession): Statement => ({
@@ -79,13 +94,15 @@ export const sessionStatement = (session: StatedSession): Statement => ({
     canonical(session.permissions),
     canonical(session.rules),
     session.expiresAt,
+    session.openerKeyHash ?? '',
+    session.authorizerKeyHash ?? '',
   ],
 });
 
 export interface StatedTenant {
   readonly plan: string;
   readonly settings: Readonly<Record<string, string>>;
-  /** Nothing is decided by it: the keys of the tenant tell (ADR 20). */
+  /** Not used for decisions: the tenant's keys decide whether unsigned records are accepted (ADR 20). */
   readonly acceptsUnsigned: boolean;
 }
 
@@ -94,13 +111,13 @@ export const tenantStatement = ({ plan, settings, acceptsUnsigned }: StatedTenan
   texts: [plan, canonical(settings), String(acceptsUnsigned)],
 });
 
-/** Of a stored answer: for the request of this scope alone, whose caller and operation the scope stands for. */
+/** A stored answer is bound to the scope of its request, which contains the caller and the operation. */
 export const answerStatement = (scope: string, requestId: string, answer: object): Statement => ({
   kind: 'answer',
   texts: [scope, requestId, canonical(answer)],
 });
 
-/** As the read model has it: JSON values as texts, times in milliseconds. */
+/** The token as the read model has it: JSON values as texts, times in milliseconds. */
 export interface StatedToken {
   readonly id: string;
   readonly type: string;
@@ -115,7 +132,7 @@ export interface StatedToken {
   readonly expiresAt: string | null;
 }
 
-/** Key id, initialisation vector and tag: they stand for the whole, since the tag is over all of it. */
+/** Key id, initialisation vector and tag identify the sealed value, because the tag covers all of it. */
 const identityOf = (sealed: string | null): string =>
   sealed === null ? '' : `${sealed.slice(0, 57)} ${sealed.slice(-22)}`;
 
@@ -144,7 +161,7 @@ export interface StatedReactor {
   readonly applicationId: string | null | undefined;
 }
 
-/** The code of a reactor is given plaintext, so all that it is made of decides. */
+/** The code of a reactor receives plaintext, so every part of the reactor is signed. */
 export const reactorStatement = (reactor: StatedReactor): Statement => ({
   kind: 'reactor',
   texts: [
@@ -166,12 +183,17 @@ interface InvocationLike {
   readonly timeout_ms: number;
   readonly callback_url?: string | undefined;
   readonly depth: number;
+  readonly key_hash?: string | undefined;
 }
 
-/** Which code runs, with what, in whose name, and where its result goes. */
+/** Signs which code runs, with which arguments, for which caller, and where the result is sent. */
 export const invocationStatement = (
   invoked: InvocationLike,
-  { actor, application_id: applicationId }: Pick<EventMetadata, 'actor' | 'application_id'>,
+  {
+    actor,
+    application_id: applicationId,
+    reason,
+  }: Pick<EventMetadata, 'actor' | 'application_id' | 'reason'>,
 ): Statement => ({
   kind: 'invocation',
   texts: [
@@ -187,6 +209,10 @@ export const invocationStatement = (
     actor.kind,
     actor.id,
     applicationId ?? '',
+    // Older releases signed invocations without the hash of the caller's key.
+    ...(invoked.key_hash === undefined ? [] : [invoked.key_hash]),
+    // No hash of a key looks like it. A rule may open the tokens of the run only because of it.
+    ...(reason === undefined ? [] : [`reason: ${reason}`]),
   ],
 });
 
@@ -204,7 +230,7 @@ interface TokenContentLike {
 
 const asText = (value: unknown): string | null => (value === undefined ? null : JSON.stringify(value));
 
-/** The same of a token as its events have it. */
+/** The statement of a token, from the data of its events. */
 export const tokenStatementOf = (id: string, type: string, content: TokenContentLike): Statement =>
   tokenStatement({
     id,

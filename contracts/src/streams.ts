@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 
-/** What every event store takes (port.ts of libs/event-store). */
+/** The longest stream name that every event store accepts (port.ts of libs/event-store). */
 const maxNameLength = 512;
 
 /**
- * Names of streams: one an aggregate, `<kind>-<tenant id>.<entity id>`. Entity ids may be chosen by callers, so they are
- * percent-encoded: no id can name another's stream or carry control characters into a store. Where that is too long (a letter of
- * another script takes up to nine characters) a hash stands for the id; its colon is in no encoded id.
+ * Names of streams, one for each aggregate: `<kind>-<tenant id>.<entity id>`. Callers may choose entity ids, so they are percent-encoded:
+ * an id cannot name the stream of another entity or bring control characters into a store. A letter of another script may take nine
+ * characters; if the name gets too long, a hash replaces the id. The colon in `sha256:` occurs in no encoded id.
  */
 const aggregate = (kind: string) => (tenantId: string, entityId: string) => {
   const name = `${kind}-${tenantId}.${encodeURIComponent(entityId)}`;
@@ -21,12 +21,14 @@ export const streams = {
   fingerprint: aggregate('fingerprint'),
   reactor: aggregate('reactor'),
   transaction: aggregate('transaction'),
-  /** How many transactions an application has open. */
+  /** The open transactions of an application. */
   transactionsOf: aggregate('transactions'),
   session: aggregate('session'),
   invocation: aggregate('invocation'),
   /** Audited reads, refusals and failed authentications of one UTC day (`YYYY-MM-DD`). */
   access: aggregate('access'),
+  /** The deliveries of one security webhook. */
+  alert: aggregate('alert'),
   /** Signed checkpoints of a tenant's log. */
   audit: (tenantId: string) => `audit-${tenantId}`,
 } as const;

@@ -1,10 +1,10 @@
 /**
- * What `SVC-TRACE-ID` may be, as sources of regular expressions that nginx reads as well (deploy/nginx). The caller's value is stored and
- * logged, so one that could hold a card number is replaced: 13 or more digits, of which the first is 2 to 9, with at most one
- * other character between each two. Milliseconds since 1970 begin with 1.
+ * The accepted values of `SVC-TRACE-ID`, as sources of regular expressions that nginx reads too (deploy/nginx). The value is stored and
+ * logged, so a value that could contain a card number is replaced. Such a value has 13 or more digits, the first digit is 2 to 9, and at
+ * most one other character stands between two digits. Milliseconds since 1970 begin with 1, so they are accepted.
  */
 export const traceIdPatterns = {
-  /** UUIDs, trace ids and `traceparent` of W3C Trace Context: their digits come by chance. */
+  /** UUIDs, and trace ids and `traceparent` of W3C Trace Context: their digits are random. */
   standard: [
     '^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$',
     '^(?=.*[a-f])[0-9a-f]{32}$',
@@ -18,6 +18,9 @@ const standard = traceIdPatterns.standard.map((source) => new RegExp(source));
 const cardNumber = new RegExp(traceIdPatterns.cardNumber);
 const acceptable = new RegExp(traceIdPatterns.acceptable);
 
-/** Whether a caller's trace id is taken over (rules.md §1). */
+/** Whether the text could contain a card number: it is then neither stored nor logged. */
+export const holdsCardNumber = (text: string): boolean => cardNumber.test(text);
+
+/** Whether the vault accepts the caller's trace id (rules.md §1). */
 export const isTraceId = (text: string): boolean =>
   acceptable.test(text) && (standard.some((each) => each.test(text)) || !cardNumber.test(text));

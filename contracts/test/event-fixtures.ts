@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { EventRegistry, type EventDefinition, type EventMetadata, type JsonObject } from '../src/index.ts';
 
-/** An event as a log holds it. */
+/** A stored event. */
 export interface Fixture {
   readonly type: string;
   readonly version: number;
@@ -12,7 +12,7 @@ export interface Fixture {
 
 const folder = path.join(import.meta.dirname, 'fixtures/events');
 
-/** By file name without `.json`. */
+/** Fixtures by file name without `.json`. */
 export function readFixtures(): Map<string, Fixture> {
   return new Map(
     readdirSync(folder).map((file) => [
@@ -32,7 +32,7 @@ function problemOf(registry: EventRegistry, name: string, fixture: Fixture): str
     const present = registry.upcast(type, version, data);
     registry.validate({ id: '', type, ...present, metadata });
     const schema = registry.definitions.find((definition) => definition.type === type)?.schema;
-    // A schema that lets go of a field would lose it silently.
+    // A schema that drops a field would lose stored data without an error.
     if (JSON.stringify(sorted(schema?.parse(present.data))) !== JSON.stringify(sorted(present.data)))
       return `${name}: the present schema loses a part of it`;
     return undefined;
@@ -48,7 +48,7 @@ function sorted(value: unknown): unknown {
   return Object.fromEntries(entries.map(([key, each]) => [key, sorted(each)]));
 }
 
-/** What is wrong between the events this release knows and those that were ever written. */
+/** The differences between the events that this release knows and all events that were ever written. */
 export function problemsOf(
   definitions: readonly EventDefinition[],
   fixtures: ReadonlyMap<string, Fixture>,

@@ -1,5 +1,5 @@
-// Starts the program named first, with the secrets of /run/secrets as environment variables: one file each, named as the
-// variable. So no secret is in the definition of the container, where `docker inspect` and the cluster's API would show it.
+// Starts the program named by the first argument, with the secrets of /run/secrets as environment variables: one file for each variable,
+// with its name. So the definition of the container contains no secret that `docker inspect` or the cluster's API would show.
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -21,7 +21,7 @@ if (program === undefined) {
   process.exit(1);
 }
 try {
-  // The file wins over an environment that was inherited by accident.
+  // The file overrides a variable that was inherited by accident.
   for (const name of names()) process.env[name] = readFileSync(path.join(directory, name), 'utf8').trimEnd();
 } catch (error) {
   process.stderr.write(`cannot read the secrets in ${directory}: ${error.code}\n`);

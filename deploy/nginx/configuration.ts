@@ -1,52 +1,46 @@
+import { locations, routeCodes } from './locations.ts';
 import { maps } from './maps.ts';
-import { errorPages, misdirected, problemLocations } from './problems.ts';
-import { forwardedHeaders, type Route } from './routes.ts';
+import { errorPages } from './problems.ts';
+import { forwardedHeaders } from './routes.ts';
+import { type GatewayTls, namedServer, otherNames, tlsSettings } from './tls.ts';
+import { indented } from './text.ts';
 
-export interface GatewayTls {
-  readonly certificate: string;
-  readonly key: string;
-  readonly serverName: string;
-  /** Needs nginx 1.25.1 or newer. */
-  readonly http2: boolean;
-}
-
-/** What differs between two places where the gateway runs. Addresses are `host:port`, `port` or `unix:<path>`. */
+/** The differences between two installations of the gateway. Addresses are `host:port`, `port` or `unix:<path>`. */
 export interface GatewayOptions {
   readonly listen: string;
-  /** For probes and for the exporter of nginx's own metrics; not to be published. */
+  /** For probes and for the exporter of nginx's own metrics; do not publish it. */
   readonly internalListen: string;
   readonly commandServers: readonly string[];
   readonly queryServers: readonly string[];
-  /** A DNS server that is asked again while nginx runs, as replicas come and go. Needs nginx 1.27.3 or newer. */
+  readonly proxyServers: readonly string[];
+  /** A DNS server that nginx asks again while it runs, because replicas come and go. Needs nginx 1.27.3 or newer. */
   readonly resolver?: string;
   readonly tls?: GatewayTls;
-  /** Load balancers before this gateway (addresses or networks) whose `X-Forwarded-For` says who calls. */
+  /** Load balancers in front of this gateway (addresses or networks) whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies?: readonly string[];
-  /** Most requests of one address at the same time. Only where the gateway sees the addresses of its callers. */
+  /** Maximum number of concurrent requests from one address. Only where the gateway sees the addresses of its callers. */
   readonly requestsAtOncePerAddress?: number;
-  /** Most requests at the same time: each may hold a body of 1 MiB and the buffers of an answer, 1.4 MiB together. */
+  /** Maximum number of concurrent requests: each may hold a body of 1 MiB and the buffers of an answer, 1.4 MiB together. */
   readonly requestsAtOnce?: number;
-  /** `/health/live` and `/health/ready` of the query service for anybody, as the standalone vault shows them. */
+  /** Shows `/health/live` and `/health/ready` of the query service without a key, as the standalone vault does. */
   readonly exposesHealth?: boolean;
   readonly pidFile: string;
-  /** Must be writable. Nothing of a request or an answer is written there: the buffers hold all of it. */
+  /** Must be writable. No part of a request or an answer is written there: the buffers hold all of it. */
   readonly temporaryDirectory: string;
   readonly accessLog: string;
   readonly errorLog: string;
   readonly workerProcesses?: number;
 }
 
-/** rules.md §3, as libs/service-kit reads it; a test holds the two together. */
+/** rules.md §3, the same limit as in libs/http; a test compares the two. */
 export const bodyLimit = '1m';
 
-/** For the 512 MiB that the examples give the gateway. */
+/** For the 512 MiB that the examples give to the gateway. */
 const defaultRequestsAtOnce = 300;
 
-const routeCodes: Readonly<Record<Route, number>> = { query: 471, command: 472, command_once: 473 };
-
 function upstream(name: string, servers: readonly string[], resolver: string | undefined): string[] {
-  // `max_fails`: passive health. Three failures within 5 s take a server out for 5 s; 503 of a service is not one of them,
-  // since a caller can bring it about (SVC-POSITION of the future).
+  // `max_fails`: passive health checks. Three failures within 5 s remove a server for 5 s. 503 of a service does not count as a failure,
+  // because a caller can cause it (SVC-POSITION of the future).
   const suffix = `max_fails=3 fail_timeout=5s${resolver === undefined ? '' : ' resolve'}`;
   return [
     `upstream ${name} {`,
@@ -55,7 +49,7 @@ function upstream(name: string, servers: readonly string[], resolver: string | u
     ...servers.map((server) => `  server ${server} ${suffix};`),
     '  keepalive 64;',
     '  keepalive_requests 10000;',
-    '  # Shorter than the 65 s of the services, so that no request meets a connection that is just being closed.',
+    '  # Shorter than the 65 s of the services, so that no request meets a closing connection.',
     '  keepalive_timeout 60s;',
     '}',
     '',
@@ -63,7 +57,7 @@ function upstream(name: string, servers: readonly string[], resolver: string | u
 }
 
 const logFormat = [
-  '# Names of operations instead of paths, and no query, header or body: nothing of a token, nothing of metadata.',
+  '# Logs names of operations instead of paths, and no query, header or body: no data of tokens or metadata.',
   'log_format vault escape=json',
   `  '{"time":"$time_iso8601","trace_id":"$vault_trace_id","operation":"$vault_operation",'`,
   `  '"method":"$request_method","status":$status,"duration_s":$request_time,"bytes_in":$request_length,'`,
@@ -89,7 +83,7 @@ function requestSettings(options: GatewayOptions): string[] {
     'reset_timedout_connection on;',
     'recursive_error_pages on;',
     '',
-    '# A request is read whole, into memory and never into a file, before a service sees it.',
+    '# A request is read completely, into memory and never into a file, before it is sent to a service.',
     `client_max_body_size ${bodyLimit};`,
     'client_body_buffer_size 1040k;',
     'client_body_in_single_buffer on;',
@@ -116,7 +110,7 @@ function requestSettings(options: GatewayOptions): string[] {
 function proxySettings(): string[] {
   return [
     'proxy_http_version 1.1;',
-    '# Only what a service reads goes on: no cookie, no forged forwarding header, nothing hop-by-hop, no trace context.',
+    '# Only headers that a service reads are passed on: no cookie, forged forwarding header, hop-by-hop header or trace context.',
     'proxy_pass_request_headers off;',
     'proxy_set_header Host $host;',
     'proxy_set_header Connection "";',
@@ -127,105 +121,21 @@ function proxySettings(): string[] {
     'proxy_set_header X-Forwarded-For $remote_addr;',
     'proxy_set_header X-Forwarded-Proto $scheme;',
     'proxy_hide_header X-Powered-By;',
-    '# No answer gives orders to this gateway: reactor code has a say in headers.',
+    '# Headers of an answer must not control this gateway: reactor code can set headers.',
     'proxy_ignore_headers X-Accel-Redirect X-Accel-Expires X-Accel-Limit-Rate X-Accel-Buffering X-Accel-Charset;',
     'proxy_connect_timeout 2s;',
     'proxy_send_timeout 15s;',
-    '# A synchronous reactor takes up to 10 s, its read models up to 2 s more; the rest is for a machine under load.',
+    '# A synchronous reactor takes up to 10 s, its read models up to 2 s more; the rest is a reserve for a loaded machine.',
     'proxy_read_timeout 30s;',
-    '# An answer may hold plaintext: it waits in memory for its reader, never in a file.',
+    '# An answer may contain plaintext: it waits for its reader in memory, never in a file.',
     'proxy_max_temp_file_size 0;',
     'proxy_buffers 16 16k;',
-    '# The 16 KB of headers that reactor code may set, and ours.',
+    '# The 16 KB of headers that reactor code may set, and the headers of the vault.',
     'proxy_buffer_size 20k;',
     'proxy_busy_buffers_size 64k;',
     'proxy_intercept_errors off;',
   ];
 }
-
-/** In `location /`, `return` chooses one of these; only there and so is `if` of nginx safe. */
-function locations(everywhere: readonly string[]): string[] {
-  return [
-    'location / {',
-    '  # Before its body is read: without a key it would only take memory.',
-    '  if ($vault_key = missing) {',
-    '    return 401;',
-    '  }',
-    ...Object.entries(routeCodes).flatMap(([route, code]) => [
-      `  if ($vault_route = ${route}) {`,
-      `    return ${code};`,
-      '  }',
-    ]),
-    '  if ($vault_allow != "") {',
-    '    return 405;',
-    '  }',
-    '  return 404;',
-    '}',
-    '',
-    '# Reads. A GET that failed is sent to one other server; a POST (search) only if none of it was sent.',
-    'location @query {',
-    '  proxy_pass http://vault_query;',
-    '  proxy_next_upstream error timeout;',
-    '  proxy_next_upstream_tries 2;',
-    '  proxy_next_upstream_timeout 5s;',
-    '}',
-    '',
-    '# POST and PATCH: to another server only if none of it was sent (nginx never repeats these by itself).',
-    'location @command {',
-    '  proxy_pass http://vault_command;',
-    '  proxy_next_upstream error timeout;',
-    '  proxy_next_upstream_tries 2;',
-    '  proxy_next_upstream_timeout 5s;',
-    '}',
-    '',
-    '# PUT and DELETE, which nginx would repeat: to one server, once.',
-    'location @command_once {',
-    '  proxy_pass http://vault_command;',
-    '  proxy_next_upstream off;',
-    '}',
-    '',
-    ...problemLocations(everywhere),
-  ];
-}
-
-/** For all servers: a handshake begins before the name of the server is known. */
-function tlsSettings(): string[] {
-  return [
-    'ssl_protocols TLSv1.2 TLSv1.3;',
-    '# Forward secrecy and authenticated encryption only; of TLS 1.3 all are.',
-    'ssl_ciphers ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305;',
-    'ssl_prefer_server_ciphers off;',
-    'ssl_session_cache shared:vault_tls:10m;',
-    'ssl_session_timeout 1d;',
-    'ssl_session_tickets off;',
-    '# Replayed early data could repeat a write.',
-    'ssl_early_data off;',
-    '',
-  ];
-}
-
-const namedServer = (tls: GatewayTls): string[] => [
-  `server_name ${tls.serverName};`,
-  ...(tls.http2 ? ['http2 on;'] : []),
-  `ssl_certificate ${tls.certificate};`,
-  `ssl_certificate_key ${tls.key};`,
-  '',
-];
-
-/** A handshake for any other name is refused, so that nobody reaches the vault by an address or a stray name. */
-const otherNames = (listen: string): string[] => [
-  'server {',
-  `  listen ${listen} ssl default_server;`,
-  '  server_name _;',
-  '  ssl_reject_handshake on;',
-  '  # A handshake for the right name, and then a request for another host.',
-  '  location / {',
-  '    return 421;',
-  '  }',
-  ...indented([...misdirected.errorPages, ...misdirected.locations]),
-  '}',
-  '',
-];
 
 function publicServer(options: GatewayOptions): string[] {
   const { listen, tls, requestsAtOncePerAddress } = options;
@@ -247,8 +157,8 @@ function publicServer(options: GatewayOptions): string[] {
 }
 
 const internalServer = (listen: string): string[] => [
-  '# For probes and metrics of the gateway itself: not to be published. Its readiness is not that of the services: while',
-  '# they are away it is the one that says so.',
+  '# For probes and metrics of the gateway itself: do not publish it. The gateway is ready even if the services are not: while',
+  '# they are unavailable, the gateway says so in its answers.',
   'server {',
   `  listen ${listen};`,
   '  access_log off;',
@@ -271,10 +181,7 @@ const internalServer = (listen: string): string[] => [
   '}',
 ];
 
-const indented = (lines: readonly string[]): string[] =>
-  lines.map((line) => (line === '' ? '' : `  ${line}`));
-
-/** The whole configuration of nginx for one place, derived from the operations table. */
+/** The whole configuration of nginx for one installation, derived from the operations table. */
 export function gatewayConfiguration(options: GatewayOptions): string {
   const { resolver } = options;
   const http = [
@@ -287,6 +194,7 @@ export function gatewayConfiguration(options: GatewayOptions): string {
       : [`resolver ${resolver} valid=5s ipv6=off;`, 'resolver_timeout 2s;', '']),
     ...upstream('vault_command', options.commandServers, resolver),
     ...upstream('vault_query', options.queryServers, resolver),
+    ...upstream('vault_proxy', options.proxyServers, resolver),
     ...maps(options.exposesHealth ?? false),
     ...proxySettings(),
     '',
@@ -295,7 +203,7 @@ export function gatewayConfiguration(options: GatewayOptions): string {
     ...internalServer(options.internalListen),
   ];
   return [
-    '# Generated from the operations table by deploy/nginx/generate.ts: change that, not this.',
+    '# Generated from the operations table by deploy/nginx/generate.ts: do not edit.',
     '',
     `worker_processes ${options.workerProcesses ?? 'auto'};`,
     'worker_rlimit_nofile 16384;',

@@ -1,7 +1,7 @@
 import { traceIdPatterns } from '@token-vault/contracts';
 import { knownPaths, routedOperations, type RoutedOperation } from './routes.ts';
 
-/** Which requests need a key and have none, and the key of a limit on all requests together. */
+/** Finds requests that need a key and have none; and gives the key of the limit on all requests together. */
 function keyMaps(routed: readonly RoutedOperation[]): readonly string[] {
   return [
     '# Operations of the table need a key; the other pages do not.',
@@ -25,11 +25,11 @@ function keyMaps(routed: readonly RoutedOperation[]): readonly string[] {
   ];
 }
 
-/** What nginx knows of a request: its operation, where it goes, and what an answer made here says. */
+/** The maps of nginx: the operation of a request, its route, and the values of answers that nginx gives itself. */
 export function maps(exposesHealth: boolean): readonly string[] {
   const routed = routedOperations({ exposesHealth });
   return [
-    '# One line for each operation, by the path as it was sent: nothing between here and a service reads it differently.',
+    '# One line for each operation, by the path as it was sent: the services get the same path.',
     'map "$request_method $request_uri" $vault_operation {',
     '  default none;',
     ...routed.map(({ id, pattern }) => `  "~*^${pattern}" ${id};`),
@@ -55,7 +55,7 @@ export function maps(exposesHealth: boolean): readonly string[] {
     `  "~${traceIdPatterns.acceptable}" $http_svc_trace_id;`,
     '}',
     '',
-    '# For answers made here: without quotes and backslashes.',
+    '# For answers that nginx gives itself: without quotes and backslashes.',
     'map $vault_trace_id $vault_own_trace_id {',
     '  default $vault_trace_id;',
     '  "~[\\x22\\x5c]" $request_id;',
@@ -66,10 +66,10 @@ export function maps(exposesHealth: boolean): readonly string[] {
     '  "~^(?<vault_plain_path>/[A-Za-z0-9._~/-]*)(\\?|$)" $vault_plain_path;',
     '}',
     '',
-    '# A write of which some byte was sent may have been done.',
+    '# A write may have been done if one byte of it was sent.',
     'map "$vault_route $upstream_bytes_sent" $vault_failure {',
     '  default unavailable;',
-    '  "~^command.* .*[1-9]" unknown;',
+    '  "~^(command|proxy).* .*[1-9]" unknown;',
     '}',
     '',
   ];

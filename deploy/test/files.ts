@@ -21,7 +21,7 @@ const sources = (): string[] =>
   );
 
 let sourceText: string | undefined;
-/** All of the vault's own code. */
+/** The vault's own source code. */
 export const allSources = (): string => (sourceText ??= sources().map(read).join('\n'));
 
 const settingPattern = /\b(?:VAULT|KAFKA|OTEL|EVENT|EVENTSTOREDB|INVOCATION|DATABASE)_[A-Z][A-Z_]*[A-Z]\b/g;
@@ -35,12 +35,12 @@ export function knownSettings(): ReadonlySet<string> {
   return new Set([...described].filter((name) => code.has(name)));
 }
 
-/** Set for Node, its packages or the container itself; not settings of the vault. */
+/** Variables of Node, its packages or the container itself; not settings of the vault. */
 export const foreignSettings: ReadonlySet<string> = new Set(['NODE_ENV', 'KAFKAJS_NO_PARTITIONER_WARNING']);
 
-/** Of the services, who keep it to themselves. */
+/** The body limit in the source of the services, which do not export it. */
 export const bodyLimitBytes = ((): number => {
-  const product = /bodyLimitBytes = (\d+) \* (\d+);/.exec(read('libs/service-kit/src/http/body.ts'));
+  const product = /bodyLimitBytes = (\d+) \* (\d+);/.exec(read('libs/http/src/body.ts'));
   if (!product) throw new Error('the limit of bodies is not where it was');
   return Number(product[1]) * Number(product[2]);
 })();

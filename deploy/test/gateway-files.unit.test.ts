@@ -2,9 +2,11 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { operations, type Operation } from '@token-vault/contracts';
+import { methodsOf, operations, type Operation } from '@token-vault/contracts';
+import { rawBodyLimitBytes } from '@token-vault/http';
 import { describe, expect, it } from 'vitest';
 import { bodyLimit, gatewayConfiguration } from '../nginx/configuration.ts';
+import { proxyBodyLimit } from '../nginx/locations.ts';
 import { generatedFiles, places } from '../nginx/places.ts';
 import { knownPaths, routedOperations } from '../nginx/routes.ts';
 import { bodyLimitBytes } from './files.ts';
@@ -13,11 +15,11 @@ import { nginxBinary } from './running-gateway.ts';
 const root = path.resolve(import.meta.dirname, '../..');
 const table = Object.entries(operations as Readonly<Record<string, Operation>>);
 const routed = routedOperations({ exposesHealth: false });
-/** What the map of nginx does: the first pattern that matches. */
+/** Behaves like the map of nginx: the first matching pattern counts. */
 const routeTo = (request: string) =>
   routed.find(({ pattern }) => new RegExp(`^${pattern}`, 'i').test(request))?.id;
 
-/** Blocks left open; quoted text and comments do not count. Of real parsers only nginx itself is strict enough. */
+/** The number of unclosed blocks; quoted text and comments are ignored. Only nginx itself is a strict enough parser. */
 function openBlocks(content: string): number {
   const code = content.replaceAll(/^\s*#.*$/gm, '').replaceAll(/"[^"]*"|'[^']*'/g, '');
   let depth = 0;
@@ -75,7 +77,9 @@ describe('an answer with headers of reactor code', () => {
 });
 
 describe('the routes of the gateway', () => {
-  it.each(table)('know %s by its own line, whatever comes before', (id, { method, path: template }) => {
+  it.each(table)('know %s by its own line, whatever comes before', (id, operation) => {
+    const { path: template } = operation;
+    const [method = ''] = methodsOf(operation);
     const to = template.replaceAll(/\{\w+\}/g, 'abc');
     expect(routeTo(`${method} ${to}`)).toBe(id);
     expect(routeTo(`${method} ${to}/?size=1`)).toBe(id);
@@ -84,10 +88,10 @@ describe('the routes of the gateway', () => {
     expect(routeTo(`${method} /x${to}`)).toBeUndefined();
   });
 
-  it('repeat nothing that changes something when repeated', () => {
+  it('repeat no request whose repetition has an effect', () => {
     for (const { id, route } of routed) {
       const operation = (operations as Readonly<Record<string, Operation>>)[id];
-      if (operation?.service !== 'command') expect(route).toBe('query');
+      if (operation?.service !== 'command') expect(route).toBe(operation?.service ?? 'query');
       else expect(route).toBe(['PUT', 'DELETE'].includes(operation.method) ? 'command_once' : 'command');
     }
   });
@@ -99,6 +103,7 @@ describe('the routes of the gateway', () => {
 
   it('limit bodies as the services do', () => {
     expect(bodyLimit).toBe(`${bodyLimitBytes / 1024 / 1024}m`);
+    expect(proxyBodyLimit).toBe(`${rawBodyLimitBytes / 1024 / 1024}m`);
   });
 });
 

@@ -1,5 +1,5 @@
-import { operations, type Operation } from '@token-vault/contracts';
-import { freePorts } from '@token-vault/service-kit';
+import { methodsOf, operations, type Operation } from '@token-vault/contracts';
+import { freePorts } from '@token-vault/process';
 import { once } from 'node:events';
 import { readdirSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -27,8 +27,9 @@ describe.skipIf(nginxBinary === undefined)(
   () => {
     let command: [FakeService, FakeService];
     let query: [FakeService, FakeService];
+    let proxy: [FakeService, FakeService];
     let gateway: Gateway;
-    const all = () => [...command, ...query];
+    const all = () => [...command, ...query, ...proxy];
     const seen = () => all().flatMap((service) => service.seen);
     const call = (method: string, to: string, options: Parameters<typeof send>[3] = {}) =>
       send(gateway.port, method, to, options);
@@ -36,8 +37,13 @@ describe.skipIf(nginxBinary === undefined)(
     beforeAll(async () => {
       command = [await startFakeService('command'), await startFakeService('command')];
       query = [await startFakeService('query'), await startFakeService('query')];
+      proxy = [await startFakeService('proxy'), await startFakeService('proxy')];
       const addresses = (services: FakeService[]) => services.map(({ port }) => `127.0.0.1:${port}`);
-      gateway = await startGateway({ commandServers: addresses(command), queryServers: addresses(query) });
+      gateway = await startGateway({
+        commandServers: addresses(command),
+        queryServers: addresses(query),
+        proxyServers: addresses(proxy),
+      });
     });
     afterAll(async () => {
       await gateway?.stop();
@@ -55,8 +61,9 @@ describe.skipIf(nginxBinary === undefined)(
       async (id, operation) => {
         const to = exampleOf(operation.path);
         const before = gateway.accessLog().length;
+        const [method = ''] = methodsOf(operation);
         for (const sent of [`${to}?page=1&q=%20a`, `${to}/`]) {
-          const answer = await call(operation.method, sent);
+          const answer = await call(method, sent);
           expect(answer.status).toBe(200);
           expect(problemOf(answer)).toEqual({ service: operation.service, url: sent });
           expect(answer.headers).not.toHaveProperty('x-powered-by');
@@ -65,21 +72,21 @@ describe.skipIf(nginxBinary === undefined)(
         expect(gateway.accessLog().at(-1)).toMatchObject({
           operation: id,
           status: 200,
-          method: operation.method,
+          method,
         });
       },
     );
 
     it('answers 405 with all methods of the path, whichever service has them, and 404 for other paths', async () => {
-      const refused = await call('DELETE', '/tokens?metadata.a=b');
+      const refused = await call('PUT', '/tokens?metadata.a=b');
       expect(refused.status).toBe(405);
-      expect(refused.headers.allow).toBe('POST, GET');
+      expect(refused.headers.allow).toBe('POST, DELETE, GET');
       expect(refused.headers['content-type']).toBe('application/problem+json');
       expect(problemOf(refused)).toEqual({
         type: 'urn:token-vault:problem:method-not-allowed',
         title: 'Method Not Allowed',
         status: 405,
-        detail: 'Allowed here: POST, GET.',
+        detail: 'Allowed here: POST, DELETE, GET.',
         instance: '/tokens',
         trace_id: refused.headers['svc-trace-id'],
       });
@@ -169,7 +176,7 @@ describe.skipIf(nginxBinary === undefined)(
       await call('GET', '/tokens', { headers: { 'SVC-TRACE-ID': 'a"b\\c' } });
       await call('GET', '/tokens', { headers: { 'SVC-TRACE-ID': 'x'.repeat(129) } });
       const ids = seen().map(({ headers }) => headers['svc-trace-id']);
-      // Both are found, whichever of the two services they went to.
+      // Both are found, whichever service they were sent to.
       expect(ids).toContain('a"b\\c');
       expect(ids).toContainEqual(expect.stringMatching(/^[0-9a-f]{32}$/));
       const own = await call('GET', '/nowhere', { headers: { 'SVC-TRACE-ID': 'a"b\\c' } });
@@ -194,7 +201,7 @@ describe.skipIf(nginxBinary === undefined)(
         type: 'urn:token-vault:problem:payload-too-large',
         status: 413,
       });
-      // nginx deletes such files after use; the directory still tells that there was one.
+      // nginx deletes such files after use; the modification time of the directory still shows them.
       const written = readdirSync(gateway.directory)
         .map((name) => path.join(gateway.directory, name))
         .filter((file) => statSync(file).isDirectory())
@@ -202,7 +209,7 @@ describe.skipIf(nginxBinary === undefined)(
       expect(written).toEqual([]);
     });
 
-    it('answers what is not HTTP, and what is too large, with problems too', async () => {
+    it('answers malformed HTTP and too large requests with problems too', async () => {
       const malformed = await sendRaw(gateway.port, 'GET /tokens HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n');
       expect(malformed).toMatch(/^HTTP\/1\.1 400 /);
       expect(malformed).toContain('"type":"urn:token-vault:problem:validation-failed"');
@@ -221,7 +228,7 @@ describe.skipIf(nginxBinary === undefined)(
       socket.destroy();
       expect(refused).toMatch(/^HTTP\/1\.1 401 [^]*"type":"urn:token-vault:problem:unauthenticated"/);
       expect(seen()).toEqual([]);
-      // The document of the interface is for everybody.
+      // The document of the interface needs no key.
       expect((await call('GET', '/openapi.json', { headers: { 'SVC-API-KEY': '' } })).status).toBe(200);
     });
 
@@ -314,12 +321,13 @@ describe.skipIf(nginxBinary === undefined)(
 describe.skipIf(nginxBinary === undefined)(
   'a gateway with services missing (skipped where no nginx is installed)',
   () => {
-    it('reaches the one that is there, and says that nothing was done when there is none', async () => {
+    it('reaches the available server, and says that nothing was done when there is none', async () => {
       const service = await startFakeService('command');
       const nobody = `127.0.0.1:${(await freePorts(['127.0.0.1']))[0]}`;
       const gateway = await startGateway({
         commandServers: [nobody, `127.0.0.1:${service.port}`],
         queryServers: [nobody, nobody],
+        proxyServers: [nobody],
       });
       try {
         for (let count = 0; count < 4; count += 1)
@@ -335,11 +343,11 @@ describe.skipIf(nginxBinary === undefined)(
       }
     });
 
-    it('believes who the caller is only of load balancers that it was told of', async () => {
+    it('believes the forwarded address only from configured load balancers', async () => {
       const service = await startFakeService('query');
       const servers = [`127.0.0.1:${service.port}`];
       const gateway = await startGateway(
-        { commandServers: servers, queryServers: servers },
+        { commandServers: servers, queryServers: servers, proxyServers: servers },
         { trustedProxies: ['127.0.0.0/8'] },
       );
       try {
@@ -358,7 +366,7 @@ describe.skipIf(nginxBinary === undefined)(
       service.behaviour = 'hold';
       const servers = [`127.0.0.1:${service.port}`];
       const gateway = await startGateway(
-        { commandServers: servers, queryServers: servers },
+        { commandServers: servers, queryServers: servers, proxyServers: servers },
         { requestsAtOncePerAddress: 2, exposesHealth: true },
       );
       try {

@@ -139,11 +139,11 @@ describe.each(withNames(workloads))('%s', (_name, workload) => {
       expect(probe?.httpGet?.path).toMatch(/^\/health\/(live|ready)$/);
       expect(ports).toContain(probe?.httpGet?.port);
     }
-    // A store that is away must not have every replica restarted.
+    // An unavailable store must not cause a restart of every replica.
     expect(livenessProbe?.httpGet?.path).toBe('/health/live');
   });
 
-  it('may do nothing it need not: no root, no capability, no writable root, no API token', () => {
+  it('has no unneeded rights: no root, no capability, no writable root, no API token', () => {
     expect(spec.automountServiceAccountToken).toBe(false);
     expect(spec.securityContext).toMatchObject({
       runAsNonRoot: true,
@@ -186,10 +186,10 @@ describe.each(withNames(workloads))('%s', (_name, workload) => {
   });
 });
 
-describe('what may talk to what', () => {
+describe('the allowed connections', () => {
   const policies = base.filter(({ kind }) => kind === 'NetworkPolicy');
 
-  it('is nothing unless it is said', () => {
+  it('are none unless a policy names them', () => {
     const deny = policies.find(({ metadata }) => metadata.name === 'default-deny');
     expect(deny).toMatchObject({ spec: { podSelector: {}, policyTypes: ['Ingress', 'Egress'] } });
   });
@@ -210,8 +210,8 @@ describe('what may talk to what', () => {
   });
 
   it('lets the gateway find its services', () => {
-    const { commandServers, queryServers } = places['kubernetes/base/nginx.conf']!;
-    for (const server of [...commandServers, ...queryServers]) {
+    const { commandServers, queryServers, proxyServers } = places['kubernetes/base/nginx.conf']!;
+    for (const server of [...commandServers, ...queryServers, ...proxyServers]) {
       const [host = '', port] = server.split(':');
       const [name, namespace] = host.split('.');
       const service = base.find(({ kind, metadata }) => kind === 'Service' && metadata.name === name);

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { parser } from '@prometheus-io/lezer-promql';
 import { operations } from '@token-vault/contracts';
-import { createMetrics } from '@token-vault/service-kit';
+import { createMetrics } from '@token-vault/observability';
 import { describe, expect, it } from 'vitest';
 import { allSources, read, readYaml, root } from './files.ts';
 
@@ -26,7 +26,7 @@ const rules = readYaml<{ groups: readonly { rules: readonly Rule[] }[] }>(
   read('deploy/observability/alerts.yaml'),
 )[0]!.groups.flatMap((group) => group.rules);
 const shown = panels.filter(({ type }) => type !== 'row');
-/** A variable of Grafana's. */
+/** Replaces a variable of Grafana. */
 const inPrometheus = (expression: string) => expression.replaceAll('$__rate_interval', '5m');
 const expressions = [
   ...shown.flatMap(({ title, targets = [] }) =>
@@ -56,7 +56,7 @@ function analyse(expression: string): Query {
   return { metrics, matchers };
 }
 
-/** What the processes register, by all names that Prometheus sees. */
+/** The metrics that the processes register, with all names that Prometheus sees. */
 function registered(): ReadonlySet<string> {
   const code = allSources();
   const own = [...code.matchAll(/(?:name: |gauge\(\s*)'(vault_[a-z_]+)'/g)].map((match) => match[1] ?? '');
@@ -86,7 +86,7 @@ describe('every expression of the dashboard and the alerts', () => {
     },
   );
 
-  it('would be found out otherwise', () => {
+  it('refuses a bad expression and an unknown metric', () => {
     expect(() => analyse('sum by (rate(')).toThrow();
     expect(known.has('vault_no_such_metric')).toBe(false);
     expect(analyse('rate(a_total{b="c"}[5m])')).toEqual({ metrics: ['a_total'], matchers: ['b="c"'] });

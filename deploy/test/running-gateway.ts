@@ -5,7 +5,7 @@ import net, { type AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { freePorts } from '@token-vault/service-kit';
+import { freePorts } from '@token-vault/process';
 import { gatewayConfiguration, type GatewayOptions } from '../nginx/configuration.ts';
 
 const candidates = [process.env.NGINX ?? '', '/usr/sbin/nginx', '/usr/local/sbin/nginx', '/usr/bin/nginx'];
@@ -13,7 +13,7 @@ const candidates = [process.env.NGINX ?? '', '/usr/sbin/nginx', '/usr/local/sbin
 /** Debian's `nginx-light` is enough. Undefined: not installed here. */
 export const nginxBinary: string | undefined = candidates.find((file) => file !== '' && existsSync(file));
 
-export interface Seen {
+interface Seen {
   readonly method: string;
   readonly url: string;
   readonly headers: IncomingHttpHeaders;
@@ -23,7 +23,7 @@ export interface Seen {
 export interface FakeService {
   readonly port: number;
   readonly seen: Seen[];
-  /** How the next requests are met; `answer` by default. */
+  /** The behaviour for the next requests; `answer` by default. */
   behaviour: 'answer' | 'cut' | 'problem' | 'hold';
   release(): void;
   close(): Promise<void>;
@@ -76,7 +76,7 @@ export interface Gateway {
   readonly internalPort: number;
   readonly directory: string;
   accessLog(): Record<string, unknown>[];
-  /** All that nginx wrote, logs and temporary files. */
+  /** All files that nginx wrote: logs and temporary files. */
   files(): string;
   stop(): Promise<void>;
 }
@@ -94,9 +94,9 @@ async function untilListening(port: number, child: ChildProcess): Promise<void> 
   throw new Error('nginx does not listen');
 }
 
-type Servers = Pick<GatewayOptions, 'commandServers' | 'queryServers'>;
+type Servers = Pick<GatewayOptions, 'commandServers' | 'queryServers' | 'proxyServers'>;
 
-/** Runs a real nginx with the configuration that the places are made of, on this machine's ports. */
+/** Runs a real nginx with a configuration made by `gatewayConfiguration`, on ports of this machine. */
 export async function startGateway(servers: Servers, more: Partial<GatewayOptions> = {}): Promise<Gateway> {
   if (nginxBinary === undefined) throw new Error('nginx is not installed');
   const directory = mkdtempSync(path.join(os.tmpdir(), 'vault-gateway-'));
@@ -114,7 +114,7 @@ export async function startGateway(servers: Servers, more: Partial<GatewayOption
     ...more,
   });
   writeFileSync(file('nginx.conf'), configuration);
-  // As root nginx would hand its workers to another account, which cannot write here.
+  // If started as root, nginx would run its workers under another account, which cannot write here.
   const account = process.getuid?.() === 0 ? ' user root;' : '';
   const child = spawn(
     nginxBinary,
@@ -154,7 +154,7 @@ export interface Answer {
   readonly body: string;
 }
 
-/** `path` goes on the wire as it is. */
+/** Sends `path` unchanged. */
 export function send(
   port: number,
   method: string,
@@ -184,7 +184,7 @@ export function send(
   });
 }
 
-/** What a server says to bytes that no HTTP client would send. */
+/** The answer of a server to bytes that no HTTP client would send. */
 export function sendRaw(port: number, bytes: string): Promise<string> {
   return new Promise((resolve, reject) => {
     let answer = '';

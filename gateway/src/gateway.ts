@@ -1,4 +1,5 @@
-import { listen, type Logger } from '@token-vault/service-kit';
+import { listen } from '@token-vault/http';
+import type { Logger } from '@token-vault/observability';
 import { createProxy } from './proxy.ts';
 import type { GatewaySettings } from './settings.ts';
 import { createUpstreams } from './upstreams.ts';
@@ -8,22 +9,28 @@ export interface Gateway {
   close(): Promise<void>;
 }
 
+/** A load balancer in front checks the gateway as often as the gateway checks its replicas: every second. */
+const drainMs = 3_000;
 const graceMs = 20_000;
 
-/** Where nginx is not installed: one address before the replicas of both services. Rejects with the system's error. */
+/** For installations without nginx: one address for the replicas of the services. Rejects with the system's error. */
 export async function startGateway(
-  { host, port, commandServices, queryServices }: GatewaySettings,
+  { host, port, commandServices, queryServices, proxies }: GatewaySettings,
   logger: Logger,
 ): Promise<Gateway> {
-  const upstreams = { command: createUpstreams(commandServices), query: createUpstreams(queryServices) };
+  const upstreams = {
+    command: createUpstreams(commandServices),
+    query: createUpstreams(queryServices),
+    proxy: createUpstreams(proxies),
+  };
   const server = await listen(createProxy({ upstreams, logger }), { host, port });
   logger.info({ port: server.port }, 'the gateway listens');
   return {
     port: server.port,
     async close() {
+      await server.drain(drainMs);
       await server.stop(graceMs);
-      upstreams.command.close();
-      upstreams.query.close();
+      for (const each of Object.values(upstreams)) each.close();
     },
   };
 }

@@ -1,4 +1,5 @@
-import { createLogger, runProcess } from '@token-vault/service-kit';
+import { createLogger } from '@token-vault/observability';
+import { runProcess } from '@token-vault/process';
 import { startGateway } from './gateway.ts';
 import { readGatewaySettings } from './settings.ts';
 

@@ -5,7 +5,8 @@ import {
   UnavailableError,
   ValidationError,
 } from '@token-vault/contracts';
-import { collectBody, errorFields, refuse, type Logger } from '@token-vault/service-kit';
+import { bodyLimitBytes, collectBody, rawBodyLimitBytes, refuse } from '@token-vault/http';
+import { errorFields, type Logger } from '@token-vault/observability';
 import {
   request as requestOf,
   type IncomingMessage,
@@ -14,14 +15,14 @@ import {
 } from 'node:http';
 import { pipeline } from 'node:stream';
 import { destinationOf, originForm, type Service } from './routes.ts';
-import type { Upstream, Upstreams } from './upstreams.ts';
+import { UpstreamFrozenError, type Upstream, type Upstreams } from './upstreams.ts';
 
 /** Longer than the longest synchronous invocation. */
 const answerTimeoutMs = 240_000;
-/** A client that takes no byte of its answer for so long is cut. */
+/** An answer is cut off when its client takes no byte for this time. */
 const stalledReaderMs = 30_000;
 const safeMethods = new Set(['GET', 'HEAD']);
-/** RFC 9110 7.6.1: of one connection only. Length and framing are made anew. */
+/** RFC 9110 7.6.1: headers of one connection only. Length and framing are made again. */
 const hopByHop = new Set([
   'connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer',
   'transfer-encoding', 'upgrade', 'expect', 'content-length', 'x-forwarded-for', 'x-forwarded-proto', 'forwarded',
@@ -29,14 +30,14 @@ const hopByHop = new Set([
 
 /** A replica did not answer. */
 class ForwardError extends Error {
-  /** The request has not left this process: another replica may be asked whatever the method. */
+  /** The request was not sent: another replica may be tried, whatever the method. */
   readonly isUnsent: boolean;
   constructor(isUnsent: boolean, cause: unknown) {
     super('a service did not answer', { cause });
     this.isUnsent = isUnsent;
   }
   get isLate(): boolean {
-    return this.cause instanceof AnswerTimeoutError;
+    return this.cause instanceof AnswerTimeoutError || this.cause instanceof UpstreamFrozenError;
   }
 }
 
@@ -47,7 +48,7 @@ export interface ProxyOptions {
   readonly logger: Logger;
 }
 
-/** The headers as they came, but those of the connection; after whom the client says it speaks for stands who it is. */
+/** The headers as received, without those of the connection. The address of the peer is appended to `X-Forwarded-For`. */
 function headersFor(request: IncomingMessage, body: Buffer): string[] {
   const { rawHeaders, socket } = request;
   const named = new Set((request.headers.connection ?? '').toLowerCase().split(/\s*,\s*/));
@@ -80,9 +81,13 @@ interface Forwarded {
   /** In origin form. */
   readonly target: string;
   readonly body: Buffer;
+  /** A further replica may be asked when one has not answered. */
+  readonly isSafe: boolean;
+  /** It is for another server. */
+  readonly isRaw: boolean;
 }
 
-/** Resolves when the answer is on its way to the client. @throws ForwardError when there was none */
+/** Resolves when the answer is on its way to the client. @throws ForwardError when there was no answer */
 function forward(
   { request, response, target: path, body }: Forwarded,
   { host, port, agent }: Upstream,
@@ -93,9 +98,9 @@ function forward(
     let isConnected = false;
     const sent = requestOf({ host, port, agent, method, path, headers, setHost: false }, (answer) => {
       response.writeHead(answer.statusCode ?? 502, answerHeaders(answer));
-      // The services cut a stalled reader as well, but see only this process.
+      // The services cut off a stalled reader too, but their reader is this process.
       response.setTimeout(stalledReaderMs);
-      // Of an answer that breaks off the client must see that: its connection is cut.
+      // If an answer breaks off, the client must notice: its connection is cut.
       pipeline(answer, response, () => undefined);
       resolve();
     });
@@ -117,12 +122,11 @@ function forward(
 }
 
 /**
- * Gives the request to one replica after another: to a further one only when that cannot do anything twice.
- * @throws UnavailableError when no replica did anything, OutcomeUnknownError when one may have
+ * Forwards the request to one replica after another. A second replica is tried only when the request cannot be done twice.
+ * @throws UnavailableError when no replica did the request, OutcomeUnknownError when one may have done it
  */
 async function forwardToAny(forwarded: Forwarded, upstreams: Upstreams, logger: Logger): Promise<void> {
-  const { request, response } = forwarded;
-  const isSafe = safeMethods.has(request.method ?? '');
+  const { response, isSafe, isRaw } = forwarded;
   for (const upstream of upstreams.inTurn()) {
     try {
       return await forward(forwarded, upstream);
@@ -130,6 +134,12 @@ async function forwardToAny(forwarded: Forwarded, upstreams: Upstreams, logger: 
       if (!(error instanceof ForwardError) || response.destroyed) throw error;
       logger.warn({ port: upstream.port, ...errorFields(error.cause) }, 'a service does not answer');
       if (error.isUnsent) upstreams.avoid(upstream);
+      else if (isRaw)
+        throw new DomainError(
+          error.isLate ? 'destination_timed_out' : 'destination_failed',
+          'The vault did not answer: the destination may have acted or not.',
+          { cause: error },
+        );
       else if (!isSafe)
         throw new OutcomeUnknownError(error.isLate ? 'outcome_unknown_in_time' : 'outcome_unknown', {
           cause: error,
@@ -146,10 +156,17 @@ export function createProxy({ upstreams, logger }: ProxyOptions): RequestListene
     if (target === undefined) throw ValidationError.of('path', 'is not the path of a request');
     const destination = destinationOf(request.method ?? 'GET', target);
     if (!destination) throw new DomainError('not_found', 'There is nothing at this path.');
-    // Before the body is read: without a key it would only take memory.
+    // Checked before the body is read: a request without a key would only use memory.
     if (destination.needsKey && !request.headers['svc-api-key']) throw new UnauthenticatedError();
-    const body = await collectBody(request, response);
-    await forwardToAny({ request, response, target, body }, upstreams[destination.service], logger);
+    const isRaw = destination.service === 'proxy';
+    const body = await collectBody(request, response, isRaw ? rawBodyLimitBytes : bodyLimitBytes);
+    // What another server has been asked once is not asked again, whatever the method.
+    const isSafe = !isRaw && safeMethods.has(request.method ?? '');
+    await forwardToAny(
+      { request, response, target, body, isSafe, isRaw },
+      upstreams[destination.service],
+      logger,
+    );
   }
   return (request, response) => {
     handle(request, response).catch((error: unknown) =>

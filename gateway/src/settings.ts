@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-export class GatewayConfigurationError extends Error {
+class GatewayConfigurationError extends Error {
   readonly code = 'configuration_invalid';
 }
 
@@ -24,6 +24,7 @@ const variables = z.object({
   VAULT_LOG_LEVEL: z.string().default('info'),
   COMMAND_SERVICE_URLS: addresses,
   QUERY_SERVICE_URLS: addresses,
+  PROXY_URLS: addresses,
 });
 
 export interface GatewaySettings {
@@ -32,9 +33,10 @@ export interface GatewaySettings {
   readonly logLevel: string;
   readonly commandServices: readonly URL[];
   readonly queryServices: readonly URL[];
+  readonly proxies: readonly URL[];
 }
 
-/** @throws GatewayConfigurationError naming the variable */
+/** @throws GatewayConfigurationError that names the variable */
 export function readGatewaySettings(environment: NodeJS.ProcessEnv): GatewaySettings {
   const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
   const result = variables.safeParse(given);
@@ -44,5 +46,5 @@ export function readGatewaySettings(environment: NodeJS.ProcessEnv): GatewaySett
   }
   const { VAULT_HOST: host, VAULT_PORT: port, VAULT_LOG_LEVEL: logLevel } = result.data;
   const { COMMAND_SERVICE_URLS: commandServices, QUERY_SERVICE_URLS: queryServices } = result.data;
-  return { host, port, logLevel, commandServices, queryServices };
+  return { host, port, logLevel, commandServices, queryServices, proxies: result.data.PROXY_URLS };
 }

@@ -7,32 +7,43 @@ export interface Upstream {
   readonly agent: Agent;
 }
 
+/** A replica took a request and does not answer any more: its process is stopped, or its machine is gone. */
+export class UpstreamFrozenError extends Error {}
+
 interface Watched extends Upstream {
-  /** By its last answer about itself; true until it was asked. */
+  /** The replica's last answer to the health check; true before the first check. */
   isReady: boolean;
-  /** On the clock of `performance.now()`: left alone until then, because it could not be reached. */
+  /** Number of liveness checks, one a second, since the last one that was answered. */
+  silentChecks: number;
+  /** On the clock of `performance.now()`: the replica is avoided until then, because it could not be reached. */
   avoidedUntilMs: number;
 }
 
 /** The replicas of one service, in turn. */
 export interface Upstreams {
-  /** Each once, those that can be expected to answer first. A replica that is not ready is better than none. */
+  /** Each replica once, the ones that are most likely to answer first. A replica that is not ready is better than none. */
   inTurn(): readonly Upstream[];
-  /** It could not be reached. */
+  /** The replica could not be reached. */
   avoid(upstream: Upstream): void;
   close(): void;
 }
 
 const checkMs = 1_000;
 const avoidMs = 1_000;
+/**
+ * A replica that answers no check for this number of seconds is frozen. A busy replica answers late. Checks are counted instead of time,
+ * because this process may have been stopped itself.
+ */
+const frozenAfterChecks = 8;
 
 export function createUpstreams(addresses: readonly URL[]): Upstreams {
   const all: Watched[] = addresses.map((address) => ({
     host: address.hostname,
     port: Number(address.port || 80),
-    // Below the 65 s after which a service closes what is idle, so that a request does not meet a closing connection.
+    // Below the 65 s after which a service closes idle connections, so that a request does not meet a closing connection.
     agent: new Agent({ keepAlive: true, timeout: 30_000, maxFreeSockets: 256 }),
     isReady: true,
+    silentChecks: 0,
     avoidedUntilMs: 0,
   }));
   let turn = 0;
@@ -59,14 +70,31 @@ export function createUpstreams(addresses: readonly URL[]): Upstreams {
 }
 
 function check(upstream: Watched): void {
-  const { host, port } = upstream;
-  const found = (isReady: boolean) => {
-    upstream.isReady = isReady;
-  };
-  const request = get({ host, port, path: '/health/ready', agent: false, timeout: 5_000 }, (response) => {
-    response.resume();
-    found(response.statusCode === 200);
+  void ask(upstream, '/health/ready', checkMs).then((status) => {
+    upstream.isReady = status === 200;
   });
-  request.on('timeout', () => request.destroy());
-  request.on('error', () => found(false));
+  upstream.silentChecks += 1;
+  void ask(upstream, '/health/live', frozenAfterChecks * checkMs).then((status) => {
+    if (status !== undefined) upstream.silentChecks = 0;
+  });
+  if (upstream.silentChecks > frozenAfterChecks) abandonRequests(upstream);
+}
+
+/** The status of the answer; undefined when there is none in time. */
+function ask({ host, port }: Upstream, path: string, timeout: number): Promise<number | undefined> {
+  return new Promise((resolve) => {
+    const request = get({ host, port, path, agent: false, timeout }, (response) => {
+      response.resume();
+      resolve(response.statusCode);
+    });
+    request.on('timeout', () => request.destroy());
+    request.on('close', () => resolve(undefined));
+    request.on('error', () => resolve(undefined));
+  });
+}
+
+/** Ends the requests that wait for the replica: a read is tried on another replica, the outcome of a write is unknown. */
+function abandonRequests({ agent }: Upstream): void {
+  for (const socket of Object.values(agent.sockets).flat())
+    socket?.destroy(new UpstreamFrozenError('the service does not answer any more'));
 }

@@ -1,4 +1,4 @@
-import { silentLogger } from '@token-vault/service-kit';
+import { silentLogger } from '@token-vault/observability';
 import { waitUntil } from '@token-vault/test-support';
 import { createServer, request as requestOf, type IncomingMessage, type Server } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
@@ -20,7 +20,7 @@ const answer: Behaviour = (_request, respond) => respond(200, 'answered');
 async function startService(): Promise<FakeService> {
   const seen: string[] = [];
   const server = createServer((request, response) => {
-    if (request.url === '/health/ready') {
+    if (/^\/health\/(live|ready)$/.test(request.url ?? '')) {
       response.end();
       return;
     }
@@ -38,23 +38,24 @@ async function startService(): Promise<FakeService> {
 
 let command: FakeService;
 let query: FakeService;
+let proxy: FakeService;
 let gateway: Gateway;
 
 beforeAll(async () => {
-  [command, query] = [await startService(), await startService()];
+  [command, query, proxy] = [await startService(), await startService(), await startService()];
   const settings = { host: '127.0.0.1', port: 0, logLevel: 'silent' };
-  const services = { commandServices: [command.url], queryServices: [query.url] };
+  const services = { commandServices: [command.url], queryServices: [query.url], proxies: [proxy.url] };
   gateway = await startGateway({ ...settings, ...services }, silentLogger);
 });
 afterAll(async () => {
   await gateway.close();
-  for (const { server } of [command, query]) {
+  for (const { server } of [command, query, proxy]) {
     server.closeAllConnections();
     server.close();
   }
 });
 beforeEach(() => {
-  for (const service of [command, query]) {
+  for (const service of [command, query, proxy]) {
     service.behaviour = answer;
     service.seen.length = 0;
   }
@@ -66,7 +67,7 @@ interface Answered {
   readonly headers: IncomingMessage['headers'];
 }
 
-/** The target goes on the wire as it stands. */
+/** Sends the target unchanged. */
 function send(
   method: string,
   target: string,
@@ -120,7 +121,9 @@ describe('the router', () => {
     ['POST', 'http://x/tokens', 'command', 'POST /tokens'],
     ['GET', 'http://x/tokens?page=2', 'query', 'GET /tokens?page=2'],
     ['POST', 'https://x/tokens/search', 'query', 'POST /tokens/search'],
-    ['DELETE', '/tokens', 'query', 'DELETE /tokens'],
+    ['DELETE', '/tokens', 'command', 'DELETE /tokens'],
+    ['POST', '/detokenize', 'query', 'POST /detokenize'],
+    ['PUT', '/tokens', 'query', 'PUT /tokens'],
     ['GET', '/openapi.json', 'query', 'GET /openapi.json'],
     ['GET', '/health/ready/?x', 'query', 'GET /health/ready/?x'],
   ] as const)('brings %s %s to the %s service in origin form', async (method, target, service, seen) => {
@@ -174,7 +177,7 @@ describe('bodies that many clients send at once', () => {
     const all = Array.from({ length: 140 }, () =>
       send('POST', '/tokens', headers, body).then(
         ({ status }) => void answers.push(status),
-        // Refused while it was still sending.
+        // Refused while the client was still sending.
         () => void answers.push(503),
       ),
     );

@@ -1,4 +1,4 @@
-/** A stack of what must be closed, last opened first. */
+/** A stack of functions that close parts. The part that was opened last is closed first. */
 export class Closers {
   readonly #closers: (() => Promise<unknown>)[] = [];
   add<Resource>(resource: Resource, close: (resource: Resource) => Promise<unknown>): Resource {

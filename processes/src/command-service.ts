@@ -1,4 +1,5 @@
-import { createLogger, runProcess } from '@token-vault/service-kit';
+import { createLogger } from '@token-vault/observability';
+import { runProcess } from '@token-vault/process';
 import { openKeyRing, openLog, openReadModels, type ProcessContext } from './data.ts';
 import { openExpressions } from './expressions.ts';
 import { commandHandlers } from './handlers.ts';
@@ -26,14 +27,14 @@ function readSettings(environment: NodeJS.ProcessEnv) {
   };
 }
 
-/** Whatever changes something, and what goes on beside requests. */
+/** The operations that change something, and the housekeeping beside them. */
 async function open(context: ProcessContext, settings: ReturnType<typeof readSettings>) {
   const { logger } = context;
   const { limits, egressAllow } = settings;
   const keyRing = await openKeyRing(context, settings.rootKeys);
   const data = { keyRing, ...(await openReadModels(context, await openLog(context))) };
   openHousekeeping(context, data);
-  const reactors = openReactorParts(context, data.store, settings.sandboxAccounts);
+  const reactors = openReactorParts(context, data.store, { accounts: settings.sandboxAccounts });
   const expressions = openExpressions(context);
   const parts = await openServiceParts(context, data, limits);
   const handlers = commandHandlers({ ...parts, expressions }, reactors, { egressAllow, logger });
@@ -44,6 +45,6 @@ await runProcess({
   service,
   readSettings,
   createLogger: ({ logLevel: level }) => createLogger({ service, level }),
-  start: (settings, logger, signal) => startService(service, settings, logger, signal, open),
+  start: (settings, logger, signal) => startService({ service, settings, logger, signal }, open),
   explained: explainedCodes,
 });

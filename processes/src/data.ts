@@ -1,62 +1,85 @@
-import { keepIndexPlans } from '@token-vault/batching';
+import { keepIndexPlans } from '@token-vault/postgres';
 import { eventRegistry } from '@token-vault/contracts';
 import { createKeyRing, dataKeyTable, type KeyRing } from '@token-vault/crypto';
 import { EventStoreAccessError, type EventStore } from '@token-vault/event-store';
 import { createPostgresEventStore, type PostgresEventStoreOptions } from '@token-vault/event-store/postgres';
+import { noteWrites, systemClock, type Revocations, type Space } from '@token-vault/operations';
 import { projections } from '@token-vault/projectors';
 import {
   createProjectionProgress,
   createRevocations,
-  measureAppends,
   noteAppends,
+  watchReadModels,
+  type ProjectionProgress,
+  type ReadModelWatch,
+} from '@token-vault/read-models';
+import {
+  measureAppends,
   observeAlterations,
   observeFlushes,
   observeTenantKeys,
-  systemClock,
   traceAppends,
-  watchReadModels,
   type Logger,
   type Metrics,
-  type ProjectionProgress,
-  type ReadModelWatch,
-  type Revocations,
   type Spans,
-} from '@token-vault/service-kit';
+} from '@token-vault/observability';
 import pg from 'pg';
 import type { Closers } from './closers.ts';
 import { ignoreIdleConnectionErrors } from './ignore-idle-connection-errors.ts';
+import { appendWithSpace } from './storage.ts';
 import { openRootKeys, type RootKeySources } from './root-keys.ts';
 
-/** Where the log is: in the vault's own Postgres, or in an EventStoreDB. */
+/** The place of the log: the vault's own Postgres, or an EventStoreDB. */
 export type EventStoreChoice =
   | { readonly kind: 'postgres' }
   | {
       readonly kind: 'eventstoredb';
       readonly connectionString: string;
-      /** What the log is found to have if absent. */
+      /** When absent, the prefix that the log already uses. */
       readonly streamPrefix?: string | undefined;
     };
 
-/** What every process needs to reach the data. */
+/** The settings by which every process reaches the data. */
 export interface DataSettings {
-  /** Of keys, read models and idempotent answers, and of the log unless that is in an EventStoreDB. */
+  /**
+   * The database of keys, read models and idempotent answers, and of the log unless the log is in an EventStoreDB.
+   */
   readonly databaseUrl: string;
   readonly eventStore: EventStoreChoice;
 }
 
-/** What every part is given. */
+/** The dependencies of every part of a process. */
 export interface ProcessContext {
   readonly settings: DataSettings;
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly spans: Spans;
   readonly closers: Closers;
+  readonly storage: Space;
 }
 
-/** The event store alone, not measured. The caller closes it. @throws TypeError for a connection string that cannot work */
+export interface OpenEventStoreOptions extends Pick<
+  PostgresEventStoreOptions,
+  'maxReadConnections' | 'onFlush'
+> {
+  /** An append is refused while the disk of the database is full. */
+  readonly storage: Space;
+}
+
+/**
+ * Opens the event store alone, without metrics. The caller closes it. @throws TypeError for an invalid connection
+ * string
+ */
 export async function openEventStore(
+  settings: DataSettings,
+  { storage, ...options }: OpenEventStoreOptions,
+): Promise<EventStore> {
+  return appendWithSpace(await openAdapter(settings, options), storage);
+}
+
+async function openAdapter(
   { databaseUrl, eventStore }: DataSettings,
-  options: Pick<PostgresEventStoreOptions, 'maxReadConnections' | 'onFlush'> = {},
+  options: Omit<OpenEventStoreOptions, 'storage'>,
 ): Promise<EventStore> {
   const registry = eventRegistry;
   if (eventStore.kind === 'postgres')
@@ -66,13 +89,13 @@ export async function openEventStore(
       keyTable: dataKeyTable,
       ...options,
     });
-  // Its client is large: loaded where it is used.
+  // The client is large, so it is loaded only when it is used.
   const { createEventStoreDbEventStore } = await import('@token-vault/event-store/eventstoredb');
   const { connectionString, streamPrefix } = eventStore;
   return createEventStoreDbEventStore({ registry, connectionString, streamPrefix });
 }
 
-/** Checks the account of the event store. A store that does not answer yet does not end the start. */
+/** Checks the account of the event store. When the store does not answer yet, the start continues. */
 async function requireAccess(store: EventStore): Promise<void> {
   try {
     await store.head();
@@ -81,8 +104,11 @@ async function requireAccess(store: EventStore): Promise<void> {
   }
 }
 
-/** The account of EVENTSTOREDB_URL is not known, or lacks a right. The message is one line that names the setting and the right. */
-export class StoreAccessError extends Error {
+/**
+ * The account of EVENTSTOREDB_URL is unknown or lacks a right. The message is one line that names the setting and the
+ * right.
+ */
+class StoreAccessError extends Error {
   readonly code = 'event_store_access';
   constructor(cause: EventStoreAccessError) {
     super(`EVENTSTOREDB_URL: ${cause.message}`, { cause });
@@ -90,15 +116,15 @@ export class StoreAccessError extends Error {
 }
 
 /** @throws StoreAccessError */
-export async function openLog({ settings, metrics, spans, closers }: ProcessContext): Promise<EventStore> {
-  const store = closers.add(await openEventStore(settings, { onFlush: observeFlushes(metrics) }), (it) =>
-    it.close(),
-  );
+export async function openLog(context: ProcessContext): Promise<EventStore> {
+  const { settings, metrics, spans, closers, storage } = context;
+  const options = { onFlush: observeFlushes(metrics), storage };
+  const store = closers.add(await openEventStore(settings, options), (it) => it.close());
   if (settings.eventStore.kind === 'eventstoredb') await requireAccess(store);
-  return traceAppends(measureAppends(store, metrics), spans);
+  return noteWrites(traceAppends(measureAppends(store, metrics), spans));
 }
 
-/** A pool whose state Prometheus is told under `name`. */
+/** A pool whose state Prometheus gets under `name`. */
 export function openPool(
   { settings, metrics, logger, closers }: ProcessContext,
   name: string,
@@ -130,15 +156,15 @@ export async function openKeyRing(context: ProcessContext, rootKeys: RootKeySour
   });
 }
 
-/** A key need not be flushed by itself where the append that follows it looks for it in the same database. */
+/** A key needs no flush of its own when the append that follows checks for it in the same database. */
 export const keyDurability = ({ eventStore }: DataSettings): 'own' | 'follows-log' =>
   eventStore.kind === 'postgres' ? 'follows-log' : 'own';
 
-/** What a read may take. A look-up takes a thousandth of it, a search over a whole tenant seconds. */
+/** The time limit of a read. A look-up takes a thousandth of it, a search over a whole tenant seconds. */
 const readLimits = { statement_timeout: 5_000 };
 
 export interface ReadModels {
-  /** The log, of whose appends the watch hears. */
+  /** The log. The watch is told of its appends. */
   readonly store: EventStore;
   readonly readPool: pg.Pool;
   readonly progress: ProjectionProgress;

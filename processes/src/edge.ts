@@ -1,22 +1,15 @@
 import type { KeyRing } from '@token-vault/crypto';
-import {
-  createAuthenticator,
-  createIdempotentAnswers,
-  createRateLimits,
-  errorFields,
-  listenForAccessChanges,
-  systemClock,
-  type Authenticator,
-  type IdempotentAnswers,
-  type Logger,
-  type RateLimits,
-  type ReadModelWatch,
-} from '@token-vault/service-kit';
+import { createAuthenticator, listenForAccessChanges, type Authenticator } from '@token-vault/authentication';
+import { createIdempotentAnswers } from '@token-vault/idempotency';
+import { createRateLimits, type RateLimits } from '@token-vault/http';
+import { errorFields, type Logger } from '@token-vault/observability';
+import { systemClock, type IdempotentAnswers } from '@token-vault/operations';
+import type { ReadModelWatch } from '@token-vault/read-models';
 import type { EventStore } from '@token-vault/event-store';
 import type pg from 'pg';
 import type { LimitConfig } from './limits.ts';
 
-/** What stands between a request and its handler. */
+/** The parts between a request and its handler. */
 export interface Edge {
   readonly authenticator: Authenticator;
   readonly idempotency: IdempotentAnswers;
@@ -37,7 +30,7 @@ export interface EdgeOptions extends LimitConfig {
 
 const sweepMs = 10 * 60_000;
 
-/** Opens the edge; the caller closes what this gives as `close`. */
+/** Opens the edge. The caller must call `close` of the result. */
 export async function openEdge(options: EdgeOptions): Promise<Edge & { close(): Promise<void> }> {
   const { databaseUrl, readPool, writePool, watch, store, keyRing, logger } = options;
   const authenticator = createAuthenticator({ pool: readPool, store, keyRing, clock: systemClock, watch });

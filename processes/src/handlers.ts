@@ -1,31 +1,35 @@
 import { createCommandHandlers } from '@token-vault/command-service';
 import { createQueryHandlers } from '@token-vault/query-service';
-import {
-  createAuditTrail,
-  createMissLimit,
-  systemClock,
-  type HandlersOf,
-  type Logger,
-} from '@token-vault/service-kit';
+import { createAuditTrail, systemClock, type HandlersOf } from '@token-vault/operations';
+import { seesEverything } from '@token-vault/access';
+import { createMissLimit, type MissLimit } from '@token-vault/http';
+import type { Logger } from '@token-vault/observability';
 import type { KeyRing } from '@token-vault/crypto';
 import type { Expressions } from '@token-vault/expressions';
 import type { ReadModels } from './data.ts';
 import type { ReactorParts } from './reactors/parts.ts';
+import { applicationFinder } from './reactors/principals.ts';
 
 export interface HandlerParts extends ReadModels {
   readonly keyRing: KeyRing;
   readonly expressions: Expressions;
 }
 
-/** Of searches and of deduplication together. */
+/** One limit for searches, deduplication and expressions over data that the caller may not see. */
 const missLimit = createMissLimit();
 
-/** All that change something. */
+/** Runs expressions of the proxy or a reactor. A caller that sees every token learns nothing by their errors, so they are not counted. */
+export const guess: MissLimit['guess'] = (context, isMiss, work) =>
+  seesEverything(context.principal, 'token:read') ? work() : missLimit.guess(context, isMiss, work);
+
+/** The handlers of operations that change something. */
 export function commandHandlers(
-  { store, keyRing, expressions }: HandlerParts,
+  parts: HandlerParts,
   { compileCode, outcomes }: ReactorParts,
   options: { readonly egressAllow: readonly string[]; readonly logger: Logger },
 ): HandlersOf<'command'> {
+  const { store, keyRing, expressions } = parts;
+  const findApplication = applicationFinder(parts);
   return createCommandHandlers({
     store,
     keyRing,
@@ -35,11 +39,11 @@ export function commandHandlers(
     logger: options.logger,
     missLimit,
     compileCode,
-    invocations: { outcomes, allowsPlainHttp: options.egressAllow.length > 0 },
+    invocations: { outcomes, allowsPlainHttp: options.egressAllow.length > 0, findApplication },
   });
 }
 
-/** All that read. */
+/** The handlers of operations that read. */
 export function queryHandlers({
   store,
   keyRing,

@@ -1,14 +1,14 @@
+import { startSealer } from '@token-vault/audit';
 import { startHousekeeping } from '@token-vault/command-service';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import { systemClock } from '@token-vault/service-kit';
+import { systemClock } from '@token-vault/operations';
 import type { Pool } from 'pg';
-import { startSealer } from './audit/sealer.ts';
 import type { ProcessContext } from './data.ts';
 
 /**
- * What goes on beside requests wherever commands are answered: endings by time, interrupted erasures, the seal of the log.
- * Of any number of replicas one does each, by a lock of Postgres.
+ * Background work wherever commands are answered: endings by time, interrupted erasures, the seal of the log. Any
+ * number of replicas may start it; a lock of Postgres lets one replica do each task.
  */
 export function openHousekeeping(
   { settings, logger, closers }: ProcessContext,
@@ -16,8 +16,7 @@ export function openHousekeeping(
 ): void {
   const { store, keyRing, readPool: pool } = parts;
   const common = { store, keyRing, pool, clock: systemClock, logger };
-  const { databaseUrl: connectionString, eventStore } = settings;
+  const { databaseUrl: connectionString } = settings;
   closers.add(startHousekeeping({ ...common, connectionString }), (it) => it.close());
-  // The seal is of what is stored, byte by byte, which is read in Postgres; see docs/reference/configuration.md.
-  if (eventStore.kind === 'postgres') closers.add(startSealer(common), (it) => it.close());
+  closers.add(startSealer(common), (it) => it.close());
 }

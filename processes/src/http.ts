@@ -5,28 +5,26 @@ import type { KeyRing } from '@token-vault/crypto';
 import { readProjectionStatus } from '@token-vault/projectors';
 import {
   createApp,
-  createAuditTrail,
-  createEntityFinder,
   finishApp,
   mountHealth,
   mountMetrics,
   mountReference,
   observeRequests,
-  systemClock,
-  type AuditTrail,
-  type Handlers,
   type AnsweredRequest,
   type HealthCheck,
   type RequestObserver,
-  type Span,
-} from '@token-vault/service-kit';
+} from '@token-vault/http';
+import { createAuditTrail, systemClock, type AuditTrail, type Handlers } from '@token-vault/operations';
+import { createEntityFinder } from '@token-vault/read-models';
+import type { Span } from '@token-vault/observability';
 import express, { type Express } from 'express';
 import { openPool, type ReadModels, type ProcessContext } from './data.ts';
 import { openEdge, type Edge } from './edge.ts';
 import type { LimitConfig } from './limits.ts';
+import { applicationFinder } from './reactors/principals.ts';
 import { release } from './release.ts';
 
-/** What a service that answers requests consists of, besides its handlers. */
+/** The parts of a service that answers requests, besides its handlers. */
 export interface ServiceParts extends ReadModels {
   readonly keyRing: KeyRing;
   readonly audit: AuditTrail;
@@ -45,7 +43,7 @@ export async function openServiceParts(
   return { ...parts, edge, audit: createAuditTrail(parts.store) };
 }
 
-/** What has to answer before requests are sent here. */
+/** The parts that must answer before this process may get requests. */
 export function readinessOf({
   store,
   readPool,
@@ -66,7 +64,7 @@ export function readinessOf({
   };
 }
 
-/** What a process without operations answers. */
+/** The app of a process without operations. */
 export function createHealthApp(
   { logger, metrics }: ProcessContext,
   checks: Readonly<Record<string, HealthCheck>>,
@@ -86,9 +84,9 @@ function spanOf({ operation, status, seconds, traceId }: AnsweredRequest): Span 
   return { name: operation, traceId, isRoot: true, startMs, endMs, isFailed: status >= 500, attributes };
 }
 
-/** The app of a service: the operations it has handlers of, health, metrics, the document of the interface. */
+/** The app of a service: its operations, health, metrics, and the OpenAPI document. */
 export function createServiceApp(
-  { logger, metrics, spans }: ProcessContext,
+  { logger, metrics, spans, storage }: ProcessContext,
   parts: ServiceParts & { readonly expressions: Expressions },
   handlers: Handlers,
 ): Express {
@@ -101,10 +99,10 @@ export function createServiceApp(
   const findEntity = createEntityFinder(parts.readPool);
   const readModels = { progress, watch, revocations };
   const clock = systemClock;
-  const tokenReplay = createTokenReplay({ ...parts, clock });
+  const tokenReplay = createTokenReplay({ ...parts, clock, findApplication: applicationFinder(parts) });
   const applicationReplay = createApplicationReplay({ ...parts, clock });
   const replays = { tokenReplay, applicationReplay };
-  const executed = { ...readModels, handlers, audit, clock, ...replays, findEntity };
+  const executed = { ...readModels, storage, handlers, audit, clock, ...replays, findEntity };
   const app = createApp({ ...edge, ...executed, logger, onAnswered });
   mountHealth(app, readinessOf(parts), logger);
   mountMetrics(app, metrics);

@@ -1,8 +1,8 @@
 import type { Pool } from 'pg';
 
 /**
- * Sees to it that a lost connection of `pool` does not end the process, as an error event does that nobody hears. An idle one is
- * replaced at the next use; of one that is lent out, whoever has it learns by the next query.
+ * Listens to the pool's error event, because an error event without a listener ends the process. A lost idle
+ * connection is replaced at the next use. When a connection in use is lost, its next query rejects.
  */
 export function ignoreIdleConnectionErrors(pool: Pool, onIdleLost: () => void = () => {}): void {
   pool.on('error', onIdleLost);

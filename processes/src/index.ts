@@ -19,6 +19,7 @@ export { traceProjections } from './trace-projections.ts';
 export { readLimits, type LimitConfig } from './limits.ts';
 export { createWallReport, openReactorParts } from './reactors/parts.ts';
 export { createPrincipals, type Principals } from './reactors/principals.ts';
+export { openProxy } from './proxies.ts';
 export { openRunner } from './reactors/runner.ts';
 export { createFeed, type FeedChoice } from './reactors/feed.ts';
 export { release } from './release.ts';
@@ -32,12 +33,16 @@ export {
   type RootKeySources,
   requireRootKey,
 } from './root-keys.ts';
+export { watchStorage } from './storage.ts';
 export { schema } from './schema.ts';
 export {
   ConfigurationError,
+  readCommonSettings,
+  readDatabaseUrl,
   readEgressAllow,
+  readRunsPerTenant,
   readSandboxAccounts,
   readEventStoreChoice,
   readFeedChoice,
-  readTraceSettings,
+  type CommonSettings,
 } from './settings.ts';

@@ -1,10 +1,13 @@
-import type { RateLimitOptions } from '@token-vault/service-kit';
+import type { RateLimitOptions } from '@token-vault/http';
 import express from 'express';
 
-/** What callers may ask of one process; see the README's table of settings. */
+/** The limits on callers of one process. See the README's table of settings. */
 export interface LimitConfig {
   readonly rateLimits?: RateLimitOptions;
-  /** Proxies whose `X-Forwarded-For` is believed: `loopback`, addresses or networks, comma-separated, or a number of hops. */
+  /**
+   * The proxies whose `X-Forwarded-For` is trusted: `loopback`, addresses or networks, comma-separated, or a number
+   * of hops.
+   */
   readonly trustProxy?: string | number;
   /** VAULT_HANDLING */
   readonly isLenient?: boolean;
@@ -19,7 +22,7 @@ function readCount(name: string, text: string | undefined): number | undefined {
 const proxyForms =
   'a number of hops, or addresses, networks or the names loopback, linklocal and uniquelocal, separated by commas';
 
-/** Checked by what Express will do with it, before anything is started. */
+/** Checked with Express' own compiler, before anything is started. */
 function readTrustProxy(text: string | undefined): string | number | undefined {
   if (text === undefined || text === '') return undefined;
   if (/^\d{1,2}$/.test(text)) return Number(text);

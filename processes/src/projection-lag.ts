@@ -1,16 +1,16 @@
 import type { EventStore } from '@token-vault/event-store';
 import type { ProjectionStatus } from '@token-vault/projectors';
-import type { Metrics } from '@token-vault/service-kit';
+import type { Metrics } from '@token-vault/observability';
 
 interface Source {
   readonly store: Pick<EventStore, 'head'>;
   readonly status: () => Promise<readonly ProjectionStatus[]>;
 }
 
-/** Where the projections are, looked up when Prometheus asks; the same whichever replica is asked. */
+/** The positions of the projections, read when Prometheus asks. Every replica gives the same. */
 export function measureProjections(metrics: Metrics, { store, status }: Source): void {
   const perProjection = (read: (status: ProjectionStatus, head: bigint) => number) => async () => {
-    // The head first: what is appended in between must not look like a lag.
+    // The head is read first, so that events appended in between do not look like a lag.
     const head = BigInt(await store.head());
     return Object.fromEntries((await status()).map((each) => [each.name, read(each, head)]));
   };

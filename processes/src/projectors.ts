@@ -1,7 +1,8 @@
 import { leadWheneverPossible } from '@token-vault/command-service';
-import type { InvocationRelay } from '@token-vault/invocations';
+import type { InvocationRelay } from '@token-vault/invocation-feed';
 import { startProjectors } from '@token-vault/projectors';
-import { createLogger, runProcess } from '@token-vault/service-kit';
+import { createLogger } from '@token-vault/observability';
+import { runProcess } from '@token-vault/process';
 import { openLog, openPool, type ProcessContext } from './data.ts';
 import { createHealthApp } from './http.ts';
 import { createRelay } from './reactors/feed.ts';
@@ -16,7 +17,7 @@ function readSettings(environment: NodeJS.ProcessEnv) {
   return { ...readProcessSettings(environment), feed: readFeedChoice(environment) };
 }
 
-/** One at a time: two would relay everything twice, which is harmless and of no use. */
+/** One process relays at a time: two would relay every invocation twice, which is harmless but useless. */
 function openRelay({ settings, logger, closers }: ProcessContext, relay: InvocationRelay): void {
   const abort = new AbortController();
   const { databaseUrl: connectionString } = settings;
@@ -28,7 +29,7 @@ function openRelay({ settings, logger, closers }: ProcessContext, relay: Invocat
   });
 }
 
-/** The read models, and with Kafka the relay of invocations. Has no keys: it never opens anything. */
+/** The read models, and with Kafka the relay of invocations. This process has no keys and never opens sealed data. */
 async function open(context: ProcessContext, settings: ReturnType<typeof readSettings>) {
   const { logger, closers, metrics, spans } = context;
   const { databaseUrl: connectionString, feed } = settings;
@@ -50,6 +51,6 @@ await runProcess({
   service,
   readSettings,
   createLogger: ({ logLevel: level }) => createLogger({ service, level }),
-  start: (settings, logger, signal) => startService(service, settings, logger, signal, open),
+  start: (settings, logger, signal) => startService({ service, settings, logger, signal }, open),
   explained: explainedCodes,
 });

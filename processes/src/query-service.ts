@@ -1,4 +1,5 @@
-import { createLogger, runProcess } from '@token-vault/service-kit';
+import { createLogger } from '@token-vault/observability';
+import { runProcess } from '@token-vault/process';
 import { openKeyRing, openLog, openReadModels, type ProcessContext } from './data.ts';
 import { openExpressions } from './expressions.ts';
 import { queryHandlers } from './handlers.ts';
@@ -16,7 +17,7 @@ function readSettings(environment: NodeJS.ProcessEnv) {
   };
 }
 
-/** Whatever reads. */
+/** The operations that read. */
 async function open(context: ProcessContext, settings: ReturnType<typeof readSettings>) {
   const keyRing = await openKeyRing(context, settings.rootKeys);
   const data = { keyRing, ...(await openReadModels(context, await openLog(context))) };
@@ -30,6 +31,6 @@ await runProcess({
   service,
   readSettings,
   createLogger: ({ logLevel: level }) => createLogger({ service, level }),
-  start: (settings, logger, signal) => startService(service, settings, logger, signal, open),
+  start: (settings, logger, signal) => startService({ service, settings, logger, signal }, open),
   explained: explainedCodes,
 });

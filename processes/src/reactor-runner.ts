@@ -1,4 +1,6 @@
-import { createLogger, listenForAccessChanges, runProcess } from '@token-vault/service-kit';
+import { createLogger } from '@token-vault/observability';
+import { listenForAccessChanges } from '@token-vault/authentication';
+import { runProcess } from '@token-vault/process';
 import { openKeyRing, openLog, openReadModels, type ProcessContext } from './data.ts';
 import { openExpressions } from './expressions.ts';
 import { commandHandlers, queryHandlers } from './handlers.ts';
@@ -11,6 +13,7 @@ import {
   readFeedChoice,
   readProcessSettings,
   readRootKeySources,
+  readRunsPerTenant,
   readSandboxAccounts,
 } from './settings.ts';
 import { explainedCodes, startService } from './start.ts';
@@ -23,14 +26,18 @@ function readSettings(environment: NodeJS.ProcessEnv) {
     rootKeys: readRootKeySources(environment),
     egressAllow: readEgressAllow(environment),
     sandboxAccounts: readSandboxAccounts(environment),
+    runsPerTenant: readRunsPerTenant(environment),
     feed: readFeedChoice(environment),
   };
 }
 
-/** Runs reactors, and delivers their results. What their code asks of the vault is answered here, by the same handlers. */
+/**
+ * Runs reactors and delivers their results. Requests of reactor code are answered in this process, by the same
+ * handlers as HTTP requests.
+ */
 async function open(context: ProcessContext, settings: ReturnType<typeof readSettings>) {
   const { logger, closers } = context;
-  const { egressAllow, rootKeys } = settings;
+  const { egressAllow, rootKeys, sandboxAccounts, runsPerTenant } = settings;
   const keyRing = await openKeyRing(context, rootKeys);
   const expressions = openExpressions(context);
   const data = { keyRing, expressions, ...(await openReadModels(context, await openLog(context))) };
@@ -38,15 +45,15 @@ async function open(context: ProcessContext, settings: ReturnType<typeof readSet
   const changes = await listenForAccessChanges({
     connectionString: settings.databaseUrl,
     logger,
-    // Whom code acts as is read at each use.
+    // The application of the code is read at each use, so no cache needs this notice.
     onChange: () => undefined,
     onTenantKeysDestroyed: (tenantId) => keyRing.forgetTenant(tenantId),
   });
   closers.add(changes, (it) => it.close());
-  const reactors = openReactorParts(context, store, settings.sandboxAccounts);
+  const reactors = openReactorParts(context, store, { accounts: sandboxAccounts, runsPerTenant });
   const handlers = { ...commandHandlers(data, reactors, { egressAllow, logger }), ...queryHandlers(data) };
   const feed = await createFeed(settings.feed, { store, pool, logger });
-  openRunner(context, { ...data, reactors, handlers, feed }, { egressAllow });
+  openRunner(context, { ...data, reactors, handlers, feed }, { egressAllow, runsPerTenant });
   return createHealthApp(context, readinessOf(data));
 }
 
@@ -54,6 +61,6 @@ await runProcess({
   service,
   readSettings,
   createLogger: ({ logLevel: level }) => createLogger({ service, level }),
-  start: (settings, logger, signal) => startService(service, settings, logger, signal, open),
+  start: (settings, logger, signal) => startService({ service, settings, logger, signal }, open),
   explained: explainedCodes,
 });

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 
-/** Of the vault, as its package says. */
+/** The release of the vault, from its package.json. */
 export const { version: release } = createRequire(import.meta.url)('../package.json') as {
   readonly version: string;
 };

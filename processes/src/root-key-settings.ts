@@ -1,27 +1,30 @@
 import { requireTransitOptions, type TransitOptions } from '@token-vault/crypto';
 import path from 'node:path';
 
-/** Where the root key is, and while it is being rotated the next one. */
+/** The place of the root key and, during a rotation, of the next one. */
 export interface RootKeySettings {
-  /** VAULT_ROOT_KEY; undefined: in transit if that is set and not only the next, else a file in the data directory. */
+  /**
+   * VAULT_ROOT_KEY. Undefined: transit when it is configured for more than the next key, else a file in the data
+   * directory.
+   */
   readonly rootKey: string | undefined;
   /**
-   * VAULT_ROOT_KEY_NEXT, only while the root key is being rotated: a key, `transit`, or `transit:<name of another key there>`.
-   * Undefined: a file beside that of the root key, if there.
+   * VAULT_ROOT_KEY_NEXT, only during a rotation of the root key: a key, `transit`, or `transit:<name of another key
+   * there>`. Undefined: a file beside that of the root key, if it exists.
    */
   readonly nextRootKey?: string | undefined;
-  /** VAULT_ROOT_KEY_TRANSIT_…; undefined: there is none. */
+  /** VAULT_ROOT_KEY_TRANSIT_…. Undefined: transit is not configured. */
   readonly transit?: TransitOptions | undefined;
 }
 
 const isInTransit = (nextRootKey: string | undefined): boolean => /^transit(:|$)/.test(nextRootKey ?? '');
 
-/** Whether the root key is in transit, rather than the next one. */
+/** Whether transit holds the root key, not only the next one. */
 export function isTransitCurrent({ rootKey, nextRootKey, transit }: RootKeySettings): boolean {
   return transit !== undefined && rootKey === undefined && nextRootKey !== 'transit';
 }
 
-/** Where the next root key is, if in transit. */
+/** The transit options of the next root key. Undefined when transit does not hold it. */
 export function nextTransitOptions({ nextRootKey, transit }: RootKeySettings): TransitOptions | undefined {
   if (!transit || !isInTransit(nextRootKey)) return undefined;
   return { ...transit, key: nextRootKey?.slice('transit:'.length) || transit.key }; // '' when no other is named
@@ -64,7 +67,7 @@ function refuseContradiction(settings: RootKeySettings): void {
   const { rootKey, nextRootKey = '', transit } = settings;
   if (isInTransit(nextRootKey) && !transit)
     throw new Error(`VAULT_ROOT_KEY_NEXT is in transit: set ${prefix}URL as well`);
-  // Which of the two is in use must not be a guess.
+  // With both settings it would be unclear which root key is in use.
   if (rootKey !== undefined && transit && nextRootKey !== 'transit')
     throw new Error(
       `VAULT_ROOT_KEY and ${prefix}URL are both set: to rotate from the one to the other set VAULT_ROOT_KEY_NEXT to transit`,

@@ -9,24 +9,26 @@ import { access } from 'node:fs/promises';
 import type { Pool } from 'pg';
 import { isTransitCurrent, nextTransitOptions, type RootKeySettings } from './root-key-settings.ts';
 
-/** Where root keys are. The next one is there only while the root key is being rotated. */
+/** The places of root keys. The next root key exists only during a rotation. */
 export interface RootKeySources extends RootKeySettings {
   readonly rootKeyFile: string;
-  /** Never make one, not even for a vault that has no keys yet: other replicas would not have it. */
+  /** Never create a root key, not even for a vault without keys: other replicas would not have it. */
   readonly isRootKeyGiven?: boolean;
 }
 
-/** What `createKeyRing` is given. */
+/** The root keys in the form of `createKeyRing`. */
 export interface HeldRootKeys {
   readonly rootKey: RootKeyProvider;
   readonly otherRootKeys: readonly RootKeyProvider[];
   readonly findRootKey: (rootKeyId: string) => Promise<RootKeyProvider | undefined>;
 }
 
-/** `vault keys rotate-root` writes it before the first key is wrapped by it, and renames it when the last one is. */
+/**
+ * `vault keys rotate-root` writes this file before the first key is wrapped by it, and renames it after the last one.
+ */
 export const nextRootKeyFile = (rootKeyFile: string): string => `${rootKeyFile}.next`;
 
-/** @throws RootKeyUnusableError, RootKeyUnavailableError; undefined when there is no next root key. */
+/** @throws RootKeyUnusableError, RootKeyUnavailableError. Undefined when there is no next root key. */
 export async function readNextRootKey(sources: RootKeySources): Promise<RootKeyProvider | undefined> {
   const inTransit = nextTransitOptions(sources);
   if (inTransit) return transitKey(inTransit).newest();
@@ -35,7 +37,7 @@ export async function readNextRootKey(sources: RootKeySources): Promise<RootKeyP
   return readRootKeyFile(nextRootKeyFile(sources.rootKeyFile));
 }
 
-/** Undefined when there is no such file. @throws RootKeyUnusableError */
+/** Undefined when the file does not exist. @throws RootKeyUnusableError */
 export async function readRootKeyFile(file: string): Promise<RootKeyProvider | undefined> {
   try {
     return await fileRootKey(file);
@@ -49,7 +51,7 @@ export async function readRootKeyFile(file: string): Promise<RootKeyProvider | u
   }
 }
 
-/** Reads the current root key and makes none, to say early that it is missing. @throws as `openRootKeys` */
+/** Reads the current root key without creating one, to report early that it is missing. @throws as `openRootKeys` */
 export async function requireRootKey(sources: RootKeySources): Promise<void> {
   await readRootKey(sources, () => Promise.resolve(false));
 }
@@ -64,8 +66,8 @@ async function readRootKey(
 }
 
 /**
- * The root keys a vault starts with, and the way to one that comes into use while it runs. A missing file is made only for a
- * vault that has never had a key: otherwise it would hide that the key is lost.
+ * The root keys at the start, and a function that finds one that comes into use later. A missing file is created only
+ * for a vault that never had a key: otherwise a new file would hide the loss of the key.
  * @throws RootKeyUnusableError, RootKeyUnavailableError
  */
 export async function openRootKeys(sources: RootKeySources, pool: Pool): Promise<HeldRootKeys> {
@@ -76,7 +78,7 @@ export async function openRootKeys(sources: RootKeySources, pool: Pool): Promise
 }
 
 async function findRootKey(sources: RootKeySources, rootKeyId: string): Promise<RootKeyProvider | undefined> {
-  // Another version of a key that is in transit: an older one at the start, a newer one when another process rotates.
+  // Another version of a transit key: an older one at the start, a newer one when another process rotates.
   for (const options of [
     isTransitCurrent(sources) ? sources.transit : undefined,
     nextTransitOptions(sources),
@@ -84,9 +86,9 @@ async function findRootKey(sources: RootKeySources, rootKeyId: string): Promise<
     const found = options && (await transitKey(options).find(rootKeyId));
     if (found) return found;
   }
-  // A key from elsewhere was chosen on purpose: a file beside it must not make up for a wrong one.
+  // When the root key is configured elsewhere, a file in the data directory must not replace a wrong setting.
   if (sources.rootKey !== undefined || isTransitCurrent(sources)) return undefined;
-  // The next file first: if it has been renamed already, its key is in the other one, and stays there.
+  // The next file is read first. If it was renamed before this read, its key is in the other file and stays there.
   for (const file of [nextRootKeyFile(sources.rootKeyFile), sources.rootKeyFile]) {
     const found = await readRootKeyFile(file);
     if (found?.id === rootKeyId) return found;

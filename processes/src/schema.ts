@@ -3,10 +3,10 @@ import { keyRingMigrations } from '@token-vault/crypto';
 import { eventHistoryMigrations, eventStoreMigrations } from '@token-vault/event-store/postgres';
 import { projectorMigrations } from '@token-vault/projectors';
 import { invocationFeedMigrations } from '@token-vault/reactor-runner';
-import { idempotencyMigrations } from '@token-vault/service-kit';
+import { idempotencyMigrations } from '@token-vault/idempotency';
 import type { MigrationSet } from './migrations/index.ts';
 
-/** All tables but those of read models, which their projections make. The same whichever event store is in use. */
+/** All tables except those of read models, which their projections make. The same for every event store. */
 export const schema: readonly MigrationSet[] = [
   { name: 'event-store', migrations: eventStoreMigrations },
   { name: 'events', migrations: eventHistoryMigrations },

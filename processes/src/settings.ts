@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import path from 'node:path';
-import type { AccountRange } from '@token-vault/reactor-runner';
-import type { TraceSettings } from '@token-vault/service-kit';
+import { defaultRunsPerTenant, type AccountRange } from '@token-vault/reactor-runner';
+import type { TraceSettings } from '@token-vault/observability';
 import { z } from 'zod';
 import type { DataSettings } from './data.ts';
 import { readLimits, type LimitConfig } from './limits.ts';
@@ -14,18 +14,28 @@ export class ConfigurationError extends Error {
   readonly code = 'configuration_invalid';
 }
 
-/** Of every process. docs/reference/configuration.md says what each variable means. */
-export interface ProcessSettings extends DataSettings {
+/** Settings of every process and of a standalone vault. docs/reference/configuration.md describes each variable. */
+export interface CommonSettings {
   readonly host: string;
   readonly port: number;
   readonly logLevel: string;
-  /** Longest that a starting process waits for what it depends on. */
-  readonly startWithinMs: number;
-  /** OTEL_EXPORTER_OTLP_ENDPOINT; without it nothing is traced. */
-  readonly traces: TraceSettings | undefined;
+  /** VAULT_STORAGE_PATH: a directory on the disk of the database. Undefined: this process does not see that disk. */
+  readonly storagePath?: string | undefined;
+  /** OTEL_EXPORTER_OTLP_ENDPOINT. When absent, nothing is traced. */
+  readonly traces?: TraceSettings | undefined;
 }
 
-const port = z.coerce.number('is not a number').int('is not a port').min(0, 'is not a port').max(65_535, 'is not a port'); // prettier-ignore
+/** Settings of every process. */
+export interface ProcessSettings extends DataSettings, CommonSettings {
+  /** The longest time for which a starting process waits for its dependencies. */
+  readonly startWithinMs: number;
+}
+
+const port = z
+  .string()
+  .regex(/^\d{1,5}$/, 'must be a number from 0 to 65535')
+  .transform(Number)
+  .refine((number) => number <= 65_535, 'must be a number from 0 to 65535');
 const list = z.string().transform((text) =>
   text
     .split(',')
@@ -51,16 +61,24 @@ const storeVariables = z.object({
     .optional(),
 });
 
-const processVariables = z.object({
+const databaseVariables = z.object({
   DATABASE_URL: z
-    .string('is missing')
+    .string()
     .regex(/^postgres(ql)?:\/\//, 'must begin with postgres://')
-    .refine((text) => URL.canParse(text), 'is not a valid URL'),
+    .refine((text) => URL.canParse(text), 'is not a valid URL')
+    .optional(),
+});
+
+const commonVariables = z.object({
   VAULT_HOST: z.string().default('127.0.0.1'),
   VAULT_PORT: port.default(8080),
+  VAULT_STORAGE_PATH: z.string().regex(/^\//, 'must be an absolute path').optional(),
   VAULT_LOG_LEVEL: z
     .enum(['debug', 'info', 'warn', 'error', 'silent'], 'must be one of debug, info, warn, error, silent')
     .default('info'),
+});
+
+const processVariables = z.object({
   VAULT_START_TIMEOUT: z.coerce.number('must be seconds').min(0, 'must be seconds').default(60),
 });
 
@@ -78,6 +96,15 @@ const sandboxVariables = z.object({
     .transform(([first = 0, last = 0]) => ({ first, last }))
     .refine(({ first, last }) => first > 0 && last < 2 ** 32 - 1, 'must be user ids other than that of root')
     .refine(({ first, last }) => last - first >= 15, 'must be at least 16 user ids')
+    .optional(),
+});
+
+const runVariables = z.object({
+  VAULT_REACTOR_RUNS_PER_TENANT: z
+    .string()
+    .regex(/^[1-9]\d?$/, 'must be a whole number from 1 to 48')
+    .transform(Number)
+    .refine((runs) => runs <= 48, 'must be a whole number from 1 to 48')
     .optional(),
 });
 
@@ -108,7 +135,7 @@ const feedVariables = z.object({
     .default('token-vault.invocations'),
 });
 
-/** What is set to nothing is not set. */
+/** An empty variable counts as unset. */
 function read<Shape extends z.ZodObject>(shape: Shape, environment: NodeJS.ProcessEnv): z.output<Shape> {
   const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
   const result = shape.safeParse(given);
@@ -139,21 +166,35 @@ export function readEventStoreChoice(environment: NodeJS.ProcessEnv): DataSettin
 }
 
 /** @throws ConfigurationError */
-export function readProcessSettings(environment: NodeJS.ProcessEnv): ProcessSettings {
-  const variables = read(processVariables, environment);
+export function readDatabaseUrl(environment: NodeJS.ProcessEnv): string | undefined {
+  return read(databaseVariables, environment).DATABASE_URL;
+}
+
+/** @throws ConfigurationError */
+export function readCommonSettings(environment: NodeJS.ProcessEnv): CommonSettings {
+  const variables = read(commonVariables, environment);
   return {
-    databaseUrl: variables.DATABASE_URL,
-    eventStore: readEventStoreChoice(environment),
     host: variables.VAULT_HOST,
     port: variables.VAULT_PORT,
     logLevel: variables.VAULT_LOG_LEVEL,
-    startWithinMs: variables.VAULT_START_TIMEOUT * 1000,
+    storagePath: variables.VAULT_STORAGE_PATH,
     traces: readTraceSettings(environment),
   };
 }
 
 /** @throws ConfigurationError */
-export function readTraceSettings(environment: NodeJS.ProcessEnv): TraceSettings | undefined {
+export function readProcessSettings(environment: NodeJS.ProcessEnv): ProcessSettings {
+  const databaseUrl = readDatabaseUrl(environment);
+  if (databaseUrl === undefined) throw new ConfigurationError('DATABASE_URL is missing');
+  return {
+    ...readCommonSettings(environment),
+    databaseUrl,
+    eventStore: readEventStoreChoice(environment),
+    startWithinMs: read(processVariables, environment).VAULT_START_TIMEOUT * 1000,
+  };
+}
+
+function readTraceSettings(environment: NodeJS.ProcessEnv): TraceSettings | undefined {
   const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_TRACES_SAMPLER_ARG: share } = read(
     traceVariables,
     environment,
@@ -177,6 +218,11 @@ export function readSandboxAccounts(environment: NodeJS.ProcessEnv): AccountRang
 }
 
 /** @throws ConfigurationError */
+export function readRunsPerTenant(environment: NodeJS.ProcessEnv): number {
+  return read(runVariables, environment).VAULT_REACTOR_RUNS_PER_TENANT ?? defaultRunsPerTenant;
+}
+
+/** @throws ConfigurationError */
 export function readFeedChoice(environment: NodeJS.ProcessEnv): FeedChoice {
   const {
     INVOCATION_FEED: kind,
@@ -190,7 +236,8 @@ export function readFeedChoice(environment: NodeJS.ProcessEnv): FeedChoice {
 }
 
 /**
- * Where the root key is. Never made here: two replicas that each made one would seal for nobody.
+ * The place of the root key. Services never create it: two replicas that each created one could not open each other's
+ * data.
  * @throws ConfigurationError
  */
 export function readRootKeySources(environment: NodeJS.ProcessEnv): RootKeySources {

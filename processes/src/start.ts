@@ -2,14 +2,12 @@ import { UnavailableError } from '@token-vault/contracts';
 import {
   createMetrics,
   errorFields,
-  listen,
   noSpans,
   openSpans,
-  refuse,
-  type HealthCheck,
+  silentLogger,
   type Logger,
-  type RunningServer,
-} from '@token-vault/service-kit';
+} from '@token-vault/observability';
+import { listen, refuse, type HealthCheck, type RunningServer } from '@token-vault/http';
 import type { RequestListener } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
@@ -17,6 +15,7 @@ import { Closers } from './closers.ts';
 import type { ProcessContext } from './data.ts';
 import { createHealthApp } from './http.ts';
 import { isMigrated } from './migrations/index.ts';
+import { watchStorage } from './storage.ts';
 import { schema } from './schema.ts';
 import { ConfigurationError, type ProcessSettings } from './settings.ts';
 
@@ -33,13 +32,15 @@ export const explainedCodes: ReadonlySet<string> = new Set([
 ]);
 
 const retryMs = 500;
+/** A router asks each second whether a service is ready. */
+const drainMs = 3_000;
 const graceMs = 15_000;
 
 /**
- * Waits until the database answers and is at this release's schema, which `vault migrate` brings it to. No service migrates:
- * of ten that start together, nine would be told of a lock, and none should need the rights.
+ * Waits until the database answers and has this release's schema, which `vault migrate` makes. No service migrates:
+ * of ten that start together, nine would wait for a lock, and no service should need the rights.
  */
-export async function waitForSchema(
+async function waitForSchema(
   { databaseUrl, startWithinMs }: ProcessSettings,
   logger: Logger,
   signal: AbortSignal,
@@ -55,7 +56,7 @@ export async function waitForSchema(
   }
 }
 
-/** What is in the way; undefined when nothing is. */
+/** The reason why the process cannot start yet. Undefined when there is none. */
 async function obstacleOf(databaseUrl: string): Promise<string | undefined> {
   const client = new pg.Client({ connectionString: databaseUrl, connectionTimeoutMillis: 5_000 });
   client.on('error', () => {});
@@ -83,7 +84,7 @@ const listenErrors: Readonly<Record<string, string>> = {
 };
 
 /** @throws ConfigurationError naming the variable */
-export async function openPort(
+async function openPort(
   listener: RequestListener,
   host: string,
   port: number,
@@ -97,32 +98,40 @@ export async function openPort(
   }
 }
 
-/** Until it has begun, a service answers that it is live, not ready, and to everything else that it has not begun. */
+/** Until the service has begun, it answers that it is live and not ready. All other requests get 503. */
 function starting(context: ProcessContext): RequestListener {
   const begun: HealthCheck = () => Promise.reject(new Error('it is starting'));
-  const health = createHealthApp(context, { begun });
+  // A starting process reports only by its answers, so its health app logs nothing.
+  const health = createHealthApp({ ...context, logger: silentLogger }, { begun });
   return (request, response) => {
     if (/^\/(health\/|metrics$)/.test(request.url ?? '')) return void health(request, response);
     refuse(request, response, new UnavailableError('The service is starting.'));
   };
 }
 
-/** Opens what it needs with the context' closers, and gives what answers requests. */
+/** Opens the parts of a service, adds them to the closers of the context, and gives the request listener. */
 export type OpenService<Settings> = (context: ProcessContext, settings: Settings) => Promise<RequestListener>;
 
-/** Starts a process: live at once, ready when `open` is done and what it depends on answers. */
+export interface ServiceStart<Settings> {
+  readonly service: string;
+  readonly settings: Settings;
+  readonly logger: Logger;
+  /** Aborting ends the wait for the schema. */
+  readonly signal: AbortSignal;
+}
+
+/** Starts a process. It is live at once, and ready when `open` is done and its dependencies answer. */
 export async function startService<Settings extends ProcessSettings>(
-  service: string,
-  settings: Settings,
-  logger: Logger,
-  signal: AbortSignal,
+  { service, settings, logger, signal }: ServiceStart<Settings>,
   open: OpenService<Settings>,
 ): Promise<{ close(): Promise<void> }> {
   const closers = new Closers();
   const metrics = createMetrics(service);
   const { traces } = settings;
   const spans = traces ? closers.add(await openSpans(service, traces), (it) => it.close()) : noSpans;
-  const context = { settings, logger, metrics, spans, closers };
+  const watched = await watchStorage({ path: settings.storagePath, logger, metrics });
+  const storage = closers.add(watched, (it) => it.close());
+  const context = { settings, logger, metrics, spans, closers, storage };
   let listener = starting(context);
   const { host, port } = settings;
   const server = await openPort((request, response) => listener(request, response), host, port, 'VAULT_PORT');
@@ -137,6 +146,7 @@ export async function startService<Settings extends ProcessSettings>(
   }
   return {
     async close() {
+      await server.drain(drainMs);
       await server.stop(graceMs);
       await closers.close();
     },

@@ -1,7 +1,7 @@
 import type { ProjectorOptions } from '@token-vault/projectors';
-import type { Spans } from '@token-vault/service-kit';
+import type { Spans } from '@token-vault/observability';
 
-/** One step of a request for each read model that shows it. */
+/** Adds a span to a request's trace for each read model that shows its events. */
 export function traceProjections(spans: Spans): Pick<ProjectorOptions, 'onShown'> {
   if (!spans.isOn) return {};
   return {

@@ -4,7 +4,9 @@ import {
   keyRingMigrations,
   TenantKeysMissingError,
 } from '@token-vault/crypto';
-import { listenForAccessChanges, silentLogger, systemClock } from '@token-vault/service-kit';
+import { listenForAccessChanges } from '@token-vault/authentication';
+import { silentLogger } from '@token-vault/observability';
+import { systemClock } from '@token-vault/operations';
 import { createTestDatabase, createTestPool, waitUntil } from '@token-vault/test-support';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';

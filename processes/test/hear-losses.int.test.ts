@@ -27,7 +27,7 @@ async function cut(): Promise<void> {
   await client.end();
 }
 
-// Unheard, the loss would be an uncaught exception, which fails the run.
+// Without a listener the lost connection would be an uncaught exception, which fails the run.
 it('a connection that is lost while it is lent out is told by its next query', async () => {
   const client = await pool.connect();
   let hasEnded = false;

@@ -2,13 +2,15 @@ import { eventRegistry } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import { projections } from '@token-vault/projectors';
-import { createMetrics, noSpans, silentLogger } from '@token-vault/service-kit';
+import { createMetrics, noSpans, silentLogger } from '@token-vault/observability';
 import { createTestDatabase, createTestPool } from '@token-vault/test-support';
 import { expect, it, onTestFinished } from 'vitest';
 import { Closers } from '../src/closers.ts';
 import { openReadModels } from '../src/data.ts';
 import { migrate } from '../src/migrations/index.ts';
 import { schema } from '../src/schema.ts';
+
+const storage = { requireSpace: () => undefined };
 
 it('a write waits for what clients read, the log only for who reads it', async () => {
   const database = await createTestDatabase();
@@ -32,7 +34,7 @@ it('a write waits for what clients read, the log only for who reads it', async (
   const settings = { databaseUrl: database.url, eventStore: { kind: 'postgres' as const } };
   const metrics = createMetrics('test');
   const { progress } = await openReadModels(
-    { settings, logger: silentLogger, metrics, spans: noSpans, closers },
+    { settings, logger: silentLogger, metrics, spans: noSpans, closers, storage },
     { ...createMemoryEventStore({ registry: eventRegistry }), hurry },
   );
   expect(await progress.waitFor('5' as Position, 5_000)).toBe(true);
@@ -50,7 +52,7 @@ it('a read is stopped by Postgres after five seconds', async () => {
   onTestFinished(() => closers.close());
   const settings = { databaseUrl: database.url, eventStore: { kind: 'postgres' as const } };
   const { readPool } = await openReadModels(
-    { settings, logger: silentLogger, metrics: createMetrics('test'), spans: noSpans, closers },
+    { settings, logger: silentLogger, metrics: createMetrics('test'), spans: noSpans, closers, storage },
     createMemoryEventStore({ registry: eventRegistry }),
   );
   expect((await readPool.query('show statement_timeout')).rows).toEqual([{ statement_timeout: '5s' }]);

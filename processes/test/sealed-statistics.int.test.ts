@@ -19,7 +19,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Columns of which `pg_statistic` has values. */
+/** The columns for which `pg_statistic` holds values. */
 async function columnsWithValues(): Promise<string[]> {
   await pool.query('analyze');
   const { rows } = await pool.query<{ name: string }>(
@@ -56,7 +56,7 @@ describe('a database of the first release', () => {
     await migrate(database.url, schema);
     const left = await columnsWithValues();
     expect(left.filter((name) => sealed.includes(name))).toEqual([]);
-    // The planner still knows what it looks rows up by.
+    // The planner still has statistics of the columns by which it looks rows up.
     expect(left).toEqual(expect.arrayContaining(['key_ring.data_key.entity', 'rm_tokens.token.id']));
     await pool.query('drop schema rm_tokens cascade');
   });

@@ -1,5 +1,5 @@
 import type { Walls } from '@token-vault/reactor-runner';
-import { createLogger, createMetrics } from '@token-vault/service-kit';
+import { createLogger, createMetrics } from '@token-vault/observability';
 import { describe, expect, it } from 'vitest';
 import { createWallReport } from '../src/index.ts';
 

@@ -1,5 +1,6 @@
 /**
- * Events a second of a replay, one projection at a time: reading and parsing the log included.
+ * Measures a replay in events a second, one projection at a time, including reading and parsing the log.
+ *
  * node projectors/bench/replay.ts <connection string of an empty database> [events, 200000 by default] [projection …]
  */
 import { randomUUID } from 'node:crypto';
@@ -27,10 +28,10 @@ const metadata = {
 };
 const types = ['token', 'card', 'bank'];
 
-/** Projections copy a signature and check none: this one is as long as those of the vault. */
+/** A projection copies a signature and does not check it. This one has the length of a real one. */
 const signature = `m1.0.${'A'.repeat(22)}`;
 
-/** Of 20 events: 9 creations (one token in three with metadata and indexes), 9 reads, an update, a deletion. */
+/** Of every 20 events: 9 creations (one token in three with metadata and indexes), 9 reads, an update, a deletion. */
 function seed(index: number): VaultEvent {
   const kind = index % 20;
   const tokenId = `token-${kind < 18 && kind % 2 === 0 ? index : index - (index % 20)}`;

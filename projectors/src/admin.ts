@@ -17,24 +17,30 @@ export interface ProjectionAdminOptions {
 }
 
 export interface RunOptions {
-  /** Stops the work where it is; the next call of the same kind goes on from there. */
+  /** Stops the work at its present position. The next call of the same kind continues there. */
   readonly signal?: AbortSignal;
-  /** After each batch: where the successor is, where it goes, and how many events the batch had. */
+  /**
+   * Called after each batch with the position of the successor, the position it must reach, and the number of events
+   * of the batch.
+   */
   readonly onProgress?: (position: Position, until: Position, events: number) => void;
 }
 
-/** What an operator does to projections. Works beside running projectors, in any process. */
+/** The commands of an operator on projections. They work beside running projectors, from any process. */
 export interface ProjectionAdmin {
   status(): Promise<ProjectionStatus[]>;
   /** @throws UnknownProjectionError, RebuildUnderWayError, RebuildFailedError. */
   rebuild(name: string, options?: RunOptions): Promise<RebuildOutcome>;
-  /** @throws as `rebuild`. Undefined when cancelled or aborted. */
+  /** @throws as `rebuild`. Undefined when the verification was cancelled or aborted. */
   verify(name: string, options?: RunOptions): Promise<Verification | undefined>;
-  /** Pauses the rebuild if there is one, else the live projection. */
+  /** Pauses the rebuild if one is under way, else the live projection. */
   pause(name: string): Promise<'rebuild' | 'live' | 'nothing'>;
-  /** Sets going again what was paused or has failed: the rebuild if there is one, else the live projection. */
+  /** Resumes a paused or failed rebuild if there is one, else the live projection. */
   resume(name: string): Promise<'rebuild' | 'live' | 'nothing'>;
-  /** Drops the rebuild under way or left behind; false when there is none. The live read model is not touched. */
+  /**
+   * Drops a rebuild that is under way or was left by a killed process. False when there is none. The live read model
+   * is not touched.
+   */
   cancel(name: string): Promise<boolean>;
 }
 

@@ -5,10 +5,11 @@ interface Migration {
 }
 
 /**
- * What all projections share. A read model's own schema is made by the runner.
+ * Tables that all projections share. The runner makes the schema of each read model.
  *
- * `checkpoint` is the contract with services that wait for a projection: one row each, and whoever moves it notifies
- * the channel `projection_progress` with `<name>:<position>` in the same transaction. Only `live` ones move.
+ * `checkpoint` is the contract with services that wait for a projection. It has one row for each projection. The
+ * transaction that moves a position notifies the channel `projection_progress` with `<name>:<position>`. Only
+ * projections with the status `live` move.
  */
 const checkpoints = `
 create schema projections;
@@ -65,9 +66,9 @@ $$;
 `;
 
 /**
- * Read models of the first release have statistics of their sealed columns. Later ones are made without (`sealedColumns`). A change of the
- * type, here to the same type, is the only statement that removes the row of a column from `pg_statistic` in every
- * supported release of Postgres.
+ * Read models of the first release have statistics of their sealed columns; later ones are made without them
+ * (`sealedColumns`). A change of a column's type, here to the same type, is the only statement that removes the
+ * column's row from `pg_statistic` in every supported release of Postgres.
  */
 const noSealedStatistics = `
 do $$
@@ -91,8 +92,8 @@ $$;
 `;
 
 /**
- * `access` is the contract between processes that confirm revocations and those that remember callers (ADR 21); a channel,
- * `projection_status`, says at once what a look at the checkpoints would find.
+ * `access` is the contract between processes that confirm revocations and processes that cache callers (ADR 21). The
+ * channel `projection_status` reports a change of status at once, without polling the checkpoints.
  */
 const access = `
 create table projections.access (

@@ -2,60 +2,87 @@ import type { DataOf, EventMetadata, Json, VaultEventType } from '@token-vault/c
 
 /**
  * Values by column. Timestamps are RFC 3339 text, 64-bit integers decimal text, `json` columns any JSON value, text
- * columns strings. An inserted row has null where a column is left out; an update sets only what it names.
+ * columns strings. An insert sets null in a column that the row leaves out. An update changes only the columns that
+ * the row names.
  */
 export type Row = Readonly<Record<string, Json | undefined>>;
 
 /**
  * A change of a read model, as data, so that the runner can make few statements of a whole batch. `key` names exactly
- * the columns by which the table is addressed.
+ * the columns of `addressedBy`.
  */
 export type SqlOp =
   | { readonly kind: 'insert'; readonly table: string; readonly row: Row }
   | { readonly kind: 'update'; readonly table: string; readonly key: Row; readonly set: Row }
   | { readonly kind: 'delete'; readonly table: string; readonly key: Row }
-  /** Deletes by any columns. Rare: it splits the batch. */
+  /**
+   * Adds one to the column `count` of the row that has these values, and makes the row with the first. `key` names all other columns.
+   * The counts of a batch are summed before they are written, so a busy row is written once a batch.
+   */
+  | { readonly kind: 'count'; readonly table: string; readonly key: Row }
+  /** Deletes rows by any columns. Rare, because it splits the batch. */
   | { readonly kind: 'sweep'; readonly table: string; readonly where: Row }
-  /** Copies rows between tables (`columns`: target to source) and completes them with `add`. Rare: it splits the batch. */
+  /**
+   * Copies rows between tables (`columns`: target to source) and adds the columns of `add`. Rare, because it splits
+   * the batch.
+   */
   | {
       readonly kind: 'copy';
       readonly from: string;
       readonly where: Row;
+      /** Rows in which this column is null are not copied. */
+      readonly unlessNull?: string;
       readonly into: string;
       readonly columns: Readonly<Record<string, string>>;
       readonly add: Row;
     };
 
 export interface Index {
-  /** What follows `on <table>`: columns in parentheses, maybe a condition. */
+  /** The SQL after `on <table>`: columns in parentheses, and a condition where needed. */
   readonly on: string;
   readonly isUnique?: boolean;
-  /** No op of the projection looks a row up by it: a successor gets it when it is full, and one for verifying never. */
+  /**
+   * True when no op of the projection looks rows up by this index. A successor gets the index after it is filled; a
+   * successor for verification never gets it.
+   */
   readonly isForReaders?: boolean;
 }
 
-/** A table of a read model. Names are without a schema: the same projection fills the live one and its successor. */
+/**
+ * A table of a read model. Names have no schema: the same projection fills the live schema and that of its successor.
+ */
 export interface Table {
   readonly name: string;
-  /** Name to SQL type and constraints. */
+  /** Column name to SQL type and constraints. */
   readonly columns: Readonly<Record<string, string>>;
   readonly primaryKey: readonly string[];
-  /** Columns that updates and deletes give, and that no update changes; the primary key by default. `none`: rows stay. */
+  /**
+   * Columns that identify the row in updates and deletes, and that no update changes. The primary key by default.
+   * `none`: rows are only inserted.
+   */
   readonly addressedBy?: readonly string[] | 'none';
   readonly indexes?: readonly Index[];
-  /** Columns with sealed values. Postgres keeps no statistics of them, because `pg_statistic` would hold copies of deleted rows. */
+  /**
+   * Columns with sealed values. Postgres keeps no statistics of them, because `pg_statistic` would hold copies of
+   * values of deleted rows.
+   */
   readonly sealedColumns?: readonly string[];
 }
 
-/** An event as a projection sees it. */
+/** An event in the form that a projection's handlers get. */
 export interface Occurrence<Type extends VaultEventType = VaultEventType> {
   readonly id: string;
   readonly type: Type;
   readonly data: DataOf<Type>;
   readonly metadata: EventMetadata;
-  /** Where it took effect: of an enlisted event, the place of its transaction's commit. */
+  /**
+   * The position where the event took effect. For an enlisted event it is the position of the transaction's commit.
+   */
   readonly position: string;
-  /** How many changes events before it made at the same position: 0 unless it was enlisted in a transaction. */
+  /**
+   * The number of changes that earlier events made at the same position. It is 0 unless the event was enlisted in a
+   * transaction.
+   */
   readonly ordinal: number;
 }
 
@@ -64,17 +91,21 @@ export type Handlers = {
 };
 
 /**
- * How events become rows. Handlers are pure: no clock, randomness, reads, network or decryption, so that a rebuild
- * gives the same rows. Raise `version` whenever tables or handlers change: the runner then rebuilds.
+ * The functions that turn events into rows. Handlers are pure: no clock, randomness, reads, network or decryption, so
+ * that a rebuild gives the same rows. Raise `version` whenever tables or handlers change: the runner then rebuilds
+ * the read model.
  */
-export interface Projection {
-  /** Lower-case letters and underscores; its tables live in the schema `rm_<name>`. */
-  readonly name: string;
+export interface Projection<Name extends string = string> {
+  /** Lower-case letters and underscores. The tables are in the schema `rm_<name>`. */
+  readonly name: Name;
   readonly version: number;
-  /** Who reads it waits for it, or is the vault itself and has time: a write is not answered later for its sake. */
+  /**
+   * False when the answer of a write does not wait for this projection: a reader waits for it itself, or only the
+   * vault's own background work reads it.
+   */
   readonly isAwaited?: false;
   readonly tables: readonly Table[];
-  /** Views, functions and triggers, after the tables; without schema names. */
+  /** Views, functions and triggers, made after the tables. Without schema names. */
   readonly ddl?: readonly string[];
   readonly on: Handlers;
 }

@@ -10,21 +10,24 @@ import { readProjectionStatus, type ProjectionStatus } from './status.ts';
 
 export interface ProjectorOptions {
   readonly store: EventStore;
-  /** Needs `projectorMigrations` applied. Each projection takes a session of its own, not through a transaction pooler. */
+  /**
+   * `projectorMigrations` must be applied. Each projection opens its own session; a transaction pooler between cannot
+   * be used.
+   */
   readonly connectionString: string;
-  /** All of the product by default. */
+  /** All projections of the product by default. */
   readonly projections?: readonly Projection[];
   readonly logger?: Logger;
-  /** Most events of one transaction. */
+  /** The greatest number of events of one transaction. */
   readonly maxBatch?: number;
-  /** Told of events that a live read model has just shown: not of those of a replay. */
+  /** Called with the events that a live read model has just shown, not with those of a replay. */
   readonly onShown?: ShownObserver;
 }
 
 export interface Projectors {
-  /** From the database, so the same whichever replica leads. */
+  /** Read from the database, so every replica gives the same. */
   status(): Promise<ProjectionStatus[]>;
-  /** Ends within about a second; what is not committed is replayed by whoever leads next. */
+  /** Ends within about a second. The next leader replays the events that are not committed. */
   close(): Promise<void>;
 }
 
@@ -32,7 +35,7 @@ const silent: Logger = { info: () => {}, warn: () => {}, error: () => {} };
 
 /**
  * Keeps the read models up to date until closed. Any number of processes may run it on one database: each projection
- * has one leader, the others stand by.
+ * has one leader, and the other processes stand by.
  */
 export function startProjectors(options: ProjectorOptions): Projectors {
   const {
@@ -54,7 +57,7 @@ export function startProjectors(options: ProjectorOptions): Projectors {
       const outcome = await rebuildProjection(projection, rebuild);
       logger.info({ projection: name, version, outcome }, 'projection rebuilt');
     } catch (error) {
-      // An operator, or another replica: it is looked at again in a moment.
+      // An operator or another replica is rebuilding. The checkpoint is read again after a moment.
       if (!(error instanceof RebuildUnderWayError)) throw error;
     }
   };

@@ -1,6 +1,6 @@
 import type pg from 'pg';
 
-/** How far a projection is. Positions are decimal text. */
+/** The progress of a projection. Positions are decimal text. */
 export interface ProjectionStatus {
   readonly name: string;
   readonly version: number;
@@ -44,7 +44,7 @@ interface StatusRow {
   rebuild_updated_at: Date;
 }
 
-/** All projections by name, and the rebuilds under way. Needs the schema `projections`. */
+/** All projections by name, and the rebuilds under way. The schema `projections` must exist. */
 export async function readProjectionStatus(
   database: Pick<pg.Pool | pg.ClientBase, 'query'>,
 ): Promise<ProjectionStatus[]> {

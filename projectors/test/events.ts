@@ -9,11 +9,11 @@ import {
 
 export const tenantId = '00000000-0000-4000-8000-000000000001';
 export const otherTenantId = '00000000-0000-4000-8000-000000000002';
-export const applicationId = '00000000-0000-4000-8000-0000000000a1';
+const applicationId = '00000000-0000-4000-8000-0000000000a1';
 
 export type MetadataOf = Partial<EventMetadata>;
 
-/** A valid event; only what a test is about has to be given. */
+/** A valid event. A test gives only the fields that it is about. */
 export function event<Type extends VaultEventType>(
   type: Type,
   data: DataOf<Type>,
@@ -39,7 +39,7 @@ export function event<Type extends VaultEventType>(
 export const sealed = (name: string): string =>
   `sv1.00000000-0000-4000-8000-00000000000f.${Buffer.from(name).toString('base64url')}`;
 
-export const tokenContent = (tokenId: string, changes: Partial<DataOf<'TokenCreated'>> = {}) => ({
+const tokenContent = (tokenId: string, changes: Partial<DataOf<'TokenCreated'>> = {}) => ({
   token_id: tokenId,
   token_type: 'token',
   data: sealed(tokenId),

@@ -1,4 +1,6 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import type { Position } from '@token-vault/event-store';
 import { createProjectionAdmin } from '../src/admin.ts';
 import { projections } from '../src/projections/index.ts';
@@ -6,7 +8,7 @@ import { tokenCreated, tokenDeleted } from './events.ts';
 import { eventually, openVault, type Vault } from './vault.ts';
 
 const handOvers = 60;
-/** Of `runner/leadership.ts`. */
+/** The lock class of `runner/leadership.ts`. */
 const lockClass = 7_310_580;
 
 let vault: Vault;
@@ -15,9 +17,9 @@ beforeAll(async () => {
 });
 afterAll(() => vault.close());
 
-/** The sessions that lead, each a projection. */
-async function leaders(): Promise<readonly number[]> {
-  const rows = await vault.rows<{ pid: number }>(
+/** The sessions that lead a projection each. */
+async function leaders(of: Vault = vault): Promise<readonly number[]> {
+  const rows = await of.rows<{ pid: number }>(
     `select pid from pg_locks where locktype = 'advisory' and classid = $1 and granted
        and database = (select oid from pg_database where datname = current_database())`,
     [lockClass],
@@ -45,7 +47,7 @@ it(`two projectors lose and repeat nothing in ${handOvers} hand-overs under load
     await eventually(async () => (await leaders()).length === projections.length);
     const now = await leaders();
     for (const pid of now) seen.add(pid);
-    // One projection, or all at once as when a machine is lost.
+    // The leader of one projection, or all leaders at once as at the loss of a machine.
     const lost = round % 5 === 0 ? now : now.slice(round % now.length, (round % now.length) + 2);
     await vault.rows('select pg_terminate_backend(pid) from unnest($1::int[]) as t(pid)', [lost]);
   }
@@ -59,4 +61,23 @@ it(`two projectors lose and repeat nothing in ${handOvers} hand-overs under load
   expect(await vault.rows('select count(*)::int from rm_log.entry')).toEqual([{ count: count + deleted }]);
   const admin = createProjectionAdmin({ store: vault.store, connectionString: vault.url });
   for (const { name } of projections) expect(await admin.verify(name)).toMatchObject({ isEqual: true });
+});
+
+it('a frozen leader is replaced, a live one is not', async () => {
+  const name = 'reactors';
+  const standing = await openVault();
+  onTestFinished(() => standing.close());
+  // The session of a stopped process: connected, without heartbeats.
+  const silent = new pg.Client({ connectionString: standing.url });
+  silent.on('error', () => undefined);
+  await silent.connect();
+  await silent.query('select pg_advisory_lock($1, hashtext($2))', [lockClass, name]);
+  const only = projections.filter((each) => each.name === name);
+  standing.start({ projections: only });
+  standing.start({ projections: only });
+  await standing.reached(await standing.append(tokenCreated('a')), [name]);
+  const before = await leaders(standing);
+  // Longer than the other process waits for a heartbeat.
+  await delay(6_000);
+  expect(await leaders(standing)).toEqual(before);
 });

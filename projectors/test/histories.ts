@@ -26,11 +26,14 @@ const step = fc.record({
 });
 type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never;
 
-/** Turns wishes into a history that deciders would allow: creations of what is absent, changes of what is there. */
+/**
+ * Turns random steps into a history that deciders would allow: it creates only absent entities and changes only
+ * existing ones.
+ */
 class Historian {
   readonly events: VaultEvent[] = [];
   #there = new Set<string>();
-  /** A token touched by an open transaction is locked; what the transaction made of it counts at commit. */
+  /** A token written by an open transaction is locked. The transaction's writes count at its commit. */
   #locks = new Map<string, { transaction: string; isThere: boolean }>();
   #closed = new Set<string>();
   #serial = 0;
@@ -148,7 +151,7 @@ class Historian {
     }
   }
 
-  /** Only with nothing open, as the vault does. */
+  /** Only when no transaction is open, as in the vault. */
   #deleteTenant(tenant: string): void {
     if (this.#locks.size > 0) return;
     this.events.push(event('TenantDeleted', { tenant_id: tenant }, { tenant_id: tenant }));

@@ -16,7 +16,7 @@ import type { Occurrence, SqlOp } from '../src/projection.ts';
 import { logHandlers, unloggedEvents } from '../src/projections/log-entries.ts';
 import { event } from './events.ts';
 
-/** Every event as it was ever released. */
+/** A fixture of every released version of every event. */
 const folder = path.resolve(import.meta.dirname, '../../contracts/test/fixtures/events');
 const fixtures = readdirSync(folder).map((file): [string, NewEvent] => [
   file,
@@ -48,7 +48,7 @@ describe('the log', () => {
     ]);
   });
 
-  it('tells what was shown, in which request, under which trace', () => {
+  it('names the transform, the request and the trace', () => {
     const read = event(
       'TokensRead',
       {
@@ -81,7 +81,7 @@ describe('the log', () => {
     expect(entries[0]?.['transform']).toBeUndefined();
   });
 
-  it('tells of a token that deduplication met, and what was shown of it', () => {
+  it('names the token that deduplication found, and its transform', () => {
     const tokens = [{ token_id: 't1', token_type: 'bank', transform: 'redact' as const }];
     expect(entriesOf(event('TokensRead', { operation: 'deduplicate', tokens }))).toMatchObject([
       {
@@ -94,7 +94,7 @@ describe('the log', () => {
     ]);
   });
 
-  it('has one entry for a write and what its answer showed', () => {
+  it('has one entry for a write and for the data in its answer', () => {
     const content = { token_id: 'a', token_type: 'card', data: '', containers: ['/'] };
     expect(entriesOf(event('TokenUpdated', { ...content, shown: 'mask' }))).toMatchObject([
       { operation: 'update', transform: 'mask' },
@@ -156,7 +156,7 @@ describe('the log', () => {
     expect(entries[0]?.['entity_id']).toBeUndefined();
   });
 
-  it('tells who was refused, and cuts what was never an id', () => {
+  it('names the refused actor, and cuts texts that are not an id', () => {
     const denied = { entity_type: 'token', entity_id: 'x'.repeat(5000), operation: 'read' } as const;
     const [entry] = entriesOf(event('AccessDenied', denied));
     expect(entry).toMatchObject({

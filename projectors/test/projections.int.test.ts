@@ -9,7 +9,7 @@ beforeEach(async () => {
 afterEach(() => vault.close());
 
 describe('the read models', () => {
-  it('hold what the log says', async () => {
+  it('are equal to the log', async () => {
     vault.start();
     await vault.append(
       tenantCreated(),
@@ -51,18 +51,27 @@ describe('the read models', () => {
         key_hash: digit.repeat(32),
         nonce_hash: digit.repeat(32),
         expires_at: '2030-01-01T11:00:00Z',
+        opener_key_hash: 'e1'.repeat(32),
       });
-    await vault.append(
-      opened('c1'),
-      opened('c2'),
-      event('SessionAuthorized', {
-        session_id: session('c2'),
-        authorized_by: session('a2'),
-        permissions: [],
-        rules: [],
-        expires_at: '2030-01-01T12:00:00Z',
-      }),
+    await vault.reached(
+      await vault.append(
+        opened('c1'),
+        opened('c2'),
+        event('SessionAuthorized', {
+          session_id: session('c2'),
+          authorized_by: session('a2'),
+          permissions: [],
+          rules: [],
+          expires_at: '2030-01-01T12:00:00Z',
+          authorizer_key_hash: 'e2'.repeat(32),
+        }),
+      ),
     );
+    expect(
+      await vault.rows(
+        'select opener_key_hash, authorizer_key_hash from rm_applications.session where is_authorized',
+      ),
+    ).toEqual([{ opener_key_hash: 'e1'.repeat(32), authorizer_key_hash: 'e2'.repeat(32) }]);
     await vault.reached(
       await vault.append(
         event('SessionExpired', { session_id: session('c1') }),
@@ -101,5 +110,53 @@ describe('the read models', () => {
       { key_hash: first, reason: 'regenerated', application_id: id },
       { key_hash: second, reason: 'deleted', application_id: id },
     ]);
+  });
+
+  it('keep every key that an application had, also one without a main key', async () => {
+    vault.start();
+    const id = '00000000-0000-4000-8000-0000000000b2';
+    const key_id = '00000000-0000-4000-8000-0000000000b3';
+    const [first, second, third] = ['3'.repeat(64), '4'.repeat(64), '5'.repeat(64)];
+    const kept = { id, hash: first, created_at: '2030-01-01T00:00:00Z', expires_at: '2030-01-02T00:00:00Z' };
+    const other = { id: key_id, hash: third, created_at: '2030-01-01T00:00:00Z' };
+    const at = { application_id: id };
+    await vault.append(
+      event('ApplicationCreated', {
+        ...at,
+        name: 'App',
+        type: 'private',
+        key_hash: first,
+        permissions: ['token:read'],
+        rules: [],
+      }),
+      event('ApplicationKeyRegenerated', {
+        ...at,
+        key_hash: second,
+        key_id,
+        keys: [kept],
+        kept_key_hash: first,
+      }),
+      event('ApplicationKeyAdded', { ...at, key_id, key_hash: third, keys: [kept, other] }),
+      event('ApplicationKeyDeleted', { ...at, key_id: id, key_hash: first, was_main: false, keys: [other] }),
+    );
+    const last = { ...at, key_id, key_hash: second, was_main: true, keys: [other] };
+    await vault.reached(await vault.append(event('ApplicationKeyDeleted', last)));
+    expect(
+      await vault.rows(`select key_hash, key_id, keys from rm_applications.application where id = '${id}'`),
+    ).toEqual([{ key_hash: null, key_id: null, keys: [other] }]);
+    await vault.reached(await vault.append(event('ApplicationDeleted', at)));
+    expect(
+      await vault.rows(
+        `select key_hash, reason from rm_applications.application_key where application_id = '${id}' order by 1`,
+      ),
+    ).toEqual([
+      { key_hash: first, reason: 'deleted' },
+      { key_hash: third, reason: 'expired' },
+    ]);
+    expect(
+      await vault.rows(
+        `select key_hash, reason from rm_applications.retired_key where application_id = '${id}'`,
+      ),
+    ).toEqual([{ key_hash: second, reason: 'deleted' }]);
   });
 });

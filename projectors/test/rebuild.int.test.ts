@@ -34,7 +34,7 @@ const schemas = async () =>
   ).map(({ nspname }) => nspname);
 const statusOf = async (name: string) => (await admin.status()).find((status) => status.name === name);
 
-/** A log whose replay stops before its 31st event until it is let go. */
+/** A log whose replay stops before its 31st event until the gate is opened. */
 function gatedLog(): {
   readonly store: EventStore;
   readonly reached: Promise<void>;
@@ -57,7 +57,7 @@ function gatedLog(): {
   return { store, reached: reached.promise, open: gate.resolve };
 }
 
-/** A rebuild of 100 tokens that stands in the middle. */
+/** A rebuild of 100 tokens that is stopped in the middle. */
 async function standingRebuild() {
   vault.start({ projections: [tokens] });
   await vault.reached(await vault.append(...many(100)), ['tokens']);
@@ -70,7 +70,7 @@ async function standingRebuild() {
 }
 
 describe('a rebuild', () => {
-  it('gives what the log says, without what was planted, and leaves nothing behind', async () => {
+  it('gives the content of the log without the planted rows, and leaves no tables behind', async () => {
     vault.start({ projections: [tokens] });
     await vault.reached(
       await vault.append(...many(40), tokenUpdated('token-3', { metadata: {} }), tokenDeleted('token-5')),
@@ -210,7 +210,7 @@ describe('a rebuild', () => {
 });
 
 describe('the indexes that only readers need', () => {
-  /** Is built only while nobody holds the lock. */
+  /** An index whose build waits for a lock. */
   const gated: Projection = {
     ...tokens,
     tables: tokens.tables.map((table) =>
@@ -227,7 +227,7 @@ describe('the indexes that only readers need', () => {
     and wait_event_type = 'Lock' and datname = current_database()`;
   let gatedAdmin: ProjectionAdmin;
 
-  /** A rebuild that is building indexes, until the lock is given back. */
+  /** A rebuild that builds indexes until the lock is released. */
   async function indexingRebuild(signal?: AbortSignal) {
     await vault.rows(`create or replace function public.gate(text) returns text language plpgsql immutable as
       $$ begin perform pg_advisory_xact_lock_shared(4711); return $1; end $$`);
@@ -283,7 +283,7 @@ describe('the indexes that only readers need', () => {
     expect(await indexes()).toEqual(made);
   });
 
-  it('do not hold up who cancels the rebuild', async () => {
+  it('do not delay the cancellation of the rebuild', async () => {
     const { outcome, letGo } = await indexingRebuild();
     expect(await gatedAdmin.cancel('tokens')).toBe(true);
     expect(await outcome).toBe('cancelled');
@@ -331,7 +331,7 @@ describe('a newer version of a projection', () => {
 });
 
 describe('verifying', () => {
-  it('finds nothing wrong with what the runner made, while it goes on', async () => {
+  it('finds no difference in the runner’s tables while the runner goes on', async () => {
     vault.start({ projections: [log, tokens] });
     await vault.reached(await vault.append(...many(40), tokenDeleted('token-5')), ['tokens', 'log']);
     for (const name of ['tokens', 'log']) {

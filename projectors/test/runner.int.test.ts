@@ -26,7 +26,7 @@ async function statusOf(name: string) {
   return (await vault.rows<Record<string, string | null>>(sql, [name]))[0];
 }
 
-/** Refuses a token named `poison` as a defect in a handler would. */
+/** A projection whose handler throws on a token named `poison`. */
 const allergic: Projection = {
   ...log,
   name: 'allergic',
@@ -99,7 +99,7 @@ describe('a projector', () => {
     expect(failures).toBeLessThan(0);
   });
 
-  it('replaces what Postgres text cannot hold, instead of stopping', async () => {
+  it('replaces characters that Postgres text cannot hold, and goes on', async () => {
     vault.start({ projections: [tokens] });
     const hostile = 'a\0b\ud800c\\u0000';
     await vault.reached(await vault.append(tokenCreated('a', { metadata: { hostile } })), ['tokens']);
@@ -119,7 +119,7 @@ describe('a projector', () => {
 });
 
 describe('an event that cannot be applied', () => {
-  it('stops its projection there, names itself by id only, and holds up nobody else', async () => {
+  it('stops its projection there, is named by id only, and does not delay other projections', async () => {
     const poison = tokenCreated('poison');
     const before = await vault.append(...many(7));
     vault.start({ projections: [allergic, tokens] });
@@ -206,7 +206,7 @@ describe('two projectors', () => {
   it('are fenced from each other even if both believe they lead', async () => {
     const stop = vault.start({ projections: [log] });
     await vault.reached(await vault.append(...many(3)), ['log']);
-    // Somebody else moved the checkpoint: what the first one sends next must not count.
+    // Another process moved the checkpoint, so the next batch of the first one must not count.
     await vault.rows(`update projections.checkpoint set generation = generation + 1 where name = 'log'`);
     await vault.reached(await vault.append(...many(3, 'next')), ['log']);
     await stop.close();
@@ -240,7 +240,7 @@ describe('a paused projection', () => {
 });
 
 describe('a release that writes new events', () => {
-  // An event of a later release: this one's types do not know it.
+  // An event type of a later release, which the types of this release do not know.
   const praised = { ...tokenDeleted('a'), type: 'TokenPraised' } as unknown as VaultEvent;
   const newer = () =>
     createMemoryEventStore({

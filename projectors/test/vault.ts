@@ -13,7 +13,7 @@ import type { Projection } from '../src/projection.ts';
 import { stagingTables } from '../src/runner/staging.ts';
 import { startProjectors, type ProjectorOptions, type Projectors } from '../src/start.ts';
 
-/** A log in memory and a real database, with any number of projectors between them. */
+/** A log in memory and a real database, with any number of projectors. */
 export interface Vault {
   readonly url: string;
   readonly pool: pg.Pool;
@@ -80,7 +80,7 @@ export async function eventually(condition: () => Promise<boolean> | boolean): P
   }
 }
 
-/** All rows of a read model, table by table, in an order of their own; `schema` without its rebuild. */
+/** All rows of a read model, sorted, table by table. `schema` selects the live tables or those of a rebuild. */
 export async function contentOf(vault: Vault, projection: Projection, schema = `rm_${projection.name}`) {
   const content: Record<string, unknown[]> = {};
   for (const { name } of [...projection.tables, ...stagingTables]) {

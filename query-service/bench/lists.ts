@@ -34,7 +34,7 @@ const search = (query: string, page = first, scope = everything) =>
   findTokens(
     pool,
     scope,
-    searchCondition(parseQuery(query), { tenantId, hashes, searchable: { kind: 'all' } }),
+    { condition: searchCondition(parseQuery(query), { tenantId, hashes, searchable: { kind: 'all' } }) },
     page,
   );
 const at = (share: number) => new Date(Date.parse('2029-01-01') + share * entries * 10_000);

@@ -123,7 +123,7 @@ async function seedLookups(client: PoolClient, tenantId: string): Promise<void> 
 
 /**
  * Nine in ten tell of tokens, one in a hundred thousand of the tenant; a new one every ten seconds. At positions before the first of
- * the log: an entry at the position of a real event would stop the projection, and what stands still answers 503 (ADR 21).
+ * the log: an entry at the position of a real event would stop the projection, and a stopped projection answers 503 (ADR 21).
  */
 async function seedLog(client: PoolClient, tenantId: string, entries: number): Promise<void> {
   await client.query('set search_path = rm_log');

@@ -1,5 +1,7 @@
 import { KeyDestroyedError, TenantKeysMissingError } from '@token-vault/crypto';
 
-/** What was found a moment ago cannot be opened any more, because it or its tenant was deleted: it is not there. */
+/**
+ * The token or its tenant was deleted after the row was read, so its key cannot be opened: the row counts as absent.
+ */
 export const isErased = (error: unknown): boolean =>
   error instanceof KeyDestroyedError || error instanceof TenantKeysMissingError;

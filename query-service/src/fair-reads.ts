@@ -1,77 +1,47 @@
+import { FairPlaces } from '@token-vault/batching';
 import { UnavailableError } from '@token-vault/contracts';
-import { FairQueue } from '@token-vault/expressions';
 import type { Pool, QueryConfig, QueryResultRow } from 'pg';
 
-/** What lists, searches, counts and reports read by. */
+/** The connections that lists, searches, counts and reports use. */
 export interface Reader {
   query<Row extends QueryResultRow>(statement: QueryConfig): Promise<{ readonly rows: Row[] }>;
 }
 
 export interface FairReads {
-  /** Runs statements of this tenant in its share of the pool. */
+  /** Runs statements of this tenant within the tenant's share of the pool. */
   of(tenantId: string): Reader;
 }
 
 export interface FairReadOptions {
-  /** Statements of one tenant that may wait. */
+  /** The number of statements of one tenant that may wait. */
   readonly waitingOfTenant?: number;
-  /** Statements of all tenants that may wait. */
+  /** The number of statements of all tenants that may wait. */
   readonly maxWaiting?: number;
   /** How long a statement may wait for a connection. */
   readonly waitMs?: number;
 }
 
-/** Connections that lists leave to look-ups by id and to the making out of callers. */
+/** Connections that lists leave free for look-ups by id and for authentication. */
 const keptFree = 2;
 
 /**
- * Lists and searches may each read a tenant's whole table. So one tenant has at most half of the pool's connections for them, all
- * tenants together leave two free, and who waits is served by turns of the tenants. The time of a statement is bounded by the pool.
+ * A list or a search may read the whole table of a tenant. So one tenant has at most half of the pool's connections
+ * for them, all tenants together leave two free, and waiting statements are served by turns of the tenants. The pool
+ * bounds the time of a statement.
  */
 export function createFairReads(pool: Pool, options: FairReadOptions = {}): FairReads {
   const { waitingOfTenant = 200, maxWaiting = 2_000, waitMs = 10_000 } = options;
   const size = pool.options.max;
   const places = Math.max(1, size - keptFree);
   const placesOfTenant = Math.max(1, Math.min(places, Math.floor(size / 2)));
-  const waiting = new FairQueue<() => void>();
-  const running = new Map<string, number>();
-  let total = 0;
-
-  const runningOf = (tenantId: string): number => running.get(tenantId) ?? 0;
-  const mayRun = (tenantId: string): boolean => runningOf(tenantId) < placesOfTenant;
-
-  function take(tenantId: string): void {
-    total += 1;
-    running.set(tenantId, runningOf(tenantId) + 1);
-  }
+  const placesOf = (): number => placesOfTenant;
+  const fair = new FairPlaces({ places, placesOf, waitingOfTenant, maxWaiting, refuse: tooMany });
 
   async function enter(tenantId: string): Promise<void> {
-    if (total < places && mayRun(tenantId)) return take(tenantId);
-    if (waiting.sizeOf(tenantId) >= waitingOfTenant || waiting.size >= maxWaiting) throw tooMany();
-    await new Promise<void>((resolve, reject) => {
-      // Whoever leaves takes the place for the one that it wakes.
-      const start = (): void => {
-        clearTimeout(timer);
-        take(tenantId);
-        resolve();
-      };
-      const timer = setTimeout(() => {
-        if (waiting.remove(tenantId, start)) reject(tooMany());
-      }, waitMs);
-      waiting.push(tenantId, start);
-    });
-  }
-
-  function leave(tenantId: string): void {
-    total -= 1;
-    const left = runningOf(tenantId) - 1;
-    if (left > 0) running.set(tenantId, left);
-    else running.delete(tenantId);
-    while (total < places) {
-      const next = waiting.take(mayRun);
-      if (!next) return;
-      next();
-    }
+    const waiting = fair.enter(tenantId);
+    if (!waiting) return;
+    const timer = setTimeout(() => waiting.giveUp(tooMany()), waitMs);
+    await waiting.begun.finally(() => clearTimeout(timer));
   }
 
   return {
@@ -83,7 +53,7 @@ export function createFairReads(pool: Pool, options: FairReadOptions = {}): Fair
         } catch (error) {
           throw isTimeout(error) ? tooLong(error) : error;
         } finally {
-          leave(tenantId);
+          fair.leave(tenantId);
         }
       },
     }),
@@ -93,7 +63,7 @@ export function createFairReads(pool: Pool, options: FairReadOptions = {}): Fair
 const tooMany = (): UnavailableError =>
   new UnavailableError('Too many lists and searches wait to be read. Nothing was shown; try again.');
 
-/** Postgres says `query_canceled` of a statement that ran into `statement_timeout`. */
+/** Postgres gives `query_canceled` for a statement that exceeded `statement_timeout`. */
 const isTimeout = (error: unknown): boolean => (error as { readonly code?: unknown }).code === '57014';
 
 const tooLong = (cause: unknown): UnavailableError =>

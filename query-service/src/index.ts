@@ -1,13 +1,17 @@
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Expressions } from '@token-vault/expressions';
-import { createMissLimit, type AuditTrail, type HandlersOf, type MissLimit } from '@token-vault/service-kit';
+import { createMissLimit, type MissLimit } from '@token-vault/http';
+import type { AuditTrail, HandlersOf } from '@token-vault/operations';
 import type { Pool } from 'pg';
+import { createKeyHandlers } from './applications/keys.ts';
 import { createApplicationHandlers } from './applications/routes.ts';
 import { createFairReads } from './fair-reads.ts';
+import { createInvocationHandlers } from './invocations/routes.ts';
 import { createLogHandlers, type WaitForProjections } from './logs/routes.ts';
 import { createReactorHandlers } from './reactors/routes.ts';
 import { createTenantHandlers } from './tenants/routes.ts';
+import { createDetokenize } from './tokens/detokenize.ts';
 import { createTokenHandlers } from './tokens/routes.ts';
 
 export type { WaitForProjections } from './logs/routes.ts';
@@ -19,25 +23,28 @@ export {
 } from './tokens/export.ts';
 
 export interface QueryDependencies {
-  /** Of the read models. */
+  /** The pool of the read models' database. */
   readonly pool: Pool;
   readonly store: Pick<EventStore, 'head'>;
   readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly audit: AuditTrail;
   readonly expressions: Expressions;
-  /** The one of the process; of its own when absent. */
+  /** The limit that the process shares. When absent, the service makes one. */
   readonly missLimit?: MissLimit;
   readonly waitForProjections?: WaitForProjections | undefined;
 }
 
-/** The operations that read. Each is recorded durably before anything of what was read is answered. */
+/** The handlers of the operations that read. The audit record of a read is durable before the answer leaves. */
 export function createQueryHandlers(dependencies: QueryDependencies): HandlersOf<'query'> {
   const parts = { ...dependencies, reads: createFairReads(dependencies.pool) };
   return {
     ...createTokenHandlers({ missLimit: createMissLimit(), ...parts }),
+    ...createDetokenize(parts),
     ...createApplicationHandlers(parts),
+    ...createKeyHandlers(parts),
     ...createLogHandlers(parts),
     ...createReactorHandlers(parts),
+    ...createInvocationHandlers(parts),
     ...createTenantHandlers(parts),
   };
 }

@@ -2,7 +2,7 @@ import type { Pagination } from '@token-vault/contracts';
 import type { Reader } from './fair-reads.ts';
 import { compile, nothing, sql, type Sql } from './sql.ts';
 
-/** Which page of a list: `page` from 1, `size` from 0, which asks for the pagination object only. */
+/** The page of a list. `page` counts from 1. `size` may be 0, which asks for the pagination object only. */
 export interface PageRequest {
   readonly page: number;
   readonly size: number;
@@ -19,8 +19,8 @@ export const limits = (request: PageRequest): Sql =>
   sql`limit ${request.size} ${request.page > 1 ? sql`offset ${offsetOf(request)}` : nothing}`;
 
 /**
- * Counts, then fetches; a page beyond the last costs no fetch however far beyond it lies.
- * `total_pages` is 0 when there are no items or no page size.
+ * Counts the items, then fetches the page. A page beyond the last one is not fetched at all. `total_pages` is 0 when
+ * there are no items or `size` is 0.
  */
 export async function fetchPage<Item>(
   request: PageRequest,
@@ -40,9 +40,11 @@ export async function fetchPage<Item>(
   };
 }
 
-/** The one number a statement gives as `total`: as float8, which is exact up to 2^53 and needs no parsing of text. */
+/**
+ * The column `total` of a statement's only row. It is float8, which is exact up to 2^53 and needs no parsing of text.
+ */
 export async function totalOf(reader: Reader, statement: Sql): Promise<number> {
   const { rows } = await reader.query<{ readonly total: number }>(compile(statement));
-  // Less than none: the projection went on between the two counts of a difference.
+  // The difference of two counts is negative when the projection advanced between them.
   return Math.max(rows[0]?.total ?? 0, 0);
 }

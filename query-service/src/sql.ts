@@ -1,11 +1,11 @@
 import type { QueryConfig } from 'pg';
 
-/** What may stand as a parameter of a statement. */
+/** The types that a parameter of a statement may have. */
 export type SqlParameter = string | number | boolean | Date | null | readonly string[];
 
 /**
- * A piece of SQL with its parameters. Only literals of the program become text; everything else is a parameter, so a
- * statement put together at run time cannot be injected into.
+ * A piece of SQL with its parameters. Only literals of the program become text, all other values are parameters. So a
+ * statement that is composed at run time is safe against injection.
  */
 export interface Sql {
   readonly texts: readonly string[];
@@ -18,10 +18,10 @@ export function sql(texts: TemplateStringsArray, ...parameters: readonly (Sql | 
 
 export const nothing: Sql = sql``;
 
-/** The pieces in parentheses, any of which may hold; false when there are none. */
+/** Joins the pieces by `or`. False when there are none. */
 export const anyOf = (pieces: readonly Sql[]): Sql => joined(pieces, ' or ', sql`false`);
 
-/** The pieces in parentheses, all of which must hold; true when there are none. */
+/** Joins the pieces by `and`. True when there are none. */
 export const allOf = (pieces: readonly Sql[]): Sql => joined(pieces, ' and ', sql`true`);
 
 function joined(pieces: readonly Sql[], separator: string, ifNone: Sql): Sql {
@@ -30,7 +30,7 @@ function joined(pieces: readonly Sql[], separator: string, ifNone: Sql): Sql {
   return { texts: ['((', ...between, '))'], parameters: pieces };
 }
 
-/** The statement as node-postgres takes it. */
+/** The statement in the form of node-postgres. */
 export function compile(statement: Sql): QueryConfig {
   const values: unknown[] = [];
   const write = (piece: Sql): string =>

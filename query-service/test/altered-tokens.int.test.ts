@@ -42,7 +42,7 @@ it('a token is shown as it was stored', async () => {
   expect((await list()).data).toHaveLength(1);
 });
 
-describe('a row of which somebody has changed', () => {
+describe('a row whose columns were changed in the database:', () => {
   it.each([
     ['the container', `update token set container = '/mine/' where tenant_id = $1`],
     ['the mask', `update token set mask = '"{{ data }}"' where tenant_id = $1`],

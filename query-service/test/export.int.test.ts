@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { createAuditTrail, createRequestContext } from '@token-vault/service-kit';
+import { createAuditTrail, createRequestContext } from '@token-vault/operations';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createTokenExport, type ExportPage } from '../src/index.ts';
 import { principalOf, ruleOn, setUpVault, type Vault } from './vault.ts';
 
-/** So many tokens are a page. */
+/** The number of tokens of a page. */
 const pageSize = 200;
 
 let vault: Vault;
@@ -25,7 +25,7 @@ beforeEach(async () => {
 
 const revealing = () => principalOf(tenantId, { rules: [ruleOn('/', 'reveal')] });
 
-/** The second page of an export, before which something happens. */
+/** The second page of an export. `between` runs before it. */
 async function secondPage(between: () => void, principal = revealing): Promise<ExportPage | undefined> {
   const { pool, keyRing, store, clock } = vault;
   const watch = { requireMoving: async () => undefined };

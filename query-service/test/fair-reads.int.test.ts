@@ -31,7 +31,7 @@ const lists: readonly [OperationId, 'reader' | 'manager', Request][] = [
   ['getUsageReport', 'manager', {}],
 ];
 
-describe('a tenant whose lists stand still', () => {
+describe('a tenant whose lists are stopped', () => {
   it('waits and is refused in each of its lists; its look-ups and the lists of others go on', async () => {
     const [greedy, other] = [await vault.tenant(), await vault.tenant()];
     const mine = { reader: principalOf(greedy), manager: managerOf(greedy) };
@@ -68,7 +68,7 @@ describe('a list that takes longer than a statement may', () => {
   });
 });
 
-/** The waiting statement is cancelled as `statement_timeout` does it: with 57014. */
+/** Cancels the waiting statement with 57014, as `statement_timeout` does. */
 async function stopWaiting(call: Promise<unknown>): Promise<void> {
   const refused = expect(call).rejects.toThrow('The query took too long and was stopped.');
   await waitUntil(

@@ -6,6 +6,7 @@ import {
   type JsonObject,
   type OperationId,
   type Token,
+  type TokenPermission,
 } from '@token-vault/contracts';
 import {
   principalOf,
@@ -111,11 +112,11 @@ describe('a token', () => {
     expect(await get(await stored({ data }), revealing())).toHaveProperty('data', data);
   });
 
-  it('without a mask shows no data to whom it is masked', async () => {
+  it('without a mask shows no data to a caller with masked access', async () => {
     expect(await get(await stored())).not.toHaveProperty('data');
   });
 
-  it('whose mask cannot be applied to its data shows none', async () => {
+  it('whose mask cannot be applied to its data shows no data', async () => {
     const id = await stored({ data: 'no number', mask: '{{ data | to_number }}' });
     const token = await get(id);
     expect(token).not.toHaveProperty('data');
@@ -147,7 +148,7 @@ describe('a token', () => {
     vault.clock.set('2030-01-01T00:00:00Z');
   });
 
-  it('whose keys were destroyed a moment ago is not found', async () => {
+  it('whose keys have just been destroyed is not found', async () => {
     const id = await stored();
     await vault.keyRing.destroyKeysOfEntity(tenantId, `token:${id}`);
     await expect(get(id, revealing())).rejects.toThrow(NotFoundError);
@@ -197,17 +198,18 @@ describe('a card’s cvc', () => {
     expect((await get(id)).data).toMatchObject({ cvc: '123' });
   });
 
-  it.each<[OperationId, (id: string) => object]>([
-    ['getToken', (id) => ({ params: { id } })],
-    ['listTokens', () => ({})],
-    ['searchTokens', (id) => ({ body: { query: `id:"${id}"` } })],
-  ])('is told by the answer of %s to end', async (operation, requestFor) => {
+  it.each<[OperationId, TokenPermission, (id: string) => object]>([
+    ['getToken', 'token:read', (id) => ({ params: { id } })],
+    ['listTokens', 'token:read', () => ({})],
+    ['searchTokens', 'token:search', (id) => ({ body: { query: `id:"${id}"` } })],
+  ])('is told by the answer of %s to end', async (operation, permission, requestFor) => {
     const id = await stored(withCvc);
     const told = () => vault.tokensOf(operation, revealing(), requestFor(id));
     vault.clock.set('2030-01-01T00:59:59.999Z');
-    expect(await told()).toEqual([{ id, by: 'seen', cvcEndsAt: '2030-01-01T01:00:00.000Z' }]);
+    const shown = { permission, transform: 'reveal' };
+    expect(await told()).toEqual([{ id, by: 'seen', shown, cvcEndsAt: '2030-01-01T01:00:00.000Z' }]);
     vault.clock.set('2030-01-01T01:00:00Z');
-    expect(await told()).toEqual([{ id, by: 'seen', cvcEndsAt: undefined }]);
+    expect(await told()).toEqual([{ id, by: 'seen', shown, cvcEndsAt: undefined }]);
   });
 
   it('is gone at its hour, for masks too, even if it was not purged', async () => {
@@ -262,14 +264,14 @@ describe('the record of a read', () => {
     let isAnswered = false;
     const answer = get(id, revealing()).then(() => (isAnswered = true));
     await isRecording;
-    // The data itself is long open when another read of the same key has gone through.
+    // A second read of the same key has finished, so the data of the first read is certainly open.
     await vault.keyRing.openKey(tenantId, await keyIdOfToken(id));
     expect(isAnswered).toBe(false);
     held.resolve();
     await answer;
   });
 
-  it('is not made of what was not found or refused', async () => {
+  it('is not written for a token that was not found or was refused', async () => {
     const id = await stored();
     await get('absent').catch(() => undefined);
     await get(id, principalOf(tenantId, { rules: [ruleOn('/pci/', 'reveal')] })).catch(() => undefined);

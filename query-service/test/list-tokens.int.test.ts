@@ -84,7 +84,7 @@ describe('a list of tokens', () => {
     }
   });
 
-  it('leaves out a token whose keys were destroyed a moment ago', async () => {
+  it('leaves out a token whose keys have just been destroyed', async () => {
     await stored([{ token_id: 'gone' }, { token_id: 'here' }]);
     await vault.keyRing.destroyKeysOfEntity(tenantId, 'token:gone');
     expect(idsOf(await list({}, principalOf(tenantId, { rules: [ruleOn('/', 'reveal')] })))).toEqual([
@@ -136,7 +136,7 @@ describe('filters of a list', () => {
   });
 });
 
-describe('what a list counts and shows', () => {
+describe('the counts and the content of a list', () => {
   beforeEach(() =>
     stored([
       { token_id: 'pci-1', containers: ['/pci/high/'], data: '1234', mask: '{{ data | reveal_last: 2 }}' },
@@ -146,7 +146,7 @@ describe('what a list counts and shows', () => {
     ]),
   );
 
-  it('is what the rules cover, each token by its own rule', async () => {
+  it('holds the tokens that the rules cover, each shown by its own rule', async () => {
     const principal = principalOf(tenantId, {
       rules: [ruleOn('/pci/high/', 'reveal', 1), ruleOn('/pci/', 'mask', 2)],
     });
@@ -191,7 +191,7 @@ describe('what a list counts and shows', () => {
     expect(page).toMatchObject({ pagination: { total_items: 0 }, data: [] });
   });
 
-  it('leaves out what has expired and was not swept yet', async () => {
+  it('leaves out expired tokens that were not swept yet', async () => {
     await stored([
       { token_id: 'brief', expires_at: '2030-01-01T00:01:00Z', token_type: 'card' },
       { token_id: 'brief-pci', expires_at: '2030-01-01T00:01:00Z', containers: ['/pci/'] },

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { EntitiesRead, streams, type LogEntry, type Pagination } from '@token-vault/contracts';
-import { createAuditTrail, createRequestContext } from '@token-vault/service-kit';
+import { createAuditTrail, createRequestContext } from '@token-vault/operations';
 import { createFairReads } from '../src/fair-reads.ts';
 import { createLogHandlers } from '../src/logs/routes.ts';
 import { managerOf, principalOf, recorded, ruleOn, setUpVault, unavailable, type Vault } from './vault.ts';
@@ -28,7 +28,7 @@ const told = (page: LogPage) =>
   page.data.map(({ message, entity_id: id }) => `${message} ${id ?? ''}`.trim());
 
 describe('the log', () => {
-  it('tells what was done, by whom, newest first', async () => {
+  it('lists operations with their actors, newest first', async () => {
     const id = await vault.token(tenantId, { token_type: 'card' });
     const reader = principalOf(tenantId);
     await vault.settle();
@@ -55,7 +55,7 @@ describe('the log', () => {
     ]);
   });
 
-  it('has what was answered just before, without anybody waiting for it', async () => {
+  it('holds the operation that was answered just before, without a wait', async () => {
     for (let index = 0; index < 20; index += 1) {
       const id = await vault.token(tenantId);
       expect((await logs({ entity_id: id })).pagination.total_items).toBe(1);
@@ -244,7 +244,7 @@ describe('the log’s entity types', () => {
   });
 });
 
-describe('while the log’s read model stands still', () => {
+describe('while the log’s read model is stopped', () => {
   it('the log is answered all the same, as it is', async () => {
     await vault.settle();
     await vault.stopProjecting();

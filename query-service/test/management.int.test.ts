@@ -110,7 +110,7 @@ describe('the permissions', () => {
   const list = (query = {}) =>
     call<{ type: string; application_types: string[] }[]>('listPermissions', { query });
 
-  it('are listed with who may hold them', async () => {
+  it('are listed with the application types that may hold them', async () => {
     const all = await list();
     expect(all.find(({ type }) => type === 'token:create')?.application_types).toEqual(['private', 'public']);
     expect(all.find(({ type }) => type === 'log:read')?.application_types).toEqual(['management']);

@@ -14,7 +14,10 @@ afterAll(async () => {
   await workers.close();
 });
 
-/** Stored, as a release did that bounded neither filters nor time; each takes all the time that a mask may have. */
+/**
+ * A stored mask of a release that bounded neither filters nor time. Each evaluation takes all the time that a mask
+ * may have.
+ */
 const slow = '{% for i in (1..3000) %}{% for j in (1..3000) %}{{ i }}{% endfor %}{% endfor %}';
 const manyFilters = `{{ data${' | reveal_last: 4'.repeat(330)} }}`;
 const long = 'x'.repeat(500_000);
@@ -64,7 +67,8 @@ describe('a stored mask that takes too much', () => {
     expect(answers).toEqual(['XXXXef', 'f']);
     await Promise.all(attack);
     expect(order.filter((who) => who === 'attacker')).toHaveLength(4);
-    // One of the attacker's may run meanwhile; the others wait for each other, not the neighbour for them.
+    // One mask of the attacker may run meanwhile. Its other masks wait for each other, and the neighbour does not
+    // wait for them.
     expect(order.slice(0, 3).filter((who) => who === 'neighbour')).toHaveLength(2);
   });
 });

@@ -28,7 +28,7 @@ interface Plan {
 }
 const flattened = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(flattened)];
 
-/** The tables that the statements of `run` read from end to end. */
+/** The tables that the statements of `run` read with a sequential scan. */
 async function scannedBy(run: (pool: Pool) => Promise<unknown>): Promise<string[]> {
   const scanned: string[] = [];
   const explaining = {
@@ -45,7 +45,7 @@ async function scannedBy(run: (pool: Pool) => Promise<unknown>): Promise<string[
     },
   };
   await run(explaining as unknown as Pool);
-  // Counters are few rows, which are quicker to read than to look up.
+  // The counter tables have few rows, so a scan is faster than an index look-up.
   return scanned.filter((table) => !table.endsWith('_count'));
 }
 
@@ -66,7 +66,7 @@ const search = (query: string) => (pool: Pool) =>
   findTokens(
     pool,
     scope,
-    searchCondition(parseQuery(query), { tenantId, hashes, searchable: { kind: 'all' } }),
+    { condition: searchCondition(parseQuery(query), { tenantId, hashes, searchable: { kind: 'all' } }) },
     page,
   );
 const logs = (chosen: LogFilters) => (pool: Pool) => listLogs(pool, tenantId, chosen, page);

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
 
-/** A private application of the tenant that may read and search unless told otherwise. */
+/** A private application of the tenant. By default it may read and search. */
 export function principalOf(tenantId: string, grants: Partial<Principal> = {}): Principal {
   const applicationId = grants.applicationId ?? randomUUID();
   return {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
 import type { AccessRule, Pagination, Token } from '@token-vault/contracts';
-import { RateLimitedError } from '@token-vault/service-kit';
+import { RateLimitedError } from '@token-vault/http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { principalOf, ruleOn, setUpVault, type Vault } from './vault.ts';
 

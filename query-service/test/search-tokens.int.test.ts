@@ -90,7 +90,7 @@ describe('a search', () => {
     expect(page.pagination).toEqual({ total_items: 3, page_number: 2, page_size: 1, total_pages: 3 });
   });
 
-  it('finds only what the caller may see, whatever is negated', async () => {
+  it('finds only tokens that the caller may see, with any negation', async () => {
     const principal = principalOf(tenantId, { rules: [ruleOn('/pci/high/', 'reveal')] });
     for (const query of ['', 'NOT id:nothing', 'id:one OR id:two OR id:three', 'NOT id:a OR NOT id:b']) {
       const page = await search(query, principal);

@@ -3,7 +3,7 @@ import { ValidationError } from '@token-vault/contracts';
 import { parseQuery } from '../src/tokens/search/parser.ts';
 import { searchLimits, type SearchQuery } from '../src/tokens/search/query.ts';
 
-/** A query as a Lisp would write it. */
+/** A parsed query in Lisp notation. */
 function written(query: SearchQuery): string {
   switch (query.kind) {
     case 'everything':

@@ -16,7 +16,7 @@ import {
 } from '@token-vault/contracts';
 import { secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
-import { createRequestContext } from '@token-vault/service-kit';
+import { createRequestContext } from '@token-vault/operations';
 import type { ManualClock } from '@token-vault/test-support';
 import { principalOf } from './principals.ts';
 
@@ -26,11 +26,11 @@ export type TokenSeed = Partial<Omit<DataOf<'TokenCreated'>, 'data' | 'cvc'>> & 
   readonly indexed?: readonly string[];
 };
 
-/** Records what commands would, with valid defaults. The read models have it after `settle`. */
+/** Appends the events of commands, with valid defaults. The read models have them after `settle`. */
 export interface Seeds {
   /** A tenant with keys. */
   tenant(settings?: Record<string, string>): Promise<string>;
-  /** Seals and records a token; gives its id. The read models have it after `settle`. */
+  /** Seals and records a token and gives its id. The read models have it after `settle`. */
   token(tenantId: string, seed?: TokenSeed): Promise<string>;
   deleteToken(tenantId: string, id: string): Promise<void>;
   application(tenantId: string, seed?: Partial<DataOf<'ApplicationCreated'>>): Promise<string>;

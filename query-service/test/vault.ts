@@ -18,14 +18,13 @@ import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import { projections, projectorMigrations, startProjectors, type Projectors } from '@token-vault/projectors';
 import {
   createAuditTrail,
-  createProjectionProgress,
   createRequestContext,
-  silentLogger,
   type Answer,
   type AnswerToken,
   type Handlers,
-  type ProjectionProgress,
-} from '@token-vault/service-kit';
+} from '@token-vault/operations';
+import { createProjectionProgress, type ProjectionProgress } from '@token-vault/read-models';
+import { silentLogger } from '@token-vault/observability';
 import {
   createTestDatabase,
   createTestPool,
@@ -57,27 +56,27 @@ export interface Request {
   readonly body?: unknown;
 }
 
-/** The handlers on what the real projections make of real events, with real keys. Only the log is in memory. */
+/** The query handlers on real projections of real events, with real keys. Only the log is in memory. */
 export interface Vault extends Seeds {
   readonly pool: Pool;
   readonly clock: ManualClock;
   readonly keyRing: KeyRing;
   readonly store: EventStore;
-  /** Waits until the read models have all there is. */
+  /** Waits until the read models have applied the whole log. */
   settle(): Promise<void>;
-  /** Makes the keys of a tenant what a release before signatures left. */
+  /** Sets the keys of a tenant to the state that a release before signatures left. */
   age(tenantId: string): Promise<void>;
-  /** Stops what keeps the read models up to date. */
+  /** Stops the projectors. */
   stopProjecting(): Promise<void>;
-  /** Calls an operation as `principal`, its input checked as the HTTP edge does, and gives the body of the answer. */
+  /** Calls an operation as `principal`, with the input checks of the HTTP edge, and gives the body of the answer. */
   call<Body = Record<string, unknown>>(
     id: OperationId,
     principal: Principal,
     request?: Request,
   ): Promise<Body>;
-  /** Which tokens the answer says that it shows. */
+  /** The tokens that the answer declares to show. */
   tokensOf(id: OperationId, principal: Principal, request?: Request): Promise<readonly AnswerToken[]>;
-  /** Runs before each record of a read is made; while it rejects, none can be. Nothing by default. */
+  /** Runs before each record of a read. While the hook rejects, no record can be made. No hook by default. */
   beforeRecord(hook?: () => Promise<void>): void;
   end(): Promise<void>;
 }
@@ -109,6 +108,7 @@ export async function setUpVault({
     keyRing,
     expressions,
     audit: {
+      ...trail,
       async record(...entry) {
         await beforeRecord?.();
         return trail.record(...entry);
@@ -157,7 +157,9 @@ const callsOf = (handlers: Handlers, clock: ManualClock): Pick<Vault, 'call' | '
   },
 });
 
-/** As the HTTP edge: input parsed by the operations table, the answer as JSON, which must be what the table says. */
+/**
+ * Like the HTTP edge: the input is parsed by the operations table, and the JSON of the answer must match the table.
+ */
 async function callHandler(
   handlers: Handlers,
   clock: ManualClock,
@@ -180,7 +182,7 @@ async function callHandler(
   return { ...answer, body: sent };
 }
 
-/** Every event of a type that the tenant's log of accesses holds, oldest first. */
+/** The events of a type in the tenant's log of accesses, oldest first. */
 export async function recorded<Type extends VaultEventType>(
   vault: Vault,
   tenantId: string,

@@ -1,7 +1,7 @@
 import { streams, TenantWebhookSecretRotated } from '@token-vault/contracts';
 import { seal, secret } from '@token-vault/crypto';
 import { startPosition, type RecordedEvent } from '@token-vault/event-store';
-import { createRequestContext } from '@token-vault/service-kit';
+import { createRequestContext } from '@token-vault/operations';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { managerOf, setUpVault, unavailable, type Vault } from './vault.ts';
 

@@ -1,13 +1,13 @@
 import type { Pool } from 'pg';
 import { rowsOf } from './read-model.ts';
 
-/** Of all tenants. At most `mostCounted` each: that number says as many or more. */
+/** Counts over all tenants. A count stops at `mostCounted`, which means that many or more. */
 export interface PendingInvocations {
-  /** Asynchronous ones that no runner has begun. */
+  /** Asynchronous invocations that no runner has started. */
   readonly waiting: number;
-  /** Begun and not over; synchronous ones too. */
+  /** Runs that have started and not ended, synchronous ones included. */
   readonly running: number;
-  /** Results that their receivers do not have yet. */
+  /** Results that are not delivered yet. */
   readonly undelivered: number;
 }
 
@@ -20,7 +20,7 @@ const statement = `select
   ${counted('rm_invocations.running')} as running,
   ${counted('rm_invocations.delivery')} as undelivered`;
 
-/** What the read model has of invocations that are not over; the same whichever runner is asked. */
+/** The unfinished invocations of the read model. Every runner gives the same. */
 export async function countPending(pool: Pool): Promise<PendingInvocations> {
   const [row] = await rowsOf<PendingInvocations>(pool, statement, []);
   return row ?? { waiting: 0, running: 0, undelivered: 0 };

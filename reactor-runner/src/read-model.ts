@@ -1,6 +1,6 @@
 import type { Pool, QueryResultRow } from 'pg';
 
-/** The projector makes the tables at its first start: until then there is nothing in them. */
+/** The projector makes the tables at its first start. Before that they count as empty. */
 const isNotThereYet = (error: unknown): boolean =>
   ['42P01', '3F000'].includes(String((error as { code?: unknown }).code));
 

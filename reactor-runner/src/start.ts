@@ -1,28 +1,34 @@
 import { streams } from '@token-vault/contracts';
-import type { InvocationFeed } from '@token-vault/invocations';
-import { errorFields } from '@token-vault/service-kit';
+import type { InvocationFeed } from '@token-vault/invocation-feed';
+import { errorFields } from '@token-vault/observability';
 import type { Pool } from 'pg';
+import { drainMs } from './consume/feed-options.ts';
 import { startBacklog } from './runs/backlog.ts';
 import { historyFrom, readHistory } from './runs/invocation.ts';
 import { failLostRun } from './runs/lost.ts';
 import { Runs, type RunDependencies } from './runs/run.ts';
+import { deliverAlert } from './webhooks/alerts.ts';
 import { Deliveries, type DeliveryDependencies } from './webhooks/deliver.ts';
 import { startDueWork } from './webhooks/due.ts';
 
 export interface ReactorRunnerOptions extends RunDependencies, DeliveryDependencies {
   readonly feed: InvocationFeed;
-  /** Of the read models. Never ended here. */
+  /** The pool of the read models. It is not ended here. */
   readonly pool: Pool;
-  /** Of the same database; one session is taken, so not through a transaction pooler. */
+  /** The same database. One session is used for locks, so the connection may not go through a transaction pooler. */
   readonly connectionString: string;
 }
 
 export interface ReactorRunner {
-  /** Takes no more, kills what runs, records that, and ends. Deliveries go on after the next start. */
+  /**
+   * Claims no more invocations. The feed delivers them again, here after the next start or to another runner. Claimed
+   * runs may end within `drainMs`; then they are killed, and that is recorded. Deliveries continue after the next
+   * start.
+   */
   close(): Promise<void>;
 }
 
-/** Runs what is invoked and sees to what is due. Any number of replicas may. */
+/** Runs invocations and does due work. Any number of replicas may run it. */
 export function startReactorRunner(options: ReactorRunnerOptions): ReactorRunner {
   const { feed, pool, connectionString, clock, logger } = options;
   const abort = new AbortController();
@@ -36,10 +42,11 @@ export function startReactorRunner(options: ReactorRunnerOptions): ReactorRunner
     logger,
     failLost: ({ tenantId, id }) => failLostRun(options, tenantId, id),
     deliver: ({ tenantId, id }) => deliveries.deliver(tenantId, id),
+    alert: ({ tenantId, id }) => deliverAlert(options, tenantId, id),
   });
   const consuming = feed
     .start(async ({ tenantId, invocationId, event }) => {
-      // What else has happened to it, the claim finds out.
+      // The claim finds out whether other events followed.
       const history = event
         ? historyFrom(event)
         : await readHistory(options.store, streams.invocation(tenantId, invocationId));
@@ -50,8 +57,10 @@ export function startReactorRunner(options: ReactorRunnerOptions): ReactorRunner
   return {
     async close() {
       abort.abort();
-      runs.stop();
+      runs.takeNoMore();
+      const killing = setTimeout(() => runs.stop(), drainMs);
       await Promise.all([consuming, backlog.close(), due.close()]);
+      clearTimeout(killing);
     },
   };
 }

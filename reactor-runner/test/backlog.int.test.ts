@@ -1,6 +1,6 @@
 import { newId, streams } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
-import { silentLogger } from '@token-vault/service-kit';
+import { silentLogger } from '@token-vault/observability';
 import { createTestDatabase, createTestPool, waitUntil, type TestDatabase } from '@token-vault/test-support';
 import type { Pool } from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -35,7 +35,7 @@ const invoked = (tenantId: string, id: string): RecordedEvent =>
     revision: 0,
   }) as unknown as RecordedEvent;
 
-/** Streams of one event, which their names tell. */
+/** Streams of one event. Their names tell the event. */
 const store = {
   async *readStream(stream: string) {
     const [, tenantId = '', id = ''] = /^invocation-([^.]+)\.(.+)$/.exec(stream) ?? [];
@@ -47,7 +47,7 @@ interface Run {
   readonly tenantId: string;
   readonly id: string;
   readonly claim: () => void;
-  /** It has ended, and the read model knows. */
+  /** Ends the run, also in the read model. */
   readonly end: () => Promise<void>;
   readonly endUnknown: () => void;
   readonly fail: (error: Error) => void;
@@ -84,7 +84,7 @@ function start(): void {
   backlogs.push(backlog);
 }
 
-/** As the projector would. Gives their ids. */
+/** Writes waiting invocations to the read model, as the projector would. Gives their ids. */
 async function wait(tenantId: string, count: number): Promise<string[]> {
   const ids = Array.from({ length: count }, () => newId());
   await pool.query(
@@ -97,7 +97,7 @@ async function wait(tenantId: string, count: number): Promise<string[]> {
 
 const runsOf = (tenantId: string) => runs.filter((run) => run.tenantId === tenantId);
 
-/** Time enough for a few looks. */
+/** Waits long enough for a few looks. */
 const looks = () => new Promise((resolve) => setTimeout(resolve, 400));
 
 describe('the backlog of asynchronous invocations', () => {
@@ -118,7 +118,7 @@ describe('the backlog of asynchronous invocations', () => {
     expect(runsOf(a).map(({ id }) => id)).toEqual(ofA);
   });
 
-  it('takes from a feed what it has a place for until it is claimed, and leaves the rest to the read model', async () => {
+  it('takes runs from a feed only while it has places for them, and leaves the others to the read model', async () => {
     await pool.query(tables);
     start();
     const ids = Array.from({ length: 5 }, () => newId());
@@ -133,7 +133,7 @@ describe('the backlog of asynchronous invocations', () => {
     expect(runs).toHaveLength(3);
   });
 
-  it('does not begin again what the read model does not know yet to be over, nor what others run', async () => {
+  it('does not begin runs again that have ended or that others run, also when the read model is behind', async () => {
     await pool.query(tables);
     const [first, others] = await wait(a, 2);
     await pool.query('insert into rm_invocations.running values ($1, $2, now())', [others, a]);
@@ -155,7 +155,7 @@ describe('the backlog of asynchronous invocations', () => {
     await waitUntil(() => new Set(runs.map(({ tenantId }) => tenantId)).size === tenants.length);
   });
 
-  it('tries again what fails, and waits for tables that are not there yet', async () => {
+  it('tries again after an error, and waits for tables that do not exist yet', async () => {
     start();
     await looks();
     await pool.query(tables);
@@ -166,7 +166,7 @@ describe('the backlog of asynchronous invocations', () => {
     expect(runs[1]?.id).toBe(id);
   });
 
-  it('is counted, apart from what runs', async () => {
+  it('is counted separately from running invocations', async () => {
     expect(await countPending(pool)).toEqual({ waiting: 0, running: 0, undelivered: 0 });
     await pool.query(tables);
     const [first] = await wait(a, 3);

@@ -1,12 +1,12 @@
 import { fieldsOf } from '@token-vault/test-support';
-import { ForbiddenError, UnavailableError } from '@token-vault/contracts';
+import { ForbiddenError, UnavailableError, WebhookRedeliveryRequested } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { EgressError, type EgressFetch, type EgressRequest } from '../src/egress/index.ts';
-import type { Invocation } from '../src/runs/invocation.ts';
+import { EgressError, type EgressFetch, type EgressRequest } from '@token-vault/egress';
+import { runnerEvent, type Invocation } from '../src/runs/invocation.ts';
 import type { DeliveryRights } from '../src/runs/invoker.ts';
 import { Deliveries } from '../src/webhooks/deliver.ts';
-import { createRunnerFixture, invoker, tenantId, type RunnerFixture } from './runner-fixture.ts';
+import { createRunnerFixture, invoker, nothingSeen, tenantId, type RunnerFixture } from './runner-fixture.ts';
 
 const url = 'https://receiver.example/hook';
 const answer = (status: number) =>
@@ -35,6 +35,7 @@ function deliveries(
     ...fixture,
     findInvoker: async (ofTenant, actor) => invoker(ofTenant, actor),
     refuseUse: async () => undefined,
+    decideSeen: nothingSeen,
     fetch,
     ...rights,
   });
@@ -83,6 +84,41 @@ describe('a delivery', () => {
     fixture.clock.advance(24 * 3_600_000);
     await failing.deliver(tenantId, invocation.id);
     expect(requests).toHaveLength(11);
+  });
+
+  it('can be asked for again when it was given up: with its result, and as many attempts as at first', async () => {
+    let status = 503;
+    const receiver = deliveries(() => answer(status));
+    const giveUp = async () => {
+      for (let next: unknown; ;) {
+        await receiver.deliver(tenantId, invocation.id);
+        next = fieldsOf((await fixture.eventsOf(invocation)).at(-1))['next_at'];
+        if (typeof next !== 'string') return;
+        fixture.clock.advance(Date.parse(next) - fixture.clock.now().getTime());
+      }
+    };
+    const askAgain = async () => {
+      const { reactor_id } = invocation.invoked;
+      const data = { invocation_id: invocation.id, reactor_id };
+      const event = runnerEvent(invocation, WebhookRedeliveryRequested, data, fixture.clock.now());
+      await fixture.store.append(invocation.stream, [event], (await fixture.historyOf(invocation)).revision);
+    };
+    await giveUp();
+    await askAgain();
+    await receiver.deliver(tenantId, invocation.id);
+    await askAgain();
+    status = 204;
+    await receiver.deliver(tenantId, invocation.id);
+    expect((await attemptsIn()).slice(10)).toEqual([
+      'WebhookGivenUp',
+      'WebhookRedeliveryRequested',
+      'WebhookAttemptFailed',
+      'WebhookRedeliveryRequested',
+      'WebhookDelivered',
+    ]);
+    expect(Buffer.from(requests.at(-1)?.body ?? '').toString()).toBe('{}');
+    const numbers = (await fixture.eventsOf(invocation)).flatMap((event) => fieldsOf(event)['attempt'] ?? []);
+    expect(numbers).toEqual(Array.from({ length: 13 }, (_, index) => index + 1));
   });
 
   it('of a custom response sends its text as it stands, with its type', async () => {
@@ -142,7 +178,7 @@ describe('a delivery', () => {
     ]);
   });
 
-  it('is not made while it is not known what the invoker may do', async () => {
+  it('is not made while the rights of the invoker are not known', async () => {
     const findInvoker = () => Promise.reject(new UnavailableError('applications stand still'));
     const unknowing = deliveries(() => answer(204), { findInvoker });
     await expect(unknowing.deliver(tenantId, invocation.id)).rejects.toThrow(UnavailableError);

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { historyFrom, readHistory, type Invocation } from '../src/runs/invocation.ts';
 import type { FindInvoker, OpenTokens } from '../src/runs/ports.ts';
 import { Deliveries } from '../src/webhooks/deliver.ts';
-import { createRunnerFixture, invoker, tenantId, type RunnerFixture } from './runner-fixture.ts';
+import { createRunnerFixture, invoker, nothingSeen, tenantId, type RunnerFixture } from './runner-fixture.ts';
 
 let fixture: RunnerFixture;
 let opened: number;
@@ -24,7 +24,7 @@ const findInvoker: FindInvoker = (ofTenant, actor) => Promise.resolve(invoker(of
 
 type Forge = (event: RecordedEvent) => RecordedEvent;
 
-/** The log as it is after somebody with the database has rewritten events of one stream. */
+/** The log after an attacker with the database has rewritten events of one stream. */
 const rewritten = (stream: string, forge: Forge): EventStore => ({
   ...fixture.store,
   async *readStream(name, options) {
@@ -37,7 +37,7 @@ const withData =
   (event) =>
     ({ ...event, data: { ...event.data, ...change } }) as RecordedEvent;
 
-/** Runs it as a runner does that reads this log; gives its outcome. */
+/** Runs the invocation as a runner that reads this log. Gives the outcome. */
 async function run(store: EventStore, invocation: Invocation) {
   const runner = fixture.runner({ store, openTokens, findInvoker });
   await runner.handle(await readHistory(store, invocation.stream));
@@ -83,6 +83,7 @@ describe('an invocation that is not as the vault wrote it is not run, and opens 
     ['a callback', withData({ mode: 'async', callback_url: `sv1.${newId()}.${'A'.repeat(60)}` })],
     ['less depth', withData({ depth: 3 })],
     ['more time', withData({ timeout_ms: 210_000 })],
+    ['another key of its caller', withData({ key_hash: 'f'.repeat(64) })],
     ['no signature', withData({ signature: undefined })],
     [
       'another caller',
@@ -98,7 +99,7 @@ describe('an invocation that is not as the vault wrote it is not run, and opens 
     expect(await run(rewritten(invocation.stream, forging), invocation)).toMatchObject(refused);
     expect(fixture.runs).toEqual([]);
     expect(opened).toBe(0);
-    // Somebody else's key may be named as that of its arguments.
+    // A forged event may name the key of another entity as that of its arguments.
     await expect(fixture.open(invocation, 'args', invocation.invoked.args)).resolves.toBeDefined();
   });
 
@@ -117,6 +118,7 @@ describe('the result of a run', () => {
       ...fixture,
       store,
       findInvoker,
+      decideSeen: nothingSeen,
       refuseUse: () => Promise.resolve(undefined),
       fetch: ({ url }) => {
         sent.push(url);

@@ -10,10 +10,11 @@ import {
   reactorStatement,
   streams,
   TenantWebhookSecretRotated,
+  newEvent,
   type Actor,
   type DataOf,
   type Json,
-  newEvent,
+  type JsonObject,
   type EventName,
   type NewDataOf,
   type VaultEventType,
@@ -29,8 +30,9 @@ import {
 } from '@token-vault/crypto';
 import type { EventStore, RecordedEvent } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
-import { silentLogger } from '@token-vault/service-kit';
+import { silentLogger } from '@token-vault/observability';
 import { createTestDatabase, createTestPool, manualClock, type ManualClock } from '@token-vault/test-support';
+import type { DecideSeen } from '../src/runs/ports.ts';
 import { readHistory, type Invocation, type InvocationHistory } from '../src/runs/invocation.ts';
 import { Runs, type RunDependencies } from '../src/runs/run.ts';
 import type { RunRequest, RunOutcome } from '../src/sandbox/index.ts';
@@ -43,13 +45,14 @@ export interface RunnerFixture {
   readonly clock: ManualClock;
   readonly runs: RunRequest[];
   readonly tokenized: Json[];
-  /** What the sandbox does; an empty success by default. */
+  /** The outcome of the sandbox. An empty success by default. */
   sandbox: (request: RunRequest) => Promise<RunOutcome>;
   /** Another runner on the same log. */
   runner(changes?: Partial<RunDependencies>): Runs;
   invoke(args: Json, callbackUrl?: string, changes?: Partial<DataOf<'ReactorInvoked'>>): Promise<Invocation>;
   historyOf(invocation: Invocation): Promise<InvocationHistory>;
   eventsOf(invocation: Invocation): Promise<RecordedEvent[]>;
+  /** The arguments; or of an outcome the body or the problem, without the tokens. */
   open(invocation: Invocation, field: 'args' | 'outcome', sealed: unknown): Promise<unknown>;
   close(): Promise<void>;
 }
@@ -65,7 +68,10 @@ const template = {
 
 const succeeded: RunOutcome = { kind: 'succeeded', result: {}, console: { lines: [], truncated: false } };
 
-/** Whoever it was may still use all tokens. */
+/** For runs whose code was shown no token. */
+export const nothingSeen: DecideSeen = async () => ({ refusal: undefined, record: async () => undefined });
+
+/** Every invoker may still use all tokens. */
 export const invoker = (ofTenant: string, actor: Actor): Principal => ({
   tenant: { id: ofTenant, plan: 'enterprise', settings: {} },
   actor,
@@ -91,7 +97,7 @@ function event<Type extends VaultEventType>(name: EventName<Type>, data: NewData
 const sealed = (keyRing: KeyRing, place: SealContext, value: Json): Promise<string> =>
   keyRing.sealNew(place, secret(value));
 
-/** A reactor and the secret of its tenant. Gives the reactor's id. */
+/** Makes a reactor and the secret of its tenant. Gives the reactor's id. */
 async function writeReactor(store: EventStore, keyRing: KeyRing, now: Date): Promise<string> {
   const reactorId = newId();
   const place = { tenantId, entity: `reactor:${reactorId}`, field: 'configuration' };
@@ -185,6 +191,7 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
         store,
         keyRing,
         expressions: createExpressions(createInlineWorkers()),
+        guess: (_context, _isMiss, work) => work(),
         clock,
         logger: silentLogger,
         findInvoker: (ofTenant, actor) => Promise.resolve(invoker(ofTenant, actor)),
@@ -213,8 +220,11 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
       for await (const each of store.readStream(stream)) events.push(each);
       return events;
     },
-    open: async ({ id }, field, value) =>
-      (await keyRing.open(invocationPlace(tenantId, id, field), value as never)).expose(),
+    async open({ id }, field, value) {
+      const place = invocationPlace(tenantId, id, field === 'args' ? field : 'outcome_with_tokens');
+      const opened = (await keyRing.open<JsonObject>(place, value as never)).expose();
+      return field === 'args' ? opened : opened['value'];
+    },
     async close() {
       await store.close();
       await close();

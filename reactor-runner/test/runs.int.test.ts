@@ -1,10 +1,11 @@
-import { fieldsOf } from '@token-vault/test-support';
+import { fieldsOf, waitUntil } from '@token-vault/test-support';
 import { DomainError, newId, TokensRead, UnavailableError } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
 import { EventStoreUnavailableError, KeysNotStoredError, type EventStore } from '@token-vault/event-store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { historyFrom, type Invocation } from '../src/runs/invocation.ts';
 import { failLostRun } from '../src/runs/lost.ts';
+import { RunnerStoppedError } from '../src/runs/run.ts';
 import type { OpenTokens, VaultOperations } from '../src/runs/ports.ts';
 import type { RunOutcome } from '../src/sandbox/index.ts';
 import { createRunnerFixture, tenantId, type RunnerFixture } from './runner-fixture.ts';
@@ -21,7 +22,7 @@ afterEach(() => fixture.close());
 const typesOf = async (invocation: Invocation): Promise<string[]> =>
   (await fixture.eventsOf(invocation)).map(({ type }) => type);
 
-/** The sandbox takes its time; `end` lets it finish. */
+/** A sandbox whose run lasts until `end` is called. */
 function slowSandbox(outcome: RunOutcome): () => void {
   let end = (): void => undefined;
   const ended = new Promise<void>((resolve) => (end = () => resolve()));
@@ -116,7 +117,7 @@ describe('an invocation', () => {
     expect(outcome).toMatchObject({ type: 'ReactorFailed', data: { status: 503, reason: 'unavailable' } });
   });
 
-  it('of somebody who is no more ends as Forbidden, on record, and its code does not begin', async () => {
+  it('of a deleted caller ends as Forbidden in the log, and its code does not begin', async () => {
     const invocation = await fixture.invoke({});
     const runner = fixture.runner({ findInvoker: () => Promise.resolve(undefined) });
     await runner.handle(await fixture.historyOf(invocation));
@@ -131,7 +132,7 @@ describe('an invocation', () => {
     expect(problem).toMatchObject({ detail: 'Forbidden' });
   });
 
-  it('waits unclaimed while it is not known what its invoker may do; one that is waited for fails', async () => {
+  it('waits unclaimed while the rights of its invoker are not known; a synchronous run fails', async () => {
     const findInvoker = () => Promise.reject(new UnavailableError('applications stand still'));
     const waiting = await fixture.invoke({}, 'https://receiver.example/hook');
     const handled = fixture.runner({ findInvoker }).handle(await fixture.historyOf(waiting));
@@ -159,6 +160,36 @@ describe('an invocation', () => {
     await fixture.runner({ store }).handle(await fixture.historyOf(invocation));
     expect(fixture.runs).toHaveLength(1);
     expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted', 'ReactorSucceeded']);
+  });
+});
+
+describe('a runner that takes no more', () => {
+  it('lets claimed runs end, and claims no others', async () => {
+    const end = slowSandbox({ kind: 'succeeded', result: { raw: 1 }, console });
+    const [begun, queued] = [await fixture.invoke({}), await fixture.invoke({})];
+    const claimed = Promise.withResolvers<void>();
+    const runner = fixture.runner();
+    const run = runner.handle(await fixture.historyOf(begun), claimed.resolve);
+    await claimed.promise;
+    runner.takeNoMore();
+    await expect(runner.handle(await fixture.historyOf(queued))).rejects.toThrow(RunnerStoppedError);
+    end();
+    await run;
+    expect(await typesOf(begun)).toEqual(['ReactorInvoked', 'ReactorStarted', 'ReactorSucceeded']);
+    expect(await typesOf(queued)).toEqual(['ReactorInvoked']);
+  });
+
+  it('kills the remaining runs when it is stopped, and records their ends', async () => {
+    fixture.sandbox = ({ signal }) =>
+      new Promise((resolve) => signal?.addEventListener('abort', () => resolve({ kind: 'killed', console })));
+    const invocation = await fixture.invoke({});
+    const runner = fixture.runner();
+    const run = runner.handle(await fixture.historyOf(invocation));
+    await waitUntil(() => fixture.runs.length === 1);
+    runner.takeNoMore();
+    runner.stop();
+    await run;
+    expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted', 'ReactorFailed']);
   });
 });
 
@@ -213,7 +244,7 @@ describe('the outcome of a run whose code was shown a cvc', () => {
     (cvcEndsAt: string): OpenTokens =>
     () =>
       Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], cvcEndsAt });
-  /** Tokenized output, and what `req.svc` answers, tell of their tokens in the same way. */
+  /** Tokenized output and answers of `req.svc` report their tokens in the same way. */
   const outputWith = (...ends: readonly (string | undefined)[]): VaultOperations => ({
     asApplication: () => Promise.reject(new Error('not in this test')),
     tokenize(_payload, _invoker, { onTokens }) {
@@ -240,7 +271,7 @@ describe('the outcome of a run whose code was shown a cvc', () => {
     await expectToEndAfter(invocation, 10);
   });
 
-  it('ends with the earliest cvc of what its code came by', async () => {
+  it('ends with the earliest cvc that its code was shown', async () => {
     fixture.sandbox = () => Promise.resolve({ ...raw, result: { tokenize: {} } });
     const invocation = await fixture.invoke({}, 'https://example.com/hook');
     const openTokens = argumentsWith(inMinutes(30));
@@ -319,7 +350,7 @@ describe('a runner that is killed', () => {
     await fixture.runner().handle(await fixture.historyOf(invocation));
     await fixture.runner().handle(historyFrom((await fixture.eventsOf(invocation))[0]!));
     expect(fixture.runs).toHaveLength(1);
-    // Whoever runs it may need them yet.
+    // The runner of the invocation may still need the arguments.
     expect(await fixture.open(invocation, 'args', invocation.invoked.args)).toEqual({});
 
     await failLostRun(fixture, tenantId, invocation.id);
@@ -331,7 +362,7 @@ describe('a runner that is killed', () => {
       KeyDestroyedError,
     );
 
-    // It was not dead, only slow: its word comes too late.
+    // The runner was slow, not dead. Its outcome comes too late.
     end();
     await killed;
     expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted', 'ReactorFailed']);

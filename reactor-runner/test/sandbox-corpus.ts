@@ -1,11 +1,14 @@
-/** Hostile code, and how each piece must end. `body` is put into a handler unless the case brings a whole module. */
+/**
+ * Hostile code with the expected end of each piece. `body` is put into a handler unless the case brings a whole
+ * module.
+ */
 export interface Attack {
   readonly name: string;
   readonly code: string;
   readonly ends: readonly string[];
-  /** For attacks that have to get somewhere first, on a machine that does other things meanwhile. */
+  /** For attacks that need a long preparation, on a busy machine. */
   readonly timeoutMs?: number;
-  /** Part of the short run too. */
+  /** True: part of the short run too. */
   readonly isRepresentative?: boolean;
 }
 

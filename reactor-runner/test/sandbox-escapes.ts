@@ -1,7 +1,7 @@
 import { attack } from './sandbox-corpus.ts';
 import type { Attack } from './sandbox-corpus.ts';
 
-/** Looks for a way out. Each must succeed and find nothing: its `raw` is an empty list of findings. */
+/** Attempts to leave the sandbox. Each must succeed and find nothing: its `raw` is an empty list of findings. */
 export const escapes: readonly Attack[] = [
   attack(
     'the constructor chain',

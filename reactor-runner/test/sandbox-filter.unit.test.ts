@@ -13,7 +13,7 @@ interface Call {
   readonly numbering?: number;
 }
 
-/** Runs the filter as the kernel does: an accumulator, jumps forward, an answer. */
+/** Runs the filter as the kernel does: an accumulator, forward jumps, a result. */
 function judge(architecture: Architecture, { number, args = [], numbering }: Call): string {
   const program = systemCallFilter(architecture) ?? Buffer.alloc(0);
   const data = Buffer.alloc(64);
@@ -98,13 +98,13 @@ describe('the filter of system calls', () => {
     'has the numbers of the headers of the kernel for %s',
     (architecture) => {
       const file = headers[architecture];
-      // CI's Debian has them with the C compiler.
+      // Only where the headers are installed: CI's Debian has them with the C compiler.
       if (!existsSync(file)) return;
       const lines = readFileSync(file, 'utf8').matchAll(/^#define __NR(?:3264)?_(\w+) (\d+)$/gm);
       const official = new Map([...lines].map(([, name, number]) => [name, Number(number)]));
       const ours = systemCalls.filter((call) => call[architecture] !== undefined);
       const wrong = ours.filter(({ name, [architecture]: number }) => {
-        // The common header calls these by what they replace.
+        // The common header uses the older names of these calls.
         const names = [name, name === 'newfstatat' ? 'fstatat' : name];
         return !names.some((each) => official.get(each) === number);
       });

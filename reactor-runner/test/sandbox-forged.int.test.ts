@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { waitUntil } from '@token-vault/test-support';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { Execution } from '../src/sandbox/execution.ts';
 import type { HostCalls } from '../src/sandbox/index.ts';
 import { defaultSandboxLimits as limits } from '../src/sandbox/limits.ts';
@@ -15,9 +15,10 @@ let ends: (() => void)[] = [];
 afterEach(() => {
   ends.forEach((end) => end());
   ends = [];
+  vi.restoreAllMocks();
 });
 
-/** A program of an attacker in the place of a child, with a run in it. */
+/** Runs an attacker's program in the place of a child, with a run in it. */
 async function runIn(code: string, hostCalls: HostCalls = noRequests) {
   const seen = { isReady: false, hasExited: false, outcome: undefined as string | undefined };
   const running: { execution?: Execution } = {};
@@ -79,5 +80,42 @@ describe.runIf(existsSync(perl))('a child that an attacker has taken over', () =
     const seen = await runIn("pause(0.3); for (1 .. 20_000) { syswrite($s, ' '); pause(0.0003); } sleep 60;");
     await waitUntil(() => seen.hasExited);
     expect(seen.outcome).toBe('killed');
+  });
+
+  /** Counts the characters that the service parses from now on. */
+  function watchParsing(): () => number {
+    let parsed = 0;
+    const parse = JSON.parse;
+    vi.spyOn(JSON, 'parse').mockImplementation((text: string, reviver?: Parameters<typeof parse>[1]) => {
+      parsed += text.length;
+      return parse(text, reviver) as unknown;
+    });
+    return () => parsed;
+  }
+  const envelopes = limits.requestHeadsBytes + 1_048_576;
+  const junk = "'[],' x 143_000 . '[]'";
+  const padding = "' ' x 429_000";
+
+  it.each([
+    ['fields that no envelope has', `'{"type":"abort","run":1,"call":1,"x":[' . ${junk} . ']}'`, 500_000],
+    [
+      'lines of a console',
+      `'{"type":"outcome","run":9,"outcome":{"kind":"killed","console":{"lines":[{"level":"log","text":"","x":[' . ${junk} . ']}]}}}'`,
+      500_000,
+    ],
+    ['spaces', `'{"type":"abort","run":1,"call":1' . ${padding} . '}'`, envelopes],
+    [
+      'outcomes of another run',
+      `'{"type":"outcome","run":9,"outcome":{"kind":"killed","console":{"lines":[]' . ${padding} . '}}}'`,
+      envelopes,
+    ],
+  ])('is ended when its envelopes are full of %s, before much is parsed', async (_what, envelope, most) => {
+    const parsed = watchParsing();
+    const seen = await runIn(
+      `pause(0.3); my $junk = ${envelope} . qq(\n); for (1 .. 601) { syswrite($s, $junk); } sleep 60;`,
+    );
+    await waitUntil(() => seen.hasExited, { timeoutMs: 20_000 });
+    expect(seen.outcome).toBe('killed');
+    expect(parsed()).toBeLessThanOrEqual(most);
   });
 });

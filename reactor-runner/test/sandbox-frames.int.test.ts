@@ -69,7 +69,7 @@ describe('what guest code makes', () => {
   afterAll(() => test.close());
   afterEach(() => vi.restoreAllMocks());
 
-  /** The longest text that the service parses meanwhile. */
+  /** Records the longest text that the service parses. */
   function watchParsing(): void {
     longest = 0;
     const parse = JSON.parse;
@@ -111,6 +111,21 @@ describe('what guest code makes', () => {
       (rest as { result: { raw: Json } }).result.raw,
     );
     expect(longest).toBeLessThan(1_000);
+  });
+
+  it('is bounded in all where it is a head of a request', async () => {
+    const fetch: HostCalls['fetch'] = async ({ url }) => ({
+      ...{ status: 200, statusText: '', headers: [], url: url.slice(0, 20), redirected: false },
+      body: new Uint8Array(),
+    });
+    // The characters are escaped twice on their way.
+    const code = (characters: number) =>
+      handler(`for (let i = 0; i < 100; i++)
+        await fetch('https://x.test', { headers: { x: '"'.repeat(${characters}) } }); return { raw: 1 };`);
+    expect(await test.run(code(3_500), { hostCalls: { fetch } })).toMatchObject({ kind: 'succeeded' });
+    expect(await test.run(code(15_000), { hostCalls: { fetch } })).toMatchObject({
+      ...{ kind: 'limit-exceeded', limit: 'bytes of request heads' },
+    });
   });
 
   it('is charged to the run while the service holds it', async () => {

@@ -4,7 +4,7 @@ import { createTestPool, handler } from './sandbox-pool-fixture.ts';
 import type { TestPool } from './sandbox-pool-fixture.ts';
 
 const usualTimeoutMs = 1_500;
-/** The product's own bound is 500 ms; the rest is for a machine that does other things meanwhile. */
+/** The product's own limit is 500 ms. The rest allows for a busy machine. */
 const marginMs = 6_000;
 const neighbour = handler('return { raw: req.args.n + 1 };');
 

@@ -10,7 +10,7 @@ import { findWallTools } from '../src/sandbox/walls.ts';
 
 const perl = '/usr/bin/perl';
 
-/** Perl makes any system call by its number. */
+/** Perl can make any system call by its number. */
 export const canIntrude =
   process.platform === 'linux' && existsSync(perl) && ['x64', 'arm64'].includes(process.arch);
 
@@ -18,7 +18,7 @@ export const allWalls = Object.fromEntries(
   Object.keys(noWalls).map((name) => [name, true]),
 ) as never as Walls;
 
-/** Messages (on descriptor 3) of a program that runs in the place of the child. */
+/** The messages (on descriptor 3) of a program that runs in the place of the child. */
 export async function intrude(code: string, walls: Walls = allWalls): Promise<string> {
   const accounts = createChildAccounts(defaultAccountRange);
   const tools = await findWallTools();
@@ -27,10 +27,10 @@ export async function intrude(code: string, walls: Walls = allWalls): Promise<st
     tools,
     account: process.getuid?.() === 0 ? accounts.take() : undefined,
   });
-  // What follows is the command line of Node.
+  // The command line of Node follows.
   const start = walls.ownFiles ? command.args.indexOf('--') + 1 : command.args.indexOf(process.execPath);
   const before = command.args.slice(0, start);
-  // Where the files are a child's own, perl was bound in the place of the addon, and needs these.
+  // Where a child has its own files, perl was bound in the place of the addon, and needs these libraries.
   const files = walls.ownFiles ? librariesOfPerl().flatMap((file) => ['--ro-bind', file, file]) : [];
   const device = walls.ownFiles ? ['--dev-bind', '/dev/null', '/dev/null'] : [];
   const at = Math.max(0, before.indexOf('--remount-ro'));

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { parseChecked, UnacceptableJsonError } from '../src/sandbox/checked-json.ts';
-import { createFairQueue } from '../src/sandbox/fair-queue.ts';
 import { defaultSandboxLimits as limits } from '../src/sandbox/limits.ts';
 import { createLineReader, decodeFromChild, ProtocolError } from '../src/sandbox/messages.ts';
 import { readRunOutcome } from '../src/sandbox/read-outcome.ts';
@@ -99,31 +98,5 @@ describe('the outcome a child reports', () => {
       errors: {},
       custom: { headers: { 'X-Ok': 'yes' } },
     });
-  });
-});
-
-describe('the queue', () => {
-  it('serves tenants in turns, each in its order', () => {
-    const queue = createFairQueue<string>();
-    for (const job of ['a1', 'a2', 'a3', 'b1', 'c1', 'b2']) queue.push(job.charAt(0), job);
-    const order: string[] = [];
-    while (queue.takeFirst((_, job) => order.push(job) > 0));
-    expect(order).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
-    expect(queue.size).toBe(0);
-  });
-
-  it('passes over a tenant that may not be served now', () => {
-    const queue = createFairQueue<string>();
-    for (const job of ['a1', 'a2', 'b1']) queue.push(job.charAt(0), job);
-    const taken: string[] = [];
-    expect(queue.takeFirst((tenant, job) => tenant !== 'a' && taken.push(job) > 0)).toBe(true);
-    expect(queue.takeFirst((tenant) => tenant !== 'a')).toBe(false);
-    expect([taken, queue.sizeOf('a')]).toEqual([['b1'], 2]);
-  });
-
-  it('forgets a job that is taken back', () => {
-    const queue = createFairQueue<string>();
-    queue.push('a', 'a1');
-    expect([queue.remove('a', 'a1'), queue.remove('a', 'a1'), queue.size]).toEqual([true, false, 0]);
   });
 });

@@ -54,7 +54,7 @@ export async function createTestPool(options: SandboxPoolOptions = {}): Promise<
 
 export const handler = (body: string): string => `module.exports = async function (req) { ${body} };`;
 
-/** Whether this host lets a priority be raised, which not even each root may. */
+/** Whether this host allows to raise a priority. Not every root may. */
 export function mayRaisePriority(): boolean {
   const child = spawn('sleep', ['60']);
   try {

@@ -18,7 +18,7 @@ afterEach(async () => {
   await Promise.all(ends.splice(0).map((end) => end()));
 });
 
-/** Tells what it was asked for, in order, and does none of it. */
+/** Records the calls in order and does nothing else. */
 function recordingPriorities(calls: string[]): Priorities {
   const recording =
     <Result>(name: keyof Priorities, result: Result) =>
@@ -40,7 +40,7 @@ function recordingPriorities(calls: string[]): Priorities {
   };
 }
 
-/** A child that no run is in, which seems to use this much at each look. */
+/** A child without a run, with this usage at each check. */
 async function idleChildThatUses(usage: readonly ProcessUsage[]) {
   const [bundle, limits] = [await sandboxBundle(), defaultSandboxLimits];
   let looks = 0;
@@ -48,6 +48,8 @@ async function idleChildThatUses(usage: readonly ProcessUsage[]) {
     {
       command: (account) => childCommand(bundle, limits, { walls: noWalls, tools: {}, account }),
       accounts: undefined,
+      isAsleep: () => false,
+      mostRssMb: 1_000,
       priorities: recordingPriorities([]),
       usageOf: () => usage[Math.min(looks++, usage.length - 1)],
     },
@@ -61,7 +63,7 @@ async function idleChildThatUses(usage: readonly ProcessUsage[]) {
   return { slots, looks: () => looks };
 }
 
-/** One child, which seems to have used `cpuMs` when its run is looked at, one after the other; the run ends after the last. */
+/** One child whose run has used `cpuMs` at each check, one value after the other. The run ends after the last. */
 async function childThatUses(cpuMs: readonly number[]) {
   const calls: string[] = [];
   const [bundle, limits] = [await sandboxBundle(), defaultSandboxLimits];
@@ -71,6 +73,8 @@ async function childThatUses(cpuMs: readonly number[]) {
     {
       command: (account) => childCommand(bundle, limits, { walls: noWalls, tools: {}, account }),
       accounts: undefined,
+      isAsleep: () => false,
+      mostRssMb: 1_000,
       priorities: recordingPriorities(calls),
       usageOf: () => {
         if (slots.count(({ state }) => state === 'busy') === 0) return { cpuMs: 0, rssMb: 1, threads: 1 };
@@ -144,7 +148,7 @@ describe.skipIf(process.platform !== 'linux')('a child', () => {
     },
   );
 
-  it('is hurried when somebody waits for its start, and no spare when somebody does from the beginning', async () => {
+  it('has its start hurried once when a caller waits for it, and not as a spare that a caller took at its start', async () => {
     const { slots, calls } = await childThatUses([]);
     slots.start(true);
     expect(calls).toEqual([]);
@@ -164,15 +168,15 @@ function sleeper(): number {
   return child.pid ?? 0;
 }
 
-/** How the kernel schedules it: 0 like most, 5 only when a core is idle (sched(7)). */
+/** The scheduling policy of the process: 0 is normal, 5 runs only when a core is idle (sched(7)). */
 function policyOf(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  // Field 41; those after the name in parentheses are counted from 3.
+  // Field 41. The fields after the name in parentheses count from 3.
   return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[38]);
 }
 
 describe.skipIf(process.platform !== 'linux')('the priorities of a process', () => {
-  it('prefer what somebody waits for, but not to services', async () => {
+  it('prefer runs with a waiting caller, but not over the services', async () => {
     const pid = sleeper();
     const { chrt } = await findWallTools();
     const mayRaise = mayRaisePriority();
@@ -181,7 +185,7 @@ describe.skipIf(process.platform !== 'linux')('the priorities of a process', () 
       priorities[name](pid);
       return getPriority(pid);
     };
-    // Where it may not raise a priority, the pool leaves all as they are.
+    // Where the pool may not raise a priority, it changes none.
     expect(levelAfter('ready')).toBe(mayRaise ? 19 : below(10));
     expect(levelAfter('hurried')).toBe(below(10));
     expect(levelAfter('awaited')).toBe(below(mayRaise ? 3 : 10));

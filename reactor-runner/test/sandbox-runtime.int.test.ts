@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Json } from '@token-vault/contracts';
-import { EgressError } from '../src/egress/index.ts';
-import type { EgressRequest } from '../src/egress/index.ts';
+import { EgressError } from '@token-vault/egress';
+import type { EgressRequest } from '@token-vault/egress';
 import { problemOf } from '../src/sandbox/index.ts';
 import type { HostCalls, RunOutcome } from '../src/sandbox/index.ts';
 import { createTestPool, handler } from './sandbox-pool-fixture.ts';

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { allWalls, canIntrude, intrude } from './sandbox-intruder.ts';
 import { createTestPool, handler, type TestPool } from './sandbox-pool-fixture.ts';
 
-/** Name, number on x64 and on arm64, arguments. Every family that issue 18 A6 names, and what is near it. */
+/** Name, number on x64 and on arm64, arguments. Every family that issue 18 A6 names, and related calls. */
 const attempts: readonly (readonly [string, number, number, ...number[]])[] = [
   ['process_vm_readv', 310, 270, 1, 0, 0, 0, 0, 0],
   ['process_vm_writev', 311, 271, 1, 0, 0, 0, 0, 0],
@@ -46,7 +46,7 @@ const attempts: readonly (readonly [string, number, number, ...number[]])[] = [
   ['prctl that makes it dumpable', 157, 167, 4, 1, 0, 0, 0],
   ['ioctl that types for a terminal', 16, 29, 3, 0x5412, 0],
   ['getdents64', 217, 61, 3, 0, 0],
-  // Last: one that is traced stops at its next signal.
+  // Last, because a traced process stops at its next signal.
   ['ptrace', 101, 117, 0, 0, 0, 0],
 ];
 
@@ -59,7 +59,7 @@ async function errorsOf(walls = allWalls): Promise<Record<string, number>> {
   const calls = attempts.map(
     ([name, x64, arm64, ...args]) => `['${name}', ${[numberOf(x64, arm64), ...args].join(', ')}]`,
   );
-  // A clone returns twice: the new process, which gets 0, leaves. No other call here returns 0 and is a clone.
+  // A clone returns twice: the new process gets 0 and exits. No other call here returns 0 and is a clone.
   const said = await intrude(
     `open(my $out, '>&=3'); $| = 1; for my $call (${calls.join(', ')}) { my ($name, @call) = @$call;
       $! = 0; my $result = syscall($call[0], @call[1 .. $#call]); my $error = $! + 0;
@@ -71,7 +71,7 @@ async function errorsOf(walls = allWalls): Promise<Record<string, number>> {
   return Object.fromEntries(lines.map((line) => [line.split('=')[0] ?? '', Number(line.split('=')[1])]));
 }
 
-/** Undefined when all walls stand on this host. */
+/** The missing walls. Undefined when all walls exist on this host. */
 async function whatIsMissing(pool: TestPool): Promise<string | undefined> {
   const { walls } = pool.pool.stats();
   const missing = Object.entries(walls).filter(([, stands]) => !stands);
@@ -107,12 +107,32 @@ describe.runIf(canIntrude)('code that has left its isolate and Node', () => {
     expect(Object.values(errors).filter((error) => error === enosys).length).toBeLessThan(5);
   });
 
+  it.skipIf(process.getuid?.() !== 0)(
+    'cannot fill the host with processes, also without the filter and bubblewrap',
+    async ({ skip }) => {
+      if (missing !== undefined) skip(missing);
+      // The processes that the child could start sleep until it ends, and end with it: it is the first of its
+      // namespace.
+      const bomb = `open(my $out, '>&=3'); my $made = 0;
+      for (1 .. 200) { my $pid = fork(); last unless defined $pid; if ($pid == 0) { close($out); sleep 60; exit; } $made++; }
+      print $out $made;`;
+      const withoutFilter = { ...allWalls, systemCallFilter: false };
+      expect(await intrude(bomb)).toBe('0');
+      for (const walls of [withoutFilter, { ...withoutFilter, ownFiles: false }]) {
+        const made = Number(await intrude(bomb, walls));
+        expect(made).toBeGreaterThan(0);
+        expect(made).toBeLessThan(50);
+      }
+    },
+  );
+
   it('cannot read the data directory, or any file of the host, nor write one', async ({ skip }) => {
     if (missing !== undefined) skip(missing);
-    // Open to everybody: it is not its mode that keeps the file.
+    // Readable for everyone, so that it is not its mode that protects the file.
     const secret = path.join(directory, 'root.key');
     await writeFile(secret, 'the root key', { mode: 0o644 });
-    // Files of the kernel that tell of the host; writing to the last one changes the priority of all processes of the service's session.
+    // Kernel files that give information about the host. Writing to the last one changes the priority of all
+    // processes of the service's session.
     const ofKernel = ['/proc/cmdline', '/proc/diskstats', '/proc/self/autogroup'];
     const files = [secret, '/etc/passwd', '/usr/bin/setpriv', ...ofKernel];
     const code = `open(my $out, '>&=3'); for my $file (${files.map((file) => `'${file}'`).join(', ')}) {
@@ -136,7 +156,8 @@ describe.runIf(canIntrude)('code that has left its isolate and Node', () => {
       print $out ((open(my $in, '<', '/proc/${neighbour}/mem') ? 'open' : 'absent') . "\\n");
       print $out (kill(0, ${neighbour}) ? 'there' : 'absent');`;
     expect(await intrude(code)).toBe('absent\nabsent');
-    // It cannot list a directory; this finds what it would see.
+    // The filter does not allow to list a directory, so this program runs without it and shows the processes that the
+    // other walls leave visible.
     const list = `open(my $out, '>&=3'); opendir(my $proc, '/proc');
       print $out join(' ', grep { /^\\d+$/ } readdir($proc));`;
     expect(await intrude(list, { ...allWalls, systemCallFilter: false })).toBe('');

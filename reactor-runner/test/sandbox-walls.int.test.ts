@@ -28,7 +28,7 @@ async function pool(options?: SandboxPoolOptions): Promise<TestPool> {
   return test;
 }
 
-/** A pool of which three tenants each have a child. */
+/** A pool in which three tenants have a child each. */
 async function inhabited(): Promise<{ test: TestPool; pids: readonly number[] }> {
   const test = await pool({ spares: 0 });
   for (const tenantId of ['alice', 'bob', 'carol']) await test.run(trivial, { tenantId });
@@ -84,13 +84,41 @@ describe('a process', () => {
   );
 });
 
+describe.skipIf(!isLinux || !existsSync('/usr/bin/script') || !existsSync('/usr/bin/perl'))(
+  'a child of a service in a terminal',
+  () => {
+    /**
+     * The output of a program in the place of a child without walls, under a service with a terminal. TIOCSTI is
+     * 0x5412.
+     */
+    const said = (): string => {
+      const program = `import { text } from 'node:stream/consumers';
+      const { startChild } = await import('${new URL('../src/sandbox/start-child.ts', import.meta.url).href}');
+      const code = 'open(my $out, ">&=3"); my $own = open(my $tty, "+<", "/dev/tty");'
+        + 'print $out ($own ? (ioctl($tty, 0x5412, my $key = "x") ? "typed" : "refused") : "absent");';
+      const { socket } = startChild({ file: '/usr/bin/perl', args: ['-e', code], isAlone: false, filter: undefined });
+      console.log('terminal: ' + await text(socket));`;
+      const node = `'${process.execPath}' --input-type=module -e "$PROGRAM"`;
+      return spawnSync('/usr/bin/script', ['-qec', node, '/dev/null'], {
+        env: { PATH: '/usr/bin:/bin', SHELL: '/bin/sh', PROGRAM: program },
+        stdio: ['ignore', 'pipe', 'pipe'],
+        encoding: 'utf8',
+      }).stdout;
+    };
+
+    it('has no terminal, where it could type a command for root', () => {
+      expect(said()).toContain('terminal: absent');
+    });
+  },
+);
+
 describe('accounts of children', () => {
   it.skipIf(!isRoot)('are not that of Postgres, also where they cannot have one each', () => {
     const walls = { ...noWalls, unprivileged: true };
     const tools = { setpriv: '/usr/bin/setpriv' };
     const program = { program: '', addonPath: '' };
     const { args } = childCommand(program, defaultSandboxLimits, { walls, tools, account: undefined });
-    // What standalone/src/postgres/account.ts may choose is in the list of accounts.
+    // The accounts that libs/embedded-postgres/src/account.ts may choose are in the list of accounts.
     const named = readFileSync('/etc/passwd', 'utf8')
       .split('\n')
       .map((line) => line.split(':')[2]);
@@ -146,7 +174,7 @@ describe('a child', () => {
       if (walls.resourceLimits)
         expect(readFileSync(`/proc/${pid}/limits`, 'utf8')).toMatch(/Max core file size\s+1\s+1/);
       if (walls.noNetwork) {
-        // Two lines of heading, then only the loopback of its own namespace.
+        // Two heading lines, then only the loopback of the child's own namespace.
         const devices = readFileSync(`/proc/${pid}/net/dev`, 'utf8').trim().split('\n').slice(2);
         expect(devices.map((line) => line.trim().split(':')[0])).toEqual(['lo']);
       }

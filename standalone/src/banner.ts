@@ -1,8 +1,9 @@
+import { userInfo } from 'node:os';
 import type { RunningStandalone } from './start.ts';
 
-/** What a person sees when the vault is up: where it is, where the first key is, what to try. */
+/** The text for the user when the vault is up: its address, the place of the first key, a first command. */
 export function banner({ url, directory, credentials }: RunningStandalone): string {
-  const lines = [`vault ready at ${url}`, `data directory: ${directory.root}`];
+  const lines = [`vault ready at ${url}`, `data directory: ${directory.root}`, `account: ${account()}`];
   if (credentials) {
     lines.push(
       `first key (management): ${directory.credentialsFile}`,
@@ -16,4 +17,15 @@ export function banner({ url, directory, credentials }: RunningStandalone): stri
     );
   }
   return `${lines.join('\n')}\n`;
+}
+
+/** The account that the process has now, for good (ADR 23). */
+function account(): string {
+  if (process.getuid?.() === 0) return 'root; set VAULT_ACCOUNT to one that you have made for the vault';
+  try {
+    return userInfo().username;
+  } catch {
+    // The host has no name for the user id.
+    return `user ${process.getuid?.() ?? 'unknown'}`;
+  }
 }

@@ -1,4 +1,4 @@
-import { leaveMemoryOutOfCoreDumps } from '@token-vault/service-kit';
+import { leaveMemoryOutOfCoreDumps } from '@token-vault/process';
 import { complaintOf } from './cli/failure.ts';
 import { createProgram } from './cli/program.ts';
 import { processTerminal } from './cli/terminal.ts';

@@ -2,7 +2,7 @@ import { open, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { newId } from '@token-vault/contracts';
 
-/** What a new user needs to begin. */
+/** The credentials that a new user needs to begin. */
 export interface Credentials {
   readonly base_url: string;
   readonly tenant_id: string;
@@ -38,9 +38,9 @@ async function readJson(file: string): Promise<Record<string, unknown> | undefin
 }
 
 /**
- * Makes the first tenant exactly once. The tenant's id is noted before anything is made, so that a first start which is
- * killed half-way is completed by the next one; an operator who removes the credentials file afterwards (as one should) gets
- * no second tenant.
+ * Makes the first tenant exactly once. The tenant's id is written before anything is created, so that the next start
+ * completes a first start that was killed. When the operator removes the credentials file afterwards (as
+ * recommended), no second tenant is made.
  */
 export async function makeFirstTenant(options: {
   readonly file: string;

@@ -1,7 +1,7 @@
 import { access, chmod, constants, mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { StandaloneError } from './config.ts';
-import { defaultDataDirectory } from './postgres/index.ts';
+import { defaultDataDirectory } from '@token-vault/embedded-postgres';
 
 export interface DataDirectory {
   readonly root: string;
@@ -11,8 +11,9 @@ export interface DataDirectory {
 }
 
 /**
- * The directory everything of this vault lives in, made when absent. Files with secrets in it are 0600 and that of Postgres
- * is 0700; it cannot itself be 0700, because as root Postgres runs under another account and must pass through it.
+ * The directory of all files of this vault. It is made when absent. Files with secrets have the mode 0600, the
+ * directory of Postgres 0700. The data directory itself cannot have 0700: under root, Postgres runs as another
+ * account and must pass through it.
  * @throws StandaloneError when it cannot be written.
  */
 export async function openDataDirectory(configured: string | undefined): Promise<DataDirectory> {
@@ -39,10 +40,10 @@ export function placesIn(root: string): DataDirectory {
   };
 }
 
-/** The owner may do everything, others may pass through. */
+/** The owner has all rights, others may pass through. */
 const passable = 0o711;
 
-/** Node's own recursive mkdir never comes back from a parent that exists and answers ENOENT, as /proc does. */
+/** The recursive mkdir of Node never returns when an existing parent answers ENOENT, as /proc does. */
 async function makeDirectories(directory: string): Promise<void> {
   const isThere = async (place: string) => (await stat(place).catch(() => undefined))?.isDirectory() === true;
   if (await isThere(directory)) return;
@@ -50,14 +51,17 @@ async function makeDirectories(directory: string): Promise<void> {
   if (parent !== directory) await makeDirectories(parent);
   try {
     await mkdir(directory);
-    // Not by the mode of mkdir, which the umask cuts: root often has 077.
+    // The mode is not given to mkdir, because the umask reduces it: root often has 077.
     await chmod(directory, passable);
   } catch (error) {
     if (!(await isThere(directory))) throw error;
   }
 }
 
-/** A default directory belongs to the vault. An earlier start under a strict umask must not keep the account of Postgres out. */
+/**
+ * The default directory belongs to the vault. An earlier start under a strict umask may have closed it to the account
+ * of Postgres.
+ */
 async function admitPostgres(directory: string): Promise<void> {
   const { mode, uid } = await stat(directory);
   if (uid === process.getuid?.() && (mode & passable) !== passable) await chmod(directory, mode | passable);

@@ -2,7 +2,8 @@ import pg from 'pg';
 import { StandaloneError } from './config.ts';
 
 /**
- * Connects once to the operator's own Postgres, so that a wrong address, account or database name is told in one line.
+ * Connects once to the operator's own Postgres, so that a wrong address, account or database name is reported in one
+ * line.
  * @throws StandaloneError with the reason that the system or the server gives, without the password.
  */
 export async function requireReachable(databaseUrl: string): Promise<void> {

@@ -1,4 +1,8 @@
-import { leaveMemoryOutOfCoreDumps, lowerBackgroundThreads } from '@token-vault/service-kit';
+import {
+  closeInheritedDescriptors,
+  leaveMemoryOutOfCoreDumps,
+  lowerBackgroundThreads,
+} from '@token-vault/process';
 import { banner } from './banner.ts';
 import type { RunningStandalone } from './start.ts';
 
@@ -29,7 +33,7 @@ function fail(error: unknown): never {
   process.exit(1);
 }
 
-/** Resolves when the launcher (`scripts/run.mjs`) is gone. Never without a launcher, as in a container. */
+/** Resolves when the launcher (`scripts/run.mjs`) has ended. Never resolves without a launcher, as in a container. */
 function whenLauncherEnds(): Promise<void> {
   return new Promise((resolve) => {
     if (process.connected) process.once('disconnect', resolve);
@@ -38,6 +42,7 @@ function whenLauncherEnds(): Promise<void> {
 
 /** Starts, prints the address, and stops at a signal, with its launcher, or with the database. */
 export async function runUntilStopped(start: () => Promise<RunningStandalone>): Promise<void> {
+  closeInheritedDescriptors();
   leaveMemoryOutOfCoreDumps();
   lowerBackgroundThreads();
   const launcherEnded = whenLauncherEnds();
@@ -51,7 +56,8 @@ export async function runUntilStopped(start: () => Promise<RunningStandalone>): 
       process.stdout.write('stopping …\n');
       vault.stop().then(() => process.exit(exitCode), fail);
     };
-    // A second signal changes nothing: Ctrl-C may arrive twice (terminal and npm), and a clean stop is short.
+    // A second signal changes nothing: Ctrl-C may arrive twice (from the terminal and from npm), and a clean stop is
+    // short.
     process.on('SIGINT', () => stop(0));
     process.on('SIGTERM', () => stop(0));
     void launcherEnded.then(() => stop(0));

@@ -1,4 +1,5 @@
-import { createLogger, errorFields, listen, type Logger, type RunningServer } from '@token-vault/service-kit';
+import { createLogger, errorFields, type Logger } from '@token-vault/observability';
+import { listen, type RunningServer } from '@token-vault/http';
 import type { RequestListener } from 'node:http';
 import { takeAccount } from './account/service-account.ts';
 import { refuseUnfinishedRestore } from './backup/target.ts';
@@ -6,23 +7,25 @@ import { StandaloneError, type StandaloneConfig } from './config.ts';
 import type { Credentials } from './credentials.ts';
 import { openDataDirectory, type DataDirectory } from './data-directory.ts';
 import { requireReachable } from './external-database.ts';
-import { startEmbeddedPostgres, type EmbeddedPostgres } from './postgres/index.ts';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from '@token-vault/embedded-postgres';
 import { openVault, type Vault } from './vault.ts';
 
 export interface RunningStandalone {
   readonly url: string;
   readonly directory: DataDirectory;
-  /** Only at the first start. */
+  /** Set only at the first start. */
   readonly credentials: Credentials | undefined;
-  /** Finishes the requests under way, then stops everything, Postgres last and cleanly. Any number of calls. */
+  /** Finishes the running requests, then stops all parts, Postgres last and cleanly. It may be called repeatedly. */
   stop(): Promise<void>;
-  /** Resolves when the database has ended by itself: the process should end, so that whoever watches it starts it anew. */
+  /**
+   * Resolves when the database has ended by itself. The process should then end, so that its supervisor restarts it.
+   */
   readonly databaseLost: Promise<void>;
 }
 
 const graceMs = 10_000;
 
-/** Answers until the vault is up, so that the port is ours early and health checks have somebody to ask. */
+/** Answers until the vault is up, so that the port is taken early and health checks get an answer. */
 const starting: RequestListener = (_request, response) => {
   response.writeHead(503, { 'content-type': 'application/problem+json', 'retry-after': '1' });
   response.end(
@@ -54,10 +57,10 @@ function displayUrl(host: string, port: number): string {
 async function openDatabase(config: StandaloneConfig, directory: DataDirectory, logger: Logger) {
   if (config.databaseUrl !== undefined) {
     await requireReachable(config.databaseUrl);
-    return { url: config.databaseUrl, postgres: undefined };
+    return { url: config.databaseUrl, postgres: undefined, storagePath: config.storagePath };
   }
   const postgres = await startEmbeddedPostgres({ dataDir: directory.postgres, logger });
-  return { url: postgres.url, postgres };
+  return { url: postgres.url, postgres, storagePath: config.storagePath ?? directory.postgres };
 }
 
 function whenLost(postgres: EmbeddedPostgres | undefined): Promise<void> {
@@ -66,7 +69,8 @@ function whenLost(postgres: EmbeddedPostgres | undefined): Promise<void> {
 
 /**
  * Starts a whole vault in this process.
- * @throws StandaloneError, StartError, SchemaTooNewError, WrongRootKeyError …: each with one line for the operator.
+ * @throws StandaloneError, StartError, SchemaTooNewError, WrongRootKeyError …: each message is one line for the
+ * operator.
  */
 export async function startStandalone(config: StandaloneConfig): Promise<RunningStandalone> {
   const logger = createLogger({ service: 'standalone', level: config.logLevel });
@@ -87,11 +91,12 @@ export async function startStandalone(config: StandaloneConfig): Promise<Running
   const stop = () => (stopping ??= stopAll());
 
   try {
-    // Not before the port is open, which may be one that only root may open.
+    // Called after the port is open, because only root may open some ports.
     await takeAccount(config, directory);
     const database = await openDatabase(config, directory, logger);
     postgres = database.postgres;
-    const options = { ...config, databaseUrl: database.url, directory, baseUrl: url, logger };
+    const { storagePath } = database;
+    const options = { ...config, databaseUrl: database.url, storagePath, directory, baseUrl: url, logger };
     vault = await openVault(options);
     current = vault.app;
     return { url, directory, credentials: vault.credentials, stop, databaseLost: whenLost(postgres) };

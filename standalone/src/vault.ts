@@ -11,12 +11,14 @@ import {
   openHousekeeping,
   openKeyRing,
   openLog,
+  openProxy,
   openReactorParts,
   openReadModels,
   openRunner,
   openServiceParts,
   queryHandlers,
   schema,
+  watchStorage,
   traceProjections,
   type EventStoreChoice,
   type FeedChoice,
@@ -27,16 +29,15 @@ import {
 } from '@token-vault/processes';
 import { migrate } from '@token-vault/processes/migrations';
 import { projections, startProjectors } from '@token-vault/projectors';
+import { createAuditTrail, systemClock } from '@token-vault/operations';
 import {
-  createAuditTrail,
   createMetrics,
   noSpans,
   openSpans,
-  systemClock,
   type Logger,
-  type ProjectionProgress,
   type TraceSettings,
-} from '@token-vault/service-kit';
+} from '@token-vault/observability';
+import type { ProjectionProgress } from '@token-vault/read-models';
 import type { Express } from 'express';
 import { makeFirstTenant, type Credentials } from './credentials.ts';
 import type { StandaloneConfig } from './config.ts';
@@ -50,19 +51,23 @@ export interface VaultOptions extends LimitConfig, RootKeySettings {
   readonly egressAllow?: readonly string[];
   /** VAULT_SANDBOX_UIDS. */
   readonly sandboxAccounts?: StandaloneConfig['sandboxAccounts'];
+  /** VAULT_REACTOR_RUNS_PER_TENANT. */
+  readonly runsPerTenant?: number | undefined;
   readonly logger: Logger;
+  /** A directory on the disk of the database, if this process sees it. */
+  readonly storagePath?: string | undefined;
   /** OTEL_EXPORTER_OTLP_ENDPOINT */
   readonly traces?: TraceSettings | undefined;
 }
 
 export interface Vault {
   readonly app: Express;
-  /** Only at the first start. */
+  /** Set only at the first start. */
   readonly credentials: Credentials | undefined;
   close(): Promise<void>;
 }
 
-/** On one machine all of it is in the one Postgres, and needs no broker. */
+/** On one machine the one Postgres holds all of it, and no broker is needed. */
 const eventStore: EventStoreChoice = { kind: 'postgres' };
 const feed: FeedChoice = { kind: 'direct' };
 
@@ -101,11 +106,13 @@ async function createVaultApp(
   const { store, readPool: pool } = parts;
   const { logger } = context;
   const egressAllow = options.egressAllow ?? [];
-  const reactors = openReactorParts(context, store, options.sandboxAccounts);
+  const { sandboxAccounts: accounts, runsPerTenant } = options;
+  const reactors = openReactorParts(context, store, { accounts, runsPerTenant });
   const expressions = openExpressions(context);
   const handlers = {
     ...commandHandlers({ ...parts, expressions }, reactors, { egressAllow, logger }),
     ...queryHandlers({ ...parts, expressions }),
+    ...openProxy(context, { ...parts, expressions }, { egressAllow }),
   };
   const runner = {
     ...parts,
@@ -114,11 +121,11 @@ async function createVaultApp(
     handlers,
     feed: await createFeed(feed, { store, pool, logger }),
   };
-  openRunner(context, runner, { egressAllow });
+  openRunner(context, runner, { egressAllow, runsPerTenant });
   return createServiceApp(context, { ...parts, expressions }, handlers);
 }
 
-/** Puts the vault together on a Postgres: log, keys, read models, both services, in this process. */
+/** Builds the vault on a Postgres: log, keys, read models and both services, in this process. */
 export async function openVault(options: VaultOptions): Promise<Vault> {
   const { databaseUrl, logger } = options;
   const closers = new Closers();
@@ -126,11 +133,14 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   const spans = options.traces
     ? closers.add(await openSpans('standalone', options.traces), (it) => it.close())
     : noSpans;
-  const context = { settings: { databaseUrl, eventStore }, logger, metrics, spans, closers };
+  const watched = await watchStorage({ path: options.storagePath, logger, metrics });
+  const storage = closers.add(watched, (it) => it.close());
+  const context = { settings: { databaseUrl, eventStore }, logger, metrics, spans, closers, storage };
   try {
     const parts = await openParts(options, context);
-    // After a crash the read models are a little behind the log: nobody is let in before they have caught up.
-    // By name, because one that is new in this release is not there until its projector has made it.
+    // After a crash the read models are a little behind the log. Requests are accepted only when they have caught up.
+    // The names are given, because a read model that is new in this release has no checkpoint until its projector has
+    // made it.
     const names = projections.map(({ name }) => name);
     const isCaughtUp = await parts.progress.waitFor(await parts.store.head(), catchUpMs, names);
     if (!isCaughtUp) logger.warn({}, 'the read models are behind; see /health/ready');
@@ -155,7 +165,7 @@ export interface FirstTenantParts {
   readonly logger: Logger;
 }
 
-/** The tenant that a new vault begins with. Repeatable by its id. */
+/** The first tenant of a new vault. A repeat with the same id makes no second one. */
 export async function createFirstTenant(
   { store, keyRing, progress, logger }: FirstTenantParts,
   tenantId: string,

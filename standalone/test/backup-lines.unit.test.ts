@@ -10,7 +10,7 @@ async function all(batches: AsyncIterable<readonly string[]>): Promise<string[]>
   return found;
 }
 
-/** In batches of the sizes given, so that every border is met. */
+/** Splits the lines into batches of the given size, so that every batch border is tested. */
 async function* batched(lines: readonly string[], size: number): AsyncGenerator<readonly string[], void> {
   for (let at = 0; at < lines.length; at += size) yield await Promise.resolve(lines.slice(at, at + size));
 }
@@ -41,7 +41,7 @@ describe('rows without others', () => {
     return [expected, expected, expected, expected];
   };
 
-  it('leave out what both have, wherever it stands', async () => {
+  it('leave out lines that both files have, in any order', async () => {
     expect(await kept(1, 5, 9)).toEqual(of(3, 7));
     expect(await kept(0, 3, 4, 20)).toEqual(of(1, 5, 7, 9));
     expect(await kept(1, 3, 5, 7, 9)).toEqual(of());

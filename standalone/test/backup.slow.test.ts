@@ -6,13 +6,8 @@ import { createPostgresEventStore } from '@token-vault/event-store/postgres';
 import { schema } from '@token-vault/processes';
 import { migrate } from '@token-vault/processes/migrations';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
-import {
-  createAuditTrail,
-  createRequestContext,
-  silentLogger,
-  systemClock,
-  type Handlers,
-} from '@token-vault/service-kit';
+import { createAuditTrail, createRequestContext, systemClock, type Handlers } from '@token-vault/operations';
+import { silentLogger } from '@token-vault/observability';
 import { createTestDatabase, createTestPool, type TestDatabase } from '@token-vault/test-support';
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -69,7 +64,7 @@ beforeAll(async () => {
   handlers = createCommandHandlers(dependencies);
   reactorId = await makeReactor(handlers);
   await back('first');
-  // As the vault does it, before the event that would tell of it has been backed up.
+  // As a deletion does, before the backup holds the event of it.
   await keyRing.destroyAllOfTenant(deleted);
   await keyRing.destroyKeysOfEntity(kept, `reactor:${reactorId}`);
   await tenants.setPlan(kept, 'enterprise');
@@ -83,7 +78,7 @@ afterAll(async () => {
   await rm(place, { recursive: true });
 });
 
-/** With a configuration, which has a data key. */
+/** The reactor has a configuration, and so a data key. */
 async function makeReactor({ createReactor }: Handlers): Promise<string> {
   const principal = {
     tenant: { id: kept, plan: 'enterprise' as const, settings: {} },
@@ -117,7 +112,9 @@ const restoreInto = (database: TestDatabase, options: Partial<RestoreOptions> = 
     ...options,
   });
 
-/** Tenants that have keys, tenants that must never have any again, and who ended the deleted one. */
+/**
+ * The tenants with keys, the tenants whose keys are destroyed for ever, and the actor who ended the deleted tenant.
+ */
 async function lookInto(database: TestDatabase) {
   const restored = createTestPool(database.url);
   const list = async (sql: string, values: unknown[] = []) =>

@@ -65,10 +65,17 @@ it.each([
     `insert into rm_applications.application
        select tenant_id, gen_random_uuid(), name, type, permissions,
               '[{"priority":1,"container":"/","transform":"reveal","permissions":["token:read"]}]',
-              repeat('a', 64), created_by, created_at, modified_by, modified_at, expires_at, expires_at_text, signature, seq
+              repeat('a', 64), key_id, key_created_at, keys, created_by, created_at, modified_by, modified_at, expires_at, expires_at_text, signature, seq
          from rm_applications.application limit 1`,
     'applications',
     /application has 1 rows too many and lacks 0 \(id=[\da-f-]{36}\)/,
+  ],
+  [
+    'a key of an application',
+    `insert into rm_applications.application_key
+       select repeat('b', 64), tenant_id, id, 'expired' from rm_applications.application limit 1`,
+    'applications',
+    /application_key has 1 rows too many and lacks 0/,
   ],
   [
     'a mask',

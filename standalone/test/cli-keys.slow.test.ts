@@ -17,7 +17,7 @@ import { copyFile, readdir, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 
-// A command is a process of its own, and there are many, beside a load, on a machine with other work.
+// Each command is a process of its own. There are many of them, beside a load, on a busy machine.
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
 let dataDir: string;
@@ -43,7 +43,7 @@ beforeAll(async () => {
 });
 afterAll(() => removeDataDirectory(dataDir));
 
-/** Makes and reveals tokens without a pause until told to stop; any answer that is not as it should be fails the test. */
+/** Creates and reveals tokens without a pause until stopped. Any unexpected answer fails the test. */
 function startLoad(): { stop(): Promise<number> } {
   let isStopped = false;
   const workers = Array.from({ length: 2 }, async () => {
@@ -57,7 +57,7 @@ function startLoad(): { stop(): Promise<number> } {
     return count;
   });
   const done = Promise.all(workers);
-  // A failure is told by `stop`.
+  // `stop` reports a failure.
   done.catch(() => undefined);
   return {
     async stop() {
@@ -80,7 +80,7 @@ describe('the root key in a file', () => {
     const load = startLoad();
     const before = await readFile(keyFile(), 'utf8');
     const output = await resultOf(dataDir, 'keys', 'rotate-root');
-    // Its keys are not cached: the running vault has to find the new root key.
+    // The keys of this tenant are not cached, so the running vault must find the new root key.
     const tenant = await resultOf(dataDir, 'tenants', 'create', 'Made under the new key');
     await vault
       .client(printed(tenant, 'management key'))
@@ -114,7 +114,7 @@ describe('the root key in a file', () => {
   });
 
   it('is rotated to the end after an interruption at any point', async () => {
-    // Cut off before the first key was wrapped, between two of them, and before the file took its place.
+    // Interrupted before the first key was wrapped, between two keys, and before the file was renamed.
     const pool = createTestPool(await vault.databaseUrl());
     await pool.query(`create function cut_off() returns trigger language plpgsql as
       $$ begin raise exception 'cut off'; end $$`);
@@ -129,7 +129,7 @@ describe('the root key in a file', () => {
     const former = await readFile(keyFile(), 'utf8');
     await resultOf(dataDir, 'keys', 'rotate-root');
     expect(await readFile(keyFile(), 'utf8')).toBe(next);
-    // As if the rename had not come to be.
+    // Undoes the rename, as if the process had died before it.
     await rename(keyFile(), `${keyFile()}.next`);
     const retired = (await readdir(dataDir)).filter((name) => name.startsWith('root.key.retired-'));
     for (const name of retired)

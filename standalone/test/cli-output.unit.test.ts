@@ -61,7 +61,7 @@ describe('the progress of long work', () => {
     );
   });
 
-  it('counts for its rate only what this run has done', () => {
+  it('computes its rate from this run alone', () => {
     const line = progressLine({ done: 9_000, total: 10_000, doneHere: 1_000, elapsedMs: 1_000 });
     expect(line).toContain('1,000/s  1 s left');
   });
@@ -71,7 +71,7 @@ describe('the progress of long work', () => {
     expect(line).toContain('100 %  1,000 of 1,000 events');
   });
 
-  it('says what it counts, if not events', () => {
+  it('names its unit when it does not count events', () => {
     const { terminal, lines } = terminalOf(false);
     reportProgress(terminal, 'import', 0).update(3, 3, 'tokens');
     expect(lines.join()).toContain('import  [########################]  100 %  3 of 3 tokens');
@@ -112,7 +112,7 @@ describe('the progress of long work', () => {
 });
 
 describe('a complaint', () => {
-  it('is one line with what an operator can mend', () => {
+  it('is one line that names the setting to change', () => {
     expect(complaintOf(new ValidationError({ name: ['is too long', 'is odd'] }))).toBe(
       'name is too long, is odd',
     );

@@ -16,7 +16,7 @@ import {
 import type { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 
-// A command is a process of its own, and there are many, beside a load, on a machine with other work.
+// Each command is a process of its own. There are many of them, beside a load, on a busy machine.
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
 let dataDir: string;
@@ -50,7 +50,7 @@ const generationOf = async (name: string): Promise<number> => {
   return rows[0]?.generation ?? 0;
 };
 
-/** Makes and reads tokens without a pause until told to stop; any answer that is not as it should be fails the test. */
+/** Creates and reads tokens without a pause until stopped. Any unexpected answer fails the test. */
 function startLoad(): { stop(): Promise<number> } {
   let isStopped = false;
   const workers = Array.from({ length: 2 }, async () => {
@@ -59,7 +59,7 @@ function startLoad(): { stop(): Promise<number> } {
     return count;
   });
   const done = Promise.all(workers);
-  // A failure is told by `stop`.
+  // `stop` reports a failure.
   done.catch(() => undefined);
   return {
     async stop() {
@@ -141,7 +141,7 @@ describe('a rebuild', () => {
     (await pool.query<{ status: string }>('select status from projections.rebuild where name = $1', [name]))
       .rows[0];
 
-  /** Holds the live read model, so that a rebuild cannot come to its end. */
+  /** Holds the live read model, so that a rebuild cannot finish. */
   async function withLiveHeld(work: () => Promise<void>): Promise<void> {
     const holder = await pool.connect();
     await holder.query(`begin; select from projections.checkpoint where name = 'tokens' for no key update`);

@@ -67,7 +67,7 @@ describe('a tenant made while the vault serves', () => {
 });
 
 describe('an application made while the vault serves', () => {
-  it('can do at once what it was permitted, and nothing else', async () => {
+  it('can use its permissions at once, and no others', async () => {
     const tenant = await createTenant('Shop');
     const grants = ['--permission', 'token:create', '--permission', 'token:read'];
     const identity = ['--tenant', tenant.id, '--name', 'backend', '--type', 'private'];
@@ -79,7 +79,7 @@ describe('an application made while the vault serves', () => {
     await vault.client().expect(404, 'GET', `/applications/${printed(output, 'application')}`);
   });
 
-  it('is refused what its type may not have', async () => {
+  it('is refused permissions that its type may not have', async () => {
     const { id } = await createTenant('Strict');
     const identity = ['applications', 'create', '--tenant', id, '--name', 'x', '--type', 'public'];
     expect(await complaintOf([...identity, '--permission', 'token:read'])).toContain('permissions');
@@ -144,7 +144,7 @@ describe('a vault that does not run', () => {
   });
 });
 
-/** A vault that finds a command at work says so and ends; whoever watches it starts it anew. */
+/** A vault that finds a running command reports it and ends. Its supervisor starts it again. */
 async function startUntilFree(): Promise<StandaloneProcess> {
   for (;;) {
     try {

@@ -14,6 +14,7 @@ describe('the configuration', () => {
       transit: undefined,
       logLevel: 'info',
       egressAllow: [],
+      runsPerTenant: 16,
       rateLimits: {},
     };
     expect(readConfig({})).toEqual(defaults);
@@ -47,7 +48,7 @@ describe('the configuration', () => {
     expect(readConfig({ VAULT_TRUST_PROXY: proxy }).trustProxy).toBe(read);
   });
 
-  it('takes what the environment says', () => {
+  it('takes values from the environment', () => {
     const environment = {
       VAULT_PORT: '0',
       VAULT_HOST: '::',
@@ -57,12 +58,15 @@ describe('the configuration', () => {
       VAULT_ROOT_KEY_NEXT: 'next',
       VAULT_EGRESS_ALLOW: '10.0.0.0/8, ::1',
       VAULT_SANDBOX_UIDS: '70000-70063',
+      VAULT_REACTOR_RUNS_PER_TENANT: '40',
       VAULT_LOG_LEVEL: 'silent',
+      VAULT_STORAGE_PATH: '/srv/postgres',
       OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318',
       OTEL_TRACES_SAMPLER_ARG: '0.25',
     };
     expect(readConfig(environment)).toEqual({
       traces: { endpoint: 'http://collector:4318', share: 0.25 },
+      storagePath: '/srv/postgres',
       port: 0,
       host: '::',
       dataDir: path.resolve('data'),
@@ -73,6 +77,7 @@ describe('the configuration', () => {
       logLevel: 'silent',
       egressAllow: ['10.0.0.0/8', '::1'],
       sandboxAccounts: { first: 70_000, last: 70_063 },
+      runsPerTenant: 40,
       rateLimits: {},
     });
   });
@@ -81,9 +86,11 @@ describe('the configuration', () => {
     ['VAULT_PORT', ['http', '65536', '-1', '1e3', '80.5', ' 80', '0x50']],
     ['DATABASE_URL', ['mysql://localhost/vault', 'localhost', 'postgres://vault@:not a url']],
     ['VAULT_LOG_LEVEL', ['loud', 'INFO']],
+    ['VAULT_STORAGE_PATH', ['postgres', './data']],
     ['OTEL_EXPORTER_OTLP_ENDPOINT', ['collector:4318', 'http://:not a url']],
     ['OTEL_TRACES_SAMPLER_ARG', ['some', '1.5', '-7']],
     ['VAULT_SANDBOX_UIDS', ['70000', 'many', '0-100', '70000-70003', '70100-70000', '1-99999999999']],
+    ['VAULT_REACTOR_RUNS_PER_TENANT', ['0', '49', '-7', 'all', '1.5', '1e1', ' 7']],
     ['VAULT_EGRESS_ALLOW', ['intranet', '10.0.0.0/33', '::1/129', '10.0.0.0/8/8', '10.0.0.0/x']],
   ])('names %s when it is wrong, without its value', (name, values) => {
     for (const value of values) {
@@ -101,7 +108,7 @@ describe('a root key in transit', () => {
     VAULT_ROOT_KEY_TRANSIT_TOKEN: 'hvs.secret',
   };
 
-  it('is configured with everything, or what is not given has defaults', () => {
+  it('takes every setting, with defaults for those that are not given', () => {
     const options = { url: 'https://bao.example:8200', key: 'vault', token: 'hvs.secret' };
     expect(readConfig(transit).transit).toEqual(options);
     const rest = {

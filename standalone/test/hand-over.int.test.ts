@@ -70,7 +70,10 @@ describe.runIf(process.getuid?.() === 0 && process.platform === 'linux')('a data
     await writeFile(file, '');
     await chown(file, 102, 102);
     let looks = 0;
-    /** Asked between the look at an entry and its change of hands; the first time nothing changes hands yet. */
+    /**
+     * Exchanges the entry between its check and its change of owner. `has` is called in between; at its first call no
+     * owner has changed yet.
+     */
     class Swapping extends Set<number> {
       override has(uid: number): boolean {
         if (uid === 102 && ++looks === 2) {

@@ -40,7 +40,7 @@ const hasUnfinished = () =>
   isThere('postgres') &&
   readdirSync(path.join(dataDir, 'postgres')).some((name) => name.startsWith('unfinished-'));
 
-/** One directory lives through all of this: what one killed start leaves is what the next one finds. */
+/** All tests use one directory: each start finds what the killed start before it left. */
 describe('a first start that is killed', () => {
   it.each([50, 300])('after %d ms leaves nothing that stops the next one', async (ms) => {
     await killWhen(() => sleep(ms));
@@ -58,7 +58,8 @@ describe('a first start that is killed', () => {
   });
 
   it('in the middle of the first tenant is completed by the next one', async () => {
-    // The file that says so stays until the credentials are written, so that each of these starts goes on with it.
+    // The file with the tenant's id stays until the credentials are written, so each of these starts continues the
+    // same creation.
     for (const ms of [0, 150, 300, 450]) {
       if (isThere('credentials.json')) break;
       await killWhen(async () => {
@@ -83,7 +84,7 @@ describe('a first start that is killed', () => {
        where type in ('TenantCreated', 'ApplicationCreated') group by type order by type`,
     );
     await pool.end();
-    // The management application and the one made here.
+    // The management application and the one that the test creates.
     expect(rows).toEqual([
       { type: 'ApplicationCreated', count: 2 },
       { type: 'TenantCreated', count: 1 },

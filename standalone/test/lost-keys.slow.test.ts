@@ -3,7 +3,7 @@ import { createKeyRing, environmentRootKey, type KeyRing } from '@token-vault/cr
 import { KeysNotStoredError, type EventStore, type RecordedEvent } from '@token-vault/event-store';
 import { keyDurability, openEventStore, schema, type DataSettings } from '@token-vault/processes';
 import { migrate } from '@token-vault/processes/migrations';
-import { systemClock } from '@token-vault/service-kit';
+import { systemClock } from '@token-vault/operations';
 import {
   createDataDirectory,
   createTestPool,
@@ -13,7 +13,7 @@ import {
 import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { startEmbeddedPostgres, type EmbeddedPostgres } from '../src/postgres/index.ts';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from '@token-vault/embedded-postgres';
 
 const tenantId = '00000000-0000-4000-8000-000000000001';
 
@@ -25,7 +25,8 @@ let store: EventStore;
 
 beforeAll(async () => {
   directory = await createDataDirectory();
-  // As users have it, but for the process that flushes what nobody waits for: it would win too often.
+  // The users' settings, except for the process that flushes asynchronous commits: it would flush too early too
+  // often.
   const settings = { wal_writer_delay: '10s' };
   postgres = await startEmbeddedPostgres({ dataDir: `${directory}/postgres`, settings });
   await migrate(postgres.url, schema);
@@ -34,7 +35,7 @@ beforeAll(async () => {
   const rootKey = environmentRootKey(randomBytes(32).toString('hex'));
   keyRing = await createKeyRing({ pool, rootKey, clock: systemClock, durability: keyDurability(data) });
   await keyRing.createTenantKeys(tenantId);
-  store = await openEventStore(data);
+  store = await openEventStore(data, { storage: { requireSpace: () => undefined } });
   await store.append('before', [event()], 'no-stream');
 });
 afterAll(async () => {
@@ -76,14 +77,14 @@ async function eventsOf(stream: string): Promise<RecordedEvent[]> {
   return events;
 }
 
-/** Postgres ends all its sessions when one of them is killed, and recovers what was flushed. */
+/** When one session is killed, Postgres ends all sessions and recovers what was flushed. */
 async function crash(): Promise<void> {
   const [victim, witness] = await Promise.all([pool.connect(), pool.connect()]);
   const lost = [victim, witness].map((client) => new Promise((resolve) => client.once('error', resolve)));
   const { rows } = await victim.query<{ pid: number }>('select pg_backend_pid() as pid');
   const [{ pid }] = rows as [{ pid: number }];
   process.kill(pid, 'SIGKILL');
-  // Until the others end too, Postgres has not noticed.
+  // Postgres has noticed the kill when the other sessions end too.
   await Promise.all(lost);
   for (const client of [victim, witness]) client.release(true);
   const isBack = () => pool.query('select');
@@ -98,7 +99,7 @@ async function lostKey(): Promise<string> {
   }
 }
 
-it('nothing is appended whose key was lost in a crash', async () => {
+it('no event is appended whose key was lost in a crash', async () => {
   const lost = await lostKey();
   const keys = [await storeKey(), lost];
   const appends = await Promise.allSettled([
@@ -123,7 +124,7 @@ it('an append that is acknowledged has its key, also after a crash', async () =>
   expect(await eventsOf('durable')).toHaveLength(1);
 });
 
-it('a key of what is not appended survives a crash', async () => {
+it('a key that was stored without an event survives a crash', async () => {
   const request = { tenantId, entity: 'idempotent:1', purpose: 'answer', durability: 'own' } as const;
   const { key, stored } = await keyRing.createDataKey(request);
   await stored;

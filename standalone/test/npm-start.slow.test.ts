@@ -24,13 +24,13 @@ async function npmStart(options: {
   readonly command?: string;
 }): Promise<Started> {
   const { PATH = '', HOME = '/' } = process.env;
-  // A process group of its own: a test that fails must not leave a vault behind.
+  // A process group of its own, so that a failing test leaves no vault behind.
   const npm = spawn('sh', ['-c', `${options.command ?? ''} exec npm start`], {
     cwd: options.cwd ?? root,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
-      // Without the pinned Node in front, which the test run has put there.
+      // Without the pinned Node, which the test run puts in front.
       PATH: PATH.split(path.delimiter)
         .filter((each) => !each.includes('node_modules'))
         .join(path.delimiter),
@@ -63,7 +63,7 @@ const isOpen = async (port: number): Promise<boolean> => {
   }
 };
 
-/** Neither the vault nor its Postgres is left. */
+/** Checks that neither the vault nor its Postgres runs. */
 async function expectGone({ port }: Started, dataDir: string): Promise<void> {
   const pidFile = path.join(dataDir, 'postgres/cluster/data/postmaster.pid');
   await waitUntil(async () => !(await isOpen(port)) && !(await exists(pidFile)), {
@@ -116,12 +116,51 @@ describe('npm start', () => {
   });
 });
 
+describe.runIf(await exists('/usr/bin/script'))('npm start in a terminal', () => {
+  it('starts a vault without a terminal, which Ctrl-C ends', async () => {
+    const dataDir = await createDataDirectory();
+    const terminal = spawn('/usr/bin/script', ['-qec', 'npm start', '/dev/null'], {
+      cwd: root,
+      stdio: ['pipe', 'pipe', 'ignore'],
+      env: {
+        PATH: process.env.PATH,
+        HOME: process.env.HOME,
+        SHELL: '/bin/sh',
+        VAULT_PORT: '0',
+        VAULT_DATA_DIR: dataDir,
+      },
+    });
+    let output = '';
+    terminal.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
+    try {
+      await waitUntil(() => output.includes('vault ready at'), { timeoutMs: 120_000 });
+      const supervisor = await readFile(path.join(dataDir, 'postgres/supervisor.pid'), 'utf8');
+      const stat = await readFile(`/proc/${supervisor.trim()}/stat`, 'latin1');
+      // tty_nr of proc_pid_stat(5).
+      expect(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[4]).toBe('0');
+      const ended = once(terminal, 'exit');
+      terminal.stdin.write('\x03');
+      await ended;
+      await waitUntil(
+        async () => !(await exists(path.join(dataDir, 'postgres/cluster/data/postmaster.pid'))),
+        {
+          timeoutMs: 30_000,
+        },
+      );
+      expect(output.match(/stopping …/g)).toHaveLength(1);
+    } finally {
+      terminal.kill('SIGKILL');
+      await removeDataDirectory(dataDir);
+    }
+  });
+});
+
 describe.runIf(process.getuid?.() === 0)('npm start as root with umask 077', () => {
   it('uses the default data directory, also when an earlier start made it for its owner only', async () => {
     const checkout = await mkdtemp(path.join(tmpdir(), 'token-vault-test-umask-'));
     try {
       await chmod(checkout, 0o711);
-      // The launcher takes the checkout from its own place, so it is copied; the rest is linked.
+      // The launcher finds the checkout by its own path, so the scripts are copied. The other files are linked.
       await cp(path.join(root, 'scripts'), path.join(checkout, 'scripts'), { recursive: true });
       for (const name of ['package.json', 'pnpm-lock.yaml', 'node_modules', 'standalone'])
         await symlink(path.join(root, name), path.join(checkout, name));

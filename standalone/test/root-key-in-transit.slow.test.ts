@@ -61,7 +61,7 @@ async function restart(env: Environment): Promise<void> {
 
 const revealed = () => client.expect(200, 'GET', `/tokens/${tokenId}`);
 
-/** Of a start that must fail: one line. */
+/** The one line on stderr of a start that must fail. */
 async function complaintOf(env: Environment): Promise<string> {
   const refused = spawnStandalone({ dataDir, env });
   expect(await refused.exited).toMatchObject({ code: 1 });
@@ -77,7 +77,7 @@ async function rotate(env: Environment): Promise<string> {
   return stdout;
 }
 
-/** Makes and reveals tokens until told to stop; an answer that is not as it should be fails the test. */
+/** Creates and reveals tokens until stopped. Any unexpected answer fails the test. */
 function startLoad(): { stop(): Promise<number> } {
   let isStopped = false;
   const work = async () => {
@@ -89,7 +89,7 @@ function startLoad(): { stop(): Promise<number> } {
     return count;
   };
   const done = work();
-  // A failure is told by `stop`.
+  // `stop` reports a failure.
   done.catch(() => undefined);
   return {
     stop() {

@@ -12,18 +12,18 @@ import { lstat, readdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { currentIdentity, firstClosedDirectory } from '../src/postgres/index.ts';
+import { currentIdentity, firstClosedDirectory } from '@token-vault/embedded-postgres';
 
 const root = path.resolve(import.meta.dirname, '../..');
 const { accounts } = await currentIdentity();
-/** Some account of the host that is none of root, of Postgres, or of nobody. */
+/** An account of the host other than root, that of Postgres, and nobody. */
 const account = accounts.find(({ name, uid }) => uid > 0 && uid < 60_000 && name !== 'postgres');
 const closed = account && (await firstClosedDirectory(import.meta.dirname, account));
 const isPossible = account !== undefined && process.platform === 'linux' && closed === undefined;
 const uid = account?.uid ?? 0;
 const env = { VAULT_ACCOUNT: account?.name ?? '' };
 
-/** One that only root may open, where the host has not changed that. */
+/** A port that only root may open, unless the host has changed that. */
 async function privilegedPort(): Promise<number> {
   for (let port = 1_023; ; port--) {
     const server = createServer().listen(port, '127.0.0.1');
@@ -63,8 +63,10 @@ describe.runIf(isPossible)('a vault that root starts with VAULT_ACCOUNT', () => 
   let dataDir: string;
   beforeAll(async () => {
     dataDir = await createDataDirectory();
-    // An earlier start, all of root.
-    await (await startStandaloneProcess({ dataDir })).stop();
+    // An earlier start as root: all files belong to root.
+    const first = await startStandaloneProcess({ dataDir });
+    expect(first.output()).toContain('account: root; set VAULT_ACCOUNT');
+    await first.stop();
     expect(await ownersIn(dataDir)).toContain(0);
   });
   afterAll(() => removeDataDirectory(dataDir));
@@ -72,6 +74,7 @@ describe.runIf(isPossible)('a vault that root starts with VAULT_ACCOUNT', () => 
   it('takes the account, its data with it, and opens a port that only root may open', async () => {
     const port = await privilegedPort();
     const vault = await startStandaloneProcess({ dataDir, env: { ...env, VAULT_PORT: `${port}` } });
+    expect(vault.output()).toContain(`account: ${account?.name}\n`);
     const all = Array.from({ length: 4 }, () => uid).join(' ');
     expect(await usersOf(vault.pid)).toBe(all);
     expect(await usersOf(await vault.postmasterPid())).toBe(all);

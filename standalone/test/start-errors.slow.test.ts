@@ -13,7 +13,7 @@ import { chmod, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/prom
 import { createServer, type AddressInfo } from 'node:net';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startEmbeddedPostgres } from '../src/postgres/index.ts';
+import { startEmbeddedPostgres } from '@token-vault/embedded-postgres';
 
 interface Made {
   readonly id: string;
@@ -35,7 +35,7 @@ beforeAll(async () => {
 });
 afterAll(() => removeDataDirectory(dataDir));
 
-/** Starts a vault that must not start: status 1, and one line on stderr, which this gives. */
+/** Starts a vault that must fail with status 1 and one line on stderr, and gives that line. */
 async function complaintOf(env: Readonly<Record<string, string>> = {}, directory = dataDir): Promise<string> {
   const vault = spawnStandalone({ dataDir: directory, env });
   const exit = await vault.exited;
@@ -45,7 +45,7 @@ async function complaintOf(env: Readonly<Record<string, string>> = {}, directory
   return vault.errors();
 }
 
-/** Changes the database of a vault that does not run. */
+/** Changes the database of a stopped vault. */
 async function alterDatabase(sql: string): Promise<void> {
   const postgres = await startEmbeddedPostgres({ dataDir: path.join(dataDir, 'postgres') });
   const pool = createTestPool(postgres.url);
@@ -119,7 +119,7 @@ describe('a data directory', () => {
     expect(await complaintOf({}, '/proc/vault')).toMatch(/cannot write to the data directory \/proc\/vault/);
     const closed = path.join(blocked, 'closed');
     await mkdir(closed, { mode: 0o555 });
-    // Root may write anywhere: then it is Postgres' own account that the directory above is closed to.
+    // Root may write anywhere. Then the directory above is closed to the account of Postgres.
     if (process.getuid?.() === 0) await chmod(blocked, 0o700);
     expect(await complaintOf({}, closed)).toMatch(/cannot write to the data directory|may not enter/);
     await removeDataDirectory(blocked);

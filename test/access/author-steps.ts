@@ -4,13 +4,16 @@ import { placeholders } from './hidden.ts';
 
 export const idOf = (of: number): string => `token-${of}`;
 export const slot = fc.integer({ min: 0, max: 2 });
-/** Nobody but the author sees plaintext anywhere but in /open/, where the twins hold the same. */
+/** Only the author sees plaintext outside /open/. In /open/ both twins hold the same data. */
 export const container = fc.constantFrom('/a/', '/a/b/', '/c/');
 
 type AuthorStep = { readonly by: 'author'; readonly ask: Asked };
 const maybe = <Value>(of: fc.Arbitrary<Value>) => fc.option(of, { nil: undefined });
 
-/** What the author says of hidden data: nothing that tells the twins apart, or equality that nobody can guess. */
+/**
+ * The fields that the author gives beside hidden data: they are equal in both twins, or equal data that no caller can
+ * guess.
+ */
 const said = fc.record({
   mask: maybe(
     fc.constantFrom(
@@ -24,7 +27,9 @@ const said = fc.record({
   deduplicate_token: fc.boolean(),
 });
 
-/** Who brings data brings what is said of it, too: a mask of somebody else would show it (threat-model.md). */
+/**
+ * A caller that sends data also sends these fields: a mask of another author would show the data (threat-model.md).
+ */
 const nothingSaid = {
   mask: null,
   fingerprint_expression: null,
@@ -50,7 +55,7 @@ const write = (slots: fc.Arbitrary<number>, isUpdate: fc.Arbitrary<boolean>): fc
     .map(({ slot: of, container: path, isCard, isUpdate: isPatch, name, ...other }) => {
       const { pin, number, cvc, salt } = placeholders;
       const data = isCard ? { number, expiration_month: 1, cvc } : { pin, number, salt, name };
-      // The default mask of a card is tried, too.
+      // The default mask of a card is tested too.
       const body = { data, containers: [path], expires_at: other.expires_at, ...(isCard ? {} : other.said) };
       return isPatch
         ? { operation: 'updateToken', params: { id: idOf(of) }, body: { ...nothingSaid, ...body } }
@@ -85,7 +90,7 @@ export const authorStep: fc.Arbitrary<AuthorStep> = byAuthor(
   ),
 );
 
-/** Enlisted, and left open for others to look at. */
+/** Writes of a transaction that stays open, so that callers read beside it. */
 export const authorTransaction: fc.Arbitrary<AuthorStep[]> = fc
   .array(write(slot, fc.boolean()), { minLength: 1, maxLength: 2 })
   .map((writes) => {

@@ -7,7 +7,7 @@ type CallerStep = { readonly by: 'caller'; readonly key: number; readonly ask: A
 
 const anyContainer = fc.constantFrom('/a/', '/a/b/', '/c/', '/open/');
 
-/** Guesses hold what is hidden in the first twin: whoever could test one would tell the twins apart. */
+/** Guesses hold the hidden data of the first twin: a caller that can test a guess can distinguish the twins. */
 export const [guessed] = hiddenOf;
 const { pin, number, cvc } = guessed;
 const guess = fc.constantFrom<object | string>(
@@ -45,7 +45,7 @@ const whole = fc.constantFrom<object | string>(pin, number, {
   expiration_year: null,
   cvc,
 });
-/** Most that name many fields are refused for one of them. */
+/** Most patches of many fields are refused for one of the fields. */
 const patch: fc.Arbitrary<object> = fc.oneof(
   fc
     .constantFrom(...(Object.keys(fields) as (keyof typeof fields)[]))
@@ -131,7 +131,7 @@ const read: fc.Arbitrary<Asked> = fc.oneof<fc.WeightedArbitrary<Asked>[]>(
 const key = fc.constantFrom(0, 0, 0, 1, 1, 2);
 const by = (ask: Asked, of = 0): CallerStep => ({ by: 'caller', key: of, ask });
 
-/** Enlisted by one key, and looked at by that and others, from inside and outside. */
+/** Writes in a transaction of one key, and reads by that key and others, inside and outside the transaction. */
 export const callerTransaction: fc.Arbitrary<CallerStep[]> = fc
   .tuple(fc.array(write, { minLength: 1, maxLength: 3 }), read)
   .map(([writes, asked]) => [

@@ -5,15 +5,15 @@ import type { Asker } from './entrances.ts';
 import { everything, permissions, rule, type Rights } from './rights.ts';
 import type { Twins } from './twins.ts';
 
-/** Whom the vault must take the caller for. */
+/** The tenant, actor and rights that the vault must find for the caller. */
 export interface Expected extends Grants {
   readonly applicationType: ApplicationType;
-  /** Of a session: what bounds it. */
+  /** For a session: the rights that limit it. */
   readonly authorizer?: Grants;
 }
 
 export interface CallerCell {
-  /** Undefined: nobody, 401 to everything. */
+  /** Undefined: the key is not valid, and every request gets 401. */
   readonly expected: Expected | undefined;
   make(twins: Twins, manager: Asker): Promise<Asker>;
 }
@@ -31,7 +31,7 @@ const application = (rights: Rights, type: ApplicationType = 'private'): CallerC
   make: (twins, manager) => newCaller(twins, manager, { type, ...rights }),
 });
 
-/** One that could see everything; `end` takes that from it. */
+/** A caller that could see everything, until `end` takes its rights away. */
 const ended = (
   end: (twins: Twins, manager: Asker, made: Asker & { id: string }) => Promise<Asker>,
 ): CallerCell => ({
@@ -43,8 +43,8 @@ const ended = (
 interface SessionCell {
   readonly granted: readonly AccessRule[];
   readonly authorizer?: Rights;
-  /** What becomes of its authorizer, or of itself, afterwards. */
-  readonly then?: (twins: Twins, manager: Asker, authorizerId: string) => Promise<unknown>;
+  /** The change to its authorizer or opener, or to itself, after it was made. */
+  readonly then?: (twins: Twins, manager: Asker, authorizerId: string, openerId: string) => Promise<unknown>;
 }
 
 async function openSession(twins: Twins, manager: Asker) {
@@ -55,7 +55,7 @@ async function openSession(twins: Twins, manager: Asker) {
     key: key as string,
     identify: () => twins.authenticator.authenticate(key as string),
   };
-  return { asker, nonce };
+  return { asker, nonce, openerId: collector.id };
 }
 
 const session = (
@@ -64,11 +64,11 @@ const session = (
 ): CallerCell => ({
   expected,
   async make(twins, manager) {
-    const { asker, nonce } = await openSession(twins, manager);
+    const { asker, nonce, openerId } = await openSession(twins, manager);
     const grantor = await newCaller(twins, manager, { type: 'private', ...authorizer });
     const body = { nonce, rules: granted };
     await must(twins, grantor, { operation: 'authorizeSession', body });
-    await then?.(twins, manager, grantor.id);
+    await then?.(twins, manager, grantor.id, openerId);
     return asker;
   },
 });
@@ -90,6 +90,8 @@ const change = (twins: Twins, manager: Asker, id: string, rights: Rights) =>
     params: { id },
     body: { name: 'authorizer', ...rights },
   });
+const regenerate = (twins: Twins, manager: Asker, id: string) =>
+  must(twins, manager, { operation: 'regenerateApplicationKey', params: { id } });
 const remove = (twins: Twins, manager: Asker, id: string) =>
   must(twins, manager, { operation: 'deleteApplication', params: { id } });
 
@@ -118,12 +120,17 @@ export const callers: Readonly<Record<string, CallerCell>> = {
     then: async ({ clock }) => clock.advance(61 * minuteMs),
   }),
   'a session whose authorizer was deleted': session(undefined, { granted: revealingAll, then: remove }),
+  'a session whose authorizer has a new key': session(undefined, { granted: revealingAll, then: regenerate }),
+  'a session whose opener has a new key': session(undefined, {
+    granted: revealingAll,
+    then: (twins, manager, _authorizerId, openerId) => regenerate(twins, manager, openerId),
+  }),
   deleted: ended(async (twins, manager, made) => {
     await remove(twins, manager, made.id);
     return made;
   }),
   'regenerated, by its old key': ended(async (twins, manager, made) => {
-    await must(twins, manager, { operation: 'regenerateApplicationKey', params: { id: made.id } });
+    await regenerate(twins, manager, made.id);
     return made;
   }),
   expired: {

@@ -28,7 +28,7 @@ describe('a card number that is given to a command, or exported and imported', (
   it('is in nothing that commands print, write or back up', async () => {
     expect(leaksIn(commanded.outputs, flocks)).toEqual([]);
     const traces = tracesOf(flocks.hidden.prefix);
-    // The one that was put there.
+    // The number that the test put there itself.
     expect(await searchFiles(commanded.directory, traces)).toEqual(['bad: joined by ""']);
     expect(await searchFiles(world.dataDir, traces)).toEqual([]);
   });

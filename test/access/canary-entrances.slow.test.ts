@@ -30,7 +30,7 @@ describe('a card number at any place of any operation', () => {
     const succeeded = new Set(
       answered.filter(({ status }) => status < 300).map(({ operation }) => operation),
     );
-    // It would end the tenant whose log is looked at.
+    // deleteTenant is left out: it would end the tenant whose log is read.
     succeeded.add('deleteTenant');
     expect([...succeeded].sort()).toEqual(Object.keys(operations).sort());
   });

@@ -5,30 +5,30 @@ import { tell, type Asked, type Asker, type Told } from './entrances.ts';
 import { everything, type Rights } from './rights.ts';
 import type { Twins } from './twins.ts';
 
-/** Whom the caller's application is made as. */
+/** The rights and the type of the caller's application. */
 export interface Role extends Rights {
   readonly type: ApplicationType;
   readonly expiresInMinutes?: number | undefined;
 }
 
-/** Who acts in one tenant, and what they have come by: ids and keys differ from tenant to tenant. */
+/** The callers of one tenant, with the ids and keys that they have received. These differ between tenants. */
 export interface Cast {
   readonly tenantId: string;
-  /** Sees everything; it stands for all who bring the hidden data. */
+  /** Sees all tokens in plaintext. It stands for every caller that sends the hidden data. */
   readonly author: Asker;
   /** Changes rights and settings. */
   readonly manager: Asker;
-  /** The caller whose rights are at issue, by the key it got n-th: of its application, of a session, an older one. */
+  /** The caller whose rights are tested, by its nth key: of its application, of a session, or an older one. */
   caller(key: number): Asker;
-  /** What was answered, by name, for later requests. */
+  /** Values of earlier answers, by name, for later requests. */
   readonly known: Map<string, string>;
-  /** Notes what the answer to `by` gives into a hand. */
+  /** Stores the values that the answer to `by` gives to a caller. */
   learn(by: string, asked: Asked, told: Told): void;
 }
 
 const minuteMs = 60_000;
 
-/** Somebody of the tenant whom no application stands for. */
+/** A person of the tenant, for whom no application acts. */
 function createPerson(tenantId: string, settings: () => Record<string, string>, rights: Rights): Asker {
   const id = randomUUID();
   const who = { actor: { kind: 'application', id }, applicationId: id, applicationType: 'private' } as const;
@@ -45,7 +45,7 @@ const byKey = ({ authenticator }: Twins, key: string): Asker => ({
   identify: () => authenticator.authenticate(key),
 });
 
-/** @throws Error when the vault refuses what a test takes for granted. */
+/** @throws Error when the vault refuses a request that the test needs. */
 export async function must(twins: Twins, asker: Asker, asked: Asked): Promise<Record<string, Json>> {
   const told = await tell(twins, asker, asked);
   if ((told.status ?? 200) >= 300) throw new Error(`${asked.operation}: ${JSON.stringify(told)}`);
@@ -59,7 +59,7 @@ async function makeApplication(twins: Twins, manager: Asker, { expiresInMinutes,
   return must(twins, manager, { operation: 'createApplication', body });
 }
 
-/** Makes an application in the tenant, and asks by its key. */
+/** Creates an application in the tenant. The result asks by its key. */
 export async function newCaller(twins: Twins, manager: Asker, role: Role): Promise<Asker & { id: string }> {
   const { id, key } = await makeApplication(twins, manager, role);
   return { ...byKey(twins, key as string), id: id as string };
@@ -91,7 +91,7 @@ export async function openCast(twins: Twins, tenantId: string, role: Role): Prom
   };
 }
 
-/** The application that opens sessions is made when a first one is opened. */
+/** The application that opens sessions is created at the first session. */
 export async function collectorOf(twins: Twins, cast: Cast): Promise<Asker> {
   const key = cast.known.get('$collector');
   if (key !== undefined) return byKey(twins, key);

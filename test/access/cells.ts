@@ -5,7 +5,7 @@ import { containerOf, publicNumber } from './states.ts';
 
 const own = card('4111111111111111', '999');
 
-/** What is asked about one token. */
+/** A request about one token. */
 export interface Cell {
   readonly permission: TokenPermission;
   readonly kind: 'read' | 'patch' | 'create' | 'delete';
@@ -18,7 +18,9 @@ const patch = (body: object): Cell => ({
   ask: (id) => ({ operation: 'updateToken', params: { id }, body }),
 });
 
-/** In this order: what comes later changes more. Each patch would tell of the data who may not see it. */
+/**
+ * The order matters: later requests change more. Each patch would reveal the data to a caller that may not see it.
+ */
 export const cells: Readonly<Record<string, Cell>> = {
   get: {
     permission: 'token:read',
@@ -47,7 +49,7 @@ export const cells: Readonly<Record<string, Cell>> = {
   },
 };
 
-/** What is asked about all tokens at once. */
+/** Requests about all tokens at once. */
 export const pages: Readonly<Record<string, { permission: TokenPermission; asked: Asked }>> = {
   list: { permission: 'token:read', asked: { operation: 'listTokens', query: { size: '100' } } },
   search: {
@@ -63,7 +65,7 @@ const probe = (number: string, more: object = {}): Asked => ({
   body: { type: 'card', data: { number }, containers: ['/a/'], deduplicate_token: true, ...more },
 });
 
-/** What is asked with a value that one of the twins hides, or that everybody knows. */
+/** Requests with a value that one of the twins hides, or with a public value. */
 export const guesses: Readonly<Record<string, Asked>> = {
   'a search for a number': search(`data:${guessed.number}`),
   'a search for all but a number': search(`NOT data:${guessed.number}`),

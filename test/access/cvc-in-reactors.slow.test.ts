@@ -42,7 +42,7 @@ afterAll(async () => {
   await removeDataDirectory(dataDir);
 });
 
-/** Of webhooks; `answer` says with which status, once it is done. */
+/** A receiver of webhooks. `answer` gives the status of the response. */
 async function startReceiver(answer: (text: string) => Promise<number>) {
   const server = createServer((request, response) => {
     void textOf(request)
@@ -65,7 +65,7 @@ function cardWithoutCvc(): object {
   return { ...rest, data: lasting };
 }
 
-/** What the code shows of the card is all that went through `req.svc`. */
+/** The code shows of the card only what passed through `req.svc`. */
 const codes = {
   retrieve: 'await svc.tokens.retrieve(args.id)',
   list: 'await svc.tokens.list({ id: [args.id] })',
@@ -80,14 +80,16 @@ async function makeReactor(expression: string): Promise<string> {
   return `/reactors/${id}/react`;
 }
 
-/** A card is a moment older than the run: keys of both differ unless the one is made to end with the other. */
+/**
+ * The card is slightly older than the run, so the ends of the two keys differ unless one is derived from the other.
+ */
 const cvcEndOf = async (cardId: string): Promise<Date> => {
   const text = `select destroy_after from key_ring.data_key where entity = $1 and purpose = 'cvc'`;
   const { rows } = await pool.query<{ destroy_after: Date }>(text, [`token:${cardId}`]);
   return rows[0]?.destroy_after ?? new Date(NaN);
 };
 
-/** As if the hour of the cvc were over: what ends with it, and nothing else, has ended. */
+/** Moves time for everything that ends with the cvc, as if its hour were over. Other keys stay. */
 async function endCvc(end: Date): Promise<void> {
   const text = `update key_ring.data_key set destroy_after = now() - interval '1 second' where destroy_after = $1`;
   await pool.query(text, [end]);
@@ -136,7 +138,7 @@ describe('a cvc that reactor code was shown by req.svc', () => {
       return 500;
     });
     try {
-      // In turn, so that the second attempt of the latter comes after the former would have had its own.
+      // One after the other, so that the second attempt of the latter comes after the former would have had its own.
       for (const id of [withCvc, without]) {
         const body = { args: { id }, callback_url: receiver.url };
         await caller.expect(202, 'POST', path, { body });

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { operations, type Json, type Operation, type OperationId } from '@token-vault/contracts';
 import type { Identity, OperationRequest } from '@token-vault/operations';
-import { problemDetails, toProblem } from '@token-vault/service-kit';
+import { problemDetails, toProblem } from '@token-vault/http';
 import { counted, type Twins, type Work } from './twins.ts';
 
-/** What a caller asks for. */
+/** A request of a caller. */
 export interface Asked {
   readonly operation: OperationId;
   readonly params?: unknown;
@@ -13,28 +13,31 @@ export interface Asked {
   readonly transactionId?: string;
 }
 
-/** All that a caller is told, and what it could measure. */
+/** The answer to a caller, and everything in it that the caller can measure. */
 export interface Told {
   readonly status: number | undefined;
   readonly body: Json;
   readonly headers?: Readonly<Record<string, string>>;
-  /** What the vault does before it answers: where this is the same, so is the time, as far as code decides it. */
+  /**
+   * The work of the vault before the answer. When the work is equal, the time is equal, as far as the code determines
+   * it.
+   */
   readonly work?: Work;
 }
 
-/** Who asks: by a key of its own, or as somebody whom no application stands for. */
+/** A caller with a key of its own, or a person without an application. */
 export interface Asker {
   readonly key: string;
   identify(): Promise<Identity>;
 }
 
-/** A way into the vault. A further one (proxy) is one more of these. */
+/** A way into the vault. A further one (proxy) becomes one more entry. */
 export interface Entrance {
   readonly name: string;
   ask(twins: Twins, asker: Asker, asked: Asked): Promise<Told[]>;
 }
 
-/** What HTTP and reactor code (`req.svc`) both come down to. */
+/** The result of a request by HTTP or by reactor code (`req.svc`). */
 export async function tell(
   { executor }: Pick<Twins, 'executor'>,
   asker: Pick<Asker, 'identify'>,
@@ -63,7 +66,7 @@ export async function tell(
 
 function failureOf(error: unknown): Told {
   const problem = toProblem(error);
-  // Equal failures would compare as equal answers.
+  // Two equal failures would count as equal answers.
   if (problem.status >= 500) throw error;
   const details = problemDetails(problem, '/', 'trace') as unknown as Json;
   const { retryAfterSeconds = null } = problem as { retryAfterSeconds?: number };
@@ -76,7 +79,7 @@ export const direct: Entrance = {
 };
 
 /** The same request again under its idempotency key. */
-export const replayed: Entrance = {
+const replayed: Entrance = {
   name: 'an idempotent replay',
   async ask(twins, asker, asked) {
     const idempotencyKey = randomUUID();
@@ -85,16 +88,19 @@ export const replayed: Entrance = {
   },
 };
 
-/** Time and positions say nothing of the data; a body is compared itself, and fingerprints are 43 or 44 characters by chance. */
+/**
+ * Headers that say nothing about the data: times and positions. The length is left out because the body itself is
+ * compared, and fingerprints have 43 or 44 characters by chance.
+ */
 const aside: ReadonlySet<string> = new Set([
   'date',
   'svc-position',
   'content-length',
-  // How much of the minute is left.
+  // The rest of the minute.
   'ratelimit',
 ]);
 
-export function pathOf({ operation, params = {}, query = {} }: Asked): string {
+function pathOf({ operation, params = {}, query = {} }: Asked): string {
   const path = operations[operation].path.replaceAll(/\{(\w+)\}/g, (_all, name: string) =>
     encodeURIComponent(String((params as Record<string, unknown>)[name])),
   );
@@ -102,7 +108,7 @@ export function pathOf({ operation, params = {}, query = {} }: Asked): string {
   return search === '' ? path : `${path}?${search}`;
 }
 
-/** Headers too: those of a limit, of a cache. */
+/** Headers too, for example those of a limit or of a cache. */
 export async function tellOverHttp(
   url: string,
   key: string,
@@ -129,7 +135,7 @@ export async function tellOverHttp(
   return { status, headers, body: text === '' ? null : (JSON.parse(text) as Json) };
 }
 
-export const http: Entrance = {
+const http: Entrance = {
   name: 'HTTP',
   ask: async ({ url }, { key }, asked) => [await tellOverHttp(url, key, asked)],
 };

@@ -7,7 +7,7 @@ import { containerOf, numberOf, states } from './states.ts';
 
 const shownBy: readonly TokenPermission[] = ['token:read', 'token:search', 'token:update', 'token:delete'];
 
-/** What the rules of access, and nothing else, say of a caller. */
+/** The answers that a caller must get by the rules of access alone. */
 export class Rules {
   readonly #principal: Principal | undefined;
 
@@ -17,7 +17,7 @@ export class Rules {
     this.#principal = expected && { tenant, ...of, ...expected };
   }
 
-  /** Undefined where nothing is granted. */
+  /** Undefined where no rule grants access. */
   accessTo(id: string, permission: TokenPermission): Transform | undefined {
     if (!this.#principal) return undefined;
     const token = { id, containers: [containerOf(id)] };
@@ -25,12 +25,12 @@ export class Rules {
     return access.isGranted ? access.transform : undefined;
   }
 
-  /** The twins may differ to it. */
+  /** The twins may differ for this caller. */
   seesPlaintextOf(id: string): boolean {
     return shownBy.some((permission) => this.accessTo(id, permission) === 'reveal');
   }
 
-  /** Of what is asked about no token. */
+  /** The status of a request that names no token. */
   statusOfAsking(permission: TokenPermission): number {
     if (!this.#principal) return 401;
     return can(this.#principal, permission) ? 200 : 403;
@@ -54,7 +54,7 @@ export class Rules {
     return states[id]?.isThere || states[id]?.isLocked ? 409 : 201;
   }
 
-  /** By the cell that creates tokens under the ids of others. */
+  /** Whether the cell that creates tokens under given ids made this token. */
   #isMade(id: string): boolean {
     return this.accessTo(id, 'token:create') !== undefined && this.#statusOfCreation(id) === 201;
   }

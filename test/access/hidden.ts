@@ -1,4 +1,4 @@
-/** Of each twin; both pass every check and look alike to the masks that the author sets. */
+/** The hidden data of each twin. Both pass every check and look the same under the author's masks. */
 export interface Hidden {
   readonly pin: string;
   readonly number: string;
@@ -11,7 +11,7 @@ export const hiddenOf: readonly [Hidden, Hidden] = [
   { pin: '9876', number: '4000000000024242', cvc: '987', salt: 'c2e8-77d1-0a46' },
 ];
 
-/** In what the author asks these stand for what is hidden. */
+/** Placeholders for the hidden data in requests of the author. */
 export const placeholders = { pin: '$pin', number: '$number', cvc: '$cvc', salt: '$salt' } as const;
 
 export const card = (number: string, cvc: string) => ({

@@ -8,18 +8,18 @@ import { rightsOf, sessionRights } from './rights.ts';
 
 export type Step =
   | { readonly by: 'author' | 'manager' | 'collector'; readonly ask: Asked }
-  /** `key`: by which of the keys that it has come by. */
+  /** `key`: the index among the keys that the caller has received. */
   | { readonly by: 'caller'; readonly key: number; readonly ask: Asked }
   | { readonly by: 'the clock'; readonly minutes: number }
   | { readonly by: 'housekeeping' };
 
 export interface Story {
-  /** Of the caller. */
+  /** The role of the caller. */
   readonly role: Role;
   readonly steps: readonly Step[];
 }
 
-/** Each of these is one that a caller may feel: its rights, its keys, its sessions, the settings. */
+/** Each of these steps may change the caller's answers: its rights, keys, sessions, or the settings. */
 const managerStep = (type: ApplicationType): fc.Arbitrary<Step> => {
   const ofCaller = { params: { id: '$caller' } };
   const settings = fc.constantFrom(
@@ -66,7 +66,7 @@ const authorizeSession: fc.Arbitrary<Step> = sessionRights.map((rights) => ({
   ask: { operation: 'authorizeSession', body: { nonce: '$nonce', ...rights } },
 }));
 
-/** Opened, authorized, and used at once. */
+/** Opened, authorized and used at once. */
 const session: fc.Arbitrary<readonly Step[]> = fc
   .tuple(authorizeSession, callerStep, slot)
   .map(([authorize, step, of]) => {
@@ -85,8 +85,8 @@ const timeStep: fc.Arbitrary<Step> = fc.oneof(
 );
 
 /**
- * Deduplication tells who asks whether equal data is there, fingerprints by a setting too (ADR 18, What remains): then nobody may
- * guess what is hidden.
+ * Deduplication shows its caller whether equal data exists, and so do fingerprints by a setting (ADR 18, What
+ * remains). In such stories no caller may guess hidden data.
  */
 function withoutGuesses(steps: readonly Step[]): readonly Step[] {
   const publishesEquality = steps.some(
@@ -110,7 +110,7 @@ const storyOf = (type: ApplicationType, movesClock: boolean): fc.Arbitrary<Story
     ...(movesClock ? [{ weight: 4, arbitrary: timeStep }] : []),
   );
   const first = fc.tuple(firstStep(0), firstStep(1), firstStep(2));
-  // What seldom comes about by chance.
+  // Beginnings that chance rarely produces.
   const begun: fc.Arbitrary<readonly Step[]> = fc.oneof(
     { weight: 3, arbitrary: fc.constant([]) },
     { weight: 2, arbitrary: session },
@@ -128,8 +128,8 @@ const storyOf = (type: ApplicationType, movesClock: boolean): fc.Arbitrary<Story
     );
 };
 
-/** What a failure prints: who did what, line by line. */
-export function scriptOf({ role, steps }: Story): string {
+/** The output of a failure: the steps of each caller, line by line. */
+function scriptOf({ role, steps }: Story): string {
   const lines = steps.map((step) => {
     if (!('ask' in step))
       return `${step.by}: ${'minutes' in step ? `${step.minutes} minutes later` : 'sweeps'}`;
@@ -148,8 +148,8 @@ const storiesOf = (movesClock: boolean): fc.Arbitrary<Story> =>
     .constantFrom<ApplicationType>('private', 'private', 'private', 'public')
     .chain((type) => storyOf(type, movesClock));
 
-/** Any number of them can be played in one vault at the same time. */
+/** Any number of these can run in one vault at the same time. */
 export const timelessStory = storiesOf(false);
-/** One at a time: all in the vault have its clock. */
+/** One at a time, because all stories in a vault share its clock. */
 export const timedStory = storiesOf(true);
 export const story = fc.oneof(timelessStory, timedStory);

@@ -5,16 +5,16 @@ import type { Story } from './histories.ts';
 import { tellsTheSame } from './property.ts';
 import { openTwins } from './twins.ts';
 
-/** A vault, and the histories that are played in it side by side. */
+/** A vault, and the stories that run in it side by side. */
 interface Lanes {
   readonly of: fc.Arbitrary<Story>;
   readonly lanes: number;
   readonly runsOfLane: number;
 }
 
-// The property stops before the test would be cut off, and then says how far it came.
+// The property stops before the test would time out, and then reports its progress.
 const limitMs = 1_000_000;
-/** A minute more than the property takes at most. */
+/** A minute longer than the property takes at most. */
 export const testTimeoutMs = limitMs + 60_000;
 
 /** Printed, so that a run can be repeated: ACCESS_SEED=<seed>. */
@@ -38,7 +38,7 @@ async function playIn({ of, lanes, runsOfLane }: Lanes, vault: number): Promise<
   return passed;
 }
 
-/** Fails when a history differs, and when fewer than promised were played in time. */
+/** Fails when the twins of a story differ, and when fewer stories than promised ran in time. */
 export async function playAll(vaults: readonly Lanes[], promised: number): Promise<void> {
   console.info(`ACCESS_SEED=${seed}`);
   const passed = await Promise.all(vaults.map(playIn));

@@ -32,7 +32,7 @@ async function openFilled(): Promise<readonly [Filled, Filled]> {
   return [one, other];
 }
 
-/** By what was asked. Pages and guesses first: patches change what is shown by a mask. */
+/** The answers by request. Pages and guesses come first, because patches change what a mask shows. */
 async function toldOf(entrance: Entrance, asker: Asker): Promise<Map<string, Told[]>> {
   const told = new Map<string, Told[]>();
   for (const [name, { asked }] of Object.entries(pages))
@@ -71,7 +71,7 @@ function checkCells(told: Map<string, Told[]>, rules: Rules, { hidden }: Filled)
     for (const id of ids)
       for (const [time, each] of (told.get(`${name} ${id}`) ?? []).entries()) {
         const status = rules.statusOf(cell, id);
-        // A deletion is run again, whatever its key.
+        // A deletion is executed again for every key.
         const expected = time > 0 && status === 204 ? 404 : status;
         expect([name, id, statusIn(each, usualOf[cell.kind])]).toEqual([name, id, expected]);
         if (cell.kind === 'read' && expected === 200)
@@ -82,7 +82,7 @@ function checkCells(told: Map<string, Told[]>, rules: Rules, { hidden }: Filled)
       }
 }
 
-/** What a caller is told of a token differs between the twins only where the rules show it. */
+/** The answers about a token may differ between the twins only where the rules show the data. */
 function checkTwins(told: readonly Map<string, Told[]>[], rules: Rules): void {
   const isRevealed = ids.some((id) => rules.seesPlaintextOf(id));
   const [one, other] = told.map((each) => {
@@ -103,7 +103,7 @@ function checkTwins(told: readonly Map<string, Told[]>[], rules: Rules): void {
 
 async function check(entrance: Entrance, caller: CallerCell, filled: readonly Filled[]): Promise<void> {
   const rules = new Rules(caller.expected);
-  // Before anything is asked, since some of them move the clock.
+  // Made before any request, because some of them move the clock.
   const askers: Asker[] = [];
   for (const { cast } of filled) askers.push(await caller.make(twins, cast.manager));
   const told: Map<string, Told[]>[] = [];
@@ -135,7 +135,7 @@ describe('each operation on a token of each state', () => {
     120_000,
   );
 
-  // They change nothing, so they can be asked one after the other.
+  // These requests change nothing, so they can run one after the other.
   it.each(entrances)(
     'by $name as whoever has no rights any more, or not yet',
     async (entrance) => {

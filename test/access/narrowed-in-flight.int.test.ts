@@ -6,7 +6,7 @@ import { card, hiddenOf } from './hidden.ts';
 import { everything, permissions, type Rights } from './rights.ts';
 import { openTwins, type Twins } from './twins.ts';
 
-/** The caller is made out again when the rest of a request took longer than this, and some. */
+/** Longer than the time after which the caller is authenticated again when the body is complete. */
 const bodyTookMs = 150;
 const [hidden] = hiddenOf;
 const masking: Rights = { permissions: [...permissions], rules: [] };
@@ -33,7 +33,7 @@ const asks: Readonly<Record<string, Asked>> = {
   'a patch': { operation: 'updateToken', params: { id: 'live' }, body: { metadata: { k: 'v' } } },
 };
 
-/** What the caller is told whose rights change while its body is on the way. */
+/** The answers to a caller whose rights change while its body is being sent. */
 async function tellWhile(asked: Asked, change: (id: string) => Asked) {
   const caller = await newCaller(twins, cast.manager, { type: 'private', ...everything });
   return tell(twins, caller, asked, {
@@ -44,6 +44,45 @@ async function tellWhile(asked: Asked, change: (id: string) => Asked) {
     },
   });
 }
+
+/** The answer to `ask` while the read model of tokens is locked and the caller's rights change. */
+async function tellAcross(asked: Asked, change: (id: string) => Asked) {
+  const caller = await newCaller(twins, cast.manager, { type: 'private', ...everything });
+  const held = await twins.pool.connect();
+  await held.query('begin; lock table rm_tokens.token in access exclusive mode');
+  const telling = tell(twins, caller, asked);
+  await delay(bodyTookMs);
+  // The lock also delays the read models.
+  await tell(twins, cast.manager, change(caller.id), { isAsync: true });
+  await delay(bodyTookMs);
+  await held.query('commit');
+  held.release();
+  return telling;
+}
+
+describe('a caller whose rights change while the vault answers', () => {
+  const takingLong: Readonly<Record<string, Asked>> = {
+    'a search that waits for its rows': { operation: 'searchTokens', body: { query: 'type:card' } },
+    'a list that waits for its rows': { operation: 'listTokens' },
+    'a patch that waits for the read models': {
+      operation: 'updateToken',
+      params: { id: 'live' },
+      body: { metadata: { k: 'v' } },
+    },
+  };
+  it.each(Object.entries(takingLong))('%s is told what it may see by then', async (_name, asked) => {
+    const narrowed = await tellAcross(asked, (id) => ({
+      operation: 'updateApplication',
+      params: { id },
+      body: { name: 'caller', ...masking },
+    }));
+    const [before] = await direct.ask(twins, cast.caller(0), asked);
+    expect(narrowed.status).toBe(before?.status);
+    expect(JSON.stringify(narrowed.body)).not.toContain(hidden.number);
+    const deleted = await tellAcross(asked, (id) => ({ operation: 'deleteApplication', params: { id } }));
+    expect(deleted.status).toBe(401);
+  });
+});
 
 describe('a caller whose rights change while it sends the body of', () => {
   it.each(Object.entries(asks))('%s is told what it may see by then', async (_name, asked) => {

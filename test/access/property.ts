@@ -11,7 +11,7 @@ import type { Twins } from './twins.ts';
 const minuteMs = 60_000;
 const unknownTransaction = '00000000-0000-4000-8000-000000000000';
 
-/** What stands for a value of the tenant or of the moment in what is asked. */
+/** The values of a tenant or of the time for the placeholders of a request. */
 function valuesOf({ known }: Cast, hidden: Hidden, now: Date): (name: string) => string | undefined {
   const values = new Map<string, string>([
     ...Object.entries(placeholders).map(([name, of]) => [of, hidden[name as keyof Hidden]] as const),
@@ -32,7 +32,7 @@ function fill(asked: Asked, valueOf: (name: string) => string | undefined): Aske
 
 type Asking = Extract<Step, { ask: Asked }>;
 
-/** What was told by a step in one tenant; the author's answers are its own affair. */
+/** The answer to a step in one tenant. Answers to the author are not compared. */
 async function play(
   twins: Twins,
   cast: Cast,
@@ -52,14 +52,14 @@ async function play(
   return step.by === 'author' ? [] : [told];
 }
 
-/** Entries that were written side by side stand in the log in any order. */
-export function inAnyOrder(told: Json): Json {
+/** Entries of concurrent writes stand in the log in any order. */
+function inAnyOrder(told: Json): Json {
   const page = (told as { body?: { data?: Json[] } } | null)?.body?.data;
   if (Array.isArray(page)) page.sort((one, other) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1));
   return told;
 }
 
-/** Plays a story in two tenants that differ in hidden data alone: what the caller was told in each, step by step. */
+/** Plays a story in two tenants that differ in hidden data only. Gives the caller's answers in each, step by step. */
 export async function toldByTwins(
   twins: Twins,
   { steps, role }: Story,
@@ -87,7 +87,7 @@ export async function toldByTwins(
   return told;
 }
 
-/** That a caller is told the same by both twins, whatever happened; a failure is a script that one can read. */
+/** Checks that both twins give the caller equal answers in every story. A failure prints a readable script. */
 export const tellsTheSame = (
   twins: Twins,
   story: fc.Arbitrary<Story>,

@@ -10,12 +10,12 @@ import type { Draft } from './canary/places.ts';
 import { openWorld, type CallerName, type World } from './canary/world.ts';
 import { entrances, hasId, type Entry, type Refused } from './refusals/entrances.ts';
 
-/** One way of being refused, for each operation that knows it. */
+/** A kind of refusal, for each operation that has it. */
 interface Kind {
   readonly name: string;
   readonly status: number;
   readonly requests: () => Promise<readonly Refused[]>;
-  /** What the log says of it; undefined when it says nothing. */
+  /** The log entry of the refusal. Undefined when there is none. */
   readonly entry?: (id: OperationId, draft: Draft, refused: Refused) => Partial<Entry>;
   readonly after?: () => Promise<void>;
 }
@@ -28,7 +28,7 @@ afterAll(() => world.close());
 
 const tokenIds = ids.filter((id) => operationOf(id).entity === 'token' || id === 'react');
 const ofTenants = ids.filter((id) => !tokenIds.includes(id));
-/** Ids that nothing has. */
+/** Ids without an entity. */
 const unknownIds = new Set<string>();
 function unknownId(id: OperationId): string {
   const made = operationOf(id).entity === 'token' ? cardNumber() : randomUUID();
@@ -44,9 +44,9 @@ async function draftsOf(
   return new Map(await Promise.all(made));
 }
 const withUnknownId = (draft: Draft, id: OperationId): Draft =>
-  hasId(id) ? { ...draft, params: { id: unknownId(id) } } : draft;
+  hasId(id) ? { ...draft, params: { ...draft.params, id: unknownId(id) } } : draft;
 
-/** Those of the world, which has an asker for some. */
+/** A caller of the world, with a reactor for some of them. */
 const callerOf = (name: CallerName): Omit<Refused, 'drafts'> => ({
   key: world.keys[name],
   asker: (world.askers as Partial<Record<CallerName, string>>)[name],
@@ -58,7 +58,7 @@ async function newCaller(body: object, hasAsker = false): Promise<Omit<Refused, 
   return { key, actorId: id, ...(hasAsker && { asker: await world.makeAsker(id) }) };
 }
 
-/** A caller that holds everything of its type but what the operation needs. */
+/** A caller with all permissions of its type except the one that the operation needs. */
 async function callersWithout(wanted: readonly OperationId[]): Promise<Refused[]> {
   const isOfTokens = (id: OperationId) => operationOf(id).permission?.startsWith('token:') === true;
   const bare = await newCaller({ permissions: ['token:read'] }, true);
@@ -91,11 +91,15 @@ const everywhere = (container: string, transform: string) => [
 
 const findable: ReadonlySet<EntityType> = new Set(['token', 'application', 'reactor']);
 
-/** What a denial is about, if it was found. A token that arguments of a reactor name is found before the reactor is run. */
+/**
+ * The entity of a refusal, if it was found. A token in the arguments of a reactor is found before the reactor runs. `detokenize` refuses a
+ * caller without `token:read` before it looks for tokens, as lists do.
+ */
 function foundBy(id: OperationId, { params, body }: Draft): { type: EntityType; id: string } | undefined {
   const { entity } = operationOf(id);
   const { token } = world.ids;
-  if (JSON.stringify(body ?? null).includes(`{{ ${token} }}`)) return { type: 'card', id: token };
+  if (id !== 'detokenize' && JSON.stringify(body ?? null).includes(`{{ ${token} }}`))
+    return { type: 'card', id: token };
   const given = params['id'];
   if (given === undefined || !findable.has(entity) || unknownIds.has(given)) return undefined;
   return { type: given === token ? 'card' : entity, id: given };
@@ -141,9 +145,11 @@ const withBody =
 function invalid(draft: Draft, id: OperationId): Draft {
   if (operationOf(id).method === 'GET' && !hasId(id)) return { ...draft, query: { unknown_parameter: 'x' } };
   if (id === 'tokenize') return { ...draft, body: { type: 'card', data: { number: '1' } } };
+  // Any JSON without an error in an expression is valid there.
+  if (id === 'detokenize') return { ...draft, body: { a: '{{ not closed' } };
   return operationOf(id).body
     ? { ...draft, body: { unknown_field: 1 } }
-    : { ...draft, params: { id: 'x'.repeat(401) } };
+    : { ...draft, params: { ...draft.params, id: 'x'.repeat(401) } };
 }
 
 const setStatus = async (name: string, status: string): Promise<void> => {
@@ -295,7 +301,7 @@ describe('the log says the same of a refusal', () => {
         for (const told of others)
           for (const [id, { status: answered = status, entries }] of told ?? [])
             expect({ id, status: answered, entries }).toEqual({ id, ...http?.get(id) });
-        // What was not found is named nowhere, nor is what has no entity.
+        // An entity that was not found is named nowhere, and an operation without an entity names none.
         for (const [id, { entries }] of http ?? [])
           for (const { entity_id: named } of entries)
             if (status === 403) expect(named).toBe(foundBy(id, refused.drafts.get(id) as Draft)?.id);
@@ -306,7 +312,7 @@ describe('the log says the same of a refusal', () => {
   });
 });
 
-describe('the log says of a refused export what it says of a refused request', () => {
+describe('the log entry of a refused export is like that of a refused request', () => {
   const keys = ['a regenerated key', 'a deleted application', 'an expired application'] as const;
   let directory: string;
   let tenantId: string;
@@ -318,7 +324,7 @@ describe('the log says of a refused export what it says of a refused request', (
   });
   afterAll(() => rm(directory, { recursive: true }));
 
-  /** The newest entries of this kind: of the export, and of the same refusal over HTTP before it. */
+  /** The newest log entries of this kind: of the export, and of the same refusal over HTTP before it. */
   async function toldOf(operation: string, key: string | null): Promise<Entry[]> {
     await world.anybody.request('GET', `/tokens/${cardNumber()}`, { key });
     const files = ['--recipient', path.join(directory, 'key.pub'), '--to', path.join(directory, 'out')];

@@ -9,6 +9,7 @@ import {
   type StandaloneProcess,
   startStandaloneProcess,
 } from '@token-vault/test-support';
+import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
 const number = cardNumber();
@@ -17,6 +18,7 @@ const permissions = ['token:create', 'token:read', 'token:update', 'token:delete
 
 let dataDir: string;
 let vault: StandaloneProcess;
+let database: pg.Client;
 let manager: Client;
 let caller: Client;
 let callerId: string;
@@ -34,17 +36,20 @@ async function makeApplication(body: object): Promise<{ id: string; client: Clie
   return { id: made.body.id, client: manager.withKey(made.body.key ?? '') };
 }
 
-/** What the caller may do from now on. */
+/** Sets the rights of the caller from now on. */
 async function grant(grants: { permissions?: readonly string[]; rules?: readonly object[] }): Promise<void> {
   const body = { name: 'caller', permissions: [], rules: [], ...grants };
   await manager.expect(200, 'PUT', `/applications/${callerId}`, { body });
 }
 
-/** A request that can be sent any number of times. */
+/** A request that can be repeated any number of times. */
 function repeatable(client: Client, method: string, path: string, body?: object) {
   const headers = { 'SVC-IDEMPOTENCY-KEY': randomUUID() };
   return () => client.request<Token>(method, path, { headers, ...(body === undefined ? {} : { body }) });
 }
+
+/** As if the process had died before it stored the answers of the requests so far. */
+const cutOff = () => database.query(`update idempotency.answer set answer = null, held_until = '-infinity'`);
 
 async function logOf(filter: string): Promise<readonly LogEntry[]> {
   return (await manager.expect<{ data: LogEntry[] }>(200, 'GET', `/logs?${filter}&size=100`)).body.data;
@@ -56,8 +61,15 @@ beforeAll(async () => {
   dataDir = await createDataDirectory();
   vault = await startStandaloneProcess({ dataDir });
   manager = vault.client();
+  database = new pg.Client(await vault.databaseUrl());
+  await database.connect();
+  // An attacker who can write to the database can disable triggers.
+  await database.query('set session_replication_role = replica');
 });
-afterAll(() => removeDataDirectory(dataDir));
+afterAll(async () => {
+  await database.end();
+  await removeDataDirectory(dataDir);
+});
 
 beforeEach(async () => {
   const made = await makeApplication({ name: 'caller', type: 'private', rules: [rule('reveal')] });
@@ -65,7 +77,7 @@ beforeEach(async () => {
 });
 
 describe('the repeat of a create', () => {
-  it('shows what the caller may see then, and each showing is in the log', async () => {
+  it('shows only data that the caller may see at that time, and each answer is in the log', async () => {
     const send = repeatable(caller, 'POST', '/tokens', cardToken(number));
     const first = await send();
     expect(first.body.data).toMatchObject({ number });
@@ -106,7 +118,7 @@ describe('the repeat of a create', () => {
     expect(await send()).toMatchObject({ status: 404 });
   });
 
-  it('is the answer of nobody once its caller is deleted', async () => {
+  it('is refused once its caller is deleted', async () => {
     const send = repeatable(caller, 'POST', '/tokens', cardToken(number));
     await send();
     await manager.expect(204, 'DELETE', `/applications/${callerId}`);
@@ -138,8 +150,61 @@ describe('the repeat of a create', () => {
   });
 });
 
+describe('the repeat of a create that was cut off before its answer was stored', () => {
+  it('shows the token as it is, as a repeat does, and stores the answer anew', async () => {
+    const send = repeatable(caller, 'POST', '/tokens', cardToken(number));
+    const first = await send();
+    await cutOff();
+    expect(await send()).toMatchObject({ status: 201, body: first.body });
+    await grant({ rules: [rule('mask')] });
+    await cutOff();
+    expect((await send()).body.data).toMatchObject({ number: masked });
+    expect((await send()).body.data).toMatchObject({ number: masked });
+    expect((await readsOf(first.body.id)).length).toBe(3);
+  });
+
+  it('makes no second token when the first was deleted, and shows no other with its id', async () => {
+    const body = cardToken(number, { id: `own-${randomUUID()}` });
+    for (const each of [cardToken(number), body]) {
+      const send = repeatable(caller, 'POST', '/tokens', each);
+      const { id } = (await send()).body;
+      await cutOff();
+      await caller.expect(204, 'DELETE', `/tokens/${id}`);
+      expect(await send()).toMatchObject({ status: 404 });
+    }
+    await caller.expect(201, 'POST', '/tokens', { body });
+    await cutOff();
+    const again = repeatable(caller, 'POST', '/tokens', body);
+    expect(await again()).toMatchObject({ status: 409 });
+  });
+
+  it('shows nothing of a token that was moved to where its caller may not create', async () => {
+    await grant({ rules: [{ ...rule('reveal'), container: '/pci/' }] });
+    const send = repeatable(caller, 'POST', '/tokens', cardToken(number));
+    const { id } = (await send()).body;
+    const mover = await makeApplication({ name: 'mover', type: 'private', rules: [rule('reveal')] });
+    await mover.client.expect(200, 'PATCH', `/tokens/${id}`, { body: { containers: ['/elsewhere/'] } });
+    await cutOff();
+    const refused = await send();
+    expect(refused.text).not.toContain(number);
+    expect(refused.status).toBe(403);
+  });
+
+  it('is the same for each token of a tokenize', async () => {
+    const send = repeatable(caller, 'POST', '/tokenize', { one: cardToken(number), two: cardToken(number) });
+    const first = (await send()).body as unknown as { one: Token };
+    await cutOff();
+    await grant({ rules: [rule('mask')] });
+    const again = (await send()).body as unknown as { one: Token };
+    expect(again.one).toMatchObject({ id: first.one.id, data: { number: masked } });
+    await caller.expect(204, 'DELETE', `/tokens/${first.one.id}`);
+    await cutOff();
+    expect((await send()).status).toBe(404);
+  });
+});
+
 describe('the repeat of an update', () => {
-  it('shows the token as it is, to whom may read it', async () => {
+  it('shows the present token to a caller who may read it', async () => {
     const { body: token } = await caller.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) });
     const send = repeatable(caller, 'PATCH', `/tokens/${token.id}`, { metadata: { step: '1' } });
     expect((await send()).body).toMatchObject({ metadata: { step: '1' }, data: { number } });
@@ -177,7 +242,7 @@ describe('the repeat of a run of a reactor', () => {
   const makeCard = async () =>
     (await caller.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body.id;
 
-  it('is judged by the right to use what went into it, and recorded as a use', async () => {
+  it('needs the right to use the tokens of the run, and is recorded as a use', async () => {
     const id = await makeCard();
     const reactor = await makeReactor('({ raw: req.args })');
     const send = repeatable(caller, 'POST', `/reactors/${reactor}/react`, { args: { card: `{{ ${id} }}` } });
@@ -223,6 +288,48 @@ describe('the repeat of a run of a reactor', () => {
     expect(again.tokens.card).toMatchObject({ id: first.tokens.card.id, data: { number: masked } });
     await caller.expect(204, 'DELETE', `/tokens/${first.tokens.card.id}`);
     expect((await send()).status).toBe(404);
+  });
+
+  describe('that was cut off before its answer was stored', () => {
+    const reading = '({ raw: await req.svc.tokens.retrieve(req.args.id) })';
+
+    it('shows nothing once a token that its code has read is deleted, nor when another has its id', async () => {
+      const body = cardToken(number, { id: `own-${randomUUID()}` });
+      const { id } = (await caller.expect<Token>(201, 'POST', '/tokens', { body })).body;
+      const reactor = await makeReactor(reading, { application: { id: callerId } });
+      const send = repeatable(caller, 'POST', `/reactors/${reactor}/react`, { args: { id } });
+      expect((await send()).text).toContain(number);
+      await cutOff();
+      const again = await send();
+      expect(again).toMatchObject({ status: 200 });
+      expect(again.text).toContain(number);
+      await cutOff();
+      await caller.expect(204, 'DELETE', `/tokens/${id}`);
+      expect(await send()).toMatchObject({ status: 404 });
+      await caller.expect(201, 'POST', '/tokens', { body });
+      await cutOff();
+      const other = await send();
+      expect(other.status).toBe(404);
+      expect(other.text).not.toContain(number);
+    });
+
+    it('is recorded as a use, and judged by the right to use', async () => {
+      const id = await makeCard();
+      const reactor = await makeReactor('({ raw: req.args })');
+      const args = { card: `{{ ${id} }}` };
+      const send = repeatable(caller, 'POST', `/reactors/${reactor}/react`, { args });
+      await send();
+      await cutOff();
+      expect((await send()).text).toContain(number);
+      expect(await logOf(`entity_id=${id}&operation=use`)).toHaveLength(2);
+      await cutOff();
+      await grant({ rules: [{ ...rule('reveal'), container: '/elsewhere/' }] });
+      expect((await send()).status).toBe(403);
+      await grant({ rules: [rule('reveal')] });
+      await caller.expect(204, 'DELETE', `/tokens/${id}`);
+      // Its arguments name a missing token.
+      expect((await send()).status).toBe(400);
+    });
   });
 
   it('runs again when the reactor chose a status of failure', async () => {

@@ -1,7 +1,7 @@
 import type { AccessRule, ApplicationType, Permission, Transform } from '@token-vault/contracts';
 import fc from 'fast-check';
 
-/** What an application or a session may do. */
+/** The rights of an application or a session. */
 export interface Rights {
   readonly permissions: readonly Permission[];
   readonly rules: readonly AccessRule[];
@@ -15,7 +15,7 @@ export const permissions: readonly Permission[] = [
   'token:search',
 ];
 const ofPublic: readonly Permission[] = ['token:create', 'token:update'];
-export const permissionsOf = (type: ApplicationType): readonly Permission[] =>
+const permissionsOf = (type: ApplicationType): readonly Permission[] =>
   type === 'public' ? ofPublic : permissions;
 
 export const rule = (of: Partial<AccessRule>): AccessRule => ({
@@ -30,7 +30,7 @@ export const rule = (of: Partial<AccessRule>): AccessRule => ({
 
 const anything = fc.constantFrom<Transform>('redact', 'mask');
 
-/** Anything but plaintext outside /open/, where the twins hold the same. */
+/** All rights without plaintext outside /open/. In /open/ both twins hold the same data. */
 export const rightsOf = (type: ApplicationType): fc.Arbitrary<Rights> => {
   const all = permissionsOf(type);
   const granted = fc.oneof(fc.subarray([...all], { minLength: 1 }), fc.constant([...all]));
@@ -55,7 +55,7 @@ const condition = fc.constantFrom(
   [{ attribute: 'container', operator: 'starts_with', value: '/a/' } as const],
 );
 
-/** Of a session: any transform, since its authorizer bounds it. */
+/** The rights of a session may have any transform, because its authorizer limits it. */
 export const sessionRights: fc.Arbitrary<Rights> = fc.record({
   permissions: fc.oneof(fc.subarray([...permissions], { minLength: 1 }), fc.constant([...permissions])),
   rules: fc

@@ -7,7 +7,7 @@ const promised = 4_000;
 it(
   'in 4,000 histories, some over hours, what a caller is told is a function of what it may see',
   async () => {
-    // One that moves the clock needs a vault of its own meanwhile.
+    // A story that moves the clock needs its own vault meanwhile.
     const timed = { of: timedStory, lanes: 1, runsOfLane: 500 };
     const timeless = { of: timelessStory, lanes: 24, runsOfLane: 125 };
     await playAll([timed, timed, timeless], promised);

@@ -15,7 +15,7 @@ afterAll(() => twins.close());
 
 const named = entrances.map((entrance) => [entrance.name, entrance] as const);
 
-describe('for any rights and any history, what a caller is told is a function of what it may see', () => {
+describe('for any rights and any history, answers to a caller depend only on data that it may see', () => {
   it.each(named)(
     'by %s',
     async (_name, entrance) => {

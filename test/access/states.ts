@@ -3,20 +3,20 @@ import { must, type Cast } from './cast.ts';
 import { card, type Hidden } from './hidden.ts';
 import type { Twins } from './twins.ts';
 
-export const container = '/a/';
-/** Known to everybody, in both twins: whoever deduplicates may ask whether it is there. */
+const container = '/a/';
+/** Public in both twins: a caller that deduplicates may find out whether it exists. */
 export const publicNumber = '5555555555554444';
 const minuteMs = 60_000;
 
 export interface State {
   readonly isThere: boolean;
   readonly isLocked?: boolean;
-  /** Not purged yet. */
+  /** The cvc is not purged yet. */
   readonly hasCvc?: boolean;
   readonly container?: string;
 }
 
-/** By id. */
+/** States of a token, by id. */
 export const states: Readonly<Record<string, State>> = {
   live: { isThere: true, hasCvc: true },
   patched: { isThere: true, hasCvc: true },
@@ -37,7 +37,7 @@ export const containerOf = (id: string): string => states[id]?.container ?? cont
 export const numberOf = (id: string, { number }: Hidden): string =>
   id === 'deduplicated' ? publicNumber : number;
 
-/** A tenant that is filled, and what it hides. */
+/** A tenant with tokens, and its hidden data. */
 export interface Filled {
   readonly cast: Cast;
   readonly hidden: Hidden;
@@ -80,7 +80,7 @@ async function fillOne(twins: Twins, filled: Filled): Promise<void> {
   await patch('enlisted', { metadata: { k: 'v' } }, open);
 }
 
-/** One token of each state in each tenant. */
+/** Makes one token of each state in each tenant. */
 export async function fill(twins: Twins, tenants: readonly Filled[], other: Filled): Promise<void> {
   const expires_at = new Date(twins.clock.now().getTime() + 30 * minuteMs).toISOString();
   await Promise.all(

@@ -20,7 +20,7 @@ import { card, hiddenOf, type Hidden } from './hidden.ts';
 import { createLeveller } from './leveller.ts';
 import { permissions, rule, type Rights } from './rights.ts';
 
-/** Two tenants of one running vault that differ in hidden data alone. */
+/** Two tenants of one running vault that differ in hidden data only. */
 interface Twin {
   readonly tenantId: string;
   readonly manager: Client;
@@ -44,7 +44,7 @@ let twins: readonly Twin[];
 
 const use = rule({ container: '/elsewhere/', priority: 8, transform: 'reveal', permissions: ['token:use'] });
 const all = [...permissions];
-/** None sees a token of the container in plaintext. */
+/** No caller sees a token of the container in plaintext. */
 const callers: Readonly<Record<string, Rights>> = {
   'plain permissions': { permissions: all, rules: [use] },
   'a rule that masks': { permissions: [], rules: [rule({ container: '/' }), use] },
@@ -71,7 +71,7 @@ async function makeTwin(hidden: Hidden): Promise<Twin> {
   return { tenantId: body.id, manager, author: manager.withKey(author.key), hidden };
 }
 
-/** A token of each state, by ids that are the same in both. */
+/** Makes a token of each state, with equal ids in both twins. */
 async function fill({ author, hidden }: Twin, cell: string): Promise<void> {
   const create = (id: string, more: object = {}, headers: Record<string, string> = {}) =>
     author.expect<Token>(201, 'POST', '/tokens', {
@@ -151,7 +151,7 @@ async function makeReactor({ manager }: Twin, code: string, more: object = {}): 
   return (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id;
 }
 
-/** Code that asks on its application's behalf. Expressions in arguments would be evaluated. */
+/** Code that asks for its application. It encodes its arguments, because expressions in them would be evaluated. */
 function makeCode(twin: Twin, caller: Caller, asks: readonly Asked[]): Promise<string> {
   const calls = asks.map(({ operation, params, query, body }) => {
     const { id } = (params ?? {}) as { id?: string };
@@ -173,7 +173,7 @@ function makeCode(twin: Twin, caller: Caller, asks: readonly Asked[]): Promise<s
   return makeReactor(twin, code, { application: { id: caller.id } });
 }
 
-/** A further one (proxy) is one more of these. */
+/** A further entrance (proxy) becomes one more entry. */
 const entrances: Readonly<Record<string, Entrance>> = {
   async HTTP(_twin, { key }, asks) {
     const told: unknown[] = [];
@@ -229,7 +229,7 @@ const cells = Object.keys(entrances).flatMap((entrance) =>
   Object.keys(callers).map((caller, index) => ({ entrance, caller, cell: `${entrance.length}-${index}` })),
 );
 
-/** The same of both twins; nothing of what either hides, but what was guessed and is the caller's own. */
+/** The answers of both twins are equal and hold no hidden data, except a guess that the caller sent itself. */
 function expectAlike(told: readonly unknown[]): void {
   const [one, other] = told.map((each) => createLeveller()(withoutTimes(each)));
   expect(other).toEqual(one);
@@ -275,13 +275,13 @@ describe('two tenants that differ in hidden data tell a caller the same', () => 
     const told = await Promise.all(
       twins.map(({ tenantId }) => resultOf(dataDir, 'audit', 'export', '--tenant', tenantId)),
     );
-    // What the other hides is in the code that guesses it.
+    // The hidden data of the other twin is in the code that guesses it.
     expect(told[1]?.includes(hiddenOf[1].number)).toBe(false);
     expect(countsOf(told[1] ?? '')).toEqual(countsOf(told[0] ?? ''));
   }, 120_000);
 });
 
-/** How many events there are of each type. Checkpoints come by the clock. */
+/** The number of events of each type. Checkpoints are left out, because they depend on the clock. */
 function countsOf(exported: string): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const line of exported.trim().split('\n')) {

@@ -12,32 +12,24 @@ import { createKeyRing, environmentRootKey, keyRingMigrations, type KeyRing } fr
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import type { EventStore } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
-import { createExecutor, type Executor } from '@token-vault/operations';
+import { createExecutor, createAuditTrail, type Executor } from '@token-vault/operations';
 import { projections, projectorMigrations, startProjectors } from '@token-vault/projectors';
 import { createQueryHandlers } from '@token-vault/query-service';
-import {
-  createApp,
-  createAuditTrail,
-  createAuthenticator,
-  createEntityFinder,
-  createIdempotentAnswers,
-  createMissLimit,
-  createProjectionProgress,
-  finishApp,
-  idempotencyMigrations,
-  listen,
-  silentLogger,
-  type Authenticator,
-} from '@token-vault/service-kit';
+import { createApp, createMissLimit, finishApp, listen } from '@token-vault/http';
+import { createAuthenticator, type Authenticator } from '@token-vault/authentication';
+import { createEntityFinder, createProjectionProgress } from '@token-vault/read-models';
+import { createIdempotentAnswers, idempotencyMigrations } from '@token-vault/idempotency';
+import { silentLogger } from '@token-vault/observability';
+import type pg from 'pg';
 import {
   createTestDatabase,
   createTestPool,
   manualClock,
-  type ManualClock,
   waitUntil,
+  type ManualClock,
 } from '@token-vault/test-support';
 
-/** What the vault does for one request: who waits for the answer can measure it. */
+/** The work of the vault for one request. A caller can measure it by the time of the answer. */
 export interface Work {
   opened: number;
   appended: number;
@@ -49,16 +41,17 @@ export interface Twins {
   readonly url: string;
   readonly authenticator: Authenticator;
   readonly clock: ManualClock;
-  /** Two tenants on the enterprise plan that have a management application and nothing else. */
+  readonly pool: pg.Pool;
+  /** Two tenants on the enterprise plan with only a management application. */
   newPair(): Promise<readonly [string, string]>;
-  /** Ends what is past its time, as housekeeping does. */
+  /** Ends entities that are past their time, as housekeeping does. */
   sweep(): Promise<void>;
   close(): Promise<void>;
 }
 
 const working = new AsyncLocalStorage<Work>();
 
-/** Counts the work that `ask` leads to. */
+/** Counts the work that `ask` causes. */
 export async function counted<Result>(
   ask: () => Promise<Result>,
 ): Promise<{ readonly result: Result; readonly work: Work }> {
@@ -87,7 +80,7 @@ const countingStore = <Store extends EventStore>(store: Store): Store => ({
   },
 });
 
-/** Made many at a time: they share round trips to the database. */
+/** Made many at a time, so that they share round trips to the database. */
 function createPairs(
   create: () => Promise<string>,
   atOnce: number,
@@ -109,7 +102,10 @@ async function openDatabase() {
   return { database, pool };
 }
 
-/** One vault with real callers, read models, keys and stored answers; only the log is in memory. Its clock stands still until it is moved. */
+/**
+ * One vault with real callers, read models, keys and stored answers. Only the log is in memory. Its clock stands
+ * still until a test moves it.
+ */
 export async function openTwins(): Promise<Twins> {
   const { database, pool } = await openDatabase();
   const clock = manualClock();
@@ -126,7 +122,7 @@ export async function openTwins(): Promise<Twins> {
   const expressions = createExpressions(createInlineWorkers());
   const missLimit = createMissLimit();
   const common = { store, keyRing, audit, clock, missLimit, logger: silentLogger };
-  // In one process nothing has to be confirmed: what is cached of callers is forgotten with each change.
+  // One process needs no confirmation: each change clears the cache of callers.
   const watch = {
     requireMoving: async () => undefined,
     current: async <Found>(read: (generation: string) => Found | Promise<Found>) => read('of one process'),
@@ -144,9 +140,18 @@ export async function openTwins(): Promise<Twins> {
     },
     ...{ audit, progress, watch, clock },
     revocations: { confirm: async () => 'as usual' as const },
+    storage: { requireSpace: () => undefined },
     findEntity: createEntityFinder(pool),
     idempotency: createIdempotentAnswers({ pool, keyRing, clock }),
-    tokenReplay: createTokenReplay({ store, keyRing, audit, expressions, clock }),
+    tokenReplay: createTokenReplay({
+      store,
+      keyRing,
+      audit,
+      expressions,
+      clock,
+      // The twins run no code of reactors.
+      findApplication: async () => undefined,
+    }),
   };
   const app = createApp({ ...dependencies, authenticator, logger: silentLogger });
   finishApp(app, silentLogger);
@@ -159,6 +164,7 @@ export async function openTwins(): Promise<Twins> {
     url: `http://127.0.0.1:${server.port}`,
     authenticator,
     clock,
+    pool,
     newPair: createPairs(newTenant, 20),
     async sweep() {
       await housekeeping.runOnce();

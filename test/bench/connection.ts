@@ -6,8 +6,8 @@ export interface Reply {
 }
 
 /**
- * One keep-alive HTTP/1.1 connection, one request at a time. Written on a bare socket because the generator shares the two
- * cores with what it measures: a general client would take a quarter of them.
+ * One keep-alive HTTP/1.1 connection, one request at a time. It uses a bare socket, because the generator shares the
+ * two cores with the measured vault: a general client would take a quarter of them.
  */
 export class Connection {
   readonly #socket: net.Socket;

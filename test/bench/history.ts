@@ -9,7 +9,9 @@ import {
 } from '@token-vault/contracts';
 import type { TenantHashes } from '@token-vault/crypto';
 
-/** Of 1,000 commands. A transaction is three events; the log of a vault in use is mostly creations and reads. */
+/**
+ * Shares of 1,000 commands. A transaction is three events. The log of a vault in use is mostly creations and reads.
+ */
 const mix = { create: 400, read: 430, update: 60, delete: 80, list: 10, refuse: 10, transact: 10 } as const;
 type Command = keyof typeof mix;
 const commands = Object.entries(mix).flatMap(([name, count]) => Array<Command>(count).fill(name as Command));
@@ -23,7 +25,7 @@ export interface PlacedEvent extends NewEvent {
   readonly revision: number;
 }
 
-/** By tenant: who signs its tokens. */
+/** By tenant: the signer of its tokens. */
 export type Signers = ReadonlyMap<string, Pick<TenantHashes, 'sign'>>;
 
 interface Alive {
@@ -33,8 +35,9 @@ interface Alive {
 }
 
 /**
- * The events of tenants who create, read, change and delete tokens at random, in which no aggregate breaks its rules. Sealed
- * values are as long as those of cards and cannot be opened; tokens are signed, as the vault signs them. Validated at first, which is enough: all are made alike.
+ * The events of tenants that create, read, change and delete tokens at random within the rules of the aggregates.
+ * Sealed values have the length of cards' and cannot be opened. Tokens are signed as the vault signs them. Only the
+ * first events are validated, because all are made in the same way.
  */
 export class History {
   readonly #signers: Signers;
@@ -52,7 +55,7 @@ export class History {
     this.#tenantIds = [...signers.keys()];
   }
 
-  /** Of streams that go on. */
+  /** The revisions of streams that continue. */
   get revisions(): ReadonlyMap<string, number> {
     return this.#revisions;
   }
@@ -96,7 +99,7 @@ export class History {
     if (last && last !== token) this.#alive[index] = last;
   }
 
-  /** All of a token at the next revision of its stream. */
+  /** The content of a token at the next revision of its stream. */
   #content({ id, type, tenantId }: Alive): JsonObject {
     const hash = () => newId().replaceAll('-', '') + newId().replaceAll('-', '').slice(0, 11);
     const content = {
@@ -139,7 +142,7 @@ export class History {
     this.#addAccess('TokensRead', tenantId, { operation, tokens });
   }
 
-  /** A page of twenty; whose tokens they are makes no difference to a projection. */
+  /** A page of twenty tokens. Their tenant makes no difference to a projection. */
   #list(): void {
     this.#read(
       'list',
@@ -156,7 +159,7 @@ export class History {
     this.#add(streams.access(tenantId, this.#now().slice(0, 10)), type, tenantId, data);
   }
 
-  /** 33 events a second: a million are eight hours. */
+  /** 33 events a second, so a million events are eight hours. */
   #now(): string {
     return new Date(this.#startedAt + this.#count * 30).toISOString();
   }

@@ -1,12 +1,12 @@
 export interface Job {
-  readonly kind: 'create' | 'read' | 'mixed' | 'list' | 'react';
+  readonly kind: 'create' | 'read' | 'mixed' | 'list' | 'react' | 'batch' | 'detokenize';
   readonly port: number;
   readonly key: string;
   readonly connections: number;
   readonly seconds: number;
-  /** Tokens to read. */
+  /** The ids of tokens to read. */
   readonly ids: readonly string[];
-  /** What runs in `react`, with one of the tokens. */
+  /** The reactor of `react`. It gets one of the tokens. */
   readonly reactorId?: string;
 }
 
@@ -17,6 +17,6 @@ export interface Summary {
   readonly p99Ms: number;
   readonly failures: number;
   readonly ids: readonly string[];
-  /** Of the generator itself. */
+  /** The CPU time of the generator itself. */
   readonly cpuSeconds: number;
 }

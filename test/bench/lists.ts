@@ -23,7 +23,7 @@ async function queries(databaseUrl: string, tenantId: string): Promise<string> {
   return (await execute(process.execPath, [script, ...scale], { env })).stdout;
 }
 
-/** Median and p99 in milliseconds of one caller who asks one thing after the other. */
+/** Median and p99 in milliseconds of one caller that sends one request after the other. */
 async function timed(ask: () => Promise<Response>): Promise<string> {
   const times: number[] = [];
   for (let round = -5; round < rounds; round += 1) {
@@ -44,9 +44,9 @@ async function overHttp(baseUrl: string, managementKey: string): Promise<string[
       ...(body ? { method: 'POST', body: JSON.stringify(body) } : {}),
       headers: { 'SVC-API-KEY': key, 'Content-Type': 'application/json' },
     });
-  // Seeding holds projections up, and one that is more than 10 s behind answers nothing (ADR 21).
+  // Seeding delays the projections, and one that is more than 10 s behind gives no answers (ADR 21).
   await waitUntil(async () => (await fetch(`${baseUrl}/health/ready`)).ok, { timeoutMs: 300_000 });
-  // Seeded tokens are not really sealed: a caller who sees them redacted opens none.
+  // Seeded tokens are not really sealed. A caller that sees them redacted opens none.
   const permissions = ['token:read', 'token:search'];
   const rule = { description: 'counts', priority: 1, container: '/', transform: 'redact', permissions };
   const made = await ask(managementKey, '/applications', { name: 'lists', type: 'private', rules: [rule] });

@@ -6,7 +6,7 @@ import type { Server } from './server.ts';
 
 const execute = promisify(execFile);
 
-/** Puts a load on the vault, from a process of its own. */
+/** Loads the vault from a process of its own. */
 export async function load(job: Job): Promise<Summary> {
   const script = path.join(import.meta.dirname, 'generator.ts');
   const { stdout } = await execute(process.execPath, [script, JSON.stringify(job)], {
@@ -33,13 +33,13 @@ export async function post(
 export const median = (numbers: readonly number[]): number =>
   [...numbers].sort((left, right) => left - right)[Math.floor(numbers.length / 2)] ?? 0;
 
-/** The one whose 99th percentile is the median. */
+/** The summary whose 99th percentile is the median. */
 export function middle(summaries: readonly Summary[]): Summary {
   const p99Ms = median(summaries.map((it) => it.p99Ms));
   return summaries.find((it) => it.p99Ms === p99Ms) as Summary;
 }
 
-/** An application that may all that the rows do, and a reactor with `code`. */
+/** An application with all permissions of the rows, and a reactor with `code`. */
 export async function setUpReactor(
   server: Server,
   managementKey: string,

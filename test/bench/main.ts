@@ -1,5 +1,7 @@
 // `npm run bench [-- --seconds 5 --rounds 3]`: the standalone vault under load, durable and audited; prints Markdown.
 // `npm run bench -- neighbours [--only B6]`: each attack of test/neighbours beside a tenant that reads and creates.
+// `npm run bench -- pairs --with ../before [--rounds 15 --only create]`: CPU a request against another checkout, window by window in turn.
+// `npm run bench -- bulk`: only requests of 1,000 tokens.
 // `npm run bench -- transactions`: how fast transactions are filled and ended, by their size.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
@@ -9,6 +11,7 @@ import type { Job, Summary } from './job.ts';
 import { load, median, setUpReactor } from './load.ts';
 import { measureIdlePool, measureNeighbour, type IdlePool, type Neighbour } from './neighbour.ts';
 import { measureNeighbours } from './neighbours.ts';
+import { measurePairs } from './pairs.ts';
 import { machineTimes, usageOf } from './processes.ts';
 import { measureTransactions } from './transactions.ts';
 import { root, startServer, temporaryDirectory, type Server } from './server.ts';
@@ -20,6 +23,7 @@ const { values, positionals } = parseArgs({
     rounds: { type: 'string', default: '3' },
     port: { type: 'string', default: '18080' },
     only: { type: 'string' },
+    with: { type: 'string' },
   },
 });
 const seconds = Number(values.seconds);
@@ -64,7 +68,18 @@ async function measure(server: Server, name: string, job: Omit<Job, 'port'>): Pr
   return { name, cells };
 }
 
+/** Each request has 1,000 tokens: the targets are 10 of the first and 15 of the second in a second. */
+async function measureBulk(server: Server, job: Pick<Job, 'key' | 'seconds' | 'ids'>): Promise<Row[]> {
+  const each = { ...job, connections: 2 };
+  return [
+    await measure(server, 'create 1,000 a request, 2 connections', { ...each, kind: 'batch' }),
+    await measure(server, 'detokenize 1,000 a request, 2 connections', { ...each, kind: 'detokenize' }),
+  ];
+}
+
 async function bench(directory: string): Promise<string> {
+  if (positionals.includes('pairs'))
+    return measurePairs({ directory, other: values.with ?? '', port, rounds, only: values.only });
   const first = await startServer(directory, port);
   const firstReadyMs = first.readyAfterMs;
   await first.stop();
@@ -85,6 +100,8 @@ async function bench(directory: string): Promise<string> {
         { key, ids, port },
         { seconds, rounds, only: values.only },
       );
+    if (positionals.includes('bulk'))
+      return report(await measureBulk(server, { ...base, ids }), firstReadyMs, server.readyAfterMs);
     const rows = [
       await measure(server, 'create, 1 connection', { ...base, kind: 'create', connections: 1 }),
       await measure(server, 'create, 64 connections', { ...base, kind: 'create', connections: 64 }),
@@ -92,6 +109,7 @@ async function bench(directory: string): Promise<string> {
       await measure(server, 'read masked, 64 connections', { ...base, kind: 'read', connections: 64, ids }),
       await measure(server, '90 % read 10 % create, 64', { ...base, kind: 'mixed', connections: 64, ids }),
       await measure(server, 'list 20, 16 connections', { ...base, kind: 'list', connections: 16 }),
+      ...(await measureBulk(server, { ...base, ids })),
       await measure(server, 'react with one card, 1 connection', {
         ...base,
         kind: 'react',

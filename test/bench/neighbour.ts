@@ -7,23 +7,23 @@ import { load, middle, setUpReactor } from './load.ts';
 import { machineTimes, sandboxMemoryMb } from './processes.ts';
 import { root, type Server } from './server.ts';
 
-/** Longer than a loop may run (rules.md §10: 10 s), so that each measurement has its kills and new processes. */
+/** Longer than a loop may run (rules.md §10: 10 s), so that each measurement includes kills and new processes. */
 const seconds = 12;
-/** Loops get half of the sandbox's processes; these are twice as many. */
+/** The loops of a tenant get half of the sandbox's processes. This is twice that number. */
 const loopsAtOnce = 8;
-/** Those of tenants go after 30 s without work, looked at each 7.5. */
+/** Processes of tenants end after 30 s without work, checked each 7.5 s. */
 const idleMs = 40_000;
 
 export interface Neighbour {
   readonly connections: number;
   readonly alone: Summary;
   readonly beside: Summary;
-  /** Of the 99th percentiles: how much longer beside the loops. */
+  /** The ratio of the 99th percentiles, beside the loops and alone. */
   readonly factor: number;
   readonly stolen: number;
 }
 
-/** A tenant of the running vault; gives its management key. */
+/** Creates a tenant of the running vault and gives its management key. */
 export function createTenant(dataDir: string): string {
   const said = execFileSync(
     process.execPath,
@@ -40,7 +40,7 @@ export function createTenant(dataDir: string): string {
   return key;
 }
 
-/** `work`, while `loop` is done again and again by eight at once. */
+/** Runs `work` while eight callers run `loop` again and again. */
 export async function whileLooping<Result>(
   loop: () => Promise<unknown>,
   work: () => Promise<Result>,
@@ -56,7 +56,7 @@ export async function whileLooping<Result>(
   return result;
 }
 
-/** Alone and beside in turn, so that both meet the same machine; medians. */
+/** Alone and beside the loops in turn, so that both run on the same state of the machine. Medians. */
 export async function measureNeighbour(
   server: Server,
   dataDir: string,
@@ -99,7 +99,7 @@ export async function measureNeighbour(
 }
 
 export interface IdlePool {
-  /** As many processes as work has left. */
+  /** The memory of the processes that remain after work. */
   readonly afterWorkMb: number;
   readonly laterMb: number;
 }

@@ -6,15 +6,15 @@ import type { Job, Summary } from './job.ts';
 import { load, middle } from './load.ts';
 import { createTenant } from './neighbour.ts';
 
-/** Issue 18, B1: what a neighbour has. */
+/** The connections of a neighbour (issue 18, B1). */
 const connections = 8;
-/** Until caches are warm and queues as long as they get. */
+/** The time until caches are warm and queues have their full length. */
 const lead = 1_000;
 
 export interface NeighbourOptions {
   readonly seconds: number;
   readonly rounds: number;
-  /** Attacks whose line or name has this in it. */
+  /** Only attacks whose line or name contains this text. */
   readonly only?: string | undefined;
 }
 
@@ -28,7 +28,7 @@ interface NeighbourRow {
 
 type Vault = Pick<StandaloneProcess, 'url' | 'dataDir'>;
 
-/** Alone and beside in turn, so that both meet the same machine; the medians by p99. */
+/** Alone and beside the attack in turn, so that both run on the same state of the machine. The medians by p99. */
 async function measure(attack: Attack, vault: Vault, job: Job, rounds: number): Promise<NeighbourRow> {
   const manager = createClient(vault.url, createTenant(vault.dataDir));
   const strike = await attack.prepare({ url: vault.url, manager });

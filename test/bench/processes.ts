@@ -1,16 +1,16 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 interface Usage {
-  /** User and system time of all processes, those that have ended too. */
+  /** User and system time of all processes, ended ones included. */
   readonly cpuSeconds: number;
   /** Proportional set size: memory that processes share is counted once. */
   readonly memoryMb: number;
 }
 
-/** Of all processors, since the machine was started, in ticks. */
+/** Ticks of all CPUs since the start of the machine. */
 interface MachineTimes {
   readonly idle: number;
-  /** What the host gave to other machines while this one would have worked. */
+  /** The time that the host gave to other machines while this one wanted to run. */
   readonly stolen: number;
   readonly all: number;
 }
@@ -25,7 +25,7 @@ function readOr(path: string, fallback: string): string {
   }
 }
 
-/** A process and all its descendants; those that leave its group too (Postgres). */
+/** A process and all its descendants, also those that leave its group (Postgres). */
 function family(root: number): number[] {
   const parents = new Map<number, number>();
   for (const name of readdirSync('/proc')) {
@@ -49,7 +49,7 @@ function family(root: number): number[] {
 
 /** Linux only: zeros elsewhere. */
 export function machineTimes(): MachineTimes {
-  // cpu user nice system idle iowait irq softirq steal; what comes after is part of user and nice.
+  // cpu user nice system idle iowait irq softirq steal. The later fields are part of user and nice.
   const times = readOr('/proc/stat', '').split('\n', 1)[0]?.trim().split(/\s+/).slice(1, 9).map(Number) ?? [];
   const all = times.reduce((sum, time) => sum + time, 0);
   return { idle: times[3] ?? 0, stolen: times[7] ?? 0, all };
@@ -67,13 +67,13 @@ function programOf(pid: number): string {
   }
 }
 
-/** What the processes of the sandbox hold: the server's children that are Node as well. Linux only. */
+/** The memory of the sandbox processes: the server's children that run Node. Linux only. */
 export function sandboxMemoryMb(root: number): number {
   const children = family(root).filter((pid) => pid !== root && programOf(pid) === programOf(root));
   return children.reduce((sum, pid) => sum + memoryKilobytes(pid), 0) / 1024;
 }
 
-/** What the server processes have used; Linux only. */
+/** The resources that the server processes have used. Linux only. */
 export function usageOf(root: number): Usage {
   let ticks = 0;
   let kilobytes = 0;
@@ -85,4 +85,38 @@ export function usageOf(root: number): Usage {
     kilobytes += memoryKilobytes(pid);
   }
   return { cpuSeconds: ticks / ticksPerSecond, memoryMb: kilobytes / 1024 };
+}
+
+/** Nanoseconds of one thread on a processor, as the scheduler counts them. */
+const ranNs = (task: string): number => Number(readOr(`${task}/schedstat`, '0').split(' ', 1)[0]);
+
+const threadsOf = (pid: number): string[] => {
+  try {
+    return readdirSync(`/proc/${pid}/task`).map((thread) => `/proc/${pid}/task/${thread}`);
+  } catch {
+    return [];
+  }
+};
+
+/** CPU seconds so far of the running processes. Linux only. */
+export interface Shares {
+  /** The first threads of the Node processes: the JavaScript of the vault. */
+  readonly main: number;
+  /** Their other threads: V8, the pool of libuv, workers. */
+  readonly threads: number;
+  readonly postgres: number;
+}
+
+/** Exact to the nanosecond, where `usageOf` counts ticks of 10 ms. Ended processes are not counted. */
+export function sharesOf(root: number): Shares {
+  const ns = { main: 0, threads: 0, postgres: 0 };
+  const program = programOf(root);
+  for (const pid of family(root)) {
+    const isNode = programOf(pid) === program;
+    for (const task of threadsOf(pid)) {
+      const part = !isNode ? 'postgres' : task.endsWith(`/${pid}`) ? 'main' : 'threads';
+      ns[part] += ranNs(task);
+    }
+  }
+  return { main: ns.main / 1e9, threads: ns.threads / 1e9, postgres: ns.postgres / 1e9 };
 }

@@ -4,11 +4,12 @@ import { eventRegistry } from '@token-vault/contracts';
 import { createKeyRing, environmentRootKey, type TenantHashes } from '@token-vault/crypto';
 import { createPostgresEventStore } from '@token-vault/event-store/postgres';
 import { schema } from '@token-vault/processes';
-import { sealLog } from '@token-vault/processes/audit';
+import { sealLog } from '@token-vault/audit';
 import { migrate } from '@token-vault/processes/migrations';
 import { projections, startProjectors } from '@token-vault/projectors';
-import { silentLogger, systemClock } from '@token-vault/service-kit';
-import { startEmbeddedPostgres } from '@token-vault/standalone/postgres';
+import { silentLogger } from '@token-vault/observability';
+import { systemClock } from '@token-vault/operations';
+import { startEmbeddedPostgres } from '@token-vault/embedded-postgres';
 import { waitUntil } from '@token-vault/test-support';
 import { execFile } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
@@ -30,7 +31,7 @@ const rootKey = randomBytes(32).toString('hex');
 const tenantIds = Array.from({ length: 4 }, () => randomUUID());
 const note = (text: string): void => void process.stderr.write(`${text}\n`);
 
-/** A vault's tables, with read models that stand at the beginning of a log that is full. */
+/** The tables of a vault whose read models are at the beginning of a full log. */
 async function prepare(url: string): Promise<void> {
   await migrate(url, schema);
   const pool = new pg.Pool({ connectionString: url, max: 4 });
@@ -51,7 +52,7 @@ async function prepare(url: string): Promise<void> {
   await projectors.close();
   await seedLog(pool, signers, Number(events));
   note(`${events} events in the log`);
-  const signed = await sealLog({ database: pool, store, keyRing, clock: systemClock, logger: silentLogger });
+  const signed = await sealLog({ store, keyRing, clock: systemClock, logger: silentLogger });
   note(`${signed} checkpoints signed`);
   await store.close();
   await pool.end();

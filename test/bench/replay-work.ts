@@ -5,10 +5,10 @@ export type Work = { readonly url: string } & (
 );
 
 export interface Measurement {
-  /** Read, whether the projection has a use for them or not. */
+  /** The number of events read, whether or not the projection uses them. */
   readonly events: number;
   readonly seconds: number;
-  /** Of this process, without Postgres. */
+  /** The CPU time of this process, without Postgres. */
   readonly cpuSeconds: number;
   readonly earlyMemoryMb: number;
   readonly peakMemoryMb: number;

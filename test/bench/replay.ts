@@ -1,10 +1,11 @@
-// One measurement in a process of its own, so that its memory is its own. `node replay.ts <Work as JSON>` prints a Measurement.
+// One measurement in a process of its own, so that its memory can be measured. `node replay.ts <Work as JSON>` prints
+// a Measurement.
 import { eventRegistry } from '@token-vault/contracts';
 import { createKeyRing, environmentRootKey } from '@token-vault/crypto';
 import { createPostgresEventStore } from '@token-vault/event-store/postgres';
-import { exportAudit, verifyAudit } from '@token-vault/processes/audit';
+import { exportAudit, verifyAudit } from '@token-vault/audit';
 import { createProjectionAdmin } from '@token-vault/projectors';
-import { systemClock } from '@token-vault/service-kit';
+import { systemClock } from '@token-vault/operations';
 import pg from 'pg';
 import type { Measurement, Work } from './replay-work.ts';
 
@@ -16,7 +17,7 @@ const admin = createProjectionAdmin({ store, connectionString: work.url });
 
 let earlyMemory = 0;
 const memory = (): number => process.resourceUsage().maxRSS / 1024;
-/** The peak of the first fifth: had memory to grow with the log, the peak of the whole would be far above. */
+/** The peak of the first fifth. If memory grew with the log, the peak of the whole would be far above it. */
 function watch(position: string, until: string): void {
   if (Number(position) <= Number(until) / 5) earlyMemory = memory();
 }
@@ -36,13 +37,13 @@ async function run(): Promise<void> {
     case 'audit verify': {
       const rootKey = environmentRootKey(work.rootKey);
       const keyRing = await createKeyRing({ pool, rootKey, clock: systemClock, durability: 'own' });
-      const report = await verifyAudit({ pool, keyRing, onProgress: watch });
+      const report = await verifyAudit({ store, keyRing, onProgress: watch });
       if (report.findings.length > 0) throw new Error('the log is not what was signed');
       return;
     }
     case 'audit export': {
       const head = await store.head();
-      for await (const line of exportAudit({ pool, tenantId: work.tenantId, format: 'jsonl' }))
+      for await (const line of exportAudit({ store, tenantId: work.tenantId, format: 'jsonl' }))
         if (earlyMemory === 0) watch((JSON.parse(line) as { position: string }).position, head);
     }
   }

@@ -4,8 +4,8 @@ import { History, type PlacedEvent, type Signers } from './history.ts';
 const batch = 5_000;
 
 /**
- * Fills an empty log past its appender, as fast as Postgres takes rows: what is measured is reading. Positions have no gaps,
- * and streams and head are as the appender would leave them.
+ * Fills an empty log without the appender, as fast as Postgres inserts rows: only reading is measured. Positions have
+ * no gaps, and streams and head are as the appender would leave them.
  */
 export async function seedLog(pool: Pool, signers: Signers, events: number): Promise<void> {
   const history = new History(signers);

@@ -2,7 +2,6 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import flags from '../../scripts/node-flags.json' with { type: 'json' };
 
 export const root = path.resolve(import.meta.dirname, '../..');
 
@@ -15,8 +14,8 @@ export interface Server {
   stop(): Promise<void>;
 }
 
-/** Starts the standalone vault as its users do (fsync on) and waits for its first words. */
-export async function startServer(dataDir: string, port: number): Promise<Server> {
+/** Starts the standalone vault of a checkout as its users do (fsync on) and waits for its first output. */
+export async function startServer(dataDir: string, port: number, checkout = root): Promise<Server> {
   const begun = performance.now();
   const environment = {
     ...process.env,
@@ -24,8 +23,9 @@ export async function startServer(dataDir: string, port: number): Promise<Server
     VAULT_PORT: String(port),
     VAULT_LOG_LEVEL: 'error',
   };
+  const flags = JSON.parse(readFileSync(path.join(checkout, 'scripts/node-flags.json'), 'utf8')) as string[];
   const child: ChildProcess = spawn(process.execPath, [...flags, 'standalone/src/main.ts'], {
-    cwd: root,
+    cwd: checkout,
     env: environment,
     stdio: ['ignore', 'pipe', 'inherit'],
   });

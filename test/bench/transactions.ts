@@ -9,7 +9,7 @@ const ends = ['commit', 'rollback'] as const;
 
 type Client = ReturnType<typeof createClient>;
 
-/** Fills a transaction by single creates; gives how long that took, in milliseconds. */
+/** Fills a transaction by single creates. Gives the time in milliseconds. */
 async function fill(caller: Client, transaction: string, size: number): Promise<number> {
   const headers = { 'SVC-TRANSACTION-ID': transaction };
   const text = JSON.stringify({ type: 'token', data: 'enlisted' });
@@ -30,7 +30,7 @@ async function measureOne(caller: Client, size: number, end: (typeof ends)[numbe
   return { perSecond: size / (filledMs / 1_000), endedMs: performance.now() - begun };
 }
 
-/** `rounds` of each size but the largest, which is done once. */
+/** `rounds` of each size. The largest size runs once. */
 export async function measureTransactions(server: Server, key: string, rounds: number): Promise<string> {
   const caller = createClient(server.url, key);
   const lines: string[] = [];

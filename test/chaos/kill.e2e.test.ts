@@ -26,7 +26,7 @@ describe('a vault that is killed twice under load', () => {
     expect(await killed.differingProjections()).toEqual([]);
   });
 
-  it('would be found out if it had not', async () => {
+  it('fails this check when a write is lost', async () => {
     const { ledger } = killed;
     const access = await killed.access();
     const [lost = '', kept = ''] = ledger.survivors;

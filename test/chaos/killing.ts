@@ -14,12 +14,12 @@ import pg from 'pg';
 import { type Access, Ledger } from './ledger.ts';
 
 export const manners = ['the vault', 'both', 'postgres', 'a backend', 'the vault, twice'] as const;
-/** Who gets the `kill -9`. */
+/** The process that gets the `kill -9`. */
 export type Manner = (typeof manners)[number];
 
 const clients = 24;
 
-/** A vault on `dataDir` that is killed again and again while clients use it. */
+/** A vault on `dataDir` that is killed repeatedly while clients use it. */
 export class KilledVault {
   readonly ledger = new Ledger();
   readonly #dataDir: string;
@@ -51,7 +51,7 @@ export class KilledVault {
     };
   }
 
-  /** Loads it, kills it in the middle of that, and starts it again. Gives how many creates were acknowledged. */
+  /** Loads the vault, kills it under load, and starts it again. Gives the number of acknowledged creates. */
   async killUnderLoad(manner: Manner): Promise<number> {
     const before = this.ledger.acknowledged;
     const client = this.vault.client(this.#key);
@@ -85,7 +85,7 @@ export class KilledVault {
         return this.vault.kill({ withPostgres: true });
       case 'postgres':
         process.kill(await this.vault.postmasterPid(), 'SIGKILL');
-        // Without its database the vault gives up, so that whoever watches it starts it anew.
+        // Without its database the vault ends, so that its supervisor restarts it.
         return void (await this.vault.exited);
       case 'a backend':
         return this.#killBackend();
@@ -99,7 +99,7 @@ export class KilledVault {
     }
   }
 
-  /** Postgres then ends all its sessions and recovers; the vault has to find its way back without a restart. */
+  /** Postgres then ends all its sessions and recovers. The vault must reconnect without a restart. */
   async #killBackend(): Promise<void> {
     const client = new pg.Client(await this.vault.databaseUrl());
     client.on('error', () => {});
@@ -118,7 +118,7 @@ export class KilledVault {
     await this.#acknowledges(clients);
   }
 
-  /** Every read model equals what the log gives, row by row. Gives those that do not. */
+  /** Compares every read model with the log, row by row. Gives the names of those that differ. */
   async differingProjections(): Promise<string[]> {
     const connectionString = await this.vault.databaseUrl();
     const store = createPostgresEventStore({ registry: eventRegistry, connection: { connectionString } });

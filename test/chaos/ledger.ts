@@ -4,15 +4,15 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 
-/** What a client knows of a token it asked for: only what was answered counts as done. */
+/** What a client knows of a token. Only an answered request counts as done. */
 interface Known {
   readonly id: string;
   readonly number: string;
   isCreated: boolean;
-  /** Asked for, maybe without an answer. */
+  /** The deletion was sent, maybe without an answer. */
   isDeleteTried: boolean;
   isDeleted: boolean;
-  /** Reads of it that were answered with data. */
+  /** The number of its reads that were answered with data. */
   reads: number;
 }
 
@@ -22,19 +22,22 @@ interface Page<Item> {
 }
 
 export interface Access {
-  /** May do everything with tokens and sees plaintext. */
+  /** Has all token permissions and sees plaintext. */
   readonly tokens: Client;
   readonly manager: Client;
   readonly databaseUrl: string;
 }
 
-/** The clients' side of the story: what they did, what was acknowledged, and whether the vault still stands by it. */
+/**
+ * The clients' record of the requests that they sent and that were acknowledged. The audit compares it with the
+ * vault.
+ */
 export class Ledger {
   readonly #known: Known[] = [];
-  /** Answers that no client should ever get, whenever they came. */
+  /** Answers that no client may get at any time. */
   readonly violations: string[] = [];
 
-  /** Tokens that were acknowledged and yet answered 404 in the next request. They must still be there at the audit. */
+  /** Acknowledged tokens that the next request answered with 404. At the audit they must exist. */
   readonly stale: string[] = [];
 
   get acknowledged(): number {
@@ -45,20 +48,20 @@ export class Ledger {
     return this.#known.filter(({ isDeleted }) => isDeleted).length;
   }
 
-  /** Ids of tokens that must be there. */
+  /** The ids of tokens that must exist. */
   get survivors(): string[] {
     return this.#known
       .filter(({ isCreated, isDeleteTried }) => isCreated && !isDeleteTried)
       .map(({ id }) => id);
   }
 
-  /** Claims operations on `id` that never were. */
+  /** Claims operations on `id` that never happened. */
   pretend(id: string): void {
     for (const token of this.#known)
       if (token.id === id) Object.assign(token, { isDeleted: true, reads: 99 });
   }
 
-  /** One client's life: create, read, sometimes delete, until it is told to end or the connection breaks. */
+  /** The work of one client: create, read, sometimes delete, until it is stopped or the connection breaks. */
   async live(client: Client, signal: AbortSignal): Promise<void> {
     for (let turn = 0; !signal.aborted; turn += 1) {
       const token: Known = {
@@ -73,7 +76,7 @@ export class Ledger {
       try {
         await this.#live(client, token, turn);
       } catch {
-        // The vault is gone. What was not acknowledged may or may not have happened.
+        // The vault is gone. Requests without an acknowledgement may or may not have happened.
         return;
       }
     }
@@ -84,7 +87,7 @@ export class Ledger {
     const body = cardToken(number, { id, metadata: { turn: String(turn) } });
     const created = await client.request('POST', '/tokens', { body });
     token.isCreated = this.#isStatus(201, created, id);
-    // As a client should that is told to come again, or that the read models are behind.
+    // Waits as a client should after 503 or `SVC-CONSISTENCY: pending`.
     if (!token.isCreated || isPending(created)) return sleep(50);
     if (turn % 2 === 0) await this.#read(client, token);
     if (turn % 3 !== 0) return;
@@ -104,7 +107,7 @@ export class Ledger {
     if (number !== token.number) this.violations.push(`${token.id} was read with other data`);
   }
 
-  /** 503: nothing was done. 502 and 504 of a router: the outcome is not known (rules.md §1). */
+  /** 503: nothing was done. 502 and 504 of a router: the outcome is unknown (rules.md §1). */
   #isStatus(expected: number, answer: { status: number; text: string }, id: string): boolean {
     if (answer.status === expected) return true;
     const isUnknown = [502, 504].includes(answer.status) && answer.text.includes(':outcome-unknown"');
@@ -113,7 +116,7 @@ export class Ledger {
     return false;
   }
 
-  /** Reads every token that was ever asked for and compares. Gives what is wrong. */
+  /** Reads every token that a client asked for, and compares. Gives the differences. */
   async audit(access: Access): Promise<string[]> {
     const wrong: string[] = [];
     const left = [...this.#known];
@@ -129,7 +132,7 @@ export class Ledger {
     return [...wrong, ...(await this.#auditList(access)), ...(await this.#auditKeys(access))];
   }
 
-  /** The list, its total included, has what was created and not deleted, no more and no less. */
+  /** The list and its total have exactly the tokens that were created and not deleted. */
   async #auditList({ tokens }: Access): Promise<string[]> {
     const listed = new Set<string>();
     let total = 0;
@@ -148,7 +151,7 @@ export class Ledger {
     return findings;
   }
 
-  /** No key of a token whose deletion was acknowledged is left anywhere. */
+  /** No key of a token remains after its deletion was acknowledged. */
   async #auditKeys({ databaseUrl }: Access): Promise<string[]> {
     const client = new pg.Client(databaseUrl);
     await client.connect();
@@ -160,10 +163,10 @@ export class Ledger {
       .map(({ id }) => `${id} is deleted, its keys are not`);
   }
 
-  /** Each acknowledged operation is in the log, each read that showed data at least. Gives what is missing. */
+  /** Each acknowledged operation, and each read that showed data, is in the log. Gives the missing ones. */
   async auditLog({ manager }: Access): Promise<string[]> {
     const counts = new Map<string, number>();
-    // Reading the log is logged: the date keeps these entries from moving the pages.
+    // Reading the log makes log entries. The date keeps them from moving the pages.
     const until = new Date(Date.now() + 1).toISOString();
     for (let page = 1, pages = 1; page <= pages; page += 1) {
       const path = `/logs?entity_type=card&size=100&page=${page}&end_date=${until}`;
@@ -182,10 +185,10 @@ export class Ledger {
   }
 }
 
-/** Acknowledged writes whose read models were late (`SVC-CONSISTENCY: pending`) show by then. */
+/** Acknowledged writes whose read models were late (`SVC-CONSISTENCY: pending`) must be visible after this time. */
 const catchUpMs = 20_000;
 
-/** Reads a token, again for a while when one that must be there is not shown yet. */
+/** Reads a token, and repeats for a while when an existing token is not shown yet. */
 async function settledRead(client: Client, token: Known): ReturnType<typeof client.request<Token>> {
   const until = performance.now() + catchUpMs;
   for (;;) {
@@ -196,11 +199,11 @@ async function settledRead(client: Client, token: Known): ReturnType<typeof clie
   }
 }
 
-/** The vault says that its read models have not got there within two seconds (rules.md §1, architecture.md). */
+/** The vault reports that its read models were not up to date within two seconds (rules.md §1, architecture.md). */
 const isPending = ({ headers }: { headers: Headers }): boolean =>
   headers.get('svc-consistency') === 'pending';
 
-/** What is wrong with this answer for a token of which the client knows this; undefined when nothing is. */
+/** The error in this answer, for a client with this knowledge of the token. Undefined when there is none. */
 function judge(token: Known, answer: { status: number; body: Token }): string | undefined {
   const { isCreated, isDeleteTried, isDeleted, number } = token;
   const isAbsentAllowed = !isCreated || isDeleteTried;

@@ -4,7 +4,7 @@ import { type Application, eventRegistry, type Reactor } from '@token-vault/cont
 import { startPosition } from '@token-vault/event-store';
 import { createEventStoreDbEventStore } from '@token-vault/event-store/eventstoredb';
 import { createProjectionAdmin, projections } from '@token-vault/projectors';
-import { startEmbeddedPostgres, type EmbeddedPostgres } from '@token-vault/standalone/postgres';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from '@token-vault/embedded-postgres';
 import {
   type Client,
   createDataDirectory,
@@ -31,7 +31,7 @@ const outcomeTypes = new Set(['ReactorSucceeded', 'ReactorFailed']);
 const writers = 6;
 const callers = 2;
 
-/** Two of each service, an EventStoreDB (its double), Kafka and Postgres, each of which can be taken away. */
+/** Two replicas of each service, an EventStoreDB (its double), Kafka and Postgres. A test can stop each of them. */
 export class DistributedVault {
   readonly ledger = new Ledger();
   readonly kafka: TestKafka;
@@ -55,7 +55,7 @@ export class DistributedVault {
     this.#postgres = postgres;
   }
 
-  /** Or why it cannot run here. */
+  /** Gives the reason when it cannot run here. */
   static async start(): Promise<DistributedVault | { readonly missing: string }> {
     const kafka = await startKafka();
     if ('missing' in kafka) return kafka;
@@ -95,12 +95,15 @@ export class DistributedVault {
     this.#reactorId = (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id;
   }
 
-  /** Each process by name, as it is now. */
+  /** The present processes by name. */
   async members(): Promise<readonly StackMember[]> {
     return JSON.parse(await readFile(path.join(this.#dataDir, 'stack.json'), 'utf8')) as StackMember[];
   }
 
-  /** Loads it with writes, reads and reactors while `trouble` goes on, and a little after. Gives how many writes came through. */
+  /**
+   * Loads the vault with writes, reads and reactors during `trouble` and shortly after. Gives the number of
+   * successful writes.
+   */
   async underLoad(trouble: () => Promise<void>): Promise<number> {
     const before = this.ledger.acknowledged;
     const end = new AbortController();
@@ -117,7 +120,7 @@ export class DistributedVault {
     return this.ledger.acknowledged - before;
   }
 
-  /** A client that comes back when its connection broke. */
+  /** A client that reconnects when its connection breaks. */
   async #write(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.ledger.live(this.tokens, signal);
@@ -180,7 +183,7 @@ export class DistributedVault {
     this.#postgres = await startPostgres(this.#dataDir);
   }
 
-  /** Whatever is not as it was acknowledged. */
+  /** The differences from the acknowledged state. */
   async findings(): Promise<readonly string[]> {
     const access = { tokens: this.tokens, manager: this.vault.client(), databaseUrl: this.#postgres.url };
     return [
@@ -213,7 +216,7 @@ export class DistributedVault {
     }
   }
 
-  /** How many outcomes each invocation has. */
+  /** The number of outcomes of each invocation. */
   async outcomes(): Promise<readonly { readonly id: string; readonly count: number }[]> {
     const store = this.#openStore();
     const counts = new Map<string, number>();

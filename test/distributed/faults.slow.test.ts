@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DistributedVault } from './distributed-vault.ts';
 
-/** How long a store or the broker is away. */
+/** How long a store or the broker is stopped. */
 const awayMs = 30_000;
 
 const started = await DistributedVault.start();
@@ -71,7 +71,7 @@ describe.skipIf('missing' in started)(`a vault of many processes under load${rea
   });
 
   it('has given every invocation exactly one outcome', async () => {
-    // A run whose runner was killed is given up at its deadline.
+    // A run whose runner was killed fails at its deadline.
     await waitUntil(async () => (await vault.outcomes()).every(({ count }) => count > 0), {
       timeoutMs: 150_000,
       what: 'an outcome of each invocation',

@@ -3,18 +3,17 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { startKafka } from '@token-vault/test-support/kafka';
 
-// `npm run test:distributed [stack …]`: the end-to-end suite, unchanged, against each stack. What cannot run here says why.
+// `npm run test:distributed -- [stack …] [suite …]`: the end-to-end suites, unchanged, against each stack. A stack that
+// cannot run here reports the reason.
 
 const root = path.resolve(import.meta.dirname, '../..');
-const suite = ['story', 'read-your-writes', 'canary', 'openapi', 'access-changes', 'reactors', 'spans'].map(
-  (name) => `test/e2e/${name}.e2e.test.ts`,
-);
+const suites = ['story', 'read-your-writes', 'canary', 'openapi', 'access-changes', 'reactors', 'spans'];
 
 interface Stack {
-  /** What VAULT_TEST_STACK is set to. */
+  /** The value of VAULT_TEST_STACK. */
   readonly name: string;
   readonly description: string;
-  /** Gives what it needs besides; or why it cannot be had. */
+  /** Gives the further environment of the stack, or the reason why it cannot run. */
   prepare?(): Promise<Prepared | { readonly missing: string }>;
 }
 
@@ -33,17 +32,21 @@ const stacks: readonly Stack[] = [
   { name: 'standalone', description: 'the standalone vault' },
   { name: 'processes', description: 'separate processes, the log in Postgres' },
   {
+    name: 'eventstoredb',
+    description: 'separate processes, the log in the double of EventStoreDB, invocations by the direct feed',
+  },
+  {
     name: 'eventstoredb-kafka',
     description: 'separate processes, the log in the double of EventStoreDB, invocations by a real Kafka',
     prepare: prepareKafka,
   },
 ];
 
-async function runSuite(environment: NodeJS.ProcessEnv): Promise<boolean> {
-  // Nine processes a vault: one file at a time, and time for a busy machine.
+async function runSuites(files: readonly string[], environment: NodeJS.ProcessEnv): Promise<boolean> {
+  // Nine processes a vault: one file at a time, and long time limits for a busy machine.
   const limits = ['--maxWorkers', '1', '--hookTimeout', '180000', '--testTimeout', '120000'];
   const vitest = [path.join(root, 'node_modules/vitest/vitest.mjs'), 'run', '--project', 'default'];
-  const child = spawn(process.execPath, [...process.execArgv, ...vitest, ...limits, ...suite], {
+  const child = spawn(process.execPath, [...process.execArgv, ...vitest, ...limits, ...files], {
     cwd: root,
     env: { ...process.env, ...environment },
     stdio: 'inherit',
@@ -52,13 +55,13 @@ async function runSuite(environment: NodeJS.ProcessEnv): Promise<boolean> {
   return code === 0;
 }
 
-/** `passed`, `failed`, or why it was skipped. */
-async function runStack(stack: Stack): Promise<string> {
+/** `passed`, `failed`, or the reason why it was skipped. */
+async function runStack(stack: Stack, files: readonly string[]): Promise<string> {
   const { name } = stack;
   const prepared = await stack.prepare?.();
   if (prepared && 'missing' in prepared) return `skipped: ${prepared.missing}`;
   try {
-    const hasPassed = await runSuite({ VAULT_TEST_STACK: name, ...prepared?.environment });
+    const hasPassed = await runSuites(files, { VAULT_TEST_STACK: name, ...prepared?.environment });
     return hasPassed ? 'passed' : 'failed';
   } finally {
     await prepared?.stop();
@@ -66,14 +69,16 @@ async function runStack(stack: Stack): Promise<string> {
 }
 
 const wanted = process.argv.slice(2);
-const unknown = wanted.find((name) => !stacks.some((stack) => stack.name === name));
-if (unknown !== undefined) throw new Error(`there is no stack ${unknown}`);
+const wantedStacks = stacks.filter(({ name }) => wanted.includes(name));
+const wantedSuites = suites.filter((name) => wanted.includes(name));
+const unknown = wanted.find((name) => !suites.includes(name) && !stacks.some((stack) => stack.name === name));
+if (unknown !== undefined) throw new Error(`there is no stack or suite ${unknown}`);
+const files = (wantedSuites.length > 0 ? wantedSuites : suites).map((name) => `test/e2e/${name}.e2e.test.ts`);
 const results: string[] = [];
-for (const stack of stacks) {
-  if (wanted.length > 0 && !wanted.includes(stack.name)) continue;
+for (const stack of wantedStacks.length > 0 ? wantedStacks : stacks) {
   process.stdout.write(`\n== ${stack.name}: ${stack.description}\n`);
   const startedMs = performance.now();
-  const result = await runStack(stack);
+  const result = await runStack(stack, files);
   results.push(`${stack.name}: ${result} (${Math.round((performance.now() - startedMs) / 1000)} s)`);
   if (result === 'failed') process.exitCode = 1;
 }

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { eventRegistry, EventRegistry, newEvent, TokenDeleted, type Token } from '@token-vault/contracts';
 import { createPostgresEventStore } from '@token-vault/event-store/postgres';
 import { startProjectors } from '@token-vault/projectors';
-import { startEmbeddedPostgres } from '@token-vault/standalone/postgres';
+import { startEmbeddedPostgres } from '@token-vault/embedded-postgres';
 import {
   type Client,
   createDataDirectory,
@@ -16,7 +16,7 @@ import {
 } from '@token-vault/test-support';
 import { expect, it, onTestFinished } from 'vitest';
 
-/** An event of the next release: what is of this one does not know it. */
+/** An event of the next release. Processes of this release do not know it. */
 const nextRelease = new EventRegistry([
   ...eventRegistry.definitions,
   { ...TokenDeleted, type: 'TokenPraised', version: 1, upcasters: [] },
@@ -48,7 +48,7 @@ function startNextProjectors(url: string) {
   return store;
 }
 
-/** Creates, reads, lists and deletes until it is stopped. Gives what was answered otherwise than it must be. */
+/** Creates, reads, lists and deletes until stopped. Gives the unexpected answers. */
 function load(client: Client) {
   const end = new AbortController();
   const wrong: string[] = [];

@@ -21,7 +21,10 @@ interface Page<Item> {
 }
 
 const number = cardNumber();
-/** Put in places that are not secret, so that the search has something to find. Too short for a card number, which no trace id may hold. */
+/**
+ * Put into places that are not secret, so that the search must find it. Shorter than a card number, which no trace id
+ * may hold.
+ */
 const planted = cardNumber('5').slice(0, 12);
 
 let dataDir: string;
@@ -33,7 +36,7 @@ let card: Token;
 
 beforeAll(async () => {
   dataDir = await createDataDirectory();
-  // The most talkative log there is.
+  // The most detailed log level.
   vault = await startStandaloneProcess({ dataDir, env: { VAULT_LOG_LEVEL: 'debug' } });
   const manager = vault.client();
   const make = async (body: object) => {
@@ -89,7 +92,7 @@ describe('a marked card number', () => {
   });
 
   it('is in requests of every kind that are refused', async () => {
-    // Twenty digits are too many whatever they are; one more could be a number again.
+    // Twenty digits are always too many. With one more digit the text could be a number again.
     const refusals: [number, Promise<{ status: number; text: string }>][] = [
       [400, backend.request('POST', '/tokens', { text: `{"type":"card","data":{"number":"${number}"` })],
       [400, backend.request('POST', '/tokens', { text: `${number}x` })],
@@ -121,7 +124,7 @@ describe('a marked card number', () => {
       expect(text).not.toContain(number);
       expect({ actual, text }).toMatchObject({ actual: status });
     }
-    // An answer may name the address and quote an expression, which are no secrets; nothing of it is stored or logged.
+    // An answer may name the address and quote an expression, which are not secret. Neither is stored or logged.
     await backend.expect(400, 'POST', '/tokens', { body: cardToken(number, { mask: `{{ ${number} | no` }) });
     await backend.expect(404, 'GET', `/tokens/${number}`);
     await backend.expect(404, 'DELETE', `/tokens/${number}`);
@@ -158,7 +161,7 @@ describe('a marked card number', () => {
     expect(inFiles).toEqual([]);
     expect(await searchFiles(dataDir, traces)).toEqual([]);
 
-    // The same search sees what is there.
+    // The same search finds the planted text.
     expect(findTraces(tracesOf(planted), Buffer.from(vault.output()))).toContain('joined by ""');
     expect(plantedInTables).toContain('event_store.event: joined by ""');
     expect(plantedInTables).toContain('event_store.event: base64 at offset 1');

@@ -14,7 +14,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 const livesMs = 4_000;
-/** Two sweeps and some: the sweeper looks every 30 s. */
+/** A little longer than two sweeps: the sweeper runs every 30 s. */
 const sweptWithinMs = 75_000;
 
 let dataDir: string;
@@ -49,7 +49,7 @@ async function operationsOf(id: string): Promise<readonly string[]> {
   return body.data.map(({ operation }) => operation);
 }
 
-// Everywhere else the clock is a test's own; this once the seconds are real and nothing is told to sweep.
+// Other suites use a test clock. This one waits real time, and the sweeper runs by itself.
 describe('what ends by the clock', () => {
   it(
     'is there before its second, gone after it, and its keys are destroyed within a minute',

@@ -20,7 +20,7 @@ const card = (number = cardNumber()) => ({ type: 'card', data: { number } });
 const makeCard = async (body: object = card()): Promise<Token> =>
   post<Token>(201, '/tokens', keyOf(backend), body);
 
-/** What the log has under these filters, oldest first. */
+/** The log entries that match these filters, oldest first. */
 async function entries(filters: Readonly<Record<string, string>>): Promise<LogEntry[]> {
   const path = `/logs?${new URLSearchParams({ size: '100', ...filters }).toString()}`;
   const { data } = await vault.must<{ data: LogEntry[] }>(200, { path, key: vault.managementKey });

@@ -62,7 +62,7 @@ describe('a vault that is killed while code runs and other invocations wait', ()
   const deliveredIds = () => new Set(results().map(({ id }) => id));
 
   beforeAll(async () => {
-    // Tells that it runs; then takes all its time.
+    // Reports that it runs, then runs for its whole time limit.
     endless = await makeReactor(`module.exports = async () => {
       await fetch('${receiver.url}?running', { method: 'POST' });
       await new Promise((resolve) => setTimeout(resolve, 9_000));
@@ -101,7 +101,7 @@ describe('a vault that is killed while code runs and other invocations wait', ()
     expect(await messagesOf(endless)).toEqual(['Reactor created', 'Reactor invoked']);
     const count = waitingCount + 1;
     await waitUntil(() => deliveredIds().size === count, { timeoutMs: 150_000, what: 'all deliveries' });
-    // Two others at most ran beside it.
+    // At most two others ran beside it.
     const returned = new Set(results().map(({ body }) => body.raw));
     returned.delete(undefined);
     expect(returned.size).toBeGreaterThanOrEqual(waitingCount - 2);

@@ -140,6 +140,28 @@ describe('a reactor that is invoked', () => {
     expect(await messagesOf(made.id)).toEqual(['Token created', 'Token retrieved', 'Token access denied']);
   });
 
+  it('creates, fills in and deletes many tokens, each by the rules of its application', async () => {
+    const id = await makeFunction(
+      `const { tokens, detokenize } = req.svc;
+       const { results } = await tokens.createMany({ tokens: [{ type: 'token', data: 'many', mask: '{{ data | slice: 0, 2 }}' }, { type: 'token' }] });
+       const [{ token }, invalid] = results;
+       const filled = await detokenize({ at: '{{ ' + token.id + ' }}', gone: '{{ never-made }}' });
+       const refused = await tokens.deleteMany({ ids: [token.id] }).catch((error) => [error.name, error.status]);
+       return { raw: { id: token.id, invalid: invalid.status, filled, refused } };`,
+      { application: { id: backendId } },
+    );
+    const { status, body } = await react(id);
+    expect(status).toBe(200);
+    const raw = body.raw as { id: string; filled: { data: unknown } };
+    const { data } = (await backend.expect<Token>(200, 'GET', `/tokens/${raw.id}`)).body;
+    expect(data).toBe('ma');
+    expect(raw).toMatchObject({
+      invalid: 400,
+      filled: { data: { at: data, gone: null }, not_opened: [{ id: 'never-made', reason: 'not-found' }] },
+      refused: ['ServiceError', 403],
+    });
+  });
+
   it('may invoke reactors, but not without end', async () => {
     const inner = await makeFunction('return { raw: req.args.n + 1 };');
     const application = { id: backendId };

@@ -20,7 +20,7 @@ interface Page<Item> {
 const clients = 64;
 const rounds = 3;
 
-/** Runs `story` for 64 clients at once; each its own way, so that some write while others read. */
+/** Runs `story` for 64 clients at once, each with its own index, so that some write while others read. */
 const together = (story: (index: number) => Promise<void>) =>
   Promise.all(Array.from({ length: clients }, (_, index) => story(index)));
 
@@ -40,7 +40,7 @@ beforeAll(async () => {
 });
 afterAll(() => removeDataDirectory(dataDir));
 
-/** A revocation that cannot be confirmed in time is 503, and a repeat confirms it (rules.md §6). */
+/** A revocation that cannot be confirmed in time gets 503, and a repeat confirms it (rules.md §6). */
 async function confirmed<Body>(...[status, method, path, options]: Parameters<typeof manager.expect>) {
   for (let attempt = 1; ; attempt += 1) {
     const answer = await manager.request<Body>(method, path, options);

@@ -26,13 +26,13 @@ describe('the session in the README', () => {
 
   it('runs as it is written, command after command', async () => {
     const script = scriptOf(await readFile(readme, 'utf8'), { under: 'A session' });
-    // Nothing of the reader's shell is set but what the README tells to set.
+    // The environment holds only the variables that the README tells the reader to set.
     const env = { PATH: process.env.PATH ?? '', VAULT_URL: vault.url, VAULT_DATA_DIR: dataDir };
     const done = await run('bash', ['-c', script], { cwd: path.dirname(readme), env, timeout: 25_000 }).catch(
       (error: unknown) => error as { code: number; stdout: string; stderr: string },
     );
     expect(done).not.toHaveProperty('code');
-    // It did something with the vault: curl's own success says nothing about the answers it got.
+    // The answers are checked, because curl succeeds for every answer.
     expect(done.stdout).not.toContain('urn:token-vault:problem:unauthenticated');
     expect(done.stdout).not.toContain('urn:token-vault:problem:validation-failed');
     const { body } = await vault

@@ -10,7 +10,7 @@ export interface Delivery {
 export interface Receiver {
   readonly url: string;
   readonly deliveries: readonly Delivery[];
-  /** How the next deliveries are answered: a status, or never. 204 when there is nothing left. */
+  /** The answers to the next deliveries: a status, or none. 204 after the last one. */
   plan(...answers: readonly (number | 'hang')[]): void;
   close(): Promise<void>;
 }
@@ -42,7 +42,7 @@ export async function startReceiver(): Promise<Receiver> {
   };
 }
 
-/** As the libraries of Standard Webhooks check it. */
+/** Checks the signature as the libraries of Standard Webhooks do. */
 export function isSigned({ headers, text }: Delivery, secret: string): boolean {
   const key = Buffer.from(secret.replace('whsec_', ''), 'base64');
   const content = `${String(headers['webhook-id'])}.${String(headers['webhook-timestamp'])}.${text}`;

@@ -27,10 +27,10 @@ export interface Reply {
 export interface RunningVault {
   readonly url: string;
   readonly databaseUrl: string;
-  /** Of the first tenant's management application. */
+  /** The key of the first tenant's management application. */
   readonly managementKey: string;
   call(call: Call): Promise<Reply>;
-  /** As `call`, and fails unless the status is `status`; gives the body. */
+  /** As `call`. Fails unless the status is `status`. Gives the body. */
   must<Body = Record<string, unknown>>(status: number, call: Call): Promise<Body>;
   stop(): Promise<void>;
 }
@@ -77,7 +77,10 @@ async function startProcesses(dataDir: string, databaseUrl: string, change: Vaul
   return { url: vault.url, managementKey: vault.credentials.management_key, stop: () => vault.stop() };
 }
 
-/** A whole vault on a database of the test run's Postgres: in this process unless VAULT_TEST_STACK says otherwise. */
+/**
+ * A whole vault on a database of the test run's Postgres: in this process, unless VAULT_TEST_STACK names another
+ * stack.
+ */
 export async function startVault(change: VaultChange = {}): Promise<RunningVault> {
   const database = await createTestDatabase();
   const dataDir = await createDataDirectory();

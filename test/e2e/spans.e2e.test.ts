@@ -1,5 +1,5 @@
 import { operations } from '@token-vault/contracts';
-import { openTelemetryIds } from '@token-vault/service-kit';
+import { openTelemetryIds } from '@token-vault/observability';
 import { testStack, waitUntil } from '@token-vault/test-support';
 import { createServer, type Server } from 'node:http';
 import { randomUUID } from 'node:crypto';
@@ -31,7 +31,7 @@ let vault: RunningVault;
 let everything = '';
 const received: Received[] = [];
 
-/** As a collector takes spans: OTLP as JSON over HTTP. */
+/** Receives spans as a collector does: OTLP as JSON over HTTP. */
 function receive(text: string): void {
   everything += text;
   for (const { resource, scopeSpans } of (JSON.parse(text) as Payload).resourceSpans) {
@@ -84,9 +84,10 @@ it('a request can be followed through append, read models and run, in every proc
   expect((await post(`/reactors/${reactor}/react`, ran, { args: { a: `{{ ${id} }}` } })).status).toBe(200);
   expect((await post('/tokens', own, { type: 'card', data: {} })).status).toBe(400);
 
-  const ofMade = new Set(['createToken', 'append', 'project tokens', 'project log']);
-  const ofRan = new Set(['react', 'append', 'run reactor', 'project invocations', 'project log']);
-  // Each part of the vault sends its spans in its own time.
+  const ofMade = new Set(['createToken', 'append', 'project tokens', 'project log', 'project log_summary']);
+  const readModels = ['invocations', 'runs', 'alerts', 'log', 'log_summary'].map((name) => `project ${name}`);
+  const ofRan = new Set(['react', 'append', 'run reactor', ...readModels]);
+  // Each part of the vault sends its spans at its own time.
   const has = (traceId: string, names: ReadonlySet<string>) => {
     const found = namesOf(traceId);
     return [...names].every((name) => found.includes(name));

@@ -20,7 +20,7 @@ interface Page<Item> {
   readonly data: readonly Item[];
 }
 
-// One story, told in order: each test goes on where the one before it ended.
+// One story in order: each test continues where the one before it ended.
 describe('the story of a new user', () => {
   const number = cardNumber();
   const masked = `XXXXXXXXXXXX${number.slice(-4)}`;
@@ -65,7 +65,7 @@ describe('the story of a new user', () => {
     const { credentials } = vault;
     expect(credentials.base_url.replace('localhost', '127.0.0.1')).toBe(vault.url);
     expect(credentials.management_key).toMatch(/^key_mgt_\w{22,}$/);
-    // Not on the screen either, where it would end up in the scroll-back or in a service's journal.
+    // The key is not printed either, because output stays in the terminal or in a service's journal.
     expect(vault.output()).not.toContain(credentials.management_key);
   });
 

@@ -6,15 +6,15 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type pg from 'pg';
 
-/** One way in which a number could have been written down. */
+/** One form in which a number could be stored. */
 export interface Trace {
   readonly form: string;
   readonly bytes: Buffer;
 }
 
 /**
- * The forms that a leak of `number` (digits) would have: as text in the encodings that software uses, packed two digits a
- * byte, and unkeyed hashes, which anybody reverses by trying the few billion card numbers of a known BIN.
+ * The forms of a leaked `number` (digits): text in common encodings, packed two digits a byte, and unkeyed hashes,
+ * which can be reversed by trying the few billion card numbers of a known BIN.
  */
 export function tracesOf(number: string): Trace[] {
   const groups = number.match(/.{1,4}/g) ?? [];
@@ -39,7 +39,7 @@ export function tracesOf(number: string): Trace[] {
 
 const text = (form: string, value: string): Trace => ({ form, bytes: Buffer.from(value) });
 
-/** What every base64 text has in common that holds the number at this offset of its groups of three bytes. */
+/** The characters that every base64 text of the number at this offset (in groups of three bytes) has in common. */
 function base64Within(number: string, offset: number): string {
   const encoded = Buffer.from(' '.repeat(offset) + number).toString('base64');
   const bits = Math.ceil((offset * 8) / 6);
@@ -52,13 +52,13 @@ export function findTraces(traces: readonly Trace[], where: Buffer): string[] {
 }
 
 /**
- * Searches every row of every table, the system's catalogs included (`pg_statistic` copies values), each value as text and the
- * bytes of `bytea` as they are. Gives `schema.table: form`.
+ * Searches every row of every table, the system catalogs included (`pg_statistic` copies values). Each value is
+ * searched as text, and `bytea` as its bytes. Gives `schema.table: form`.
  */
 export async function searchTables(pool: pg.Pool, traces: readonly Trace[]): Promise<string[]> {
   const found: string[] = [];
   for (const [name, rows] of await dumpTables(pool)) {
-    // `bytea` shows as hex, in which a trace has another look.
+    // `bytea` is printed as hex, in which a trace looks different.
     const all = [
       ...traces,
       ...traces.map(({ form, bytes }) => text(`${form} as bytea`, bytes.toString('hex'))),
@@ -68,7 +68,7 @@ export async function searchTables(pool: pg.Pool, traces: readonly Trace[]): Pro
   return found;
 }
 
-/** Searches every event of an EventStoreDB, in the form `searchTables` gives of the log that is in Postgres. */
+/** Searches every event of an EventStoreDB. The result has the form of `searchTables` for a log in Postgres. */
 export async function searchEventStore(url: string, traces: readonly Trace[]): Promise<string[]> {
   const store = createEventStoreDbEventStore({ registry: eventRegistry, connectionString: url });
   const lines: string[] = [];

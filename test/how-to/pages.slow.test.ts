@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkByPython, hasPython } from './python.ts';
 import { createReader, howToDirectory, type Reader } from './reader.ts';
 
-/** Of the checkout; npm and the compiler have hidden ones in it. */
+/** The files of the checkout. npm and the compiler keep hidden ones in it. */
 const visibleFiles = async (): Promise<string[]> =>
   (await readdir(path.resolve(howToDirectory, '../..'))).filter((name) => !name.startsWith('.')).sort();
 
@@ -33,7 +33,7 @@ describe('a reader with a running vault who follows the page', () => {
     await removeDataDirectory(dataDir);
   });
 
-  /** Nothing is set but what the pages tell to set. */
+  /** The environment holds only the variables that the pages tell the reader to set. */
   const follow = async (page: string, environment: Readonly<Record<string, string>> = {}) => {
     const followed = await reader.follow(page, {
       VAULT_DATA_DIR: dataDir,
@@ -53,6 +53,21 @@ describe('a reader with a running vault who follows the page', () => {
     expect(JSON.parse(made ?? '{}')).toMatchObject({ name: 'Acme', plan: 'standard' });
     const { body } = await vault.client(variable('ACME_KEY')).expect(200, 'GET', '/applications/key');
     expect(body).toMatchObject({ name: 'backend', tenant_id: variable('ACME') });
+  });
+
+  it('send-a-card-to-a-provider has a list of destinations, and a refusal of all others in the log', async () => {
+    const { stdout } = await follow('send-a-card-to-a-provider');
+    expect(stdout).toContain('"proxy_destinations":"https://api.example.com https://*.example.org"');
+    expect(stdout).toContain('"message":"Proxy access denied"');
+  });
+
+  it('many-tokens makes, shows and deletes tokens, and names what failed', async () => {
+    const { stdout } = await follow('many-tokens');
+    expect(stdout).toContain('"status":201');
+    expect(stdout).toContain('"errors":{"data":');
+    expect(stdout).toContain('["Ada","XXXXXXXXXXXX4242"],["Bob",null]');
+    expect(stdout).toContain('"not_opened":[{"id":"customer-2","reason":"not-found"}]');
+    expect(stdout).toContain('{"id":"customer-1","status":204}');
   });
 
   it('certify-an-erasure has a certificate that the public key of the tenant verifies', async () => {
@@ -164,7 +179,7 @@ describe('a reader with a running vault who follows the page', () => {
   });
 
   it('back-up-and-restore has a second vault with what lived, and without what was deleted', async () => {
-    // Its port is the one thing that a machine with other vaults on it must choose.
+    // Only the port is chosen here, because other vaults run on this machine.
     const { stdout } = await follow('back-up-and-restore', { RESTORED_PORT: '0' });
     expect(stdout).toContain('keys left out: 1');
     expect(stdout).toMatch(/^4242424242424242 404$/m);
@@ -178,7 +193,7 @@ describe('a reader with a running vault who follows the page', () => {
 
 const isCheckpoint = (line: string): boolean => line.includes('"type":"AuditCheckpointSigned"');
 
-/** Whoever takes an event out has to lower the count. */
+/** An attacker who removes an event must lower the count. */
 const forgeCount = (lines: string[]): string[] =>
   lines.map((line) =>
     isCheckpoint(line)

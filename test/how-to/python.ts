@@ -7,7 +7,7 @@ import { readHowTo } from './reader.ts';
 
 export const hasPython = spawnSync('python3', ['--version']).status === 0;
 
-/** Runs the Python of `verify-the-audit-log.md` as it is printed there, on the text of an export. */
+/** Runs the Python of `verify-the-audit-log.md`, as it is printed there, on the text of an export. */
 export async function checkByPython(exported: string, tenant: string, publicKey: string) {
   const scripts = blocksOf(await readHowTo('verify-the-audit-log')).filter(
     ({ language }) => language === 'python',

@@ -11,20 +11,20 @@ export const howToDirectory = path.join(root, 'docs/how-to');
 export const readHowTo = (name: string): Promise<string> =>
   readFile(path.join(howToDirectory, `${name}.md`), 'utf8');
 
-export interface Followed {
+interface Followed {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
-  /** Of the shell when it ended. @throws Error when the document does not set it */
+  /** The value of the variable when the shell ended. @throws Error when the document does not set it */
   readonly variable: (name: string) => string;
 }
 
-/** Somebody with a checkout, a shell and a home directory of his own. */
+/** A reader of the pages, with a checkout, a shell and a home directory. */
 export interface Reader {
   readonly home: string;
   /**
    * Runs the blocks of `docs/how-to/README.md`, then those of the page, as they are written, in one shell.
-   * @param environment what the pages tell the reader to set
+   * @param environment the variables that the pages tell the reader to set
    * @param before as `scriptOf`
    */
   follow(
@@ -32,24 +32,24 @@ export interface Reader {
     environment: Readonly<Record<string, string>>,
     before?: Readonly<Record<string, string>>,
   ): Promise<Followed>;
-  /** Ends what the shell has left running, and removes its files. */
+  /** Ends the processes that the shell has left running, and removes its files. */
   leave(): Promise<void>;
 }
 
 const longestMs = 150_000;
 
-/** Written after the last command, so that a test can look at what the page made. */
+/** Written after the last command, so that a test can read the variables of the page. */
 const epilogue = `
 { set +u; for name in $(compgen -v); do printf '%s=%s\\0' "$name" "\${!name}"; done; } >&3
 `;
 
 export async function createReader(): Promise<Reader> {
-  // Data directories are made in it: the account of Postgres must be able to pass through.
+  // Data directories are made in it, so the account of Postgres must be able to pass through.
   const home = await createDataDirectory();
   const groups: number[] = [];
 
   const follow: Reader['follow'] = async (page, environment, before = {}) => {
-    // One shell for both, as for a reader who goes from one page to the next.
+    // One shell for all pages, as for a reader who follows one page after the other.
     const scripts = [
       scriptOf(await readHowTo('README')),
       scriptOf(await readHowTo(page), { before }),
@@ -60,7 +60,7 @@ export async function createReader(): Promise<Reader> {
       cwd: root,
       env: { PATH, HOME: home, ...environment },
       stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-      // A group of its own, so that what it starts in the background can be ended with it.
+      // A process group of its own, so that its background processes can be ended with it.
       detached: true,
       timeout: longestMs,
     });
@@ -97,12 +97,12 @@ export async function createReader(): Promise<Reader> {
   };
 }
 
-/** By its id, which nobody else has while one of its processes lives. */
+/** By its id, which is not used again while one of its processes lives. */
 function endGroup(group: number | undefined): void {
   if (group === undefined) return;
   try {
     process.kill(-group, 'SIGKILL');
   } catch {
-    // All of it has ended.
+    // All processes of the group have ended.
   }
 }

@@ -32,7 +32,7 @@ describe('a reader who starts the vault anew as the page says', () => {
     await removeDataDirectory(dataDir);
   });
 
-  /** The vault of the first lines runs in another terminal, until the page says to stop it. */
+  /** The vault of the first lines runs in another terminal, until the page tells the reader to stop it. */
   async function follow(page: string, stopAt: string, environment: Readonly<Record<string, string>> = {}) {
     const vault = await startStandaloneProcess({ dataDir, env: { VAULT_PORT: await freePort() } });
     const stop = `kill -INT ${vault.pid}; while kill -0 ${vault.pid} 2> "$SAFE/stopped"; do sleep 0.1; done`;

@@ -1,8 +1,8 @@
 interface Block {
-  /** What stands after the opening fence: `sh`, `console`, `python` …; '' if nothing. */
+  /** The text after the opening fence: `sh`, `console`, `python` …; '' if there is none. */
   readonly language: string;
   readonly text: string;
-  /** Headings that it stands under, from the outermost. */
+  /** The headings above it, from the outermost. */
   readonly headings: readonly string[];
 }
 
@@ -21,7 +21,7 @@ export function blocksOf(markdown: string): Block[] {
     } else if (fence) {
       open = { language: fence[2] ?? '', indent: fence[1]?.length ?? 0, lines: [] };
     } else if (open) {
-      // In a step of a list.
+      // The block is in a step of a list, so its indentation is removed.
       open.lines.push(line.slice(Math.min(open.indent, line.search(/\S|$/))));
     } else if (heading) {
       const depth = heading[1]?.length ?? 0;
@@ -32,15 +32,19 @@ export function blocksOf(markdown: string): Block[] {
 }
 
 export interface ScriptOptions {
-  /** Only the blocks under it, those of deeper headings included. */
+  /** Only the blocks under this heading, those of deeper headings included. */
   readonly under?: string;
-  /** Commands that do what the words under a heading tell the reader to do elsewhere, before the first block under it. */
+  /**
+   * Commands for steps that a heading's text tells the reader to do elsewhere. They run before the first block under
+   * the heading.
+   */
   readonly before?: Readonly<Record<string, string>>;
 }
 
 /**
  * One bash script of the ```sh blocks, in order. It ends at the first command that fails.
- * @throws Error when there is nothing to run: a document that lost its commands is not tested. The same for a heading.
+ * @throws Error when the document, or the heading, has no commands: a document that lost its commands would not be
+ * tested.
  */
 export function scriptOf(markdown: string, { under, before = {} }: ScriptOptions = {}): string {
   const blocks = blocksOf(markdown).filter(

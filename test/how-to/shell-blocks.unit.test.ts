@@ -45,7 +45,7 @@ describe('the script of a document', () => {
     expect(scriptOf(list.join('\n'))).toBe('set -euo pipefail\nif true; then\n  echo yes\n\nfi\n');
   });
 
-  it('has what the reader does elsewhere before the first block under a heading, which must be there', () => {
+  it('runs the reader’s other steps before the first block under a heading, which must exist', () => {
     expect(scriptOf(markdown, { before: { 'What else': 'kill 1' } })).toMatch(
       /\nkill 1\nrm -rf everything\n$/,
     );

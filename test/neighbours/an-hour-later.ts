@@ -1,4 +1,4 @@
-// Loaded into a vault by `--import`: its clock is an hour and a minute ahead.
+// Loaded into a vault by `--import`. It sets the clock of the vault ahead by an hour and a minute.
 const aheadMs = 61 * 60_000;
 const Real = Date;
 

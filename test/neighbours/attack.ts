@@ -1,27 +1,30 @@
 import { createClient, plainApplication, type Client } from '@token-vault/test-support';
 import type { Application, Reactor } from '@token-vault/contracts';
 
-/** Where an attack takes place: a running vault, and a tenant of the attacker's own. */
+/** The place of an attack: a running vault, and a tenant of the attacker. */
 export interface Place {
   readonly url: string;
   /** Sends the management key of the attacker's tenant, which has the enterprise plan. */
   readonly manager: Client;
 }
 
-/** Does the attack once and gives the status of the answer; undefined when no answer was waited for. Ends early when aborted. */
+/**
+ * Makes one request of the attack and gives the status of the answer. Undefined when it did not wait for an answer.
+ * Ends early when aborted.
+ */
 export type Strike = (signal: AbortSignal) => Promise<number | undefined>;
 
 export interface Attack {
   readonly name: string;
-  /** The lines of issue 18 that it is of. */
+  /** The lines of issue 18 that the attack belongs to. */
   readonly line: string;
-  /** Strikes under way at the same time. */
+  /** The number of concurrent strikes. */
   readonly atOnce: number;
-  /** What strikes may be answered with. Another status says that the attack is not what its name says. */
+  /** The statuses that strikes may get. Another status means that the attack does not do what its name says. */
   readonly statuses: readonly number[];
-  /** One of them, of a limit: before it is met the attack has not begun. */
+  /** One of these statuses, which a limit gives. The attack counts as started when it has occurred. */
   readonly limit?: number;
-  /** Makes what the attack needs. */
+  /** Prepares the attack. */
   prepare(place: Place): Promise<Strike>;
 }
 
@@ -51,23 +54,23 @@ export async function makeReactor({ manager }: Place, code: string, application?
   return `/reactors/${id}/react`;
 }
 
-/** Always the same request. What it is made of is written as JSON once, so that the attacker's own work is small. */
+/** Always the same request. Its JSON is made once, so that the attacker needs little CPU itself. */
 export function repeat(caller: Client, method: string, path: string, body?: object): Strike {
   const text = body === undefined ? {} : { text: JSON.stringify(body) };
   return async () => (await caller.request(method, path, text)).status;
 }
 
 export interface Onslaught {
-  /** How many strikes were begun. */
+  /** The number of strikes that began. */
   readonly begun: number;
-  /** How many strikes were answered with which status, so far; `none` of those that waited for no answer. */
+  /** The number of answers so far by status. `none`: strikes that did not wait for an answer. */
   readonly answers: ReadonlyMap<number | 'none' | 'broken', number>;
   readonly strikes: number;
-  /** Lets the strikes under way end. */
+  /** Waits for the running strikes to end. */
   stop(): Promise<void>;
 }
 
-/** Strikes again and again, `atOnce` at a time, until it is stopped. */
+/** Strikes continuously, `atOnce` at a time, until stopped. */
 export function strikeOn(strike: Strike, atOnce: number): Onslaught {
   const abort = new AbortController();
   const answers = new Map<number | 'none' | 'broken', number>();

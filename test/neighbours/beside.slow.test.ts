@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => running.end());
 
-/** As often as the neighbour lives its day during an attack. */
+/** The number of days that the neighbour lives during an attack. */
 const days = 4;
 
 async function underWay(onslaught: Onslaught, { atOnce, statuses, limit }: Attack): Promise<void> {

@@ -4,9 +4,9 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { makeCaller, publicCaller, repeat, type Attack, type Place, type Strike } from './attack.ts';
 
-/** Of the request, and so of each answer that nobody reads. */
+/** The size of the request, and so of each answer that the attacker does not read. */
 const mebibyte = 1024 * 1024;
-/** Names of so many fields just fit into a body. */
+/** The names of this many fields just fit into a body. */
 const many = 80_000;
 
 /** A request by a public key whose body has this many entries where the contract has few. */
@@ -38,7 +38,7 @@ const post = (length: number, key?: string) =>
   `POST /tokens HTTP/1.1\r\nHost: vault\r\n${key === undefined ? '' : `SVC-API-KEY: ${key}\r\n`}` +
   `Content-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
 
-/** Until the answer begins, the connection ends, or the attack does. Gives the status of the answer. */
+/** Waits until the answer begins, the connection ends, or the attack ends. Gives the status of the answer. */
 function answerOf(socket: Socket, signal: AbortSignal): Promise<number | undefined> {
   return new Promise((resolve) => {
     const settle = (status?: number) => {
@@ -54,7 +54,9 @@ function answerOf(socket: Socket, signal: AbortSignal): Promise<number | undefin
   });
 }
 
-/** All of the body but its last byte. Who is refused comes again after a second: memory is attacked, not the rate. */
+/**
+ * Sends the body without its last byte. After a refusal it waits a second: the attack is on memory, not on the rate.
+ */
 const stall = (key: string | undefined, url: string): Strike => {
   const bytes = Buffer.from(post(mebibyte, key) + 'x'.repeat(mebibyte - 1), 'latin1');
   return async (signal) => {
@@ -64,7 +66,7 @@ const stall = (key: string | undefined, url: string): Strike => {
   };
 };
 
-/** Asks for a page of nearly 4 MiB and reads no byte of it. */
+/** Requests a page of nearly 4 MiB and reads no byte of it. */
 async function leaveUnread(place: Place): Promise<Strike> {
   const transform = 'reveal';
   const permissions = ['token:create', 'token:read'];
@@ -84,6 +86,14 @@ async function leaveUnread(place: Place): Promise<Strike> {
       if (signal.aborted) end();
     });
   };
+}
+
+/** Reads one token, with as many connections as there are concurrent strikes. */
+async function readOften(place: Place): Promise<Strike> {
+  const caller = await makeCaller(place);
+  const body = { type: 'token', data: 'x' };
+  const { id } = (await caller.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body;
+  return repeat(caller, 'GET', `/tokens/${id}`);
 }
 
 export const edgeAttacks: readonly Attack[] = [
@@ -141,6 +151,13 @@ export const edgeAttacks: readonly Attack[] = [
     atOnce: 50,
     statuses: [],
     prepare: leaveUnread,
+  },
+  {
+    name: 'reads by 1,000 connections',
+    line: 'B',
+    atOnce: 1_000,
+    statuses: [200],
+    prepare: readOften,
   },
   {
     name: 'metrics asked for by 50 clients',

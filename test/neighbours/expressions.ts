@@ -1,7 +1,7 @@
 import { makeCaller, publicCaller, repeat, type Attack, type Place } from './attack.ts';
 
 const slow = '{% for i in (1..3000) %}{% for j in (1..3000) %}{{ i }}{% endfor %}{% endfor %}';
-/** Some 50 ms of a worker, so that it can be stored; a page of a hundred has 500 ms altogether. */
+/** About 50 ms of a worker, so that the mask can be stored. A page of a hundred tokens has 500 ms for all of them. */
 const halting = '{% for i in (1..120) %}{% for j in (1..120) %}{{ i }}{% endfor %}{% endfor %}';
 const large = 'x'.repeat(500_000);
 

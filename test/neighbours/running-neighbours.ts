@@ -16,7 +16,7 @@ export interface RunningNeighbours {
   readonly vault: StandaloneProcess;
   readonly attacker: Place;
   readonly neighbour: Place;
-  /** What the neighbour does all day, each with the answer that it has a right to. @throws Error when one is another */
+  /** The usual requests of the neighbour, with their expected answers. @throws Error for another answer */
   live(): Promise<void>;
   end(): Promise<void>;
 }
@@ -53,7 +53,7 @@ async function makeNeighbour(place: Place): Promise<() => Promise<void>> {
   };
 }
 
-/** A vault in processes of its own, and two tenants of it. */
+/** A vault in separate processes, and two tenants of it. */
 export async function startNeighbours(): Promise<RunningNeighbours> {
   const dataDir = await createDataDirectory();
   const vault = await startStandaloneProcess({ dataDir });

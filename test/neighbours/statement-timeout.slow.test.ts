@@ -22,7 +22,7 @@ afterAll(async () => {
   await running.end();
 });
 
-/** Connections of the pool for reads. */
+/** The number of connections of the pool for reads. */
 async function connections(condition = 'true'): Promise<number> {
   const { rowCount } = await database.query(
     `select from pg_stat_activity where application_name = 'vault reads' and ${condition}`,
@@ -31,7 +31,7 @@ async function connections(condition = 'true'): Promise<number> {
 }
 const waiting = () => connections(`wait_event_type = 'Lock'`);
 
-/** Nothing can read the table while `work` runs. */
+/** Runs `work` while no statement can read the table. */
 async function whileLocked(table: string, work: () => Promise<void>): Promise<void> {
   const client = await database.connect();
   try {
@@ -46,10 +46,10 @@ async function whileLocked(table: string, work: () => Promise<void>): Promise<vo
 const untilCutOff = () =>
   waitUntil(async () => (await waiting()) === 0, { timeoutMs: 15_000, what: 'the end of the statement' });
 
-/** Of the six connections for reads, lists of one tenant have three. */
+/** Lists of one tenant have three of the six connections for reads. */
 const places = 3;
 
-// The five seconds are real: Postgres itself ends the statement, by the setting of the vault's pool.
+// The test waits five real seconds: Postgres itself ends the statement, by the setting of the vault's pool.
 describe('a statement that runs for longer than 5 s', () => {
   it('is cut off when it is of a list: 503, also for all places of a tenant, which serve the next', async () => {
     const { manager } = running.neighbour;
@@ -57,7 +57,7 @@ describe('a statement that runs for longer than 5 s', () => {
     await whileLocked('rm_log.entry', async () => {
       const cut = Array.from({ length: places }, list);
       await waitUntil(async () => (await waiting()) === places);
-      // Others are served meanwhile.
+      // Other requests are served meanwhile.
       await caller.expect(200, 'GET', path);
       await untilCutOff();
       for (const { status, headers, body } of await Promise.all(cut)) {
@@ -66,7 +66,7 @@ describe('a statement that runs for longer than 5 s', () => {
         expect(body).toMatchObject({ type: 'urn:token-vault:problem:unavailable', detail });
       }
     });
-    // More than there are places: one that was not given back would stop these.
+    // More statements than places: a place that was not returned would block them.
     const next = await Promise.all(Array.from({ length: 4 * places }, list));
     expect(next.map(({ status }) => status)).toEqual(next.map(() => 200));
     expect(await connections()).toBeLessThanOrEqual(6);

@@ -8,7 +8,7 @@ interface Transaction {
 const openTransaction = async (caller: Client) =>
   (await caller.expect<Transaction>(201, 'POST', '/transactions')).body.id;
 
-/** Enlists a hundred tokens at a time; when the transaction is full it is left to itself and the next one is opened. */
+/** Enlists a hundred tokens at a time. A full transaction is left open, and the next one is opened. */
 async function enlist(place: Place) {
   const caller = await makeCaller(place);
   const text = JSON.stringify(Array.from({ length: 100 }, (_, n) => n));
@@ -25,7 +25,7 @@ async function enlist(place: Place) {
   };
 }
 
-/** Changes 500 KB again and again. Each change is a version of the token. */
+/** Changes 500 KB repeatedly. Each change is a version of the token. */
 async function patchLarge(place: Place) {
   const caller = await makeCaller(place);
   const body = { type: 'token', data: 'x'.repeat(500_000) };
@@ -35,7 +35,7 @@ async function patchLarge(place: Place) {
   return patch;
 }
 
-/** As many terms as a query may have, none of which an index answers by itself, over 2,000 tokens. */
+/** The greatest number of terms of a query, none of which an index can answer alone, over 2,000 tokens. */
 async function search(place: Place) {
   const caller = await makeCaller(place);
   const text = JSON.stringify(Array.from({ length: 100 }, (_, n) => `value ${n}`));

@@ -90,7 +90,7 @@ describe('a transaction of 2,000 tokens', () => {
     const transaction = await open();
     const [id] = await enlist(transaction, 2_000);
     await vault.stop();
-    // The same data, by a clock that is an hour ahead.
+    // A vault on the same data whose clock is an hour ahead.
     const later = path.join(import.meta.dirname, 'an-hour-later.ts');
     vault = await startStandaloneProcess({ dataDir, env: { NODE_OPTIONS: `--import=${later}` } });
     caller = { ...vault.client(caller.key), applicationId: caller.applicationId, key: caller.key };
@@ -111,7 +111,7 @@ describe('a transaction of 10,000 tokens', () => {
     const refused = await caller.expect<{ type: string }>(409, 'POST', '/tokens', one);
     expect(refused.body.type).toBe('urn:token-vault:problem:transaction-full');
     const { headers: said } = await caller.expect(200, 'POST', `/transactions/${transaction}/commit`);
-    // On a busy machine the answer may come before the read models have it, and says so.
+    // On a busy machine the answer may come before the read models are up to date, and reports that.
     if (said.get('svc-consistency') !== 'pending') expect(await countOf(caller)).toBe(before + 10_000);
     const seen = new Set<number>();
     await waitUntil(async () => seen.add(await countOf(caller)).has(before + 10_000), {

@@ -6,15 +6,15 @@ import path from 'node:path';
 import type pg from 'pg';
 import { dumpTables } from '../e2e/traces.ts';
 
-/** What somebody makes of a vault who has all of it: the database, the files and the root key. */
+/** The findings of an attacker who has the whole vault: the database, the files and the root key. */
 export interface Attack {
   readonly keys: number;
-  /** Rows of data keys that nothing unwraps any more. */
+  /** The number of data key rows that cannot be unwrapped any more. */
   readonly uselessKeys: number;
   readonly ciphertexts: number;
-  /** Each canary that came out, with the key and the place: `name: purpose of entity opens what is in place`. */
+  /** Each canary that was decrypted, with the key and the place: `name: purpose of entity opens what is in place`. */
   readonly found: readonly string[];
-  /** Names of those canaries. */
+  /** The names of these canaries. */
   readonly canaries: ReadonlySet<string>;
 }
 
@@ -30,7 +30,7 @@ interface KeyRow {
   readonly purpose: string;
 }
 
-/** Every data key there is, also one past its time: for whoever asks by a clock of the past there is no such thing. */
+/** All data keys, also those past their time: an attacker is not bound by the clock. */
 async function unwrapKeys(pool: pg.Pool, dataDir: string): Promise<{ keys: FoundKey[]; useless: number }> {
   const keyRing = await createKeyRing({
     pool,
@@ -55,7 +55,10 @@ async function unwrapKeys(pool: pg.Pool, dataDir: string): Promise<{ keys: Found
 
 const sealedValue = /sv1\.[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}\.[\w-]{40,}/g;
 
-/** By themselves, with where each was seen first: in the tables whole, in the files also cut off and long deleted. */
+/**
+ * The distinct ciphertexts, with the first place of each: complete in the tables, in the files also cut off or
+ * deleted long ago.
+ */
 async function collectCiphertexts(pool: pg.Pool, dataDir: string): Promise<Map<string, string>> {
   const places = new Map<string, string>();
   const collect = (text: string, place: string) => {
@@ -67,7 +70,7 @@ async function collectCiphertexts(pool: pg.Pool, dataDir: string): Promise<Map<s
   for (const entry of await readdir(dataDir, { recursive: true, withFileTypes: true })) {
     if (!entry.isFile()) continue;
     const file = path.join(entry.parentPath, entry.name);
-    // A file may go while it is looked at: a segment of the WAL, a sorting's temporary.
+    // A file may be removed during the search: a WAL segment, a temporary file of a sort.
     const bytes = await readFile(file).catch(() => Buffer.alloc(0));
     collect(bytes.toString('latin1'), path.relative(dataDir, file));
   }
@@ -75,15 +78,15 @@ async function collectCiphertexts(pool: pg.Pool, dataDir: string): Promise<Map<s
 }
 
 /**
- * Without asking whether key and ciphertext belong together, whether the tag is right, or the place: GCM without its check is
- * counter mode, and opens whatever the bytes of the key open.
+ * Ignores whether key and ciphertext belong together, the tag and the AAD: GCM without its tag is counter mode, which
+ * decrypts with any key.
  */
 function decryptUnchecked(key: Buffer, encrypted: Buffer): Buffer {
   const decipher = createDecipheriv('aes-256-gcm', key, encrypted.subarray(0, 12), { authTagLength: 16 });
   return decipher.update(encrypted.subarray(12));
 }
 
-/** Tries every key there is on every ciphertext there is. */
+/** Tries every key on every ciphertext. */
 export async function attack(
   pool: pg.Pool,
   dataDir: string,

@@ -25,7 +25,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 
-/** What a client knows of a token, by the positions in the answers. */
+/** What a client knows of a token, with the positions of the answers. */
 interface Known {
   readonly id: string;
   readonly number: string;
@@ -48,7 +48,7 @@ const directories: string[] = [];
 
 const positionOf = (headers: Headers) => BigInt(headers.get('svc-position') ?? '-1');
 
-/** Creates tokens, and deletes every third again. */
+/** Creates tokens, and deletes every third one. */
 async function live(client: Client, signal: AbortSignal): Promise<void> {
   for (let turn = 0; !signal.aborted; turn += 1) {
     const token: Known = { id: randomUUID(), number: cardNumber(), isDeleteTried: false };
@@ -72,7 +72,7 @@ const acknowledged = (more: number) => {
   });
 };
 
-/** An empty data directory with nothing but the root key, as an operator prepares it. */
+/** An empty data directory with only the root key, as an operator prepares it. */
 async function newDirectory(): Promise<string> {
   const directory = await createDataDirectory();
   directories.push(directory);
@@ -99,12 +99,12 @@ beforeAll(async () => {
   await acknowledged(100);
   end.abort();
   await lives;
-  // Of what the backup has and the load has left.
+  // The tokens that the backup has and that the load has not deleted.
   const left = known.filter(({ createdAt = 0n, isDeleteTried }) => createdAt <= position && !isDeleteTried);
   for (const token of left.slice(0, 10)) await remove(client, token);
   await resultOf(source, 'backup', 'tombstones', tombstones);
   lastTombstone = known.reduce((last, { deletedAt = 0n }) => (deletedAt > last ? deletedAt : last), 0n);
-  // Too late for the tombstones: this is what they cannot know.
+  // Deleted after the tombstones were written, so the tombstones do not have these deletions.
   for (const token of left.slice(10, 13)) await remove(client, token);
   await vault.kill({ withPostgres: true });
 });
@@ -115,7 +115,7 @@ afterAll(async () => {
 const inBackup = ({ createdAt }: Known) => createdAt !== undefined && createdAt <= position;
 const isDeletedBy = ({ deletedAt }: Known, at: bigint) => deletedAt !== undefined && deletedAt <= at;
 
-/** Reads everything that was ever asked for. Gives the ids that show their number, and those that are not found. */
+/** Reads every token that a client asked for. Gives the ids that show their number, and those that are not found. */
 async function readAll(client: Client): Promise<{ shown: Set<string>; absent: Set<string> }> {
   const [shown, absent] = [new Set<string>(), new Set<string>()];
   const queue = [...known];
@@ -171,13 +171,13 @@ describe('a backup that was taken under load, and restored with tombstones', () 
     expect([...reading.absent].sort()).toEqual(idsOf(expected));
   });
 
-  it('has no key of what was deleted before or after it', async () => {
+  it('has no key of tokens that were deleted before or after it', async () => {
     const entities = await entitiesWithKeys(restored);
     const deleted = known.filter((token) => inBackup(token) && isDeletedBy(token, lastTombstone));
     expect(deleted.filter(({ id }) => entities.has(id))).toEqual([]);
   });
 
-  it('tells in its log what the restore has ended', async () => {
+  it('records in its log the entities that the restore has ended', async () => {
     const since = known.filter(
       (token) => inBackup(token) && isDeletedBy(token, lastTombstone) && !isDeletedBy(token, position),
     );
@@ -206,7 +206,7 @@ describe('a backup that was taken under load, and restored with tombstones', () 
 });
 
 describe('a backup that is restored without tombstones', () => {
-  it('opens what was deleted since: the danger that the documentation names', async () => {
+  it('opens tokens that were deleted since, the danger that the documentation names', async () => {
     const dataDir = await newDirectory();
     await resultOf(dataDir, 'backup', 'restore', backup);
     const restored = await startStandaloneProcess({ dataDir });
@@ -218,7 +218,7 @@ describe('a backup that is restored without tombstones', () => {
   });
 });
 
-/** A copy of the backup with another text in one of its files, and if told with all checksums made right again. */
+/** A copy of the backup with a changed text in one file and, on request, with all checksums corrected. */
 async function tampered(
   name: string,
   kind: 'log' | 'keys',
@@ -259,7 +259,7 @@ describe('a restore', () => {
     expect(await refusal(await tampered('events', 'log', anotherActor, false))).toMatch(/checksum/);
   });
 
-  it('refuses an event that was altered by somebody who can count checksums', async () => {
+  it('refuses an altered event, also when its checksum was computed again', async () => {
     const copy = await tampered('events', 'log', anotherActor, true);
     expect(await refusal(copy)).toMatch(
       /the log of the backup was altered: 1 findings, .+ is not what was signed/,
@@ -338,7 +338,7 @@ describe('a backup that is cut off', () => {
     const client = await pool.connect();
     const target = path.join(place, 'half');
     try {
-      // One of the last parts: the others are written by then.
+      // One of the last parts. The other parts are written by then.
       await client.query('begin; lock table invocations.checkpoint in access exclusive mode');
       const command = startCommand(source, ['backup', 'create', target]);
       await waitUntil(

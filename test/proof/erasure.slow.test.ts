@@ -2,15 +2,15 @@ import {
   eventRegistry,
   newId,
   streams,
+  newEvent,
+  TokenCreated,
   type Application,
   type Reactor,
   type Token,
-  newEvent,
-  TokenCreated,
 } from '@token-vault/contracts';
 import { createKeyRing, fileRootKey, seal, secret, type KeyRing } from '@token-vault/crypto';
 import { createPostgresEventStore } from '@token-vault/event-store/postgres';
-import { systemClock } from '@token-vault/service-kit';
+import { systemClock } from '@token-vault/operations';
 import {
   cardNumber,
   cardToken,
@@ -34,7 +34,7 @@ import { attack } from './attack.ts';
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 
-/** One for each way to keep something. All but the last are erased. */
+/** A canary for each way to store a value. All but the last are erased. */
 const canaries = {
   deleted: cardNumber(),
   person: cardNumber(),
@@ -47,10 +47,10 @@ const canaries = {
 };
 type Canary = keyof typeof canaries;
 const erased = Object.keys(canaries).filter((name) => name !== 'alive') as Canary[];
-/** In a place that is not secret, so that the search of files has something to find. */
+/** Put into a place that is not secret, so that the search of files must find it. */
 const planted = cardNumber('5');
 
-/** Enough to copy the keys before the sweeper takes them. */
+/** Long enough to copy the keys before the sweeper destroys them. */
 const dueMs = 20_000;
 
 let dataDir: string;
@@ -61,7 +61,7 @@ let backend: Client;
 let doomed: Client;
 const ids: Partial<Record<Canary, string>> = {};
 
-/** Key rows as they were before anything was erased. */
+/** The rows of keys as they were before anything was erased. */
 const copied = ['data_key', 'tenant_key', 'tenant_index_key'] as const;
 
 const newToken = async (canary: Canary, body: object, by = client): Promise<string> => {
@@ -82,7 +82,7 @@ async function makeClients(manager: Client): Promise<{ settlement: Client; backe
   };
 }
 
-/** A reactor is given the canary and the token, and answers with both. */
+/** The reactor is given the canary and the token, and answers with both. */
 async function invoke(manager: Client, by: Client, tokenId: string, canary: string): Promise<void> {
   const code = 'module.exports = async (req) => ({ raw: req.args });';
   const reactor = { name: 'echo', configuration: { SECRET: canary }, code };
@@ -95,7 +95,7 @@ async function invoke(manager: Client, by: Client, tokenId: string, canary: stri
   await manager.expect(204, 'DELETE', `/reactors/${id}`);
 }
 
-/** The hour of a cvc is not waited for: the log gets a card that was made almost an hour ago. */
+/** Instead of waiting for the hour of a cvc, the log gets a card that was made almost an hour ago. */
 async function appendCardWithDueCvc(keyRing: KeyRing): Promise<void> {
   const tenantId = vault.credentials.tenant_id;
   const tokenId = newId();
@@ -175,9 +175,9 @@ beforeAll(async () => {
   await appendCardWithDueCvc(await ourKeyRing());
   const expires_at = new Date(Date.now() + dueMs).toISOString();
   await newToken('expired', cardToken(canaries.expired, { expires_at }));
-  // What the planner wants to know of the tables must not keep what they have lost.
+  // The planner's statistics must not keep values that the tables have lost.
   await pool.query('analyze');
-  // Nothing is due yet. In earnest, such a copy of keys must not be.
+  // Nothing is due yet. In production such a copy of keys must not exist.
   await pool.query('create schema before');
   for (const table of copied)
     await pool.query(`create table before.${table} as select * from key_ring.${table}`);
@@ -191,7 +191,7 @@ afterAll(async () => {
 
 const attackAll = () => attack(pool, dataDir, canaries);
 
-/** Puts the copied rows back; nobody takes them away again meanwhile. */
+/** Puts the copied rows back. No process removes them meanwhile. */
 async function putBack(): Promise<void> {
   await pool.query(
     `create function before.keep() returns trigger language plpgsql as 'begin return null; end'`,
@@ -209,7 +209,7 @@ async function takeAwayAgain(): Promise<void> {
   await pool.query('delete from key_ring.data_key where id not in (select id from before.left_after)');
 }
 
-describe('what was erased', () => {
+describe('erased data', () => {
   it('is gone by deletion, by expiry, by the purge of a cvc and by the end of a tenant', async () => {
     for (const canary of ['deleted', 'person', 'plain'] as const)
       await client.expect(204, 'DELETE', `/tokens/${ids[canary]}`);
@@ -220,17 +220,17 @@ describe('what was erased', () => {
           timeoutMs: 120_000,
           what: `no key of ${entity}`,
         });
-    // The key of the rest of the card stays.
+    // The key of the other card data stays.
     const cvcIsGone = async () => (await keysOf(`token:${ids.cvc}`)) === 1;
     await waitUntil(cvcIsGone, { timeoutMs: 120_000, what: 'the purge of the cvc' });
   });
 
-  it('is still in what code has answered, until that ends by its own time', async () => {
+  it('stays in answers of reactors until they expire', async () => {
     const { canaries: found, found: how } = await attackAll();
     expect([...found].toSorted()).toEqual(['alive', 'arguments', 'deleted']);
     for (const line of how.filter((each) => !each.startsWith('alive')))
-      expect(line).toMatch(/: outcome of invocation:/);
-    // The hour is over: the sweeper does the rest.
+      expect(line).toMatch(/: outcome_with_tokens of invocation:/);
+    // The hour is over, so the sweeper destroys the key.
     await pool.query(`update key_ring.data_key set destroy_after = now() where entity like 'invocation:%'`);
     const isSwept = async () =>
       (await pool.query(`select from key_ring.data_key where entity like 'invocation:%'`)).rowCount === 0;
@@ -242,7 +242,7 @@ describe('what was erased', () => {
     expect(keys).toBeGreaterThanOrEqual(3);
     expect(ciphertexts).toBeGreaterThan(15);
     expect(found.filter((each) => !each.startsWith('alive'))).toEqual([]);
-    // The attack is one: what was not erased comes out.
+    // The attack works: it finds the canary that was not erased.
     expect([...names]).toEqual(['alive']);
   });
 
@@ -279,7 +279,7 @@ describe('what was erased', () => {
 });
 
 describe('the proof itself', () => {
-  it('finds what was not destroyed', async () => {
+  it('finds keys that were not destroyed', async () => {
     await pool.query('create table before.left_after as select id from key_ring.data_key');
     await putBack();
     const { canaries: names } = await attackAll();

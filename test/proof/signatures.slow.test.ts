@@ -19,13 +19,13 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-/** A caller of each kind that is signed, and what they have made. */
+/** A caller of each kind that is signed, with the entities that they made. */
 interface Signed {
   readonly applicationKey: string;
   readonly sessionKey: string;
   readonly managementKey: string;
   readonly id: string;
-  /** Of a request whose answer is stored. */
+  /** The key of a request whose answer is stored. */
   readonly idempotencyKey: string;
 }
 
@@ -93,7 +93,10 @@ const alterationsOf = async ({ url }: StandaloneProcess): Promise<readonly strin
     .split('\n')
     .filter((line) => line.startsWith('vault_altered_records_total'));
 
-/** Each record is checked by somebody: tenant, application, session, token (as a row and as an event) and stored answer. */
+/**
+ * Each record is checked by an operation: tenant, application, session, token (as a row and as an event) and stored
+ * answer.
+ */
 async function expectBelieved(running: StandaloneProcess): Promise<void> {
   const client = running.client(signed.applicationKey);
   for (const key of [signed.applicationKey, signed.sessionKey]) {
@@ -106,7 +109,7 @@ async function expectBelieved(running: StandaloneProcess): Promise<void> {
   const headers = { 'SVC-IDEMPOTENCY-KEY': signed.idempotencyKey };
   const repeated = await client.expect<Token>(201, 'POST', '/tokens', { body, headers });
   expect(repeated.body).toMatchObject({ id: signed.id, data: { number } });
-  // A change rests on a signed state, and is signed in its turn.
+  // A change requires a signed state, and is signed itself.
   const change = { metadata: { step: randomUUID() } };
   const changed = await client.expect<Token>(200, 'PATCH', `/tokens/${signed.id}`, { body: change });
   expect(changed.body).toMatchObject(change);

@@ -72,7 +72,7 @@ beforeAll(async () => {
   ])
     await from.client.expect(201, 'POST', '/tokens', { body });
   await from.client.expect(204, 'DELETE', '/tokens/gone');
-  // Who sees masks sees nothing of it from now on.
+  // From now on callers that see masks see nothing of this token.
   await from.client.expect(200, 'PATCH', '/tokens/card-2', { body: { mask: null } });
   for (const name of ['recipient', 'other']) await resultOf(place, 'transfer', 'keygen', file(name));
 });
@@ -128,7 +128,7 @@ describe('an export', () => {
     }
   });
 
-  it('leaves out what a rule does not reveal, counts it, and has no record of it having left', async () => {
+  it('leaves out tokens that no rule reveals, counts them, and does not record them as exported', async () => {
     const output = await resultOf(from.dataDir, ...exporting(cards.key, 'cards'));
     expect(output).toMatch(/^tokens: 2\nleft out: 2$/m);
     expect(await entriesOf(from, 'text-1', 'export')).toHaveLength(1);
@@ -150,7 +150,7 @@ describe('an export', () => {
     expect(await refusalOf(from.dataDir, ...exporting(to.all.id, 'foreign'))).toMatch(/no such application/);
   });
 
-  it('is refused to a file that has no public key, without telling what it has', async () => {
+  it('is refused for a file without a public key, and the error does not quote the file', async () => {
     const [head, tenant, flag, , ...rest] = exporting(from.all.id, 'wrong');
     const wrong = [head, tenant, flag, file('recipient'), ...rest].map(String);
     const complaint = await refusalOf(from.dataDir, ...wrong);
@@ -159,14 +159,17 @@ describe('an export', () => {
   });
 });
 
-/** Where a file of age can be cut so that all chunks that are left are whole: after its header, a nonce, and chunks with tags. */
+/**
+ * The length at which an age file can be cut so that all remaining chunks are complete: the header, a nonce, and
+ * chunks with tags.
+ */
 function afterTwoChunks(sealed: Buffer): number {
   const header = sealed.indexOf('\n', sealed.indexOf('\n--- ') + 1) + 1;
   return header + 16 + 2 * (64 * 1024 + 16);
 }
 
 describe('an import', () => {
-  it('refuses what was cut off, altered, or sealed to another, and creates nothing', async () => {
+  it('refuses a file that was cut off, altered, or sealed to another key, and creates nothing', async () => {
     const whole = await readFile(file('whole'));
     await writeFile(file('cut'), whole);
     await truncate(file('cut'), afterTwoChunks(whole));
@@ -211,7 +214,7 @@ describe('an import', () => {
     expect(found.body.data.map(({ id }) => id)).toEqual(['card-2']);
   });
 
-  it('changes nothing when it is repeated, not even what was deleted since', async () => {
+  it('changes nothing when it is repeated, and does not bring deleted tokens back', async () => {
     await to.client.expect(204, 'DELETE', '/tokens/text-2');
     expect(await resultOf(to.dataDir, ...importing('whole'))).toMatch(/^imported: 0\nalready there: 4$/m);
     await to.client.expect(404, 'GET', '/tokens/text-2');
@@ -225,7 +228,7 @@ describe('an import', () => {
         .client()
         .expect<Application>(201, 'POST', '/applications', { body: revealingApplication() });
       const client = running.client(made.body.key);
-      // Whoever knows the id of the export can write it into his own request.
+      // A caller that knows the id of the export can put it into a request of its own.
       const headers = { 'SVC-TRACE-ID': exportId };
       const body = { id: 'text-1', type: 'token', data: 'mine' };
       await client.expect(201, 'POST', '/tokens', { body, headers });

@@ -16,7 +16,7 @@ import { principalOf, type Call } from './command-world.ts';
 
 const slot = fc.nat(4);
 const two = fc.nat(1);
-/** Undefined: not in a transaction. */
+/** Undefined: outside a transaction. */
 const transaction = fc.constantFrom(undefined, undefined, undefined, 0, 1);
 const kind = <Kind extends string>(name: Kind) => fc.constant(name);
 
@@ -70,7 +70,9 @@ type Steps = {
 export type AnyStep = Steps[keyof Steps];
 
 const { create, patch, delete: remove, open, close, ...others } = steps;
-/** Anything that changes a read model. Half of it is about tokens and transactions, where most can go wrong. */
+/**
+ * Steps that change a read model. Half of them are about tokens and transactions, which have the most complex rules.
+ */
 export const anyStep: fc.Arbitrary<AnyStep> = fc.oneof(
   { weight: 6, arbitrary: create },
   { weight: 3, arbitrary: patch },
@@ -84,11 +86,11 @@ export interface RunDependencies {
   readonly call: Call;
   readonly store: EventStore;
   readonly clock: ManualClock;
-  /** Ends what is past its time. */
+  /** Ends entities that are past their time. */
   readonly sweep: () => Promise<unknown>;
 }
 
-/** Takes any steps as one tenant. What a rule of the product refuses is left out: the log is what counts. */
+/** Takes any steps as one tenant. Steps that the product refuses are skipped: the test is about the resulting log. */
 export class AnyRun {
   readonly #of: RunDependencies;
   readonly #principal: Principal;
@@ -114,7 +116,7 @@ export class AnyRun {
     }
   }
 
-  /** Keeps the id of what was made under a name. */
+  /** Stores the id of a created entity under a name. */
   async #make(name: string, made: Promise<unknown>): Promise<void> {
     const id = ((await made) as { id: string } | undefined)?.id;
     if (id !== undefined) this.#ids.set(name, id);
@@ -143,15 +145,17 @@ export class AnyRun {
   }
 
   async #session({ slot: of, isAuthorized }: Steps['session']): Promise<void> {
+    const asPrivate = { ...this.#principal, keyHash: 'a'.repeat(64) };
     const asPublic = {
-      ...this.#principal,
+      ...asPrivate,
       applicationId: this.#id(`application${of}`),
       applicationType: 'public',
     } as const;
     const opened = (await this.#call('createSession', {}, undefined, asPublic)) as
       { nonce: string } | undefined;
     if (opened === undefined || !isAuthorized) return;
-    await this.#call('authorizeSession', { body: { nonce: opened.nonce, permissions: ['token:read'] } });
+    const body = { nonce: opened.nonce, permissions: ['token:read'] };
+    await this.#call('authorizeSession', { body }, undefined, asPrivate);
   }
 
   async #reactor({ slot: of, verb }: Steps['reactor']): Promise<void> {
@@ -166,7 +170,7 @@ export class AnyRun {
     else await this.#call('deleteReactor', { params });
   }
 
-  /** Past the runner, which takes a sandbox. */
+  /** Appends the events without a runner, which would need a sandbox. */
   async #invocation({ ends }: Steps['invocation']): Promise<void> {
     const identity = { invocation_id: newId(), reactor_id: newId() };
     const sealed = `sv1.${newId()}.${'A'.repeat(40)}`;
@@ -242,7 +246,7 @@ export class AnyRun {
     }
   }
 
-  /** One operation on what is there, or not. */
+  /** One operation on an entity that may or may not exist. */
   #change(
     next: Exclude<
       AnyStep,

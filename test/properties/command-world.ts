@@ -9,14 +9,14 @@ import { createExpressions, createInlineWorkers } from '@token-vault/expressions
 import {
   createAuditTrail,
   createRequestContext,
-  silentLogger,
   type Clock,
   type Handler,
   type Handlers,
-} from '@token-vault/service-kit';
+} from '@token-vault/operations';
+import { silentLogger } from '@token-vault/observability';
 import type { Pool } from 'pg';
 
-/** Calls an operation as the HTTP edge does; gives undefined for 404, throws any other refusal. */
+/** Calls an operation as the HTTP edge does. Gives undefined for 404 and throws any other refusal. */
 export type Call = (
   id: OperationId,
   principal: Principal,
@@ -29,7 +29,7 @@ export interface CommandWorld {
   readonly call: Call;
 }
 
-/** All that answers commands, over a database that has nothing yet but, maybe, the event store. */
+/** All command handlers, over a database that is empty or has only the event store. */
 export async function openCommands(pool: Pool, store: EventStore, clock: Clock): Promise<CommandWorld> {
   for (const { sql } of [...keyRingMigrations, ...projectorMigrations, ...housekeepingMigrations])
     await pool.query(sql);
@@ -54,7 +54,7 @@ export async function openCommands(pool: Pool, store: EventStore, clock: Clock):
       const body = operation.body?.parse((input as { body?: unknown }).body);
       try {
         const answer = await handler({ ...input, body } as Parameters<typeof handler>[0], context);
-        // As the executor answers a repeat of a revocation that was confirmed.
+        // As the executor answers the repeat of a revocation that was confirmed.
         if (answer.ifConfirmedBefore) throw answer.ifConfirmedBefore;
         return answer.body ?? true;
       } catch (error) {
@@ -65,7 +65,7 @@ export async function openCommands(pool: Pool, store: EventStore, clock: Clock):
   };
 }
 
-/** An application that may do all with tokens; most of the rest is for nobody to refuse, below the HTTP edge. */
+/** An application with all token permissions. Below the HTTP edge most other permissions are not checked. */
 export const principalOf = (tenantId: string): Principal => ({
   tenant: { id: tenantId, plan: 'enterprise', settings: {} },
   actor: { kind: 'application', id: randomUUID() },

@@ -2,7 +2,7 @@ import { createProjectionAdmin, RebuildUnderWayError } from '@token-vault/projec
 import fc from 'fast-check';
 import type { TwoDatabases } from './two-databases.ts';
 
-/** Where a rebuild is killed: after so many batches, or when it holds the live read model to swap; and how. */
+/** Where and how a rebuild is killed: after that many batches, or when it holds the live read model to swap. */
 export const kill = fc.record({
   at: fc.oneof(fc.nat(30), fc.constant('the swap' as const)),
   how: fc.constantFrom('abort', 'cut its filler', 'cut its holder'),
@@ -27,7 +27,7 @@ async function attempt(databases: TwoDatabases, name: string, planned?: Kill): P
     );
     return rowCount === 1;
   };
-  // The head is asked for once more when the live read model is held.
+  // The head is read once more when the live read model is held.
   const watched = {
     ...store,
     async head() {
@@ -43,13 +43,13 @@ async function attempt(databases: TwoDatabases, name: string, planned?: Kill): P
   try {
     return await admin.rebuild(name, { signal: abort.signal, onProgress });
   } catch (error) {
-    // Postgres lets go of what a killed one held in a moment.
+    // Postgres releases the locks of a killed session after a moment.
     if (isKilled || error instanceof RebuildUnderWayError) return 'killed';
     throw error;
   }
 }
 
-/** Rebuilds, killed as planned, until it is done. Tells how often it was killed. */
+/** Rebuilds until it is done, killed as planned. Gives the number of kills. */
 export async function rebuildThrough(
   databases: TwoDatabases,
   name: string,

@@ -4,8 +4,8 @@ import type { Token } from '@token-vault/contracts';
 import fc from 'fast-check';
 import { principalOf, type Call } from './command-world.ts';
 
-/** What a tenant should see of its tokens and log, kept by the simplest means. */
-export interface ModelToken {
+/** The tokens and the log that a tenant should see, in the simplest form. */
+interface ModelToken {
   type: string;
   container: string;
   metadata: Record<string, string>;

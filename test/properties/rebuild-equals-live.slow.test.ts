@@ -16,7 +16,7 @@ afterAll(() => databases.close());
 const names = projections.map(({ name }) => name);
 const name = fc.constantFrom(...names);
 const history = fc.array(anyStep, { minLength: 1, maxLength: 40 });
-/** Cuts the leader of a projection off before the step of that number. */
+/** Cuts the connection of a projection's leader before the step of that number. */
 const cuts = fc.array(fc.record({ before: fc.nat(39), name }), { maxLength: 3 });
 type Cut = typeof cuts extends fc.Arbitrary<(infer Value)[]> ? Value : never;
 
@@ -32,7 +32,7 @@ const admin = () =>
 const generationOf = async (of: string): Promise<number> =>
   (await admin().status()).find((each) => each.name === of)?.generation ?? 0;
 
-/** Of both databases, with everything in the log applied. */
+/** Compares both databases after the whole log is applied. */
 async function expectEqual(): Promise<void> {
   await caughtUp(databases.store, [databases.pool, databases.reference]);
   expect(await contentOfAll(databases.pool)).toEqual(await contentOfAll(databases.reference));
@@ -80,7 +80,7 @@ describe('after any history', () => {
         await caughtUp(databases.store, [databases.pool, databases.reference]);
         const table = await damage(databases.pool, of, how, pick);
         fc.pre(table !== undefined);
-        // The comparison that the other properties rest on sees it too.
+        // The comparison of the other properties must find the damage too.
         expect(await contentOf(databases.pool, of)).not.toEqual(await contentOf(databases.reference, of));
         const found = await admin().verify(of);
         expect(found?.tables.filter(({ surplus, missing }) => surplus + missing > 0)).toMatchObject([
@@ -98,7 +98,7 @@ describe('after any history', () => {
 describe('a swap', () => {
   const lock = 4712;
 
-  /** Stops between the two renames of a swap as long as the lock is held. */
+  /** Stops between the two renames of a swap while the lock is held. */
   async function withGate(work: (letGo: () => Promise<void>) => Promise<void>): Promise<void> {
     const { pool } = databases;
     await pool.query(`
@@ -147,7 +147,7 @@ describe('a swap', () => {
   });
 });
 
-describe('a checkpoint that is moved by somebody else', () => {
+describe('a checkpoint that another writer moves', () => {
   const move = (by: number) =>
     databases.pool.query(`update projections.checkpoint set position = position + $1 where name = 'tokens'`, [
       by,
@@ -164,7 +164,7 @@ describe('a checkpoint that is moved by somebody else', () => {
     await move(-1);
     const isStopped = async () =>
       (await checkpointsOf(databases.pool)).find((each) => each.name === 'tokens')?.status === 'failed';
-    // Whoever leads finds itself fenced, reads the checkpoint, and applies the last event again.
+    // The leader fails at the fence, reads the checkpoint, and applies the last event again.
     await takeAll(await databases.newRun(), [create]);
     await waitUntil(isStopped, { timeoutMs: 60_000, what: 'a failed projection' });
     await heal();

@@ -7,12 +7,12 @@ import type { Pool } from 'pg';
 export type Content = Readonly<Record<string, readonly string[]>>;
 
 /**
- * When an ended transaction is forgotten depends on where a batch ended; whether it is there or not makes no difference to what
- * comes of later events, as none can come a week after.
+ * The batch ends decide when an ended transaction is forgotten. Its row makes no difference to later events, because
+ * none can come a week after.
  */
 const dependsOnBatches = 'closed_transaction';
 
-/** All tables of a read model, found in the catalogue and not in the projection, staged events too. */
+/** All tables of a read model, staged events included. They are found in the catalogue and not in the projection. */
 export async function contentOf(pool: Pool, projection: string): Promise<Content> {
   const { rows: tables } = await pool.query<{ name: string }>(
     'select tablename as name from pg_tables where schemaname = $1 and tablename <> $2 order by 1',
@@ -47,7 +47,7 @@ export async function checkpointsOf(pool: Pool): Promise<readonly CheckpointRow[
   return rows;
 }
 
-/** Until every live projection has passed what is in the log now. */
+/** Waits until every live projection has applied the present log. */
 export async function caughtUp(store: EventStore, pools: readonly Pool[]): Promise<void> {
   const head = await store.head();
   const isThere = async (pool: Pool) => {
@@ -63,7 +63,7 @@ export async function caughtUp(store: EventStore, pools: readonly Pool[]): Promi
 
 export type Damage = 'plant' | 'alter' | 'drop';
 
-/** Another value of the same type, whatever it was. */
+/** A different value of the same type. */
 const mutations: Readonly<Record<string, (column: string) => string>> = {
   uuid: () => 'gen_random_uuid()',
   text: (column) => `${column} || 'x'`,
@@ -75,8 +75,8 @@ const mutations: Readonly<Record<string, (column: string) => string>> = {
 };
 
 /**
- * Plants a row, or alters or drops one, with triggers off; tells which table it was, or undefined when the read model is empty.
- * `pick` chooses among all tables that have rows, their rows and columns.
+ * Plants, changes or drops a row, with triggers off. Gives the table, or undefined when the read model is empty.
+ * `pick` chooses among all tables with rows, their rows and columns.
  */
 export async function damage(
   pool: Pool,

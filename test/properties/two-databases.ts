@@ -4,24 +4,24 @@ import { eventRegistry } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
 import { createEventStoreSchema, createPostgresEventStore } from '@token-vault/event-store/postgres';
 import { projectorMigrations, startProjectors } from '@token-vault/projectors';
-import { silentLogger } from '@token-vault/service-kit';
+import { silentLogger } from '@token-vault/observability';
 import { createTestDatabase, createTestPool, manualClock } from '@token-vault/test-support';
 import type { Pool } from 'pg';
 import { AnyRun } from './any-run.ts';
 import { openCommands } from './command-world.ts';
 
 /**
- * A vault on one database, where two processes project and everything is done to them; and the same log projected in another
- * database by one that nobody disturbs and that never rebuilds. What the two hold must be the same.
+ * A vault on one database, where two processes project and all faults happen. The same log is projected into another
+ * database by one process without faults or rebuilds. Both databases must hold the same rows.
  */
 export interface TwoDatabases {
   readonly url: string;
   readonly pool: Pool;
   readonly reference: Pool;
   readonly store: EventStore;
-  /** A tenant that has keys and nothing else. */
+  /** A tenant with keys and no entities. */
   newRun(): Promise<AnyRun>;
-  /** Cuts the connections of that name; true when there was one. */
+  /** Cuts the connections of that name. True when there was one. */
   cut(name: string): Promise<boolean>;
   close(): Promise<void>;
 }
@@ -37,7 +37,7 @@ export async function openTwoDatabases(): Promise<TwoDatabases> {
   const clock = manualClock();
   const { keyRing, call } = await openCommands(pool, store, clock);
   const common = { store, keyRing, pool, clock, logger: silentLogger, ...connection };
-  // Nothing ends unless a step lets it: what is compared must stand still.
+  // Entities end only when a step ends them, because the compared state must not change.
   const housekeeping: Housekeeping = startHousekeeping({ ...common, intervalMs: 86_400_000 });
   const projectors = [
     startProjectors({ store, connectionString: database.url, maxBatch: 3 }),

@@ -1,19 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { EventName, NewDataOf, VaultEventType } from '@token-vault/contracts';
-import type { EventStore, ExpectedRevision, Position, RecordedEvent } from '@token-vault/event-store';
+import type { EventStore, ExpectedRevision, Position } from '@token-vault/event-store';
 import { noRevision, RevisionConflictError } from '@token-vault/event-store';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { RequestContext } from '@token-vault/operations';
+import type { Attempts } from './attempts.ts';
+import type { Evolve } from './evolve.ts';
+import type { Fact } from './fact.ts';
 import { signed, type Signing } from './signing.ts';
 
-/** An event that a decider wants appended: name and data, without id and metadata. */
-export type Fact<Type extends VaultEventType = VaultEventType> = Type extends VaultEventType
-  ? EventName<Type> & { readonly data: NewDataOf<Type> }
-  : never;
+export { fact, type Fact } from './fact.ts';
 
-/** The pure heart of an aggregate. `decide` throws a DomainError when a rule forbids the command. */
+/** The pure functions of an aggregate. `decide` throws a DomainError when a rule forbids the command. */
 export interface Decider<State, Command> {
   readonly initialState: State;
-  readonly evolve: (state: State, event: RecordedEvent) => State;
+  readonly evolve: Evolve<State>;
   readonly decide: (state: State, command: Command) => readonly Fact[];
 }
 
@@ -22,21 +21,17 @@ export interface Loaded<State> {
   readonly revision: number;
 }
 
-/** What a command did. `position` is undefined when there was nothing to do. */
+/** The result of a command. `position` is undefined when the command had nothing to change. */
 export interface Executed<State> {
   readonly position: Position | undefined;
   readonly before: State;
+  /** An earlier attempt stored the events: nothing was decided, and `before` is the present state. */
+  readonly isRepeat?: true;
 }
 
-/** The compiler checks the data by the event's name. */
-export const fact = <Type extends VaultEventType>(
-  { type, version }: EventName<Type>,
-  data: NewDataOf<Type>,
-): Fact<Type> => ({ type, version, data }) as Fact<Type>;
-
-/** Rebuilds an aggregate from its stream: the log is the only thing a decision rests on. */
+/** Rebuilds an aggregate from its stream. A decision depends on the log only. */
 export async function load<State>(
-  store: EventStore,
+  store: Pick<EventStore, 'readStream'>,
   stream: string,
   decider: Pick<Decider<State, never>, 'initialState' | 'evolve'>,
 ): Promise<Loaded<State>> {
@@ -52,18 +47,21 @@ export async function load<State>(
 export const expectedAt = (revision: number): ExpectedRevision =>
   revision === noRevision ? 'no-stream' : revision;
 
-/** Longest that a command is tried again; a second more is no use to a caller who waits. */
+/** The longest time for which a command is repeated. A caller does not benefit from a longer wait. */
 const maxRetryMs = 5_000;
 const firstPauseMs = 4;
 const longestPauseMs = 64;
 
-/** At random, so that writers who met once do not meet again; longer each time, so that of many one gets through. */
+/**
+ * A random pause, so that two writers that met do not meet again. The range grows, so that one of many writers
+ * succeeds.
+ */
 const pauseMs = (attempt: number): number =>
   Math.random() * Math.min(longestPauseMs, firstPauseMs * 2 ** Math.min(attempt, 10));
 
 /**
- * Runs `attempt` again when another writer came first: what it decides is decided anew on what is now true. After some
- * seconds the conflict is the caller's to see (409).
+ * Repeats `attempt` when another writer appended first: each attempt reads and decides again. After `maxRetryMs` the
+ * caller gets the conflict (409).
  */
 export async function retryOnConflict<Result>(attempt: () => Promise<Result>): Promise<Result> {
   const start = performance.now();
@@ -82,20 +80,24 @@ export interface Execution<State, Command> {
   readonly stream: string;
   readonly decider: Decider<State, Command>;
   readonly command: Command;
-  /** Makes the event: its id and metadata come from the request. */
+  /** Makes the event. Its id and metadata come from the request. */
   readonly event: RequestContext['event'];
-  /** Of aggregates that say who may do what. */
+  /** For a command that must not be done again after others changed its result. Its events have the ids of the command. */
+  readonly attempts?: Attempts;
+  /** For aggregates that decide about access. */
   readonly signing?: Signing<State>;
 }
 
-/** Load, decide, append; again on conflict. */
+/** Loads, decides and appends. Repeats on a conflict, unless an earlier attempt stored the events. */
 export function execute<State, Command>(execution: Execution<State, Command>): Promise<Executed<State>> {
-  const { store, stream, decider, command, event, signing } = execution;
+  const { store, stream, decider, command, event, signing, attempts } = execution;
   return retryOnConflict(async () => {
     const { state, revision } = await load(store, stream, decider);
+    const stored = await attempts?.stored(store, stream);
+    if (stored) return { position: stored.position, before: state, isRepeat: true };
     const facts = decider.decide(state, command);
     if (facts.length === 0) return { position: undefined, before: state };
-    const plain = facts.map((each) => event(each, each.data));
+    const plain = attempts?.events(facts) ?? facts.map((each) => event(each, each.data));
     const events = signing ? await signed(plain, { state, revision }, decider.evolve, signing) : plain;
     const { position } = await store.append(stream, events, expectedAt(revision));
     return { position, before: state };

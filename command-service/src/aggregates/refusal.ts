@@ -12,7 +12,7 @@ const refusals = [
 ];
 
 /**
- * Whether a failed append has certainly stored nothing. After any other error it may have: what the events rest on, such as
- * the keys of sealed values, must stay.
+ * Whether a failed append certainly stored nothing. After any other error the events may be stored, so the keys of
+ * their sealed values must stay.
  */
 export const isRefusal = (error: unknown): boolean => refusals.some((type) => error instanceof type);

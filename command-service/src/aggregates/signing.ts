@@ -6,8 +6,7 @@ import {
 } from '@token-vault/contracts';
 import type { TenantHashes } from '@token-vault/crypto';
 import { startPosition, type RecordedEvent } from '@token-vault/event-store';
-
-type Evolve<State> = (state: State, event: RecordedEvent) => State;
+import type { Evolve } from './evolve.ts';
 
 /** A stream as it was loaded. */
 interface Before<State> {
@@ -15,18 +14,22 @@ interface Before<State> {
   readonly revision: number;
 }
 
-/** How the states of an aggregate are signed. */
+/** The functions that sign and check the states of an aggregate. */
 export interface Signer<State> {
-  /** Undefined when nothing can be decided by the state. */
+  /** Undefined when no decision depends on the state. */
   readonly statementOf: (state: State) => Statement | undefined;
-  /** Of the last event that says something. */
+  /** The signature of the last event that carries one. */
   readonly signatureOf: (state: State) => string | undefined;
-  /** Records of an older release are signed while the vault serves, and believed until then (ADR 20). */
+  /**
+   * Records of an older release are signed while the vault serves. Until then they are accepted without a signature
+   * (ADR 20).
+   */
   readonly isSignedLate?: true;
 }
 
 /**
- * What is signed anew rests on what was signed before, else a change would make forged events genuine. @throws AlteredRecordError
+ * A state is signed anew only when its present signature is valid. Otherwise a change would turn forged events into
+ * genuine ones. @throws AlteredRecordError
  */
 export function requireSigned<State>(signer: Signer<State>, state: State, hashes: TenantHashes): void {
   const statement = signer.statementOf(state);
@@ -39,8 +42,8 @@ export function requireSigned<State>(signer: Signer<State>, state: State, hashes
 }
 
 /**
- * The events with a signature each of what it leaves, for an append after `before`. An append that is expected at another revision
- * is refused, so the revision in the signature is the one that the event gets.
+ * Adds to each event the signature of the state after it, for an append after `before`. The signature contains the
+ * revision. It is the event's real revision, because an append at another revision is refused.
  */
 export function signEvents<State>(
   events: readonly VaultEvent[],
@@ -68,13 +71,16 @@ export function signEvents<State>(
 
 export interface Signing<State> {
   readonly signer: Signer<State>;
-  /** Asked when there is something to sign: a tenant that is gone has no keys. */
+  /** Called only when an event needs a signature: a deleted tenant has no keys. */
   readonly hashes: () => Promise<TenantHashes>;
-  /** Only while what an older release wrote is signed for the first time. */
+  /** Only while the upgrade signs records of an older release for the first time. */
   readonly trustsUnsigned?: true;
 }
 
-/** `signEvents`, and what comes before it: nothing for events that say nothing. @throws AlteredRecordError */
+/**
+ * Checks the present state, then `signEvents`. Does nothing for events without a statement. @throws
+ * AlteredRecordError
+ */
 export async function signed<State>(
   events: readonly VaultEvent[],
   before: Before<State>,

@@ -1,7 +1,7 @@
-import { createRequestContext, type Clock, type RequestContext } from '@token-vault/service-kit';
+import { createRequestContext, type Clock, type RequestContext } from '@token-vault/operations';
 import { newId, type Plan, type SystemTask } from '@token-vault/contracts';
 
-/** The context of what the vault does by itself for a tenant; the log names `task` as its actor. */
+/** The context of the vault's own work for a tenant. The log names `task` as the actor. */
 export function systemContext(
   tenantId: string,
   task: SystemTask,

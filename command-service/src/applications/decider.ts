@@ -6,7 +6,6 @@ import {
   ApplicationKeyRegenerated,
   ApplicationSigned,
   ApplicationUpdated,
-  ForbiddenError,
   NotFoundError,
   ValidationError,
   type AccessRule,
@@ -14,15 +13,14 @@ import {
   type Permission,
 } from '@token-vault/contracts';
 import { fact, type Decider, type Fact } from '../aggregates/decider.ts';
+import { requireHeldBy, type Maker } from './maker.ts';
+import { decideKeys, isDue, type KeyCommand } from './keys.ts';
 import { evolve, initialState, type ApplicationDetails, type ApplicationState } from './state.ts';
 
 interface Grants {
   readonly permissions: readonly Permission[];
   readonly rules: readonly AccessRule[];
 }
-
-/** Who gives permissions: what it holds itself bounds them. An operator is outside the tenant and holds everything. */
-export type Maker = { readonly permissions: readonly Permission[] } | 'operator';
 
 export type ApplicationCommand =
   | ({
@@ -31,7 +29,7 @@ export type ApplicationCommand =
       readonly name: string;
       readonly type: ApplicationType;
       readonly keyHash: string;
-      /** RFC 3339; must lie after `now`. */
+      /** RFC 3339. It must lie after `now`. */
       readonly expiresAt: string | undefined;
       readonly maker: Maker;
       readonly now: Date;
@@ -42,13 +40,8 @@ export type ApplicationCommand =
       readonly maker: Maker;
       readonly now: Date;
     } & Grants)
-  | {
-      readonly kind: 'regenerate-key';
-      readonly keyHash: string;
-      readonly maker: Maker;
-      readonly now: Date;
-    }
-  /** Of an application that a release before signatures made: see `upgrade/`. */
+  | KeyCommand
+  /** Signs an application of a release that did not sign: see `upgrade/`. */
   | { readonly kind: 'sign' }
   | { readonly kind: 'delete'; readonly now: Date }
   | { readonly kind: 'expire'; readonly now: Date };
@@ -58,25 +51,7 @@ function requireGrants(type: ApplicationType, grants: Grants): void {
   if (Object.keys(errors).length > 0) throw new ValidationError(errors);
 }
 
-/**
- * A management application can be given only permissions that its maker holds (rules.md §6). Whoever gets the key of one
- * is given all that it holds, so the rule is the same for a new key.
- */
-export function requireHeldBy(maker: Maker, type: ApplicationType, permissions: readonly Permission[]): void {
-  if (type !== 'management' || maker === 'operator') return;
-  const missing = permissions.filter((permission) => !maker.permissions.includes(permission));
-  if (missing.length > 0) {
-    throw new ForbiddenError(
-      `A management application can be given only permissions that the caller holds; it lacks ${missing.join(', ')}.`,
-    );
-  }
-}
-
-function isDue(expiresAt: string | undefined, now: Date): boolean {
-  return expiresAt !== undefined && Date.parse(expiresAt) <= now.getTime();
-}
-
-/** From its expiry an application is gone, even when nobody has swept it yet. @throws NotFoundError */
+/** An expired application counts as absent, also before the sweeper has ended it. @throws NotFoundError */
 export function requireActive(state: ApplicationState, now: Date): ApplicationDetails {
   if (state.kind !== 'active' || isDue(state.details.expiresAt, now))
     throw new NotFoundError('The application');
@@ -84,7 +59,8 @@ export function requireActive(state: ApplicationState, now: Date): ApplicationDe
 }
 
 function create(state: ApplicationState, command: Extract<ApplicationCommand, { kind: 'create' }>): Fact[] {
-  // The repeat of a create that was cut off before its answer: its key is lost, so the repeat's key takes its place.
+  // The repeat of a create that was interrupted before its answer. The first key is lost, so the key of the repeat
+  // replaces it.
   if (state.kind === 'active') {
     requireHeldBy(command.maker, state.details.type, state.details.permissions);
     return [fact(ApplicationKeyRegenerated, { application_id: command.id, key_hash: command.keyHash })];
@@ -117,10 +93,12 @@ function decide(state: ApplicationState, command: ApplicationCommand): readonly 
       requireHeldBy(command.maker, type, permissions);
       return [fact(ApplicationUpdated, { application_id: id, name, permissions, rules })];
     }
-    case 'regenerate-key': {
-      const { id, type, permissions } = requireActive(state, command.now);
-      requireHeldBy(command.maker, type, permissions);
-      return [fact(ApplicationKeyRegenerated, { application_id: id, key_hash: command.keyHash })];
+    case 'regenerate-key':
+    case 'add-key':
+    case 'delete-key': {
+      const details = requireActive(state, command.now);
+      if (command.kind !== 'delete-key') requireHeldBy(command.maker, details.type, details.permissions);
+      return decideKeys(details, command);
     }
     case 'sign':
       return state.kind === 'active' && state.details.signature === undefined

@@ -1,11 +1,14 @@
 import { streams } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
-import type { ApplicationReplay, Clock } from '@token-vault/service-kit';
+import type { ApplicationReplay, Clock } from '@token-vault/operations';
 import { load } from '../aggregates/decider.ts';
-import { applicationDecider, requireActive, requireHeldBy } from './decider.ts';
-import { makerOf } from './handlers.ts';
+import { applicationDecider, requireActive } from './decider.ts';
+import { makerOf, requireHeldBy } from './maker.ts';
 
-/** The answer of a create, or of a new key, holds the key. A caller is shown it again only if it could be given such a key now. */
+/**
+ * The answer of a create, or of a new key, holds the key. The caller is shown it again only when its present rights
+ * allow it to make such a key.
+ */
 export function createApplicationReplay({
   store,
   clock,

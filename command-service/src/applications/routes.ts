@@ -1,4 +1,4 @@
-import type { Handlers } from '@token-vault/service-kit';
+import type { Handlers } from '@token-vault/operations';
 import type { ApplicationHandlers } from './handlers.ts';
 
 export function applicationRoutes(applications: ApplicationHandlers) {
@@ -8,12 +8,20 @@ export function applicationRoutes(applications: ApplicationHandlers) {
       return { body: application, position };
     },
     async updateApplication({ params, body }, context) {
-      const { application, position } = await applications.update(params.id, body, context);
+      const { application, position, isRepeat } = await applications.update(params.id, body, context);
+      return { body: application, position, isRepeat };
+    },
+    async regenerateApplicationKey({ params, query }, context) {
+      const { overlap } = query;
+      const { application, position } = await applications.regenerateKey(params.id, overlap, context);
       return { body: application, position };
     },
-    async regenerateApplicationKey({ params }, context) {
-      const { application, position } = await applications.regenerateKey(params.id, context);
-      return { body: application, position };
+    async createApplicationKey({ params, body }, context) {
+      const { key, position } = await applications.addKey(params.id, body, context);
+      return { body: key, position };
+    },
+    async deleteApplicationKey({ params }, context) {
+      return applications.deleteKey(params.id, params.key_id, context);
     },
     async deleteApplication({ params }, context) {
       return applications.delete(params.id, context);

@@ -1,12 +1,12 @@
 import type { Pool } from 'pg';
 
-/** An entity whose time seems to be over. Only its own stream tells whether it is. */
+/** An entity that is due according to a read model. Its own stream decides whether it has really ended. */
 export interface Candidate {
   readonly tenantId: string;
   readonly id: string;
 }
 
-/** Where a read model keeps what will be due. All parts are constants of this file. */
+/** The read model table and columns of due entities. All parts are constants of this file. */
 interface Source {
   readonly table: string;
   readonly due: string;
@@ -30,13 +30,19 @@ export const sources = {
     idType: 'uuid',
     condition: `status = 'open'`,
   },
+  abandonedTransactions: {
+    table: 'rm_transactions.transaction',
+    due: 'created_at',
+    idType: 'uuid',
+    condition: `status = 'open'`,
+  },
 } as const satisfies Record<string, Source>;
 export type SourceName = keyof typeof sources;
 
 interface CandidateRow {
   readonly tenant_id: string;
   readonly id: string;
-  /** As text: a Date would lose the microseconds, and with them its place in the order. */
+  /** Text, because a Date would lose the microseconds and thereby the order of the rows. */
   readonly due_at: string;
 }
 
@@ -48,15 +54,15 @@ const statement = ({ table, due, idType, condition }: Source): string => `
      and (${due}, tenant_id, id) > ($2::timestamptz, $3::uuid, $4::${idType})
    order by ${due}, tenant_id, id limit $5`;
 
-/** The runner of the projections makes the tables at its first start: until then nothing is due. */
+/** The projection runner makes the tables at its first start. Before that nothing is due. */
 function isNotThereYet(error: unknown): boolean {
   const code: unknown = (error as { code?: unknown }).code;
   return code === '42P01' || code === '3F000';
 }
 
 /**
- * What is due at `now`, the longest overdue first, in pages. Each candidate comes once, so that one which stays due (locked
- * by a transaction, failing) never keeps the others from their turn.
+ * The entities that are due at `now`, the longest overdue first, in pages. Each candidate comes once, so that one
+ * that stays due (locked by a transaction, failing) does not block the others.
  */
 export async function* dueCandidates(
   pool: Pool,

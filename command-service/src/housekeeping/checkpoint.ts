@@ -1,13 +1,15 @@
 import { parsePosition, startPosition, type Position } from '@token-vault/event-store';
-import type { Clock } from '@token-vault/service-kit';
+import type { Clock } from '@token-vault/operations';
 import type { Pool } from 'pg';
 
 export interface Checkpoint {
-  /** `startPosition` when there is none yet. */
+  /** `startPosition` when none is stored. */
   read(): Promise<Position>;
-  /** Never moves back: one who led before and wakes late has done its work too, so the higher of two is right. */
+  /**
+   * Never moves back. A former leader that writes late has finished its work too, so the higher position is correct.
+   */
   advance(position: Position): Promise<void>;
-  /** Begins anew, when the log is another one than the checkpoint's. */
+  /** Starts again at the beginning, when the log is not the one of the checkpoint. */
   restart(): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-/** Runs `work` on each item, at most `limit` at a time. Every item is tried; the first error is thrown after the last. */
+/** Runs `work` on each item, at most `limit` at a time. All items are tried; then the first error is thrown. */
 export async function forEachConcurrently<Item>(
   items: readonly Item[],
   limit: number,

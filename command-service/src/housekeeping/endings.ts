@@ -1,7 +1,7 @@
 import { streams, type SystemTask } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import type { Clock } from '@token-vault/service-kit';
+import type { Clock } from '@token-vault/operations';
 import { execute, expectedAt, retryOnConflict, type Decider } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
 import { applicationDecider } from '../applications/decider.ts';
@@ -11,6 +11,7 @@ import type { TokenErasure } from '../tokens/erasure.ts';
 import { readTokenHistory } from '../tokens/history.ts';
 import type { Transactions } from '../transactions/handlers.ts';
 import { signTokenEvents } from '../tokens/signed.ts';
+import { isOpenerGone } from '../transactions/opener.ts';
 import type { TransactionOutcomes } from '../transactions/outcomes.ts';
 import type { Candidate, SourceName } from './candidates.ts';
 
@@ -23,19 +24,25 @@ export interface EndingDependencies {
   readonly transactions: Pick<Transactions, 'settle'>;
 }
 
-/** Ends what is over by its own stream. True when this call ended it; false when there was nothing to do, or not yet. */
+/**
+ * Ends the entity when its own stream says that its time is over. True when this call ended it. False when it had
+ * ended before, or may not end yet.
+ */
 export type Ending = (candidate: Candidate, now: Date) => Promise<boolean>;
 
-/** One for each kind of thing that ends by time (interface.md, Time-based deletions). Any number may run at once. */
+/**
+ * One function for each kind of entity that ends by time (interface.md, Time-based deletions), or with its caller. Any number may run at
+ * once.
+ */
 export function createEndings(dependencies: EndingDependencies): Readonly<Record<SourceName, Ending>> {
   const { store, keyRing, clock, outcomes, erasure, transactions } = dependencies;
 
-  /** A token locked by an open transaction waits for its end, at most an hour. */
+  /** A token that an open transaction locks waits for the end of the transaction, at most an hour. */
   const endToken =
     (kind: 'expire' | 'purge-cvc', task: SystemTask): Ending =>
     async ({ tenantId, id }, now) => {
       const facts = await retryOnConflict(async () => {
-        const history = await readTokenHistory(store, outcomes, tenantId, id);
+        const history = await readTokenHistory({ store, outcomes }, tenantId, id);
         if (history.lockedBy !== undefined) return [];
         const context = systemContext(tenantId, task, clock);
         const facts = tokenDecider.decide(history.state, { kind, now });
@@ -69,9 +76,18 @@ export function createEndings(dependencies: EndingDependencies): Readonly<Record
 
   return {
     async expiredTransactions({ tenantId, id }) {
-      // Looking at one past its time ends it.
+      // `stateOf` ends a transaction that is past its time.
       const { kind } = await outcomes.stateOf(tenantId, id);
       if (kind === 'open' || kind === 'absent') return false;
+      await transactions.settle(tenantId, id);
+      return true;
+    },
+    async abandonedTransactions({ tenantId, id }, now) {
+      const { kind, ...state } = await outcomes.stateOf(tenantId, id);
+      const opener = kind === 'open' && 'opener' in state ? state.opener : undefined;
+      if (!opener || !(await isOpenerGone({ store, tenantId, now }, opener))) return false;
+      const context = systemContext(tenantId, 'transaction-expiry', clock);
+      await outcomes.decide(tenantId, { kind: 'abandon', id }, context.event.bind(context));
       await transactions.settle(tenantId, id);
       return true;
     },

@@ -14,7 +14,7 @@ export interface ErasureDependencies {
 }
 
 type Work = () => Promise<unknown>;
-/** By what it is about, so that the same thing is done once a stretch. */
+/** Work by its subject, so that each subject is handled once in a stretch of the log. */
 type Plan = Map<string, Work>;
 
 interface Staged {
@@ -33,7 +33,7 @@ const tokenEvents = new Set([
   'TokenCvcPurged',
 ]);
 
-/** Adds what an event outside of any transaction has decided. */
+/** Adds the work that an event outside of any transaction has decided. */
 function planFor(plan: Plan, dependencies: ErasureDependencies, event: RecordedEvent): void {
   const { keyRing, transactions, erasure } = dependencies;
   const { tenant_id: tenantId } = event.metadata;
@@ -51,7 +51,7 @@ function planFor(plan: Plan, dependencies: ErasureDependencies, event: RecordedE
     }
     case 'TokenUpdated': {
       const { token_id: id, token_type: type, key_ids } = event.data;
-      // Only a card's cvc is ever replaced under another key; version 1 does not say whether it was.
+      // Only the cvc of a card is ever replaced under another key. Version 1 does not say whether it was.
       if (key_ids) plan.set(event.id, () => keyRing.destroyKeys(tenantId, key_ids));
       else if (type === 'card')
         plan.set(`token ${tenantId} ${id}`, () => erasure.eraseUnneeded(tenantId, id));
@@ -77,7 +77,10 @@ function planFor(plan: Plan, dependencies: ErasureDependencies, event: RecordedE
   }
 }
 
-/** What a transaction wrote after its end never counts, and its end came too early to see to it. */
+/**
+ * An event that came after the end of its transaction never counts, and the end of the transaction came too early to
+ * destroy its keys.
+ */
 async function planForLate(plan: Plan, dependencies: ErasureDependencies, staged: Staged): Promise<void> {
   const { tenantId, transactionId, tokens } = staged;
   const { outcomes, erasure } = dependencies;
@@ -105,13 +108,12 @@ function stagedIn(events: readonly RecordedEvent[]): readonly Staged[] {
 }
 
 /**
- * Repeats the destruction of keys that events have decided. Its first time is in the command, before the answer; this one
- * makes up for a crash in between. Safe to repeat, and whole: everything in a stretch of the log is tried before an error is
- * thrown.
+ * Repeats the destruction of keys that events have decided. The command destroys them before its answer; this covers
+ * a crash in between. It is safe to repeat. All events of a stretch are tried before an error is thrown.
  */
 export function createErasures(dependencies: ErasureDependencies) {
   return {
-    /** Gives how many things it saw to. */
+    /** Gives the number of subjects that it handled. */
     async carryOut(events: readonly RecordedEvent[]): Promise<number> {
       const plan: Plan = new Map();
       for (const event of events) {

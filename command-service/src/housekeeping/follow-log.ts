@@ -1,5 +1,5 @@
 import { PositionBeyondHeadError, type EventStore } from '@token-vault/event-store';
-import { errorFields, type Logger } from '@token-vault/service-kit';
+import { errorFields, type Logger } from '@token-vault/observability';
 import type { Checkpoint } from './checkpoint.ts';
 import type { Erasures } from './erasures.ts';
 import { backOffMs, pause } from './pause.ts';
@@ -11,7 +11,7 @@ export interface FollowOptions {
   readonly logger: Logger;
 }
 
-/** Events without work may be read again after a restart, so the checkpoint need not follow each of them. */
+/** Events without work may be read again after a restart, so the checkpoint is not moved for each of them. */
 const idleEvents = 10_000;
 const task = 'erasure';
 
@@ -25,7 +25,7 @@ async function followOnce(
     const done = await erasures.carryOut(events);
     unsaved += Math.max(1, events.length);
     if (done > 0 || unsaved >= idleEvents) {
-      // After the work: what a crash undoes is the checkpoint, never a destruction.
+      // The checkpoint moves after the work: a crash may undo the move, but never skips a destruction.
       await checkpoint.advance(position);
       unsaved = 0;
     }
@@ -34,8 +34,8 @@ async function followOnce(
 }
 
 /**
- * Carries out every erasure the log has decided, from the checkpoint on, until `signal` aborts. An erasure that fails holds
- * the checkpoint and is tried again: nothing is passed over.
+ * Carries out every erasure that the log has decided, from the checkpoint on, until `signal` aborts. A failed erasure
+ * holds the checkpoint and is repeated. No erasure is skipped.
  */
 export async function followErasures(options: FollowOptions, signal: AbortSignal): Promise<void> {
   const { checkpoint, logger } = options;
@@ -45,8 +45,8 @@ export async function followErasures(options: FollowOptions, signal: AbortSignal
       await followOnce(options, signal, () => (attempt = 0));
     } catch (error) {
       if (signal.aborted) return;
-      logger.warn({ task, attempt, ...errorFields(error) }, 'the erasure of what was deleted is held up');
-      // The log was restored to an earlier time: what it has decided is carried out anew, from its beginning.
+      logger.warn({ task, attempt, ...errorFields(error) }, 'the erasure of deleted data is delayed');
+      // The log was restored to an earlier time, so all its erasures are carried out again from the beginning.
       if (error instanceof PositionBeyondHeadError) await checkpoint.restart().catch(() => undefined);
     }
     await pause(backOffMs(attempt), signal);

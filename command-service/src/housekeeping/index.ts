@@ -1,4 +1,4 @@
-export { leadWheneverPossible, type LeadershipOptions } from './leadership.ts';
+export { leadWheneverPossible } from './leadership.ts';
 export { createLostKeys, type LostKey, type LostKeys } from './lost-keys.ts';
 export { housekeepingMigrations } from './migrations.ts';
 export { startHousekeeping, type Housekeeping, type HousekeepingOptions } from './start.ts';

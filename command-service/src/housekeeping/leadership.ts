@@ -1,26 +1,26 @@
-import { errorFields, type Logger } from '@token-vault/service-kit';
+import { errorFields, type Logger } from '@token-vault/observability';
+import { lockKeys, tryHold } from '@token-vault/postgres';
 import pg from 'pg';
 import { backOffMs, pause } from './pause.ts';
 
 export interface LeadershipOptions {
   readonly connectionString: string;
-  /** Who leads under the same name in the same database excludes the others. */
+  /** In one database only one process at a time leads under a name. */
   readonly name: string;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
 
-/** Any constant: tells these locks from others in the database. */
-const lockClass = 7_310_581;
-/** A standby asks again; one that waited inside Postgres would hold back vacuum for as long as the leader lives. */
+/** A standby polls: a session that waits inside Postgres would hold back vacuum as long as the leader lives. */
 const pollMs = 1_000;
-/** A connection that died without a word is noticed by asking over it. */
+/** A query over the connection finds out that the connection was lost silently. */
 const heartbeatMs = 5_000;
 
 /**
- * Runs `lead` while this process holds the lock, again and again until `signal` aborts. The lock lives with one connection:
- * when that is lost, by a crash, a cut or a failover, Postgres gives the lock to the next one, and the signal of `lead`
- * aborts here. For a moment two may believe that they lead: `lead` must be safe against that.
+ * Runs `lead` while this process holds the lock, again and again until `signal` aborts. The lock belongs to one
+ * connection. When the connection is lost by a crash, a cut or a failover, or because this process stood still for 3 s,
+ * Postgres gives the lock to the next process, and the signal of `lead` aborts here. For a moment two processes may believe that they lead: `lead` must
+ * be safe against that.
  */
 export async function leadWheneverPossible(
   options: LeadershipOptions,
@@ -73,17 +73,13 @@ async function connect(
 /** False when `signal` aborted first. */
 async function acquire(client: pg.Client, name: string, signal: AbortSignal): Promise<boolean> {
   while (!signal.aborted) {
-    const { rows } = await client.query<{ locked: boolean }>(
-      'select pg_try_advisory_lock($1, hashtext($2)) as locked',
-      [lockClass, name],
-    );
-    if (rows[0]?.locked === true) return true;
+    if (await tryHold(client, lockKeys.task(name))) return true;
     await pause(pollMs, signal);
   }
   return false;
 }
 
-/** Ends the term when the connection that holds the lock does not answer. */
+/** Ends the leadership when the connection that holds the lock does not answer. */
 async function watch(client: pg.Client, term: AbortController, signal: AbortSignal): Promise<void> {
   try {
     while (!signal.aborted) {

@@ -1,7 +1,7 @@
 import { streams, type SystemTask } from '@token-vault/contracts';
 import { keyIdOf, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import type { Clock } from '@token-vault/service-kit';
+import type { Clock } from '@token-vault/operations';
 import { execute, expectedAt, retryOnConflict } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
 import { reactorDecider } from '../reactors/decider.ts';
@@ -14,22 +14,27 @@ import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 export interface LostKey {
   readonly tenantId: string;
   readonly keyId: string;
-  /** What it was for, e.g. `token:<id>`. */
+  /** The entity that the key belonged to, e.g. `token:<id>`. */
   readonly entity: string;
 }
 
-/** Puts on record what a log does not know: that data of it was erased, after a backup of it was taken. */
+/**
+ * Records erasures that the log does not hold, because they came after the backup from which the log was restored.
+ */
 export interface LostKeys {
   /**
-   * Ends what the key opened, as its deletion would have: the token, the cvc, the reactor. True when the log said nothing of it;
-   * false when it does already, or the key was for something that ends by itself.
+   * Ends the token, the cvc or the reactor that the key opened, as its deletion would have. True when the log had no
+   * record of it. False when it had one, or when the key belonged to something that ends by itself.
    */
   record(key: LostKey): Promise<boolean>;
-  /** The deletion of a tenant whose keys are destroyed. False when the log has it, or knows no such tenant. */
+  /**
+   * Records the deletion of a tenant whose keys are destroyed. False when the log has that record or does not know
+   * the tenant.
+   */
   recordTenant(tenantId: string): Promise<boolean>;
 }
 
-/** The log names `task` as the actor. No key is touched. */
+/** The log names `task` as the actor. No key is changed. */
 export function createLostKeys(options: {
   readonly store: EventStore;
   readonly keyRing: Pick<KeyRing, 'hashes'>;
@@ -41,8 +46,8 @@ export function createLostKeys(options: {
 
   const endToken = (tenantId: string, tokenId: string, keyId: string): Promise<boolean> =>
     retryOnConflict(async () => {
-      // Open transactions hold nobody up here: what they have done to the token cannot be opened either.
-      const history = await readTokenHistory(store, outcomes, tenantId, tokenId);
+      // Open transactions are not waited for: their writes to the token cannot be opened either.
+      const history = await readTokenHistory({ store, outcomes }, tenantId, tokenId);
       const context = systemContext(tenantId, task, clock);
       const facts = tokenDecider.decide(history.state, { kind: 'lose-key', keyId, now: context.now });
       if (facts.length === 0) return false;

@@ -1,6 +1,6 @@
 /**
- * Where the repetition of erasures stands in the log. A position has up to 64 unsigned bits, more than bigint holds.
- * Ids rise from 1 without gaps; a released migration never changes.
+ * Stores the position up to which erasures were repeated. A position has up to 64 unsigned bits, more than bigint
+ * holds. Ids rise from 1 without gaps. A released migration never changes.
  */
 export const housekeepingMigrations: readonly {
   readonly id: number;

@@ -1,6 +1,7 @@
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import { errorFields, type Clock, type Logger } from '@token-vault/service-kit';
+import { errorFields, type Logger } from '@token-vault/observability';
+import type { Clock } from '@token-vault/operations';
 import type { Pool } from 'pg';
 import { TokenErasure } from '../tokens/erasure.ts';
 import { Transactions } from '../transactions/handlers.ts';
@@ -18,30 +19,30 @@ import { createSweeper, type SweepReport } from './sweeper.ts';
 export interface HousekeepingOptions {
   readonly store: EventStore;
   readonly keyRing: KeyRing;
-  /** Of the read models and of `housekeepingMigrations`, which must be applied. Never ended here. */
+  /** The pool of the read models' database, with `housekeepingMigrations` applied. Housekeeping never ends it. */
   readonly pool: Pool;
-  /** Of the same database; one session is taken that holds the lock, so not through a transaction pooler. */
+  /** The same database. One session holds the lock, so the connection may not go through a transaction pooler. */
   readonly connectionString: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Between two sweeps; 30 s by default. */
+  /** The time between two sweeps, in milliseconds. 30,000 by default. */
   readonly intervalMs?: number;
 }
 
 export interface Housekeeping {
-  /** One sweep now, whoever leads: decisions rest on the log alone, so any number may run at once. */
+  /** Runs one sweep now, on any replica. Decisions depend on the log alone, so any number may run at once. */
   readonly runOnce: () => Promise<SweepReport>;
-  /** Ends within about a second; the next replica takes over. */
+  /** Ends within about a second. The next replica takes over. */
   readonly close: () => Promise<void>;
 }
 
 const defaultIntervalMs = 30_000;
-/** Until the read models of this release are made. */
+/** The pause until the read models of this release exist. */
 const notThereYetMs = 500;
 
 /**
- * Ends what is past its time and repeats interrupted erasures. Any replica may run it and one does; when that one dies,
- * another takes over.
+ * Ends entities that are past their time and repeats interrupted erasures. Every replica may run it, and one of them
+ * leads. When the leader dies, another takes over.
  */
 export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   const { store, keyRing, pool, connectionString, clock, logger, intervalMs = defaultIntervalMs } = options;

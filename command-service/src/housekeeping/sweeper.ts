@@ -1,6 +1,7 @@
 import type { KeyRing } from '@token-vault/crypto';
 import { EventStoreUnavailableError } from '@token-vault/event-store';
-import { errorFields, type Clock, type Logger } from '@token-vault/service-kit';
+import { errorFields, type Logger } from '@token-vault/observability';
+import type { Clock } from '@token-vault/operations';
 import type { Pool } from 'pg';
 import { dueCandidates, sources, type Candidate, type SourceName } from './candidates.ts';
 import { forEachConcurrently } from './concurrency.ts';
@@ -14,13 +15,13 @@ export interface SweeperOptions {
   readonly endings: Readonly<Record<SourceName, Ending>>;
 }
 
-/** What one sweep has done. */
+/** The result of one sweep. */
 export interface SweepReport {
-  /** How many of each kind this sweep has ended. */
+  /** The number of entities that this sweep ended, by kind. */
   readonly ended: Readonly<Record<SourceName, number>>;
-  /** Data keys whose time was over. */
+  /** The number of data keys that were destroyed because their time was over. */
   readonly destroyedKeys: number;
-  /** What could not be ended, or not be looked for; the next sweep tries again. */
+  /** The number of entities or queries that failed. The next sweep tries again. */
   readonly failures: number;
 }
 
@@ -28,26 +29,27 @@ const pageSize = 200;
 const atOnce = 8;
 const keysAtOnce = 500;
 
-/** Transactions first: their end unlocks tokens. */
+/** Transactions come first, because their end unlocks tokens. */
 const order: readonly SourceName[] = [
   'expiredTransactions',
+  'abandonedTransactions',
   'expiredTokens',
   'dueCvcs',
   'expiredApplications',
   'expiredSessions',
 ];
 
-/** Ends everything whose time is over. The failure of one thing is logged and does not keep the others. */
+/** Ends all entities whose time is over. The failure of one is logged and does not stop the others. */
 export function createSweeper({ pool, keyRing, clock, logger, endings }: SweeperOptions) {
   async function endOne(name: SourceName, candidate: Candidate, now: Date, count: Counts): Promise<void> {
     try {
       if (await endings[name](candidate, now)) count.ended[name] += 1;
     } catch (error) {
-      // Without the store the rest of the sweep would only fail too.
+      // Without the event store the rest of the sweep would fail too.
       if (error instanceof EventStoreUnavailableError) throw error;
       count.failures += 1;
       const fields = { task: name, tenant_id: candidate.tenantId, ...errorFields(error) };
-      logger.warn(fields, 'something past its time could not be ended');
+      logger.warn(fields, 'an expired entity could not be ended');
     }
   }
 
@@ -60,7 +62,7 @@ export function createSweeper({ pool, keyRing, clock, logger, endings }: Sweeper
     }
   }
 
-  /** Whatever the read models and streams say: a key past its time opens nothing, and now it goes (rules.md §3). */
+  /** A key that is past its time is destroyed, whatever the read models and streams say (rules.md §3). */
   async function destroyDueKeys(now: Date, signal: AbortSignal, count: Counts): Promise<void> {
     while (!signal.aborted) {
       const { length } = await keyRing.destroyDue(now, keysAtOnce);
@@ -88,7 +90,6 @@ export function createSweeper({ pool, keyRing, clock, logger, endings }: Sweeper
     },
   };
 }
-export type Sweeper = ReturnType<typeof createSweeper>;
 
 interface Counts {
   readonly ended: Record<SourceName, number>;

@@ -2,36 +2,56 @@ import {
   type DataOf,
   DomainError,
   invocationPlace,
+  mayHoldUnnamedTokens,
+  outcomeContentOf,
   reactorProblemCode,
+  sealedOutcome,
   type FieldErrors,
   type Json,
+  type OutcomeContent,
   type ReactorProblem,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing, type SealedValue } from '@token-vault/crypto';
-import type { Answer, AnswerToken, Path } from '@token-vault/service-kit';
+import {
+  RunFailedError,
+  type Answer,
+  type AnswerToken,
+  type Path,
+  type RequestContext,
+} from '@token-vault/operations';
+import type { DecideSeen } from '../tokens/seen.ts';
 import type { OutcomeEvent } from './state.ts';
+import type { TokenUse } from './token-use.ts';
 
-/** The error that a failed run is to its caller, in the common error format (rules.md §1 and §10). */
+/** The error that the caller gets for a failed run, in the common error format (rules.md §1 and §10). */
 const failure = (
   { status, reason }: Pick<DataOf<'ReactorFailed'>, 'status' | 'reason'>,
   detail: string,
   errors: FieldErrors,
 ): DomainError => new DomainError(reactorProblemCode(status, reason), detail, { errors });
 
-/** The invocation that was asked about. What an event says of itself is not asked: it could be of another. */
+/**
+ * The invocation that the caller asked for. Its ids do not come from the event, because the event could belong to
+ * another invocation.
+ */
 interface Asked {
   readonly tenantId: string;
   readonly invocationId: string;
 }
 
-async function openOutcome<Content extends Json>(
+/**
+ * The result or the problem of a run, and the tokens that its code was shown.
+ * @throws DomainError when it is no longer kept; AlteredRecordError
+ */
+async function openOutcome(
   keyRing: Pick<KeyRing, 'open'>,
   { tenantId, invocationId }: Asked,
-  sealed: SealedValue,
-): Promise<Content> {
+  event: OutcomeEvent,
+): Promise<OutcomeContent> {
   try {
-    const place = invocationPlace(tenantId, invocationId, 'outcome');
-    return (await keyRing.open<Content>(place, sealed)).expose();
+    const { sealed, field } = sealedOutcome(event);
+    const place = invocationPlace(tenantId, invocationId, field);
+    return outcomeContentOf(event, (await keyRing.open<Json>(place, sealed as SealedValue)).expose());
   } catch (error) {
     if (error instanceof KeyDestroyedError)
       throw new DomainError('conflict', 'The reactor has run; its result is no longer kept.');
@@ -39,7 +59,10 @@ async function openOutcome<Content extends Json>(
   }
 }
 
-/** Tokens made of the output of a reactor, where its answer holds them whole. Deeper than any answer is, nothing is looked for. */
+/**
+ * Finds the tokens in the output of a reactor, where the answer holds a whole token. The search ends at the greatest
+ * depth of an answer.
+ */
 function outputTokens(value: Json | undefined, tenantId: string, at: Path): AnswerToken[] {
   if (value === null || typeof value !== 'object') return [];
   if (Array.isArray(value))
@@ -50,39 +73,78 @@ function outputTokens(value: Json | undefined, tenantId: string, at: Path): Answ
   return Object.entries(value).flatMap(([name, item]) => outputTokens(item, tenantId, [...at, name]));
 }
 
-/** Which tokens the answer of a run may tell of. */
+/** The tokens that the answer of a run may contain. */
 function tokensOf(
   event: OutcomeEvent,
   { tenantId }: Asked,
-  body: Json | undefined,
+  { value, seen, isSeenComplete, cvcEndsAt }: OutcomeContent,
   usedTokenIds: readonly string[],
 ) {
-  const { seen_token_ids: seen, cvc_ends_at: cvcEndsAt } = event.data;
+  const { occurred_at: asOf } = event.metadata;
+  const body = event.type === 'ReactorSucceeded' ? value : undefined;
   const made = (body as { tokens?: Json } | null | undefined)?.tokens;
   const tokens: AnswerToken[] = [
-    ...usedTokenIds.map((id) => ({ id, by: 'use' as const, cvcEndsAt })),
-    ...(seen ?? []).map((id) => ({ id, by: 'seen' as const, cvcEndsAt })),
+    ...usedTokenIds.map((id) => ({ id, by: 'use' as const, asOf, cvcEndsAt })),
+    ...seen.map(({ id, shown }) => ({ id, by: 'seen' as const, asOf, cvcEndsAt, shown })),
     ...outputTokens(made, tenantId, ['tokens']),
   ];
-  return { tokens, isUnrepeatable: seen === undefined };
+  return { tokens, isUnrepeatable: !isSeenComplete };
 }
 
-/** Answers the invoker from the outcome event. @throws DomainError when the run failed */
-export async function answerFrom(
-  keyRing: Pick<KeyRing, 'open'>,
+/**
+ * Answers the invoker from the outcome event, after the rights on its tokens were decided. @throws DomainError when the
+ * run failed
+ */
+function answerFrom(
   asked: Asked,
   event: OutcomeEvent,
+  content: OutcomeContent,
   usedTokenIds: readonly string[],
-): Promise<Answer> {
+): Answer {
   const { position } = event;
   if (event.type === 'ReactorSucceeded') {
-    const body = await openOutcome(keyRing, asked, event.data.result as SealedValue);
-    return { body, position, ...tokensOf(event, asked, body, usedTokenIds) };
+    return { body: content.value, position, ...tokensOf(event, asked, content, usedTokenIds) };
   }
-  const { status, problem } = event.data;
-  const opened = await openOutcome(keyRing, asked, problem as SealedValue);
-  const { detail, errors, custom } = opened as unknown as ReactorProblem;
-  if (custom === undefined) throw failure(event.data, detail, errors);
-  const tokens = tokensOf(event, asked, undefined, usedTokenIds);
+  const { status } = event.data;
+  const { detail, errors, custom } = content.value as unknown as ReactorProblem;
+  const tokens = tokensOf(event, asked, content, usedTokenIds);
+  if (custom === undefined) {
+    const madeOf = { ...tokens, isUnrepeatable: mayHoldUnnamedTokens(content) };
+    throw new RunFailedError(failure(event.data, detail, errors), madeOf);
+  }
   return { status, headers: custom.headers, body: custom.body, position, ...tokens };
+}
+
+export interface AnswerDependencies {
+  readonly keyRing: Pick<KeyRing, 'open'>;
+  readonly tokenUse: Pick<TokenUse, 'refusal'>;
+  readonly decideSeen: DecideSeen;
+}
+
+/** An outcome, and the tokens of the arguments of its run. */
+export interface Ended {
+  readonly asked: Asked;
+  readonly outcome: OutcomeEvent;
+  readonly usedTokenIds: readonly string[];
+}
+
+/**
+ * The answer to the invoker, if it may be shown now. The code ran for seconds, and the invoker or the application of
+ * the reactor may have lost a right meanwhile. The result or the error may hold data of the tokens, so the rights are
+ * decided again. Deleted tokens are left out, as for a delivery.
+ * @throws UnauthenticatedError, ForbiddenError; DomainError when the run failed
+ */
+export async function answerNow(
+  { keyRing, tokenUse, decideSeen }: AnswerDependencies,
+  { asked, outcome, usedTokenIds }: Ended,
+  context: RequestContext,
+): Promise<Answer> {
+  const renewed = await context.renewed();
+  const refusal = renewed && (await tokenUse.refusal(usedTokenIds, renewed));
+  if (refusal) throw refusal;
+  const content = await openOutcome(keyRing, asked, outcome);
+  // The readings were recorded during the run. `record` is for showings after the first.
+  const seen = await decideSeen(content.seen, renewed ?? context);
+  if (seen.refusal) throw seen.refusal;
+  return answerFrom(asked, outcome, content, usedTokenIds);
 }

@@ -1,36 +1,39 @@
 import { UnknownEventError } from '@token-vault/contracts';
 import type { EventStore, Position, RecordedEvent } from '@token-vault/event-store';
-import { errorFields, type Logger } from '@token-vault/service-kit';
+import { errorFields, type Logger } from '@token-vault/observability';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isOutcome, loadInvocation, type OutcomeEvent } from './state.ts';
 
 export interface AwaitedOutcome {
   readonly arrived: Promise<OutcomeEvent>;
-  /** Call it when nobody waits any more. */
+  /** Must be called when the caller no longer waits. */
   forget(): void;
 }
 
-/** Hears how invocations end: one subscription of the process, however many callers wait. */
+/** Receives the outcomes of invocations by one subscription of the process, for any number of waiting callers. */
 export interface InvocationOutcomes {
-  /** Resolves when an outcome appended from now on will be heard: await it before the invocation is appended to `stream`. */
+  /**
+   * Resolves when the subscription will receive an outcome that is appended from now on. Await it before the
+   * invocation is appended to `stream`.
+   */
   expect(invocationId: string, stream: string): Promise<AwaitedOutcome>;
   close(): Promise<void>;
 }
 
-/** Emptied when it goes: a Map keeps alive what it no longer holds (ADR 13). */
+/** Its fields are cleared when the waiter is removed: a Map keeps removed values alive (ADR 13). */
 interface Waiter {
   readonly stream: string;
   hear?: (event: OutcomeEvent) => void;
 }
 
 const retryMs = 200;
-/** Events of a newer release may come often: those of a moment are passed together. */
+/** Events of a newer release may come often, so those of some milliseconds are passed together. */
 const unknownPauseMs = 20;
 
 /**
- * While a new release is rolled out, the log may hold events that this process does not know. It goes on behind them; the streams tell
- * which outcomes came before. A stream that holds such an event itself cannot be read: its caller waits until the deadline, the
- * others do not.
+ * While a new release is rolled out, the log may hold events that this process does not know. The subscription
+ * continues after them, and the streams of waiting callers are read for outcomes before them. When a stream itself
+ * holds such an event, its caller waits until the deadline; other callers do not.
  */
 async function passUnknown(store: EventStore, waiting: ReadonlyMap<string, Waiter>): Promise<Position> {
   const head = await store.head();
@@ -70,7 +73,8 @@ export function createInvocationOutcomes(options: {
       } catch (error) {
         const isUnknown = error instanceof UnknownEventError;
         if (isUnknown) logger.debug(errorFields(error), 'an event of a newer release is passed over');
-        else if (!abort.signal.aborted) logger.warn(errorFields(error), 'outcomes of reactors are not heard');
+        else if (!abort.signal.aborted)
+          logger.warn(errorFields(error), 'outcomes of reactors are not received');
         const pauseMs = isUnknown ? unknownPauseMs : retryMs;
         await delay(pauseMs, undefined, { signal: abort.signal }).catch(() => undefined);
         if (isUnknown) position = await passUnknown(store, waiting).catch(() => position);

@@ -1,4 +1,5 @@
 import {
+  ConflictError,
   DomainError,
   invocationPlace,
   invocationStatement,
@@ -9,26 +10,29 @@ import {
   UnavailableError,
   ValidationError,
   type DataOf,
+  type EventMetadata,
+  type InvocationField,
   type Json,
 } from '@token-vault/contracts';
 import { keyIdOf, secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
 import { RevisionConflictError, type EventStore, type Position } from '@token-vault/event-store';
-import type { TokenReferences } from '@token-vault/expressions';
-import type { Answer, RequestContext } from '@token-vault/service-kit';
+import type { Answer, RequestContext } from '@token-vault/operations';
 import { isRefusal } from '../aggregates/refusal.ts';
 import { loadReactor } from '../reactors/load.ts';
 import { reactorOwner } from '../reactors/owner.ts';
-import { answerFrom } from './answers.ts';
+import { createSeenTokens, type SeenTokensDependencies } from '../tokens/seen.ts';
+import { answerNow, type AnswerDependencies } from './answers.ts';
 import type { AwaitedOutcome, InvocationOutcomes } from './outcomes.ts';
 import { readReactRequest, type ReactBody, type ReactRequest } from './request.ts';
 import { loadInvocation, requireGenuine, type OutcomeEvent } from './state.ts';
 import { createTokenUse, type TokenUse, type TokenUseDependencies } from './token-use.ts';
 
-export interface InvocationDependencies extends TokenUseDependencies {
+export interface InvocationDependencies extends TokenUseDependencies, SeenTokensDependencies {
+  readonly keyRing: KeyRing;
   readonly outcomes: InvocationOutcomes;
-  /** Callbacks may go to plain http where the operator has opened private addresses (VAULT_EGRESS_ALLOW). */
+  /** A callback may use plain http when the operator has opened private addresses (VAULT_EGRESS_ALLOW). */
   readonly allowsPlainHttp: boolean;
-  /** How long a synchronous caller waits for a runner to begin; 30 s by default. */
+  /** How long a synchronous caller waits for a runner to start the run, in milliseconds. 30,000 by default. */
   readonly startWithinMs?: number;
 }
 
@@ -41,18 +45,15 @@ interface Draft {
   readonly request: ReactRequest;
 }
 
-/** As arguments that name these tokens. */
-const referencesTo = (tokenIds: readonly string[]): TokenReferences => ({
-  tokens: new Map(tokenIds.map((id) => [id, 'args'])),
-  ambiguous: new Map(),
-});
-
-/** Each level holds a process of the sandbox while it waits: deeper ones could take a tenant's last and wait for each other. */
+/**
+ * Each level holds a process of the sandbox while it waits. Deeper levels could take all processes of a tenant and
+ * wait for each other.
+ */
 const maxDepth = 3;
-/** Keys of arguments go when the run is over; these times are for what is never run, and bound the rest. */
+/** The keys of arguments are destroyed when the run is over. This time applies to invocations that never run. */
 const keptMs = 7 * 24 * 60 * 60 * 1000;
 const startWithinMsByDefault = 30_000;
-/** For the sweeper to find a run whose runner is gone. */
+/** Time for the sweeper to find a run whose runner is gone. */
 const waitAfterDeadlineMs = 10_000;
 
 /** Invokes reactors (interface.md, react; architecture.md, Reactors). */
@@ -60,6 +61,7 @@ export class Invocations {
   readonly #store: EventStore;
   readonly #keyRing: KeyRing;
   readonly #tokenUse: TokenUse;
+  readonly #answering: AnswerDependencies;
   readonly #outcomes: InvocationOutcomes;
   readonly #allowsPlainHttp: boolean;
   readonly #startWithinMs: number;
@@ -68,48 +70,52 @@ export class Invocations {
     this.#store = dependencies.store;
     this.#keyRing = dependencies.keyRing;
     this.#tokenUse = createTokenUse(dependencies);
+    const decideSeen = createSeenTokens(dependencies);
+    this.#answering = { keyRing: this.#keyRing, tokenUse: this.#tokenUse, decideSeen };
     this.#outcomes = dependencies.outcomes;
     this.#allowsPlainHttp = dependencies.allowsPlainHttp;
     this.#startWithinMs = dependencies.startWithinMs ?? startWithinMsByDefault;
   }
 
   /**
-   * Runs a reactor and answers what it gave; with a callback URL only sees to it that it will be run.
-   * @throws ValidationError, ForbiddenError, NotFoundError, EnterpriseRequiredError before anything is stored; DomainError
-   * with the status the run failed with; UnavailableError when no runner began it, which then never happens.
+   * Runs a reactor and answers its result. With a callback URL it only queues the run.
+   * @throws ValidationError, ForbiddenError, NotFoundError, EnterpriseRequiredError before anything is stored;
+   * DomainError with the status of a failed run; UnavailableError when no runner started the run, which then never
+   * happens.
    */
   async react(reactorId: string, body: ReactBody, context: RequestContext): Promise<Answer> {
     const tenantId = context.principal.tenant.id;
     const request = readReactRequest(body, context, this.#allowsPlainHttp);
-    // Read with the reactor; what is wrong with them is told after what is wrong with it.
+    // The check runs while the reactor is read. An error of the reactor is reported before an error of the tokens.
     const checked = this.#tokenUse.check(request.references, context);
     checked.catch(() => undefined);
     const dependencies = { store: this.#store, keyRing: this.#keyRing };
     const loaded = await loadReactor(dependencies, tenantId, reactorId);
     const depth = await this.#depthOf(context);
     await checked;
-    const { id, begun } = await this.#begunOrFree(context);
-    const usedTokenIds = begun?.token_ids ?? [...request.references.tokens.keys()];
-    // The body of a repeat is not compared (rules.md §2): the tokens that the run began with decide, not those that it names.
-    if (begun) await this.#tokenUse.check(referencesTo(usedTokenIds), context);
+    const { id, begun: earlier } = await this.#begunOrFree(reactorId, context);
     const draft = { id, reactorId, reactorRevision: loaded.revision, depth, request };
     if (request.callbackUrl !== undefined) {
-      const position = await this.#append(draft, context);
-      return { status: 202, position };
+      const { position, begun } = await this.#begin(draft, earlier, context);
+      return { status: 202, position, invocationId: id, isRepeat: begun !== undefined };
     }
     const awaited = await this.#outcomes.expect(id, this.#streamOf(id, context));
     try {
-      await this.#append(draft, context);
+      const { begun } = await this.#begin(draft, earlier, context);
+      const usedTokenIds = begun?.token_ids ?? [...request.references.tokens.keys()];
+      context.waitsForOthers();
       const outcome = await this.#outcomeOf(draft, awaited, context);
-      const answer = await answerFrom(this.#keyRing, { tenantId, invocationId: id }, outcome, usedTokenIds);
-      // Its code may have told of its configuration.
-      return { ...answer, endsWith: reactorOwner(this.#store, tenantId, reactorId) };
+      const asked = { tenantId, invocationId: id };
+      const answer = await answerNow(this.#answering, { asked, outcome, usedTokenIds }, context);
+      // The output of the code may contain the configuration of the reactor.
+      const endsWith = reactorOwner(this.#store, tenantId, reactorId);
+      return { ...answer, invocationId: id, endsWith, isRepeat: begun !== undefined };
     } finally {
       awaited.forget();
     }
   }
 
-  /** An invocation by reactor code names the invocation it comes from as its cause. */
+  /** When reactor code invokes a reactor, the new invocation names the running one as its cause. */
   async #depthOf(context: RequestContext): Promise<number> {
     const { tenant_id: tenantId, causation_id: parentId } = context.metadata;
     if (parentId === undefined) return 0;
@@ -120,14 +126,22 @@ export class Invocations {
     return depth;
   }
 
-  /** A repeated request takes up the run it began, unless that failed: then it is a new one (rules.md §2). */
-  async #begunOrFree(context: RequestContext): Promise<{ id: string; begun?: DataOf<'ReactorInvoked'> }> {
+  /**
+   * A repeated request continues the run that it began. When that run failed, a new run begins (rules.md §2).
+   * @throws ConflictError when another caller began the run, or when it is a run of another reactor
+   */
+  async #begunOrFree(
+    reactorId: string,
+    context: RequestContext,
+  ): Promise<{ id: string; begun?: DataOf<'ReactorInvoked'> }> {
     const id = context.newEntityId();
     if (!context.isRepeatable) return { id };
     const { state } = await loadInvocation(this.#store, this.#streamOf(id, context));
     if (state.kind === 'absent') return { id };
     if (state.kind === 'over' && state.outcome.type === 'ReactorFailed') return { id: newId() };
     requireGenuine(id, state, await this.#keyRing.hashes(context.principal.tenant.id));
+    if (!isOwn(state, reactorId, context))
+      throw new ConflictError('conflict', 'The idempotency key belongs to another request.');
     return { id, begun: state.invoked };
   }
 
@@ -135,10 +149,33 @@ export class Invocations {
     return streams.invocation(context.principal.tenant.id, id);
   }
 
-  /** The repeat of an append that was done before changes nothing, and the keys it brought go. */
-  async #append(draft: Draft, context: RequestContext): Promise<Position> {
+  /**
+   * The body of a repeat is not compared (rules.md §2). `begun` is the invocation that exists already. Its tokens
+   * decide, not the tokens that the repeat names.
+   */
+  async #begin(
+    draft: Draft,
+    earlier: DataOf<'ReactorInvoked'> | undefined,
+    context: RequestContext,
+  ): Promise<{ position?: Position; begun?: DataOf<'ReactorInvoked'> | undefined }> {
+    const { position, begun } = earlier ? { begun: earlier } : await this.#append(draft, context);
+    context.hasInvoked(draft.id);
+    const refusal = begun && (await this.#tokenUse.refusal(begun.token_ids, context));
+    if (refusal) throw refusal;
+    return { ...(position === undefined ? {} : { position }), begun };
+  }
+
+  /**
+   * When another attempt of the request has appended already, this append changes nothing and its new keys are
+   * destroyed.
+   */
+  async #append(
+    draft: Draft,
+    context: RequestContext,
+  ): Promise<{ position: Position; begun?: DataOf<'ReactorInvoked'> }> {
     const { id, request } = draft;
     const { callbackUrl } = request;
+    const { keyHash } = context.principal;
     const [args, callback] = await Promise.all([
       this.#seal(id, 'args', request.args, context),
       callbackUrl === undefined ? undefined : this.#seal(id, 'callback_url', callbackUrl, context),
@@ -153,6 +190,7 @@ export class Invocations {
       timeout_ms: request.timeoutMs,
       ...(callback === undefined ? {} : { callback_url: callback }),
       depth: draft.depth,
+      ...(keyHash === undefined ? {} : { key_hash: keyHash }),
     };
     const keyIds = [args, callback].filter((sealed) => sealed !== undefined).map(keyIdOf);
     const hashes = await this.#keyRing.hashes(context.principal.tenant.id);
@@ -168,9 +206,12 @@ export class Invocations {
       );
       if (context.isRepeatable) {
         const { state } = await loadInvocation(this.#store, stream);
-        if (state.kind !== 'absent' && state.invoked.args !== args) await drop();
+        if (state.kind !== 'absent' && state.invoked.args !== args) {
+          await drop();
+          return { position, begun: state.invoked };
+        }
       }
-      return position;
+      return { position };
     } catch (error) {
       if (isRefusal(error)) await drop();
       throw error;
@@ -179,7 +220,7 @@ export class Invocations {
 
   async #seal(
     id: string,
-    field: 'args' | 'callback_url' | 'outcome',
+    field: InvocationField,
     value: Json,
     context: RequestContext,
   ): Promise<SealedValue> {
@@ -189,7 +230,7 @@ export class Invocations {
   }
 
   async #outcomeOf(draft: Draft, awaited: AwaitedOutcome, context: RequestContext): Promise<OutcomeEvent> {
-    // The repeat of a request whose run is over already: that outcome came before anybody listened.
+    // The run of a repeated request may be over already. Its outcome then came before this process listened.
     const early = context.isRepeatable ? await this.#recordedOutcome(draft.id, context) : undefined;
     const first = early ?? (await within(awaited.arrived, this.#startWithinMs));
     if (first) return first;
@@ -209,10 +250,15 @@ export class Invocations {
     return state.kind === 'over' ? state.outcome : undefined;
   }
 
-  /** Ends an invocation that nobody has begun, so that it is certain it will not be run. False when somebody has. */
+  /**
+   * Ends an invocation that no runner has started, so that it will certainly not run. False when a runner has started
+   * it.
+   */
   async #withdraw({ id, reactorId }: Draft, context: RequestContext): Promise<boolean> {
     const detail = 'No runner began the reactor in time; it was not run.';
-    const problem = await this.#seal(id, 'outcome', { detail, errors: {} }, context);
+    const value = { detail, errors: {} };
+    const content = { type: ReactorFailed.type, value, seen: [], isSeenComplete: true };
+    const problem = await this.#seal(id, 'outcome_with_tokens', content, context);
     const data = {
       invocation_id: id,
       reactor_id: reactorId,
@@ -220,6 +266,7 @@ export class Invocations {
       status: 503,
       reason: 'not-started',
       problem,
+      sealed_with_tokens: true as const,
     };
     try {
       const keys = [keyIdOf(problem)];
@@ -234,7 +281,20 @@ export class Invocations {
   }
 }
 
-/** What the promise gives, or undefined after `ms`. */
+/**
+ * Whether this caller requested the invocation, and of this reactor. The id of another caller's request must not give
+ * access to its result.
+ */
+function isOwn(
+  { invoked, metadata }: { readonly invoked: DataOf<'ReactorInvoked'>; readonly metadata: EventMetadata },
+  reactorId: string,
+  { metadata: own }: RequestContext,
+): boolean {
+  const isOfCaller = metadata.actor.kind === own.actor.kind && metadata.actor.id === own.actor.id;
+  return isOfCaller && metadata.application_id === own.application_id && invoked.reactor_id === reactorId;
+}
+
+/** The value of the promise, or undefined after `ms`. */
 async function within<Result>(promise: Promise<Result>, ms: number): Promise<Result | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const timeout = new Promise<undefined>((resolve) => {

@@ -3,15 +3,47 @@ import type { TokenReferences } from '@token-vault/expressions';
 import { dotted } from '../tokens/expression-errors.ts';
 import type { TokenDetails } from '../tokens/state.ts';
 
-/** The id is told to who wrote it into the arguments. */
+/** The message holds the id: the reader of the message wrote that id into the arguments. */
 export const missingMessage = (tokenId: string): string => `names a token that does not exist: ${tokenId}`;
 
 const ambiguousMessage =
   'could name two tokens: all of one, or one whose id begins with "token:"; for that one write token: before its id';
 
+/** Bytes of data of all tokens that one request names. Arguments with their data have at most 1 MiB, and filters may leave out a part. */
+const mostDataBytes = 4 * 1024 * 1024;
+/** Tokens of 512 KiB each are read in several steps, so that a request that names too many of them is refused before all are in memory. */
+const readAtOnce = 25;
+
+/** Sealed data is base64. */
+export const dataBytesOf = ({ content: { data, cvc = '' } }: TokenDetails): number =>
+  Math.floor(((data.length + cvc.length) * 3) / 4);
+
+/** The tokens in the order of their ids. @throws ValidationError when their data has more than 4 MiB together */
+export async function findWithinBounds(
+  tokenIds: readonly string[],
+  find: (tokenId: string) => Promise<TokenDetails | undefined>,
+  fieldOf: (tokenId: string) => string = () => 'args',
+): Promise<(TokenDetails | undefined)[]> {
+  const found: (TokenDetails | undefined)[] = [];
+  let bytes = 0;
+  for (let at = 0; at < tokenIds.length; at += readAtOnce) {
+    for (const details of await Promise.all(tokenIds.slice(at, at + readAtOnce).map(find))) {
+      found.push(details);
+      bytes += details ? dataBytesOf(details) : 0;
+    }
+    if (bytes > mostDataBytes)
+      throw ValidationError.of(
+        fieldOf(tokenIds[Math.min(at + readAtOnce, tokenIds.length) - 1] ?? ''),
+        'names tokens that have more than 4 MiB of data together',
+      );
+  }
+  return found;
+}
+
 /**
  * The tokens that arguments name.
- * @throws ValidationError naming each argument whose token does not exist, or that could mean either of two tokens
+ * @throws ValidationError naming each argument whose token does not exist, or that may refer to either of two tokens; or when their data
+ * has more than 4 MiB together
  */
 export async function findReferences(
   { tokens, ambiguous }: TokenReferences,
@@ -21,15 +53,14 @@ export async function findReferences(
   const complain = (field: string, message: string): void => {
     (errors[dotted(field)] ??= []).push(message);
   };
-  const [found] = await Promise.all([
-    Promise.all([...tokens.keys()].map(find)),
-    ...[...ambiguous].map(async ([tokenId, field]) => {
-      if ((await find(tokenId)) !== undefined) complain(field, ambiguousMessage);
-    }),
-  ]);
+  const fieldOf = (tokenId: string) => dotted(tokens.get(tokenId) ?? ambiguous.get(tokenId) ?? 'args');
+  const found = await findWithinBounds([...tokens.keys(), ...ambiguous.keys()], find, fieldOf);
+  [...ambiguous.values()].forEach((field, index) => {
+    if (found[tokens.size + index] !== undefined) complain(field, ambiguousMessage);
+  });
   [...tokens].forEach(([tokenId, field], index) => {
     if (found[index] === undefined) complain(field, missingMessage(tokenId));
   });
   if (Object.keys(errors).length > 0) throw new ValidationError(errors);
-  return found.filter((details) => details !== undefined);
+  return found.slice(0, tokens.size).filter((details) => details !== undefined);
 }

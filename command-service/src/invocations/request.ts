@@ -5,12 +5,12 @@ import {
   type Operations,
 } from '@token-vault/contracts';
 import { findTokenReferences, type TokenReferences } from '@token-vault/expressions';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { RequestContext } from '@token-vault/operations';
 import { asRefusal } from '../tokens/expression-errors.ts';
 
 export type ReactBody = BodyOf<Operations['react']>;
 
-/** What one request to react asks for, checked as far as it can be by itself. */
+/** A request to react, with the checks that need no stored data done. */
 export interface ReactRequest {
   readonly args: NonNullable<ReactBody['args']>;
   readonly references: TokenReferences;

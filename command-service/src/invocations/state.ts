@@ -4,18 +4,22 @@ import {
   signatureOf,
   type DataOf,
   type EventMetadata,
+  type invocationEvents,
+  type TypeIn,
 } from '@token-vault/contracts';
 import type { TenantHashes } from '@token-vault/crypto';
-import { noRevision, type EventStore, type RecordedEvent } from '@token-vault/event-store';
+import type { EventStore, RecordedEvent } from '@token-vault/event-store';
+import { load, type Loaded } from '../aggregates/decider.ts';
+import { evolveBy, unchanged } from '../aggregates/evolve.ts';
 
 interface Begun {
   readonly invoked: DataOf<'ReactorInvoked'>;
   readonly metadata: EventMetadata;
-  /** Of `ReactorInvoked` or, after an upgrade, of `ReactorInvocationSigned` (ADR 20). */
+  /** The signature of `ReactorInvoked` or, after an upgrade, of `ReactorInvocationSigned` (ADR 20). */
   readonly signature: string | undefined;
 }
 
-/** An invocation so far. Webhook deliveries come after the outcome and are not part of it. */
+/** The state of an invocation. Webhook deliveries come after the outcome and are not part of it. */
 export type InvocationState =
   | { readonly kind: 'absent' }
   | ({ readonly kind: 'waiting' } & Begun)
@@ -26,26 +30,33 @@ export type OutcomeEvent = RecordedEvent<'ReactorSucceeded' | 'ReactorFailed'>;
 export const isOutcome = (event: RecordedEvent): event is OutcomeEvent =>
   event.type === 'ReactorSucceeded' || event.type === 'ReactorFailed';
 
-export function evolve(state: InvocationState, event: RecordedEvent): InvocationState {
-  if (event.type === 'ReactorInvoked') {
-    const { data: invoked, metadata } = event;
-    return { kind: 'waiting', invoked, metadata, signature: signatureOf(event) };
-  }
-  if (state.kind === 'absent') return state;
-  if (isOutcome(event)) return { ...state, kind: 'over', outcome: event };
-  switch (event.type) {
-    case 'ReactorInvocationSigned':
-      return { ...state, signature: signatureOf(event) };
-    case 'ReactorStarted':
-      return { ...state, kind: 'running', deadline: new Date(event.data.deadline) };
-    default:
-      return state;
-  }
-}
+const initialState: InvocationState = { kind: 'absent' };
+
+const over = (state: InvocationState, outcome: OutcomeEvent): InvocationState =>
+  state.kind === 'absent' ? state : { ...state, kind: 'over', outcome };
+
+const evolve = evolveBy<InvocationState, TypeIn<typeof invocationEvents>>({
+  ReactorInvoked: (_before, event) => ({
+    kind: 'waiting',
+    invoked: event.data,
+    metadata: event.metadata,
+    signature: signatureOf(event),
+  }),
+  ReactorInvocationSigned: (state, event) =>
+    state.kind === 'absent' ? state : { ...state, signature: signatureOf(event) },
+  ReactorStarted: (state, event) =>
+    state.kind === 'absent' ? state : { ...state, kind: 'running', deadline: new Date(event.data.deadline) },
+  ReactorSucceeded: over,
+  ReactorFailed: over,
+  WebhookDelivered: unchanged,
+  WebhookAttemptFailed: unchanged,
+  WebhookGivenUp: unchanged,
+  WebhookRedeliveryRequested: unchanged,
+});
 
 /**
- * The tokens that an invocation names decide about its repeats. @throws AlteredRecordError when the vault did not write it, or wrote it
- * for another invocation (ADR 20)
+ * The tokens that an invocation names decide about its repeats, so the record must be genuine. @throws
+ * AlteredRecordError when the vault did not write it, or wrote it for another invocation (ADR 20)
  */
 export function requireGenuine(
   id: string,
@@ -56,15 +67,7 @@ export function requireGenuine(
   if (!isGenuine || invoked.invocation_id !== id) throw new AlteredRecordError('invocation');
 }
 
-export async function loadInvocation(
+export const loadInvocation = (
   store: Pick<EventStore, 'readStream'>,
   stream: string,
-): Promise<{ readonly state: InvocationState; readonly revision: number }> {
-  let state: InvocationState = { kind: 'absent' };
-  let revision = noRevision;
-  for await (const event of store.readStream(stream)) {
-    state = evolve(state, event);
-    revision = event.revision;
-  }
-  return { state, revision };
-}
+): Promise<Loaded<InvocationState>> => load(store, stream, { initialState, evolve });

@@ -1,4 +1,5 @@
-import { decideTokenAccess } from '@token-vault/access';
+import { threadShares } from '@token-vault/batching';
+import { decideTokenAccess, refusalText, type TokenAccess } from '@token-vault/access';
 import {
   AccessDenied,
   entityTypeOfToken,
@@ -12,35 +13,40 @@ import {
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { DetokenizedToken, TokenReferences } from '@token-vault/expressions';
-import type { Clock, RequestContext } from '@token-vault/service-kit';
-import { findReferences, missingMessage } from './references.ts';
-import { readTokenHistory } from '../tokens/history.ts';
+import type { Clock, RequestContext } from '@token-vault/operations';
+import { dataBytesOf, findReferences, findWithinBounds, missingMessage } from './references.ts';
+import { createTokenFinder } from '../tokens/find.ts';
 import { presentToken } from '../tokens/present.ts';
 import { cvcEndOf, openToken } from '../tokens/sealing.ts';
-import { requireSignedToken } from '../tokens/signed.ts';
-import { isExpired, type TokenDetails } from '../tokens/state.ts';
-import { createTransactionOutcomes } from '../transactions/outcomes.ts';
+import type { TokenDetails } from '../tokens/state.ts';
 
-/** Tokens as reactor arguments name them (interface.md, react; rules.md §4). */
+/** The tokens that reactor arguments name (interface.md, react; rules.md §4). */
 export interface TokenUse {
   /**
-   * @throws ValidationError naming the arguments whose token does not exist, or that could mean two tokens; ForbiddenError
-   * without `token:use` on a container
+   * @throws ValidationError naming the arguments whose token does not exist, or that may refer to two tokens;
+   * ForbiddenError without `token:use` on a container
    */
   check(references: TokenReferences, context: RequestContext): Promise<void>;
   /**
-   * Opens tokens that were checked before, perhaps long ago: it is decided again. `use` is the record of it: durable before anything
-   * of them is shown, so it comes first, and can be made so while the tokens are being opened.
-   * @throws ValidationError when one is gone meanwhile; so does `tokens`, once it is awaited, and ForbiddenError
+   * Opens tokens that were checked before. The check may be old, so the rights are decided again. `use` is the record
+   * of the use. It must be durable before the code sees the tokens; it can be appended while the tokens are being
+   * opened.
+   * @throws ValidationError when a token was deleted meanwhile; so does `tokens`, once it is awaited, and
+   * ForbiddenError
    */
   open(tokenIds: readonly string[], context: RequestContext): Promise<OpenedTokens>;
+  /**
+   * Checks tokens and opens them at once; `use` as above.
+   * @throws as `check`
+   */
+  take(references: TokenReferences, context: RequestContext): Promise<OpenedTokens>;
   /** About the first of these tokens that the caller may not use now. Those that are gone are left out. */
   refusal(tokenIds: readonly string[], context: RequestContext): Promise<ForbiddenError | undefined>;
 }
 
-export interface OpenedTokens {
+interface OpenedTokens {
   readonly use: readonly VaultEvent[];
-  /** When the first cvc of them ends; unset when none has one. */
+  /** The end of the first cvc among the tokens. Unset when no token has one. */
   readonly cvcEndsAt?: string | undefined;
   readonly tokens: Promise<ReadonlyMap<string, DetokenizedToken>>;
 }
@@ -51,21 +57,32 @@ export interface TokenUseDependencies {
   readonly clock: Clock;
 }
 
-const missing = (tokenId: string): ValidationError => ValidationError.of('args', missingMessage(tokenId));
+const missing = (tokenId: string, field = 'args'): ValidationError =>
+  ValidationError.of(field, missingMessage(tokenId));
 
-/** Of the first token that the caller may not use. */
+/** The refusal for the first token that the caller may not use. */
 function refusalOf(
   found: readonly TokenDetails[],
   { principal }: RequestContext,
 ): ForbiddenError | undefined {
   for (const { id, type, content } of found) {
     const token = { id, containers: content.containers };
-    if (decideTokenAccess(principal, 'token:use', token).isGranted) continue;
-    const detail = 'The caller lacks the permission token:use for a token of the arguments.';
+    const access = decideTokenAccess(principal, 'token:use', token);
+    if (access.isGranted) continue;
+    const lacking = 'The caller lacks the permission token:use for a token that the request names.';
+    const detail = refusalText(access, lacking);
     return new ForbiddenError(detail, { type: entityTypeOfToken(type), id });
   }
   return undefined;
 }
+
+/** The entry of the record for a token that is used, which is always in plaintext. */
+const readToken = ({ id, type }: Pick<TokenDetails, 'id' | 'type'>, access: TokenAccess) => ({
+  token_id: id,
+  token_type: type,
+  transform: 'reveal' as const,
+  ...(access.isGranted && access.isBreakGlass ? { break_glass: true as const } : {}),
+});
 
 const firstEnd = (found: readonly TokenDetails[], now: Date): string | undefined =>
   found
@@ -73,7 +90,7 @@ const firstEnd = (found: readonly TokenDetails[], now: Date): string | undefined
     .sort((one, other) => Date.parse(one) - Date.parse(other))
     .at(0);
 
-/** Nothing is opened; the record of that takes the place of the record of the use. */
+/** No token is opened. The record of the refusal takes the place of the record of the use. */
 function refused(refusal: ForbiddenError, context: RequestContext): OpenedTokens {
   const { entity } = refusal;
   const data: DataOf<'AccessDenied'> = {
@@ -91,40 +108,91 @@ async function openOne(
   keyRing: KeyRing,
   details: TokenDetails,
   context: RequestContext,
+  field: string | undefined,
 ): Promise<DetokenizedToken> {
   const tenantId = context.principal.tenant.id;
   try {
     const opened = await openToken(keyRing, { tenantId, tokenId: details.id }, details.content, context.now);
     const data = opened.expose();
-    // As JSON: what is undefined in a token is absent in its answer.
-    const token = JSON.parse(JSON.stringify(presentToken(tenantId, details, data))) as Json;
-    return { data, token };
+    return {
+      data,
+      // Made when an expression asks for the whole token. Converted by JSON, so that undefined fields are absent.
+      get token() {
+        return JSON.parse(JSON.stringify(presentToken(tenantId, details, data))) as Json;
+      },
+    };
   } catch (error) {
-    if (error instanceof KeyDestroyedError) throw missing(details.id);
+    if (error instanceof KeyDestroyedError) throw missing(details.id, field);
     throw error;
   }
 }
 
-export function createTokenUse({ store, keyRing, clock }: TokenUseDependencies): TokenUse {
-  const outcomes = createTransactionOutcomes(store, clock);
+/** Opening smaller data takes less than a millisecond. */
+const largeBytes = 16 * 1024;
 
-  async function find(tokenId: string, context: RequestContext): Promise<TokenDetails | undefined> {
-    const { state } = await readTokenHistory(store, outcomes, context.principal.tenant.id, tokenId);
-    if (state.kind !== 'present' || isExpired(state.details, context.now)) return undefined;
-    await requireSignedToken(keyRing, context.principal.tenant, state.details);
-    return state.details;
+/** One after the other, within the tenant's share of the thread: a request of 5 KB may name data of 4 MiB. */
+async function openInTurn<Entry>(
+  tenantId: string,
+  large: readonly TokenDetails[],
+  open: (details: TokenDetails) => Promise<Entry>,
+): Promise<Entry[]> {
+  if (large.length === 0) return [];
+  const entries: Entry[] = [];
+  const turn = await threadShares.begin(tenantId);
+  try {
+    for (const details of large) {
+      entries.push(await open(details));
+      if (turn.isOver) await turn.next();
+    }
+  } finally {
+    turn.end();
   }
+  return entries;
+}
+
+/** Tokens that the caller may use. */
+function openAll(
+  keyRing: KeyRing,
+  found: readonly TokenDetails[],
+  context: RequestContext,
+  fields?: ReadonlyMap<string, string>,
+): OpenedTokens {
+  if (found.length === 0) return { use: [], tokens: Promise.resolve(new Map()) };
+  const open = async (details: TokenDetails) =>
+    [details.id, await openOne(keyRing, details, context, fields?.get(details.id))] as const;
+  const isLarge = (details: TokenDetails) => dataBytesOf(details) > largeBytes;
+  const opened = Promise.all([
+    Promise.all(found.filter((details) => !isLarge(details)).map(open)),
+    openInTurn(context.principal.tenant.id, found.filter(isLarge), open),
+  ]).then((entries) => new Map(entries.flat()));
+  opened.catch(() => undefined);
+  const used = found.map(({ id, type, content: { containers } }) => {
+    const access = decideTokenAccess(context.principal, 'token:use', { id, containers });
+    return readToken({ id, type }, access);
+  });
+  const use = context.event(TokensRead, { operation: 'use', tokens: used });
+  return { use: [use], tokens: opened, cvcEndsAt: firstEnd(found, context.now) };
+}
+
+export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
+  const { keyRing } = dependencies;
+  const find = createTokenFinder(dependencies);
 
   const findAll = (tokenIds: readonly string[], context: RequestContext): Promise<TokenDetails[]> =>
-    Promise.all(
-      tokenIds.map(async (tokenId) => {
-        const details = await find(tokenId, context);
-        if (details === undefined) throw missing(tokenId);
-        return details;
-      }),
-    );
+    findWithinBounds(tokenIds, async (tokenId) => {
+      const details = await find(tokenId, context);
+      if (details === undefined) throw missing(tokenId);
+      return details;
+    }).then((found) => found.filter((details) => details !== undefined));
 
   return {
+    async take(references, context) {
+      const found = await findReferences(references, (tokenId) => find(tokenId, context));
+      const refusal = refusalOf(found, context);
+      if (refusal) throw refusal;
+      return openAll(keyRing, found, context, references.tokens);
+    },
+
     async check(references, context) {
       const found = await findReferences(references, (tokenId) => find(tokenId, context));
       const refusal = refusalOf(found, context);
@@ -140,21 +208,9 @@ export function createTokenUse({ store, keyRing, clock }: TokenUseDependencies):
     },
 
     async open(tokenIds, context) {
-      if (tokenIds.length === 0) return { use: [], tokens: Promise.resolve(new Map()) };
       const found = await findAll(tokenIds, context);
       const refusal = refusalOf(found, context);
-      if (refusal) return refused(refusal, context);
-      const opened = Promise.all(
-        found.map(async (details) => [details.id, await openOne(keyRing, details, context)] as const),
-      ).then((entries) => new Map(entries));
-      opened.catch(() => undefined);
-      const used = found.map(({ id, type }) => ({
-        token_id: id,
-        token_type: type,
-        transform: 'reveal' as const,
-      }));
-      const use = context.event(TokensRead, { operation: 'use', tokens: used });
-      return { use: [use], tokens: opened, cvcEndsAt: firstEnd(found, context.now) };
+      return refusal ? refused(refusal, context) : openAll(keyRing, found, context);
     },
   };
 }

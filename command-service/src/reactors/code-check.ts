@@ -6,17 +6,20 @@ export type CodeCheck =
   | {
       readonly ok: false;
       readonly message: string;
-      /** Both counted from 1. */
+      /** Line and column count from 1. */
       readonly line?: number | undefined;
       readonly column?: number | undefined;
     };
 
-/** Compiles a reactor's code, in the sandbox where there is one. @throws UnavailableError when it cannot be done now. */
+/**
+ * Compiles a reactor's code, in the sandbox where there is one. @throws UnavailableError when the check cannot run
+ * now.
+ */
 export type CompileCode = (code: string, tenantId: string) => Promise<CodeCheck>;
 
 const fileName = 'reactor.js';
 
-/** V8 writes `reactor.js:<line>`, the line itself and a caret under the column at the head of the stack. */
+/** The head of V8's stack holds `reactor.js:<line>`, then the line of code, then a caret under the column. */
 function placeOf(error: Error): { line?: number; column?: number } {
   const [head = '', , caret = ''] = (error.stack ?? '').split('\n');
   const line = new RegExp(`^${fileName}:(\\d+)$`).exec(head)?.[1];
@@ -26,8 +29,9 @@ function placeOf(error: Error): { line?: number; column?: number } {
 }
 
 /**
- * Parses the code as the body of a CommonJS function and never runs it: finds what is not JavaScript, not whether a function
- * is exported. Parsing is bounded by the limit on code; nesting too deep for the parser is an error like any other.
+ * Parses the code as the body of a CommonJS function and never runs it. It finds text that is not JavaScript, but not
+ * a missing export. The limit on code bounds the time of parsing. Nesting that is too deep for the parser is an
+ * ordinary error.
  */
 export function parseCode(code: string): CodeCheck {
   try {
@@ -41,7 +45,7 @@ export function parseCode(code: string): CodeCheck {
 
 export const parsesOnly: CompileCode = (code) => Promise.resolve(parseCode(code));
 
-/** 422 naming line and message (rules.md §10). */
+/** Throws a 422 that names line and message (rules.md §10). */
 export function requireCompiled(check: CodeCheck): void {
   if (check.ok) return;
   const { message, line, column } = check;

@@ -10,12 +10,12 @@ import {
 
 export type Configuration = Readonly<Record<string, string>>;
 
-/** rules.md §3. The request schema counts what one request holds; a merge may add to what is there. */
+/** rules.md §3. The request schema limits the entries of one request; a merge adds them to stored entries. */
 const maxEntries = 25;
 
 export const reactorEntity = (reactorId: string): string => `reactor:${reactorId}`;
 
-/** The one place a reactor's configuration opens at; query-service and reactor-runner use the same. */
+/** The place (AAD) under which a reactor's configuration is sealed. query-service and reactor-runner use the same. */
 const placeOf = (tenantId: string, reactorId: string): SealContext => ({
   tenantId,
   entity: reactorEntity(reactorId),
@@ -35,7 +35,9 @@ export interface Configurations {
   open(tenantId: string, reactorId: string, sealed: SealedValue): Promise<Secret<Configuration>>;
 }
 
-/** No key, no reactor: it goes with its deletion only. */
+/**
+ * The key of a configuration is destroyed only when its reactor is deleted, so a missing key means a missing reactor.
+ */
 async function orNotFound<Result>(work: Promise<Result>): Promise<Result> {
   try {
     return await work;

@@ -40,7 +40,7 @@ const dataOf = (id: string, { name, code, configuration, applicationId }: Reacto
 function decide(state: ReactorState, command: ReactorCommand): readonly Fact[] {
   switch (command.kind) {
     case 'create':
-      // Active: the repeat of a create that was cut off before its answer. It is done.
+      // The reactor is active: this repeats a create that was interrupted before its answer. Nothing is left to do.
       if (state.kind === 'active') return [];
       if (state.kind === 'deleted') throw new ConflictError('conflict', 'The reactor was made and deleted.');
       return [fact(ReactorCreated, dataOf(command.id, command.content))];

@@ -1,7 +1,8 @@
 import { streams, type PatchReactorBody, type Reactor, type ReactorBody } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
-import type { AnswerOwner, RequestContext } from '@token-vault/service-kit';
+import type { AnswerOwner, RequestContext } from '@token-vault/operations';
+import { attemptsOf } from '../aggregates/attempts.ts';
 import { execute, expectedAt, retryOnConflict } from '../aggregates/decider.ts';
 import { signed } from '../aggregates/signing.ts';
 import { mergePatch } from '../tokens/merge-patch.ts';
@@ -22,19 +23,20 @@ import { evolve, reactorSigner, type ReactorContent, type ReactorDetails } from 
 export interface ReactorDependencies {
   readonly store: EventStore;
   readonly keyRing: KeyRing;
-  /** Parsing alone when absent. */
+  /** When absent, the code is only parsed. */
   readonly compileCode?: CompileCode | undefined;
 }
 
 export interface ReactorAnswer {
   readonly reactor: Reactor;
   readonly position: Position | undefined;
+  readonly isRepeat?: true | undefined;
 }
 
 const tenantOf = (context: RequestContext): string => context.principal.tenant.id;
 const streamOf = (context: RequestContext, id: string): string => streams.reactor(tenantOf(context), id);
 
-/** Unset fields are left out by JSON. */
+/** JSON leaves out unset fields. */
 function present(
   tenantId: string,
   details: ReactorDetails,
@@ -57,6 +59,19 @@ function present(
 }
 
 /** Reactors: code and sealed configuration (interface.md, Reactors; rules.md §10). */
+interface ChangedReactor {
+  readonly position: Position;
+  /** The request was done before: nothing was changed now. */
+  readonly isRepeat?: true;
+}
+
+/** The fields of an answer that are not stored with the reactor. */
+interface Shown {
+  readonly configuration: Configuration;
+  readonly application: ReferencedApplication | undefined;
+  readonly position: Position | undefined;
+}
+
 export class Reactors {
   readonly #dependencies: ReactorDependencies;
   readonly #store: EventStore;
@@ -89,26 +104,30 @@ export class Reactors {
       event: context.event.bind(context),
       signing: this.#signingOf(context),
     });
-    return this.#answer(context, id, configuration, application, position);
+    return this.#answer(context, id, { configuration, application, position });
   }
 
-  /** Replaces the reactor; without `application` it has none afterwards. @throws NotFoundError, as `create` */
+  /**
+   * Replaces the reactor. Without `application` in the body, the reactor has none afterwards. @throws NotFoundError,
+   * as `create`
+   */
   async update(id: string, body: ReactorBody, context: RequestContext): Promise<ReactorAnswer> {
     await loadReactor(this.#dependencies, tenantOf(context), id);
     const application = await this.#referenced(body.application, context);
     await this.#compile(body.code, context);
     const { name, code, configuration } = body;
-    const position = await this.#change(context, id, async (details) => ({
+    const changed = await this.#change(context, id, async (details) => ({
       name,
       code,
       configuration: await this.#reseal(context, details, configuration),
       applicationId: application?.id,
     }));
-    return this.#answer(context, id, configuration, application, position);
+    const shown = changed.isRepeat ? await this.#present(context, id) : { configuration, application };
+    return { ...(await this.#answer(context, id, { ...shown, ...changed })), ...changed };
   }
 
-  /** RFC 7386: what is absent stays, null removes. @throws NotFoundError, as `create` */
-  async patch(id: string, patch: PatchReactorBody, context: RequestContext): Promise<Position> {
+  /** A merge patch (RFC 7386): an absent field stays, null removes it. @throws NotFoundError, as `create` */
+  async patch(id: string, patch: PatchReactorBody, context: RequestContext): Promise<ChangedReactor> {
     await loadReactor(this.#dependencies, tenantOf(context), id);
     const application = await this.#referenced(patch.application ?? undefined, context);
     if (patch.code !== undefined) await this.#compile(patch.code, context);
@@ -120,7 +139,7 @@ export class Reactors {
     }));
   }
 
-  /** The decision is durable first, then the keys are destroyed, both before the answer. @throws NotFoundError */
+  /** The event is durable first, then the keys are destroyed, and the answer comes last. @throws NotFoundError */
   async delete(id: string, context: RequestContext): Promise<Position | undefined> {
     const { position } = await execute({
       store: this.#store,
@@ -133,7 +152,7 @@ export class Reactors {
     return position;
   }
 
-  /** Stored answers that hold its configuration end with it. */
+  /** The stored answers that hold the configuration are destroyed with the reactor. */
   ownerOf(id: string, context: RequestContext): AnswerOwner {
     return reactorOwner(this.#store, tenantOf(context), id);
   }
@@ -142,21 +161,44 @@ export class Reactors {
     return { signer: reactorSigner, hashes: () => this.#keyRing.hashes(tenantOf(context)) };
   }
 
-  /** Sealing comes between reading and deciding; whoever writes in between makes it start again. */
+  /**
+   * The configuration is sealed between reading and deciding. A write of another caller in between makes the command
+   * start again.
+   */
   #change(
     context: RequestContext,
     id: string,
     contentAfter: (before: ReactorDetails) => Promise<ReactorContent>,
-  ): Promise<Position> {
+  ): Promise<ChangedReactor> {
+    const attempts = attemptsOf(context);
     return retryOnConflict(async () => {
       const { details, revision } = await loadReactor(this.#dependencies, tenantOf(context), id);
+      const stored = await attempts.stored(this.#store, streamOf(context, id));
+      if (stored) return { position: stored.position, isRepeat: true };
       const state = { kind: 'active', details } as const;
       const content = await contentAfter(details);
       const facts = reactorDecider.decide(state, { kind: 'update', content });
-      const plain = facts.map((each) => context.event(each, each.data));
-      const events = await signed(plain, { state, revision }, evolve, this.#signingOf(context));
-      return (await this.#store.append(streamOf(context, id), events, expectedAt(revision))).position;
+      const events = await signed(
+        attempts.events(facts),
+        { state, revision },
+        evolve,
+        this.#signingOf(context),
+      );
+      const { position } = await this.#store.append(streamOf(context, id), events, expectedAt(revision));
+      return { position };
     });
+  }
+
+  /** The parts of an answer that are not stored with the reactor, as they are now. */
+  async #present(context: RequestContext, id: string): Promise<Omit<Shown, 'position'>> {
+    const { details } = await loadReactor(this.#dependencies, tenantOf(context), id);
+    const { applicationId } = details;
+    const configuration = await this.#configurations.open(tenantOf(context), id, details.configuration);
+    const application = await this.#referenced(
+      applicationId === undefined ? undefined : { id: applicationId },
+      context,
+    );
+    return { configuration: configuration.expose(), application };
   }
 
   #reseal(context: RequestContext, details: ReactorDetails, configuration: Configuration) {
@@ -169,7 +211,7 @@ export class Reactors {
     patch: PatchReactorBody['configuration'],
   ) {
     if (patch === undefined) return details.configuration;
-    // The field itself is required: taking it back leaves an empty one.
+    // The field is required, so a patch with null leaves an empty configuration.
     if (patch === null) return this.#reseal(context, details, {});
     const before = await this.#configurations.open(tenantOf(context), details.id, details.configuration);
     const configuration = mergePatch({ ...before.expose() }, patch) as Configuration;
@@ -192,9 +234,7 @@ export class Reactors {
   async #answer(
     context: RequestContext,
     id: string,
-    configuration: Configuration,
-    application: ReferencedApplication | undefined,
-    position: Position | undefined,
+    { configuration, application, position }: Shown,
   ): Promise<ReactorAnswer> {
     const { details } = await loadReactor(this.#dependencies, tenantOf(context), id);
     return { reactor: present(tenantOf(context), details, configuration, application), position };

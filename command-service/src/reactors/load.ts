@@ -12,7 +12,7 @@ export interface LoadedReactor {
 }
 
 /**
- * A reactor as the log has it, which must be as the vault wrote it: its code is given plaintext (ADR 20).
+ * A reactor of the log. Its signature is checked, because its code is given plaintext (ADR 20).
  * @throws NotFoundError, AlteredRecordError
  */
 export async function loadReactor(

@@ -1,11 +1,14 @@
 import { streams } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
-import type { AnswerOwner } from '@token-vault/service-kit';
+import type { AnswerOwner } from '@token-vault/operations';
 import { load } from '../aggregates/decider.ts';
 import { reactorEntity } from './configuration.ts';
 import { reactorDecider } from './decider.ts';
 
-/** Answers that may hold the configuration of a reactor end with its deletion, which destroys every key of its entity. */
+/**
+ * Answers that may hold the configuration of a reactor are destroyed with the reactor: its deletion destroys every
+ * key of the entity.
+ */
 export function reactorOwner(store: EventStore, tenantId: string, reactorId: string): AnswerOwner {
   return {
     entity: reactorEntity(reactorId),

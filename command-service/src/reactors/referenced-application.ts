@@ -3,7 +3,7 @@ import type { EventStore } from '@token-vault/event-store';
 import { load } from '../aggregates/decider.ts';
 import { applicationDecider } from '../applications/decider.ts';
 
-/** What an answer tells of a reactor's application (rules.md §10). */
+/** The application of a reactor as answers show it (rules.md §10). */
 export interface ReferencedApplication {
   readonly id: string;
   readonly name: string;
@@ -13,7 +13,8 @@ export interface ReferencedApplication {
 const field = 'application.id';
 
 /**
- * The application whose rights a reactor's code gets: of this tenant, alive, public or private (interface.md, Reactor).
+ * The application whose rights the code of a reactor gets. It must belong to this tenant, be active, and be public or
+ * private (interface.md, Reactor).
  * @throws ValidationError
  */
 export async function referencedApplication(

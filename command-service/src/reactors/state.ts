@@ -1,9 +1,16 @@
-import { authorOf, reactorStatement, signatureOf } from '@token-vault/contracts';
+import {
+  authorOf,
+  type reactorEvents,
+  reactorStatement,
+  signatureOf,
+  type TypeIn,
+} from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import type { RecordedEvent } from '@token-vault/event-store';
+import { evolveBy } from '../aggregates/evolve.ts';
 import type { Signer } from '../aggregates/signing.ts';
 
-/** What a reactor is made of; the configuration holds credentials of third parties, so it is sealed. */
+/** The content of a reactor. The configuration holds credentials of third parties, so it is sealed. */
 export interface ReactorContent {
   readonly name: string;
   readonly code: string;
@@ -42,34 +49,28 @@ const contentOf = (
   };
 };
 
-export function evolve(state: ReactorState, event: RecordedEvent): ReactorState {
-  const { occurred_at: occurredAt } = event.metadata;
-  switch (event.type) {
-    case 'ReactorCreated': {
-      const { reactor_id: id } = event.data;
-      const made = {
-        createdBy: authorOf(event.metadata),
-        createdAt: occurredAt,
-        modifiedBy: undefined,
-        modifiedAt: undefined,
-      };
-      return { kind: 'active', details: { id, ...contentOf(event), ...made } };
-    }
-    case 'ReactorUpdated': {
-      if (state.kind !== 'active') return state;
-      const modified = { modifiedBy: authorOf(event.metadata), modifiedAt: occurredAt };
-      return { kind: 'active', details: { ...state.details, ...contentOf(event), ...modified } };
-    }
-    case 'ReactorSigned':
-      return state.kind === 'active'
-        ? { kind: 'active', details: { ...state.details, signature: signatureOf(event) } }
-        : state;
-    case 'ReactorDeleted':
-      return { kind: 'deleted' };
-    default:
-      return state;
-  }
-}
+export const evolve = evolveBy<ReactorState, TypeIn<typeof reactorEvents>>({
+  ReactorCreated(_before, event) {
+    const { reactor_id: id } = event.data;
+    const made = {
+      createdBy: authorOf(event.metadata),
+      createdAt: event.metadata.occurred_at,
+      modifiedBy: undefined,
+      modifiedAt: undefined,
+    };
+    return { kind: 'active', details: { id, ...contentOf(event), ...made } };
+  },
+  ReactorUpdated(state, event) {
+    if (state.kind !== 'active') return state;
+    const modified = { modifiedBy: authorOf(event.metadata), modifiedAt: event.metadata.occurred_at };
+    return { kind: 'active', details: { ...state.details, ...contentOf(event), ...modified } };
+  },
+  ReactorSigned: (state, event) =>
+    state.kind === 'active'
+      ? { kind: 'active', details: { ...state.details, signature: signatureOf(event) } }
+      : state,
+  ReactorDeleted: () => ({ kind: 'deleted' }),
+});
 
 export const reactorSigner: Signer<ReactorState> = {
   statementOf: (state) => (state.kind === 'active' ? reactorStatement(state.details) : undefined),

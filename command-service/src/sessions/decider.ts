@@ -13,11 +13,14 @@ import { equalHashes } from '@token-vault/crypto';
 import { fact, type Decider, type Fact } from '../aggregates/decider.ts';
 import { evolve, initialState, isOver, type SessionState } from './state.ts';
 
-/** How long a nonce may be used (rules.md §7). */
+/** The lifetime of a nonce (rules.md §7). */
 export const nonceLifetimeMs = 3 * 60 * 1000;
-/** How long a session lives unless its authorizer says otherwise: long enough for a person at a form. */
+/** The default lifetime of a session: long enough for a person who fills in a form. */
 export const sessionLifetimeMs = 60 * 60 * 1000;
-/** The longest an authorizer may ask for. A session key lives in a browser, where an application key must not. */
+/**
+ * The longest lifetime that an authorizer may ask for. A session key lives in a browser, where an application key may
+ * not be.
+ */
 export const maxSessionLifetimeMs = 24 * 60 * 60 * 1000;
 
 export type SessionCommand =
@@ -27,16 +30,20 @@ export type SessionCommand =
       readonly applicationId: string;
       readonly keyHash: string;
       readonly nonceHash: string;
+      /** SHA-256 (hex) of the key by which the application calls. */
+      readonly openerKeyHash: string;
       readonly expiresAt: string;
     }
   | {
       readonly kind: 'authorize';
       readonly nonceHash: string;
-      /** The private application that grants. */
+      /** The private application that grants the permissions. */
       readonly authorizer: Principal;
+      /** SHA-256 (hex) of the key by which it calls. */
+      readonly authorizerKeyHash: string;
       readonly permissions: readonly Permission[];
       readonly rules: readonly AccessRule[];
-      /** RFC 3339; the default lifetime when absent. */
+      /** RFC 3339. When absent, the default lifetime applies. */
       readonly expiresAt: string | undefined;
       readonly now: Date;
     }
@@ -64,10 +71,15 @@ function requireGrants({ authorizer, permissions, rules }: Authorize): void {
   if (Object.keys(errors).length > 0) throw new ValidationError(errors);
 }
 
-/** Who does not know the nonce learns nothing of the session, not even that it is there. */
+/**
+ * A caller that does not know the nonce gets the same error as for a missing session, so that it learns nothing about
+ * the session. So does the caller that authorises a session of an older release, which no key could use.
+ */
 function authorize(state: SessionState, command: Authorize): Fact[] {
   const isKnown =
-    (state.kind === 'open' || state.kind === 'authorized') && equalHashes(state.nonceHash, command.nonceHash);
+    (state.kind === 'open' || state.kind === 'authorized') &&
+    state.openerKeyHash !== undefined &&
+    equalHashes(state.nonceHash, command.nonceHash);
   if (!isKnown || isOver(state, command.now)) throw new NotFoundError('The nonce');
   if (state.kind === 'authorized') {
     throw new ConflictError('session_already_authorized', 'The session is authorized already.');
@@ -80,6 +92,7 @@ function authorize(state: SessionState, command: Authorize): Fact[] {
       permissions: command.permissions,
       rules: command.rules,
       expires_at: expiryOf(command),
+      authorizer_key_hash: command.authorizerKeyHash,
     }),
   ];
 }
@@ -93,6 +106,7 @@ function open(state: SessionState, command: Extract<SessionCommand, { kind: 'ope
       key_hash: command.keyHash,
       nonce_hash: command.nonceHash,
       expires_at: command.expiresAt,
+      opener_key_hash: command.openerKeyHash,
     }),
   ];
 }

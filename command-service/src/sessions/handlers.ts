@@ -8,12 +8,14 @@ import {
 } from '@token-vault/contracts';
 import { generateApiKey, hashApiKey } from '@token-vault/crypto';
 import type { Position } from '@token-vault/event-store';
-import type { RequestContext } from '@token-vault/service-kit';
-import { execute, load } from '../aggregates/decider.ts';
-import { withOffset, type ApplicationDependencies } from '../applications/handlers.ts';
+import type { RequestContext } from '@token-vault/operations';
+import { attemptsOf } from '../aggregates/attempts.ts';
+import { execute, load, type Executed } from '../aggregates/decider.ts';
+import type { ApplicationDependencies } from '../applications/handlers.ts';
+import { withOffset } from '../applications/moment.ts';
 import { nonceLifetimeMs, sessionDecider, type SessionCommand } from './decider.ts';
 import { generateNonce, sessionIdOf } from './nonce.ts';
-import { sessionSigner } from './state.ts';
+import { sessionSigner, type SessionState } from './state.ts';
 
 /** `POST /sessions/authorize`. */
 export type SessionGrant = BodyOf<Operations['authorizeSession']>;
@@ -23,11 +25,16 @@ export interface OpenedSession {
   readonly position: Position | undefined;
 }
 
-/** A session is no application: what only an application may do, a session of one may not. */
-function requireApplication({ principal }: RequestContext, type: ApplicationType, what: string): void {
-  if (principal.actor.kind !== 'application' || principal.applicationType !== type) {
+/**
+ * A session is no application: operations that need an application refuse the session of one. Gives the hash of the key by which the
+ * application calls, because the session ends with that key.
+ */
+function requireApplicationKey({ principal }: RequestContext, type: ApplicationType, what: string): string {
+  const { actor, applicationType, keyHash } = principal;
+  if (actor.kind !== 'application' || applicationType !== type || keyHash === undefined) {
     throw new ForbiddenError(`Only a ${type} application can ${what} a session.`);
   }
+  return keyHash;
 }
 
 /** Sessions: opened with a public key, authorized with a private one (rules.md §7). */
@@ -37,10 +44,14 @@ export function createSessionHandlers({ store, keyRing }: ApplicationDependencie
     const stream = streams.session(tenantId, id);
     const event = context.event.bind(context);
     const signing = { signer: sessionSigner, hashes: () => keyRing.hashes(tenantId) };
-    return (await execute({ store, stream, decider: sessionDecider, command, event, signing })).position;
+    const attempts = attemptsOf(context);
+    return execute({ store, stream, decider: sessionDecider, command, event, attempts, signing });
   }
 
-  /** A create repeated after its answer was lost meets its first session, whose key nobody has: it opens another. */
+  /**
+   * A create that is repeated after its answer was lost finds its first session, whose key is lost. So the repeat
+   * opens another session.
+   */
   async function freeId(context: RequestContext): Promise<string> {
     for (;;) {
       const id = context.newEntityId();
@@ -52,31 +63,33 @@ export function createSessionHandlers({ store, keyRing }: ApplicationDependencie
   return {
     /** @throws ForbiddenError */
     async open(context: RequestContext): Promise<OpenedSession> {
-      requireApplication(context, 'public', 'open');
+      const openerKeyHash = requireApplicationKey(context, 'public', 'open');
       const id = await freeId(context);
       const key = generateApiKey('ses');
       const nonce = generateNonce(id);
       const expiresAt = new Date(context.now.getTime() + nonceLifetimeMs).toISOString();
-      const position = await run(context, id, {
+      const { position } = await run(context, id, {
         kind: 'open',
         id,
         applicationId: context.principal.applicationId,
         keyHash: hashApiKey(key),
         nonceHash: hashApiKey(nonce),
+        openerKeyHash,
         expiresAt,
       });
       return { session: { session_key: key, nonce, expires_at: expiresAt }, position };
     },
 
     /** @throws ForbiddenError, NotFoundError, ConflictError, ValidationError */
-    async authorize(grant: SessionGrant, context: RequestContext): Promise<Position | undefined> {
-      requireApplication(context, 'private', 'authorize');
+    async authorize(grant: SessionGrant, context: RequestContext): Promise<Executed<SessionState>> {
+      const authorizerKeyHash = requireApplicationKey(context, 'private', 'authorize');
       const id = sessionIdOf(grant.nonce);
       if (id === undefined) throw new NotFoundError('The nonce');
       return run(context, id, {
         kind: 'authorize',
         nonceHash: hashApiKey(grant.nonce),
         authorizer: context.principal,
+        authorizerKeyHash,
         permissions: grant.permissions ?? [],
         rules: grant.rules ?? [],
         expiresAt: grant.expires_at === undefined ? undefined : withOffset(grant.expires_at),

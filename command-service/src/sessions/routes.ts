@@ -1,4 +1,4 @@
-import type { Handlers } from '@token-vault/service-kit';
+import type { Handlers } from '@token-vault/operations';
 import type { SessionHandlers } from './handlers.ts';
 
 export function sessionRoutes(sessions: SessionHandlers) {
@@ -8,7 +8,8 @@ export function sessionRoutes(sessions: SessionHandlers) {
       return { body: session, position };
     },
     async authorizeSession({ body }, context) {
-      return { position: await sessions.authorize(body, context) };
+      const { position, isRepeat } = await sessions.authorize(body, context);
+      return { position, isRepeat };
     },
   } satisfies Handlers;
 }

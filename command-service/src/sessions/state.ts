@@ -1,5 +1,12 @@
-import { sessionStatement, signatureOf, type AccessRule, type Permission } from '@token-vault/contracts';
-import type { RecordedEvent } from '@token-vault/event-store';
+import {
+  type AccessRule,
+  type Permission,
+  type sessionEvents,
+  sessionStatement,
+  signatureOf,
+  type TypeIn,
+} from '@token-vault/contracts';
+import { evolveBy } from '../aggregates/evolve.ts';
 import type { Signer } from '../aggregates/signing.ts';
 
 interface SessionDetails {
@@ -9,7 +16,9 @@ interface SessionDetails {
   readonly keyHash: string;
   /** SHA-256 (hex) of the nonce. */
   readonly nonceHash: string;
-  /** Of the nonce while the session is open, of the session key once it is authorized. */
+  /** SHA-256 (hex) of the key by which the application opened the session. Undefined for a session of an older release. */
+  readonly openerKeyHash: string | undefined;
+  /** The end of the nonce while the session is open, of the session key once it is authorized. */
   readonly expiresAt: string;
 }
 
@@ -20,6 +29,7 @@ export type SessionState =
   | ({
       readonly kind: 'authorized';
       readonly authorizedBy: string;
+      readonly authorizerKeyHash: string | undefined;
       readonly permissions: readonly Permission[];
       readonly rules: readonly AccessRule[];
       readonly signature: string | undefined;
@@ -27,44 +37,38 @@ export type SessionState =
 
 export const initialState: SessionState = { kind: 'absent' };
 
-export function evolve(state: SessionState, event: RecordedEvent): SessionState {
-  switch (event.type) {
-    case 'SessionOpened': {
-      const data = event.data;
-      return {
-        kind: 'open',
-        id: data.session_id,
-        applicationId: data.application_id,
-        keyHash: data.key_hash,
-        nonceHash: data.nonce_hash,
-        expiresAt: data.expires_at,
-      };
-    }
-    case 'SessionAuthorized': {
-      if (state.kind !== 'open') return state;
-      const data = event.data;
-      return {
-        ...state,
-        kind: 'authorized',
-        expiresAt: data.expires_at,
-        authorizedBy: data.authorized_by,
-        permissions: data.permissions,
-        rules: data.rules as unknown as AccessRule[],
-        signature: signatureOf(event),
-      };
-    }
-    case 'SessionExpired':
-      return { kind: 'ended' };
-    default:
-      return state;
-  }
-}
+export const evolve = evolveBy<SessionState, TypeIn<typeof sessionEvents>>({
+  SessionOpened: (_before, { data }) => ({
+    kind: 'open',
+    id: data.session_id,
+    applicationId: data.application_id,
+    keyHash: data.key_hash,
+    nonceHash: data.nonce_hash,
+    openerKeyHash: data.opener_key_hash,
+    expiresAt: data.expires_at,
+  }),
+  SessionAuthorized(state, event) {
+    if (state.kind !== 'open') return state;
+    const { data } = event;
+    return {
+      ...state,
+      kind: 'authorized',
+      expiresAt: data.expires_at,
+      authorizedBy: data.authorized_by,
+      authorizerKeyHash: data.authorizer_key_hash,
+      permissions: data.permissions,
+      rules: data.rules as unknown as AccessRule[],
+      signature: signatureOf(event),
+    };
+  },
+  SessionExpired: () => ({ kind: 'ended' }),
+});
 
 export function isOver(state: SessionState, now: Date): boolean {
   return 'expiresAt' in state && Date.parse(state.expiresAt) <= now.getTime();
 }
 
-/** A session may do something once it is authorized, not before. */
+/** Only an authorized session has rights, so only that state is signed. */
 export const sessionSigner: Signer<SessionState> = {
   statementOf: (state) => (state.kind === 'authorized' ? sessionStatement(state) : undefined),
   signatureOf: (state) => (state.kind === 'authorized' ? state.signature : undefined),

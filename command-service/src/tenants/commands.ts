@@ -10,7 +10,8 @@ import {
 import type { Position } from '@token-vault/event-store';
 import { load } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
-import { createApplicationHandlers, type ApplicationAnswer } from '../applications/handlers.ts';
+import { createApplicationHandlers } from '../applications/handlers.ts';
+import type { ApplicationAnswer } from '../applications/key-handlers.ts';
 import type { CommandDependencies } from '../dependencies.ts';
 import { requireActive, tenantDecider, type TenantCommand } from './decider.ts';
 import { executeTenant } from './execute.ts';
@@ -18,25 +19,25 @@ import { newWebhookSecret } from './webhook-secret.ts';
 
 export interface CreatedTenant {
   readonly tenantId: string;
-  /** With its key, which is shown only here. */
+  /** With its key. The key is shown only here. */
   readonly management: Application;
   readonly position: Position | undefined;
 }
 
-/** What an operator does to tenants, from the command line or at first start. `listTenants` tells which there are. */
+/** The commands of an operator on tenants, from the command line or at first start. `listTenants` lists them. */
 export interface TenantCommands {
   /**
-   * Makes a tenant and its management application. Given the `tenantId` of a creation that was cut short, it completes that
-   * one; the application then gets a new key, since nobody has seen the first.
+   * Creates a tenant and its management application. Given the `tenantId` of an interrupted creation, it completes
+   * that one. The application then gets a new key, because the first one was never shown.
    */
   create(options: {
     readonly name: string;
     readonly plan: Plan;
     readonly tenantId?: string;
   }): Promise<CreatedTenant>;
-  /** Gives nothing when the tenant has that plan. @throws NotFoundError */
+  /** Undefined when the tenant has that plan already. @throws NotFoundError */
   setPlan(tenantId: string, plan: Plan): Promise<Position | undefined>;
-  /** The answer holds the application's key. @throws NotFoundError, ValidationError */
+  /** The answer holds the key of the application. @throws NotFoundError, ValidationError */
   createApplication(tenantId: string, body: CreateApplicationBody): Promise<ApplicationAnswer>;
 }
 
@@ -51,18 +52,19 @@ export function createTenantCommands(dependencies: Omit<CommandDependencies, 'ex
 
   async function run(tenantId: string, command: TenantCommand): Promise<Position | undefined> {
     const context = systemContext(tenantId, actor, clock);
-    return executeTenant({ store, keyRing, tenantId, command, event: context.event.bind(context) });
+    const event = context.event.bind(context);
+    return (await executeTenant({ store, keyRing, tenantId, command, event })).position;
   }
 
   return {
     async create({ name, plan, tenantId = newId() }) {
-      // Keys first: a tenant whose event exists can always seal.
+      // The keys are made before the event, so that a tenant in the log can always seal.
       await keyRing.createTenantKeys(tenantId);
       if ((await stateOf(tenantId)).kind === 'absent') {
         const { sealed: webhookSecret } = await newWebhookSecret(keyRing, tenantId);
         await run(tenantId, { kind: 'create', id: tenantId, name, plan, webhookSecret });
       }
-      // The scope makes the application's id follow from the tenant's, so that a repeat meets the same application.
+      // The scope makes the application's id depend on the tenant's id, so that a repeat finds the same application.
       const scope = { plan, idempotencyScope: ['management application', tenantId] };
       const { application, position } = await applications.create(
         {

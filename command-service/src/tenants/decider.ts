@@ -27,7 +27,7 @@ export type TenantCommand =
     }
   | { readonly kind: 'set-plan'; readonly plan: Plan }
   | { readonly kind: 'rotate-webhook-secret'; readonly secret: SealedValue }
-  /** Of a tenant that a release before signatures made: see `upgrade/`. */
+  /** Signs a tenant of a release that did not sign: see `upgrade/`. */
   | { readonly kind: 'sign' }
   | { readonly kind: 'delete' };
 

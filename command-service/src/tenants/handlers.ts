@@ -1,14 +1,15 @@
 import { streams, type BodyOf, type Operations } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { RequestContext } from '@token-vault/operations';
+import { attemptsOf } from '../aggregates/attempts.ts';
 import { expectedAt, load, retryOnConflict } from '../aggregates/decider.ts';
 import { requireActive, tenantDecider, type TenantCommand } from './decider.ts';
 import { executeTenant } from './execute.ts';
 import type { TenantDetails } from './state.ts';
 import { newWebhookSecret } from './webhook-secret.ts';
 
-/** Unset fields are left out by JSON. */
+/** JSON leaves out unset fields. */
 const present = ({ id, name, plan, settings, ...details }: TenantDetails) => ({
   id,
   name,
@@ -19,28 +20,28 @@ const present = ({ id, name, plan, settings, ...details }: TenantDetails) => ({
   modified_by: details.modifiedBy,
 });
 
-/** What a tenant does to itself (rules.md §8). */
+/** The operations of a tenant on itself (rules.md §8). */
 export function createTenantHandlers({ store, keyRing }: { store: EventStore; keyRing: KeyRing }) {
-  async function run(context: RequestContext, command: TenantCommand): Promise<Position | undefined> {
+  async function run(context: RequestContext, command: TenantCommand) {
     const tenantId = context.principal.tenant.id;
     const event = context.event.bind(context);
-    return executeTenant({ store, keyRing, tenantId, command, event });
+    return executeTenant({ store, keyRing, tenantId, command, event, attempts: attemptsOf(context) });
   }
 
   return {
-    /** Given settings replace those there are; absent ones keep them. @throws NotFoundError */
+    /** The given settings replace the stored ones, absent ones keep them. @throws NotFoundError */
     async update({ name, settings }: BodyOf<Operations['updateTenant']>, context: RequestContext) {
-      const position = await run(context, { kind: 'update', name, settings });
+      const { position, isRepeat } = await run(context, { kind: 'update', name, settings });
       const { state } = await load(store, streams.tenant(context.principal.tenant.id), tenantDecider);
-      return { tenant: present(requireActive(state)), position };
+      return { tenant: present(requireActive(state)), position, isRepeat };
     },
 
     /**
-     * Ends the tenant: once its event is durable, all its keys are destroyed, both before the answer. Should this be cut
-     * short in between, housekeeping repeats the destruction. @throws NotFoundError
+     * Ends the tenant. Once the event is durable, all keys of the tenant are destroyed, and the answer comes last.
+     * When a crash interrupts this, housekeeping repeats the destruction. @throws NotFoundError
      */
     async delete(context: RequestContext): Promise<Position | undefined> {
-      const position = await run(context, { kind: 'delete' });
+      const { position } = await run(context, { kind: 'delete' });
       await keyRing.destroyAllOfTenant(context.principal.tenant.id);
       return position;
     },

@@ -10,7 +10,7 @@ export interface TenantSummary {
 
 const pageSize = 500;
 
-/** All tenants that are not deleted, by id, a page at a time, from their read model: for an operator to look at. */
+/** All tenants that are not deleted, ordered by id, a page at a time, from their read model. For operators. */
 export async function* listTenants(pool: Pool): AsyncGenerator<TenantSummary, void> {
   let after = '00000000-0000-0000-0000-000000000000';
   for (;;) {

@@ -1,11 +1,11 @@
-import type { Handlers } from '@token-vault/service-kit';
+import type { Handlers } from '@token-vault/operations';
 import type { TenantHandlers } from './handlers.ts';
 
 export function tenantRoutes(tenants: TenantHandlers) {
   return {
     async updateTenant({ body }, context) {
-      const { tenant, position } = await tenants.update(body, context);
-      return { body: tenant, position };
+      const { tenant, position, isRepeat } = await tenants.update(body, context);
+      return { body: tenant, position, isRepeat };
     },
     async deleteTenant(_input, context) {
       return { position: await tenants.delete(context) };

@@ -1,6 +1,14 @@
-import { authorOf, signatureOf, tenantStatement, type Plan } from '@token-vault/contracts';
+import {
+  authorOf,
+  type Plan,
+  signatureOf,
+  type tenantEvents,
+  tenantStatement,
+  type TypeIn,
+} from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import type { RecordedEvent } from '@token-vault/event-store';
+import { evolveBy } from '../aggregates/evolve.ts';
 import type { Signer } from '../aggregates/signing.ts';
 
 export interface TenantDetails {
@@ -8,11 +16,11 @@ export interface TenantDetails {
   readonly name: string;
   readonly plan: Plan;
   readonly settings: Readonly<Record<string, string>>;
-  /** Signed with the rest, and nothing is decided by it: the keys of the tenant tell (ADR 20). */
+  /** Signed with the other fields, but no decision depends on it: the keys of the tenant hold the answer (ADR 20). */
   readonly acceptsUnsigned: boolean;
-  /** Of what is decided by; undefined in a log that an older release wrote. */
+  /** The signature of the fields that decisions depend on. Undefined in a log that an older release wrote. */
   readonly signature: string | undefined;
-  /** Some event of it has a signature: an upgrade has nothing to sign here. */
+  /** An event of the tenant has a signature, so the upgrade has nothing to sign here. */
   readonly wasSigned: boolean;
   /** Signs webhooks (rules.md §10). */
   readonly webhookSecret: SealedValue | undefined;
@@ -37,45 +45,36 @@ function modified(state: TenantState, event: RecordedEvent, changes: Partial<Ten
   };
 }
 
-export function evolve(state: TenantState, event: RecordedEvent): TenantState {
-  switch (event.type) {
-    case 'TenantCreated': {
-      if (state.kind !== 'absent') return state;
-      const { tenant_id: id, name, plan, settings } = event.data;
-      const createdAt = event.metadata.occurred_at;
-      const signature = signatureOf(event);
-      const signed = { acceptsUnsigned: false, signature, wasSigned: signature !== undefined };
-      const unset = { webhookSecret: undefined, modifiedAt: undefined, modifiedBy: undefined };
-      return { kind: 'active', details: { id, name, plan, settings, createdAt, ...signed, ...unset } };
-    }
-    case 'TenantUpdated': {
-      const { name, settings } = event.data;
-      return modified(state, event, { name, settings, signature: signatureOf(event) });
-    }
-    case 'TenantPlanChanged':
-      return modified(state, event, {
-        plan: event.data.plan,
-        signature: signatureOf(event),
-      });
-    case 'TenantSigned': {
-      if (state.kind !== 'active') return state;
-      const { accepts_unsigned: acceptsUnsigned } = event.data;
-      const signature = signatureOf(event);
-      const wasSigned = state.details.wasSigned || signature !== undefined;
-      const details = { ...state.details, acceptsUnsigned, signature, wasSigned };
-      return { kind: 'active', details };
-    }
-    case 'TenantWebhookSecretRotated': {
-      if (state.kind !== 'active') return state;
-      const { secret } = event.data;
-      return { kind: 'active', details: { ...state.details, webhookSecret: secret as SealedValue } };
-    }
-    case 'TenantDeleted':
-      return { kind: 'deleted' };
-    default:
-      return state;
-  }
-}
+export const evolve = evolveBy<TenantState, TypeIn<typeof tenantEvents>>({
+  TenantCreated(state, event) {
+    if (state.kind !== 'absent') return state;
+    const { tenant_id: id, name, plan, settings } = event.data;
+    const createdAt = event.metadata.occurred_at;
+    const signature = signatureOf(event);
+    const signed = { acceptsUnsigned: false, signature, wasSigned: signature !== undefined };
+    const unset = { webhookSecret: undefined, modifiedAt: undefined, modifiedBy: undefined };
+    return { kind: 'active', details: { id, name, plan, settings, createdAt, ...signed, ...unset } };
+  },
+  TenantUpdated(state, event) {
+    const { name, settings } = event.data;
+    return modified(state, event, { name, settings, signature: signatureOf(event) });
+  },
+  TenantPlanChanged: (state, event) =>
+    modified(state, event, { plan: event.data.plan, signature: signatureOf(event) }),
+  TenantSigned(state, event) {
+    if (state.kind !== 'active') return state;
+    const { accepts_unsigned: acceptsUnsigned } = event.data;
+    const signature = signatureOf(event);
+    const wasSigned = state.details.wasSigned || signature !== undefined;
+    return { kind: 'active', details: { ...state.details, acceptsUnsigned, signature, wasSigned } };
+  },
+  TenantWebhookSecretRotated(state, event) {
+    if (state.kind !== 'active') return state;
+    const { secret } = event.data;
+    return { kind: 'active', details: { ...state.details, webhookSecret: secret as SealedValue } };
+  },
+  TenantDeleted: () => ({ kind: 'deleted' }),
+});
 
 export const tenantSigner: Signer<TenantState> = {
   statementOf: (state) => (state.kind === 'active' ? tenantStatement(state.details) : undefined),

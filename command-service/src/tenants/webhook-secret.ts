@@ -7,13 +7,13 @@ import {
   type SealedValue,
 } from '@token-vault/crypto';
 
-/** Standard Webhooks asks for 24 to 64 random bytes. */
+/** Standard Webhooks requires 24 to 64 random bytes. */
 const secretBytes = 32;
 
-/** `whsec_<base64>`, as the libraries of Standard Webhooks take it. */
+/** `whsec_<base64>`, the format of the Standard Webhooks libraries. */
 const generateWebhookSecret = (): string => `whsec_${randomBytes(secretBytes).toString('base64')}`;
 
-/** The one place a tenant's webhook secret opens at; query-service and reactor-runner use the same. */
+/** The place (AAD) under which a tenant's webhook secret is sealed. query-service and reactor-runner use the same. */
 const placeOf = (tenantId: string): SealContext => ({
   tenantId,
   entity: `tenant:${tenantId}`,
@@ -25,7 +25,10 @@ export interface NewWebhookSecret {
   readonly sealed: SealedValue;
 }
 
-/** Makes and seals a secret; under the key of `before`, where there is one: a delivery under way can then still sign. */
+/**
+ * Makes and seals a secret. When `before` is given, its data key is used again, so that a delivery in progress can
+ * still sign.
+ */
 export async function newWebhookSecret(
   keyRing: KeyRing,
   tenantId: string,
@@ -33,7 +36,7 @@ export async function newWebhookSecret(
 ): Promise<NewWebhookSecret> {
   const plain = generateWebhookSecret();
   const place = placeOf(tenantId);
-  // Secrets are made seldom: a flush of their own costs nothing, and the append needs no keys.
+  // Secrets are made rarely, so a flush of their own is affordable, and the append needs no keys.
   const sealNew = () => keyRing.sealNew(place, secret(plain), { durability: 'own' });
   if (before === undefined) return { plain, sealed: await sealNew() };
   try {

@@ -2,6 +2,7 @@ import { shownBy } from '@token-vault/access';
 import {
   authorOf,
   ConflictError,
+  NotFoundError,
   streams,
   type CreateTokenBody,
   type Token,
@@ -12,9 +13,10 @@ import {
   noRevision,
   RevisionConflictError,
   type AppendResult,
+  type GroupMember,
   type Position,
 } from '@token-vault/event-store';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { RequestContext, Showing } from '@token-vault/operations';
 import { expressionsOf } from '../dependencies.ts';
 import { expectedAt } from '../aggregates/decider.ts';
 import { keyIdsOf, tokenDecider } from './decider.ts';
@@ -25,24 +27,30 @@ import { eventsOf } from './enlistment.ts';
 import { ExistingTokens } from './existing.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
 import { presentToken, transformData } from './present.ts';
-import { cvcEndOf, openToken, sealNewToken } from './sealing.ts';
-import { requireSignedToken, signTokenEvents } from './signed.ts';
-import { recordShown, shownTo, withoutUnreadable, type Shown } from './shown.ts';
-import { isExpired, type TokenDetails } from './state.ts';
+import { cvcEndOf, sealNewToken } from './sealing.ts';
+import { signTokenEvents } from './signed.ts';
+import { evolve, initialState, isExpired, type TokenDetails } from './state.ts';
 
 export interface CreatedToken {
   readonly token: Token;
   readonly position: Position | undefined;
   /** False when deduplication gave an existing token. */
   readonly isNew: boolean;
-  /** Unset when it has no cvc that may be shown. */
+  /**
+   * An interrupted attempt created the token before. `token` then has no data, and the rights of the caller must be
+   * decided before it is shown.
+   */
+  readonly isRepeat?: boolean;
+  /** Unset when the token has no cvc that may be shown. */
   readonly cvcEndsAt?: string | undefined;
+  /** Unset when the answer shows nothing of the token. */
+  readonly shown?: Showing | undefined;
 }
 
-/** What one attempt to write the token rests on. */
+/** The input of one attempt to write the token. */
 interface Attempt {
   readonly id: string;
-  /** Undefined: the stream is believed not to exist, which is the rule and saves reading it. */
+  /** Undefined: the stream is assumed not to exist. This is the usual case and saves a read. */
   readonly history: TokenHistory | undefined;
   readonly claim: ((tokenId: string) => Promise<void>) | undefined;
 }
@@ -62,12 +70,13 @@ export class TokenCreation {
   }
 
   /** @throws ValidationError, ForbiddenError, ConflictError; NotFoundError for the transaction */
-  async create(body: CreateTokenBody, context: RequestContext): Promise<CreatedToken> {
+  async create(body: CreateTokenBody, context: RequestContext, member?: GroupMember): Promise<CreatedToken> {
     await this.#dependencies.enlistment.check(context);
-    return this.createDraft(await draftToken(this.#dependencies, body, context), context);
+    const draft = await draftToken(this.#dependencies, body, context);
+    return this.createDraft({ ...draft, member }, context);
   }
 
-  /** In a transaction that has been checked. */
+  /** The transaction must have been checked before. */
   async createDraft(draft: TokenDraft, context: RequestContext): Promise<CreatedToken> {
     const { fingerprint } = draft.derived;
     const isDeduplicated = draft.deduplicate && fingerprint !== undefined;
@@ -97,11 +106,14 @@ export class TokenCreation {
 
   async #createUnlessDuplicate(draft: TokenDraft, context: RequestContext, id: string, fingerprint: string) {
     try {
-      const { duplicate, claim } = await this.#duplicates.find(context, fingerprint);
+      const { duplicate, claim } = await this.#duplicates.find(context, fingerprint, {
+        // The write that it waits for may be one of the group.
+        onWaiting: () => draft.member?.leave(),
+      });
       if (duplicate) {
-        const token = await this.#existing.show(context, duplicate, 'create');
+        const existing = await this.#existing.show(context, duplicate, 'create');
         return {
-          token,
+          ...existing,
           position: undefined,
           isNew: false,
           cvcEndsAt: cvcEndOf(duplicate.content, context.now),
@@ -119,10 +131,10 @@ export class TokenCreation {
 
   #historyOf(context: RequestContext, tokenId: string): Promise<TokenHistory> {
     const { store, outcomes } = this.#dependencies;
-    return readTokenHistory(store, outcomes, context.principal.tenant.id, tokenId, context);
+    return readTokenHistory({ store, outcomes }, context.principal.tenant.id, tokenId, context);
   }
 
-  /** What the stream says of the id. @throws ConflictError when it cannot be had and no other may be drawn. */
+  /** Whether the id is free by its stream. @throws ConflictError when the id is taken and no other may be drawn. */
   #isFree(history: TokenHistory, draft: TokenDraft, now: Date): boolean {
     const isTaken = history.state.kind === 'present' && !isExpired(history.state.details, now);
     if (!isTaken && history.lockedBy === undefined) return true;
@@ -132,7 +144,10 @@ export class TokenCreation {
     throw new ConflictError('token_id_taken', 'The token id is taken.');
   }
 
-  /** Appends the token's first event. Undefined when somebody else wrote to the id or the fingerprint. */
+  /**
+   * Appends the token's first event. Undefined when another writer changed the stream of the id or of the
+   * fingerprint.
+   */
   async #append(
     draft: TokenDraft,
     context: RequestContext,
@@ -140,7 +155,7 @@ export class TokenCreation {
   ): Promise<CreatedToken | undefined> {
     const { store, keyRing, enlistment } = this.#dependencies;
     const tenantId = context.principal.tenant.id;
-    // Sealed before the claim, so that a claim is without its token for no longer than the append takes.
+    // The data is sealed before the claim, so that the claim waits for its token only as long as the append takes.
     const content = await this.#contentOf(draft, context, id);
     const state = history?.state ?? tokenDecider.initialState;
     const shown = shownBy(draft.transform, draft.mask !== undefined);
@@ -155,7 +170,10 @@ export class TokenCreation {
       const events = await signTokenEvents(keyRing, tenantId, eventsOf(context, facts, history), history);
       await claim?.(id);
       isSent = true;
-      appended = await store.append(streams.token(tenantId, id), events, expectedAt(revision), { keys });
+      appended = await store.append(streams.token(tenantId, id), events, expectedAt(revision), {
+        keys,
+        member: draft.member,
+      });
     } catch (error) {
       if (!isSent || isRefusal(error)) await keyRing.destroyKeys(tenantId, keys);
       if (error instanceof RevisionConflictError) return undefined;
@@ -167,7 +185,8 @@ export class TokenCreation {
       const repeat = await this.#repeatOf(draft, context, id, { keys, revision: appended.revision });
       if (repeat !== 'first') return repeat;
     }
-    // Under a used id: keys of a token that expired and nobody has swept yet, or whose deletion was cut off.
+    // The id was used before: the token expired and was not swept, or its deletion was interrupted. Its keys are
+    // destroyed now.
     if (history) await keyRing.destroyKeys(tenantId, history.decidedKeyIds);
     if (context.transactionId === undefined) await this.#dependencies.erasure.carryOut(tenantId, id, facts);
     const expressions = expressionsOf(this.#dependencies, context);
@@ -177,12 +196,14 @@ export class TokenCreation {
       position,
       isNew: true,
       cvcEndsAt: content.cvc_expires_at,
+      shown: { permission: 'token:create', transform: shown },
     };
   }
 
   /**
-   * The store takes the repeat of an append for done: then what is stored is what the first one brought, and the keys of the
-   * repeat go. Undefined when even that did not count, its transaction having come to nothing.
+   * The store treats the repeat of an append as done. Then the stored event is the one of the first attempt, and the
+   * keys of the repeat are destroyed. Undefined when the first event does not count, because its transaction was not
+   * committed.
    */
   async #repeatOf(
     draft: TokenDraft,
@@ -192,41 +213,37 @@ export class TokenCreation {
   ): Promise<CreatedToken | undefined | 'first'> {
     const { keyRing } = this.#dependencies;
     const tenantId = context.principal.tenant.id;
-    if (await this.#isStored(streams.token(tenantId, id), revision, keys)) return 'first';
+    const stored = await this.#storedAt(streams.token(tenantId, id), revision);
+    if (stored && keyIdsOf(stored.content).some((keyId) => keys.includes(keyId))) return 'first';
     await keyRing.destroyKeys(tenantId, keys);
     const { state, position } = await this.#historyOf(context, id);
-    if (state.kind !== 'present' || isExpired(state.details, context.now)) return undefined;
-    await requireSignedToken(keyRing, context.principal.tenant, state.details);
-    const stored = state.details.content;
-    const data = await openToken(keyRing, { tenantId, tokenId: id }, stored, context.now);
-    // Changes that others made since are shown only to a caller that may read the token.
-    const isOwn = state.details.modifiedAt === undefined;
-    const shown: Shown = isOwn
-      ? { transform: draft.transform, isReadable: true }
-      : shownTo(context.principal, { id, containers: stored.containers }, draft.transform);
-    if (!isOwn) await recordShown(this.#dependencies.audit, context, 'read', state.details, shown.transform);
-    const expressions = expressionsOf(this.#dependencies, context);
-    const visible = await transformData(expressions, shown.transform, data, stored.mask);
-    const token = presentToken(tenantId, state.details, visible);
+    if (state.kind === 'absent') return undefined;
+    if (state.kind === 'ended' || state.details.createdAt !== stored?.createdAt)
+      throw new NotFoundError('The token of the first request');
+    // The token is shown by the caller's present rights, as for any repeat.
+    const token = presentToken(tenantId, state.details, undefined);
     return {
-      token: withoutUnreadable(token, shown),
+      token,
       position,
       isNew: true,
-      cvcEndsAt: cvcEndOf(stored, context.now),
+      isRepeat: true,
+      cvcEndsAt: cvcEndOf(state.details.content, context.now),
     };
   }
 
-  /** Whether the event at the revision was sealed under these keys. */
-  async #isStored(stream: string, revision: number, keys: readonly string[]): Promise<boolean> {
+  /** The first event of a token. */
+  async #storedAt(stream: string, revision: number): Promise<TokenDetails | undefined> {
     const { store } = this.#dependencies;
-    for await (const { data } of store.readStream(stream, { from: revision, maxCount: 1 }))
-      return keyIdsOf(data as unknown as TokenContent).some((keyId) => keys.includes(keyId));
-    return false;
+    for await (const event of store.readStream(stream, { from: revision, maxCount: 1 })) {
+      const state = evolve(initialState, event);
+      if (state.kind === 'present') return state.details;
+    }
+    return undefined;
   }
 
   async #contentOf(draft: TokenDraft, context: RequestContext, tokenId: string): Promise<TokenContent> {
     const place = { tenantId: context.principal.tenant.id, tokenId };
-    const sealed = await sealNewToken(this.#dependencies.keyRing, place, draft.type, draft.data, context.now);
+    const sealed = await sealNewToken(this.#dependencies.keyRing, place, draft, context.now);
     const { mask, containers, metadata, deduplicateToken, expiresAt, derived } = draft;
     return {
       ...sealed,

@@ -27,7 +27,7 @@ export type TokenCommand =
   | {
       readonly kind: 'update';
       readonly content: TokenContent;
-      /** What the answer shows, for the log; undefined when that has a record of its own. */
+      /** The transform of the answer, for the log. Undefined when the answer has a record of its own. */
       readonly shown?: Transform | undefined;
       readonly now: Date;
     }
@@ -41,11 +41,11 @@ export function requirePresent(state: TokenState, now: Date): TokenDetails {
   return state.details;
 }
 
-/** The data keys whose destruction the event, or the decision before it is one, has decided. */
+/** The ids of the data keys whose destruction the event (or the fact that will become it) has decided. */
 export const decidedKeyIds = ({ data }: Pick<Fact | VaultEvent, 'data'>): readonly string[] =>
   ('key_ids' in data && data.key_ids) || [];
 
-/** The data keys a token's content is sealed under. */
+/** The ids of the data keys that seal the content of a token. */
 export function keyIdsOf(content: TokenContent): string[] {
   const sealed = [content.data, content.cvc].filter((value) => value !== undefined);
   return [...new Set(sealed.map((value) => keyIdOf(value as SealedValue)))];
@@ -59,7 +59,7 @@ const ended = ({ id, type, content }: TokenDetails) => ({
 
 const saying = (shown: Transform | undefined) => (shown === undefined ? {} : { shown });
 
-/** An id is taken while its token lives; after deletion or expiry it may be used again. */
+/** An id is taken while its token lives. After deletion or expiry the id may be used again. */
 function create(state: TokenState, command: Extract<TokenCommand, { kind: 'create' }>): Fact[] {
   const { id: token_id, type: token_type, content, shown } = command;
   const created = fact(TokenCreated, { token_id, token_type, ...content, ...saying(shown) });
@@ -69,7 +69,7 @@ function create(state: TokenState, command: Extract<TokenCommand, { kind: 'creat
   return [fact(TokenExpired, ended(state.details)), created];
 }
 
-/** Says everything there is to say of the token, so that nothing before the event need be read. */
+/** The event holds the whole content of the token, so that no event before it need be read. */
 function update(details: TokenDetails, command: Extract<TokenCommand, { kind: 'update' }>): Fact {
   const { id: token_id, type: token_type, createdBy: created_by, createdAt: created_at } = details;
   const kept = new Set(keyIdsOf(command.content));
@@ -101,7 +101,10 @@ function purgeCvc(state: TokenState, now: Date): Fact[] {
 const cvcPurged = (id: string, type: TokenType, keyId: string): Fact =>
   fact(TokenCvcPurged, { token_id: id, token_type: type, key_ids: [keyId] });
 
-/** One of its data keys is gone although the log does not say so: it ends as far as it cannot be opened any more. */
+/**
+ * A data key of the token is destroyed, but the log does not say so: the part that cannot be opened any more is
+ * ended.
+ */
 function loseKey(state: TokenState, keyId: string, now: Date): Fact[] {
   if (state.kind !== 'present') return [];
   const { id, type, content } = state.details;

@@ -1,6 +1,6 @@
 import { ConflictError, streams } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { RequestContext } from '@token-vault/operations';
 import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
 import { requirePresent, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
@@ -10,8 +10,9 @@ import { readTokenHistory } from './history.ts';
 import type { TokenDetails } from './state.ts';
 
 /**
- * Deletes a token: the decision is durable first, then its keys are destroyed, both before the answer. In a transaction the
- * keys live until its commit. What it claimed of fingerprints is void by its end and taken away by whoever comes across it.
+ * Deletes a token. The event is durable first, then the keys of the token are destroyed, and the answer comes last.
+ * In a transaction the keys live until its commit. A fingerprint claim of a deleted token is void; the next writer
+ * that reads the claim removes it.
  * @throws NotFoundError, ForbiddenError, ConflictError
  */
 export async function deleteToken(
@@ -26,7 +27,7 @@ export async function deleteToken(
   return position;
 }
 
-/** @throws what `authorize` throws, given the token as it is */
+/** @throws the errors of `authorize`, which gets the present token */
 export async function appendDeletion(
   { store, outcomes, enlistment, erasure }: TokenDependencies,
   id: string,
@@ -35,7 +36,7 @@ export async function appendDeletion(
 ): Promise<Position> {
   const tenantId = context.principal.tenant.id;
   const { facts, position } = await retryOnConflict(async () => {
-    const history = await readTokenHistory(store, outcomes, tenantId, id, context);
+    const history = await readTokenHistory({ store, outcomes }, tenantId, id, context);
     authorize(requirePresent(history.state, context.now));
     if (history.lockedBy !== undefined) {
       throw new ConflictError('token_locked', 'The token is locked by an open transaction.');

@@ -1,5 +1,5 @@
 import type { CommandDependencies } from '../dependencies.ts';
-import type { MissLimit } from '@token-vault/service-kit';
+import type { MissLimit } from '@token-vault/http';
 import type { TransactionOutcomes } from '../transactions/outcomes.ts';
 import type { Enlistment } from './enlistment.ts';
 import type { TokenErasure } from './erasure.ts';

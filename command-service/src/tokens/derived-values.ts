@@ -20,13 +20,16 @@ export interface Derivation {
   readonly data: Secret<Json>;
   readonly metadata: Readonly<Record<string, string>> | undefined;
   readonly searchIndexes: readonly string[];
-  /** None when the token gets no fingerprint. */
+  /** Undefined when the token gets no fingerprint. */
   readonly fingerprintExpression: string | undefined;
-  /** By the request or the token, not just by a setting of the tenant: then there must be a value to fingerprint. */
+  /**
+   * True when the request or the token asks for a fingerprint, not only a setting of the tenant. Then an empty value
+   * is an error.
+   */
   readonly isFingerprintAsked: boolean;
 }
 
-/** What is stored beside the sealed data so that a token can be found: keyed hashes only, never a value. */
+/** The values that are stored beside the sealed data to find a token: keyed hashes only, never a plain value. */
 export function deriveValues(
   expressions: RequestExpressions,
   hashes: TenantHashes,

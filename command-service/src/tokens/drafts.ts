@@ -10,8 +10,9 @@ import {
   type Transform,
 } from '@token-vault/contracts';
 import { secret, type Secret } from '@token-vault/crypto';
+import type { GroupMember } from '@token-vault/event-store';
 import { containsExpression, evaluateId } from '@token-vault/expressions';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { RequestContext } from '@token-vault/operations';
 import { expressionsOf, type CommandDependencies } from '../dependencies.ts';
 import { deriveValues, type DerivedValues } from './derived-values.ts';
 import { refuseBadExpressions, refuseBadMask } from './expression-errors.ts';
@@ -22,7 +23,7 @@ import { validateData } from './types/validate-data.ts';
 
 export type DraftDependencies = Pick<CommandDependencies, 'expressions' | 'keyRing'>;
 
-/** A token that is valid and allowed, not yet sealed. */
+/** A token that is validated and authorised, but not sealed yet. */
 export interface TokenDraft {
   readonly type: TokenType;
   readonly data: Secret<Json>;
@@ -33,15 +34,20 @@ export interface TokenDraft {
   readonly deduplicate: boolean;
   readonly deduplicateToken: boolean | undefined;
   readonly expiresAt: string | undefined;
-  /** How the answer shows the data. */
+  /** The transform of the data in the answer. */
   readonly transform: Transform;
-  /** The next candidate; after some collisions of an expression's, a UUID. @throws ValidationError, ForbiddenError */
+  /**
+   * The next candidate for the id. After `maxDraws` collisions of an expression it is a UUID. @throws
+   * ValidationError, ForbiddenError
+   */
   readonly nextId: () => Promise<string>;
-  /** `literal`: taken means 409. `drawn`: taken means draw again. */
+  /** `literal`: a taken id gives 409. `drawn`: when the id is taken, another is drawn. */
   readonly idKind: 'literal' | 'drawn';
+  /** Of the group whose appends are stored together. */
+  readonly member?: GroupMember | undefined;
 }
 
-/** `type` of a token that was found: the refusal then names it in the log. @throws ForbiddenError */
+/** `type` is that of a token that was found. The log then names the token with the refusal. @throws ForbiddenError */
 export function requireAccess(
   context: RequestContext,
   permission: 'token:create' | 'token:update' | 'token:delete',
@@ -63,7 +69,10 @@ function checkedId(id: string): string {
 /** rules.md §4: after so many collisions of a drawn id a UUID is used. */
 const maxDraws = 10;
 
-/** Candidates for the id, each allowed to the caller; the first is drawn at once, so that it is refused before anything is written. */
+/**
+ * Candidates for the id. The rights of the caller are checked for each. The first is drawn at once, so that a refusal
+ * comes before any write.
+ */
 async function candidateIds(
   given: string | undefined,
   evaluate: (expression: string) => Promise<string>,
@@ -91,7 +100,7 @@ async function candidateIds(
   return { idKind, nextId, transform } as const;
 }
 
-/** When a token gets a fingerprint and by which expression (rules.md §3). */
+/** The expression of a token's fingerprint, undefined when it gets none (rules.md §3). */
 export function fingerprintExpressionFor(
   context: RequestContext,
   type: TokenType,
@@ -102,7 +111,10 @@ export function fingerprintExpressionFor(
   return given ?? (isWanted ? typeDefaults[type].fingerprintExpression : undefined);
 }
 
-/** Whether a token without a value to fingerprint is refused: not when but a setting of the tenant wants the fingerprint. */
+/**
+ * Whether a token without a value to fingerprint is refused. It is not when only a setting of the tenant asks for the
+ * fingerprint.
+ */
 export function isFingerprintAsked(
   type: TokenType,
   kept: string | undefined,
@@ -115,13 +127,13 @@ export function isFingerprintAsked(
   return isOwn || typeof asked.fingerprint_expression === 'string' || asked.deduplicate_token === true;
 }
 
-/** rules.md §5: the request decides; when it is silent the tenant's setting does. */
+/** The request decides; when it says nothing, the setting of the tenant does (rules.md §5). */
 export function isDeduplicated(context: RequestContext, given: boolean | undefined): boolean {
   return given ?? context.principal.tenant.settings.deduplicate_tokens === 'true';
 }
 
 /**
- * Validates, authorises and derives everything of a new token, in that order of cheapness.
+ * Validates, authorises and derives the values of a new token, the cheapest step first.
  * @throws ValidationError, ForbiddenError
  */
 export async function draftToken(
@@ -133,7 +145,7 @@ export async function draftToken(
   const defaults = typeDefaults[type];
   const containers = body.containers ?? [defaults.container];
   const data = secret(validateData(type, body.data));
-  // Null is for the command line, which brings masks that were taken away: at the edge it is read as unset.
+  // Null comes only from the command line, for tokens whose mask was removed. HTTP treats null as unset.
   const mask = body.mask === undefined ? defaults.mask : (body.mask ?? undefined);
   const expressions = expressionsOf(dependencies, context);
   await refuseBadMask(expressions, body.mask ?? undefined, data);

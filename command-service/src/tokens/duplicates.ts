@@ -2,31 +2,52 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { seesEverything } from '@token-vault/access';
 import { FingerprintClaimVoided, streams } from '@token-vault/contracts';
 import { comparePositions, RevisionConflictError, type Position } from '@token-vault/event-store';
-import type { CountedTries, RequestContext } from '@token-vault/service-kit';
+import type { CountedTries } from '@token-vault/http';
+import type { RequestContext } from '@token-vault/operations';
 import { expectedAt } from '../aggregates/decider.ts';
 import { outsideTransaction } from '../transactions/context.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
 import { hasFingerprint, type TokenDetails } from './state.ts';
 
-/** Whether another token has the fingerprint; if none has, the way to take it. */
+/** The token that has the fingerprint, or the function that claims it. */
 export interface Clearance {
   readonly duplicate: TokenDetails | undefined;
-  /** Between reading the token's stream and appending to it. @throws RevisionConflictError when somebody came first. */
+  /**
+   * Called between reading the token's stream and appending to it. @throws RevisionConflictError when another writer
+   * came first.
+   */
   readonly claim: (tokenId: string) => Promise<void>;
 }
 
-/** How long a claim may go without the write it was made for before its writer counts as gone. */
+export interface FindOptions {
+  /** The token that looks for duplicates of itself. */
+  readonly exceptId?: string;
+  /** Called before each pause for the write of another creator. */
+  readonly onWaiting?: (() => void) | undefined;
+}
+
+interface Claimant extends Pick<FindOptions, 'onWaiting'> {
+  readonly fingerprint: string;
+  readonly id: string;
+  readonly claimedAt: Position;
+}
+
+/** The pauses while a claim waits for its write. After them its writer counts as dead. */
 const retryDelaysMs = [5, 10, 20, 40, 80, 160];
 
-/** A claim is settled when its token was written after it: the write it was made for, or one that it would collide with. */
+/**
+ * A claim is settled when its token was written after it: by the write of the claim, or by one that makes that write
+ * conflict.
+ */
 const isSettled = (history: TokenHistory, claimedAt: Position): boolean =>
   history.position !== undefined && comparePositions(history.position, claimedAt) > 0;
 
 /**
- * Two writers of equal data meet on the fingerprint's stream. Each reads the token's stream, claims the fingerprint, and then
- * appends at the revision it has read; so a claim is borne out by the token's stream, or its writer collides with whoever
- * looked. Safe against a crash between any two steps, since nothing is believed but the token's own stream.
+ * Two writers of equal data meet on the stream of the fingerprint. Each reads the token's stream, claims the
+ * fingerprint, and then appends at the revision that it read. So either the token's stream confirms a claim, or its
+ * writer conflicts with the reader that ended the claim. This is safe against a crash between any two steps, because
+ * only the token's own stream decides.
  */
 export class Duplicates {
   readonly #dependencies: TokenDependencies;
@@ -36,23 +57,25 @@ export class Duplicates {
   }
 
   /**
-   * The live token with the fingerprint, as the caller sees things (rules.md §9: committed tokens and those of the same
-   * transaction). @throws RevisionConflictError to be tried again.
+   * The live token with the fingerprint, among the tokens that the caller's transaction can see (rules.md §9:
+   * committed tokens and those of the same transaction). @throws RevisionConflictError when the command must be
+   * repeated.
    */
-  async find(context: RequestContext, fingerprint: string, exceptId?: string): Promise<Clearance> {
+  async find(context: RequestContext, fingerprint: string, options: FindOptions = {}): Promise<Clearance> {
     const { claims } = this.#dependencies;
     const tries = this.#countTries(context);
     const { claimants, revision } = await claims.read(context.principal.tenant.id, fingerprint);
     const released: string[] = [];
     let duplicate: TokenDetails | undefined;
     for (const [id, claimedAt] of claimants) {
-      if (id === exceptId) continue;
-      const history = await this.#settledHistory(context, fingerprint, id, claimedAt);
+      if (id === options.exceptId) continue;
+      const claimant = { fingerprint, id, claimedAt, onWaiting: options.onWaiting };
+      const history = await this.#settledHistory(context, claimant);
       if (hasFingerprint(history.state, fingerprint, context.now)) {
         duplicate = history.state.details;
         break;
       }
-      // What an open transaction has written may yet come or go.
+      // An open transaction may still commit or drop its writes.
       if (!history.isPending) released.push(id);
     }
     if (duplicate) tries.found(1);
@@ -63,7 +86,7 @@ export class Duplicates {
       try {
         await claims.change(context, fingerprint, { release: released, claim: tokenId }, revision);
       } catch (error) {
-        // Whoever came first is looked for again, and counted again.
+        // After a conflict the search starts again and counts again.
         if (error instanceof RevisionConflictError) tries.found(1);
         throw error;
       }
@@ -72,7 +95,8 @@ export class Duplicates {
   }
 
   /**
-   * Who sees every token of the tenant learns nothing by deduplication, so imports by such a caller are not slowed.
+   * A caller that sees every token of the tenant learns nothing by deduplication, so imports by such a caller are not
+   * slowed.
    * @throws RateLimitedError
    */
   #countTries(context: RequestContext): CountedTries {
@@ -81,19 +105,21 @@ export class Duplicates {
     return missLimit.count(context, 1);
   }
 
-  /** Waits for a writer that has claimed and not yet written; one that does not come is shut out. */
+  /**
+   * Waits for a writer that has claimed and has not written yet. When the write does not come, an event on the
+   * token's stream makes it conflict.
+   */
   async #settledHistory(
     context: RequestContext,
-    fingerprint: string,
-    id: string,
-    claimedAt: Position,
+    { fingerprint, id, claimedAt, onWaiting }: Claimant,
   ): Promise<TokenHistory> {
     const { store, outcomes } = this.#dependencies;
     const tenantId = context.principal.tenant.id;
-    const read = () => readTokenHistory(store, outcomes, tenantId, id, context);
+    const read = () => readTokenHistory({ store, outcomes }, tenantId, id, context);
     let history = await read();
     for (const waitMs of retryDelaysMs) {
       if (isSettled(history, claimedAt)) return history;
+      onWaiting?.();
       await delay(waitMs);
       history = await read();
     }
@@ -103,7 +129,7 @@ export class Duplicates {
     return history;
   }
 
-  /** Claims of tokens that are gone cost a read each time; whoever meets them first takes them away. */
+  /** The claim of a deleted token costs a read each time. The first writer that finds it removes it. */
   async #tidy(work: () => Promise<void>): Promise<void> {
     try {
       await work();

@@ -1,47 +1,54 @@
 import { ConflictError, TransactionTokenEnlisted, type VaultEvent } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import { comparePositions, type Position } from '@token-vault/event-store';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { RequestContext } from '@token-vault/operations';
+import type { Attempts } from '../aggregates/attempts.ts';
 import type { Fact } from '../aggregates/decider.ts';
 import { outsideTransaction } from '../transactions/context.ts';
-import { requireOpen } from '../transactions/decider.ts';
+import { refuseExpiredTokens, requireOpen } from '../transactions/decider.ts';
 import type { TransactionOutcomes } from '../transactions/outcomes.ts';
+import { rightsOf } from '../transactions/rights.ts';
 import type { TransactionState } from '../transactions/state.ts';
 import { decidedKeyIds } from './decider.ts';
 import type { TokenHistory } from './history.ts';
 
-/** Most tokens that one transaction writes. */
-export const maxTokensOfTransaction = 10_000;
-/** Most writes; a token may be written more than once, and a write that met another is enlisted again. */
+/** The most tokens that one transaction writes. */
+const maxTokensOfTransaction = 10_000;
+/** The most writes. A token may be written more than once, and a write that met a conflict is enlisted again. */
 const maxWrites = 4 * maxTokensOfTransaction;
 
 /** A write that is about to be made. */
-export interface EnlistedWrite {
+interface EnlistedWrite {
   readonly tokenId: string;
   readonly write: 'create' | 'update' | 'delete';
-  /** Of the token's last event, -1 if it has none. */
+  /** The revision of the token's last event, -1 if it has none. */
   readonly revision: number;
+  /** When the committed token expires; undefined after an earlier write of the same transaction. */
+  readonly expiresAt?: string | undefined;
   /** Data keys made for it. */
   readonly newKeyIds: readonly string[];
-  /** What it would append; `key_ids` of these are what its commit leaves unneeded. */
+  /** The facts that the write appends. `key_ids` in them are the keys that its commit makes unneeded. */
   readonly facts: readonly Fact[];
 }
 
-/** What a write does around its append when it takes part in a transaction; nothing otherwise. */
+/**
+ * The steps of a write before and after its append when it takes part in a transaction. Without a transaction they do
+ * nothing.
+ */
 export interface Enlistment {
   /**
-   * Before anything else: the uncommitted work of a transaction is its owner's alone.
+   * The first step: only the caller that opened a transaction may use it.
    * @throws NotFoundError, ConflictError when the transaction is not the caller's or not open.
    */
   check(context: RequestContext): Promise<void>;
   /**
-   * Before the append: from here on the end of the transaction sees to the token's keys.
+   * Before the append. From here on, the end of the transaction destroys the keys that are not needed.
    * @throws as `check`; ConflictError when the transaction holds as many tokens as it may.
    */
   begin(context: RequestContext, write: EnlistedWrite): Promise<void>;
   /**
-   * After the append. @throws ConflictError when the transaction ended before it: then it does not count, and the keys it
-   * brought are destroyed.
+   * After the append. @throws ConflictError when the transaction ended before the append. The write then does not
+   * count, and its new keys are destroyed.
    */
   confirm(context: RequestContext, newKeyIds: readonly string[], position: Position): Promise<void>;
 }
@@ -55,6 +62,7 @@ export function createEnlistment(
     if (transactionId === undefined) return;
     const state = await outcomes.stateOf(principal.tenant.id, transactionId);
     requireOpen(state, principal.actor.id, context.now);
+    refuseExpiredTokens(state, context.now);
     refuseFull(state);
   }
 
@@ -66,7 +74,7 @@ export function createEnlistment(
       if (transactionId === undefined) return;
       const event = enlisted(outsideTransaction(context), transactionId, write);
       const state = await outcomes.record(principal.tenant.id, transactionId, event);
-      // Looked at after the append: an end that came before it has not seen to this token.
+      // Read after the append: a transaction that ended before it has not handled this token.
       requireOpen(state, principal.actor.id, context.now);
       const place = state.kind === 'open' ? state.tokens.get(write.tokenId) : undefined;
       if ((place ?? 0) >= maxTokensOfTransaction) throw full();
@@ -103,17 +111,23 @@ function enlisted(context: RequestContext, transactionId: string, write: Enliste
     write: write.write,
     new_key_ids: write.newKeyIds,
     erases: erased.length > 0,
+    rights: rightsOf(context.principal),
+    ...(write.expiresAt === undefined ? {} : { token_expires_at: write.expiresAt }),
   });
 }
 
-/** The events of a decision: an enlisted one says what counts should its transaction come to nothing. */
+/**
+ * The events of a decision. An enlisted event also holds the content that applies if its transaction is not
+ * committed.
+ */
 export function eventsOf(
   context: RequestContext,
   facts: readonly Fact[],
   history: Pick<TokenHistory, 'base'> | undefined,
+  attempts?: Pick<Attempts, 'events'>,
 ): VaultEvent[] {
-  return facts.map((fact) => {
-    const event = context.event(fact, fact.data);
+  const events = attempts?.events(facts) ?? facts.map((fact) => context.event(fact, fact.data));
+  return events.map((event) => {
     if (context.transactionId === undefined) return event;
     return { ...event, metadata: { ...event.metadata, counts_after: history?.base ?? -1 } };
   });

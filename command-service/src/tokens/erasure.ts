@@ -6,17 +6,17 @@ import {
   type Position,
   type RecordedEvent,
 } from '@token-vault/event-store';
-import { answerEntityOfToken } from '@token-vault/service-kit';
+import { answerEntityOfToken } from '@token-vault/idempotency';
 import type { Fact } from '../aggregates/decider.ts';
 import type { TransactionOutcomes } from '../transactions/outcomes.ts';
 import type { Enlisted, TransactionState } from '../transactions/state.ts';
 import { decidedKeyIds, keyIdsOf } from './decider.ts';
 import { readTokenHistory } from './history.ts';
 
-/** What an event says of keys, or a decision before it is one. */
+/** The part of an event, or of the fact that will become it, that names keys. */
 type Said = Pick<Fact | VaultEvent, 'type' | 'data'>;
 
-/** Tokens whose keys are seen to at the same time. */
+/** The number of tokens whose keys are handled at the same time. */
 const settledAtOnce = 64;
 
 function namedKeys(event: RecordedEvent): string[] {
@@ -32,7 +32,7 @@ interface ErasureDependencies {
   readonly outcomes: TransactionOutcomes;
 }
 
-/** All of it is safe to repeat: what the log has decided is carried out, never more. */
+/** Destroys keys by the decisions of the log, and only by them. All methods are safe to repeat. */
 export class TokenErasure {
   readonly #store: EventStore;
   readonly #keyRing: ErasureDependencies['keyRing'];
@@ -45,8 +45,8 @@ export class TokenErasure {
   }
 
   /**
-   * Destroys the data keys whose destruction these events of one append have decided. With a token that is no more go its stored
-   * idempotent answers (rules.md §2).
+   * Destroys the data keys that these events of one append have decided to destroy. When they end the token, its
+   * stored idempotent answers are destroyed too (rules.md §2).
    */
   async carryOut(tenantId: string, tokenId: string, decided: readonly Said[]): Promise<void> {
     await Promise.all([
@@ -55,12 +55,14 @@ export class TokenErasure {
     ]);
   }
 
-  /** Carries out once more what the end of a token has decided. */
+  /** Repeats the destruction that the end of a token has decided. */
   async repeatEnd(tenantId: string, tokenId: string, keyIds: readonly string[]): Promise<void> {
     await Promise.all([this.#destroy(tenantId, keyIds), this.#destroyAnswersOfAbsent(tenantId, tokenId)]);
   }
 
-  /** What the end of a transaction has decided of the keys of all tokens that were enlisted in it. */
+  /**
+   * Destroys the keys that the end of a transaction has decided to destroy, for all tokens that were enlisted in it.
+   */
   async settle(tenantId: string, transactionId: string, state: TransactionState): Promise<void> {
     if (state.kind !== 'committed' && state.kind !== 'dropped') return;
     for (let start = 0; start < state.writes.length; start += settledAtOnce) {
@@ -87,7 +89,7 @@ export class TokenErasure {
     else await this.eraseUnneeded(tenantId, tokenId);
   }
 
-  /** Reads the whole history: for events of releases that did not say which keys they leave unneeded. */
+  /** Reads the whole history. For events of releases that did not name the keys that become unneeded. */
   async eraseUnneeded(tenantId: string, tokenId: string): Promise<void> {
     const named = new Set<string>();
     const needed = new Set<string>();
@@ -95,7 +97,11 @@ export class TokenErasure {
       const isPending = await this.#isPending(tenantId, event);
       for (const keyId of namedKeys(event)) (isPending ? needed : named).add(keyId);
     }
-    const { state, isPending } = await readTokenHistory(this.#store, this.#outcomes, tenantId, tokenId);
+    const { state, isPending } = await readTokenHistory(
+      { store: this.#store, outcomes: this.#outcomes },
+      tenantId,
+      tokenId,
+    );
     if (state.kind === 'present') for (const keyId of keyIdsOf(state.details.content)) needed.add(keyId);
     const unneeded = [...named].filter((keyId) => !needed.has(keyId));
     await Promise.all([
@@ -109,7 +115,7 @@ export class TokenErasure {
     return id !== undefined && (await this.#outcomes.stateOf(tenantId, id)).kind === 'open';
   }
 
-  /** A commit: the write itself says what it leaves unneeded, if it was made in time. */
+  /** After a commit: when the write was made in time, it names the keys that become unneeded. */
   async #settleCommitted(
     tenantId: string,
     commit: { readonly id: string; readonly position: Position },
@@ -126,16 +132,20 @@ export class TokenErasure {
     await this.carryOut(tenantId, tokenId, written);
   }
 
-  /** A rollback or expiry: nothing needs what was made for the write. */
+  /** After a rollback or expiry: the keys that were made for the write are unneeded. */
   async #settleDropped(tenantId: string, { tokenId, write, newKeyIds }: Enlisted): Promise<void> {
     if (newKeyIds === undefined) return this.eraseUnneeded(tenantId, tokenId);
     await this.#destroy(tenantId, newKeyIds);
     if (write === 'create') await this.#destroyAnswersOfAbsent(tenantId, tokenId);
   }
 
-  /** Another token may have the id by now: its answers stay. */
+  /** Another token may have the same id now. Its answers stay. */
   async #destroyAnswersOfAbsent(tenantId: string, tokenId: string): Promise<void> {
-    const { state, isPending } = await readTokenHistory(this.#store, this.#outcomes, tenantId, tokenId);
+    const { state, isPending } = await readTokenHistory(
+      { store: this.#store, outcomes: this.#outcomes },
+      tenantId,
+      tokenId,
+    );
     if (state.kind !== 'present' && !isPending) await this.#destroyAnswers(tenantId, tokenId);
   }
 

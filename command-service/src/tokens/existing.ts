@@ -1,6 +1,7 @@
+import { shownBy } from '@token-vault/access';
 import type { Json, Token, Transform } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { RequestContext, Showing } from '@token-vault/operations';
 import { expressionsOf } from '../dependencies.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { presentToken, transformData } from './present.ts';
@@ -9,7 +10,13 @@ import { requireSignedToken } from './signed.ts';
 import { recordShown, shownTo, withoutUnreadable } from './shown.ts';
 import type { TokenDetails } from './state.ts';
 
-/** Tokens that a write answers with although it did not write them: duplicates. */
+/** A duplicate as an answer shows it. `shown` is unset when the caller may not read it. */
+export interface ShownDuplicate {
+  readonly token: Token;
+  readonly shown?: Showing;
+}
+
+/** Tokens in the answer of a write that did not write them: duplicates. */
 export class ExistingTokens {
   readonly #dependencies: Pick<TokenDependencies, 'keyRing' | 'audit' | 'expressions'>;
 
@@ -18,19 +25,27 @@ export class ExistingTokens {
   }
 
   /**
-   * rules.md §5: unchanged; without `token:read` on it, the answer of a create has only what names it, that of an update
-   * lacks what tells of its content.
+   * The token is unchanged (rules.md §5). Without `token:read` on it, the answer of a create holds only its
+   * identifying fields, and the answer of an update lacks the fields that depend on its content.
    */
-  async show(context: RequestContext, details: TokenDetails, answerOf: 'create' | 'update'): Promise<Token> {
+  async show(
+    context: RequestContext,
+    details: TokenDetails,
+    answerOf: 'create' | 'update',
+  ): Promise<ShownDuplicate> {
     const tenantId = context.principal.tenant.id;
     const { id, type, content } = details;
     await requireSignedToken(this.#dependencies.keyRing, context.principal.tenant, details);
     const shown = shownTo(context.principal, { id, containers: content.containers });
-    // That the token is there is an answer too, whatever is shown of it.
-    await recordShown(this.#dependencies.audit, context, 'deduplicate', details, shown.transform);
+    // The existence of the token is information too, so the record is made for every transform.
+    await recordShown(this.#dependencies.audit, context, {
+      operation: 'deduplicate',
+      details,
+      transform: shown.transform,
+    });
     if (!shown.isReadable) {
       const { fingerprint, containers } = content;
-      if (answerOf === 'create') return { id, type, tenant_id: tenantId, fingerprint, containers };
+      if (answerOf === 'create') return { token: { id, type, tenant_id: tenantId, fingerprint, containers } };
       const {
         mask: _mask,
         metadata: _metadata,
@@ -38,9 +53,11 @@ export class ExistingTokens {
         fingerprint_expression: _expression,
         ...visible
       } = withoutUnreadable(presentToken(tenantId, details, undefined), shown);
-      return visible;
+      return { token: visible };
     }
-    return presentToken(tenantId, details, await this.#reveal(context, details, shown.transform));
+    const token = presentToken(tenantId, details, await this.#reveal(context, details, shown.transform));
+    const transform = shownBy(shown.transform, content.mask !== undefined);
+    return { token, shown: { permission: 'token:read', transform } };
   }
 
   async #reveal(

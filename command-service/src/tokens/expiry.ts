@@ -6,7 +6,7 @@ const iso = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]
 
 const two = (value: string | number): string => String(value).padStart(2, '0');
 
-/** `-5:00` → `-05:00`; none is UTC (interface.md, Token expiration formats). */
+/** `-5:00` → `-05:00`. A missing offset is UTC (interface.md, Token expiration formats). */
 function offsetOf(text: string | undefined): string {
   if (text === undefined || text.toUpperCase() === 'Z') return '+00:00';
   const [hours = '', minutes = ''] = text.slice(1).split(':');
@@ -29,11 +29,11 @@ function fromIso(text: string): string {
   return `${date}T${clock.length === 5 ? `${clock}:00` : clock}${withColon}`;
 }
 
-/** RFC 3339 ends a day before 24:00 and an offset before 24 hours; Date.parse is more generous. */
+/** In RFC 3339 a time of day and an offset are below 24:00. Date.parse accepts more. */
 const isRegular = (text: string): boolean =>
   Number(text.slice(11, 13)) < 24 && Number(text.slice(-5, -3)) < 24 && Number(text.slice(-2)) < 60;
 
-/** Date.parse takes 31 February for 3 March: the day must survive the round trip. */
+/** Date.parse reads 31 February as 3 March, so the day is printed again and compared. */
 function isRealDate(text: string): boolean {
   const time = Date.parse(text);
   const day = text.slice(0, 10);
@@ -41,7 +41,7 @@ function isRealDate(text: string): boolean {
 }
 
 /**
- * The instant a token expires, from any of the formats of interface.md or ISO 8601, as RFC 3339 with the offset given.
+ * The instant at which a token expires, from a format of interface.md or ISO 8601, as RFC 3339 with the given offset.
  * @throws ValidationError for field `expires_at`: not a time, or not in the future.
  */
 export function parseExpiry(text: string, now: Date): string {

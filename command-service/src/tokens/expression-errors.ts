@@ -8,13 +8,13 @@ import {
   type SourcePosition,
 } from '@token-vault/expressions';
 
-/** `search_indexes[0]` → `search_indexes.0`: the spelling of paths in problems. */
+/** `search_indexes[0]` → `search_indexes.0`, the form of paths in problems. */
 export const dotted = (field: string): string => field.replaceAll(/\[(\d+)\]/g, '.$1');
 
 const withPosition = (message: string, position: SourcePosition | undefined): string =>
   position ? `${message.replace(/\.$/, '')} (line ${position.line}, column ${position.column}).` : message;
 
-/** An expression that is wrong as a 400 that names its field; any other error as it is. */
+/** Turns an error of an expression into a 400 that names its field. Other errors stay as they are. */
 export function asRefusal(error: unknown): unknown {
   if (error instanceof ExpressionSyntaxError)
     return ValidationError.of(
@@ -26,7 +26,7 @@ export function asRefusal(error: unknown): unknown {
   return error;
 }
 
-/** Runs `work`; an expression that is wrong becomes a 400 that names its field. */
+/** Runs `work`. An error of an expression becomes a 400 that names its field. */
 export async function refuseBadExpressions<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work();
@@ -38,8 +38,8 @@ export async function refuseBadExpressions<Result>(work: () => Promise<Result>):
 const maskLimitBytes = 512 * 1024;
 
 /**
- * A mask must parse, and must work on the data it is given with, within the time a request has: better a 400 now than a read
- * that shows nothing.
+ * A mask must parse, and must work on the given data within the time that a request has. A 400 now is better than a
+ * read that shows nothing.
  */
 export async function refuseBadMask(
   expressions: RequestExpressions,
@@ -47,7 +47,7 @@ export async function refuseBadMask(
   data: Secret<Json>,
 ): Promise<void> {
   if (mask === undefined) return;
-  // Merging could otherwise make it grow from patch to patch.
+  // Without this check a mask could grow by merging, patch by patch.
   if (Buffer.byteLength(JSON.stringify(mask)) > maskLimitBytes)
     throw ValidationError.of('mask', 'must be at most 512 KiB as JSON');
   const errors: Record<string, string[]> = {};

@@ -1,12 +1,12 @@
 import { FingerprintClaimed, FingerprintReleased, streams, type VaultEvent } from '@token-vault/contracts';
 import { noRevision, type EventStore, type Position } from '@token-vault/event-store';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { RequestContext } from '@token-vault/operations';
 import { expectedAt } from '../aggregates/decider.ts';
 import { outsideTransaction } from '../transactions/context.ts';
 
 /**
- * The tokens that are said to have a fingerprint, and where in the log that was last said. A claim comes before the write it
- * is made for, so only the token's own stream tells whether it has the fingerprint.
+ * The tokens that claimed a fingerprint, and the position of each last claim. A claim comes before its write, so only
+ * the token's own stream tells whether the token has the fingerprint.
  */
 export interface Claims {
   readonly claimants: ReadonlyMap<string, Position>;
@@ -31,7 +31,7 @@ export function createFingerprintClaims(store: EventStore) {
   }
 
   return {
-    /** In order of claiming. One mutable map, since a common value may have very many claimants. */
+    /** In the order of claiming. One mutable map, because a common value may have very many claimants. */
     async read(tenantId: string, fingerprint: string): Promise<Claims> {
       const claimants = new Map<string, Position>();
       let revision = noRevision;
@@ -45,11 +45,11 @@ export function createFingerprintClaims(store: EventStore) {
       return { claimants, revision };
     },
 
-    /** Claims the fingerprint for a token, whoever else has it. */
+    /** Claims the fingerprint for a token, also when other tokens have claimed it. */
     claim: (context: RequestContext, fingerprint: string, tokenId: string): Promise<void> =>
       append(context, fingerprint, { release: [], claim: tokenId }),
 
-    /** Ends claims and makes one, if nobody has changed them since `revision`. @throws RevisionConflictError */
+    /** Removes claims and adds one, unless the stream changed after `revision`. @throws RevisionConflictError */
     change: append,
   };
 }

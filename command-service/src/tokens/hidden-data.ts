@@ -9,13 +9,16 @@ import {
   type TokenType,
   type Transform,
 } from '@token-vault/contracts';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { RequestContext } from '@token-vault/operations';
 import { fieldsOfShape } from './types/data-shapes.ts';
 import { lookOfPatch, type Look } from './patch-look.ts';
 import { mergeMask, replace } from './patched-fields.ts';
 import type { TokenDetails } from './state.ts';
 
-/** Who patches what: `transform` is how token:update shows the caller the token as it is, `target` where it will be. */
+/**
+ * A patch and the rights of its caller. `transform`: how token:update shows the present token. `target`: how it shows
+ * the token in its new container.
+ */
 export interface PatchAttempt {
   readonly details: TokenDetails;
   readonly patch: PatchTokenBody;
@@ -30,23 +33,23 @@ function isObject(value: Json | undefined): value is Record<string, Json> {
 }
 
 /**
- * Whether nothing of the stored data survives the patch, whatever that data is. A merge into an object of unknown properties never
- * tells, and looking at the data would tell the caller about it.
+ * Whether the patch replaces all stored data, whatever that data is. For an object of unknown properties the answer
+ * is no: only the stored data could tell, and the result would reveal it to the caller.
  */
-export function isDataBroughtWhole(type: TokenType, data: Json | undefined): boolean {
+function isDataBroughtWhole(type: TokenType, data: Json | undefined): boolean {
   if (data === undefined) return false;
   if (!isObject(data)) return true;
   const fields = fieldsOfShape(type);
   return fields !== undefined && fields.every((field) => Object.hasOwn(data, field));
 }
 
-/** The caller neither sees the data that is stored nor brings its own: what it may do must not depend on that data. */
+/** The caller neither sees the stored data nor replaces all of it. Then the decision must not depend on that data. */
 export const isDataHidden = ({ details, patch, transform }: PatchAttempt): boolean =>
   transform !== 'reveal' && !isDataBroughtWhole(details.type, patch.data);
 
 /**
- * rules.md §5 (ADR 18): what others see of data, or what is computed from it, is not for those to change who may not see the
- * data. @throws FieldForbiddenError
+ * A caller that may not see the data may not change what others see of it, nor the values computed from it (rules.md
+ * §5, ADR 18). @throws FieldForbiddenError
  */
 export function refuseUseOfHiddenData(attempt: PatchAttempt): void {
   if (isDataBroughtWhole(attempt.details.type, attempt.patch.data)) return;
@@ -67,7 +70,7 @@ export function refuseUseOfHiddenData(attempt: PatchAttempt): void {
 const refusalOf = ({ id, type }: TokenDetails, fields: readonly string[], reason: string): Error =>
   new FieldForbiddenError(fields, reason, { type: entityTypeOfToken(type), id });
 
-/** Compared with what is stored, so that a client that sends the token back as it is changes nothing. */
+/** Compared with the stored fields, so that a client may send the token back unchanged. */
 function changedFields({ details: { content }, patch, target }: PatchAttempt): string[] {
   const { search_indexes: indexes = [], fingerprint_expression: expression } = content;
   const isChanged = {
@@ -75,13 +78,13 @@ function changedFields({ details: { content }, patch, target }: PatchAttempt): s
     search_indexes: !isDeepStrictEqual(replace(indexes, patch.search_indexes) ?? [], indexes),
     fingerprint_expression: replace(expression, patch.fingerprint_expression) !== expression,
     containers: !isDeepStrictEqual(target, content.containers),
-    // Looks for a token of equal data, and may make the fingerprint by which others find this one.
+    // The flag searches for a token of equal data, and may make the fingerprint by which other writers find this one.
     deduplicate_token: patch.deduplicate_token === true,
   };
   return Object.entries(isChanged).flatMap(([field, is]) => (is ? [field] : []));
 }
 
-/** Rights in the new container: as in the old one, and no more to see (rules.md §5). */
+/** The new container needs the same rights as the old one, and may not show the caller more (rules.md §5). */
 function refuseWideningMove(attempt: PatchAttempt): void {
   const { details, target, targetTransform, context } = attempt;
   const { id, content } = details;
@@ -104,8 +107,8 @@ function refuseWideningMove(attempt: PatchAttempt): void {
 }
 
 /**
- * An expression that reads both what the patch changes and what stays hidden would give the caller, or other readers, values of
- * its choosing: a property that was salt, removed, leaves a guessable fingerprint.
+ * Refuses an expression that reads both patched and hidden data. It would show the caller, or other readers, values
+ * that the caller chose: when a property that served as salt is removed, the fingerprint can be guessed.
  */
 function refuseMixtures(attempt: PatchAttempt): void {
   const {

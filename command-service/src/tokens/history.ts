@@ -6,26 +6,29 @@ import {
   type Position,
   type RecordedEvent,
 } from '@token-vault/event-store';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { RequestContext } from '@token-vault/operations';
 import type { TransactionOutcomes } from '../transactions/outcomes.ts';
 import type { TransactionState } from '../transactions/state.ts';
 import { decidedKeyIds } from './decider.ts';
 import { evolve, initialState, type TokenState } from './state.ts';
 
-/** A token as one caller may act on it. */
+/** The history of a token as one caller sees it. */
 export interface TokenHistory {
-  /** Committed, and what the given transaction has done itself. */
+  /** The committed state, with the changes of the caller's own transaction. */
   readonly state: TokenState;
   readonly revision: number;
-  /** Of the last event; undefined when there is none. */
+  /** The position of the last event. Undefined when there is none. */
   readonly position: Position | undefined;
-  /** Another transaction that is open and has touched the token: nobody else may write (rules.md §9). */
+  /** The id of another open transaction that wrote to the token. Other callers may not write (rules.md §9). */
   readonly lockedBy: string | undefined;
-  /** An open transaction, the given one included, has touched the token. */
+  /** An open transaction, the caller's included, wrote to the token. */
   readonly isPending: boolean;
-  /** Revision of the last event that counts without the open transactions; `noRevision` when none does. */
+  /** The revision of the last event that counts without the open transactions. `noRevision` when none does. */
   readonly base: number;
-  /** Data keys whose destruction the last committed change has decided: carried out by now, unless its writer was cut off. */
+  /**
+   * The data keys whose destruction the last committed change has decided. They are destroyed already, unless the
+   * writer was interrupted.
+   */
   readonly decidedKeyIds: readonly string[];
 }
 
@@ -33,14 +36,23 @@ function counts(event: RecordedEvent, transaction: TransactionState): boolean {
   return transaction.kind === 'committed' && comparePositions(event.position, transaction.position) < 0;
 }
 
-/** The reader and the transaction of its request. A repeated request is answered before the owner of the transaction is checked. */
+/** The log, and how its transactions ended. */
+export interface HistorySource {
+  readonly store: Pick<EventStore, 'readStream'>;
+  readonly outcomes: Pick<TransactionOutcomes, 'stateOf'>;
+}
+
+/**
+ * The caller and the transaction of the request. A repeated request is answered before the owner of the transaction
+ * is checked.
+ */
 type Reader = Pick<RequestContext, 'principal' | 'transactionId'>;
 
 /** Uncommitted events count only for the caller that opened the transaction (rules.md §9). */
 const isOwn = (id: string | undefined, { createdBy }: { createdBy: string }, reader?: Reader): boolean =>
   reader !== undefined && id === reader.transactionId && createdBy === reader.principal.actor.id;
 
-/** Each transaction is looked at once a reading: all its events count, or none does. */
+/** Each transaction is read once for a reading of a stream, so that either all of its events count or none. */
 function createLookup(outcomes: Pick<TransactionOutcomes, 'stateOf'>, tenantId: string) {
   const seen = new Map<string, TransactionState>();
   return async (transactionId: string): Promise<TransactionState> => {
@@ -50,16 +62,19 @@ function createLookup(outcomes: Pick<TransactionOutcomes, 'stateOf'>, tenantId: 
   };
 }
 
-/** Events after which everything that is known of the token stands in the event itself. */
+/** Whether the event holds the whole state of the token. */
 function isWhole(event: RecordedEvent): boolean {
   return event.type === 'TokenUpdated' ? event.data.created_at !== undefined : wholes.has(event.type);
 }
 const wholes = new Set(['TokenCreated', 'TokenDeleted', 'TokenExpired']);
 
-/** Most is known from the newest event; a history of an older release, or of many small ones, is read in larger pieces. */
+/**
+ * Usually the newest event is enough. A history of an older release, or of many small events, is read in larger
+ * pieces.
+ */
 const pieceSizes = [1, 1, 2, 16, 128];
 
-/** What has been read so far, newest first. */
+/** The events read so far, newest first. */
 interface Reading {
   last: RecordedEvent | undefined;
   lockedBy: string | undefined;
@@ -71,12 +86,12 @@ interface Reading {
 }
 
 /**
- * Reads a token's stream, from its end back to the last event that says everything. An enlisted event counts when its transaction
- * was committed after it; while the transaction is open only the transaction itself sees it, and everybody else meets a lock.
+ * Reads a token's stream backwards, to the last event that holds the whole state. An enlisted event counts when its
+ * transaction was committed after it. While the transaction is open, only its own caller sees the event, and other
+ * callers find the token locked.
  */
 export async function readTokenHistory(
-  store: Pick<EventStore, 'readStream'>,
-  outcomes: Pick<TransactionOutcomes, 'stateOf'>,
+  { store, outcomes }: HistorySource,
   tenantId: string,
   tokenId: string,
   reader?: Reader,
@@ -108,7 +123,7 @@ export async function readTokenHistory(
   return { state, revision, position, lockedBy, isPending, base, decidedKeyIds };
 }
 
-/** Takes an event into account; gives the revision to go on with, `noRevision` when enough is known. */
+/** Handles one event. Gives the revision to continue with, `noRevision` when the state is complete. */
 async function look(
   reading: Reading,
   event: RecordedEvent,
@@ -126,7 +141,7 @@ async function look(
     return next;
   }
   if (transaction?.kind === 'dropped') return next;
-  // An earlier event of the transaction may count although this one came too late.
+  // This event came too late for its transaction. An earlier event of the same transaction may still count.
   if (transaction && !counts(event, transaction)) return before;
   if (reading.base === noRevision) {
     reading.base = event.revision;
@@ -140,7 +155,7 @@ function count(reading: Reading, event: RecordedEvent): void {
   if (isStateOpen(reading)) reading.counting.push(event);
 }
 
-/** Whether what came before the events read so far still tells something. */
+/** Whether earlier events can still change the state. */
 const isStateOpen = ({ counting }: Reading): boolean => {
   const oldest = counting.at(-1);
   return oldest === undefined || !isWhole(oldest);

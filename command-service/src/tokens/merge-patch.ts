@@ -4,12 +4,12 @@ function isObject(value: Json | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Assignment would call the setter of `__proto__`; a definition never does. */
+/** An assignment would call the setter of `__proto__`, so the property is defined. */
 function set(target: JsonObject, key: string, value: Json): void {
   Object.defineProperty(target, key, { value, writable: true, enumerable: true, configurable: true });
 }
 
-/** RFC 7386, section 2: objects merge, null removes, everything else replaces. */
+/** RFC 7386, section 2: objects merge, null removes, any other value replaces. */
 export function mergePatch(target: Json | undefined, patch: Json): Json {
   if (!isObject(patch)) return patch;
   const result: JsonObject = {};

@@ -1,15 +1,15 @@
 import type { Json, PatchTokenBody } from '@token-vault/contracts';
 import { readPathsOf, type ReadPath } from '@token-vault/expressions';
 
-/** What a patch means for an expression, told without the stored data. */
+/** The relation of a patch to an expression, found without the stored data. */
 export interface Look {
   readonly changesData: boolean;
   readonly changesMetadata: boolean;
-  /** Some of what it reads is not in the patch. */
+  /** The expression reads data that is not in the patch. */
   readonly readsHidden: boolean;
 }
 
-/** Of a property that an expression reads: is it untouched by the patch, replaced by it, or merged with it? */
+/** What the patch does to a property that an expression reads. */
 type Fate = 'kept' | 'replaced' | 'merged';
 
 function fateOf(path: ReadPath, patch: Json | undefined): Fate {

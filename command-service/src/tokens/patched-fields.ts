@@ -21,7 +21,7 @@ export function mergeMask(before: Json | undefined, patch: Json | undefined): Js
   return merged ?? undefined;
 }
 
-/** Null takes the field back, absent leaves it. */
+/** Null unsets the field, undefined keeps it. */
 export const replace = <Value>(
   before: Value | undefined,
   given: Value | null | undefined,

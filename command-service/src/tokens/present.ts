@@ -8,7 +8,7 @@ import {
 } from '@token-vault/expressions';
 import type { TokenDetails } from './state.ts';
 
-/** What the transform leaves of the data (interface.md, Access rule transforms). */
+/** The data after the transform (interface.md, Access rule transforms). */
 export async function transformData(
   expressions: RequestExpressions,
   transform: Transform,
@@ -28,8 +28,8 @@ export async function transformData(
 const nothingShown = [ExpressionEvaluationError, ExpressionSyntaxError, UnavailableError];
 
 /**
- * A mask that the data no longer suits (a cvc has gone, a limit of time is met) shows nothing, as on a read; nor does one that
- * finds no worker: the write is done, and its answer must not say otherwise.
+ * A mask shows nothing when it fails on the present data (the cvc is gone, the time limit is met) or finds no free
+ * worker. The write is done, so its answer must not be an error.
  */
 async function applyMask(
   expressions: RequestExpressions,
@@ -44,7 +44,7 @@ async function applyMask(
   }
 }
 
-/** A token as answers show it; fields that are undefined are left out by JSON. */
+/** A token as answers show it. JSON leaves out undefined fields. */
 export function presentToken(tenantId: string, details: TokenDetails, data: Json | undefined): Token {
   const { content } = details;
   return {

@@ -1,9 +1,10 @@
-import { decideTokenAccess, shownBy } from '@token-vault/access';
+import { decideTokenAccess, refusalText, shownBy } from '@token-vault/access';
 import {
   entityTypeOfToken,
   ForbiddenError,
   NotFoundError,
   TokensRead,
+  type SeenToken,
   type Token,
   type DataOf,
   type Transform,
@@ -11,18 +12,17 @@ import {
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Expressions } from '@token-vault/expressions';
-import type { AuditTrail, Clock, RequestContext, StoredToken, TokenReplay } from '@token-vault/service-kit';
+import type { AuditTrail, Clock, RequestContext, StoredToken, TokenReplay } from '@token-vault/operations';
 import { expressionsOf } from '../dependencies.ts';
 import { outsideTransaction } from '../transactions/context.ts';
-import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 import { requireAccess } from './drafts.ts';
 import { ExistingTokens } from './existing.ts';
-import { readTokenHistory } from './history.ts';
+import { createTokenFinder } from './find.ts';
 import { presentToken, transformData } from './present.ts';
 import { openToken } from './sealing.ts';
+import { createSeenTokens, type FindApplication } from './seen.ts';
 import { shownTo, withoutUnreadable, type Shown } from './shown.ts';
-import { requireSignedToken } from './signed.ts';
-import { isExpired, type TokenDetails } from './state.ts';
+import type { TokenDetails } from './state.ts';
 
 export interface TokenReplayDependencies {
   readonly store: EventStore;
@@ -30,6 +30,7 @@ export interface TokenReplayDependencies {
   readonly audit: AuditTrail;
   readonly expressions: Expressions;
   readonly clock: Clock;
+  readonly findApplication: FindApplication;
 }
 
 interface Found {
@@ -39,7 +40,7 @@ interface Found {
 
 const gone = (): NotFoundError => new NotFoundError('A token of the first answer');
 
-/** How the caller sees a token that a first answer held. @throws ForbiddenError when nothing grants it any more */
+/** How the caller may see now a token of the first answer. @throws ForbiddenError when no rule grants it any more */
 function shownAgain({ token, details }: Found, context: RequestContext): Shown {
   const { id, type, content } = details;
   const { containers } = content;
@@ -57,13 +58,14 @@ function shownAgain({ token, details }: Found, context: RequestContext): Shown {
     }
     case 'use': {
       const access = decideTokenAccess(context.principal, 'token:use', { id, containers });
-      if (access.isGranted) return { transform: 'reveal', isReadable: true };
-      const detail = 'The caller lacks the permission token:use for a token of the first answer.';
+      if (access.isGranted) return { ...access, transform: 'reveal', isReadable: true };
+      const lacking = 'The caller lacks the permission token:use for a token of the first answer.';
+      const detail = refusalText(access, lacking);
       throw new ForbiddenError(detail, { type: entityTypeOfToken(type), id });
     }
     case 'output':
       return ofMaker('mask');
-    // Told by `ExistingTokens`; what the reactor's application read is not shown as a token.
+    // `ExistingTokens` makes the answer of a duplicate. `createSeenTokens` decides about what code was shown.
     case 'duplicate-of-create':
     case 'duplicate-of-update':
     case 'seen':
@@ -71,16 +73,27 @@ function shownAgain({ token, details }: Found, context: RequestContext): Shown {
   }
 }
 
-const readOf = ({ details }: Found, { transform }: Shown): DataOf<'TokensRead'>['tokens'][number] => ({
+const readOf = (
+  { details }: Found,
+  { transform, isBreakGlass }: Shown,
+): DataOf<'TokensRead'>['tokens'][number] => ({
   token_id: details.id,
   token_type: details.type,
   transform: shownBy(transform, details.content.mask !== undefined),
+  ...(isBreakGlass ? { break_glass: true } : {}),
 });
+
+/** A token that code of a reactor was shown, by the rights of the reactor's application. */
+function seenToken({ id, by, shown }: StoredToken): SeenToken[] {
+  if (by !== 'seen' || shown?.applicationId === undefined) return [];
+  const { applicationId, permission, transform } = shown;
+  return [{ id, shown: { applicationId, permission, transform } }];
+}
 
 const isRead = ({ at, by }: StoredToken): boolean => at !== undefined && !by.startsWith('duplicate');
 const isUse = ({ by }: StoredToken): boolean => by === 'use';
 
-/** Durable before anything is shown. */
+/** The record is durable before the token is shown. */
 async function recordRepeat(
   audit: AuditTrail,
   decided: readonly { readonly found: Found; readonly shown: Shown }[],
@@ -98,21 +111,14 @@ async function recordRepeat(
   }
 }
 
-/** Shows the tokens of a stored answer as they are now, to whom may see them now (rules.md §2). */
+/** Shows the tokens of a stored answer in their present state, by the caller's present rights (rules.md §2). */
 export function createTokenReplay(dependencies: TokenReplayDependencies): TokenReplay {
-  const { store, keyRing, audit, clock } = dependencies;
-  const outcomes = createTransactionOutcomes(store, clock);
+  const { keyRing, audit } = dependencies;
   const existing = new ExistingTokens(dependencies);
+  const find = createTokenFinder(dependencies, { seesOwn: true });
+  const decideSeen = createSeenTokens(dependencies);
 
-  async function find(id: string, context: RequestContext): Promise<TokenDetails | undefined> {
-    const { principal } = context;
-    const { state } = await readTokenHistory(store, outcomes, principal.tenant.id, id, context);
-    if (state.kind !== 'present' || isExpired(state.details, context.now)) return undefined;
-    await requireSignedToken(keyRing, principal.tenant, state.details);
-    return state.details;
-  }
-
-  /** A token that was deleted and made anew under its id is another. */
+  /** A token that was deleted and created again under the same id is a different token. */
   async function findSame(token: StoredToken, context: RequestContext): Promise<Found> {
     const details = await find(token.id, context);
     if (details?.createdAt !== token.createdAt) throw gone();
@@ -122,8 +128,8 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
   async function present(found: Found, shown: Shown, context: RequestContext): Promise<Token | undefined> {
     const { token, details } = found;
     if (token.at === undefined) return undefined;
-    if (token.by === 'duplicate-of-create') return existing.show(context, details, 'create');
-    if (token.by === 'duplicate-of-update') return existing.show(context, details, 'update');
+    if (token.by === 'duplicate-of-create') return (await existing.show(context, details, 'create')).token;
+    if (token.by === 'duplicate-of-update') return (await existing.show(context, details, 'update')).token;
     const tenantId = context.principal.tenant.id;
     const place = { tenantId, tokenId: details.id };
     const data =
@@ -153,7 +159,10 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
     async show(tokens, context) {
       const all = await Promise.all(tokens.map((token) => findSame(token, context)));
       const decided = all.map((found) => ({ found, shown: shownAgain(found, context) }));
+      const seen = await decideSeen(tokens.flatMap(seenToken), context);
+      if (seen.refusal) throw seen.refusal;
       await recordRepeat(audit, decided, context);
+      await seen.record();
       try {
         return await Promise.all(decided.map(({ found, shown }) => present(found, shown, context)));
       } catch (error) {

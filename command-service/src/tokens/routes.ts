@@ -1,6 +1,7 @@
 import type { Token } from '@token-vault/contracts';
-import type { AnswerToken, Handlers } from '@token-vault/service-kit';
+import type { AnswerToken, Handlers, Showing } from '@token-vault/operations';
 import type { TokenCreation } from './create.ts';
+import { createTokens, deleteTokens } from './batch.ts';
 import { deleteToken } from './delete.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { tokenize, type AtomicWrites } from './tokenize.ts';
@@ -14,7 +15,15 @@ export interface TokenCommands {
 }
 
 const wholeBody = (
-  { token, cvcEndsAt }: { readonly token: Token; readonly cvcEndsAt?: string | undefined },
+  {
+    token,
+    cvcEndsAt,
+    shown,
+  }: {
+    readonly token: Token;
+    readonly cvcEndsAt?: string | undefined;
+    readonly shown?: Showing | undefined;
+  },
   by: AnswerToken['by'],
 ): AnswerToken => ({
   id: token.id,
@@ -22,27 +31,32 @@ const wholeBody = (
   at: [],
   by,
   cvcEndsAt,
+  shown,
 });
 
-export function tokenRoutes(tokens: TokenCommands) {
+export function tokenRoutes(commands: TokenCommands) {
   return {
     async createToken({ body }, context) {
-      const created = await tokens.creation.create(body, context);
-      const { token, position, isNew } = created;
+      const created = await commands.creation.create(body, context);
+      const { token, position, isNew, isRepeat } = created;
       const by = isNew ? 'create' : 'duplicate-of-create';
-      return { status: isNew ? 201 : 200, body: token, position, tokens: [wholeBody(created, by)] };
+      const tokens = [wholeBody(created, by)];
+      return { status: isNew ? 201 : 200, body: token, position, tokens, isRepeat };
     },
+    createTokens: ({ body }, context) =>
+      createTokens(commands.dependencies, commands.creation, body.tokens, context),
+    deleteTokens: ({ body }, context) => deleteTokens(commands.dependencies, body.ids, context),
     async updateToken({ params, body }, context) {
-      const updated = await tokens.update.update(params.id, body, context);
-      const { token, position } = updated;
+      const updated = await commands.update.update(params.id, body, context);
+      const { token, position, isRepeat } = updated;
       const by = token.id === params.id ? 'update' : 'duplicate-of-update';
-      return { body: token, position, tokens: [wholeBody(updated, by)] };
+      return { body: token, position, tokens: [wholeBody(updated, by)], isRepeat };
     },
     async deleteToken({ params }, context) {
-      return { position: await deleteToken(tokens.dependencies, params.id, context) };
+      return { position: await deleteToken(commands.dependencies, params.id, context) };
     },
     async tokenize({ body }, context) {
-      return tokenize(tokens, body, context);
+      return tokenize(commands, body, context);
     },
   } satisfies Handlers;
 }

@@ -1,10 +1,10 @@
 import type { Json, JsonObject, TokenContent } from '@token-vault/contracts';
 import { KeyDestroyedError, secret, type KeyRing, type Secret, type SealedValue } from '@token-vault/crypto';
 
-/** PCI DSS 3.3.1: sensitive authentication data goes; interface.md gives it one hour. */
-export const cvcLifetimeMs = 60 * 60 * 1000;
+/** PCI DSS 3.3.1: sensitive authentication data is not kept. interface.md allows one hour. */
+const cvcLifetimeMs = 60 * 60 * 1000;
 
-export const tokenEntity = (tokenId: string): string => `token:${tokenId}`;
+const tokenEntity = (tokenId: string): string => `token:${tokenId}`;
 
 export interface SealedData {
   readonly data: string;
@@ -17,11 +17,23 @@ interface Place {
   readonly tokenId: string;
 }
 
+/** The data of a token as its owner gave it, with the cvc of a card. */
+interface PlainToken {
+  readonly type: string;
+  readonly data: Secret<Json>;
+}
+
+interface ChangedToken extends PlainToken {
+  readonly before: TokenContent;
+  /** Whether the change holds a cvc. Otherwise the sealed one is kept, until its own end. */
+  readonly isCvcGiven: boolean;
+}
+
 function isObject(data: Json): data is JsonObject {
   return typeof data === 'object' && data !== null && !Array.isArray(data);
 }
 
-/** A card's cvc is kept apart, under a key of its own (rules.md §3). */
+/** The cvc of a card is sealed separately, under its own key (rules.md §3). */
 function split(type: string, data: Json): { rest: Json; cvc: Json | undefined } {
   if (type !== 'card' || !isObject(data) || data.cvc === undefined) return { rest: data, cvc: undefined };
   const { cvc, ...rest } = data;
@@ -29,8 +41,8 @@ function split(type: string, data: Json): { rest: Json; cvc: Json | undefined } 
 }
 
 /**
- * The data that ids, fingerprints and search indexes may be made of: not a card's cvc, of which nothing may outlast its hour,
- * not even a keyed hash (PCI DSS 3.3.1).
+ * The data that ids, fingerprints and search indexes may be computed from. A card's cvc is left out: not even a keyed
+ * hash of it may be kept longer than its hour (PCI DSS 3.3.1).
  */
 export const lastingPart = (type: string, data: Secret<Json>): Secret<Json> =>
   secret(split(type, data.expose()).rest);
@@ -48,12 +60,11 @@ async function sealCvc(keyRing: KeyRing, place: Place, cvc: Json | undefined, no
   return { cvc: sealed, cvc_expires_at: expiresAt.toISOString() };
 }
 
-/** Seals a new token's data; resolves when the keys are stored, so that the event may be appended. */
+/** Seals the data of a new token. Resolves when the keys are stored, so that the event may be appended. */
 export async function sealNewToken(
   keyRing: KeyRing,
   place: Place,
-  type: string,
-  plain: Secret<Json>,
+  { type, data: plain }: PlainToken,
   now: Date,
 ): Promise<SealedData> {
   const { rest, cvc } = split(type, plain.expose());
@@ -64,15 +75,12 @@ export async function sealNewToken(
   return { data, ...sealedCvc };
 }
 
-/** Seals changed data under the token's own key, so that destroying one key still erases every version of it. */
+/** Seals changed data under the token's own key, so that destroying this key erases every version of the data. */
 export async function resealToken(
   keyRing: KeyRing,
   place: Place,
-  type: string,
-  plain: Secret<Json>,
+  { type, data: plain, before, isCvcGiven }: ChangedToken,
   now: Date,
-  before: TokenContent,
-  isCvcGiven: boolean,
 ): Promise<SealedData> {
   const { rest, cvc } = split(type, plain.expose());
   const data = await keyRing.sealAgain(context(place, 'data'), before.data as SealedValue, secret(rest));
@@ -82,7 +90,7 @@ export async function resealToken(
   return { data, cvc: kept, cvc_expires_at: keptUntil };
 }
 
-/** The data as its owner gave it, with a card's cvc while it may still be shown. @throws KeyDestroyedError */
+/** The data as the owner gave it, with the cvc of a card while it may be shown. @throws KeyDestroyedError */
 export async function openToken(
   keyRing: KeyRing,
   place: Place,
@@ -97,7 +105,7 @@ export async function openToken(
   return cvc && isObject(rest) ? secret({ ...rest, cvc: cvc.expose() }) : data;
 }
 
-/** Undefined when there is none that may be shown. */
+/** The end of the cvc. Undefined when there is no cvc that may be shown. */
 export const cvcEndOf = ({ cvc, cvc_expires_at: endsAt }: TokenContent, now: Date): string | undefined =>
   cvc === undefined || endsAt === undefined || Date.parse(endsAt) <= now.getTime() ? undefined : endsAt;
 

@@ -1,19 +1,22 @@
 import { decideTokenAccess, lesserOf, shownBy, type Principal } from '@token-vault/access';
 import { TokensRead, type DataOf, type Token, type Transform } from '@token-vault/contracts';
-import type { AuditTrail, RequestContext } from '@token-vault/service-kit';
+import type { AuditTrail, RequestContext } from '@token-vault/operations';
 import { outsideTransaction } from '../transactions/context.ts';
 import type { TokenDetails } from './state.ts';
 
-/** How the answer of a write shows a token that it did not bring whole. */
+/** How the answer of a write shows a token whose data the request did not hold completely. */
 export interface Shown {
   readonly transform: Transform;
-  /** Without `token:read` the answer lacks what is computed from the data, too. */
+  /** Without `token:read` the answer also lacks the values that are computed from the data. */
   readonly isReadable: boolean;
+  /** A rule with `break_glass` grants it: the record says so. */
+  readonly isBreakGlass?: true;
 }
 
 /**
- * rules.md §5: only who may read a token is shown its data, and never more than the rule of the operation shows (§6). The
- * one place that decides it, for the answer and for the log. `by`: the transform of the rule that granted the operation.
+ * Only a caller that may read the token is shown its data (rules.md §5), and never more than the rule of the
+ * operation shows (§6). This function alone decides it, for the answer and for the log. `by`: the transform of the
+ * rule that granted the operation.
  */
 export function shownTo(
   principal: Principal,
@@ -21,29 +24,39 @@ export function shownTo(
   by: Transform = 'reveal',
 ): Shown {
   const read = decideTokenAccess(principal, 'token:read', token);
-  return read.isGranted
-    ? { transform: lesserOf(by, read.transform), isReadable: true }
-    : { transform: 'redact', isReadable: false };
+  if (!read.isGranted) return { transform: 'redact', isReadable: false };
+  // A rule with `break_glass` reveals by reading only: the event of a write does not tell of it.
+  const most = read.isBreakGlass ? 'mask' : read.transform;
+  return { transform: lesserOf(by, most), isReadable: true };
 }
 
-/** The token as answered, less its fingerprint where the data may not be read: equal fingerprints tell of equal data. */
+/**
+ * The token of the answer. Its fingerprint is removed where the data may not be read: equal fingerprints reveal equal
+ * data.
+ */
 export function withoutUnreadable(token: Token, { isReadable }: Shown): Token {
   if (isReadable) return token;
   const { data: _data, fingerprint: _fingerprint, ...visible } = token;
   return visible;
 }
 
+interface ShownToken {
+  readonly operation: 'read' | 'deduplicate';
+  readonly details: TokenDetails;
+  /** The transform that the caller's rules allow. The record names the one that is applied to this token. */
+  readonly transform: Transform;
+}
+
 /**
- * Puts on record what is about to be shown of a token apart from the event of a write. Outside the transaction: it was shown, even if
- * that is rolled back.
+ * Records that a token is about to be shown, apart from the event of the write. The record is outside the
+ * transaction: the token was shown even if the transaction is rolled back.
  */
 export async function recordShown(
   audit: AuditTrail,
   context: RequestContext,
-  operation: 'read' | 'deduplicate',
-  { id, type, content }: TokenDetails,
-  transform: Transform,
+  { operation, details, transform }: ShownToken,
 ): Promise<void> {
+  const { id, type, content } = details;
   const shown = shownBy(transform, content.mask !== undefined);
   const tokens = [{ token_id: id, token_type: type, transform: shown }];
   const data: DataOf<'TokensRead'> = { operation, tokens };

@@ -10,7 +10,7 @@ import { noRevision } from '@token-vault/event-store';
 import { signEvents, type Signer } from '../aggregates/signing.ts';
 import { evolve, initialState, type TokenDetails, type TokenState } from './state.ts';
 
-export const tokenSigner: Signer<TokenState> = {
+const tokenSigner: Signer<TokenState> = {
   statementOf: (state) =>
     state.kind === 'present'
       ? tokenStatementOf(state.details.id, state.details.type, state.details.content)
@@ -18,7 +18,7 @@ export const tokenSigner: Signer<TokenState> = {
   signatureOf: (state) => (state.kind === 'present' ? state.details.content.signature : undefined),
 };
 
-/** The events with signatures, for an append after `before`; of a new stream when it is left out. */
+/** The events with signatures, for an append after `before`. When `before` is left out, the stream is new. */
 export async function signTokenEvents(
   keyRing: Pick<KeyRing, 'hashes'>,
   tenantId: string,
@@ -33,14 +33,14 @@ export async function signTokenEvents(
     const hashes = await keyRing.hashes(tenantId);
     return signEvents(events, before, { evolve, signer: tokenSigner, hashes });
   } catch (error) {
-    // Of a tenant that is gone nothing opens, so nothing is decided.
+    // Nothing of a deleted tenant can be opened, so no decision depends on these events.
     if (error instanceof TenantKeysMissingError) return [...events];
     throw error;
   }
 }
 
 /**
- * A token of the log decides who sees its data by its container and its mask, so its events must be the vault's own.
+ * The container and the mask of a token decide who sees its data, so the signature of its events is checked.
  * @throws AlteredRecordError
  */
 export async function requireSignedToken(

@@ -1,5 +1,13 @@
-import { authorOf, signatureOf, type TokenContent, type TokenType } from '@token-vault/contracts';
+import {
+  authorOf,
+  signatureOf,
+  type TokenContent,
+  type tokenEvents,
+  type TokenType,
+  type TypeIn,
+} from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
+import { evolveBy } from '../aggregates/evolve.ts';
 
 export interface TokenDetails {
   readonly id: string;
@@ -18,7 +26,7 @@ export type TokenState =
 
 export const initialState: TokenState = { kind: 'absent' };
 
-/** Only a signature for the event's own place in the stream is one. */
+/** A signature counts only for the event's own place in the stream. */
 const signedAt = (event: RecordedEvent, content: TokenContent): TokenContent => {
   const { signature: _given, ...rest } = content;
   const signature = signatureOf(event);
@@ -66,33 +74,30 @@ function purged(state: TokenState, event: RecordedEvent): TokenState {
   return { kind: 'present', details: { ...state.details, content: signedAt(event, content) } };
 }
 
-export function evolve(state: TokenState, event: RecordedEvent): TokenState {
-  switch (event.type) {
-    case 'TokenCreated':
-      return created(event);
-    case 'TokenUpdated':
-      return updated(state, event);
-    case 'TokenCvcPurged':
-      return purged(state, event);
-    case 'TokenSigned':
-      return state.kind === 'present'
-        ? { kind: 'present', details: { ...state.details, content: signedAt(event, state.details.content) } }
-        : state;
-    case 'TokenDeleted':
-    case 'TokenExpired':
-      return { kind: 'ended' };
-    default:
-      return state;
-  }
-}
+const ended = (): TokenState => ({ kind: 'ended' });
 
-/** From its expiry a token is gone, even when nobody has swept it yet (rules.md §3). */
+/** Claims of fingerprints have streams of their own. */
+type TokenEventType = Exclude<TypeIn<typeof tokenEvents>, `Fingerprint${string}`>;
+
+export const evolve = evolveBy<TokenState, TokenEventType>({
+  TokenCreated: (_before, event) => created(event),
+  TokenUpdated: updated,
+  TokenCvcPurged: purged,
+  TokenSigned: (state, event) =>
+    state.kind === 'present'
+      ? { kind: 'present', details: { ...state.details, content: signedAt(event, state.details.content) } }
+      : state,
+  TokenDeleted: ended,
+  TokenExpired: ended,
+});
+
+/** An expired token counts as absent, also before the sweeper has ended it (rules.md §3). */
 export function isExpired(details: TokenDetails, now: Date): boolean {
   const { expires_at: expiresAt } = details.content;
   return expiresAt !== undefined && Date.parse(expiresAt) <= now.getTime();
 }
 
-/** Whether a live token has this fingerprint now; it may have changed since it claimed it. */
+/** Whether a live token has this fingerprint now. It may have changed since the claim. */
 export function hasFingerprint(
   state: TokenState,
   fingerprint: string,

@@ -8,7 +8,7 @@ import {
 } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import { comparePositions } from '@token-vault/event-store';
-import { parseInput, type AnswerToken, type Path, type RequestContext } from '@token-vault/service-kit';
+import { parseInput, type AnswerToken, type Path, type RequestContext } from '@token-vault/operations';
 import type { CreatedToken, TokenCreation } from './create.ts';
 import { appendDeletion } from './delete.ts';
 import type { TokenDependencies } from './dependencies.ts';
@@ -17,7 +17,10 @@ import { draftToken, type DraftDependencies, type TokenDraft } from './drafts.ts
 /** rules.md §3: tokenize ≤ 100 tokens. */
 const maxTokens = 100;
 
-/** A place in the payload that becomes a token. A `leaf` is answered by its id, an `object` by the token. */
+/**
+ * A place in the payload that becomes a token. The answer holds the id in place of a `leaf`, the token in place of an
+ * `object`.
+ */
 interface Slot {
   readonly kind: 'leaf' | 'object';
   readonly at: Path;
@@ -27,14 +30,17 @@ interface Slot {
 
 const dotted = (path: Path): string => path.join('.') || 'body';
 
-/** As the body of a create: counts before items, so that one object of a payload costs no more than one request. */
+/**
+ * Parsed as the body of a create. The number of fields is checked before each field, so that one object of a payload
+ * costs no more than one request.
+ */
 const parseBody = (value: JsonObject, path: Path): CreateTokenBody =>
   parseInput(createTokenBody, value, { root: 'body', isLenient: true, within: path }) as CreateTokenBody;
 
 const isTokenBody = (value: JsonObject): boolean =>
   Object.hasOwn(value, 'type') && Object.hasOwn(value, 'data');
 
-/** Replaces every token-to-be by what `visit` gives for it; null stays null (rules.md §8). */
+/** Replaces each place by the result of `visit`. Null stays null (rules.md §8). */
 function mapSlots(value: Json, path: Path, visit: (slot: Slot) => Json): Json {
   if (value === null) return null;
   if (Array.isArray(value)) return value.map((item, index) => mapSlots(item, [...path, index], visit));
@@ -89,7 +95,7 @@ async function draftAll(
     slots.map(async ({ kind, body, path }) => {
       try {
         const draft = await draftToken(dependencies, body, context);
-        // A leaf is answered by its id alone.
+        // The answer shows only the id of a leaf.
         return kind === 'leaf' ? { ...draft, transform: 'redact' } : draft;
       } catch (error) {
         throw nested(error, path);
@@ -102,9 +108,11 @@ export interface Tokenized {
   readonly body: Json;
   readonly position: Position | undefined;
   readonly tokens: readonly AnswerToken[];
+  /** An interrupted attempt created at least one of the tokens. */
+  readonly isRepeat: boolean;
 }
 
-/** What makes many tokens appear at once: a transaction of our own, unless the caller brought one. */
+/** Makes all tokens of the payload visible at once: by a new transaction, unless the caller brought one. */
 export interface AtomicWrites {
   run<Result>(
     context: RequestContext,
@@ -118,7 +126,10 @@ export interface TokenizeDependencies {
   readonly atomic: AtomicWrites;
 }
 
-/** Tokenizes any JSON, all or nothing. @throws ValidationError with the paths within the payload, ForbiddenError, ConflictError */
+/**
+ * Tokenizes any JSON, either completely or not at all. @throws ValidationError with the paths within the payload,
+ * ForbiddenError, ConflictError
+ */
 export async function tokenize(
   { dependencies, creation, atomic }: TokenizeDependencies,
   payload: Json,
@@ -129,7 +140,7 @@ export async function tokenize(
   const drafts = await draftAll(dependencies, slots, context);
   const created: CreatedToken[] = [];
   const createAll = async (within: RequestContext): Promise<void> => {
-    // One after the other: equal values that are deduplicated must find each other.
+    // One after the other, so that equal values in the payload are deduplicated.
     for (const draft of drafts) created.push(await creation.createDraft(draft, within));
   };
   let position: Position | undefined;
@@ -137,19 +148,23 @@ export async function tokenize(
   else if (drafts.length <= 1) await createAll(context);
   else ({ position } = await atomic.run(context, createAll));
   const tokens = slots.flatMap((slot, index) => answerTokenOf(slot, created[index]));
-  return { body: fill(payload, created), position: position ?? last(created), tokens };
+  const isRepeat = created.some((each) => each.isRepeat);
+  return { body: fill(payload, created), position: position ?? last(created), tokens, isRepeat };
 }
 
 function answerTokenOf({ kind, at }: Slot, created: CreatedToken | undefined): AnswerToken[] {
   if (!created) return [];
-  const { token, isNew, cvcEndsAt } = created;
+  const { token, isNew, cvcEndsAt, shown } = created;
   const by = isNew ? 'create' : 'duplicate-of-create';
-  return [{ id: token.id, createdAt: token.created_at, by, cvcEndsAt, ...(kind === 'object' ? { at } : {}) }];
+  // A value that is not an object is replaced by the id of its token.
+  const whole = kind === 'object' ? { at, shown } : {};
+  return [{ id: token.id, createdAt: token.created_at, by, cvcEndsAt, ...whole }];
 }
 
 /**
- * The caller's transaction may yet be committed, so a failure takes back what came before it. When that cannot be told to have
- * happened, the caller learns that instead: the outcome is then as unknown as that of any write, and a rollback settles it.
+ * The caller may still commit its transaction, so after a failure the tokens that were created before it are
+ * withdrawn. When the withdrawal itself fails, the caller gets that error: the outcome is then unknown, and a
+ * rollback settles it.
  */
 async function createOrWithdraw(
   dependencies: TokenDependencies,
@@ -169,7 +184,7 @@ async function withdraw(dependencies: TokenDependencies, context: RequestContext
   try {
     await appendDeletion(dependencies, id, context, () => undefined);
   } catch (error) {
-    // Gone already, or its transaction has ended, by which it either counts for nothing or was committed by the caller.
+    // The token is gone already, or its transaction has ended: it was dropped, or the caller committed it.
     if (!(error instanceof DomainError)) throw error;
   }
 }

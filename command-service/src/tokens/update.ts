@@ -5,14 +5,14 @@ import {
   streams,
   type Json,
   type PatchTokenBody,
-  type Token,
   type TokenContent,
   type Transform,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type Secret } from '@token-vault/crypto';
 import type { Position } from '@token-vault/event-store';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { RequestContext } from '@token-vault/operations';
 import { expressionsOf } from '../dependencies.ts';
+import { attemptsOf, type Attempts } from '../aggregates/attempts.ts';
 import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
 import { isRefusal } from '../aggregates/refusal.ts';
 import { keyIdsOf, requirePresent, tokenDecider } from './decider.ts';
@@ -32,16 +32,17 @@ import { cvcEndOf, lastingPart, openToken, resealToken } from './sealing.ts';
 import { requireSignedToken, signTokenEvents } from './signed.ts';
 import { recordShown, shownTo, withoutUnreadable } from './shown.ts';
 import { evolve, type TokenDetails } from './state.ts';
+import { repeated, type UpdatedToken } from './updated.ts';
 import { typeDefaults } from './types/defaults.ts';
 
-export interface UpdatedToken {
-  readonly token: Token;
-  readonly position: Position | undefined;
-  /** Unset when it has no cvc that may be shown. */
-  readonly cvcEndsAt: string | undefined;
+/** What `#append` needs besides the change. */
+interface Write {
+  readonly claim: () => Promise<void>;
+  readonly shown: Transform;
+  readonly attempts: Attempts;
 }
 
-/** Everything the patch leads to, before anything is sealed. */
+/** The result of the patch, before anything is sealed. */
 interface Change {
   readonly data: Secret<Json>;
   readonly rest: Omit<TokenContent, 'data' | 'cvc' | 'cvc_expires_at'>;
@@ -63,21 +64,29 @@ export class TokenUpdate {
   /** @throws NotFoundError, ForbiddenError, ValidationError, ConflictError */
   async update(id: string, patch: PatchTokenBody, context: RequestContext): Promise<UpdatedToken> {
     try {
-      return await retryOnConflict(() => this.#attempt(id, patch, context));
+      const attempts = attemptsOf(context);
+      return await retryOnConflict(() => this.#attempt(id, patch, context, attempts));
     } catch (error) {
-      // Deleted under our hands.
+      // The token was deleted during the update.
       if (error instanceof KeyDestroyedError) throw new NotFoundError('The token');
       throw error;
     }
   }
 
-  async #attempt(id: string, patch: PatchTokenBody, context: RequestContext): Promise<UpdatedToken> {
+  async #attempt(
+    id: string,
+    patch: PatchTokenBody,
+    context: RequestContext,
+    attempts: Attempts,
+  ): Promise<UpdatedToken> {
     const { store, outcomes, enlistment } = this.#dependencies;
     const tenantId = context.principal.tenant.id;
     await enlistment.check(context);
-    const history = await readTokenHistory(store, outcomes, tenantId, id, context);
+    const history = await readTokenHistory({ store, outcomes }, tenantId, id, context);
     const details = requirePresent(history.state, context.now);
     await requireSignedToken(this.#dependencies.keyRing, context.principal.tenant, details);
+    const stored = await attempts.stored(store, streams.token(tenantId, id));
+    if (stored) return repeated(tenantId, details, stored.position, context.now);
     const { type } = details;
     const { containers } = details.content;
     const transform = requireAccess(context, 'token:update', { id, type, containers });
@@ -93,30 +102,33 @@ export class TokenUpdate {
     const change = await this.#change(attempt);
     const { duplicate, claim } = await this.#clear(details, change, patch, context);
     if (duplicate) {
-      const token = await this.#existing.show(context, duplicate, 'update');
-      return { token, position: undefined, cvcEndsAt: cvcEndOf(duplicate.content, context.now) };
+      const existing = await this.#existing.show(context, duplicate, 'update');
+      return { ...existing, position: undefined, cvcEndsAt: cvcEndOf(duplicate.content, context.now) };
     }
     const toCaller = shownTo(context.principal, { id, containers: target }, targetTransform);
     const shown = shownBy(toCaller.transform, change.rest.mask !== undefined);
-    const { updated, position } = await this.#append(history, details, change, patch, context, claim, shown);
-    // The transaction may be rolled back, and the event of the write with it; what it showed was shown.
+    const { updated, position } = await this.#append(attempt, history, change, { claim, shown, attempts });
+    // If the transaction is rolled back, the event of the write does not count, but the caller has seen the token. So
+    // the answer gets a record of its own.
     if (context.transactionId !== undefined && shown !== 'redact')
-      await recordShown(this.#dependencies.audit, context, 'read', updated, shown);
+      await recordShown(this.#dependencies.audit, context, {
+        operation: 'read',
+        details: updated,
+        transform: shown,
+      });
     const expressions = expressionsOf(this.#dependencies, context);
     const data = await transformData(expressions, toCaller.transform, change.data, change.rest.mask);
     const token = withoutUnreadable(presentToken(tenantId, updated, data), toCaller);
-    return { token, position, cvcEndsAt: cvcEndOf(updated.content, context.now) };
+    const showing = { permission: 'token:update', transform: shown } as const;
+    return { token, position, cvcEndsAt: cvcEndOf(updated.content, context.now), shown: showing };
   }
 
-  /** Seals, claims, appends: in this order, so that what fails leaves nothing but keys to destroy. */
+  /** Seals, claims, then appends. In this order a failure leaves only keys to destroy. */
   async #append(
+    { details, patch, context }: PatchAttempt,
     history: TokenHistory,
-    details: TokenDetails,
     change: Change,
-    patch: PatchTokenBody,
-    context: RequestContext,
-    claim: () => Promise<void>,
-    shown: Transform,
+    { claim, shown, attempts }: Write,
   ): Promise<{ updated: TokenDetails; position: Position }> {
     const { store, enlistment, keyRing, erasure } = this.#dependencies;
     const tenantId = context.principal.tenant.id;
@@ -126,14 +138,22 @@ export class TokenUpdate {
     const said = context.transactionId === undefined || shown === 'redact' ? shown : undefined;
     const command = { kind: 'update', content, shown: said, now: context.now } as const;
     const facts = tokenDecider.decide(history.state, command);
-    const events = await signTokenEvents(keyRing, tenantId, eventsOf(context, facts, history), history);
+    const events = await signTokenEvents(
+      keyRing,
+      tenantId,
+      eventsOf(context, facts, history, attempts),
+      history,
+    );
     const { revision } = history;
     const kept = new Set(keyIdsOf(details.content));
     const made = keyIdsOf(content).filter((keyId) => !kept.has(keyId));
     let position: Position;
     let isSent = false;
     try {
-      await enlistment.begin(context, { tokenId: id, write: 'update', revision, newKeyIds: made, facts });
+      // The transaction may have set the expiry itself in an earlier write.
+      const expiresAt = history.isPending ? undefined : details.content.expires_at;
+      const write = { tokenId: id, write: 'update', revision, expiresAt, newKeyIds: made, facts } as const;
+      await enlistment.begin(context, write);
       await claim();
       const stream = streams.token(tenantId, id);
       isSent = true;
@@ -158,7 +178,7 @@ export class TokenUpdate {
     const data = mergeData(details, await this.#open(details, context), patch.data);
     const mask = mergeMask(content.mask, patch.mask);
     const expressions = expressionsOf(this.#dependencies, context);
-    // Whether a mask suits hidden data is not for the caller to know.
+    // A caller that may not see the data may not learn whether a mask works on it.
     if (!isHidden && (patch.mask !== undefined || patch.data !== undefined))
       await refuseBadMask(expressions, mask, data);
     const metadata = mergeMetadata(content.metadata, patch.metadata);
@@ -176,7 +196,7 @@ export class TokenUpdate {
         data: lastingPart(type, data),
         metadata,
         searchIndexes: replace(content.search_indexes, patch.search_indexes) ?? [],
-        // A setting of the tenant gives hidden data no fingerprint that it has not.
+        // A setting of the tenant does not add a fingerprint to hidden data.
         fingerprintExpression: isHidden
           ? content.fingerprint_expression
           : fingerprintExpressionFor(
@@ -217,19 +237,12 @@ export class TokenUpdate {
         : { data, cvc, cvc_expires_at: keptUntil };
     }
     const place = { tenantId: context.principal.tenant.id, tokenId: details.id };
-    const isCvcGiven = isCvcIn(patch.data);
-    return resealToken(
-      this.#dependencies.keyRing,
-      place,
-      details.type,
-      change.data,
-      context.now,
-      content,
-      isCvcGiven,
-    );
+    const { type } = details;
+    const changed = { type, data: change.data, before: content, isCvcGiven: isCvcIn(patch.data) };
+    return resealToken(this.#dependencies.keyRing, place, changed, context.now);
   }
 
-  /** Another live token of equal content when this one must not become its double; otherwise the claim to be made. */
+  /** The live token of equal content, when deduplication asks for it. Otherwise the claim to make. */
   async #clear(
     { id, content }: TokenDetails,
     change: Change,
@@ -243,7 +256,7 @@ export class TokenUpdate {
       const claim = () => this.#dependencies.claims.claim(context, fingerprint, id);
       return { duplicate: undefined, claim };
     }
-    const { duplicate, claim } = await this.#duplicates.find(context, fingerprint, id);
+    const { duplicate, claim } = await this.#duplicates.find(context, fingerprint, { exceptId: id });
     return { duplicate, claim: () => claim(id) };
   }
 }

@@ -1,21 +1,24 @@
 import { ConflictError, streams, TransactionCounted } from '@token-vault/contracts';
 import { noRevision, type EventStore } from '@token-vault/event-store';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { RequestContext } from '@token-vault/operations';
 import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
 import { outsideTransaction } from './context.ts';
 import type { TransactionOutcomes } from './outcomes.ts';
 
-/** Most transactions that an application has open. Those that the vault opens for a tokenize request do not count. */
-export const maxOpenTransactions = 20;
+/**
+ * The most transactions that an application may have open. Those that the vault opens for a tokenize request do not
+ * count.
+ */
+const maxOpenTransactions = 20;
 
 /**
- * How many transactions an application has open, by a stream of its own. Each event names all that were open, so that the last one
- * tells everything.
+ * The number of transactions that an application has open, in a stream of its own. Each event names all open ones, so
+ * the last event is enough.
  */
 export interface TransactionCounts {
-  /** @throws ConflictError when the application has as many open as it may. */
+  /** @throws ConflictError when the application has the largest number open. */
   refuseTooMany(context: RequestContext): Promise<void>;
-  /** Counts one that was opened. @throws as `refuseTooMany`; then it is not counted. */
+  /** Counts a transaction that was opened. @throws as `refuseTooMany`; the transaction is then not counted. */
   add(context: RequestContext, transactionId: string): Promise<void>;
 }
 

@@ -1,14 +1,15 @@
 import { authorOf, newId } from '@token-vault/contracts';
 import type { EventStore, Position } from '@token-vault/event-store';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { RequestContext } from '@token-vault/operations';
 import type { TokenErasure } from '../tokens/erasure.ts';
 import { outsideTransaction, withinTransaction } from './context.ts';
 import { isOver, type TransactionCommand } from './decider.ts';
 import { createTransactionCounts, type TransactionCounts } from './counts.ts';
 import type { TransactionOutcomes } from './outcomes.ts';
+import { rightsOf } from './rights.ts';
 
 /** rules.md §9. */
-export const transactionLifetimeMs = 60 * 60 * 1000;
+const transactionLifetimeMs = 60 * 60 * 1000;
 
 export interface TransactionView {
   readonly id: string;
@@ -17,7 +18,9 @@ export interface TransactionView {
   readonly expires_at: string;
 }
 
-/** Opens, commits and rolls back transactions. A commit is one append, so all of it shows at once. */
+/**
+ * Opens, commits and rolls back transactions. A commit is one append, so all of its changes become visible at once.
+ */
 export class Transactions {
   readonly #outcomes: TransactionOutcomes;
   readonly #erasure: TokenErasure;
@@ -33,13 +36,14 @@ export class Transactions {
     context: RequestContext,
   ): Promise<{ transaction: TransactionView; position: Position | undefined }> {
     await this.#counts.refuseTooMany(context);
-    const { transaction, position } = await this.#open(context, context.newEntityId());
-    // A repeated request has been counted.
+    const { keyHash } = context.principal;
+    const { transaction, position } = await this.#open(context, context.newEntityId(), keyHash);
+    // A repeated request was counted before.
     if (position !== undefined) await this.#count(context, transaction.id);
     return { transaction, position };
   }
 
-  /** Of those that open one at the same time, whoever is counted too late takes it back. */
+  /** When several requests open transactions at once, those above the limit are rolled back. */
   async #count(context: RequestContext, id: string): Promise<void> {
     try {
       await this.#counts.add(context, id);
@@ -49,10 +53,10 @@ export class Transactions {
     }
   }
 
-  async #open(context: RequestContext, id: string) {
+  async #open(context: RequestContext, id: string, keyHash?: string) {
     const expiresAt = new Date(context.now.getTime() + transactionLifetimeMs).toISOString();
-    const { position, before } = await this.#run(context, { kind: 'open', id, expiresAt });
-    // A repeated request finds it there already.
+    const { position, before } = await this.#run(context, { kind: 'open', id, expiresAt, keyHash });
+    // A repeated request finds the transaction open.
     const opened = before.kind === 'absent' ? { createdAt: context.metadata.occurred_at, expiresAt } : before;
     const transaction: TransactionView = {
       id,
@@ -63,9 +67,15 @@ export class Transactions {
     return { transaction, position, before };
   }
 
-  /** @throws NotFoundError, ConflictError */
+  /** @throws NotFoundError; ForbiddenError when the caller's rights have changed; ConflictError when it is not open or a token of it has expired */
   commit(id: string, context: RequestContext): Promise<Position | undefined> {
-    return this.#end(context, { kind: 'commit', id, by: context.principal.actor.id, now: context.now });
+    return this.#end(context, {
+      kind: 'commit',
+      id,
+      by: context.principal.actor.id,
+      rights: rightsOf(context.principal),
+      now: context.now,
+    });
   }
 
   /** @throws NotFoundError, ConflictError */
@@ -73,7 +83,7 @@ export class Transactions {
     return this.#end(context, { kind: 'rollback', id, by: context.principal.actor.id, now: context.now });
   }
 
-  /** Runs `work` in a transaction of its own: what it writes appears all at once, or not at all when it throws. */
+  /** Runs `work` in a new transaction. Its writes become visible all at once, or not at all when `work` throws. */
   async run<Result>(
     context: RequestContext,
     work: (enlisted: RequestContext) => Promise<Result>,
@@ -84,13 +94,16 @@ export class Transactions {
       const result = await work(enlisted);
       return { result, position: await this.commit(id, context) };
     } catch (error) {
-      // Should this fail too, the transaction ends by its time; nothing of it is ever shown.
+      // If this fails too, the transaction ends by its time. Its writes are never shown.
       await this.rollback(id, context).catch(() => undefined);
       throw error;
     }
   }
 
-  /** A repeated request takes back what its first run left open, and begins anew; what that had committed it will find. */
+  /**
+   * A repeated request rolls back the open transaction of its first run and begins again. Writes that the first run
+   * committed are found by their ids.
+   */
   async #openForWork(context: RequestContext): Promise<string> {
     const { transaction, before } = await this.#open(context, context.newEntityId());
     if (before.kind === 'absent') return transaction.id;
@@ -104,11 +117,14 @@ export class Transactions {
     return position;
   }
 
-  /** Destroys the keys that the end of a transaction has made unneeded: of tokens it deleted, or never came to create. */
+  /**
+   * Destroys the keys that the end of a transaction made unneeded: those of deleted tokens, and of tokens that were
+   * not created.
+   */
   async settle(tenantId: string, transactionId: string): Promise<void> {
     const state = await this.#outcomes.wholeStateOf(tenantId, transactionId);
     await this.#erasure.settle(tenantId, transactionId, state);
-    // Kept small from here on.
+    // From here on only a small state is kept in memory.
     await this.#outcomes.stateOf(tenantId, transactionId);
   }
 

@@ -1,19 +1,22 @@
 import { streams, type VaultEvent } from '@token-vault/contracts';
 import { noRevision, type EventStore, type RecordedEvent } from '@token-vault/event-store';
-import type { Clock, RequestContext } from '@token-vault/service-kit';
+import type { Clock, RequestContext } from '@token-vault/operations';
 import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
 import { isOver, transactionDecider, type TransactionCommand } from './decider.ts';
 import type { TransactionState } from './state.ts';
 
 export interface TransactionOutcomes {
-  /** The transaction as it stands; one past its time is ended here and now, by an event, before anybody acts on that. */
+  /**
+   * The state of the transaction. A transaction past its time is ended by an event here, before a caller acts on the
+   * state.
+   */
   stateOf(tenantId: string, transactionId: string): Promise<TransactionState>;
-  /** As `stateOf`, of an ended one too with all that was enlisted in it. */
+  /** As `stateOf`. The state of an ended transaction also holds all its enlisted writes. */
   wholeStateOf(tenantId: string, transactionId: string): Promise<TransactionState>;
-  /** Appends a fact that needs no decision; gives the state right after it. The transaction must exist. */
+  /** Appends a fact that needs no decision, and gives the state after it. The transaction must exist. */
   record(tenantId: string, transactionId: string, event: VaultEvent): Promise<TransactionState>;
-  /** Decides on the state as it is now and appends. Gives the state before; again on conflict. */
+  /** Decides on the present state and appends. Repeats on a conflict. Gives the state before the append. */
   decide(
     tenantId: string,
     command: TransactionCommand,
@@ -21,15 +24,18 @@ export interface TransactionOutcomes {
   ): Promise<{ before: TransactionState; position: RecordedEvent['position'] | undefined }>;
 }
 
-/** Of ended transactions, which are small here. */
+/** The most ended transactions in memory. Their states are small. */
 const mostEnded = 10_000;
-/** Of enlisted writes of transactions that are remembered whole; beyond it the one not used for longest goes. */
+/**
+ * The most enlisted writes in memory, over all transactions. Beyond it the least recently used transaction is
+ * dropped.
+ */
 const mostWrites = 200_000;
 
 interface Known {
   state: TransactionState;
   revision: number;
-  /** What of it is in the sum of all. */
+  /** The number of its writes that are included in the sum of all. */
   counted: number;
 }
 
@@ -38,8 +44,8 @@ const unread: Known = { state: transactionDecider.initialState, revision: noRevi
 const sizeOf = ({ state }: Known): number => (state.kind === 'absent' ? 1 : state.writes.length + 1);
 
 /**
- * Open transactions as far as this process has read them: each reading goes on where the last one ended, so that a transaction of
- * ten thousand writes is read once, not ten thousand times.
+ * The open transactions, as far as this process has read their streams. Each read continues where the last one ended,
+ * so that a transaction of ten thousand writes is read once, not ten thousand times.
  */
 class KnownTransactions {
   readonly #store: EventStore;
@@ -59,7 +65,7 @@ class KnownTransactions {
     return known;
   }
 
-  /** The state right after the append: read only when other events lie between. */
+  /** The state after the append. The stream is read only when other events came in between. */
   async append(stream: string, event: VaultEvent): Promise<Known> {
     const appended = await this.#store.append(stream, [event], 'exists');
     const known = this.#known.get(stream);
@@ -86,7 +92,7 @@ class KnownTransactions {
   }
 }
 
-/** Readings of one stream may overlap: each event is folded once. */
+/** Reads of one stream may overlap, so each event is folded only once. */
 function apply(known: Known, event: RecordedEvent): void {
   if (event.revision !== known.revision + 1) return;
   known.state = transactionDecider.evolve(known.state, event);
@@ -97,7 +103,7 @@ const isEnded = ({ kind }: TransactionState): boolean => kind === 'committed' ||
 
 export function createTransactionOutcomes(store: EventStore, clock: Clock): TransactionOutcomes {
   const transactions = new KnownTransactions(store);
-  /** Ended transactions never change again. */
+  /** An ended transaction never changes again. */
   const ended = new Map<string, TransactionState>();
   const streamOf = streams.transaction;
 

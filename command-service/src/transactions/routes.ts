@@ -1,4 +1,4 @@
-import type { Handlers } from '@token-vault/service-kit';
+import type { Handlers } from '@token-vault/operations';
 import type { Transactions } from './handlers.ts';
 
 export function transactionRoutes(transactions: Transactions) {

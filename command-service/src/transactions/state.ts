@@ -1,25 +1,38 @@
+import type { Actor, transactionEvents, TypeIn } from '@token-vault/contracts';
 import type { Position, RecordedEvent } from '@token-vault/event-store';
+import { evolveBy, unchanged } from '../aggregates/evolve.ts';
 
-/** A write that was about to be made in the transaction. What is undefined was not said before version 2. */
+/** A write that was announced in the transaction. Events before version 2 do not have the undefined fields. */
 export interface Enlisted {
   readonly tokenId: string;
-  /** Of the token's last event then: the write, if it came, is the next one. */
+  /**
+   * The revision of the token's last event at that time. The enlisted write, if it was appended, is the next event.
+   */
   readonly revision: number | undefined;
   readonly write: 'create' | 'update' | 'delete' | undefined;
-  /** Data keys made for the write: nothing needs them unless the transaction is committed. */
+  /** The data keys made for the write. They are needed only when the transaction is committed. */
   readonly newKeyIds: readonly string[] | undefined;
-  /** Whether the commit leaves keys of the token unneeded. */
+  /** Whether the commit makes keys of the token unneeded. */
   readonly erases: boolean | undefined;
 }
 
 interface Opened {
   readonly createdBy: string;
+  /** Undefined when the vault opened the transaction for the work of one request, or an older release opened it. */
+  readonly opener: { readonly actor: Actor; readonly keyHash: string } | undefined;
   readonly createdAt: string;
   readonly expiresAt: string;
-  /** In order. One mutable list of a fold, and one map: copies would make ten thousand writes cost fifty million steps. */
+  /**
+   * In order. The fold changes one list and one map in place: copies would make ten thousand writes cost fifty
+   * million steps.
+   */
   readonly writes: Enlisted[];
-  /** Each token that was enlisted, and how many were before it. */
+  /** Each enlisted token with the number of tokens before it. */
   readonly tokens: Map<string, number>;
+  /** Hashes of the caller's rights when the writes were decided (`rightsOf`). */
+  readonly rights: Set<string>;
+  /** The earliest expiry that the tokens had before the transaction wrote them, in milliseconds; Infinity when no token expires. */
+  readonly firstExpiry: { ms: number };
 }
 
 export type TransactionState =
@@ -30,7 +43,10 @@ export type TransactionState =
 
 export const initialState: TransactionState = { kind: 'absent' };
 
-function enlist({ writes, tokens }: Opened, { data }: RecordedEvent<'TransactionTokenEnlisted'>): void {
+function enlist(
+  { writes, tokens, rights, firstExpiry }: Opened,
+  { data }: RecordedEvent<'TransactionTokenEnlisted'>,
+): void {
   writes.push({
     tokenId: data.token_id,
     revision: data.revision,
@@ -38,27 +54,37 @@ function enlist({ writes, tokens }: Opened, { data }: RecordedEvent<'Transaction
     newKeyIds: data.new_key_ids,
     erases: data.erases,
   });
+  if (data.rights !== undefined) rights.add(data.rights);
   if (!tokens.has(data.token_id)) tokens.set(data.token_id, tokens.size);
+  if (data.token_expires_at !== undefined)
+    firstExpiry.ms = Math.min(firstExpiry.ms, Date.parse(data.token_expires_at));
 }
 
-/** Folds in place what grows: fold a state once only. */
-export function evolve(state: TransactionState, event: RecordedEvent): TransactionState {
-  if (event.type === 'TransactionOpened') {
-    const { expires_at: expiresAt } = event.data;
+// The first end counts, as it does for the read models: an end that is added to the log later changes nothing.
+const dropped = (state: TransactionState): TransactionState =>
+  state.kind === 'open' ? { ...state, kind: 'dropped' } : state;
+
+/** Changes the list and the map in place, so a state may be folded only once. */
+export const evolve = evolveBy<TransactionState, TypeIn<typeof transactionEvents>>({
+  TransactionOpened(_before, event) {
+    const { expires_at: expiresAt, key_hash: keyHash } = event.data;
     const { actor, occurred_at: createdAt } = event.metadata;
-    return { kind: 'open', createdBy: actor.id, createdAt, expiresAt, writes: [], tokens: new Map() };
-  }
-  if (state.kind === 'absent') return state;
-  switch (event.type) {
-    case 'TransactionTokenEnlisted':
-      enlist(state, event);
-      return state;
-    case 'TransactionCommitted':
-      return { ...state, kind: 'committed', position: event.position };
-    case 'TransactionRolledBack':
-    case 'TransactionExpired':
-      return { ...state, kind: 'dropped' };
-    default:
-      return state;
-  }
-}
+    const nothing = {
+      writes: [],
+      tokens: new Map(),
+      rights: new Set<string>(),
+      firstExpiry: { ms: Infinity },
+    };
+    const opener = keyHash === undefined ? undefined : { actor, keyHash };
+    return { kind: 'open', createdBy: actor.id, opener, createdAt, expiresAt, ...nothing };
+  },
+  TransactionTokenEnlisted(state, event) {
+    if (state.kind !== 'absent') enlist(state, event);
+    return state;
+  },
+  TransactionCounted: unchanged,
+  TransactionCommitted: (state, event) =>
+    state.kind === 'open' ? { ...state, kind: 'committed', position: event.position } : state,
+  TransactionRolledBack: dropped,
+  TransactionExpired: dropped,
+});

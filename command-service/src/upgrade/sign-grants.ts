@@ -1,7 +1,8 @@
 import { streams } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import { errorFields, type Clock, type Logger } from '@token-vault/service-kit';
+import { errorFields, type Logger } from '@token-vault/observability';
+import type { Clock } from '@token-vault/operations';
 import type { Pool } from 'pg';
 import { execute, load } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
@@ -13,7 +14,7 @@ import { tenantSigner } from '../tenants/state.ts';
 export interface SigningDependencies {
   readonly store: EventStore;
   readonly keyRing: Pick<KeyRing, 'hashes' | 'tenantsThatAcceptUnsigned' | 'refuseUnsigned'>;
-  /** Of the read models: they tell what to look at, the log tells what is signed. */
+  /** The pool of the read models. They tell which records to look at; the log decides which are signed. */
   readonly pool: Pool;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -21,13 +22,13 @@ export interface SigningDependencies {
 
 const task = 'upgrade';
 
-/** The read models of this release are not there yet. */
+/** The read models of this release do not exist yet. */
 function isNotThereYet(error: unknown): boolean {
   const code: unknown = (error as { code?: unknown }).code;
   return code === '42P01' || code === '42703' || code === '3F000';
 }
 
-/** True only of keys that an older release made. A writer of the database cannot set it again (ADR 20). */
+/** Only keys that an older release made have this flag. A writer of the database cannot set it again (ADR 20). */
 export async function tenantsToSign({ keyRing, pool }: SigningDependencies): Promise<readonly string[]> {
   const ids = await keyRing.tenantsThatAcceptUnsigned();
   if (ids.length === 0) return [];
@@ -55,7 +56,10 @@ async function signApplication(dependencies: SigningDependencies, tenantId: stri
   });
 }
 
-/** Applications first, the tenant last: one that is signed was wholly signed, and its grants are never signed again. */
+/**
+ * Applications come first, the tenant last: a signed tenant is completely signed, and its grants are never signed
+ * again.
+ */
 async function signTenant(dependencies: SigningDependencies, tenantId: string): Promise<boolean> {
   const { store, keyRing, pool, clock } = dependencies;
   const stream = streams.tenant(tenantId);
@@ -79,8 +83,9 @@ async function signTenant(dependencies: SigningDependencies, tenantId: string): 
 }
 
 /**
- * Signs the tenants and applications that a release before signatures made. Until then their callers are answered 503. Any number
- * may run it at once, and it may be cut off anywhere. Undefined while the read models of this release are not there yet.
+ * Signs the tenants and applications of a release that did not sign. Until then their callers get 503. Any number of
+ * processes may run it at once, and it may be interrupted anywhere. Undefined while the read models of this release
+ * do not exist.
  */
 export async function signGrants(
   dependencies: SigningDependencies,

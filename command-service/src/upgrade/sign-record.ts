@@ -22,7 +22,7 @@ export type SigningWork = SigningDependencies & {
   readonly signal: AbortSignal;
 };
 
-/** `later`: somebody holds it, or wrote to it just now. */
+/** `later`: a transaction or a runner holds the record, or another writer has just changed it. */
 export type Signed = 'done' | 'later';
 
 async function append(
@@ -40,10 +40,10 @@ async function append(
   }
 }
 
-/** One that a transaction holds waits for its end. */
+/** A token that a transaction holds waits for the end of the transaction. */
 export async function signToken(work: SigningWork, tenantId: string, id: string): Promise<Signed> {
   const { store, keyRing, clock, outcomes } = work;
-  const history = await readTokenHistory(store, outcomes, tenantId, id);
+  const history = await readTokenHistory({ store, outcomes }, tenantId, id);
   if (history.isPending) return 'later';
   if (history.state.kind !== 'present' || history.state.details.content.signature !== undefined)
     return 'done';
@@ -68,7 +68,7 @@ export async function signReactor(work: SigningWork, tenantId: string, id: strin
   return 'done';
 }
 
-/** One that is being run waits for its end: its runner appends the outcome at a revision that it knows. */
+/** A running invocation waits for its end: its runner appends the outcome at a revision that it knows. */
 export async function signInvocation(work: SigningWork, tenantId: string, id: string): Promise<Signed> {
   const { store, keyRing, clock } = work;
   const stream = streams.invocation(tenantId, id);

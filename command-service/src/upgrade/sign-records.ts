@@ -1,6 +1,7 @@
 import { streams } from '@token-vault/contracts';
 import { comparePositions } from '@token-vault/event-store';
-import { errorFields, readCheckpoints } from '@token-vault/service-kit';
+import { errorFields } from '@token-vault/observability';
+import { readCheckpoints } from '@token-vault/read-models';
 import { setTimeout as delay } from 'node:timers/promises';
 import { load } from '../aggregates/decider.ts';
 import { tenantDecider } from '../tenants/decider.ts';
@@ -11,7 +12,10 @@ import { signInvocation, signReactor, signToken, type SigningWork } from './sign
 const pageSize = 500;
 const atOnce = 32;
 
-/** What is signed while the vault serves. The read models tell what there is; those of invocations have only what is not over. */
+/**
+ * The kinds of records that are signed while the vault serves. The read models list the records; that of invocations
+ * lists only unfinished ones.
+ */
 const kinds = [
   {
     rows: 'select id from rm_tokens.token where signature is null and tenant_id = $1',
@@ -31,10 +35,10 @@ const kinds = [
 ] as const;
 const readModels = ['tokens', 'reactors', 'invocations'];
 
-/** Before any text, and before any UUID. */
+/** Sorts before every text and before every UUID. */
 const first = { text: '', uuid: '00000000-0000-0000-0000-000000000000' } as const;
 
-/** Whether the read models have all that was in the log when this began. */
+/** Whether the read models have applied the whole log as it was when this began. */
 async function areCaughtUp({ pool, store }: SigningDependencies, signal: AbortSignal): Promise<boolean> {
   const head = await store.head();
   for (let attempt = 0; attempt < 50 && !signal.aborted; attempt += 1) {
@@ -49,7 +53,7 @@ async function areCaughtUp({ pool, store }: SigningDependencies, signal: AbortSi
   return false;
 }
 
-/** Whether every one of the kind is signed. */
+/** Whether every record of the kind is signed. */
 async function signAll(
   work: SigningWork,
   tenantId: string,
@@ -81,9 +85,9 @@ async function signRecordsOf(work: SigningWork, tenantId: string): Promise<boole
 }
 
 /**
- * Signs the tokens, reactors and invocations that an older release made, while the vault serves. When a round that began with read
- * models that had everything leaves none, nothing of the tenant is believed without a signature any more. Gives how many tenants are
- * done.
+ * Signs the tokens, reactors and invocations of an older release while the vault serves. When a round began with
+ * complete read models and leaves no record unsigned, records of the tenant without a signature are refused from then
+ * on. Gives the number of finished tenants.
  */
 export async function signRecords(dependencies: SigningDependencies, signal: AbortSignal): Promise<number> {
   const { keyRing, store, clock, logger } = dependencies;
@@ -100,7 +104,7 @@ export async function signRecords(dependencies: SigningDependencies, signal: Abo
       logger.info({ tenant_id: tenantId, task: 'upgrade' }, 'the records of an older release are signed');
       done += 1;
     } catch (error) {
-      // The others are not to wait for it.
+      // The failure of one tenant does not delay the others.
       logger.warn({ ...errorFields(error), tenant_id: tenantId, task: 'upgrade' }, 'records were not signed');
     }
   }

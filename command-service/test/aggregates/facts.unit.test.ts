@@ -1,15 +1,18 @@
 import {
   newEvent,
+  type sessionEvents,
   TokenCreated,
   TokenDeleted,
   TokenSigned,
   type EventMetadata,
+  type TypeIn,
 } from '@token-vault/contracts';
 import { noRevision, type Position, type RecordedEvent } from '@token-vault/event-store';
 import { expect, it } from 'vitest';
 import { fact } from '../../src/aggregates/decider.ts';
+import { evolveBy, unchanged } from '../../src/aggregates/evolve.ts';
 
-// What the compiler must refuse: `npm run types` fails when a line below compiles.
+// The compiler must refuse these lines: `npm run types` fails when one of them compiles.
 const metadata = {} as EventMetadata;
 const place = { stream: 's', revision: noRevision, position: '1' as Position };
 const deleted = { token_id: 't', token_type: 'token', key_ids: [] };
@@ -38,4 +41,19 @@ it('an event has the data of its type, when it is made and when it is read', () 
   expect([name, tokenOf(event)]).toEqual(['token_id', 't']);
   // @ts-expect-error a misspelt property
   newEvent(TokenDeleted, { ...deleted, keyids: [] }, { id: 'e', metadata });
+});
+
+it('every event of an aggregate has its change of the state; events of others leave it as it is', () => {
+  const all = {
+    SessionOpened: () => 'open',
+    SessionAuthorized: unchanged<string>,
+    SessionExpired: () => 'over',
+  };
+  const evolve = evolveBy<string, TypeIn<typeof sessionEvents>>(all);
+  const { SessionExpired: _missing, ...incomplete } = all;
+  // @ts-expect-error a missing type
+  evolveBy<string, TypeIn<typeof sessionEvents>>(incomplete);
+  const event = { ...newEvent(TokenDeleted, deleted, { id: 'e', metadata }), ...place };
+  const later = { ...event, type: 'constructor' } as unknown as RecordedEvent;
+  expect([evolve('before', event), evolve('before', later)]).toEqual(['before', 'before']);
 });

@@ -8,10 +8,10 @@ export const tenantId = '00000000-0000-4000-8000-000000000001';
 export const now = new Date('2030-01-01T00:00:00.000Z');
 export const later = (ms: number): Date => new Date(now.getTime() + ms);
 
-/** What has happened, as the log would tell it. */
+/** Events of the past, as the log holds them. */
 export type Past = Fact & { readonly actor?: Actor; readonly at?: Date };
 
-export function recorded(past: Past, revision: number): RecordedEvent {
+function recorded(past: Past, revision: number): RecordedEvent {
   const event = newEvent(past, past.data, {
     id: randomUUID(),
     metadata: {

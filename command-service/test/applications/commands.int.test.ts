@@ -93,7 +93,7 @@ describe('an application', () => {
     }
   });
 
-  it('may not hold what its type may not', async () => {
+  it('may not hold permissions that its type may not have', async () => {
     await expect(create({ permissions: ['log:read'] })).rejects.toMatchObject(
       refusal('validation_failed', 'permissions.0'),
     );

@@ -96,17 +96,23 @@ describe('creating an application', () => {
 });
 
 describe('a change of an application', () => {
-  const maker = 'operator';
-  const update: ApplicationCommand = {
-    kind: 'update',
+  const maker = 'operator' as const;
+  const update = {
+    kind: 'update' as const,
     name: 'Till',
     permissions: [],
     rules: [rule()],
     maker,
     now,
-  };
-  const regenerate: ApplicationCommand = { kind: 'regenerate-key', keyHash, maker, now };
-  const remove: ApplicationCommand = { kind: 'delete', now };
+  } satisfies ApplicationCommand;
+  const regenerate = {
+    kind: 'regenerate-key',
+    keyId: '00000000-0000-4000-8000-0000000000b1',
+    keyHash,
+    maker,
+    now,
+  } as const;
+  const remove = { kind: 'delete', now } as const;
 
   it('replaces name and grants', () =>
     given(created)
@@ -121,7 +127,14 @@ describe('a change of an application', () => {
   it('gives it another key', () =>
     given(created)
       .when(regenerate)
-      .then(fact(ApplicationKeyRegenerated, { application_id: id, key_hash: keyHash })));
+      .then(
+        fact(ApplicationKeyRegenerated, {
+          application_id: id,
+          key_hash: keyHash,
+          key_id: '00000000-0000-4000-8000-0000000000b1',
+          keys: [],
+        }),
+      ));
   it('deletes it', () => given(created).when(remove).then(deleted));
 
   it.each([update, regenerate, remove])(

@@ -1,7 +1,7 @@
 import type { Principal } from '@token-vault/access';
 import { managementPermissions, type Application, type Permission } from '@token-vault/contracts';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { createRequestContext } from '@token-vault/service-kit';
+import { createRequestContext } from '@token-vault/operations';
 import { createApplicationReplay } from '../../src/index.ts';
 import { openVault, refusal, type TestVault } from '../tokens/vault.ts';
 

@@ -2,7 +2,8 @@ import { streams } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { projections, startProjectors } from '@token-vault/projectors';
-import { createProjectionProgress, silentLogger, type Logger } from '@token-vault/service-kit';
+import { createProjectionProgress } from '@token-vault/read-models';
+import { silentLogger, type Logger } from '@token-vault/observability';
 import { waitUntil } from '@token-vault/test-support';
 import {
   housekeepingMigrations,
@@ -12,17 +13,17 @@ import {
 } from '../../src/index.ts';
 import { openVault, type TestVault } from '../tokens/vault.ts';
 
-/** A vault with read models, and with as many housekeepers as a test wants. */
+/** A vault with read models and any number of housekeepers. */
 export interface House {
   readonly vault: TestVault;
   readonly url: string;
-  /** One that has not swept by itself within a test. Closed with the house. */
+  /** A housekeeper that does not sweep by itself during a test. It is closed with the house. */
   keep(options?: Partial<HousekeepingOptions>): Housekeeping;
-  /** Waits until the read models have all there is. */
+  /** Waits until the read models have applied the whole log. */
   settle(): Promise<void>;
-  /** Makes the read model of tokens say something else than the log. */
+  /** Changes the read model of tokens so that it differs from the log. */
   tamper(sql: string, values?: unknown[]): Promise<void>;
-  /** Types of the events of a token's stream. */
+  /** The types of the events in a token's stream. */
   typesOf(tokenId: string): Promise<string[]>;
   close(): Promise<void>;
 }
@@ -83,7 +84,7 @@ export async function openHouse(): Promise<House> {
   };
 }
 
-/** A ring that destroys nothing, as if the process had died just before. */
+/** A key ring that destroys nothing, as if the process had died just before. */
 export function withoutDestruction(keyRing: KeyRing): KeyRing {
   const nothing = () => Promise.resolve([]);
   return {
@@ -95,12 +96,16 @@ export function withoutDestruction(keyRing: KeyRing): KeyRing {
   };
 }
 
-/** The store without its live tail, so that a housekeeper sweeps and does nothing else. */
+/** The store without its live subscription, so that a housekeeper only sweeps. */
 export function withoutTail(store: EventStore): EventStore {
   return {
     append: store.append.bind(store),
     readStream: store.readStream.bind(store),
     readAll: store.readAll.bind(store),
+    readStored: store.readStored.bind(store),
+    readStoredBackwards: store.readStoredBackwards.bind(store),
+    readStoredStream: store.readStoredStream.bind(store),
+    hasDensePositions: store.hasDensePositions,
     head: store.head.bind(store),
     hurry: store.hurry.bind(store),
     close: store.close.bind(store),

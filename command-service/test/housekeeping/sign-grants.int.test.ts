@@ -13,7 +13,9 @@ import {
   type DataOf,
 } from '@token-vault/contracts';
 import { generateApiKey, hashApiKey } from '@token-vault/crypto';
-import { createAuthenticator, createRequestContext, silentLogger } from '@token-vault/service-kit';
+import { createAuthenticator } from '@token-vault/authentication';
+import { createRequestContext } from '@token-vault/operations';
+import { silentLogger } from '@token-vault/observability';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createTokenUse } from '../../src/index.ts';
 import { signGrants } from '../../src/upgrade/sign-grants.ts';
@@ -34,7 +36,7 @@ const rules: DataOf<'ApplicationCreated'>['rules'] = [
   { priority: 1, container: '/', transform: 'reveal', permissions: ['token:read'], description: 'all' },
 ];
 
-/** Appends as a release before signatures did. */
+/** Appends an event in the form of a release before signatures. */
 async function append<Type extends VaultEventType>(
   stream: string,
   name: EventName<Type>,
@@ -96,7 +98,7 @@ it('who takes the signatures away again from what was signed does not have it si
   await oldTenant();
   await sign();
   await signAll();
-  // As if the log began with a tenant of an older release, and what the thief brings.
+  // A log that begins with a tenant of an older release, and the events of an attacker.
   tenantId = (await house.vault.newTenant()).tenant.id;
   await oldTenant();
   const planted = await oldApplication();
@@ -163,7 +165,7 @@ it('tokens of an older release are believed until all are signed, and none witho
   const use = createTokenUse({ store, keyRing, clock });
   const context = createRequestContext({ principal: vault.principal, traceId: 'new', now: clock.now() });
   const check = (id: string) =>
-    use.check({ tokens: new Map([[id, 'args.a']]), ambiguous: new Map() }, context);
+    use.check({ tokens: new Map([[id, 'args.a']]), ambiguous: new Map(), hasFilters: false }, context);
   await expect(check('old')).resolves.toBeUndefined();
   await append(streams.token(tenantId, 'late'), TokenCreated, { ...unsigned, token_id: 'late' });
   await expect(check('late')).rejects.toMatchObject({ code: 'record_altered' });

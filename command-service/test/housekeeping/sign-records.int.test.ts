@@ -1,6 +1,7 @@
 import {
   invocationPlace,
   ReactorInvoked,
+  ReactorFailed,
   ReactorStarted,
   ReactorUpdated,
   reactorStatement,
@@ -12,7 +13,8 @@ import {
 } from '@token-vault/contracts';
 import { seal, secret } from '@token-vault/crypto';
 import type { RecordedEvent } from '@token-vault/event-store';
-import { createRequestContext, silentLogger } from '@token-vault/service-kit';
+import { createRequestContext } from '@token-vault/operations';
+import { silentLogger } from '@token-vault/observability';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { signGrants } from '../../src/upgrade/sign-grants.ts';
 import { signRecords } from '../../src/upgrade/sign-records.ts';
@@ -38,7 +40,7 @@ async function append(stream: string, definition: EventName<VaultEventType>, dat
   await house.settle();
 }
 
-/** Gives whether something of the tenant is still believed without a signature. */
+/** Gives whether records of the tenant without a signature are still accepted. */
 async function upgrade(): Promise<boolean> {
   const { log: store, keyRing, pool, clock } = house.vault;
   const dependencies = { store, keyRing, pool, clock, logger: silentLogger };
@@ -58,7 +60,7 @@ const oldTenant = () =>
     settings: {},
   });
 
-/** As a release before signatures of reactors wrote it. */
+/** A reactor as a release before signatures of reactors wrote it. */
 async function oldReactor(): Promise<string> {
   const { id } = (await house.vault.call('createReactor', { body })).body as Reactor;
   const stream = streams.reactor(tenantId, id);
@@ -67,7 +69,7 @@ async function oldReactor(): Promise<string> {
   return id;
 }
 
-/** Appends as an older release did; gives the id. */
+/** Appends an invocation in the form of an older release and gives its id. */
 async function oldInvocation(reactorId: string): Promise<string> {
   const id = crypto.randomUUID();
   const place = invocationPlace(tenantId, id, 'args');
@@ -153,18 +155,14 @@ it('an invocation that is not over is signed as it is; one that is being run wai
   ]);
   expect(await typesOf(stream)).toEqual(['ReactorInvoked', 'ReactorStarted']);
   const [invoked] = await house.vault.events(stream);
-  await append(
-    stream,
-    { type: 'ReactorFailed', version: 2 },
-    {
-      invocation_id: running,
-      reactor_id: reactorId,
-      mode: 'async',
-      status: 500,
-      reason: 'lost',
-      problem: (invoked as RecordedEvent<'ReactorInvoked'>).data.args,
-    },
-  );
+  await append(stream, ReactorFailed, {
+    invocation_id: running,
+    reactor_id: reactorId,
+    mode: 'async',
+    status: 500,
+    reason: 'lost',
+    problem: (invoked as RecordedEvent<'ReactorInvoked'>).data.args,
+  });
   expect(await upgrade()).toBe(false);
   expect((await typesOf(stream)).at(-1)).toBe('ReactorInvocationSigned');
   expect(await upgrade()).toBe(false);

@@ -11,7 +11,7 @@ const second = 1000;
 let house: House;
 beforeAll(async () => {
   house = await openHouse();
-  // Whoever leads sweeps at once: in the first test it might come before the one that is asked what it has ended.
+  // A leader sweeps at once. In the first test its sweep might come before the sweep whose report is checked.
   const logger = hearingLogger();
   sweeper(house.vault.log, logger);
   await waitUntil(() => logger.messages.includes('leads a task'), { what: 'a leader' });
@@ -24,7 +24,7 @@ afterAll(() => house.close());
 
 const sweeper = (store: EventStore = house.vault.log, logger = hearingLogger()) =>
   house.keep({ store: withoutTail(store), logger });
-/** Ten seconds after the start of the test. */
+/** Ten seconds after the start of the test's clock. */
 const expires_at = '2030-01-01T00:00:10Z';
 const aCard = { type: 'card', data: { number: card, cvc: '123' } };
 
@@ -135,7 +135,7 @@ describe('the cvc of a card', () => {
   });
 });
 
-describe('what else ends by time', () => {
+describe('other ends by time', () => {
   it('an application', async () => {
     const { vault } = house;
     const manager = anyone({ tenant: vault.principal.tenant, applicationType: 'management' });
@@ -154,7 +154,7 @@ describe('what else ends by time', () => {
     ]);
   });
 
-  it('a session that nobody authorized', async () => {
+  it('a session that was not authorized', async () => {
     const { vault } = house;
     const id = randomUUID();
     const actor = { kind: 'application', id } as const;
@@ -163,6 +163,7 @@ describe('what else ends by time', () => {
       actor,
       applicationId: id,
       applicationType: 'public',
+      keyHash: 'a'.repeat(64),
     });
     await vault.call('createSession', {}, { as });
     vault.clock.advance(3 * 60 * second);
@@ -172,7 +173,7 @@ describe('what else ends by time', () => {
     expect((await vault.events()).map(({ type }) => type)).toEqual(['SessionOpened', 'SessionExpired']);
   });
 
-  it('a transaction, with the keys of what it never came to create', async () => {
+  it('a transaction, with the keys of tokens that it did not create', async () => {
     const { vault } = house;
     await vault.begin();
     const kept = await vault.create({ type: 'token', data: 'kept' });
@@ -209,7 +210,7 @@ describe('a sweep that meets a failure', () => {
     const logger = hearingLogger();
     const { failures } = await sweeper(failing(broken.id, new Error('broken')), logger).runOnce();
     expect(failures).toBe(1);
-    expect(logger.messages).toContain('something past its time could not be ended');
+    expect(logger.messages).toContain('an expired entity could not be ended');
     expect(await house.typesOf(fine.id)).toEqual(['TokenCreated', 'TokenExpired']);
     expect(await vault.keys()).toEqual([`${broken.id} data`]);
     await sweeper().runOnce();

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { streams, type Reactor } from '@token-vault/contracts';
 import { KeysNotStoredError } from '@token-vault/event-store';
-import { createAuditTrail, createRequestContext, silentLogger } from '@token-vault/service-kit';
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { createAuditTrail, createRequestContext } from '@token-vault/operations';
+import { silentLogger } from '@token-vault/observability';
+import { afterAll, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import { createInvocationOutcomes, type InvocationOutcomes } from '../../src/index.ts';
 import { Invocations } from '../../src/invocations/react.ts';
-import { anyone, openVault, type TestVault } from '../tokens/vault.ts';
+import { noApplication, anyone, openVault, type TestVault } from '../tokens/vault.ts';
 
 let vault: TestVault;
 let outcomes: InvocationOutcomes;
@@ -25,11 +26,12 @@ afterAll(async () => {
   await vault.close();
 });
 
-function react(body: object, store = vault.faults.store) {
+function react(body: object, store = vault.faults.store, onWaiting?: () => void) {
   const { keyRing, clock, principal } = vault;
   const audit = createAuditTrail(store);
-  const dependencies = { store, keyRing, clock, audit, outcomes, allowsPlainHttp: false, startWithinMs: 1 };
-  const context = createRequestContext({ principal, traceId: randomUUID(), now: clock.now() });
+  const how = { allowsPlainHttp: false, startWithinMs: 1, findApplication: noApplication };
+  const dependencies = { store, keyRing, clock, audit, outcomes, ...how };
+  const context = createRequestContext({ principal, traceId: randomUUID(), now: clock.now(), onWaiting });
   return new Invocations(dependencies).react(reactor.id, body as never, context);
 }
 const typesOfRun = async () =>
@@ -52,4 +54,12 @@ it('a run whose keys are lost is not recorded, and leaves no keys', async () => 
   const store = { ...vault.faults.store, append: () => Promise.reject(new KeysNotStoredError()) };
   await expect(react({ args: {} }, store)).rejects.toBeInstanceOf(KeysNotStoredError);
   expect(await vault.keys()).toEqual(before);
+});
+
+it('a synchronous one says that it waits for a run, so that it keeps no request of the run waiting', async () => {
+  const onWaiting = vi.fn();
+  await expect(react({ args: {} }, vault.faults.store, onWaiting)).rejects.toThrow('No runner');
+  expect(onWaiting).toHaveBeenCalledOnce();
+  await react({ args: {}, callback_url: 'https://a.example' }, vault.faults.store, onWaiting);
+  expect(onWaiting).toHaveBeenCalledOnce();
 });

@@ -13,7 +13,7 @@ import {
 } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
 import { createMemoryEventStore, createMemoryEventLog } from '@token-vault/event-store/memory';
-import { silentLogger } from '@token-vault/service-kit';
+import { silentLogger } from '@token-vault/observability';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import { createInvocationOutcomes } from '../../src/index.ts';
@@ -81,7 +81,7 @@ it('outcomes are heard past events of a newer release, also those that came toge
     await expect(awaited.arrived).resolves.toMatchObject({ type: 'ReactorSucceeded', data: ids });
     awaited.forget();
   }
-  // Each event was passed once: it does not stop at the stream that cannot be read.
+  // Each event was passed once: the subscription does not stop at the stream that cannot be read.
   const before = passes;
   await delay(200);
   expect(passes - before).toBeLessThanOrEqual(2);

@@ -9,16 +9,18 @@ import {
   type Reactor,
 } from '@token-vault/contracts';
 import { seal, secret } from '@token-vault/crypto';
-import { createRequestContext, silentLogger, type Answer } from '@token-vault/service-kit';
+import { createAuditTrail, createRequestContext, type Answer } from '@token-vault/operations';
+import { silentLogger } from '@token-vault/observability';
 import { waitUntil } from '@token-vault/test-support';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createInvocationOutcomes, type InvocationOutcomes } from '../../src/index.ts';
 import { Invocations } from '../../src/invocations/react.ts';
-import { anyone, openVault, type TestVault } from '../tokens/vault.ts';
+import { anyone, noApplication, openVault, type TestVault } from '../tokens/vault.ts';
 
 let vault: TestVault;
 let outcomes: InvocationOutcomes;
 let reactor: Reactor;
+let scope = 'the same request';
 beforeAll(async () => {
   vault = await openVault();
   outcomes = createInvocationOutcomes({ store: vault.log, logger: silentLogger });
@@ -43,29 +45,47 @@ const contextOf = (principal: Principal) =>
     principal,
     traceId: randomUUID(),
     now: vault.clock.now(),
-    idempotencyScope: [principal.tenant.id, 'the same request'],
+    idempotencyScope: [principal.tenant.id, scope],
   });
 
-/** Each time as the first attempt, whose process died, or a later one: under the same ids. */
+/** Each call has the same ids: the first attempt, whose process died, or a later one. */
 function react(body: object, principal: Principal = vault.principal, store = vault.log): Promise<Answer> {
   const { keyRing, clock } = vault;
-  const invocations = new Invocations({ store, keyRing, clock, outcomes, allowsPlainHttp: false });
+  const invocations = new Invocations({
+    store,
+    keyRing,
+    clock,
+    outcomes,
+    allowsPlainHttp: false,
+    audit: createAuditTrail(store),
+    findApplication: noApplication,
+  });
   return invocations.react(reactor.id, body as never, contextOf(principal));
 }
 
-/** What a runner does. */
-async function runIt(): Promise<void> {
+/** Appends the events of a runner. */
+async function runIt(isSeenComplete = true): Promise<void> {
   const { log, keyRing, principal } = vault;
   const invoked = await waitUntil(
-    async () => (await vault.events()).find(({ type }) => type === 'ReactorInvoked'),
+    async () => {
+      const events = await vault.events();
+      const over = new Set(
+        events.flatMap(({ type, stream }) => (type === 'ReactorSucceeded' ? [stream] : [])),
+      );
+      return events.find(({ type, stream }) => type === 'ReactorInvoked' && !over.has(stream));
+    },
     { what: 'the invocation' },
   );
   if (!invoked) return;
   const { invocation_id, reactor_id } = invoked.data as DataOf<'ReactorInvoked'>;
-  const place = invocationPlace(principal.tenant.id, invocation_id, 'outcome');
+  const place = invocationPlace(principal.tenant.id, invocation_id, 'outcome_with_tokens');
   const { key, stored } = await keyRing.createDataKey({ ...place, purpose: 'outcome' });
   await stored;
-  const result = seal(key, place, secret({ raw: 'SECRET' }));
+  const result = seal(
+    key,
+    place,
+    secret({ type: 'ReactorSucceeded', value: { raw: 'SECRET' }, seen: [], isSeenComplete }),
+  );
   const context = createRequestContext({ principal, traceId: 'run', now: vault.clock.now() });
   const run = { invocation_id, reactor_id };
   const deadline = context.metadata.occurred_at;
@@ -73,16 +93,26 @@ async function runIt(): Promise<void> {
     invoked.stream,
     [
       context.event(ReactorStarted, { ...run, runner_id: randomUUID(), deadline }),
-      context.event(ReactorSucceeded, { ...run, mode: 'sync', result, seen_token_ids: [] }),
+      context.event(ReactorSucceeded, { ...run, mode: 'sync', result, sealed_with_tokens: true }),
     ],
     0,
   );
 }
 
 it('the repeat of a run that was cut off before its answer rests on the tokens that the run began with', async () => {
-  const { body, tokens } = await react({ args: {} });
+  const { body, tokens, isRepeat } = await react({ args: {} });
   expect(body).toEqual({ raw: 'SECRET' });
+  expect(isRepeat).toBe(true);
   expect(tokens).toMatchObject([{ id: 'tok', by: 'use' }]);
+});
+
+it('such a repeat cannot be shown when the code was shown more tokens than are named', async () => {
+  expect((await react({ args: {} })).isUnrepeatable).toBe(false);
+  scope = randomUUID();
+  const first = react({ args: { a: '{{ tok }}' } });
+  await runIt(false);
+  expect((await first).isUnrepeatable).toBe(true);
+  expect((await react({ args: {} })).isUnrepeatable).toBe(true);
 });
 
 it('such a repeat is refused to who may not use them any more, whatever it names itself', async () => {
@@ -91,12 +121,19 @@ it('such a repeat is refused to who may not use them any more, whatever it names
   await expect(react({ args: {} }, narrowed)).rejects.toMatchObject({ code: 'forbidden' });
 });
 
-it('such a repeat shows nothing once one of them is deleted', async () => {
-  await vault.remove('tok');
-  await expect(react({ args: {} })).rejects.toMatchObject({ status: 400 });
+it('such a repeat is a conflict for another caller that comes by its ids, and for another reactor', async () => {
+  const conflict = { status: 409, code: 'conflict' };
+  const other = { ...vault.principal, actor: { kind: 'application', id: 'other' } } as const;
+  await expect(react({ args: {} }, other)).rejects.toMatchObject(conflict);
+  const session = { ...vault.principal, authorizedBy: randomUUID() };
+  await expect(react({ args: {} }, session)).rejects.toMatchObject(conflict);
+  const body = { name: 'other', code: 'module.exports = async () => ({});', configuration: {} };
+  const manager = anyone({ tenant: vault.principal.tenant, applicationType: 'management' });
+  reactor = (await vault.call('createReactor', { body }, { as: manager })).body as Reactor;
+  await expect(react({ args: {} })).rejects.toMatchObject(conflict);
 });
 
-/** The log as somebody who writes the database leaves it: the invocation says `data`. */
+/** The log after an attacker changed the database: the data of the invocation is `data`. */
 function withInvocation(change: (data: DataOf<'ReactorInvoked'>) => DataOf<'ReactorInvoked'>) {
   return {
     ...vault.log,

@@ -4,7 +4,8 @@ import type { Principal } from '@token-vault/access';
 import { streams, type Application, type Reactor } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
-import { createAuditTrail, createRequestContext, silentLogger } from '@token-vault/service-kit';
+import { createAuditTrail, createRequestContext } from '@token-vault/operations';
+import { silentLogger } from '@token-vault/observability';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createCommandHandlers } from '../../src/index.ts';
 import { anyone, openVault, refusal, type TestVault } from '../tokens/vault.ts';
@@ -38,13 +39,13 @@ const patch = (id: string, patched: object) => call('patchReactor', { params: { 
 const remove = (id: string) => call('deleteReactor', { params: { id } });
 
 async function application(type: Application['type'], expiresAt?: string): Promise<Application> {
-  // What its maker holds, too (rules.md §6).
+  // The maker holds these permissions too (rules.md §6).
   const permissions = type === 'management' ? ['reactor:read'] : ['token:create'];
   const made = { name: `A ${type} one`, type, permissions, expires_at: expiresAt };
   return (await call('createApplication', { body: made })).body as Application;
 }
 
-/** The reactor as the log has it, its configuration in plaintext. */
+/** The reactor of the log, with its configuration in plaintext. */
 async function stored(id: string) {
   const tenantId = manager.tenant.id;
   const events = await vault.events(streams.reactor(tenantId, id));
@@ -99,7 +100,7 @@ describe('a created reactor', () => {
   });
 });
 
-describe('what is refused', () => {
+describe('refused requests', () => {
   const pairs = Object.fromEntries(Array.from({ length: 26 }, (_, index) => [`K${index}`, 'v']));
   it.each<[string, object]>([
     ['no name', { name: undefined }],
@@ -126,7 +127,7 @@ describe('what is refused', () => {
     expect(await stored(id)).toMatchObject({ code });
   });
 
-  it('what the sandbox refuses', async () => {
+  it('code that the sandbox refuses', async () => {
     const handlers = createCommandHandlers({
       store: vault.log,
       keyRing: vault.keyRing,
@@ -177,7 +178,7 @@ describe('what is refused', () => {
 });
 
 describe('a replaced reactor', () => {
-  it('has what was given and no application when none was', async () => {
+  it('has the given fields, and no application when none was given', async () => {
     const { id: applicationId } = await application('public');
     const { id } = await create({ application: { id: applicationId } });
     vault.clock.advance(1000);

@@ -24,6 +24,8 @@ const publicId = '00000000-0000-4000-8000-0000000000a1';
 const privateId = '00000000-0000-4000-8000-0000000000a2';
 const keyHash = 'a'.repeat(64);
 const nonceHash = 'b'.repeat(64);
+const openerKeyHash = 'd'.repeat(64);
+const authorizerKeyHash = 'e'.repeat(64);
 
 const authorizer = (permissions: Permission[]): Principal => ({
   tenant: { id: tenantId, plan: 'standard', settings: {} },
@@ -38,6 +40,7 @@ const authorize = (changes: Partial<Authorize> = {}): Authorize => ({
   kind: 'authorize',
   nonceHash,
   authorizer: authorizer(['token:read', 'token:create']),
+  authorizerKeyHash,
   permissions: ['token:read'],
   rules: [],
   expiresAt: undefined,
@@ -53,13 +56,14 @@ const rule: AccessRule = {
   permissions: ['token:read'],
 };
 const nonceEnd = later(nonceLifetimeMs);
-const opened = fact(SessionOpened, {
+const openedBefore = {
   session_id: id,
   application_id: publicId,
   key_hash: keyHash,
   nonce_hash: nonceHash,
   expires_at: nonceEnd.toISOString(),
-});
+};
+const opened = fact(SessionOpened, { ...openedBefore, opener_key_hash: openerKeyHash });
 const authorized = (expiresAt: Date, rules: AccessRule[] = [], permissions: Permission[] = ['token:read']) =>
   fact(SessionAuthorized, {
     session_id: id,
@@ -67,13 +71,14 @@ const authorized = (expiresAt: Date, rules: AccessRule[] = [], permissions: Perm
     permissions,
     rules,
     expires_at: expiresAt.toISOString(),
+    authorizer_key_hash: authorizerKeyHash,
   });
 const hour = authorized(later(sessionLifetimeMs));
 const expired = fact(SessionExpired, { session_id: id });
 
 describe('opening a session', () => {
-  const open = { kind: 'open', id, applicationId: publicId, keyHash, nonceHash } as const;
-  it('records hashes of key and nonce', () =>
+  const open = { kind: 'open', id, applicationId: publicId, keyHash, nonceHash, openerKeyHash } as const;
+  it('records hashes of its key and nonce, and of the key by which it is opened', () =>
     given()
       .when({ ...open, expiresAt: nonceEnd.toISOString() })
       .then(opened));
@@ -98,9 +103,11 @@ describe('authorizing a session', () => {
     given(opened)
       .when(authorize({ nonceHash: 'c'.repeat(64) }))
       .thenRefused({ code: 'not_found' }));
+  it('does not find a session of an older release, which does not say by which key it was opened', () =>
+    given(fact(SessionOpened, openedBefore)).when(authorize()).thenRefused({ code: 'not_found' }));
   it('works once', () =>
     given(opened, hour).when(authorize()).thenRefused({ code: 'session_already_authorized' }));
-  it('tells nobody without the nonce that it was used', () =>
+  it('does not say without the nonce that it was used', () =>
     given(opened, hour)
       .when(authorize({ nonceHash: 'c'.repeat(64) }))
       .thenRefused({ code: 'not_found' }));
@@ -151,7 +158,7 @@ describe('authorizing a session', () => {
 });
 
 describe('the expiry of a session', () => {
-  it('ends one whose nonce nobody used', () =>
+  it('ends one whose nonce was not used', () =>
     given(opened).when({ kind: 'expire', now: nonceEnd }).then(expired));
   it('leaves one whose time is not over', () =>
     given(opened)

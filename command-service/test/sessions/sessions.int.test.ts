@@ -24,7 +24,13 @@ afterAll(() => vault.close());
 const as = (changes: Partial<Principal> = {}): Principal => {
   const id = randomUUID();
   const actor = { kind: 'application', id } as const;
-  return anyone({ tenant: vault.principal.tenant, actor, applicationId: id, ...changes });
+  return anyone({
+    tenant: vault.principal.tenant,
+    actor,
+    applicationId: id,
+    keyHash: hashApiKey(id),
+    ...changes,
+  });
 };
 const open = async (principal = as({ applicationType: 'public' }), idempotencyKey?: string) => {
   const options = { as: principal, ...(idempotencyKey === undefined ? {} : { idempotencyKey }) };
@@ -56,6 +62,16 @@ describe('a session', () => {
     await expect(authorize({ nonce })).rejects.toMatchObject(refusal('session_already_authorized'));
     const types = (await vault.events()).map(({ type }) => type);
     expect(types).toEqual(['SessionOpened', 'SessionAuthorized']);
+  });
+
+  it('records the keys by which it was opened and authorized', async () => {
+    const [opener, authorizer] = [as({ applicationType: 'public' }), as()];
+    const { nonce } = await open(opener);
+    await authorize({ nonce }, authorizer);
+    expect((await vault.events()).map(({ data }) => data)).toMatchObject([
+      { opener_key_hash: opener.keyHash },
+      { authorizer_key_hash: authorizer.keyHash },
+    ]);
   });
 
   it('is authorized by one of many who try at once', async () => {
@@ -103,7 +119,7 @@ describe('a session', () => {
   });
 });
 
-describe('who may not', () => {
+describe('callers that may not', () => {
   const session = { kind: 'session', id: randomUUID() } as const;
   it.each<[string, OperationId, Partial<Principal>]>([
     ['a private application opens', 'createSession', { applicationType: 'private' }],

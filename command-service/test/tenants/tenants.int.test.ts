@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
 import { streams, type Reactor } from '@token-vault/contracts';
 import { isSealedValue, keyIdOf, type SealedValue } from '@token-vault/crypto';
-import { createAuditTrail, silentLogger } from '@token-vault/service-kit';
+import { createAuditTrail } from '@token-vault/operations';
+import { silentLogger } from '@token-vault/observability';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createTenantCommands, type TenantCommands } from '../../src/index.ts';
 import { anyone, card, openVault, refusal, type TestVault } from '../tokens/vault.ts';
@@ -33,7 +34,7 @@ function become(tenantId: string): void {
 const call = async (id: Parameters<TestVault['call']>[0], input: object = {}) =>
   (await vault.call(id, input, { as: manager })).body as Record<string, unknown>;
 
-/** Every sealed value of the tenant's log with the place it is good for. */
+/** Every sealed value in the tenant's log, with the place (AAD) under which it opens. */
 async function sealedValues() {
   const found: { place: { tenantId: string; entity: string; field: string }; value: SealedValue }[] = [];
   for (const event of await vault.events()) {

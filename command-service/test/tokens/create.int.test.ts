@@ -188,7 +188,7 @@ describe('an id', () => {
     expect((await vault.stored('mine'))?.data).toBe(2);
   });
 
-  it('may be used again after expiry, and what expired is erased', async () => {
+  it('may be used again after expiry, and the expired token is erased', async () => {
     await vault.create({ type: 'token', data: 1, id: 'mine', expires_at: '2030-01-01T00:00:01Z' });
     vault.clock.advance(999);
     await expect(vault.create({ type: 'token', data: 2, id: 'mine' })).rejects.toMatchObject(
@@ -262,7 +262,7 @@ describe('a create that is repeated under its idempotency key', () => {
     expect(await vault.keys()).toEqual([`${token.id} data`]);
   });
 
-  it('shows what is stored, not what the repeat says', async () => {
+  it('shows the stored token, not the body of the repeat', async () => {
     const first = await vault.create(body, { idempotencyKey: 'k' });
     const second = await vault.create({ ...body, data: 'twice' }, { idempotencyKey: 'k' });
     expect(second).toMatchObject({ id: first.id, data: 'once' });

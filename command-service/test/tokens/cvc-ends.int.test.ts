@@ -1,4 +1,4 @@
-import { createRequestContext } from '@token-vault/service-kit';
+import { createRequestContext } from '@token-vault/operations';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createTokenUse } from '../../src/index.ts';
 import { card, openVault, type TestVault } from './vault.ts';

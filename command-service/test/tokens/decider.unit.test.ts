@@ -46,7 +46,7 @@ describe('creating a token', () => {
     given(fact(FingerprintClaimVoided, { fingerprint: 'f', token_id: 'tok' }))
       .when(create())
       .then(created()));
-  it('ends an expired token that nobody has swept', () =>
+  it('ends an expired token that was not swept', () =>
     given(created({ expires_at: soon }))
       .when({ ...create(), now: later(1000) })
       .then(fact(TokenExpired, ended(keyId(1))), created()));
@@ -145,7 +145,7 @@ describe('a token', () => {
     const { state } = given(...past);
     return state.kind === 'present' ? state.details : undefined;
   };
-  it('tells who made and who last changed it', () => {
+  it('names its creator and its last editor', () => {
     const updated = {
       ...fact(TokenUpdated, { ...identity, ...content() }),
       actor: { kind: 'session', id: 'other' } as const,
@@ -158,7 +158,7 @@ describe('a token', () => {
       modifiedAt: later(5).toISOString(),
     });
   });
-  it('is what its last event says, nothing of before', () =>
+  it('is the content of its last event alone', () =>
     expect(
       details(created({ mask: 'x', ...cvc }), fact(TokenUpdated, { ...identity, ...content() }))?.content,
     ).toEqual(content()));

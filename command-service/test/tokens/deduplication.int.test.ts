@@ -58,7 +58,7 @@ describe('a deduplicated create', () => {
     expect(await status({ ...silent, deduplicate_token: null })).toBe(200);
   });
 
-  it('does not find what is deleted or expired', async () => {
+  it('does not find deleted or expired tokens', async () => {
     const first = await vault.create({ ...body, expires_at: '2030-01-01T00:00:01Z' });
     vault.clock.advance(1000);
     const second = await vault.create(body);
@@ -79,7 +79,7 @@ describe('a deduplicated create', () => {
     expect(claimants.size).toBe(1);
   });
 
-  it('shows a caller without token:read only what names the token', async () => {
+  it('shows a caller without token:read only the fields that name the token', async () => {
     const token = await vault.create({ ...body, metadata: { a: 'b' } });
     const rules = anyone().rules.map((rule) => ({ ...rule, permissions: ['token:create' as const] }));
     const answer = await vault.create(body, { as: { ...vault.principal, rules } });
@@ -92,7 +92,7 @@ describe('a deduplicated create', () => {
     });
   });
 
-  it('records the read before it shows what is stored', async () => {
+  it('records the read before it shows the stored token', async () => {
     await vault.create(body);
     vault.faults.decide = (stream) => (stream.startsWith('access-') ? 'before' : undefined);
     await expect(vault.create(body)).rejects.toThrow('cut off');
@@ -143,7 +143,7 @@ describe('equal creates at the same time', () => {
     vault.faults.interpose = async (stream) => {
       if (!isFirst || !stream.startsWith('token-')) return;
       isFirst = false;
-      // The slow writer has claimed and stands before its append; another waits long enough to give it up.
+      // The slow writer has claimed and has not appended yet. The other writer waits until it counts as dead.
       await vault.create({ ...body, id: 'fast' });
     };
     const answer =
@@ -183,7 +183,7 @@ describe('deduplication in transactions', () => {
     expect((await vault.create(body)).id).toBe(second.id);
   });
 
-  it('finds again what a rolled back transaction had deleted', async () => {
+  it('finds tokens again that a rolled back transaction had deleted', async () => {
     const first = await vault.create(body);
     const transaction = await vault.begin();
     await vault.remove(first.id, { transaction });
@@ -203,7 +203,7 @@ describe('deduplication in transactions', () => {
     expect(reads.map(({ metadata }) => metadata.transaction_id)).toEqual([undefined]);
   });
 
-  it('shows nothing of a transaction to who does not own it', async () => {
+  it('shows nothing of a transaction to other callers', async () => {
     const transaction = await vault.begin();
     await vault.create(body, { transaction });
     const other = {
@@ -262,7 +262,7 @@ describe('deduplicated writes that find no equal token', () => {
     await expect(vault.update('tok', probe, options)).rejects.toMatchObject({ code: 'rate_limited' });
   });
 
-  it('do not count when one is found, nor for who sees every token anyway', async () => {
+  it('do not count when a token is found, nor for a caller who may see every token', async () => {
     const options = limitedTo('1');
     const same = unique();
     await vault.create(same);

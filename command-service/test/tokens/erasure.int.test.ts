@@ -45,7 +45,7 @@ describe('the keys that are left', () => {
     expect(count(keys, 'kept cvc')).toBe(2);
   });
 
-  it('after its commit are those of what it brought', async () => {
+  it('after its commit are those of its tokens', async () => {
     await vault.end('commit', transaction);
     expect(await vault.keys()).toEqual(['kept cvc', 'kept data', 'new cvc', 'new data']);
     expect((await vault.stored('kept'))?.data).toEqual({ number: card, cvc: '456' });
@@ -81,7 +81,8 @@ describe('the keys that are left', () => {
     vault.faults.decide = () => undefined;
     const again = await vault.begin();
     await create('kept', again);
-    // The log has decided the deletion, so the old key is due (docs/explanation/erasure.md); the new one is that of the enlisted token.
+    // The log has decided the deletion, so the old key is due for destruction (docs/explanation/erasure.md). The new
+    // key belongs to the enlisted token.
     expect(count(await vault.keys(), 'kept data')).toBe(1);
     await vault.end('rollback', again);
     expect(await vault.keys()).toEqual(['new cvc', 'new data']);

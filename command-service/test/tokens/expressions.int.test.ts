@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { createAuditTrail, createRequestContext, silentLogger } from '@token-vault/service-kit';
+import { createAuditTrail, createRequestContext } from '@token-vault/operations';
+import { silentLogger } from '@token-vault/observability';
 import type { Reactor } from '@token-vault/contracts';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createInvocationOutcomes } from '../../src/index.ts';
 import { Invocations } from '../../src/invocations/react.ts';
-import { anyone, openVault, refusal, type TestVault } from './vault.ts';
+import { noApplication, anyone, openVault, refusal, type TestVault } from './vault.ts';
 
 let vault: TestVault;
 beforeAll(async () => {
@@ -79,7 +80,8 @@ describe('the arguments of a reactor', () => {
     const { keyRing, clock, principal, log: store } = vault;
     const outcomes = createInvocationOutcomes({ store, logger: silentLogger });
     const audit = createAuditTrail(store);
-    const dependencies = { store, keyRing, clock, audit, outcomes, allowsPlainHttp: false, startWithinMs: 1 };
+    const how = { allowsPlainHttp: false, startWithinMs: 1, findApplication: noApplication };
+    const dependencies = { store, keyRing, clock, audit, outcomes, ...how };
     const context = createRequestContext({ principal, traceId: randomUUID(), now: clock.now() });
     try {
       return await new Invocations(dependencies).react(

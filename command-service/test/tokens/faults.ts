@@ -5,15 +5,18 @@ export type Fault = 'before' | 'after';
 
 export interface FaultyStore {
   readonly store: EventStore;
-  /** Called for each append: the fault it is to meet, if any. An append `after` which the connection breaks has happened. */
+  /**
+   * Called for each append. Gives the fault of this append, if any. With `after`, the append is stored before the
+   * connection breaks.
+   */
   decide: (stream: string) => Fault | undefined;
-  /** Called before each append is made: what another writer does just then. */
+  /** Called before each append. A test makes another writer's append here. */
   interpose: (stream: string) => Promise<void>;
-  /** How many events of streams have been read, by what the streams are of (`token`, `transaction`). */
+  /** The number of events read from streams, by the kind of the stream (`token`, `transaction`). */
   readonly eventsRead: Map<string, number>;
 }
 
-/** A store whose connection breaks on command: the caller learns nothing of whether the append happened. */
+/** A store whose connection breaks on command: the caller does not learn whether the append was stored. */
 export function createFaultyStore(inner: EventStore): FaultyStore {
   const faulty: FaultyStore = {
     decide: () => undefined,
@@ -37,6 +40,10 @@ export function createFaultyStore(inner: EventStore): FaultyStore {
         }
       },
       readAll: inner.readAll.bind(inner),
+      readStored: inner.readStored.bind(inner),
+      readStoredBackwards: inner.readStoredBackwards.bind(inner),
+      readStoredStream: inner.readStoredStream.bind(inner),
+      hasDensePositions: inner.hasDensePositions,
       subscribe: inner.subscribe.bind(inner),
       head: inner.head.bind(inner),
       hurry: inner.hurry.bind(inner),
@@ -47,8 +54,8 @@ export function createFaultyStore(inner: EventStore): FaultyStore {
 }
 
 /**
- * A store and a key ring that see to it that each append is given the keys its values were sealed under for the first time, unless
- * these are durable by themselves: otherwise a crash could take a key whose token is acknowledged.
+ * A store and a key ring that check that each append is given the keys of its newly sealed values, unless these keys
+ * are durable already. Otherwise a crash could lose the key of an acknowledged token.
  */
 export function watchKeys(inner: EventStore, ring: KeyRing): { store: EventStore; keyRing: KeyRing } {
   const safe = new Set<string>();

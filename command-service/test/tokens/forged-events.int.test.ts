@@ -1,10 +1,10 @@
 import { fieldsOf } from '@token-vault/test-support';
 import { revisionOf, streams, TokenUpdated, type NewDataOf } from '@token-vault/contracts';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
-import { createAuditTrail, createRequestContext } from '@token-vault/service-kit';
+import { createAuditTrail, createRequestContext } from '@token-vault/operations';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createTokenReplay, createTokenUse } from '../../src/index.ts';
-import { openVault, type TestVault } from './vault.ts';
+import { noApplication, openVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
 beforeAll(async () => {
@@ -21,7 +21,7 @@ const altered = { code: 'record_altered', status: 500 };
 const contextOf = () =>
   createRequestContext({ principal: vault.principal, traceId: 'thief', now: vault.clock.now() });
 
-/** Appends what somebody with the database would: the last content of the token with a change. */
+/** Appends an event as an attacker with the database could: the last content of the token with a change. */
 async function forge(change: object): Promise<void> {
   const stream = streams.token(vault.principal.tenant.id, 'tok');
   const last = (await vault.events(stream)).at(-1);
@@ -39,7 +39,7 @@ it.each([
   const { log: store, keyRing, clock } = vault;
   const use = createTokenUse({ store, keyRing, clock });
   await expect(
-    use.check({ tokens: new Map([['tok', 'args.a']]), ambiguous: new Map() }, contextOf()),
+    use.check({ tokens: new Map([['tok', 'args.a']]), ambiguous: new Map(), hasFilters: false }, contextOf()),
   ).rejects.toMatchObject(altered);
   await expect(use.open(['tok'], contextOf())).rejects.toMatchObject(altered);
   const replay = createTokenReplay({
@@ -47,6 +47,7 @@ it.each([
     keyRing,
     clock,
     audit: createAuditTrail(store),
+    findApplication: noApplication,
     expressions: createExpressions(createInlineWorkers()),
   });
   const answered = { id: 'tok', createdAt: '2030-01-01T00:00:00.000Z', at: [], by: 'create' } as const;

@@ -29,7 +29,7 @@ const caller = (rules: AccessRule[], permissions: Permission[] = []): Principal 
   rules,
   permissions,
 });
-/** As the review met it: a public key that may update. */
+/** The case of the review: a public key that may update. */
 const updater = () => ({ as: { ...caller([], ['token:update']), applicationType: 'public' } as Principal });
 const createCard = () =>
   vault.create({
@@ -94,7 +94,7 @@ describe('a caller that may not see the data of a token', () => {
       );
   });
 
-  it('may send back what is stored, and change what says nothing of the data', async () => {
+  it('may send back the stored values, and change fields that depend on no data', async () => {
     const token = await createCard();
     const same = {
       mask: token.mask,
@@ -133,7 +133,7 @@ describe('a caller that may not see the data of a token', () => {
     },
   );
 
-  it('may not choose by a part of the data what a mask shows to others', async () => {
+  it('may not make a mask depend on a part of the data', async () => {
     const mask = { shown: '{{ data.number | reveal_last: data.digits }}', name: '{{ data.name }}' };
     await vault.create({ type: 'token', id: 'tok', data: { number: card, digits: 4, name: 'x' }, mask });
     await expect(vault.update('tok', { data: { digits: 16 } }, updater())).rejects.toMatchObject(
@@ -201,7 +201,7 @@ describe('a move of a token', () => {
     as: caller([...more, rule(50, '/', 'reveal', 'token:update')]),
   });
 
-  it('is done for who reveals it in both places and sees no more in the new one', async () => {
+  it('is done for a caller who may reveal it in both places and sees no more in the new one', async () => {
     await createCard();
     const options = mover(rule(1, '/', 'mask', 'token:read'));
     await expect(vault.update('tok', { containers: ['/b/'] }, options)).resolves.toMatchObject({

@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterAll(() => vault.close());
 
-/** How many events of tokens `work` reads. */
+/** The number of token events that `work` reads. */
 async function eventsRead(work: () => Promise<unknown>): Promise<number> {
   const before = vault.faults.eventsRead.get('token') ?? 0;
   await work();

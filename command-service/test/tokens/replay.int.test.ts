@@ -1,10 +1,10 @@
 import type { Principal } from '@token-vault/access';
 import type { Token, Transform } from '@token-vault/contracts';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
-import { createAuditTrail, createRequestContext, type StoredToken } from '@token-vault/service-kit';
+import { createAuditTrail, createRequestContext, type StoredToken } from '@token-vault/operations';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createTokenReplay } from '../../src/index.ts';
-import { anyone, card, openVault, type TestVault } from './vault.ts';
+import { anyone, card, noApplication, openVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
 let made: Token;
@@ -21,11 +21,18 @@ afterAll(() => vault.close());
 
 const number = { number: card };
 
-/** The only token of an answer, shown again. */
+/** Shows the only token of a stored answer again. */
 async function repeat(by: StoredToken['by'], principal: Principal = vault.principal, transactionId?: string) {
   const { log: store, keyRing, clock } = vault;
   const expressions = createExpressions(createInlineWorkers());
-  const replay = createTokenReplay({ store, keyRing, clock, expressions, audit: createAuditTrail(store) });
+  const replay = createTokenReplay({
+    store,
+    keyRing,
+    clock,
+    expressions,
+    audit: createAuditTrail(store),
+    findApplication: noApplication,
+  });
   const context = createRequestContext({ principal, traceId: 'again', now: clock.now(), transactionId });
   return replay.show([{ id: 'tok', createdAt: made.created_at ?? '', at: [], by }], context);
 }
@@ -88,7 +95,7 @@ describe('the repeat of an invocation whose reactor made the token', () => {
     expect(shown?.data).toMatchObject({ number: `XXXXXXXXXXXX${card.slice(-4)}` });
   });
 
-  it('shows nothing of what others have put into it since, unless the caller may read it', async () => {
+  it('shows no data that others have written since, unless the caller may read it', async () => {
     await vault.update('tok', { data: { number: '5555555555554444' } });
     const [hidden] = await repeat('output', user());
     expect(hidden).not.toHaveProperty('data');

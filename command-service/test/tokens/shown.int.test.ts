@@ -26,7 +26,7 @@ const without = (...taken: string[]): Principal => ({
   })),
 });
 
-/** What the log will have of showing: the events that tell of it, with what they say was shown. */
+/** The events from which the log makes its entries of shown tokens, with the transform of each. */
 async function told(): Promise<unknown[]> {
   const events = await vault.events();
   return events.flatMap(({ type, data, metadata }): unknown[] => {
@@ -37,7 +37,7 @@ async function told(): Promise<unknown[]> {
   });
 }
 
-describe('a write says in its own event what its answer showed', () => {
+describe('the event of a write records the transform of its answer', () => {
   it.each<[Transform, string]>([
     ['reveal', '"reveal"'],
     ['mask', '"mask"'],
@@ -94,7 +94,7 @@ describe('a probe by deduplication is on record', () => {
     expect((await told()).slice(1)).toEqual([met(transform)]);
   });
 
-  it('of a caller without token:read, who learns that it is there', async () => {
+  it('of a caller without token:read, who learns that the token exists', async () => {
     await vault.create(probe, { as: without('token:read') });
     expect((await told()).slice(1)).toEqual([met('redact')]);
   });
@@ -107,7 +107,7 @@ describe('a probe by deduplication is on record', () => {
   });
 });
 
-describe('what a session makes', () => {
+describe('tokens made by a session', () => {
   const authorizer = '00000000-0000-4000-8000-0000000000aa';
   const session = (): Principal => ({
     ...vault.principal,
@@ -133,7 +133,7 @@ describe('what a session makes', () => {
 describe('a create repeated under its idempotency key, whose first answer was lost', () => {
   const again = { idempotencyKey: 'k' };
 
-  it('shows what others have made of the token meanwhile only on record', async () => {
+  it('shows later changes by others only with a log entry', async () => {
     await vault.create(body, again);
     await vault.update('tok', { data: { expiration_month: 3 } }, { as: seeing('redact') });
     expect(await vault.create(body, again)).toMatchObject({ data: { number: card, expiration_month: 3 } });
@@ -141,9 +141,10 @@ describe('a create repeated under its idempotency key, whose first answer was lo
     expect((await told()).at(-1)).toEqual({ operation: 'read', tokens, where: '' });
   });
 
-  it('adds nothing to the record of the first when it shows what that showed', async () => {
+  it('has a log entry as any repeat, also when its answer equals the first one', async () => {
     await vault.create(body, again);
     await vault.create(body, again);
-    expect(await told()).toEqual(['TokenCreated "reveal"']);
+    const tokens = [{ token_id: 'tok', token_type: 'card', transform: 'reveal' }];
+    expect(await told()).toEqual(['TokenCreated "reveal"', { operation: 'read', tokens, where: '' }]);
   });
 });

@@ -8,6 +8,8 @@ import {
   createInlineWorkers,
 } from '@token-vault/expressions';
 import fc from 'fast-check';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { parseExpiry } from '../../src/tokens/expiry.ts';
@@ -55,7 +57,7 @@ describe('the data of each type', () => {
     expect(() => validateData(type, data)).toThrow(expect.objectContaining({ errors: expect.objectContaining({ [field]: expect.any(Array) as unknown }) as unknown }) as Error);
   }); // prettier-ignore
 
-  it('drops what is not of the shape, and fields that are null', () => {
+  it('drops fields outside the shape, and fields that are null', () => {
     expect(validateData('card', { number: card, cvc: null, holder: 'x' })).toEqual({ number: card });
   });
 
@@ -127,6 +129,15 @@ describe('the defaults of each type', () => {
     if (defaults.mask !== undefined) expect(await checkMask(request, defaults.mask, data)).toEqual([]);
     expect(await evaluateFingerprint(request, defaults.fingerprintExpression, { data })).toBe(fingerprinted);
     expect(await evaluateSearchIndexes(request, defaults.searchIndexes, data)).toEqual(indexed);
+  }); // prettier-ignore
+
+  it('are those of rules.md §3, which has a row for each type', () => {
+    const rules = readFileSync(path.resolve(import.meta.dirname, '../../../docs/reference/rules.md'), 'utf8');
+    const table = rules.slice(rules.indexOf('## 3.'), rules.indexOf('## 4.'));
+    const rows = [...table.matchAll(/^\| (\w+) \| (\/\S+) \|.*\| `(.*?)` \| [^|`]*(?:`|\|$)/gm)];
+    const ruled = rows.map(([, type, container, fingerprint = '']) => [type, container, fingerprint.replaceAll('\\|', '|')]);
+    const present = tokenTypes.map((type) => [type, typeDefaults[type].container, typeDefaults[type].fingerprintExpression]);
+    expect(ruled).toEqual(present);
   }); // prettier-ignore
 });
 

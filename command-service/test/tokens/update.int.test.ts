@@ -93,7 +93,7 @@ describe('an update', () => {
     });
   });
 
-  it('that says nothing changes nothing but who touched it', async () => {
+  it('without fields changes only the modifier and the time', async () => {
     await create({ mask: 'X', metadata: { a: 'b' }, search_indexes: ['{{ data.a }}'] });
     const before = await vault.stored('tok');
     await vault.update('tok', {});
@@ -277,7 +277,7 @@ describe('an update that makes a token the equal of another', () => {
     expect((await vault.stored('two'))?.data).toEqual({ number: otherCard });
   });
 
-  it('redacts what tells of the other from who may not read it', async () => {
+  it('redacts the other token’s fields for a caller who may not read it', async () => {
     const rules = anyone().rules.map((rule) => ({ ...rule, permissions: ['token:update' as const] }));
     const answer = await vault.update(
       'two',
@@ -289,7 +289,7 @@ describe('an update that makes a token the equal of another', () => {
       expect(answer[field as 'data']).toBeUndefined();
   });
 
-  it('is done when nobody asks for deduplication', async () => {
+  it('is done when deduplication is off', async () => {
     expect((await vault.update('two', { data: { number: card } })).id).toBe('two');
     expect(await vault.live()).toEqual(['one', 'two']);
   });
@@ -300,7 +300,7 @@ describe('an update that makes a token the equal of another', () => {
     expect((await vault.update('two', { metadata: { a: 'c' } })).id).toBe('two');
   });
 
-  it('frees what it was equal to before', async () => {
+  it('releases its earlier fingerprint', async () => {
     await vault.update('two', { data: { number: '378282246310005' } });
     const answer = await vault.call('createToken', {
       body: { ...first, data: { number: otherCard }, id: 'three', deduplicate_token: true },

@@ -24,15 +24,16 @@ import { projectorMigrations } from '@token-vault/projectors';
 import {
   createAuditTrail,
   createRequestContext,
-  silentLogger,
   type Answer,
   type Handler,
   type Handlers,
-} from '@token-vault/service-kit';
+  type RequestContext,
+} from '@token-vault/operations';
+import { silentLogger } from '@token-vault/observability';
 import { createTestDatabase, createTestPool, manualClock, type ManualClock } from '@token-vault/test-support';
 import type { Pool } from 'pg';
 import { asOlderRelease } from '@token-vault/crypto/older-release';
-import { createCommandHandlers } from '../../src/index.ts';
+import { createCommandHandlers, createTokenReplay } from '../../src/index.ts';
 import { TokenErasure } from '../../src/tokens/erasure.ts';
 import { readTokenHistory } from '../../src/tokens/history.ts';
 import { openToken } from '../../src/tokens/sealing.ts';
@@ -53,12 +54,15 @@ export interface CallOptions {
   readonly as?: Principal;
   readonly transaction?: string | undefined;
   readonly idempotencyKey?: string;
-  /** Another process than the vault's own. */
+  /** The handlers of another process. */
   readonly on?: Handlers | undefined;
 }
-type Input = { params?: unknown; body?: unknown };
+type Input = { params?: unknown; query?: unknown; body?: unknown };
 
-/** All token permissions over everything, shown in plaintext. */
+/** A caller with all token permissions on all containers, in plaintext. */
+/** For tests without code of reactors. */
+export const noApplication = (): Promise<undefined> => Promise.resolve(undefined);
+
 export const anyone = (changes: Partial<Principal> = {}): Principal => ({
   tenant: { id: randomUUID(), plan: 'enterprise', settings: {} },
   actor: { kind: 'application', id: 'app' },
@@ -92,12 +96,12 @@ export class TestVault {
   readonly clock: ManualClock;
   readonly keyRing: KeyRing;
   readonly faults: FaultyStore;
-  /** Without faults. */
+  /** The log without injected faults. */
   readonly log: EventStore;
   readonly #drop: () => Promise<void>;
   readonly #rootKey: RootKeyProvider;
   #handlers: Handlers;
-  /** The default caller, of a tenant with keys. */
+  /** The default caller. Its tenant has keys. */
   principal = anyone();
 
   constructor(parts: {
@@ -138,7 +142,7 @@ export class TestVault {
     this.#handlers = this.replica();
   }
 
-  /** A tenant of its own for a test, so that tests need not be apart in anything else. */
+  /** Makes a new tenant for a test, so that tests cannot influence each other. */
   async newTenant(settings: Record<string, string> = {}): Promise<Principal> {
     this.principal = anyone({ tenant: { id: randomUUID(), plan: 'enterprise', settings } });
     await this.keyRing.createTenantKeys(this.principal.tenant.id);
@@ -152,7 +156,7 @@ export class TestVault {
     return this.principal;
   }
 
-  /** Makes the keys of the tenant what a release before signatures left. */
+  /** Sets the keys of the tenant to the state that a release before signatures left. */
   age(): Promise<void> {
     const { pool, keyRing } = this;
     return asOlderRelease({ pool, keyRing, rootKey: this.#rootKey }, this.principal.tenant.id);
@@ -172,8 +176,28 @@ export class TestVault {
     });
     const handler = (options.on ?? this.#handlers)[id] as Handler<OperationId> | undefined;
     if (!handler) throw new Error(`no handler for ${id}`);
-    const request = { params: input.params, query: undefined, body: parsed?.data };
-    return handler(request as unknown as Parameters<typeof handler>[0], context);
+    const request = { params: input.params, query: input.query ?? {}, body: parsed?.data };
+    const answer = await handler(request as unknown as Parameters<typeof handler>[0], context);
+    return answer.isRepeat === true ? this.#asRepeat(answer, context) : answer;
+  }
+
+  /** Handles a stored answer as the executor does. */
+  async #asRepeat(answer: Answer, context: RequestContext): Promise<Answer> {
+    const { clock, keyRing, log: store } = this;
+    const expressions = createExpressions(createInlineWorkers());
+    const replay = createTokenReplay({
+      store,
+      keyRing,
+      clock,
+      expressions,
+      audit: createAuditTrail(store),
+      findApplication: noApplication,
+    });
+    const tokens = (answer.tokens ?? []).flatMap((token) =>
+      token.createdAt === undefined ? [] : [{ ...token, createdAt: token.createdAt }],
+    );
+    const [shown] = await replay.show(tokens, context);
+    return tokens[0]?.at?.length === 0 ? { ...answer, body: shown } : answer;
   }
 
   async create(body: object, options?: CallOptions): Promise<Token> {
@@ -201,13 +225,13 @@ export class TestVault {
 
   history(tokenId: string, transactionId?: string) {
     const outcomes = createTransactionOutcomes(this.log, this.clock);
-    return readTokenHistory(this.log, outcomes, this.principal.tenant.id, tokenId, {
+    return readTokenHistory({ store: this.log, outcomes }, this.principal.tenant.id, tokenId, {
       principal: this.principal,
       transactionId,
     });
   }
 
-  /** What housekeeping does when a transaction has ended by its time. */
+  /** Settles an ended transaction as housekeeping does. */
   async settle(transactionId: string): Promise<void> {
     const { log, keyRing, clock } = this;
     const outcomes = createTransactionOutcomes(log, clock);
@@ -216,7 +240,7 @@ export class TestVault {
     await new Transactions(log, outcomes, erasure).settle(this.principal.tenant.id, transactionId);
   }
 
-  /** The live token with its data in plaintext, as committed or as the transaction sees it. */
+  /** The live token with its data in plaintext, in its committed state or as the transaction sees it. */
   async stored(tokenId: string, transactionId?: string) {
     const { state } = await this.history(tokenId, transactionId);
     const expiresAt = state.kind === 'present' ? state.details.content.expires_at : undefined;
@@ -236,14 +260,14 @@ export class TestVault {
     );
   }
 
-  /** Ids of tokens that any event names. */
+  /** The ids of all tokens that an event names. */
   async tokenIds(): Promise<Set<string>> {
     const prefix = streams.token(this.principal.tenant.id, '');
     const named = (await this.events()).filter((event) => event.stream.startsWith(prefix));
     return new Set(named.map((event) => decodeURIComponent(event.stream.slice(prefix.length))));
   }
 
-  /** Live tokens, as committed. */
+  /** The ids of live tokens in their committed state. */
   async live(): Promise<string[]> {
     const ids = [...(await this.tokenIds())];
     const stored = await Promise.all(ids.map((id) => this.stored(id)));
@@ -275,7 +299,7 @@ export async function openVault(): Promise<TestVault> {
   return new TestVault({ url: database.url, pool, clock, keyRing, rootKey, drop: database.drop });
 }
 
-/** What a refusal looks like. */
+/** The shape of a refusal. */
 export const refusal = (code: string, ...fields: string[]): object => ({
   code,
   ...(fields.length === 0 ? {} : { errors: Object.fromEntries(fields.map((field) => [field, anyMessages])) }),

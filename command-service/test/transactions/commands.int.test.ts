@@ -1,4 +1,5 @@
-import { streams } from '@token-vault/contracts';
+import { randomUUID } from 'node:crypto';
+import { newEvent, streams, TransactionCommitted, TransactionRolledBack } from '@token-vault/contracts';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { card, openVault, refusal, type TestVault } from '../tokens/vault.ts';
 
@@ -25,7 +26,7 @@ const other = () => ({
   applicationId: 'other',
 });
 
-/** Does `work` just before the next append to a token's stream. */
+/** Runs `work` just before the next append to a token's stream. */
 function justBeforeTheAppend(work: () => Promise<unknown>): void {
   vault.faults.interpose = async (stream) => {
     if (!stream.startsWith('token-')) return;
@@ -33,6 +34,29 @@ function justBeforeTheAppend(work: () => Promise<unknown>): void {
     await work();
   };
 }
+
+describe('a second end of a transaction, added to the log in the database', () => {
+  it.each([
+    ['commit', TransactionRolledBack, 'enlisted'],
+    ['rollback', TransactionCommitted, 'before'],
+  ] as const)('changes nothing after a %s', async (how, definition, metadata) => {
+    await vault.create({ type: 'token', data: 'x', id: 'forged', metadata: { is: 'before' } });
+    const transaction = await vault.begin();
+    await vault.update('forged', { metadata: { is: 'enlisted' } }, { transaction });
+    await vault.end(how, transaction);
+    const stream = streams.transaction(vault.principal.tenant.id, transaction);
+    const last = (await vault.events(stream)).at(-1);
+    if (!last) throw new Error('there is no end');
+    const options = { id: randomUUID(), metadata: last.metadata };
+    const forged = newEvent(definition, { transaction_id: transaction }, options);
+    await vault.log.append(stream, [forged], 'exists');
+    await vault.settle(transaction);
+    expect(await vault.stored('forged')).toMatchObject({
+      data: 'x',
+      content: { metadata: { is: metadata } },
+    });
+  });
+});
 
 describe('a transaction', () => {
   it('is open for an hour', async () => {
@@ -65,7 +89,40 @@ describe('a transaction', () => {
     ]);
   });
 
-  it('locks what it touched against everybody else, and against none afterwards', async () => {
+  it('is not committed by a caller whose rights have changed since it wrote', async () => {
+    await create('moved');
+    const transaction = await vault.begin();
+    await vault.update('moved', { data: 'changed' }, { transaction });
+    const narrowed = { ...vault.principal, permissions: [], rules: [] };
+    const commit = vault.end('commit', transaction, { as: narrowed });
+    await expect(commit).rejects.toMatchObject(refusal('forbidden'));
+    await vault.end('rollback', transaction, { as: narrowed });
+    expect((await vault.stored('moved'))?.data).toBe('moved');
+  });
+
+  it('is committed after an expiry that only the transaction itself has set', async () => {
+    await create('ending');
+    const transaction = await vault.begin();
+    await vault.update('ending', { expires_at: '2030-01-01T00:00:01Z' }, { transaction });
+    await vault.update('ending', { metadata: { a: 'b' } }, { transaction });
+    vault.clock.advance(1000);
+    await vault.end('commit', transaction);
+    await expect(vault.update('ending', {})).rejects.toMatchObject(refusal('not_found'));
+  });
+
+  it('neither shows nor brings back a token that expired meanwhile', async () => {
+    await vault.create({ type: 'token', data: 'brief', id: 'brief', expires_at: '2030-01-01T00:00:01Z' });
+    const transaction = await vault.begin();
+    await vault.update('brief', { expires_at: '2031-01-01T00:00:00Z' }, { transaction });
+    vault.clock.advance(1000);
+    const expired = refusal('transaction_token_expired');
+    await expect(vault.update('brief', {}, { transaction })).rejects.toMatchObject(expired);
+    await expect(vault.end('commit', transaction)).rejects.toMatchObject(expired);
+    await vault.end('rollback', transaction);
+    expect(await vault.stored('brief')).toBeUndefined();
+  });
+
+  it('locks its tokens for other callers, and unlocks them at its end', async () => {
     await create('old');
     const [one, two] = [await vault.begin(), await vault.begin()];
     await vault.update('old', {}, { transaction: one });
@@ -81,7 +138,7 @@ describe('a transaction', () => {
     await vault.remove('old');
   });
 
-  it('is nobody else’s', async () => {
+  it('belongs to its caller alone', async () => {
     await create('old');
     const transaction = await vault.begin();
     await create('new', transaction);
@@ -199,7 +256,7 @@ describe('many at once', () => {
     expect(await vault.live()).toEqual(winners[0] === 'commit' ? ['tok'] : []);
   });
 
-  it('write in one transaction while it is committed: what was answered with success is there', async () => {
+  it('write in one transaction while it is committed: each write that was answered with success is stored', async () => {
     const transaction = await vault.begin();
     const ids = Array.from({ length: 12 }, (_, n) => `tok-${n}`);
     const writes = ids.map((id) => create(id, transaction));

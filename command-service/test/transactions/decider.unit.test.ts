@@ -15,11 +15,13 @@ const id = '00000000-0000-4000-8000-0000000000aa';
 const identity = { transaction_id: id };
 const expiresAt = later(1000).toISOString();
 const opened = fact(TransactionOpened, { ...identity, expires_at: expiresAt });
-const enlisted = (tokenId: string) => fact(TransactionTokenEnlisted, { ...identity, token_id: tokenId });
+const enlisted = (tokenId: string, more: { rights?: string; token_expires_at?: string } = {}) =>
+  fact(TransactionTokenEnlisted, { ...identity, token_id: tokenId, ...more });
 const end = (kind: 'commit' | 'rollback', changes: { by?: string; now?: Date } = {}): TransactionCommand => ({
   kind,
   id,
   by: 'app',
+  rights: 'mine',
   now,
   ...changes,
 });
@@ -57,6 +59,42 @@ describe.each(['commit', 'rollback'] as const)('the %s of a transaction', (kind)
   });
 });
 
+describe('the commit of a transaction', () => {
+  const changed = { code: 'forbidden' };
+  const expired = { code: 'transaction_token_expired' };
+  const committed = fact(TransactionCommitted, identity);
+
+  it('needs the rights by which every write was decided', () => {
+    given(opened, enlisted('a', { rights: 'mine' }))
+      .when(end('commit'))
+      .then(committed);
+    given(opened, enlisted('a', { rights: 'other' }))
+      .when(end('commit'))
+      .thenRefused(changed);
+    given(opened, enlisted('a', { rights: 'other' }), enlisted('b', { rights: 'mine' }))
+      .when(end('commit'))
+      .thenRefused(changed);
+  });
+  it('comes before the expiry of each token that it wrote', () => {
+    const brief = enlisted('a', { token_expires_at: later(500).toISOString() });
+    const longer = enlisted('b', { token_expires_at: later(900).toISOString() });
+    given(opened, brief, longer)
+      .when(end('commit', { now: later(499) }))
+      .then(committed);
+    given(opened, longer, brief)
+      .when(end('commit', { now: later(500) }))
+      .thenRefused(expired);
+  });
+  it('is refused also when another caller set the expiry between two attempts of the write', () =>
+    given(opened, enlisted('a'), enlisted('a', { token_expires_at: later(500).toISOString() }))
+      .when(end('commit', { now: later(600) }))
+      .thenRefused(expired));
+  it('is no condition of a rollback', () =>
+    given(opened, enlisted('a', { rights: 'other', token_expires_at: later(1).toISOString() }))
+      .when(end('rollback', { now: later(600) }))
+      .then(fact(TransactionRolledBack, identity)));
+});
+
 describe('the expiry of a transaction', () => {
   const expire = (ms: number): TransactionCommand => ({ kind: 'expire', id, now: later(ms) });
   it('comes with its time', () => given(opened).when(expire(1000)).then(fact(TransactionExpired, identity)));
@@ -68,6 +106,20 @@ describe('the expiry of a transaction', () => {
 });
 
 describe('a transaction', () => {
+  it('has one end: the first', () => {
+    const [commit, rollback] = [fact(TransactionCommitted, identity), fact(TransactionRolledBack, identity)];
+    expect(given(opened, commit, rollback).state).toMatchObject({ kind: 'committed', position: '2' });
+    expect(given(opened, rollback, commit).state).toMatchObject({ kind: 'dropped' });
+    expect(given(opened, commit, commit).state).toMatchObject({ kind: 'committed', position: '2' });
+  });
+
+  it('of a caller that is no more is rolled back, while it is open', () => {
+    const abandon: TransactionCommand = { kind: 'abandon', id };
+    given(opened).when(abandon).then(fact(TransactionRolledBack, identity));
+    given(opened, fact(TransactionCommitted, identity)).when(abandon).thenNothing();
+    given().when(abandon).thenNothing();
+  });
+
   it('knows its tokens, each once, also those enlisted at the last moment', () => {
     const { state } = given(
       opened,

@@ -12,7 +12,7 @@ describe('transactions and plain writes, interleaved at random, many times', () 
   it('are read committed, all or nothing, with locks exactly where the model has them', async () => {
     await checkReadModel(vault, await checkInterleavings(vault, 3000));
   });
-  it('are so when the store breaks off before or after an append', async () => {
+  it('are so when the store fails before or after an append', async () => {
     await checkReadModel(vault, await checkBrokenInterleavings(vault, 5000));
   });
 });

@@ -6,7 +6,7 @@ import type { Fault } from '../tokens/faults.ts';
 import type { TestVault } from '../tokens/vault.ts';
 import { lifetimeMs, Model, type Outcome } from './model.ts';
 
-export type Step =
+type Step =
   | { readonly kind: 'open' }
   | { readonly kind: 'create' | 'patch' | 'delete'; readonly token: number; readonly in: number | undefined }
   | { readonly kind: 'tokenize'; readonly tokens: readonly number[]; readonly in: number | undefined }
@@ -21,7 +21,7 @@ const transaction = fc.nat({ max: 2 });
 const within = fc.option(transaction, { nil: undefined, freq: 3 });
 const write = <Kind extends string>(kind: Kind) => fc.record({ kind: fc.constant(kind), token, in: within });
 
-export const steps: fc.Arbitrary<Step[]> = fc.array(
+const steps: fc.Arbitrary<Step[]> = fc.array(
   fc.oneof<fc.WeightedArbitrary<Step>[]>(
     { weight: 3, arbitrary: fc.record({ kind: fc.constant('open' as const) }) },
     { weight: 6, arbitrary: write('create') },
@@ -49,8 +49,11 @@ export const steps: fc.Arbitrary<Step[]> = fc.array(
   { minLength: 5, maxLength: 30 },
 );
 
-/** A run of the vault beside the model. Transactions are named by the order in which they were opened, modulo how many. */
-export class Run {
+/**
+ * A run of the vault beside the model. A transaction is named by its place in the order of opening, modulo the number
+ * of transactions.
+ */
+class Run {
   readonly vault: TestVault;
   readonly model = new Model();
   readonly #opened: string[] = [];
@@ -73,7 +76,7 @@ export class Run {
       : Math.max(0, this.#opened.length - 1 - wish);
   }
 
-  /** The step on the vault and on the model: they agree on how it ends. */
+  /** Takes the step on the vault and on the model, and compares the outcomes. */
   async take(step: Step): Promise<void> {
     const call = this.#plan(step);
     if (!call) return;
@@ -82,8 +85,8 @@ export class Run {
   }
 
   /**
-   * The step while the store breaks at its nth append. The model learns from the log whether it happened; it must have
-   * happened wholly or not at all.
+   * Takes the step while the store breaks at its nth append. The log tells whether the step happened; it must have
+   * happened completely or not at all.
    */
   async takeBroken(step: Step, nth: number, fault: Fault): Promise<void> {
     const call = this.#plan(step);
@@ -101,7 +104,7 @@ export class Run {
     this.vault.restart();
     if (actual !== 'unavailable') {
       expect({ step, outcome: actual }).toEqual({ step, outcome: call.expected() });
-      // What broke off may have been the end of a transaction of the vault's own: its locks last for its hour.
+      // The broken append may have been the end of the vault's own transaction: its locks last for its hour.
       if (isHit && step.kind === 'tokenize') await this.take({ kind: 'wait', ms: lifetimeMs });
       return;
     }
@@ -166,10 +169,10 @@ export class Run {
       const seen = await Promise.all(tokenIds.map((id) => this.#read(id, index)));
       const done = tokenIds.filter((_id, n) => seen[n] === value);
       if (index === undefined) expect([0, tokenIds.length]).toContain(done.length);
-      // In the caller's transaction a broken store can keep the withdrawal from happening, too: the caller rolls back.
+      // In the caller's transaction a broken store can also prevent the withdrawal. Then the caller rolls back.
       if (index === undefined ? done.length > 0 : false) model.tokenize(tokenIds, value, index);
       if (index !== undefined) await this.take({ kind: 'rollback', of: this.#opened.length - 1 - index });
-      // A transaction of the vault's own that could not be ended holds its locks for its hour.
+      // A transaction of the vault that could not be ended holds its locks for its hour.
       if (index === undefined) await this.take({ kind: 'wait', ms: lifetimeMs });
     };
     return {
@@ -184,7 +187,7 @@ export class Run {
     const id = this.#opened[index] ?? '';
     const expected = (): Outcome => model.end(how, index);
     const recover = async (): Promise<void> => {
-      // Whether it happened shows by its being open still.
+      // When the transaction is not open any more, the step happened.
       const isEnded = (await outcomeOf(vault.end('rollback', id))) === 'transaction_not_open';
       if (isEnded) expected();
       else model.end('rollback', index);
@@ -197,13 +200,16 @@ export class Run {
     return `value-${this.#value}`;
   }
 
-  /** The value without opening anything, so that everything can be read after every step. */
+  /** Reads the value without opening sealed data, so that all tokens can be read after every step. */
   async #read(id: string, index: number | undefined): Promise<string | undefined> {
     const { state } = await this.vault.history(id, index === undefined ? undefined : this.#opened[index]);
     return state.kind === 'present' ? state.details.content.metadata?.value : undefined;
   }
 
-  /** Everybody sees what the model says: the committed, and each open transaction its own. */
+  /**
+   * Compares all reads with the model: the committed state for everyone, and the state of each open transaction for
+   * its caller.
+   */
   async verify(): Promise<void> {
     for (const index of [undefined, ...this.#opened.keys()]) {
       if (index !== undefined && !this.model.isOpen(index)) continue;
@@ -216,7 +222,7 @@ export class Run {
     }
   }
 
-  /** Ends every transaction; then one data key is left for each live token, and no other. */
+  /** Ends every transaction. Then exactly one data key is left for each live token. */
   async finish(): Promise<void> {
     for (const [index, id] of this.#opened.entries()) {
       if (this.model.isOpen(index))
@@ -230,7 +236,7 @@ export class Run {
   }
 }
 
-/** The same in clear and sealed. */
+/** The same value in plaintext and sealed. */
 const valued = (value: string) => ({ data: value, metadata: { value } });
 
 const sorted = (map: ReadonlyMap<string, unknown>) =>
@@ -249,11 +255,11 @@ async function outcomeOf(call: Promise<unknown>): Promise<Outcome | 'unavailable
   }
 }
 
-export interface Break {
+interface Break {
   readonly nth: number;
   readonly fault: Fault;
 }
-export const breaks: fc.Arbitrary<(Break | undefined)[]> = fc.array(
+const breaks: fc.Arbitrary<(Break | undefined)[]> = fc.array(
   fc.option(
     fc.record({ nth: fc.integer({ min: 1, max: 6 }), fault: fc.constantFrom<Fault>('before', 'after') }),
     {
@@ -264,10 +270,10 @@ export const breaks: fc.Arbitrary<(Break | undefined)[]> = fc.array(
   { minLength: 30, maxLength: 30 },
 );
 
-/** Ids of the live tokens of each tenant, after a property: one tenant a run, all on one log. */
+/** The ids of the live tokens of each tenant after a property. Each run has its own tenant on one log. */
 export type LiveTokens = Map<string, string[]>;
 
-/** `numRuns` random interleavings, with everything read after each step. */
+/** `numRuns` random interleavings. After each step all tokens are read. */
 export async function checkInterleavings(vault: TestVault, numRuns: number): Promise<LiveTokens> {
   const live: LiveTokens = new Map();
   const property = fc.asyncProperty(steps, async (taken) => {
@@ -284,7 +290,7 @@ export async function checkInterleavings(vault: TestVault, numRuns: number): Pro
   return live;
 }
 
-/** The same while the store breaks now and then, before or after an append took effect. */
+/** As `checkInterleavings`, while the store sometimes breaks before or after an append is stored. */
 export async function checkBrokenInterleavings(vault: TestVault, numRuns: number): Promise<LiveTokens> {
   const live: LiveTokens = new Map();
   const property = fc.asyncProperty(steps, breaks, async (taken, broken) => {
@@ -301,7 +307,7 @@ export async function checkBrokenInterleavings(vault: TestVault, numRuns: number
   return live;
 }
 
-/** The read model of tokens, made of the whole log, holds the same tokens. */
+/** Checks that the read model of tokens, made from the whole log, holds the same tokens. */
 export async function checkReadModel(vault: TestVault, live: LiveTokens): Promise<void> {
   const projections = allProjections.filter(({ name }) => name === 'tokens');
   const projectors = startProjectors({ store: vault.log, connectionString: vault.url, projections });

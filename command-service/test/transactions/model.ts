@@ -1,11 +1,13 @@
-/** What transactions promise (rules.md §9), in a few lines and without any concurrency: the reference of the property. */
+/**
+ * The rules of transactions (rules.md §9) in a few lines and without concurrency: the reference of the property test.
+ */
 
 export type Outcome = 'ok' | 'not_found' | 'token_id_taken' | 'token_locked' | 'transaction_not_open';
 
 interface ModelTransaction {
   status: 'open' | 'ended';
   readonly expiresAt: number;
-  /** What it has done to tokens: their value now, or undefined for a deleted one. */
+  /** The writes of the transaction: the value of each token, undefined for a deleted one. */
   readonly changes: Map<string, string | undefined>;
 }
 
@@ -61,7 +63,7 @@ export class Model {
     return kind === 'create' && isThere ? 'token_id_taken' : 'ok';
   }
 
-  /** All or nothing; the first that fails says why. */
+  /** All or nothing. The first token that fails gives the error. */
   tokenize(ids: readonly string[], value: string, by: number | undefined): Outcome {
     if (by !== undefined && !this.isOpen(by)) return 'transaction_not_open';
     const taken = new Set<string>();
@@ -75,7 +77,7 @@ export class Model {
     return 'ok';
   }
 
-  /** What a failed tokenize took back stays touched by the caller's transaction, hence locked. */
+  /** Tokens that a failed tokenize withdrew stay written by the caller's transaction, and so stay locked. */
   #withdraw(ids: ReadonlySet<string>, by: number | undefined, outcome: Outcome): Outcome {
     if (by !== undefined) for (const id of ids) this.#apply(id, undefined, by);
     return outcome;

@@ -18,7 +18,7 @@ const create = (id: string, transaction?: string) =>
   vault.create({ type: 'token', data: id, id }, { transaction });
 const transactionStream = (id: string) => streams.transaction(vault.principal.tenant.id, id);
 
-/** As if so many tokens had been enlisted already, by another process. */
+/** Enlists that many tokens, as another process would. */
 async function enlistMany(transaction: string, from: number, to: number): Promise<void> {
   const [opened] = await vault.events(transactionStream(transaction));
   if (!opened) throw new Error('the transaction is not there');
@@ -37,7 +37,7 @@ async function enlistMany(transaction: string, from: number, to: number): Promis
   await vault.log.append(transactionStream(transaction), events, 'exists');
 }
 
-/** How many events of streams of a kind `work` reads. */
+/** The number of events of streams of this kind that `work` reads. */
 async function eventsRead(kind: string, work: () => Promise<unknown>): Promise<number> {
   const before = vault.faults.eventsRead.get(kind) ?? 0;
   await work();
@@ -149,7 +149,7 @@ describe('the end of a large transaction', () => {
     expect([await vault.keys(), await vault.live()]).toEqual([[], []]);
   });
 
-  it('that was cut off is made up for, though others have written to its tokens since', async () => {
+  it('that was cut off is completed, although others have written to its tokens since', async () => {
     await vault.create({ type: 'card', id: 'tok', data: { number: card, cvc: '123' } });
     await create('gone');
     const transaction = await vault.begin();

@@ -14,6 +14,9 @@ export const accessRuleCondition = z.object({
 });
 export type AccessRuleCondition = z.infer<typeof accessRuleCondition>;
 
+/** The values of `reason` in a rule. */
+export const reasonDemands = ['required'] as const;
+
 export const accessRule = z.object({
   description: optional(text(0, 1000)),
   priority: z.int().min(1).max(1_000_000),
@@ -23,9 +26,14 @@ export const accessRule = z.object({
   permissions: z.array(permissionName).min(1).max(50),
   /** False: a search by terms over `data` matches only tokens that the rule reveals (rules.md §6). */
   search_data: optional(z.boolean()),
+  /** Data is read by the rule only with a reason (the header SVC-REASON, docs/reference/reasons.md). */
+  reason: optional(z.enum(reasonDemands)),
+  /** The rule reveals only with a reason, and each reveal is told to `security_webhook_url` (docs/reference/reasons.md). */
+  break_glass: optional(z.boolean()),
 });
 type ParsedRule = z.infer<typeof accessRule>;
-export type AccessRule = Omit<ParsedRule, 'search_data'> & Partial<Pick<ParsedRule, 'search_data'>>;
+type LaterFields = 'search_data' | 'reason' | 'break_glass';
+export type AccessRule = Omit<ParsedRule, LaterFields> & Partial<Pick<ParsedRule, LaterFields>>;
 
 export const accessRules = z
   .array(accessRule)

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { applicationTypes, permissionName, transforms } from '../permissions.ts';
 import { optional, text } from '../text.ts';
-import { accessRuleCondition, accessRules } from './access-rules.ts';
+import { accessRuleCondition, accessRules, reasonDemands } from './access-rules.ts';
 import { page, paging, repeatable } from './paging.ts';
 
 export const entityName = text(1, 200).refine((name) => name.trim() !== '', 'must not be blank');
@@ -9,7 +9,7 @@ const granted = {
   permissions: optional(z.array(permissionName).max(50)),
   rules: optional(accessRules),
 };
-/** Takes part in `refine` after parsing: at least one of the two must grant something. */
+/** Used by `refine` after parsing: permissions or rules must grant something. */
 const grantsSomething = (body: { permissions: unknown[] | undefined; rules: unknown[] | undefined }) =>
   (body.permissions?.length ?? 0) + (body.rules?.length ?? 0) > 0;
 const nothingGranted = { message: 'permissions or rules must be given', path: ['permissions'] };
@@ -46,6 +46,8 @@ export const application = z.object({
         transform: z.enum(transforms),
         permissions: z.array(permissionName),
         search_data: z.boolean().optional(),
+        reason: z.enum(reasonDemands).optional(),
+        break_glass: z.boolean().optional(),
       }),
     )
     .optional(),
@@ -57,6 +59,33 @@ export const application = z.object({
 });
 export type Application = z.infer<typeof application>;
 
+/** The longest time for which the key before may live on: 30 days. */
+const longestOverlapSeconds = 2_592_000;
+export const regenerateKeyQuery = z.object({
+  overlap: z
+    .string()
+    .regex(/^\d{1,7}$/, 'must be a whole number of seconds')
+    .transform(Number)
+    .refine((seconds) => seconds <= longestOverlapSeconds, `must be at most ${longestOverlapSeconds}`)
+    .optional(),
+});
+
+/** Live keys of one application, the main one among them. */
+export const maxApplicationKeys = 10;
+export const createApplicationKeyBody = z.object({
+  expires_at: optional(z.iso.datetime({ offset: true, local: true })),
+});
+export type CreateApplicationKeyBody = z.infer<typeof createApplicationKeyBody>;
+export const applicationKey = z.object({
+  id: z.uuid(),
+  /** Shown once, in the answer that made the key. */
+  key: z.string().optional(),
+  created_at: z.string(),
+  expires_at: z.string().optional(),
+});
+export type ApplicationKey = z.infer<typeof applicationKey>;
+export const applicationKeys = z.array(applicationKey);
+
 const idText = z.string().pipe(z.uuid());
 export const listApplicationsQuery = z.object({
   id: repeatable(idText),
@@ -65,6 +94,7 @@ export const listApplicationsQuery = z.object({
 });
 export const applicationPage = page(application);
 export const uuidParams = z.object({ id: z.uuid().toLowerCase() });
+export const keyParams = uuidParams.extend({ key_id: z.uuid().toLowerCase() });
 
 export const permissionsQuery = z.object({ application_type: z.enum(applicationTypes).optional() });
 export const permissionList = z.array(

@@ -13,7 +13,7 @@ export const paging = {
   size: wholeNumber(0, 100).default(20),
 };
 
-/** A query parameter that may be repeated; Express gives text or an array. */
+/** A query parameter that may be repeated; Express gives a text or an array of texts. */
 export const repeatable = <Schema extends z.ZodType<unknown, string>>(schema: Schema) =>
   z.preprocess(
     (value): unknown[] => (value === undefined ? [] : Array.isArray(value) ? (value as unknown[]) : [value]),

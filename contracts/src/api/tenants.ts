@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { parseDestinations } from '../destinations.ts';
 import { permissionName } from '../permissions.ts';
 import { boundedMap, optional, text } from '../text.ts';
 import { accessRules } from './access-rules.ts';
@@ -9,19 +10,39 @@ export type Plan = (typeof plans)[number];
 
 export const tenantSettings = boundedMap(text(1, 100), text(0, 1000), 50);
 
-/** How many misses of `data:` searches and of deduplication one application may have in a minute (rules.md §6); 0: any number. */
+/** The limit of misses per application and minute, of `data:` searches and of deduplication together (rules.md §6); 0 means no limit. */
 export const dataMissesPerMinuteSetting = 'data_misses_per_minute';
 export const defaultDataMissesPerMinute = 100;
-/** What a setting that the vault reads as a number may be; checked where it is set, not where events are read. */
+/** Whether a setting is a number that the vault accepts. Checked when the setting is written, not when events are read. */
 export const isCount = (value: string): boolean => /^(0|[1-9]\d{0,6})$/.test(value);
 
-const checkedSettings = tenantSettings.refine(
-  (settings) => isCount(settings[dataMissesPerMinuteSetting] ?? '0'),
-  {
+/** Where requests of proxies may go. On an enterprise plan nowhere without it, on others anywhere. */
+export const proxyDestinationsSetting = 'proxy_destinations';
+
+/** Where reveals by rules with `break_glass` are told (docs/reference/reasons.md). */
+export const securityWebhookSetting = 'security_webhook_url';
+
+/** Plain http is accepted here, as for `callback_url`: the egress broker allows it only to the CIDRs of `VAULT_EGRESS_ALLOW`. */
+const isWebhookUrl = (value: string): boolean => {
+  const url = URL.parse(value);
+  return (
+    url !== null && ['https:', 'http:'].includes(url.protocol) && url.username === '' && url.password === ''
+  );
+};
+
+const checkedSettings = tenantSettings
+  .refine((settings) => isCount(settings[dataMissesPerMinuteSetting] ?? '0'), {
     path: [dataMissesPerMinuteSetting],
     message: 'must be a number from 0 to 9999999 as text',
-  },
-);
+  })
+  .refine(({ [securityWebhookSetting]: url }) => url === undefined || url === '' || isWebhookUrl(url), {
+    path: [securityWebhookSetting],
+    message: 'must be an https URL without user and password',
+  })
+  .refine((settings) => parseDestinations(settings[proxyDestinationsSetting] ?? '') !== undefined, {
+    path: [proxyDestinationsSetting],
+    message: 'must be https://host, https://host:port or https://*.example.com, separated by commas',
+  });
 export const updateTenantBody = z.object({ name: entityName, settings: optional(checkedSettings) });
 
 export const tenant = z.object({
@@ -34,7 +55,7 @@ export const tenant = z.object({
   modified_by: z.string().optional(),
 });
 
-/** `whsec_<base64 of 32 bytes>`, as Standard Webhooks has it (rules.md §10). */
+/** `whsec_<base64 of 32 bytes>`, the format of Standard Webhooks (rules.md §10). */
 export const webhookSecret = z.object({ secret: z.string() });
 
 export const usageReport = z.object({

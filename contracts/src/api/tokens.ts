@@ -15,7 +15,7 @@ export const tokenTypes = [
 ] as const;
 export type TokenType = (typeof tokenTypes)[number];
 
-/** Ids chosen by callers: 3–400 characters without those that URLs and expressions use (rules.md §3). */
+/** Ids chosen by callers: 3–400 characters, without the characters that URLs and expressions use (rules.md §3). */
 export const tokenIdPattern = /^[^#/\\+?[\]|&=%<>{}^]{3,400}$/u;
 
 const controlCharacter = /[\u0000-\u001f\u007f]/;
@@ -34,7 +34,7 @@ const containers = z.array(containerPath).length(1, 'must hold exactly one conta
 const searchIndexes = z.array(expression).max(10);
 
 export const createTokenBody = z.object({
-  /** A literal id or an expression over `data`; the rule for literals is applied to what it gives. */
+  /** A literal id, or an expression over `data`. The result of an expression must satisfy the rule for literal ids. */
   id: optional(text(1, 1000)),
   type: z.enum(tokenTypes),
   data: anyJson.refine((value) => value !== null, 'is required'),
@@ -48,11 +48,11 @@ export const createTokenBody = z.object({
 });
 export type CreateTokenBody = z.infer<typeof createTokenBody>;
 
-/** RFC 7386: null removes. Absent leaves as it is. */
+/** RFC 7386: null removes a field; an absent field stays as it is. */
 export const patchTokenBody = z.object({
   data: anyJson.optional(),
   mask: anyJson.optional(),
-  /** Null removes a key, so a patch may name the most that there can be and as many new ones. */
+  /** Null removes a key. So a patch may remove the maximum number of keys and add the maximum number of new ones. */
   metadata: boundedMap(text(1, 200), text(0, 1000).nullable(), 2 * maxMetadata).nullish(),
   containers: containers.nullish(),
   search_indexes: searchIndexes.nullish(),
@@ -104,6 +104,52 @@ export const searchTokensBody = z.object({
   page: optional(z.int().min(1).max(999_999_999)),
   size: optional(z.int().min(0).max(100)),
 });
+
+/** Any JSON with `{{ <token id> | filters }}` in its strings (rules.md §4). */
+export const detokenizeBody = anyJson;
+export const detokenizeAnswer = z.object({
+  /** The body of the request with the tokens in place of the expressions. */
+  data: anyJson,
+  /** The tokens in whose place there is null. `redacted`: the caller may read the token, but is shown no data. */
+  not_opened: z.array(
+    z.object({
+      id: z.string(),
+      reason: z.enum(['not-found', 'forbidden', 'needs-reason', 'redacted']),
+    }),
+  ),
+});
+export type DetokenizeAnswer = z.infer<typeof detokenizeAnswer>;
+
+/** The largest number of tokens in one request of many. */
+const maxTokens = 1_000;
+/** An error as it would answer the request for this item alone. */
+const itemError = z.object({
+  type: z.string(),
+  title: z.string(),
+  detail: z.string(),
+  errors: z.record(z.string(), z.array(z.string())).optional(),
+});
+
+/** Each token is a body of POST /tokens. It is validated by itself, so a faulty one leaves the others alone. */
+export const createTokensBody = z.object({ tokens: z.array(anyJson).min(1).max(maxTokens) });
+export const batchAnswer = z.object({
+  /** One for each token of the request, in order: 201, 200 for an existing token, or the status of its error. */
+  results: z.array(z.object({ status: z.int(), token: token.optional(), error: itemError.optional() })),
+});
+export type BatchAnswer = z.infer<typeof batchAnswer>;
+
+export const deleteTokensBody = z.object({
+  ids: z
+    .array(text(1, 400))
+    .min(1)
+    .max(maxTokens)
+    .refine((ids) => new Set(ids).size === ids.length, 'must be different'),
+});
+export const deleteTokensAnswer = z.object({
+  /** One for each id of the request, in order: 204, or the status of its error. */
+  results: z.array(z.object({ id: z.string(), status: z.int(), error: itemError.optional() })),
+});
+export type DeleteTokensAnswer = z.infer<typeof deleteTokensAnswer>;
 
 export const tokenPage = page(token);
 export const tokenParams = z.object({ id: text(1, 400) });

@@ -3,34 +3,43 @@ import { entityTypes } from '../api/logs.ts';
 import { permissionName, transforms } from '../permissions.ts';
 import { defineEvent, unchanged } from './registry.ts';
 
-/** Token data is about to be shown: durable before the answer leaves. One entry of the log for each token. */
+/** A rule with `break_glass` revealed the token: the tenant's security webhook is due. */
+const breakGlass = z.literal(true).optional();
+
+/** Token data is about to be shown. Durable before the answer leaves. The log shows one entry for each token. */
 export const TokensRead = defineEvent(
   'TokensRead',
   z.object({
-    /** `deduplicate`: a create or an update met the token, and answered with it. */
+    /** `deduplicate`: a create or an update found an existing token with the same fingerprint and answered with it. */
     operation: z.enum(['read', 'list', 'search', 'use', 'deduplicate']),
-    /** None: a list or a search that found nothing. */
+    /** Empty when a list or a search found nothing. */
     tokens: z.array(
-      z.object({ token_id: z.string(), token_type: z.string(), transform: z.enum(transforms) }),
+      z.object({
+        token_id: z.string(),
+        token_type: z.string(),
+        transform: z.enum(transforms),
+        break_glass: breakGlass,
+      }),
     ),
   }),
-  // Version 2 knows `deduplicate`.
-  [unchanged],
+  // Version 2 added `deduplicate`, version 3 `break_glass`.
+  [unchanged, unchanged],
 );
 
-/** Tokens are about to leave in plaintext, sealed to these public keys: durable before a byte is written. */
+/** Tokens are about to be exported in plaintext, encrypted to these public keys. Durable before the first byte is written. */
 export const TokensExported = defineEvent(
   'TokensExported',
   z.object({
-    /** The same for every event of one export, and the trace of its import elsewhere. */
+    /** The same for all events of one export. The import into another vault uses it as its trace id. */
     export_id: z.uuid(),
-    /** As age writes them: `age1…`. */
+    /** Recipients in the format of age: `age1…`. */
     recipients: z.array(z.string()).min(1),
-    tokens: z.array(z.object({ token_id: z.string(), token_type: z.string() })),
+    tokens: z.array(z.object({ token_id: z.string(), token_type: z.string(), break_glass: breakGlass })),
   }),
+  [unchanged],
 );
 
-/** Something other than token data was read. Without `entity_ids` the whole list was asked for. */
+/** An entity other than token data was read. Without `entity_ids` the whole list was read. */
 export const EntitiesRead = defineEvent(
   'EntitiesRead',
   z.object({
@@ -40,7 +49,7 @@ export const EntitiesRead = defineEvent(
   }),
 );
 
-/** A known caller was refused (403). */
+/** An authenticated caller was refused (403). */
 export const AccessDenied = defineEvent(
   'AccessDenied',
   z.object({
@@ -51,7 +60,7 @@ export const AccessDenied = defineEvent(
   }),
 );
 
-/** A key that was valid once was refused (401), so the tenant is known. */
+/** A key that is no longer valid was refused (401). The key is known, so the tenant is known. */
 export const AuthenticationFailed = defineEvent(
   'AuthenticationFailed',
   z.object({ application_id: z.uuid().optional(), session_id: z.uuid().optional(), reason: z.string() }),

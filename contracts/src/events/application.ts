@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { accessRuleCondition } from '../api/access-rules.ts';
+import { accessRuleCondition, reasonDemands } from '../api/access-rules.ts';
 import { applicationTypes, permissionName, transforms } from '../permissions.ts';
 import { defineEvent, unchanged } from './registry.ts';
 import { moment, requiredSignature, signature } from './sealed.ts';
@@ -7,7 +7,9 @@ import { moment, requiredSignature, signature } from './sealed.ts';
 /** SHA-256 (hex) of an API key of at least 128 random bits. */
 const keyHash = z.string().regex(/^[0-9a-f]{64}$/);
 
-/** Rules as events keep them. Looser than the request schema, which may tighten without a new event version. */
+/**
+ * Rules as events store them. Less strict than the request schema, so the request schema may become stricter without a new event version.
+ */
 export const recordedRule = z.object({
   description: z.string().optional(),
   priority: z.int(),
@@ -16,6 +18,8 @@ export const recordedRule = z.object({
   transform: z.enum(transforms),
   permissions: z.array(permissionName),
   search_data: z.boolean().optional(),
+  reason: z.enum(reasonDemands).optional(),
+  break_glass: z.boolean().optional(),
 });
 const granted = { permissions: z.array(permissionName), rules: z.array(recordedRule) };
 const applicationId = z.uuid();
@@ -31,19 +35,61 @@ export const ApplicationCreated = defineEvent(
     expires_at: moment.optional(),
     signature,
   }),
-  [unchanged],
+  // Version 3 allows `reason` and `break_glass` in rules, as do version 3 of the next event and version 4 of SessionAuthorized.
+  [unchanged, unchanged],
 );
 export const ApplicationUpdated = defineEvent(
   'ApplicationUpdated',
   z.object({ application_id: applicationId, name: z.string(), ...granted, signature }),
-  [unchanged],
+  [unchanged, unchanged],
 );
+/** A key besides the main one. */
+const recordedKey = z.object({
+  id: z.uuid(),
+  hash: keyHash,
+  created_at: moment,
+  expires_at: moment.optional(),
+});
+const keys = z.array(recordedKey);
+
 export const ApplicationKeyRegenerated = defineEvent(
   'ApplicationKeyRegenerated',
-  z.object({ application_id: applicationId, key_hash: keyHash, signature }),
-  [unchanged],
+  z.object({
+    application_id: applicationId,
+    key_hash: keyHash,
+    /** Version 3 added the id of the new main key, and all other keys of the application after the change. */
+    key_id: z.uuid().optional(),
+    keys: keys.optional(),
+    /** The hash of the main key before, when it lives on for a while. */
+    kept_key_hash: keyHash.optional(),
+    signature,
+  }),
+  [unchanged, unchanged],
 );
-/** An application of a release before signatures is signed as it is. */
+/** The application got another key. `keys` has all keys but the main one, after the change. */
+export const ApplicationKeyAdded = defineEvent(
+  'ApplicationKeyAdded',
+  z.object({
+    application_id: applicationId,
+    key_id: z.uuid(),
+    key_hash: keyHash,
+    keys,
+    signature,
+  }),
+);
+/** A key was deleted. `keys` has all keys but the main one, after the change. */
+export const ApplicationKeyDeleted = defineEvent(
+  'ApplicationKeyDeleted',
+  z.object({
+    application_id: applicationId,
+    key_id: z.uuid(),
+    key_hash: keyHash,
+    was_main: z.boolean(),
+    keys,
+    signature,
+  }),
+);
+/** Signs an application of a release that did not sign applications, in its present state. */
 export const ApplicationSigned = defineEvent(
   'ApplicationSigned',
   z.object({ application_id: applicationId, signature: requiredSignature }),
@@ -61,6 +107,8 @@ export const applicationEvents = [
   ApplicationCreated,
   ApplicationUpdated,
   ApplicationKeyRegenerated,
+  ApplicationKeyAdded,
+  ApplicationKeyDeleted,
   ApplicationSigned,
   ApplicationDeleted,
   ApplicationExpired,
@@ -74,7 +122,10 @@ export const SessionOpened = defineEvent(
     key_hash: keyHash,
     nonce_hash: keyHash,
     expires_at: moment,
+    /** Version 2 added the hash of the key by which the application opened the session. The session ends when that key does. */
+    opener_key_hash: keyHash.optional(),
   }),
+  [unchanged],
 );
 export const SessionAuthorized = defineEvent(
   'SessionAuthorized',
@@ -83,9 +134,11 @@ export const SessionAuthorized = defineEvent(
     authorized_by: applicationId,
     ...granted,
     expires_at: moment,
+    /** Version 3 added the hash of the key by which the application authorised the session. The session ends when that key does. */
+    authorizer_key_hash: keyHash.optional(),
     signature,
   }),
-  [unchanged],
+  [unchanged, unchanged, unchanged],
 );
 export const SessionExpired = defineEvent('SessionExpired', z.object({ session_id: z.uuid() }));
 

@@ -1,7 +1,7 @@
 /**
- * The event schemas in the order they were released, as `<type>.v<version>`. Append only: a new schema is a new entry at the end,
- * and a frozen fixture in `test/fixtures/events`. A database remembers how far it has come, so that a release that lacks an entry
- * does not run on a log that may hold such an event.
+ * The event schemas in the order of their release, as `<type>.v<version>`. Append only: a new schema is a new entry at the end, with a
+ * frozen fixture in `test/fixtures/events`. A database stores the number of entries it has seen. A release that lacks one of these entries
+ * refuses to start, because the log may hold such an event.
  */
 export const eventHistory: readonly (readonly string[])[] = [
   [
@@ -75,4 +75,21 @@ export const eventHistory: readonly (readonly string[])[] = [
     'ReactorInvoked.v2',
     'ReactorInvocationSigned.v1',
   ],
+  ['ReactorInvoked.v3', 'TransactionTokenEnlisted.v3'],
+  ['ProxyInvoked.v1', 'ProxyAnswered.v1'],
+  ['SessionOpened.v2', 'SessionAuthorized.v3'],
+  [
+    'ApplicationCreated.v3',
+    'ApplicationUpdated.v3',
+    'SessionAuthorized.v4',
+    'TokensRead.v3',
+    'TokensExported.v2',
+    'AlertDelivered.v1',
+    'AlertAttemptFailed.v1',
+    'AlertGivenUp.v1',
+  ],
+  ['WebhookRedeliveryRequested.v1'],
+  ['TransactionOpened.v2'],
+  ['ReactorSucceeded.v3', 'ReactorFailed.v3'],
+  ['ApplicationKeyRegenerated.v3', 'ApplicationKeyAdded.v1', 'ApplicationKeyDeleted.v1'],
 ];

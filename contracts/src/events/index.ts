@@ -1,7 +1,9 @@
 import { accessEvents } from './access.ts';
+import { alertEvents } from './alert.ts';
 import { applicationEvents, sessionEvents } from './application.ts';
 import { auditEvents } from './audit.ts';
 import { invocationEvents } from './invocation.ts';
+import { proxyEvents } from './proxy.ts';
 import { reactorEvents } from './reactor.ts';
 import type { Immutable } from '../json.ts';
 import { EventRegistry, type EventOf, type NewEvent } from './registry.ts';
@@ -10,10 +12,13 @@ import { tokenEvents } from './token.ts';
 import { transactionEvents } from './transaction.ts';
 
 export * from './access.ts';
+export * from './alert.ts';
 export * from './application.ts';
 export * from './audit.ts';
 export * from './history.ts';
 export * from './invocation.ts';
+export * from './outcome-content.ts';
+export * from './proxy.ts';
 export * from './reactor.ts';
 export * from './registry.ts';
 export * from './tenant.ts';
@@ -27,9 +32,11 @@ export const eventDefinitions = [
   ...tokenEvents,
   ...reactorEvents,
   ...invocationEvents,
+  ...proxyEvents,
   ...transactionEvents,
   ...accessEvents,
   ...auditEvents,
+  ...alertEvents,
 ] as const;
 
 /** Every event of the product, each with its exact data type. */
@@ -38,31 +45,31 @@ export type VaultEventType = VaultEvent['type'];
 export type DataOf<Type extends VaultEventType> = Extract<VaultEvent, { type: Type }>['data'];
 
 /**
- * The data of a new event, as a decision gives it: read-only, since nothing changes it any more, and without the signature, which is
- * added before the append (`command-service/src/aggregates/signing.ts`).
+ * The data of a new event as a decider gives it: read-only, because it does not change any more, and without the signature, which is added
+ * before the append (`command-service/src/aggregates/signing.ts`).
  */
 export type NewDataOf<Type extends VaultEventType> = Type extends VaultEventType
   ? Immutable<Unsigned<DataOf<Type>>>
   : never;
 type Unsigned<Data> = Data extends { signature: string } ? Omit<Data, 'signature'> : Data;
 
-/** Names the event to make: a definition, or whatever carries its type and version. */
+/** Names the event to make: a definition, or another object with its type and version. */
 export interface EventName<Type extends VaultEventType> {
   readonly type: Type;
   readonly version: number;
 }
 
-/** Makes an event: the compiler checks its data. @throws nothing; the store checks the data against the schema before the append */
+/** Makes an event. The compiler checks the data. @throws nothing; the store checks the data against the schema before the append */
 export function newEvent<Type extends VaultEventType>(
   { type, version }: EventName<Type>,
   data: NewDataOf<Type>,
   { id, metadata }: Pick<NewEvent, 'id' | 'metadata'>,
 ): Extract<VaultEvent, { type: Type }> {
-  // The compiler cannot follow a type parameter through the union of all events; it has checked `data` by the name of the event.
+  // The compiler cannot follow a type parameter through the union of all events. It has checked `data` by the type of the event's name.
   return { id, type, version, data, metadata } as unknown as Extract<VaultEvent, { type: Type }>;
 }
 
-/** Those that carry a signature of what they leave. */
+/** The types of events that carry a signature of the state after the event. */
 export const signedEventTypes: ReadonlySet<string> = new Set(
   eventDefinitions.filter(({ schema }) => 'signature' in schema.shape).map(({ type }) => type),
 );

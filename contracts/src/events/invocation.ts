@@ -8,49 +8,57 @@ export const maxSeenTokens = 1_000;
 
 const identity = { invocation_id: z.uuid(), reactor_id: z.uuid() };
 
-/** Everything of it was checked: what is in the log will be run, once. */
+/** A checked request to run a reactor. Once it is in the log, it runs, once. */
 export const ReactorInvoked = defineEvent(
   'ReactorInvoked',
   z.object({
     ...identity,
-    /** What runs is the reactor as it was then, whatever becomes of it meanwhile. */
+    /** The revision of the reactor that runs, even if the reactor is changed or deleted meanwhile. */
     reactor_revision: z.int().min(0),
     mode: z.enum(['sync', 'async']),
-    /** Sealed JSON object; its detokenization expressions are not substituted yet. */
+    /** Sealed JSON object. Its detokenization expressions are not substituted yet. */
     args: sealedValue,
     token_ids: z.array(z.string()),
     timeout_ms: z.int(),
-    /** Sealed, as it may hold a credential. */
+    /** Sealed, because a URL may hold a credential. */
     callback_url: sealedValue.optional(),
-    /** How many invocations it is within: a reactor may invoke reactors. */
+    /** The number of invocations that this one is nested in: a reactor may invoke reactors. */
     depth: z.int().min(0),
+    /** Hash of the key that the caller used. After the caller gets another key, the invocation opens no token (rules.md §6). */
+    key_hash: z.string().optional(),
     signature,
   }),
-  // Version 2 may be signed.
-  [unchanged],
+  // Version 2 may carry a signature. Version 3 carries the hash of the caller's key.
+  [unchanged, unchanged],
 );
-/** An invocation of a release that did not sign them, which is not over, is signed as it is. */
+/** Signs an unfinished invocation of a release that did not sign invocations. */
 export const ReactorInvocationSigned = defineEvent(
   'ReactorInvocationSigned',
   z.object({ ...identity, signature: requiredSignature }),
 );
 
-/** A runner has taken it: nobody else may. What has no outcome at the deadline never gets one from this runner. */
+/** A runner has claimed the invocation; no other runner can claim it. After the deadline this runner cannot record an outcome any more. */
 export const ReactorStarted = defineEvent(
   'ReactorStarted',
   z.object({ ...identity, runner_id: z.string(), deadline: moment }),
 );
 
 /**
- * Tokens that the code read, made or used by `req.svc`, and those made of its output: the result may tell of them. Absent when they were
- * too many, or when nobody counted.
+ * Written by releases that did not seal these tokens with the result. They are not signed, so nothing is decided by
+ * them.
  */
 const seenTokenIds = z.array(z.string()).max(maxSeenTokens).optional();
 
-/** When the first cvc ends that the code was shown: what the outcome says is not kept longer. Absent when it was shown none. */
+/**
+ * The sealed value is an `OutcomeContent`, sealed under the field `outcome_with_tokens`. Absent in an outcome of an
+ * older release, which sealed the result or the problem alone, under the field `outcome`.
+ */
+const sealedWithTokens = z.literal(true).optional();
+
+/** When the first cvc that was shown to the code expires: the outcome is not kept longer. Absent when no cvc was shown. The sealed value decides. */
 const cvcEndsAt = moment.optional();
 
-/** `result`: the sealed body that a synchronous caller is answered. */
+/** `result`: sealed, with the body of the answer to a synchronous caller. */
 export const ReactorSucceeded = defineEvent(
   'ReactorSucceeded',
   z.object({
@@ -59,9 +67,10 @@ export const ReactorSucceeded = defineEvent(
     result: sealedValue,
     seen_token_ids: seenTokenIds,
     cvc_ends_at: cvcEndsAt,
+    sealed_with_tokens: sealedWithTokens,
   }),
-  // Version 2 says which tokens its code saw, and when the first cvc of them ends.
-  [unchanged],
+  // Version 2 adds the tokens that the code saw, and when the first of their cvcs expires. Version 3 seals them.
+  [unchanged, unchanged],
 );
 
 export const ReactorFailed = defineEvent(
@@ -70,15 +79,16 @@ export const ReactorFailed = defineEvent(
     ...identity,
     mode: z.enum(['sync', 'async']),
     status: z.int(),
-    /** How it ended, in a word of ours. */
+    /** Why the run failed, as one of the vault's own codes. */
     reason: z.string(),
-    /** Sealed detail, errors and, maybe, a whole response: the code's words may quote data. */
+    /** Sealed detail, errors and possibly a whole response: texts of the code may quote data. */
     problem: sealedValue,
     seen_token_ids: seenTokenIds,
     cvc_ends_at: cvcEndsAt,
+    sealed_with_tokens: sealedWithTokens,
   }),
-  // Version 2 says which tokens its code saw, and when the first cvc of them ends.
-  [unchanged],
+  // Version 2 adds the tokens that the code saw, and when the first of their cvcs expires. Version 3 seals them.
+  [unchanged, unchanged],
 );
 
 const attempt = z.int().min(1);
@@ -87,11 +97,14 @@ export const WebhookAttemptFailed = defineEvent(
   'WebhookAttemptFailed',
   z.object({ ...identity, attempt, reason: z.string(), next_at: moment }),
 );
-/** The last attempt failed too. */
+/** The last delivery attempt failed too. */
 export const WebhookGivenUp = defineEvent(
   'WebhookGivenUp',
   z.object({ ...identity, attempt, reason: z.string() }),
 );
+
+/** A caller wants the result delivered now: before the next attempt is due, or after the last one failed. */
+export const WebhookRedeliveryRequested = defineEvent('WebhookRedeliveryRequested', z.object(identity));
 
 export const invocationEvents = [
   ReactorInvoked,
@@ -102,20 +115,21 @@ export const invocationEvents = [
   WebhookDelivered,
   WebhookAttemptFailed,
   WebhookGivenUp,
+  WebhookRedeliveryRequested,
 ] as const;
 
-/** What a sealed `problem` holds. `custom`: the code chose the whole response itself. */
+/** The content of a sealed `problem`. `custom`: the code chose the whole response. */
 export interface ReactorProblem {
   readonly detail: string;
   readonly errors: FieldErrors;
   readonly custom?: { readonly headers: Readonly<Record<string, string>>; readonly body?: Json };
 }
 
-export type InvocationField = 'args' | 'callback_url' | 'outcome';
+export type InvocationField = 'args' | 'callback_url' | 'outcome' | 'outcome_with_tokens';
 
 export const invocationEntity = (invocationId: string): string => `invocation:${invocationId}`;
 
-/** The one place each sealed field of an invocation opens at. Fields have keys of their own: their lives differ. */
+/** The AAD of a sealed field of an invocation. Each field has a key of its own, because their lifetimes differ. */
 export const invocationPlace = (tenantId: string, invocationId: string, field: InvocationField) => ({
   tenantId,
   entity: invocationEntity(invocationId),

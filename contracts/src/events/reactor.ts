@@ -5,21 +5,21 @@ import { requiredSignature, sealedValue, signature } from './sealed.ts';
 const content = {
   name: z.string(),
   code: z.string(),
-  /** Sealed JSON object of configuration names and values: they hold credentials of third parties. */
+  /** Sealed JSON object of configuration names and values, which are credentials of third parties. */
   configuration: sealedValue,
   application_id: z.uuid().optional(),
   signature,
 };
 const reactorId = z.uuid();
 
-/** Version 2 may be signed. */
+/** Version 2 may carry a signature. */
 export const ReactorCreated = defineEvent('ReactorCreated', z.object({ reactor_id: reactorId, ...content }), [
   unchanged,
 ]);
 export const ReactorUpdated = defineEvent('ReactorUpdated', z.object({ reactor_id: reactorId, ...content }), [
   unchanged,
 ]);
-/** A reactor of a release that did not sign reactors is signed as it is. */
+/** Signs a reactor of a release that did not sign reactors, in its present state. */
 export const ReactorSigned = defineEvent(
   'ReactorSigned',
   z.object({ reactor_id: reactorId, signature: requiredSignature }),

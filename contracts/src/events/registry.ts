@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import type { JsonObject } from '../json.ts';
 import { eventMetadata, type EventMetadata } from '../metadata.ts';
 
-/** An event before it is stored: `id` is a UUID, deterministic for a retried command. */
+/** An event that is not stored yet. `id` is a UUID; it is deterministic when the command is a repeat. */
 export interface NewEvent<Type extends string = string, Data = JsonObject> {
   readonly id: string;
   readonly type: Type;
@@ -11,24 +11,27 @@ export interface NewEvent<Type extends string = string, Data = JsonObject> {
   readonly metadata: EventMetadata;
 }
 
-/** Turns the data of one schema version into that of the next. */
+/** Converts the data of one schema version to the next version. */
 export type Upcaster = (data: JsonObject) => JsonObject;
 
-/** Of a version that only allows more than the one before. */
+/** The upcaster for a version that only allows more than the version before. */
 export const unchanged: Upcaster = (data) => data;
 
 export interface EventDefinition<Type extends string = string, Schema extends z.ZodType = z.ZodType> {
   readonly type: Type;
   readonly version: number;
   readonly schema: Schema;
-  /** `upcasters[0]` leads from version 1 to 2, and so on: always `version - 1` of them. */
+  /** `upcasters[0]` converts version 1 to 2, and so on. The length is always `version - 1`. */
   readonly upcasters: readonly Upcaster[];
 }
+
+/** The types of a list of definitions. */
+export type TypeIn<Definitions extends readonly { readonly type: string }[]> = Definitions[number]['type'];
 
 export type EventOf<D> =
   D extends EventDefinition<infer Type, infer Schema> ? NewEvent<Type, z.infer<Schema>> : never;
 
-/** Defines an event once: name, version, schema and (by inference) type. */
+/** Defines an event: name, version, schema and (by inference) type. */
 export function defineEvent<const Type extends string, Schema extends z.ZodType>(
   type: Type,
   schema: Schema,
@@ -37,7 +40,7 @@ export function defineEvent<const Type extends string, Schema extends z.ZodType>
   return { type, version: upcasters.length + 1, schema, upcasters };
 }
 
-/** A stored event whose type or version this binary does not know: it must stop, not guess. */
+/** This release does not know the type or the version of a stored event. The reader must stop. */
 export class UnknownEventError extends Error {
   readonly code = 'unknown_event';
   constructor(type: string, version: number) {
@@ -45,7 +48,7 @@ export class UnknownEventError extends Error {
   }
 }
 
-/** An event whose data breaks its schema. The message names paths, never values. */
+/** The data of an event does not match its schema. The message names paths, never values. */
 export class InvalidEventError extends Error {
   readonly code = 'invalid_event';
   constructor(type: string, paths: readonly string[]) {
@@ -65,14 +68,14 @@ export class EventRegistry {
     return [...this.#definitions.values()];
   }
 
-  /** The present version of an event. @throws UnknownEventError */
+  /** The current version of an event type. @throws UnknownEventError */
   versionOf(type: string): number {
     const definition = this.#definitions.get(type);
     if (!definition) throw new UnknownEventError(type, 0);
     return definition.version;
   }
 
-  /** Checks an event against its current schema before it is appended. Throws InvalidEventError. */
+  /** Checks an event against its current schema before it is appended. @throws InvalidEventError */
   validate(event: NewEvent<string, unknown>): void {
     const definition = this.#definitions.get(event.type);
     if (definition?.version !== event.version) throw new UnknownEventError(event.type, event.version);
@@ -85,7 +88,7 @@ export class EventRegistry {
     if (issues.length > 0) throw new InvalidEventError(event.type, issues);
   }
 
-  /** Brings stored data up to the current version. Throws UnknownEventError for a type or version from the future. */
+  /** Converts stored data to the current version. @throws UnknownEventError for a type or version of a later release */
   upcast(type: string, version: number, data: JsonObject): { version: number; data: JsonObject } {
     const definition = this.#definitions.get(type);
     if (!definition || version > definition.version || version < 1)

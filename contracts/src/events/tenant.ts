@@ -20,7 +20,7 @@ export const TenantPlanChanged = defineEvent(
   z.object({ tenant_id: z.uuid(), plan: z.enum(plans), signature }),
   [unchanged],
 );
-/** A tenant of a release before signatures is signed as it is; its applications are signed before it, its tokens after. */
+/** Signs a tenant of a release that did not sign tenants. Its applications are signed before this event, its tokens after it. */
 export const TenantSigned = defineEvent(
   'TenantSigned',
   z.object({ tenant_id: z.uuid(), accepts_unsigned: z.boolean(), signature: requiredSignature }),

@@ -6,18 +6,18 @@ import { keyId, moment, requiredSignature, sealedValue, signature } from './seal
 
 const identity = { token_id: z.string(), token_type: z.string() };
 
-/** Everything a token is after the event: a projection writes it as it stands. */
+/** The whole token after the event. The projection writes it to the row unchanged. */
 const content = {
-  /** Without a card's `cvc`, which is sealed apart. */
+  /** Without the `cvc` of a card, which is sealed under another key. */
   data: sealedValue,
   cvc: sealedValue.optional(),
-  /** When the cvc stops being shown and its key is destroyed (interface.md, card data shape). */
+  /** When the cvc is no longer shown and its key is destroyed (interface.md, card data shape). */
   cvc_expires_at: moment.optional(),
   mask: anyJson.optional(),
   containers: z.array(z.string()),
   metadata: z.record(z.string(), z.string()).optional(),
   search_indexes: z.array(z.string()).optional(),
-  /** Keyed hashes of the evaluated search indexes. */
+  /** Keyed hashes of the values of the search indexes. */
   index_hashes: z.array(z.string()).optional(),
   fingerprint: z.string().optional(),
   fingerprint_expression: z.string().optional(),
@@ -29,15 +29,15 @@ export const tokenContent = z.object(content);
 export type TokenContent = z.infer<typeof tokenContent>;
 
 /**
- * How the answer of the write showed the token's data: part of the write's own entry in the log. Version 2 has it; it is absent
- * where the showing has a record of its own, since it has happened even if the write's transaction is rolled back.
+ * How the answer to the write showed the token's data: part of the write's own entry in the log. Added in version 2. Absent when the
+ * showing has a record of its own, which stays valid even if the write's transaction is rolled back.
  */
 const shown = z.enum(transforms).optional();
 
 export const TokenCreated = defineEvent('TokenCreated', z.object({ ...identity, ...content, shown }), [
   unchanged,
 ]);
-/** The whole token after the change, so that nothing before it need be read. Version 2 has all but the content. */
+/** The whole token after the change, so no earlier event has to be read. Version 2 has all fields except the content. */
 export const TokenUpdated = defineEvent(
   'TokenUpdated',
   z.object({
@@ -46,26 +46,27 @@ export const TokenUpdated = defineEvent(
     shown,
     created_by: z.string().optional(),
     created_at: moment.optional(),
-    /** The data keys whose destruction this event decides: of a cvc that was replaced or taken back. */
+    /** Data keys that this event destroys: the key of a cvc that was replaced or removed. */
     key_ids: z.array(keyId).optional(),
   }),
   [unchanged],
 );
-/** A token of a release before signatures is signed as it is. */
+/** Signs a token of a release that did not sign tokens, in its present state. */
 export const TokenSigned = defineEvent(
   'TokenSigned',
   z.object({ ...identity, signature: requiredSignature }),
 );
 
-/** `key_ids`: the data keys whose destruction this event decides. */
+/** `key_ids`: the data keys that this event destroys. */
 const ended = z.object({ ...identity, key_ids: z.array(keyId) });
 export const TokenDeleted = defineEvent('TokenDeleted', ended);
 export const TokenExpired = defineEvent('TokenExpired', ended);
 export const TokenCvcPurged = defineEvent('TokenCvcPurged', ended.extend({ signature }), [unchanged]);
 
 /**
- * The token's stream says nothing of a fingerprint that was claimed for it: its writer stopped half-way, or is slow. Written
- * on that stream, so that the slow writer, should it wake, meets a revision conflict. Changes nothing of the token.
+ * A fingerprint was claimed for the token, but the token's stream has no event that uses the claim: the writer stopped half-way, or is
+ * slow. This event is written to the token's stream, so that a slow writer that goes on meets a revision conflict. It does not change the
+ * token.
  */
 export const FingerprintClaimVoided = defineEvent(
   'FingerprintClaimVoided',

@@ -1,4 +1,4 @@
-import { operations, type Operation, type OperationId } from '../operations/index.ts';
+import { methodsOf, operations, type Operation, type OperationId } from '../operations/index.ts';
 import { operationExamples } from './examples.ts';
 import { answerHeaders, headerParameters, parametersOf } from './parameters.ts';
 import { errorResponses, responsesOf } from './responses.ts';
@@ -6,7 +6,7 @@ import { componentSchemas, schemaOf } from './schemas.ts';
 import type { OpenApiBody, OpenApiDocument, OpenApiOperation } from './types.ts';
 
 export interface OpenApiOptions {
-  /** Where the vault answers, e.g. `http://localhost:8080`; `/` for wherever the document came from. */
+  /** The address of the vault, e.g. `http://localhost:8080`; `/` means the server that the document was loaded from. */
   readonly serverUrl: string;
   readonly version: string;
 }
@@ -22,16 +22,19 @@ const tags: Readonly<Record<string, string>> = {
   application: 'Callers, their keys, permissions and access rules.',
   session: 'Short-lived keys for browsers and devices.',
   reactor: 'JavaScript that runs inside the vault.',
+  proxy: 'Requests to other servers, with data in place of tokens.',
   transaction: 'Writes that count together or not at all (Enterprise).',
   log: 'Who did what.',
   tenant: 'Settings, webhook secret and usage.',
 };
 
-/** `metadata.<key>` cannot be said in OpenAPI: the names of parameters are fixed there. */
+/** OpenAPI cannot describe `metadata.<key>`, because its parameter names are fixed. A note describes it. */
 const notes: Partial<Record<OperationId, string>> = {
   listTokens: 'Filters by metadata as `metadata.<key>=<value>`, ANDed, case-insensitive.',
   updateToken: 'A merge patch (RFC 7386): null removes.',
   patchReactor: 'A merge patch (RFC 7386): null removes.',
+  proxy:
+    "Method, query, headers and body go on to `SVC-PROXY-URL` (but `SVC-*`, cookies, and what is of the connection). Each `{{ <token id> | filters }}` in values of the query, in headers, and in a body of JSON, a form, XML or text is replaced by data. The answer comes back with `SVC-PROXY-STATUS`; an error without it is the vault's own. Bodies have up to 16 MiB each way.",
 };
 
 function describe(id: OperationId, operation: Operation): string {
@@ -44,6 +47,7 @@ function describe(id: OperationId, operation: Operation): string {
 }
 
 function bodyOf(id: OperationId, operation: Operation): OpenApiBody | undefined {
+  if (operation.isRaw) return { required: false, content: { '*/*': { schema: {} } } };
   if (!operation.body) return undefined;
   const example = operationExamples[id]?.body;
   const content = {
@@ -53,10 +57,12 @@ function bodyOf(id: OperationId, operation: Operation): OpenApiBody | undefined 
   return { required: true, content: { [operation.bodyType ?? 'application/json']: content } };
 }
 
-function operationOf(id: OperationId, operation: Operation): OpenApiOperation {
-  const requestBody = bodyOf(id, operation);
+/** @param method of one that has all: each has an id of its own, `proxyPost` */
+function operationOf(id: OperationId, operation: Operation, method: string): OpenApiOperation {
+  const requestBody = /^(get|head)$/.test(method) ? undefined : bodyOf(id, operation);
+  const suffix = operation.method === 'ANY' ? method.charAt(0).toUpperCase() + method.slice(1) : '';
   return {
-    operationId: id,
+    operationId: id + suffix,
     summary: operation.summary,
     description: describe(id, operation),
     tags: [operation.entity],
@@ -66,12 +72,13 @@ function operationOf(id: OperationId, operation: Operation): OpenApiOperation {
   };
 }
 
-/** The OpenAPI 3.1 document of the whole interface, made of the operations table. */
+/** The OpenAPI 3.1 document of the whole interface, derived from the operations table. */
 export function createOpenApiDocument({ serverUrl, version }: OpenApiOptions): OpenApiDocument {
   const paths: Record<string, Record<string, OpenApiOperation>> = {};
   for (const [id, operation] of Object.entries(operations) as [OperationId, Operation][]) {
     const methods = (paths[operation.path] ??= {});
-    methods[operation.method.toLowerCase()] = operationOf(id, operation);
+    for (const method of methodsOf(operation).map((each) => each.toLowerCase()))
+      methods[method] = operationOf(id, operation, method);
   }
   return {
     openapi: '3.1.1',

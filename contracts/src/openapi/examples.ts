@@ -1,4 +1,5 @@
-import type { OperationId } from '../operations/index.ts';
+import type { z } from 'zod';
+import type { OperationId, Operations } from '../operations/index.ts';
 
 export interface OperationExamples {
   readonly body?: unknown;
@@ -28,6 +29,11 @@ const token = {
   ...created,
 };
 
+const applicationKey = {
+  id: '0f0a5b8e-55c5-4d55-9d0b-0a7c3c2f8e11',
+  created_at: '2026-01-31T09:30:00.000Z',
+  expires_at: '2030-01-31T09:30:00Z',
+};
 const application = {
   id: applicationId,
   tenant_id: tenantId,
@@ -64,6 +70,23 @@ const reactor = {
   ...created,
 };
 
+const invocation = {
+  id: '8c1f0a52-3d0b-4f7f-9a43-5b0d6f1c2e90',
+  tenant_id: tenantId,
+  reactor: { id: reactorId },
+  mode: 'async',
+  state: 'succeeded',
+  invoked_by: applicationId,
+  invoked_at: created.created_at,
+  started_at: created.created_at,
+  ended_at: created.created_at,
+  duration_ms: 0,
+  delivery: {
+    state: 'given-up',
+    attempts: [{ number: 1, attempted_at: created.created_at, reason: 'refused-address' }],
+  },
+};
+
 const tenant = {
   id: tenantId,
   name: 'Example Ltd',
@@ -73,8 +96,49 @@ const tenant = {
 };
 const secret = { secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' };
 
-/** A request and an answer of each operation, in the words of a client. */
+/** The examples that an operation needs: a body if it takes one, a response if it gives one. */
+type ExamplesOf<O> = (O extends { readonly body: z.ZodType } ? { readonly body: unknown } : unknown) &
+  (O extends { readonly response: z.ZodType } ? { readonly response: unknown } : unknown);
+type WithExamples = {
+  [Id in OperationId]: Operations[Id] extends { readonly body: z.ZodType } | { readonly response: z.ZodType }
+    ? Id
+    : never;
+}[OperationId];
+
+/** A request and an answer of each operation. A missing example does not compile. */
 export const operationExamples: Readonly<Partial<Record<OperationId, OperationExamples>>> = {
+  createTokens: {
+    body: { tokens: [{ type: 'card', data: { number: '4242424242424242' } }, { type: 'card' }] },
+    response: {
+      results: [
+        { status: 201, token },
+        {
+          status: 400,
+          error: {
+            type: 'urn:token-vault:problem:validation-failed',
+            title: 'One or more validation errors occurred.',
+            detail: 'The request is not valid; see errors.',
+            errors: { data: ['is required'] },
+          },
+        },
+      ],
+    },
+  },
+  deleteTokens: {
+    body: { ids: [token.id] },
+    response: { results: [{ id: token.id, status: 204 }] },
+  },
+  detokenize: {
+    body: {
+      card: `{{ ${token.id} }}`,
+      last4: `{{ ${token.id} | json: '$.number' | last4 }}`,
+      gone: '{{ gone }}',
+    },
+    response: {
+      data: { card: token.data, last4: '4242', gone: null },
+      not_opened: [{ id: 'gone', reason: 'not-found' }],
+    },
+  },
   createToken: {
     body: {
       type: 'card',
@@ -107,6 +171,12 @@ export const operationExamples: Readonly<Partial<Record<OperationId, OperationEx
   getApplication: { response: application },
   updateApplication: { body: grants, response: { ...application, permissions: [], rules: grants.rules } },
   regenerateApplicationKey: { response: { ...application, key: 'key_pvt_Q2w3E4r5T6y7U8i9O1pAsDfG' } },
+  createApplicationKey: {
+    body: { expires_at: '2030-01-31T09:30:00Z' },
+    response: { ...applicationKey, key: 'key_pvt_R3e4W5q6T7y8U9i1O2pAsDfG' },
+  },
+  listApplicationKeys: { response: [applicationKey] },
+  getApplicationKey: { response: applicationKey },
   listPermissions: {
     response: [
       { type: 'token:create', description: 'Create tokens', application_types: ['private', 'public'] },
@@ -138,6 +208,8 @@ export const operationExamples: Readonly<Partial<Record<OperationId, OperationEx
   updateReactor: { body: reactorBody, response: reactor },
   patchReactor: { body: { configuration: { ENDPOINT: null } } },
   react: { body: { args: { card: `{{ ${token.id} }}`, amount: 100 } }, response: { raw: { last4: '4242' } } },
+  listInvocations: { response: listOf(invocation) },
+  getInvocation: { response: invocation },
   listLogs: {
     response: listOf({
       tenant_id: tenantId,
@@ -152,6 +224,17 @@ export const operationExamples: Readonly<Partial<Record<OperationId, OperationEx
       message: 'Token retrieved',
       created_at: created.created_at,
     }),
+  },
+  summarizeLogs: {
+    response: {
+      interval: 'hour',
+      group_by: 'transform',
+      total_items: 15,
+      data: [
+        { start: '2026-01-31T10:00:00.000Z', value: 'mask', count: 12 },
+        { start: '2026-01-31T10:00:00.000Z', value: 'reveal', count: 3 },
+      ],
+    },
   },
   listEntityTypes: { response: [{ display_name: 'Application', value: 'application' }] },
   createTransaction: {
@@ -174,4 +257,4 @@ export const operationExamples: Readonly<Partial<Record<OperationId, OperationEx
       },
     },
   },
-};
+} satisfies { readonly [Id in WithExamples]: ExamplesOf<Operations[Id]> };

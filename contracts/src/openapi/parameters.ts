@@ -7,7 +7,7 @@ type Parameter = Readonly<Record<string, unknown>>;
 
 const uuid = { type: 'string', format: 'uuid' };
 
-/** Headers of requests, by the name under which they are referred to. */
+/** Request headers, by the name under which operations refer to them. */
 export const headerParameters: Readonly<Record<string, Parameter>> = {
   TraceId: {
     name: 'SVC-TRACE-ID',
@@ -35,6 +35,20 @@ export const headerParameters: Readonly<Record<string, Parameter>> = {
     description: 'Enterprise. Makes the write part of this open transaction.',
     schema: uuid,
   },
+  ProxyUrl: {
+    name: 'SVC-PROXY-URL',
+    in: 'header',
+    required: true,
+    description: 'Where the request goes: an https URL. Its query comes before that of the request.',
+    schema: { type: 'string', maxLength: 2000 },
+  },
+  Reason: {
+    name: 'SVC-REASON',
+    in: 'header',
+    description:
+      'Why the caller asks. Kept in the log, and needed where a rule has `"reason": "required"` or `"break_glass": true`. No control characters.',
+    schema: { type: 'string', maxLength: 200 },
+  },
   Prefer: {
     name: 'Prefer',
     in: 'header',
@@ -43,7 +57,7 @@ export const headerParameters: Readonly<Record<string, Parameter>> = {
   },
 };
 
-/** Headers of answers, likewise. */
+/** Answer headers, by the name under which operations refer to them. */
 export const answerHeaders: Readonly<Record<string, Parameter>> = {
   TraceId: { description: 'The trace id of the request.', schema: { type: 'string' } },
   Position: { description: 'Of what was written; see the request header.', schema: { type: 'string' } },
@@ -56,12 +70,27 @@ export const answerHeaders: Readonly<Record<string, Parameter>> = {
     schema: { type: 'string' },
   },
   RateLimitPolicy: { description: 'The limit and its window in seconds.', schema: { type: 'string' } },
-  RetryAfter: { description: 'Seconds after which to try again.', schema: { type: 'integer', minimum: 1 } },
+  ProxyStatus: {
+    description: "The status that the destination answered; absent when the answer is the vault's own.",
+    schema: { type: 'string' },
+  },
+  InvocationId: {
+    description: 'The id of the run, from when it is in the log; also with an error of the run.',
+    schema: uuid,
+  },
+  InvocationLocation: {
+    description: 'The path of the run, unless the code of the reactor chose another location.',
+    schema: { type: 'string' },
+  },
+  RetryAfter: {
+    description: 'Seconds after which to try again; of 409 only while the idempotency key is in flight.',
+    schema: { type: 'integer', minimum: 1 },
+  },
 };
 
 const whole = (minimum: number, rest: object): JsonSchema => ({ type: 'integer', minimum, ...rest });
 
-/** Text on the wire, numbers in what they mean. */
+/** On the wire these are texts; the schema describes the numbers that they stand for. */
 const pagingSchemas: Readonly<Record<string, JsonSchema>> = {
   page: whole(1, { maximum: 999_999_999, default: 1 }),
   size: whole(0, { maximum: 100, default: 20 }),
@@ -73,23 +102,25 @@ function objectParameters(object: z.ZodType, place: 'path' | 'query'): Parameter
   const parsed = propertiesOf('output');
   return Object.entries(propertiesOf('input')).map(([name, property]) => {
     const isRepeatable = property.type === 'array';
-    // What the text of a repeated parameter must be is said by what it is parsed to.
+    // A repeated parameter has the schema of one parsed item.
     const schema = isRepeatable ? (parsed[name] ?? property) : property;
     return {
       name,
       in: place,
       ...(place === 'path' ? { required: true } : {}),
       schema: (place === 'query' ? pagingSchemas[name] : undefined) ?? schema,
-      // As repeated parameters: `?id=a&id=b`.
+      // Sent as repeated parameters: `?id=a&id=b`.
       ...(isRepeatable ? { style: 'form', explode: true } : {}),
     };
   });
 }
 
 function headersOf(operation: Operation): string[] {
+  if (operation.isRaw) return ['TraceId', 'Reason', 'ProxyUrl'];
   const isCommand = operation.service === 'command';
   return [
     'TraceId',
+    'Reason',
     ...(isCommand ? ['Prefer'] : ['Position']),
     ...(['POST', 'PUT', 'PATCH'].includes(operation.method) ? ['IdempotencyKey'] : []),
     ...(operation.isEnlistable ? ['TransactionId'] : []),

@@ -14,6 +14,7 @@ const always = headerReferences(
   ['RateLimit-Policy', 'RateLimitPolicy'],
 );
 const position = headerReferences(['SVC-POSITION', 'Position']);
+const run = headerReferences(['SVC-INVOCATION-ID', 'InvocationId'], ['Location', 'InvocationLocation']);
 const consistency = headerReferences(['SVC-CONSISTENCY', 'Consistency']);
 
 function headersOf({ service, path, isLoggedOnly }: Operation) {
@@ -29,10 +30,12 @@ const errorDescriptions: Readonly<Record<number, string>> = {
   409: 'The id is taken, the token is locked, the idempotency key is in flight, or the transaction is not open; `transaction-full`: it holds 10,000 tokens or 40,000 writes; `too-many-transactions`: 20 of the application are open.',
   413: 'The body is larger than 1 MiB.',
   415: 'The Content-Type of a PATCH is not application/merge-patch+json, or the body is compressed.',
-  422: 'The code does not compile or does not export a function.',
+  422: 'The code does not compile or does not export a function; or the value of a token cannot stand in a header.',
   429: 'Too many requests.',
   431: 'The URL and the headers together are larger than 16 KiB.',
   500: 'Something went wrong inside the vault.',
+  502: 'The destination could not be reached, broke off, or answered with more than 16 MiB. It may have acted.',
+  504: 'The destination did not answer in time. It may have acted.',
   503: 'The event store, database or audit is unavailable; nothing was done.',
 };
 
@@ -43,7 +46,7 @@ for (const [code, { status }] of Object.entries(problems)) if (!codes.has(status
 function exampleOf(status: number): object {
   const code = codes.get(status);
   return {
-    // What the HTTP parser refuses is no problem of the vault's own.
+    // A request that the HTTP parser refuses has no problem type of the vault.
     type: code === undefined ? 'about:blank' : `urn:token-vault:problem:${code.replaceAll('_', '-')}`,
     title: titles.get(status) ?? STATUS_CODES[status],
     status,
@@ -61,7 +64,7 @@ function errorResponse(status: number): OpenApiResponse {
     description: errorDescriptions[status] ?? '',
     headers: {
       ...always,
-      ...(status === 429 || status === 503 ? headerReferences(['Retry-After', 'RetryAfter']) : {}),
+      ...([409, 429, 503].includes(status) ? headerReferences(['Retry-After', 'RetryAfter']) : {}),
     },
     content: {
       'application/problem+json': {
@@ -74,12 +77,13 @@ function errorResponse(status: number): OpenApiResponse {
 
 const errorName = (status: number): string => `Error${status}`;
 
-/** One answer for each error status, referred to by all operations. */
+/** One answer for each error status. All operations refer to these. */
 export const errorResponses: Readonly<Record<string, OpenApiResponse>> = Object.fromEntries(
   Object.keys(errorDescriptions).map((status) => [errorName(Number(status)), errorResponse(Number(status))]),
 );
 
 function errorStatuses(operation: Operation): number[] {
+  if (operation.isRaw) return [400, 401, 403, 413, 422, 429, 431, 500, 502, 503, 504];
   const isWriting = operation.method !== 'GET';
   const isRefusable =
     operation.permission !== null || operation.plan !== undefined || operation.entity === 'session';
@@ -99,14 +103,21 @@ function errorStatuses(operation: Operation): number[] {
 }
 
 function success(operation: Operation, description: string, examples: OperationExamples): OpenApiResponse {
-  const headers = headersOf(operation);
+  const headers = { ...headersOf(operation), ...(operation.path === '/reactors/{id}/react' ? run : {}) };
+  if (operation.isRaw) {
+    const told = headerReferences(['SVC-PROXY-STATUS', 'ProxyStatus']);
+    return {
+      description: 'What the destination answered, with any status.',
+      headers: { ...headers, ...told },
+    };
+  }
   if (!operation.response) return { description, headers };
   const schema = withReferences(schemaOf(operation.response, 'output'));
   const named = examples.response === undefined ? {} : { examples: { answer: { value: examples.response } } };
   return { description, headers, content: { 'application/json': { schema, ...named } } };
 }
 
-/** What an operation answers besides its usual success. */
+/** The answers of an operation besides its usual success. */
 function otherAnswers(id: OperationId, operation: Operation, examples: OperationExamples) {
   const { response: _answered, ...empty } = operation;
   if (id === 'createToken') return { 200: success(operation, 'Deduplicated: the existing token.', examples) };
@@ -116,7 +127,7 @@ function otherAnswers(id: OperationId, operation: Operation, examples: Operation
     default: {
       description:
         "What the reactor's code answered with: an error of its own, or a response of its own making.",
-      headers: always,
+      headers: { ...always, ...run },
     },
   };
 }

@@ -29,10 +29,10 @@ const problem: JsonSchema = {
 const isObject = (value: unknown): value is JsonSchema =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Longer patterns repeat what `format` says, for machines that have no use for it. */
+/** A longer pattern only repeats what `format` already says. */
 const longestPattern = 80;
 
-/** Takes out what zod says for the sake of completeness. */
+/** Removes details that zod adds and that no reader needs. */
 function tidy(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(tidy);
   if (!isObject(value)) return value;
@@ -49,7 +49,7 @@ function tidy(value: unknown): unknown {
   };
 }
 
-/** The JSON Schema of what a zod schema takes (`input`) or what an answer holds (`output`). */
+/** The JSON Schema of the values that a zod schema accepts (`input`) or that an answer holds (`output`). */
 export function schemaOf(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
   // Unknown fields of a body are refused (rules.md §1).
   const override = ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) => {
@@ -81,7 +81,7 @@ export const componentSchemas: Readonly<Record<string, JsonSchema>> = {
   Problem: problem,
 };
 
-/** Replaces whatever is a resource by a reference to it. */
+/** Replaces each resource schema by a reference to it. */
 export function withReferences(schema: JsonSchema): JsonSchema {
   const refer = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(refer);

@@ -1,4 +1,4 @@
-/** A JSON Schema of the 2020-12 draft, as OpenAPI 3.1 takes it. */
+/** A JSON Schema of the 2020-12 draft, which OpenAPI 3.1 uses. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
 export interface OpenApiDocument {
@@ -7,7 +7,7 @@ export interface OpenApiDocument {
   readonly servers: readonly { readonly url: string }[];
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   readonly tags: readonly { readonly name: string; readonly description: string }[];
-  /** Path to method (lower case) to operation. */
+  /** Path → method (lower case) → operation. */
   readonly paths: Readonly<Record<string, Readonly<Record<string, OpenApiOperation>>>>;
   readonly components: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
@@ -19,7 +19,7 @@ export interface OpenApiOperation {
   readonly tags: readonly string[];
   readonly parameters: readonly Readonly<Record<string, unknown>>[];
   readonly requestBody?: OpenApiBody;
-  /** By status, or `default`. */
+  /** Responses by status, or `default`. */
   readonly responses: Readonly<Record<string, OpenApiResponse>>;
 }
 

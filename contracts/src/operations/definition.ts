@@ -3,31 +3,36 @@ import type { EntityType } from '../api/logs.ts';
 import type { Permission } from '../permissions.ts';
 import type { ReadModelName } from '../read-models.ts';
 
-/** One operation of the HTTP interface, stated once. Routing, validation, gateway, OpenAPI and tests derive from it. */
+/** One operation of the HTTP interface. Routing, validation, gateway, OpenAPI and tests derive from it. */
 export interface Operation {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** Path with parameters in braces, as OpenAPI writes them. */
+  /** `ANY`: all of `anyMethods`. */
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'ANY';
+  /** Path with parameters in braces, as in OpenAPI. */
   readonly path: string;
-  readonly service: 'command' | 'query';
-  /** Needed by the caller; null when any valid key will do. */
+  readonly service: 'command' | 'query' | 'proxy';
+  /** The permission that the caller needs; null when any valid key is enough. */
   readonly permission: Permission | null;
-  /** The whole operation needs the enterprise plan. */
+  /** The whole operation requires the enterprise plan. */
   readonly plan?: 'enterprise';
-  /** What the operation is about, for the log of refusals. */
+  /** The entity type of the operation, for the record of refusals. */
   readonly entity: EntityType;
   readonly summary: string;
   readonly params?: z.ZodType;
   readonly query?: z.ZodType;
   readonly body?: z.ZodType;
-  /** PATCH bodies must be sent as this type (415 otherwise). */
+  /** PATCH bodies must have this media type (415 otherwise). */
   readonly bodyType?: 'application/merge-patch+json';
+  /** The handler is given the request as it came, a `RawRequest`: its query, headers and body are not the vault's. */
+  readonly isRaw?: true;
   readonly success: number;
   readonly response?: z.ZodType;
-  /** Read models that its answer comes from; those that callers are made of go without saying. Of every query. */
+  /**
+   * Read models that the answer is read from; set for every query. The read models of authentication are always required and not listed.
+   */
   readonly answersFrom?: readonly ReadModelName[];
-  /** It may take rights away: confirmed only when every process goes by it (rules.md §6). */
+  /** The operation may withdraw rights: its success is confirmed only when every process applies the withdrawal (rules.md §6). */
   readonly isRevocation?: true;
-  /** What it does shows in the log alone, whose readers wait for it: the answer need not. */
+  /** The effect of the operation shows in the log only. Readers of the log wait for it, so the answer need not wait. */
   readonly isLoggedOnly?: true;
   /** Takes part in a transaction when SVC-TRANSACTION-ID is sent. */
   readonly isEnlistable?: true;
@@ -35,4 +40,27 @@ export interface Operation {
 
 export type ParamsOf<O> = O extends { readonly params: infer S extends z.ZodType } ? z.output<S> : undefined;
 export type QueryOf<O> = O extends { readonly query: infer S extends z.ZodType } ? z.output<S> : undefined;
-export type BodyOf<O> = O extends { readonly body: infer S extends z.ZodType } ? z.output<S> : undefined;
+export type BodyOf<O> = O extends { readonly body: infer S extends z.ZodType }
+  ? z.output<S>
+  : O extends { readonly isRaw: true }
+    ? RawRequest
+    : undefined;
+
+/** A request as it came over HTTP. */
+export interface RawRequest {
+  readonly method: string;
+  /** As it was sent, without the question mark; empty when there is none. */
+  readonly query: string;
+  /** As they were sent, in their order, repeated ones repeated. A character is a byte. */
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly body: Uint8Array;
+  /** Aborts when the client has gone before its answer was complete. */
+  readonly signal: AbortSignal;
+}
+
+/** Methods that go on to another server. CONNECT and TRACE are about the connection, and no client of a server is asked for others. */
+export const anyMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
+
+/** The methods of an operation. */
+export const methodsOf = ({ method }: Pick<Operation, 'method'>): readonly string[] =>
+  method === 'ANY' ? anyMethods : [method];

@@ -1,15 +1,20 @@
 import { applicationOperations } from './applications.ts';
+import { invocationOperations } from './invocations.ts';
+import { proxyOperations } from './proxy.ts';
 import { reactorOperations } from './reactors.ts';
 import { tenantOperations } from './tenants.ts';
 import { tokenOperations } from './tokens.ts';
 
-export type { Operation, ParamsOf, QueryOf, BodyOf } from './definition.ts';
+export { anyMethods, methodsOf } from './definition.ts';
+export type { Operation, ParamsOf, QueryOf, BodyOf, RawRequest } from './definition.ts';
 
-/** The operations table: the whole HTTP interface, stated once. Where paths overlap the more literal one comes first. */
+/** The operations table: the whole HTTP interface. Where paths overlap, the more literal one comes first. */
 export const operations = {
   ...tokenOperations,
   ...applicationOperations,
   ...reactorOperations,
+  ...invocationOperations,
+  ...proxyOperations,
   ...tenantOperations,
 } as const;
 

@@ -16,6 +16,18 @@ export const tenantOperations = {
     response: logs.logPage,
     answersFrom: ['log'],
   },
+  summarizeLogs: {
+    method: 'GET',
+    path: '/logs/summary',
+    service: 'query',
+    permission: 'log:read',
+    entity: 'log',
+    summary: 'Count log entries by time',
+    query: logs.summarizeLogsQuery,
+    success: 200,
+    response: logs.logSummary,
+    answersFrom: ['log', 'log_summary'],
+  },
   listEntityTypes: {
     method: 'GET',
     path: '/logs/entity-types',

@@ -6,24 +6,32 @@ import type {
   Transform,
 } from '@token-vault/contracts';
 import type { Grants, Principal } from './principal.ts';
+import { decisionOf } from './reason.ts';
+import type { TokenAccess } from './token-access.ts';
 import { lesserOf } from './transforms.ts';
+import type { TokenVisibility } from './visibility.ts';
 
-/** What a decision needs to know of a token. */
+/** The properties of a token that an access decision needs. */
 export interface AccessibleToken {
   readonly id: string;
   readonly containers: readonly string[];
 }
 
-export type TokenAccess =
-  { readonly isGranted: true; readonly transform: Transform } | { readonly isGranted: false };
+const reasonNeeded = 'A rule requires a reason for this access: send it in the header SVC-REASON.';
 
-/** What a transform shows of a token's data: masked without a mask is redacted (interface.md, Access rule transforms). */
+/** The text of the refusal; `otherwise` where a reason would not help. */
+export const refusalText = (
+  access: Extract<TokenAccess, { isGranted: false }> | Extract<TokenVisibility, { kind: 'needs-reason' }>,
+  otherwise: string,
+): string => ('kind' in access || access.needsReason ? reasonNeeded : otherwise);
+
+/** How a token's data is shown by a transform: `mask` on a token without a mask becomes `redact` (interface.md, Access rule transforms). */
 export const shownBy = (transform: Transform, hasMask: boolean): Transform =>
   transform === 'mask' && !hasMask ? 'redact' : transform;
 
 const denied: TokenAccess = { isGranted: false };
 
-/** A grant on a container covers its sub-containers; case never matters (rules.md §3). */
+/** A grant on a container covers its sub-containers; upper and lower case are equal (rules.md §3). */
 function covers(container: string, token: AccessibleToken): boolean {
   const prefix = container.toLowerCase();
   return token.containers.some((path) => path.toLowerCase().startsWith(prefix));
@@ -44,37 +52,45 @@ function applies(rule: AccessRule, token: AccessibleToken): boolean {
   return conditions.length > 0 && conditions.every((condition) => holds(condition, token));
 }
 
-function decide(grants: Grants, permission: TokenPermission, token: AccessibleToken): TokenAccess {
+function decide(
+  grants: Grants,
+  permission: TokenPermission,
+  token: AccessibleToken,
+  reason: string | undefined,
+): TokenAccess {
   const rule = grants.rules.find(
     (candidate) => candidate.permissions.includes(permission) && applies(candidate, token),
   );
-  if (rule) return { isGranted: true, transform: rule.transform };
+  if (rule) return decisionOf(rule, permission, reason);
   if (!grants.permissions.includes(permission)) return denied;
   return { isGranted: true, transform: permission === 'token:use' ? 'reveal' : 'mask' };
 }
 
 /**
- * May the caller do this to this token, and how is its data shown? By priority, the first rule that covers the token and
- * grants the permission; plain permissions come last, as one rule on `/` that masks (reveals for token:use)
- * (rules.md §6). A session needs its authorizer's right too, and is shown the lesser of both.
+ * Decides whether the caller has the permission on this token, and how the token's data is shown. The first rule by priority that covers
+ * the token and grants the permission decides. Plain permissions come last, as one rule on `/` that masks, or reveals for token:use
+ * (rules.md §6). A session also needs the right of its authorizer; of the two transforms the one that shows less applies.
  */
 export function decideTokenAccess(
   principal: Principal,
   permission: TokenPermission,
   token: AccessibleToken,
 ): TokenAccess {
-  const own = decide(principal, permission, token);
-  if (!own.isGranted || !principal.authorizer) return own;
-  const lent = decide(principal.authorizer, permission, token);
-  if (!lent.isGranted) return denied;
-  return lesserOf(own.transform, lent.transform) === own.transform ? own : lent;
+  const { authorizer, reason } = principal;
+  const own = decide(principal, permission, token, reason);
+  if (!own.isGranted || !authorizer) return own;
+  const lent = decide(authorizer, permission, token, reason);
+  if (!lent.isGranted) return lent;
+  const transform = lesserOf(own.transform, lent.transform);
+  const isBreakGlass = transform === 'reveal' && (own.isBreakGlass ?? lent.isBreakGlass);
+  return { isGranted: true, transform, ...(isBreakGlass ? { isBreakGlass } : {}) };
 }
 
 const holdsAtAll = (grants: Grants, permission: Permission): boolean =>
   grants.permissions.includes(permission) ||
   grants.rules.some((rule) => rule.permissions.includes(permission));
 
-/** Could the caller use this permission at all? For tokens the container decides afterwards. */
+/** Whether the caller has this permission on any entity. For tokens, `decideTokenAccess` then decides by the container. */
 export function can(principal: Principal, permission: Permission): boolean {
   const { authorizer } = principal;
   return holdsAtAll(principal, permission) && (!authorizer || holdsAtAll(authorizer, permission));

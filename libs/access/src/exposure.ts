@@ -1,6 +1,8 @@
 import type { TokenPermission } from '@token-vault/contracts';
-import { decideTokenAccess, type AccessibleToken, type TokenAccess } from './decide.ts';
+import { decideTokenAccess, type AccessibleToken } from './decide.ts';
 import type { Grants, Principal } from './principal.ts';
+import { revealsPlainly } from './reason.ts';
+import type { TokenAccess } from './token-access.ts';
 import { byExposure } from './transforms.ts';
 
 const exposureOf = (access: TokenAccess): number =>
@@ -8,9 +10,12 @@ const exposureOf = (access: TokenAccess): number =>
 
 const showing: readonly TokenPermission[] = ['token:read', 'token:search', 'token:use'];
 
-/** Whether the caller would see more of the token, by any operation that shows data, when it is moved (rules.md §5). */
+/**
+ * Whether a move of the token lets the caller see more of it, by any operation that shows data (rules.md §5). It is decided as without a
+ * reason, so that no move takes a token from under a rule that requires one.
+ */
 export function seesMoreAfterMove(
-  principal: Principal,
+  { reason: _reason, ...principal }: Principal,
   before: AccessibleToken,
   after: AccessibleToken,
 ): boolean {
@@ -24,13 +29,13 @@ export function seesMoreAfterMove(
 function revealsEverything(grants: Grants, permission: TokenPermission): boolean {
   for (const rule of grants.rules) {
     if (!rule.permissions.includes(permission)) continue;
-    if (rule.transform !== 'reveal') return false;
+    if (!revealsPlainly(rule)) return false;
     if (rule.container === '/') return true;
   }
   return false;
 }
 
-/** Whether the caller sees every token of the tenant in plaintext by this permission; then nothing is hidden from it. */
+/** Whether this permission shows the caller every token of the tenant in plaintext. */
 export function seesEverything(principal: Principal, permission: TokenPermission): boolean {
   const { authorizer } = principal;
   return (

@@ -49,13 +49,18 @@ function checkRules(
     const field = `rules.${index}`;
     checkScope(errors, field, rule, scope);
     checkPermissions(errors, `${field}.permissions`, rule.permissions, type);
+    if (rule.break_glass === true && rule.transform !== 'reveal')
+      report(errors, `${field}.break_glass`, 'needs the transform reveal');
     if (rule.permissions.some((permission) => !isTokenPermission(permission))) {
       report(errors, `${field}.permissions`, 'only token permissions can be granted by a rule');
     }
   });
 }
 
-/** What an application may be given (rules.md §6). Gives the fields at fault; none when all is well. */
+/**
+ * Checks the permissions and rules that an application is given (rules.md §6). Returns the faulty fields; an empty object when all are
+ * allowed.
+ */
 export function checkGrants(type: ApplicationType, grants: Grants): FieldErrors {
   const errors: Errors = {};
   checkPermissions(errors, 'permissions', grants.permissions, type);
@@ -67,7 +72,7 @@ export function checkGrants(type: ApplicationType, grants: Grants): FieldErrors 
   return errors;
 }
 
-/** What an application may hand to a session: token permissions, a subset of its own (rules.md §7). */
+/** Checks the grants that an application gives to a session: token permissions only, a subset of its own (rules.md §7). */
 export function checkSessionGrants(authorizer: Principal, grants: Grants): FieldErrors {
   const errors: Errors = {};
   const own = new Set([...authorizer.permissions, ...authorizer.rules.flatMap((rule) => rule.permissions)]);

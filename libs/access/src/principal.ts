@@ -1,13 +1,13 @@
 import type { AccessRule, Actor, ApplicationType, Permission, Plan } from '@token-vault/contracts';
 
-/** What a caller's tenant lets it do. */
+/** The features that the tenant's plan and settings allow. */
 export interface TenantContext {
   readonly id: string;
   readonly plan: Plan;
   readonly settings: Readonly<Record<string, string>>;
 }
 
-/** What somebody may do: plain permissions, and rules by priority, the most preferred (lowest number) first. */
+/** The rights of a caller: plain permissions, and rules by priority, the lowest number first. */
 export interface Grants {
   readonly permissions: readonly Permission[];
   readonly rules: readonly AccessRule[];
@@ -16,16 +16,22 @@ export interface Grants {
 /** An authenticated caller: an application, or a session that an application opened. */
 export interface Principal extends Grants {
   readonly tenant: TenantContext;
-  /** Who the events name. */
+  /** The actor that events name. */
   readonly actor: Actor;
-  /** The application itself, or the one that opened the session. */
+  /** The application itself, or the application that opened the session. */
   readonly applicationId: string;
   readonly applicationType: ApplicationType;
-  /** Of a session: the application that authorised it, which answers name as the creator of what the session makes. */
+  /** SHA-256 of the caller's current key, as hex. Unset for a principal without a key. */
+  readonly keyHash?: string;
+  /**
+   * Set for a session: the application that authorised it. Answers name this application as the creator of entities that the session makes.
+   */
   readonly authorizedBy?: string;
   /**
-   * Of a session: what the application that authorized it may do now. A session never does or sees more than that
-   * (rules.md §7), also when that application has lost a right since.
+   * Set for a session: the present grants of the application that authorised it. A session never has more rights than these (rules.md §7),
+   * also when that application lost a right after the authorisation.
    */
   readonly authorizer?: Grants;
+  /** The reason that the caller gives for this request (SVC-REASON). Rules may require one (docs/reference/reasons.md). */
+  readonly reason?: string;
 }

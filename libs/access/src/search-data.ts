@@ -1,7 +1,7 @@
 import type { Grants, Principal } from './principal.ts';
 import { clauseOf, type VisibilityClause } from './visibility.ts';
 
-/** The tokens that terms over `data` may match; by rules in their order, the first that covers a token decides. */
+/** The tokens that search terms over `data` may match. The rules apply in order; the first one that covers a token decides. */
 export type SearchableData =
   | { readonly kind: 'all' }
   | {
@@ -10,7 +10,7 @@ export type SearchableData =
     }
   | { readonly kind: 'all-of'; readonly parts: readonly SearchableData[] };
 
-/** rules.md §6: a rule with `"search_data": false` lets no data be searched that it does not reveal. */
+/** rules.md §6: a rule with `"search_data": false` allows searches over data only for tokens that the rule reveals. */
 export function searchableData(principal: Principal): SearchableData {
   const own = searchableBy(principal);
   if (!principal.authorizer) return own;
@@ -19,13 +19,13 @@ export function searchableData(principal: Principal): SearchableData {
   return lent.kind === 'all' ? own : { kind: 'all-of', parts: [own, lent] };
 }
 
-/** What no rule covers is not visible to the caller, or by its plain permission, which forbids nothing. */
+/** A token that no rule covers is either invisible to the caller, or visible by the plain permission, which allows searches. */
 function searchableBy({ rules }: Grants): SearchableData {
   const deciding = rules
     .filter(({ permissions }) => permissions.includes('token:search'))
     .map((rule) => ({
       clause: clauseOf(rule),
-      isSearchable: rule.search_data !== false || rule.transform === 'reveal',
+      isSearchable: rule.search_data !== false || (rule.transform === 'reveal' && rule.break_glass !== true),
     }));
   return deciding.every(({ isSearchable }) => isSearchable)
     ? { kind: 'all' }

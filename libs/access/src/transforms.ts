@@ -1,8 +1,8 @@
 import type { Transform } from '@token-vault/contracts';
 
-/** From the one that shows least to the one that shows most. */
+/** From the transform that shows least to the one that shows most. */
 export const byExposure: readonly Transform[] = ['redact', 'mask', 'reveal'];
 
-/** The one that shows less. */
+/** The transform that shows less. */
 export const lesserOf = (one: Transform, other: Transform): Transform =>
   byExposure.indexOf(one) < byExposure.indexOf(other) ? one : other;

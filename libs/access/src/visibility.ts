@@ -1,20 +1,24 @@
 import type { AccessRule, AccessRuleCondition, TokenPermission } from '@token-vault/contracts';
 import type { Grants, Principal } from './principal.ts';
+import { listNeedsReason } from './reason.ts';
 
-/** One way to be visible: within a container, or by all of a rule's conditions. */
+/** One condition that makes tokens visible: a container, or all conditions of a rule. */
 export type VisibilityClause =
   | { readonly kind: 'container'; readonly prefix: string }
   | { readonly kind: 'conditions'; readonly conditions: readonly AccessRuleCondition[] };
 
-/** Which tokens of the tenant a caller may see; a list is cut by this inside the database, never afterwards. */
+/** The tokens of the tenant that a caller may see. The database filters lists by it; rows are never removed afterwards. */
 export type TokenVisibility =
   | { readonly kind: 'all' }
   | { readonly kind: 'none' }
+  /** A rule requires a reason, and the caller gives none: the whole request is refused (docs/reference/reasons.md). */
+  | { readonly kind: 'needs-reason' }
   | { readonly kind: 'any-of'; readonly clauses: readonly VisibilityClause[] }
   | { readonly kind: 'all-of'; readonly parts: readonly TokenVisibility[] };
 
-/** Says of all tokens what `decideTokenAccess` says of one. */
+/** Decides for all tokens the same as `decideTokenAccess` decides for one. */
 export function tokenVisibility(principal: Principal, permission: TokenPermission): TokenVisibility {
+  if (listNeedsReason(principal, permission)) return { kind: 'needs-reason' };
   const own = visibilityBy(principal, permission);
   if (!principal.authorizer || own.kind === 'none') return own;
   const lent = visibilityBy(principal.authorizer, permission);

@@ -144,7 +144,7 @@ describe('a permission', () => {
   });
 });
 
-describe('what a caller sees in lists', () => {
+describe('the lists of a caller', () => {
   it.each([
     ['everything by a plain permission', principal(['token:read']), { kind: 'all' }],
     ['everything by a rule on /', principal([], [rule({ container: '/' })]), { kind: 'all' }],

@@ -1,30 +1,32 @@
-/** What one member of a batch ends as. An Error rejects only that member's caller. */
-export type Outcome<Result> = Result | Error;
+/** The result of one item of a batch. An Error rejects only the caller of that item. */
+type Outcome<Result> = Result | Error;
 
 export interface BatcherOptions<Item, Result> {
-  /** Handles a batch in one round trip; gives one outcome an item, in order. A throw rejects the whole batch. */
-  readonly run: (items: readonly Item[]) => Promise<readonly Outcome<Result>[]>;
-  /** Most items of one batch. */
-  readonly maxItems: number;
-  /** Batches under way at once; 1 makes a group commit (what arrives meanwhile forms the next batch). */
-  readonly concurrency?: number;
-  /** Two items with the same key never share a batch and keep their order. */
-  readonly key?: (item: Item) => string | undefined;
   /**
-   * Under load, how long the next batch waits to become as big as the last (as `commit_delay` and `commit_siblings` of
-   * Postgres): after one of at least `siblings`, for as many items or `ms`, whichever comes first.
+   * Handles a batch in one round trip; returns one outcome for each item, in order. If it throws, all callers of the batch are rejected.
+   */
+  readonly run: (items: readonly Item[]) => Promise<readonly Outcome<Result>[]>;
+  /** Maximum number of items of a batch. */
+  readonly maxItems: number;
+  /** Maximum number of batches under way. 1 makes a group commit: items that arrive meanwhile form the next batch. */
+  readonly concurrency?: number;
+  /** Two items that share a key are never in the same batch, and keep their order. */
+  readonly keys?: (item: Item) => readonly string[];
+  /**
+   * Under load, the next batch waits to become as large as the last one (as `commit_delay` and `commit_siblings` of Postgres). It waits
+   * after a batch of at least `siblings` items, until as many items are waiting or `ms` are over.
    */
   readonly linger?: {
     readonly siblings: number;
     readonly ms: number;
-    /** How big the next batch waits to become, when not as big as the last. */
+    /** The size that the next batch waits for, if it is not the size of the last one. */
     readonly items?: number;
   };
 }
 
 export interface Batcher<Item, Result> {
   add(item: Item): Promise<Result>;
-  /** Resolves when everything added so far has ended. */
+  /** Resolves when all items that were added before the call are done. */
   idle(): Promise<void>;
 }
 
@@ -35,8 +37,8 @@ interface Waiting<Item, Result> {
 }
 
 /**
- * Gathers concurrent calls into one round trip: while a batch is under way, new calls wait and form the next.
- * A lone call is not delayed beyond the current turn of the event loop; none is that comes later than a batch lingers.
+ * Gathers concurrent calls into one round trip: while a batch is under way, new calls wait and form the next one. A single call waits no
+ * longer than the current turn of the event loop. A call that comes after the linger time of a batch does not wait for it.
  */
 export const createBatcher = <Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> =>
   new GatheringBatcher(options);
@@ -48,7 +50,7 @@ class GatheringBatcher<Item, Result> implements Batcher<Item, Result> {
   #running = 0;
   #whenBatchEnds: (() => void)[] = [];
   #isScheduled = false;
-  /** How big the next batch had better be, until the time is up. */
+  /** The size that the next batch waits for until the linger time is over. */
   #awaited = 0;
   #lingering: NodeJS.Timeout | undefined;
 
@@ -62,7 +64,7 @@ class GatheringBatcher<Item, Result> implements Batcher<Item, Result> {
       this.#waiting.push({ item, resolve, reject });
       if (this.#isScheduled || this.#running >= this.#concurrency) return;
       this.#isScheduled = true;
-      // One turn of the loop lets every request that was parsed together join the same batch.
+      // One turn of the event loop lets all requests that were parsed together join the same batch.
       setImmediate(() => this.#pump());
     });
   }
@@ -92,16 +94,16 @@ class GatheringBatcher<Item, Result> implements Batcher<Item, Result> {
   }
 
   #take(): Waiting<Item, Result>[] {
-    const { key, maxItems } = this.#options;
-    if (!key) return this.#waiting.splice(0, maxItems);
+    const { keys: keysOf, maxItems } = this.#options;
+    if (!keysOf) return this.#waiting.splice(0, maxItems);
     const keys = new Set<string>();
     const taken: Waiting<Item, Result>[] = [];
     const left: Waiting<Item, Result>[] = [];
     for (const entry of this.#waiting) {
-      const name = key(entry.item);
-      if (taken.length < maxItems && (name === undefined || !keys.has(name))) taken.push(entry);
+      const own = keysOf(entry.item);
+      if (taken.length < maxItems && !own.some((key) => keys.has(key))) taken.push(entry);
       else left.push(entry);
-      if (name !== undefined) keys.add(name);
+      for (const key of own) keys.add(key);
     }
     this.#waiting = left;
     return taken;

@@ -1,3 +1,4 @@
-export { byCallback } from './by-callback.ts';
 export { createBatcher, type Batcher, type BatcherOptions } from './batcher.ts';
-export { keepIndexPlans, keepPlans, keptIndexPlans } from './kept-plans.ts';
+export { FairPlaces, type FairPlacesOptions, type WaitingForPlace } from './fair-places.ts';
+export { FairQueue } from './fair-queue.ts';
+export { ThreadShares, threadShares, type Turn } from './thread-shares.ts';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createBatcher, type BatcherOptions } from '../src/index.ts';
 
-/** Batches as they begin; each ends when told. */
+/** A batcher whose batches can be watched; each batch ends when the test says so. */
 function watched(options: Partial<BatcherOptions<string, string>> = {}) {
   const batches: string[][] = [];
   const ends: (() => void)[] = [];
@@ -18,7 +18,7 @@ function watched(options: Partial<BatcherOptions<string, string>> = {}) {
     batcher,
     batches,
     add: (...items: string[]) => Promise.all(items.map((item) => batcher.add(item))),
-    /** Of the oldest batch under way; resolves when those who wait have had their chance. */
+    /** Ends the oldest batch under way; resolves after the waiting items could start. */
     end: async () => {
       ends.shift()?.();
       await settled();
@@ -33,7 +33,7 @@ beforeEach(() => {
 afterEach(() => vi.useRealTimers());
 
 describe('a batch', () => {
-  it('is what was added in one turn, and answers each with its own', async () => {
+  it('holds the items that were added in one turn, and answers each with its own result', async () => {
     const { add, batches, end } = watched();
     const answers = add('a', 'b');
     await settled();
@@ -42,7 +42,7 @@ describe('a batch', () => {
     expect(await answers).toEqual(['A', 'B']);
   });
 
-  it('gathers what comes while another is under way', async () => {
+  it('gathers the items that come while another batch is under way', async () => {
     const { add, batches, end } = watched();
     void add('a');
     await settled();
@@ -56,7 +56,7 @@ describe('a batch', () => {
   });
 
   it('has no more than the most items, and not two of the same key', async () => {
-    const { add, batches, end } = watched({ maxItems: 2, key: (item) => (item === 'x' ? item : undefined) });
+    const { add, batches, end } = watched({ maxItems: 2, keys: (item) => (item === 'x' ? [item] : []) });
     void add('x', 'x', 'a', 'b');
     await settled();
     for (let round = 0; round < 3; round += 1) await end();
@@ -107,7 +107,7 @@ describe('a batch that lingers', () => {
     expect(batches[1]).toEqual(['d']);
   });
 
-  it('does so after a big one only, and not when nobody came in time', async () => {
+  it('does so after a big one only, and not when no item came in time', async () => {
     const { add, batches, end } = watched({ linger });
     void add('a', 'b');
     await settled();
@@ -139,7 +139,7 @@ describe('a batch that lingers', () => {
     expect(batches[1]).toEqual(['b', 'c', 'd']);
   });
 
-  it('is not waited for by who wants an end', async () => {
+  it('does not delay a call of idle', async () => {
     const { add, batcher, batches, end } = watched({ linger });
     void add('a', 'b', 'c');
     await settled();

@@ -8,13 +8,13 @@ export const ivLength = 12;
 export const tagLength = 16;
 
 /**
- * AES-256-GCM under a fresh random 96-bit IV (NIST SP 800-38D 8.2.2).
+ * Encrypts with AES-256-GCM under a fresh random 96-bit IV (NIST SP 800-38D 8.2.2).
  * @param key 32 bytes
  * @returns iv, ciphertext and tag, in this order
  */
 export function encrypt(key: Buffer, plaintext: Buffer | string, aad: Buffer): Buffer {
   const iv = randomOf(ivLength);
-  // A KeyObject is five times as fast as raw bytes here (3 µs against 16 µs), and Node clears its copy when it frees it.
+  // A KeyObject is five times as fast as raw bytes here (3 µs against 16 µs). Node clears its copy of the key when it frees the object.
   const cipher = createCipheriv('aes-256-gcm', createSecretKey(key), iv, { authTagLength: tagLength });
   cipher.setAAD(aad);
   const body = typeof plaintext === 'string' ? cipher.update(plaintext, 'utf8') : cipher.update(plaintext);
@@ -22,7 +22,7 @@ export function encrypt(key: Buffer, plaintext: Buffer | string, aad: Buffer): B
   return Buffer.concat([iv, body, cipher.getAuthTag()]);
 }
 
-/** @throws SealBrokenError unless `encrypted` is what `encrypt` gave for this key and `aad`. */
+/** @throws SealBrokenError unless `encrypted` is a result of `encrypt` for this key and `aad`. */
 export function decrypt(key: Buffer, encrypted: Buffer, aad: Buffer): Buffer {
   if (encrypted.length < ivLength + tagLength) throw new SealBrokenError();
   const tagStart = encrypted.length - tagLength;
@@ -41,7 +41,7 @@ export function decrypt(key: Buffer, encrypted: Buffer, aad: Buffer): Buffer {
   return plaintext;
 }
 
-/** A key of its own for each purpose (HKDF-SHA-256, RFC 5869), so that no key is used for two things. */
+/** Derives a key for one purpose (HKDF-SHA-256, RFC 5869), so that each key has one use. */
 export function deriveKey(key: Buffer, ...purpose: readonly string[]): Buffer {
   return Buffer.from(hkdfSync('sha256', key, '', frame(['token-vault', '1', ...purpose]), keyLength));
 }

@@ -1,7 +1,7 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { base58Alphabet } from './base58.ts';
 
-/** Public, private and management applications, and sessions. */
+/** The key types: public, private and management applications, and sessions. */
 export const apiKeyTypes = ['pub', 'pvt', 'mgt', 'ses'] as const;
 export type ApiKeyType = (typeof apiKeyTypes)[number];
 
@@ -14,7 +14,7 @@ export function generateApiKey(type: ApiKeyType): string {
 }
 
 function randomBase58(length: number): string {
-  // 232 is the largest multiple of 58 a byte holds: dropping the rest keeps every character equally likely.
+  // 232 is the largest multiple of 58 in a byte. Larger values are dropped, so every character is equally likely.
   const limit = 232;
   let text = '';
   while (text.length < length) {
@@ -25,12 +25,12 @@ function randomBase58(length: number): string {
   return text;
 }
 
-/** What is stored of a key: SHA-256, hex. A plain hash is enough because a key has 140 random bits. */
+/** The stored form of a key: SHA-256, hex. A plain hash is enough because a key has 140 random bits. */
 export function hashApiKey(key: string): string {
-  return createHash('sha256').update(key, 'utf8').digest('hex');
+  return hash('sha256', key, 'hex');
 }
 
-/** Compares two hex hashes in constant time; false unless both are 64 hex digits. */
+/** Compares two hex hashes in constant time. Returns false unless both are 64 hex digits. */
 export function equalHashes(left: string, right: string): boolean {
   const isHash = /^[\da-f]{64}$/;
   if (!isHash.test(left) || !isHash.test(right)) return false;

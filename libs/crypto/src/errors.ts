@@ -1,4 +1,4 @@
-/** A sealed value or wrapped key does not authenticate: altered, moved, cut, or sealed under another key. */
+/** A sealed value or wrapped key does not authenticate: it was altered, moved or cut, or it was sealed under another key. */
 export class SealBrokenError extends Error {
   readonly code = 'seal_broken';
   constructor() {
@@ -6,7 +6,7 @@ export class SealBrokenError extends Error {
   }
 }
 
-/** The data key is gone (destroyed, past its time, or never of this tenant): what it sealed cannot be read. */
+/** The data key does not exist (destroyed, expired, or of another tenant), so the values under it cannot be read. */
 export class KeyDestroyedError extends Error {
   readonly code = 'key_destroyed';
   readonly keyId: string;
@@ -16,7 +16,7 @@ export class KeyDestroyedError extends Error {
   }
 }
 
-/** The tenant has no keys: it was never created here, or was destroyed. */
+/** The tenant has no keys: it was never created here, or it was destroyed. */
 export class TenantKeysMissingError extends Error {
   readonly code = 'tenant_keys_missing';
   readonly tenantId: string;
@@ -26,22 +26,22 @@ export class TenantKeysMissingError extends Error {
   }
 }
 
-/** The root key given is not the one that wraps this key ring. One line, fit for an operator. */
+/** The given root key is not the key that wraps this key ring. The message is one line for an operator. */
 export class WrongRootKeyError extends Error {
   readonly code = 'wrong_root_key';
 }
 
-/** A root key cannot be loaded (missing, unsafe permissions, not a key). One line, fit for an operator. */
+/** A root key cannot be loaded (missing, unsafe permissions, not a key). The message is one line for an operator. */
 export class RootKeyUnusableError extends Error {
   readonly code = 'root_key_unusable';
 }
 
-/** The KMS that holds the root key does not answer, or is sealed: trying again later is right. One line, fit for an operator. */
+/** The KMS that holds the root key does not answer or is sealed: a later attempt may succeed. The message is one line for an operator. */
 export class RootKeyUnavailableError extends Error {
   readonly code = 'root_key_unavailable';
 }
 
-/** Another process rotates the same keys right now. */
+/** Another process is rotating the same keys. */
 export class RotationInProgressError extends Error {
   readonly code = 'rotation_in_progress';
 }

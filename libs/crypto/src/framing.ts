@@ -1,6 +1,6 @@
 /**
- * Joins texts so that no two different lists give the same bytes: each part is preceded by its byte length (32 bits,
- * big-endian), the whole by the number of parts. Used for additional authenticated data, HMAC input and HKDF info.
+ * Joins texts so that different lists always give different bytes: the number of parts comes first, then each part with its byte length (32
+ * bits, big-endian). Used for additional authenticated data, HMAC input and HKDF info.
  *
  * @throws TypeError on a lone surrogate: UTF-8 would turn different texts into the same bytes.
  */

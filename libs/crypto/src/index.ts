@@ -21,5 +21,10 @@ export { isKeyRingInitialised, rootKeysInUse, type FindRootKey } from './key-rin
 export { createKeyRing, type KeyRing, type KeyRingOptions } from './key-ring/key-ring.ts';
 export { useOnce, type DataKeyRequest, type NewDataKey } from './key-ring/sealing.ts';
 export type { KeyDurability } from './key-ring/data-key-inserts.ts';
-export { remainingKeys, type DestroyedKey, type KeyDestruction } from './key-ring/destruction.ts';
+export {
+  remainingKeys,
+  tenantsOfKeyRing,
+  type DestroyedKey,
+  type KeyDestruction,
+} from './key-ring/destruction.ts';
 export type { Clock } from './key-ring/clock.ts';

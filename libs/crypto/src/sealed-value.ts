@@ -8,13 +8,12 @@ import { Secret } from './secret.ts';
 declare const sealed: unique symbol;
 
 /**
- * `sv1.<key id>.<base64url of iv (12 bytes), ciphertext, tag (16 bytes)>`: AES-256-GCM over the value as JSON.
- * The additional data binds format version, key id, tenant, entity and field, so that a sealed value is good in one
- * place only. Its length tells the length of the JSON.
+ * `sv1.<key id>.<base64url of iv (12 bytes), ciphertext, tag (16 bytes)>`: AES-256-GCM over the value as JSON. The additional data binds
+ * format version, key id, tenant, entity and field, so a sealed value opens in one place only. Its length shows the length of the JSON.
  */
 export type SealedValue = string & { readonly [sealed]: true };
 
-/** The one place a sealed value is good for. */
+/** The one place where a sealed value opens. */
 export interface SealContext {
   readonly tenantId: string;
   /** e.g. `token:<id>`; the entity the data key belongs to. */
@@ -24,18 +23,22 @@ export interface SealContext {
 }
 
 const version = 'sv1';
-const pattern = /^sv1\.([\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12})\.[\w-]+$/;
 const bodyStart = version.length + 1 + 36 + 1;
+const headPattern = /^sv1\.[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}\.$/;
+const bodyPattern = /^[\w-]+$/;
 const shortestBody = Math.ceil(((ivLength + tagLength + 1) * 4) / 3);
 
-/** Whether the text has the form of a sealed value; only `open` tells whether it is one. */
+/** Whether the text has the form of a sealed value. Only `open` proves that it is one. */
 export function isSealedValue(value: unknown): value is SealedValue {
-  return typeof value === 'string' && value.length >= bodyStart + shortestBody && pattern.test(value);
+  return typeof value === 'string' && hasHead(value) && bodyPattern.test(value.slice(bodyStart));
 }
 
-/** The data key a sealed value needs. @throws SealBrokenError when it has not the form of one. */
+const hasHead = (value: string): boolean =>
+  value.length >= bodyStart + shortestBody && headPattern.test(value.slice(0, bodyStart));
+
+/** The id of the data key of a sealed value. Only `open` reads the part after it. @throws SealBrokenError without such an id */
 export function keyIdOf(value: SealedValue): string {
-  if (!isSealedValue(value)) throw new SealBrokenError();
+  if (!hasHead(value)) throw new SealBrokenError();
   return value.slice(version.length + 1, bodyStart - 1);
 }
 
@@ -60,8 +63,8 @@ export function seal(key: DataKey, context: SealContext, value: Secret<Json>): S
 }
 
 /**
- * Opens what `seal` made with the same key and context.
- * @throws SealBrokenError for anything else; it names no data.
+ * Opens a value that `seal` made with the same key and context.
+ * @throws SealBrokenError otherwise; the message contains no data.
  * @throws TypeError when the key was wiped.
  */
 export function open<T extends Json = Json>(
@@ -72,7 +75,7 @@ export function open<T extends Json = Json>(
   if (keyIdOf(value) !== key.id || !isKeyOf(key, context)) throw new SealBrokenError();
   const body = value.slice(bodyStart);
   const encrypted = Buffer.from(body, 'base64url');
-  // Decoding forgives stray bits in the last character; a sealed value has exactly one spelling.
+  // The decoder ignores surplus bits in the last character. Only one spelling of a sealed value is accepted.
   if (encrypted.toString('base64url') !== body) throw new SealBrokenError();
   const plaintext = decrypt(key.exposeBytes(), encrypted, additionalData(key.id, context));
   try {

@@ -1,9 +1,8 @@
 const placeholder = '[secret]';
 
 /**
- * Holds plaintext between the HTTP parser and `seal`, and between `open` and the HTTP writer. Everything that turns
- * a value into text (templates, JSON, `util.inspect`, loggers) gets `[secret]`; `expose()` is the only way out, so
- * that a search for it finds every place that sees plaintext.
+ * Holds plaintext between the HTTP parser and `seal`, and between `open` and the HTTP writer. Conversions to text (templates, JSON,
+ * `util.inspect`, loggers) give `[secret]`. Only `expose()` returns the value, so a search for it finds every place that handles plaintext.
  */
 export class Secret<T> {
   readonly #value: T;

@@ -1,7 +1,7 @@
 import { decrypt, deriveKey, encrypt, keyLength } from './aead.ts';
 import { randomOf } from './random.ts';
 
-/** A random part of the key of a text; the key cannot be had without each of them. */
+/** A random part of the key of a text; all parts are needed to build the key. */
 export const newShare = (): string => randomOf(keyLength).toString('base64');
 
 function keyOf(shares: readonly string[]): Buffer {
@@ -11,7 +11,7 @@ function keyOf(shares: readonly string[]): Buffer {
   return key;
 }
 
-/** Encrypts a text so that it opens with all `shares` in their order, and with no fewer. @returns base64 */
+/** Encrypts a text so that it opens only with all `shares`, in their order. @returns base64 */
 export function sealWithShares(shares: readonly string[], context: string, text: string): string {
   const key = keyOf(shares);
   try {
@@ -21,7 +21,7 @@ export function sealWithShares(shares: readonly string[], context: string, text:
   }
 }
 
-/** @throws SealBrokenError unless `sealed` is what `sealWithShares` gave for these shares and this context */
+/** @throws SealBrokenError unless `sealed` is a result of `sealWithShares` for these shares and this context */
 export function openWithShares(shares: readonly string[], context: string, sealed: string): string {
   const key = keyOf(shares);
   try {

@@ -5,31 +5,33 @@ import { encodeBase58 } from './base58.ts';
 import { frame } from './framing.ts';
 import { isSecret, type Secret } from './secret.ts';
 
-/** The keyed hashes of one tenant. Equal input gives equal output for the tenant's life, across key rotations. */
+/** The keyed hashes of one tenant. Equal input gives equal output as long as the tenant exists, also after key rotations. */
 export interface TenantHashes {
-  /** Equal for equal type and value within the tenant, different everywhere else; 43–44 base-58 characters. */
+  /** Equal for the same type and value of the tenant, different for other tenants; 43–44 base-58 characters. */
   fingerprint(tokenType: string, value: Secret<string> | string): string;
-  /** Equal for values equal but for case (rules.md §8); 43 base64url characters. `field` separates domains. */
+  /** Equal for values that differ only in upper and lower case (rules.md §8); 43 base64url characters. `field` separates domains. */
   blindIndex(field: string, value: Secret<string> | string): string;
-  /** 32 bytes for an HMAC of the caller's, different for each purpose, e.g. `idempotency`. */
-  macKey(purpose: string): Buffer;
-  /** Signs what a record says, for the event at this revision of the record's stream. */
+  /**
+   * A key of 32 bytes for an HMAC that the caller computes, different for each purpose, e.g. `idempotency`. The purposes are few and fixed.
+   */
+  macKey(purpose: string): KeyObject;
+  /** Signs the statement of a record, for the event at this revision of the record's stream. */
   sign(statement: Statement, revision: number): string;
-  /** Whether the record says what was signed; who watches the key ring is told when not. */
+  /** Whether the record matches its signature. If it does not, the observer of the key ring is called. */
   isSigned(statement: Statement, signature: string | null | undefined): boolean;
   /** As `isSigned`; true also for a record without a signature while `acceptsUnsigned`. */
   isBelieved(statement: Statement, signature: string | null | undefined): boolean;
-  /** Records of a release before signatures are being signed; until then they are believed as they are. */
+  /** Records of a release that did not sign are being signed. Until that is complete, unsigned records are accepted. */
   readonly acceptsUnsigned: boolean;
 }
 
-/** Told that a stored record does not say what was signed. */
+/** Called when a stored record does not match its signature. */
 export type AlterationObserver = (kind: Statement['kind'], tenantId: string) => void;
 
-/** As long as the tag of a sealed value. */
+/** The length of the tag of a sealed value. */
 const signatureBytes = 16;
 
-/** JSON of a list of texts is unambiguous, holds lone surrogates too, and is made by the runtime in one call. */
+/** The JSON of a list of texts is unambiguous, keeps lone surrogates, and is made by the runtime in one call. */
 function macOf(key: KeyObject, { kind, texts }: Statement, revision: number): Buffer {
   const mac = createHmac('sha256', key).update(JSON.stringify([kind, revision, ...texts]));
   return mac.digest().subarray(0, signatureBytes);
@@ -43,9 +45,12 @@ export function createTenantHashes(
     onAltered,
   }: { readonly acceptsUnsigned?: boolean; readonly onAltered?: (kind: Statement['kind']) => void } = {},
 ): TenantHashes {
-  const statementKey = createSecretKey(deriveKey(indexKey, 'mac', 'statement'));
-  const fingerprintKey = deriveKey(indexKey, 'fingerprint');
-  const blindIndexKey = deriveKey(indexKey, 'blind-index');
+  // Key objects: an HMAC under raw bytes costs five times as much (25 µs against 5 µs).
+  const derive = (...purpose: readonly string[]) => createSecretKey(deriveKey(indexKey, ...purpose));
+  const statementKey = derive('mac', 'statement');
+  const fingerprintKey = derive('fingerprint');
+  const blindIndexKey = derive('blind-index');
+  const macKeys = new Map<string, KeyObject>();
 
   function isSigned(statement: Statement, signature: string | null | undefined): boolean {
     const revision = revisionOf(signature);
@@ -71,7 +76,9 @@ export function createTenantHashes(
       return keyedHash(blindIndexKey, field, foldCase(plain(value))).toString('base64url');
     },
     macKey(purpose) {
-      return deriveKey(indexKey, 'mac', purpose);
+      const key = macKeys.get(purpose) ?? derive('mac', purpose);
+      macKeys.set(purpose, key);
+      return key;
     },
     sign(statement, revision) {
       return `m1.${revision}.${macOf(statementKey, statement, revision).toString('base64url')}`;
@@ -83,15 +90,15 @@ function plain(value: Secret<string> | string): string {
   return isSecret(value) ? value.expose() : value;
 }
 
-function keyedHash(key: Buffer, domain: string, value: string): Buffer {
+function keyedHash(key: KeyObject, domain: string, value: string): Buffer {
   const hmac = createHmac('sha256', key);
-  // JSON may carry lone surrogates, which UTF-8 would make equal to each other: those texts are hashed as UTF-16.
+  // JSON may contain lone surrogates, which UTF-8 would all turn into the same bytes: such texts are hashed as UTF-16.
   if (value.isWellFormed()) hmac.update(frame([domain, 'utf-8'])).update(value, 'utf8');
   else hmac.update(frame([domain, 'utf-16'])).update(value, 'utf16le');
   return hmac.digest();
 }
 
-/** Upper case first, because only it unfolds `ß`, `ſ` and the two small sigmas to what their capitals are. */
+/** Upper case first: only that maps `ß`, `ſ` and the two small sigmas to the same letters as their capitals. */
 function foldCase(value: string): string {
   return value.normalize('NFC').toUpperCase().toLowerCase().normalize('NFC');
 }

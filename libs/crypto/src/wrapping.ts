@@ -6,12 +6,12 @@ const formatVersion = 1;
 /** Bytes of a wrapped 32-byte key: format version, iv, ciphertext, tag. */
 export const wrappedKeyLength = 1 + ivLength + keyLength + tagLength;
 
-/** Encrypts a key under another one. `aad` binds what the key is for; see `frame`. */
+/** Encrypts a key under another key. `aad` binds the purpose of the key; see `frame`. */
 export function wrapKey(wrappingKey: Buffer, key: Buffer, aad: Buffer, format = formatVersion): Buffer {
   return Buffer.concat([Buffer.of(format), encrypt(wrappingKey, key, aad)]);
 }
 
-/** @throws SealBrokenError when `wrapped` was not made by `wrapKey` with this wrapping key, `aad` and format. */
+/** @throws SealBrokenError unless `wrapped` was made by `wrapKey` with this wrapping key, `aad` and format. */
 export function unwrapKey(wrappingKey: Buffer, wrapped: Buffer, aad: Buffer, format = formatVersion): Buffer {
   if (wrapped[0] !== format) throw new SealBrokenError();
   return decrypt(wrappingKey, wrapped.subarray(1), aad);

@@ -1,4 +1,4 @@
-import { keepIndexPlans } from '@token-vault/batching';
+import { keepIndexPlans } from '@token-vault/postgres';
 import { createTestPool } from '@token-vault/test-support';
 import type pg from 'pg';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -6,7 +6,7 @@ import type { KeyRing } from '../src/index.ts';
 import { setUpRing, type RingSetup } from './ring-setup.ts';
 
 let setup: RingSetup;
-/** One session, in which the plans can be looked at. */
+/** A pool with one session, whose plans the test can read. */
 let pool: pg.Pool;
 let ring: KeyRing;
 let tenantId: string;

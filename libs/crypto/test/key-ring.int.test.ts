@@ -40,7 +40,7 @@ const opened = (from: KeyRing, entity: string, value: SealedValue): Promise<unkn
   from.open({ tenantId, entity, field: 'data' }, value).then((result) => result.expose());
 
 describe('a data key', () => {
-  it('opens on every replica what it sealed', async () => {
+  it('opens sealed values on every replica', async () => {
     const { key, value } = await sealed('token:a');
     for (const each of [ring, replica, await setup.ring()]) {
       expect(await opened(each, 'token:a', value)).toEqual({ number: '4242' });
@@ -110,7 +110,7 @@ describe('a data key', () => {
     );
     await Promise.all(made.map(({ stored }) => stored));
     await Promise.all(made.map(({ key }) => ring.openKey(tenantId, key.id)));
-    // One statement to store, one to look up; a second each when the event loop turned in between.
+    // One statement to store, one to look up; two of each when a turn of the event loop came in between.
     expect(statements.stop()).toBeLessThanOrEqual(4);
   });
 
@@ -245,7 +245,7 @@ describe('a tenant', () => {
     await stored;
     await setup.pool.query(`create table kept as select * from key_ring.data_key where tenant_id = '${id}'`);
     expect(await ring.destroyAllOfTenant(id)).toBe(1);
-    // As if the destruction had been cut off before it came to this row.
+    // As if the destruction had stopped before this row.
     await setup.pool.query(`insert into key_ring.data_key select * from kept`);
     // The replica still holds the unwrapped tenant key.
     await expect(replica.openKey(id, key.id)).rejects.toThrow(KeyDestroyedError);
@@ -256,7 +256,7 @@ describe('a tenant', () => {
     expect(await ring.destroyAllOfTenant(id)).toBe(0);
   });
 
-  it('whose key is about to go holds off those who store keys under it', async () => {
+  it('whose key is being removed blocks callers that store keys under it', async () => {
     const id = await setup.tenant(ring);
     await ring.hashes(id);
     const client = await setup.pool.connect();
@@ -286,7 +286,7 @@ describe('a tenant', () => {
     const again = countStatements();
     await small.hashes(ids[0] ?? '');
     expect(again.stop()).toBe(1);
-    // Loaded before the other, and used after it.
+    // Loaded before the other ring's, and used after it.
     const kept = countStatements();
     await small.hashes(ids[2] ?? '');
     expect(kept.stop()).toBe(0);
@@ -395,7 +395,7 @@ async function isFlushed(lsn: string, how: 'to' | 'past' = 'to'): Promise<boolea
   return rows[0]?.flushed === true;
 }
 
-/** Counts what the pool is asked from here on. */
+/** Counts the statements of the pool from now on. */
 function countStatements(): { stop(): number } {
   const { pool } = setup;
   const original = pool.query.bind(pool) as (...input: unknown[]) => unknown;

@@ -4,7 +4,7 @@ import { deriveTenantKey } from '../src/key-ring/tenant-key.ts';
 import type { KeyRing, RootKeyProvider } from '../src/index.ts';
 import type { Pool } from 'pg';
 
-/** Gives a tenant keys as a release without signatures made them. That needs the root key. */
+/** Gives a tenant keys in the form of a release that did not sign. Needs the root key. */
 export async function asOlderRelease(
   { pool, rootKey, keyRing }: { pool: Pool; rootKey: RootKeyProvider; keyRing: KeyRing },
   tenantId: string,

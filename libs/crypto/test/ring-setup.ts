@@ -14,7 +14,7 @@ export interface RingSetup {
   readonly pool: Pool;
   readonly clock: ManualClock;
   readonly rootKey: RootKeyProvider;
-  /** Another replica's ring on the same database. */
+  /** The ring of another replica on the same database. */
   ring(options?: Partial<KeyRingOptions>): Promise<KeyRing>;
   /** A tenant with keys. */
   tenant(ring: KeyRing): Promise<string>;
@@ -34,7 +34,7 @@ export const randomRootKey = (): RootKeyProvider => environmentRootKey(randomByt
 
 export async function setUpRing(): Promise<RingSetup> {
   const database = await createTestDatabase({ template });
-  // As in production, whatever the test server is set to: durability is what some tests are about.
+  // As in production, whatever the settings of the test server are: some tests are about durability.
   const url = new URL(database.url);
   url.searchParams.set('options', '-c synchronous_commit=on');
   const pool = createTestPool(url.href, { max: 10 });

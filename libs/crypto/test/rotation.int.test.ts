@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
@@ -47,7 +48,7 @@ async function expectOpen(by: KeyRing, made: readonly Made[]): Promise<void> {
   expect(values.map((value) => value.expose())).toEqual(made.map(({ entity }) => entity));
 }
 
-/** Creates and opens keys without a pause until told to stop; any failure fails the test. */
+/** Creates and opens keys without a pause until stopped; any failure fails the test. */
 function startLoad(by: KeyRing, tenant = tenantId): { stop(): Promise<Made[]> } {
   let isStopped = false;
   const workers = Array.from({ length: 8 }, async () => {
@@ -111,6 +112,16 @@ describe('the rotation of a tenant key', () => {
     await expectOpen(ring, made);
   });
 
+  it('waits for the lock of one that was interrupted a moment ago', async () => {
+    const interrupted = await setup.pool.connect();
+    const lock = `select pg_advisory_lock(hashtext('key_ring.rotation'), hashtext($1))`;
+    await interrupted.query(lock, [`the key of tenant ${tenantId}`]);
+    const rotated = Promise.allSettled([ring.rotateTenant(tenantId)]);
+    await delay(200);
+    interrupted.release(true);
+    expect(await rotated).toMatchObject([{ status: 'fulfilled' }]);
+  });
+
   it('brings no destroyed key back', async () => {
     const made = await Promise.all(Array.from({ length: 600 }, () => make(ring)));
     const ids = made.map(({ keyId }) => keyId);
@@ -135,7 +146,7 @@ describe('the rotation of the root key', () => {
     const next = randomRootKey();
     const tenants = await Promise.all(Array.from({ length: 150 }, () => setup.tenant(ring)));
     const made = await Promise.all(tenants.map((tenant) => make(ring, tenant)));
-    // No cache: each use reads the wrapped tenant key, whatever root key it is under at that moment.
+    // No cache: each use reads the wrapped tenant key, whichever root key wraps it at that moment.
     const replica = await setup.ring({ otherRootKeys: [next], tenantKeyTimeToLiveMs: 0 });
     const load = startLoad(replica);
     let isRotating = true;
@@ -204,7 +215,7 @@ describe('the rotation of the root key', () => {
 describe('a signature', () => {
   const statement = { kind: 'application', texts: ['id', 'private'] } as const;
 
-  it('is good, and the same, after its tenant key and the root key are rotated, also for who had neither', async () => {
+  it('is valid and unchanged after its tenant key and the root key are rotated, also on a replica that held neither', async () => {
     const signature = (await ring.hashes(tenantId)).sign(statement, 3);
     const next = randomRootKey();
     await ring.rotateTenant(tenantId);
@@ -221,7 +232,7 @@ describe('a signature', () => {
   });
 });
 
-/** A pool that breaks when a statement with `text` comes the (n+1)th time. */
+/** A pool that breaks at the (n+1)th statement that contains `text`. */
 function failingAfter(pool: Pool, text: string, times: number): Pool {
   let left = times;
   return new Proxy(pool, {

@@ -26,7 +26,7 @@ function keyOf(
   return new DataKey({ id, tenantId: tenant, entity, purpose: 'data' }, Buffer.from(bytes));
 }
 
-/** Written out by hand from the format's description: nothing of the library takes part. */
+/** Written by hand from the description of the format, without code of the library. */
 function independentlySealed(key: Buffer, iv: Buffer, json: string): string {
   const parts = ['sv1', keyId, tenantId, 'token:abc', 'data'].map((part) => Buffer.from(part, 'utf8'));
   const length = (value: number): Buffer => Buffer.from([0, 0, value >> 8, value & 255]);
@@ -49,7 +49,7 @@ describe('a sealed value', () => {
     });
   });
 
-  it('opens what an independent construction sealed', () => {
+  it('opens values that an independent implementation sealed', () => {
     const made = independentlySealed(bytes, iv, '{"number":"4242424242424242"}');
     expect(made).toBe(vector);
   });

@@ -21,7 +21,7 @@ describe('a secret', () => {
     expect(show()).not.toContain(canary);
   });
 
-  it('says what it is where text is asked for', () => {
+  it('is [secret] when converted to text', () => {
     expect(`${String(held)} ${JSON.stringify(held)} ${inspect(held)}`).toBe('[secret] "[secret]" [secret]');
   });
 

@@ -46,7 +46,7 @@ async function failureOf(attempt: Promise<unknown>): Promise<Error> {
     (reason: unknown) => reason,
   );
   expect(error).toBeInstanceOf(Error);
-  // One line for the operator, and nothing that the server might have quoted.
+  // One line for the operator, without texts of the server.
   expect((error as Error).message).toMatch(/^[^\n]+$/);
   expect((error as Error).message).not.toContain(double.token);
   return error as Error;
@@ -63,7 +63,7 @@ describe('a root key in a transit engine', () => {
     expect(await later?.unwrap(wrapped, aad)).toEqual(bytes);
   });
 
-  it('opens neither another binding, nor what was altered, nor what another key wrapped', async () => {
+  it('opens neither another binding, nor an altered key, nor a key that another key wrapped', async () => {
     const provider = await keyOf().newest();
     const wrapped = await provider.wrap(bytes, aad);
     await expect(provider.unwrap(wrapped, Buffer.from('tenanT'))).rejects.toThrow(SealBrokenError);

@@ -50,7 +50,7 @@ it('of a tenant of an older release it is, until all is signed; hashes and rotat
   expect(await ring.tenantsThatAcceptUnsigned()).not.toContain(tenantId);
 });
 
-it('who writes the table without the root key cannot take that back', async () => {
+it('an attacker who writes the table without the root key cannot undo that', async () => {
   const wrapped = await storedForm();
   const forged = Buffer.concat([Buffer.of(1), wrapped?.subarray(1) ?? Buffer.of()]);
   const write = (bytes: Buffer | undefined) =>

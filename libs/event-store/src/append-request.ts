@@ -1,34 +1,31 @@
-import type { EventRegistry, NewEvent } from '@token-vault/contracts';
+import type { EventRegistry } from '@token-vault/contracts';
 import { encodeEvent, isUuid, type EncodedEvent } from './codec.ts';
 import {
   AppendTooLargeError,
   maxAppendBytes,
   noRevision,
-  type AppendOptions,
+  type EventStore,
   type ExpectedRevision,
   type ReadStreamOptions,
 } from './port.ts';
 
-/** One checked call of `append`. */
+/** A validated call of `append`. */
 export interface AppendRequest {
   readonly stream: string;
   readonly expected: ExpectedRevision;
   readonly events: readonly EncodedEvent[];
   readonly bytes: number;
-  /** Data keys that must be there. */
+  /** Data keys that must be stored. */
   readonly keys: readonly string[];
 }
 
 const maxStreamNameLength = 512;
 const maxRevision = 2 ** 31 - 1;
 
-/** Refuses what no store could take, before anything is sent. @throws as `EventStore.append`. */
+/** Refuses an append that no store could take, before it is sent. @throws as `EventStore.append`. */
 export function checkAppend(
   registry: EventRegistry,
-  stream: string,
-  events: readonly NewEvent<string, unknown>[],
-  expected: ExpectedRevision,
-  { keys = [] }: AppendOptions = {},
+  [stream, events, expected, { keys = [] } = {}]: Parameters<EventStore['append']>,
 ): AppendRequest {
   checkStreamName(stream);
   if (
@@ -45,7 +42,7 @@ export function checkAppend(
   return { stream, expected: expected === noRevision ? 'no-stream' : expected, events: encoded, bytes, keys };
 }
 
-/** `$` begins the system streams of EventStoreDB; lone surrogates and control characters do not survive every store. */
+/** `$` begins the system streams of EventStoreDB. Not every store keeps lone surrogates and control characters. */
 function checkStreamName(stream: string): void {
   const isValid =
     stream.length > 0 &&
@@ -57,7 +54,7 @@ function checkStreamName(stream: string): void {
     throw new TypeError('a stream name is 1 to 512 characters, no control characters, not beginning with $');
 }
 
-/** Whether `expected` holds for a stream whose last event has revision `actual` (`noRevision`: there is none). */
+/** Whether `expected` holds for a stream whose last event has revision `actual` (`noRevision`: the stream has no events). */
 export function isExpectationMet(expected: ExpectedRevision, actual: number): boolean {
   switch (expected) {
     case 'any':
@@ -71,10 +68,10 @@ export function isExpectationMet(expected: ExpectedRevision, actual: number): bo
   }
 }
 
-/** A checked call of `readStream`. */
+/** A validated call of `readStream`. */
 export interface StreamRange {
   readonly stream: string;
-  /** Inclusive; of a backward reading perhaps beyond the end. */
+  /** Inclusive. For a backward read it may be beyond the end. */
   readonly from: number;
   readonly backwards: boolean;
   readonly maxCount: number;
@@ -96,7 +93,7 @@ export function checkRead(stream: string, options: ReadStreamOptions = {}): Stre
   };
 }
 
-/** What is left of a range after a page of it that ended at `last`; undefined when that was all of it. */
+/** The part of a range that follows a page that ended at `last`; undefined when there is none. */
 export function restOf(range: StreamRange, count: number, last: number): StreamRange | undefined {
   const from = range.backwards ? last - 1 : last + 1;
   const maxCount = range.maxCount - count;

@@ -1,6 +1,6 @@
 /**
- * Wakes everyone who waits for news. News that comes before the wait is not remembered: look first, then wait.
- * They stand in a list, which a ring replaces: a Set would keep alive what it no longer holds (ADR 13).
+ * Wakes all waiting callers at news. News that comes before the wait is not remembered: check first, then wait. The waiters are in a list
+ * that each ring replaces: a Set would keep removed waiters alive (ADR 13).
  */
 export class Bell {
   #waiting: (() => void)[] = [];
@@ -29,8 +29,8 @@ export class Bell {
 }
 
 /**
- * The promise's value, or undefined as soon as `signal` aborts. Its listener leaves with it: a `Promise.race`
- * against one long-lived promise of the signal would keep a reaction for every batch ever read.
+ * The promise's value, or undefined as soon as `signal` aborts. The abort listener is removed with it: a `Promise.race` against one
+ * long-lived promise of the signal would keep a reaction for every batch ever read.
  */
 export function untilAborted<Value>(
   promise: Promise<Value>,

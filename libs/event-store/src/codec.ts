@@ -5,9 +5,9 @@ import {
   type JsonObject,
   type NewEvent,
 } from '@token-vault/contracts';
-import type { Position, RecordedEvent } from './port.ts';
+import type { RecordedEvent, StoredEvent } from './port.ts';
 
-/** An event ready to be stored: checked, and turned into JSON text once. */
+/** An event ready to be stored: validated, and serialised once. */
 export interface EncodedEvent {
   readonly id: string;
   readonly type: string;
@@ -18,21 +18,6 @@ export interface EncodedEvent {
   readonly metadata: string;
   /** UTF-8 size of `data` and `metadata`. */
   readonly bytes: number;
-}
-
-/** An event as an adapter found it in its store. */
-export interface StoredEvent {
-  readonly id: string;
-  readonly type: string;
-  /** The schema version it was written with. */
-  readonly version: number;
-  /** JSON text. */
-  readonly data: string;
-  /** JSON text. */
-  readonly metadata: string;
-  readonly stream: string;
-  readonly revision: number;
-  readonly position: Position;
 }
 
 export const isUuid = (text: string): boolean => uuid.test(text);
@@ -54,7 +39,7 @@ export function encodeEvent(registry: EventRegistry, event: NewEvent<string, unk
   };
 }
 
-/** Parses a stored event and brings it up to the current version. @throws UnknownEventError. */
+/** Parses a stored event and converts it to the current version. @throws UnknownEventError. */
 export function decodeEvent(registry: EventRegistry, stored: StoredEvent): RecordedEvent {
   const { version, data } = registry.upcast(
     stored.type,
@@ -75,14 +60,14 @@ export function decodeEvent(registry: EventRegistry, stored: StoredEvent): Recor
   return event as unknown as RecordedEvent;
 }
 
-/** The readable beginning of a stretch of the log. */
+/** The events of a stretch of the log up to the first one that could not be read. */
 export interface DecodedEvents {
   readonly events: readonly RecordedEvent[];
-  /** Why `events` ends early: the error of the first event that could not be read. */
+  /** The reason why `events` ends early: the error of the first event that could not be read. */
   readonly failure?: Error;
 }
 
-/** Decodes until the first event that this binary does not know, so that those before it can still be delivered. */
+/** Decodes until the first event that this release does not know, so that the events before it can still be delivered. */
 export function decodeEvents(registry: EventRegistry, stored: readonly StoredEvent[]): DecodedEvents {
   const events: RecordedEvent[] = [];
   for (const event of stored) {

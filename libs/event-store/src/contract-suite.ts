@@ -1,14 +1,16 @@
 import { afterAll, beforeAll, describe } from 'vitest';
 import { describeAppending } from './contract-suite/appending.ts';
 import { describeConcurrency } from './contract-suite/concurrency.ts';
+import { describeGrouping } from './contract-suite/grouping.ts';
 import { describeReading } from './contract-suite/reading.ts';
+import { describeStored } from './contract-suite/stored.ts';
 import { describeSubscribing } from './contract-suite/subscribing.ts';
 import { Fixture } from './contract-suite/fixture.ts';
 import type { EventStoreSubject } from './contract-suite/subject.ts';
 
 export type { EventStoreSubject } from './contract-suite/subject.ts';
 
-/** What every event store promises (see `EventStore`), told to vitest. */
+/** The contract of every event store (see `EventStore`), as vitest tests. */
 export function describeEventStoreContract(
   name: string,
   createSubject: () => Promise<EventStoreSubject>,
@@ -18,7 +20,9 @@ export function describeEventStoreContract(
     beforeAll(async () => fixture.start(await createSubject()));
     afterAll(() => fixture.end());
     describeAppending(fixture);
+    describeGrouping(fixture);
     describeReading(fixture);
+    describeStored(fixture);
     describeSubscribing(fixture);
     describeConcurrency(fixture);
   });

@@ -1,8 +1,9 @@
 import type { NewEvent, VaultEvent, VaultEventType } from '@token-vault/contracts';
+import type { GroupMember } from './append-group.ts';
 
 /**
- * A place in the whole log. Opaque: ordered, not dense, a decimal string outside this library
- * (up to 64 bits, so never a JavaScript number). Compare with `comparePositions`.
+ * A place in the whole log. Opaque: ordered, not dense, a decimal string outside this library (up to 64 bits, so never a JavaScript
+ * number). Compare with `comparePositions`.
  */
 export type Position = string & { readonly __position: unique symbol };
 
@@ -13,12 +14,12 @@ export const startPosition = '0' as Position;
 export const noRevision = -1;
 
 /**
- * What the writer believes about the stream: `no-stream` (it must not exist), `exists`, `any`,
- * or the revision of its last event (`noRevision` says the same as `no-stream`).
+ * The state of the stream that the writer expects: `no-stream` (it must not exist), `exists`, `any`, or the revision of its last event
+ * (`noRevision` means the same as `no-stream`).
  */
 export type ExpectedRevision = 'any' | 'no-stream' | 'exists' | number;
 
-/** Where an event is stored. */
+/** The place of a stored event. */
 export interface EventPlace {
   readonly stream: string;
   readonly revision: number;
@@ -26,26 +27,40 @@ export interface EventPlace {
 }
 
 /**
- * An event of the log. `version` is that of the current schema: stored data has passed the upcasters. A check of `type` narrows
- * `data` to that event's.
+ * An event of the log. `version` is that of the current schema: stored data has passed the upcasters. A check of `type` narrows `data` to
+ * the data of that event.
  */
 export type RecordedEvent<Type extends VaultEventType = VaultEventType> = Recorded<
   Extract<VaultEvent, { type: Type }>
 >;
 export type Recorded<Event> = Event extends unknown ? Event & EventPlace : never;
 
+/** An event exactly as it was written, also when this release does not know its type: upcasters would change the text. */
+export interface StoredEvent extends EventPlace {
+  readonly id: string;
+  readonly type: string;
+  /** The schema version of the event when it was written. */
+  readonly version: number;
+  /** JSON text. */
+  readonly data: string;
+  /** JSON text. */
+  readonly metadata: string;
+}
+
 export interface AppendResult {
-  /** Of the last event of this append. */
+  /** Position of the last event of this append. */
   readonly position: Position;
   readonly revision: number;
 }
 
 export interface AppendOptions {
   /**
-   * Ids of the data keys that these events' values were sealed under for the first time. Where such keys are durable only with the
-   * append that follows them, the store makes sure that they are stored: a crash in between may have taken them.
+   * Ids of the data keys under which values of these events were sealed for the first time. Where such keys become durable only with the
+   * next append, the store makes sure that they are stored: a crash in between may have removed them.
    */
   readonly keys?: readonly string[];
+  /** The append is stored together with those of the other members, by a store that can (`AppendGroup`). */
+  readonly member?: GroupMember | undefined;
 }
 
 export interface ReadStreamOptions {
@@ -53,7 +68,7 @@ export interface ReadStreamOptions {
   readonly from?: number;
   /** Newest first. */
   readonly backwards?: boolean;
-  /** Most events to give: no more than these are read from the store. All by default. */
+  /** Maximum number of events; no more are read from the store. All by default. */
   readonly maxCount?: number;
 }
 
@@ -64,45 +79,50 @@ export interface ReadAllOptions {
 }
 
 export interface SubscribeOptions<Event = VaultEvent> {
-  /** Most events of one batch; 1000 by default. A batch is bounded by its size in bytes too. */
+  /** Maximum number of events of a batch; 1000 by default. A batch is also limited in bytes. */
   readonly maxBatch?: number;
-  /** Whether the subscriber had better see a live event with others than at once. An adapter may hold such for a moment, until `hurry`. */
+  /**
+   * Whether the subscriber prefers to get a live event together with others instead of at once. An adapter may hold such an event for a
+   * moment, until `hurry`.
+   */
   readonly canWait?: (event: Recorded<Event>) => boolean;
 }
 
 /**
- * A stretch of the log. No batch has no news: it holds events, or moves `position`, or says for the first time
- * that the subscriber has caught up.
+ * A stretch of the log. Every batch has news: it holds events, or moves `position`, or says for the first time that the subscriber has
+ * caught up.
  */
 export interface EventBatch<Event = VaultEvent> {
-  /** In log order. Empty when nothing of interest lies up to `position`: a checkpoint may move there all the same. */
+  /** In log order. Empty when no event up to `position` passes the filter: a checkpoint may still move to `position`. */
   readonly events: readonly Recorded<Event>[];
-  /** The subscriber has been shown everything up to and including this position. */
+  /** The subscriber has received all events up to and including this position. */
   readonly position: Position;
   /** `position` was the head a moment ago. */
   readonly isCaughtUp: boolean;
 }
 
 /**
+ * The only source of truth of the vault: streams of events in one total order. Every adapter passes `contract-suite.ts`.
+ *
  * `Event` is the union of the events that the log holds: the vault's, or those of the contract suite.
  *
- * The vault's only truth: streams of events in one total order. Every adapter passes `contract-suite.ts`.
- *
- * Events of one append are stored together or not at all, are neighbours in the log, and are durable when
- * `append` resolves. A subscriber that has seen position P will never be shown an event at or below P later.
+ * The events of one append are stored together or not at all, are neighbours in the log, and are durable when `append` resolves. A
+ * subscriber that has received position P never gets an event at or below P later.
  */
 export interface EventStore<Event extends NewEvent<string, unknown> = VaultEvent> {
   /**
    * `stream` is 1 to 512 characters, without control characters, and does not begin with `$`.
-   * Repeating an append with the same event ids and an explicit expectation (`no-stream` or a revision) answers
-   * as the first did and stores nothing; when only some of the events are there, it is a conflict.
+   * A repeated append with the same event ids and an explicit expectation (`no-stream` or a revision) gets the same answer as the first and
+   * stores nothing; when only some of the events are stored, it is a conflict.
    * @throws RevisionConflictError when `expected` does not hold; names the actual revision.
-   * @throws InvalidEventError when an event breaks its schema or its id is no UUID; nothing was stored.
-   * @throws UnknownEventError when an event has a type or version that this binary does not write.
+   * @throws InvalidEventError when an event does not match its schema or its id is not a UUID; nothing was stored.
+   * @throws UnknownEventError when an event has a type or version that this release does not write.
    * @throws AppendTooLargeError above `maxAppendBytes`.
    * @throws TypeError when the stream's name or the expectation is malformed, or there are no events.
-   * @throws EventStoreUnavailableError when the outcome is refused or unknown; repeat with the same ids.
-   * @throws KeysNotStoredError when `keys` are not all there: nothing was stored; seal again.
+   * @throws AppendUnansweredError when the append was sent and its outcome is unknown: it may have been stored. Repeat it with the same
+   * ids.
+   * @throws EventStoreUnavailableError otherwise, when the store cannot be used: nothing was stored.
+   * @throws KeysNotStoredError when not all `keys` are stored: nothing was stored; seal again.
    */
   append(
     stream: string,
@@ -112,22 +132,40 @@ export interface EventStore<Event extends NewEvent<string, unknown> = VaultEvent
   ): Promise<AppendResult>;
 
   /**
-   * The events of a stream by revision. A stream that does not exist has none.
+   * The events of a stream by revision; none for a stream that does not exist.
    * @throws TypeError unless `from` and `maxCount` are integers, from 0 and from 1.
    */
   readStream(stream: string, options?: ReadStreamOptions): AsyncIterable<Recorded<Event>>;
 
-  /** The log after `after` (exclusive), in order, in bounded memory. Ends at the head of the moment of the call. */
+  /** The log after `after` (exclusive), in order, in bounded memory. Ends at the head at the time of the call. */
   readAll(after: Position, options?: ReadAllOptions): AsyncIterable<Recorded<Event>>;
 
   /**
-   * The log after `after` (exclusive), then live, in batches of everything available up to a bound, until `signal`
-   * aborts (ends within 1 s, without an error). A subscriber that starts at the head gets one empty batch that says so.
-   * Back-pressure: a slow reader holds the subscription, never memory.
-   * Batches and events may be shared between the subscribers of a process: treat them as frozen.
-   * @throws EventStoreUnavailableError when the connection is lost: resubscribe from the position you have committed.
+   * As `readAll`, but the events as they were written, in non-empty batches of limited size. The audit log is made from these: the same
+   * event gives the same texts at any time, on any adapter.
+   */
+  readStored(after: Position, options?: ReadAllOptions): AsyncIterable<readonly StoredEvent[]>;
+
+  /** The whole log from its head at the time of the call, newest first, otherwise as `readStored`. */
+  readStoredBackwards(): AsyncIterable<readonly StoredEvent[]>;
+
+  /** As `readStream`, but the events as they were written. */
+  readStoredStream(stream: string, options?: ReadStreamOptions): AsyncIterable<StoredEvent>;
+
+  /**
+   * Positions are 1, 2, 3 …: a missing position means a missing event, and a position counts events. Where this is false, positions only
+   * give the order.
+   */
+  readonly hasDensePositions: boolean;
+
+  /**
+   * The log after `after` (exclusive), then live, in batches of the available events up to a limit, until `signal` aborts (ends within 1 s,
+   * without an error). A subscriber that starts at the head gets one empty batch that says so.
+   * Back-pressure: a slow reader pauses the subscription; events do not accumulate in memory.
+   * Batches and events may be shared between the subscribers of a process: do not change them.
+   * @throws EventStoreUnavailableError when the connection is lost: subscribe again from the position that you have committed.
    * @throws PositionBeyondHeadError when `after` lies beyond the head: that checkpoint belongs to another log.
-   * @throws UnknownEventError at an event that this binary does not know.
+   * @throws UnknownEventError at an event that this release does not know.
    */
   subscribe(
     after: Position,
@@ -138,10 +176,10 @@ export interface EventStore<Event extends NewEvent<string, unknown> = VaultEvent
   /** Position of the last durable event; `startPosition` for an empty log. */
   head(): Promise<Position>;
 
-  /** Somebody waits for what comes of the events up to `position`: no subscriber, in any process, is to go on holding these. */
+  /** A caller waits for the effects of the events up to `position`: subscribers in all processes get these events at once. */
   hurry(position: Position): Promise<void>;
 
-  /** Ends subscriptions and connections. Appends under way end first; later calls are refused as unavailable. */
+  /** Ends subscriptions and connections. Appends under way finish first; later calls are refused as unavailable. */
   close(): Promise<void>;
 }
 
@@ -152,7 +190,7 @@ export function comparePositions(left: Position, right: Position): number {
   return left < right ? -1 : 1;
 }
 
-/** Reads a position from outside. @throws TypeError unless it is a canonical unsigned 64-bit decimal. */
+/** Parses a position. @throws TypeError unless it is a canonical unsigned 64-bit decimal. */
 export function parsePosition(text: string): Position {
   if (!/^(0|[1-9]\d{0,19})$/.test(text) || BigInt(text) > 0xffff_ffff_ffff_ffffn) {
     throw new TypeError('a position is an unsigned 64-bit decimal');
@@ -175,19 +213,19 @@ export class RevisionConflictError extends Error {
   }
 }
 
-/** Most bytes (UTF-8 of data and metadata as JSON) of one append. */
+/** Maximum bytes (UTF-8 of data and metadata as JSON) of one append. */
 export const maxAppendBytes = 16 * 1024 * 1024;
 
-/** The events of one append are more than `maxAppendBytes`. Nothing was stored. */
+/** The events of one append exceed `maxAppendBytes`. Nothing was stored. */
 export class AppendTooLargeError extends Error {
   readonly code = 'append_too_large';
-  /** `limit` is given by stores that take less. */
+  /** `limit` is given by stores with a lower limit. */
   constructor(bytes: number, limit: number = maxAppendBytes) {
     super(`an append of ${bytes} bytes is above the limit of ${limit}`);
   }
 }
 
-/** A reader claims to have seen more than the log holds: its checkpoint belongs to another log, or the log was restored. */
+/** A reader's position lies beyond the head: its checkpoint belongs to another log, or the log was restored. */
 export class PositionBeyondHeadError extends Error {
   readonly code = 'position_beyond_head';
   constructor(after: Position, head: Position) {
@@ -195,7 +233,7 @@ export class PositionBeyondHeadError extends Error {
   }
 }
 
-/** The store cannot be reached or did not answer in time: an append may or may not have happened. */
+/** The store cannot be reached, or did not answer in time. */
 export class EventStoreUnavailableError extends Error {
   readonly code = 'event_store_unavailable';
   constructor(message: string, options?: ErrorOptions) {
@@ -203,12 +241,22 @@ export class EventStoreUnavailableError extends Error {
   }
 }
 
-/** The store does not know the account, or does not let it do this: another attempt helps only after an operator has changed that. */
+/** There is no room for the append on the disk of the store. Nothing was stored, and a later attempt may succeed. */
+export class InsufficientStorageError extends EventStoreUnavailableError {
+  constructor() {
+    super('the disk of the store is full');
+  }
+}
+
+/** An append was sent without getting an answer: it may have been stored. */
+export class AppendUnansweredError extends EventStoreUnavailableError {}
+
+/** The store does not know the account, or refuses it this right. Another attempt helps only after an operator has changed that. */
 export class EventStoreAccessError extends EventStoreUnavailableError {}
 
 /**
- * Keys that the events were sealed under were lost in a crash, or destroyed, before the append: nobody could ever read them.
- * Nothing was stored. Callers may repeat the command, not the append.
+ * Keys that the events were sealed under were lost in a crash, or destroyed, before the append: the values could never be opened. Nothing
+ * was stored. Callers may repeat the command, but not the append.
  */
 export class KeysNotStoredError extends EventStoreUnavailableError {
   constructor() {

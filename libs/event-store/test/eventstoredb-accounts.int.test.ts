@@ -45,7 +45,7 @@ describe('a server with accounts, by TLS at an IP address', () => {
     ]) {
       const failure: unknown = await call().catch((error: unknown) => error);
       expect(failure).toBeInstanceOf(EventStoreAccessError);
-      // At run time an operator may put it right: a repeat is worth it.
+      // An operator may correct the rights while the vault runs: a repeat may succeed.
       expect(failure).toBeInstanceOf(EventStoreUnavailableError);
       expect((failure as Error).message).toBe(`the event store ${reason}`);
     }

@@ -13,7 +13,7 @@ import {
   type SuiteStore,
 } from '../src/contract-suite/test-events.ts';
 
-/** Lets a test fail that leaves a rejection or a warning of Node behind. */
+/** Fails a test that leaves an unhandled rejection or a warning of Node. */
 export function expectNothingUnhandled(): void {
   const heard = vi.fn();
   const kinds = ['unhandledRejection', 'uncaughtExceptionMonitor', 'warning'];
@@ -22,7 +22,7 @@ export function expectNothingUnhandled(): void {
     for (const kind of kinds) process.on(kind, heard);
   });
   afterEach(async () => {
-    // The client's late answers and errors come in turns of their own.
+    // Late answers and errors of the client come in later turns of the event loop.
     await new Promise(setImmediate);
     for (const kind of kinds) process.off(kind, heard);
     expect(heard.mock.calls).toEqual([]);

@@ -1,13 +1,13 @@
 import { execFile, execFileSync } from 'node:child_process';
 import { promisify } from 'node:util';
 
-/** A real server, or the reason why there is none. */
+/** A real server, or the reason why none is available. */
 export type RealServer =
   { readonly connectionString: string; readonly stop: () => Promise<void> } | { readonly missing: string };
 
 const image = 'docker.io/eventstore/eventstore:24.10';
 
-/** `EVENTSTOREDB_URL` (an `esdb://…` whose log the tests may write to), else a container where Docker answers. */
+/** The server of `EVENTSTOREDB_URL` (an `esdb://…` whose log the tests may write to), else a container where Docker is available. */
 export async function startRealServer(): Promise<RealServer> {
   const given = process.env['EVENTSTOREDB_URL'];
   if (given) return { connectionString: given, stop: async () => undefined };

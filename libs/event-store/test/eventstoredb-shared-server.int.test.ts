@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { noted } from '../src/contract-suite/test-events.ts';
 import { collect, expectNothingUnhandled, follow, openOn } from './eventstoredb-fixture.ts';
 
-// A server has events of its own, and of whoever else it serves.
+// A server has events of its own, and of other applications.
 
 let double: EventStoreDbDouble;
 
@@ -17,13 +17,13 @@ expectNothingUnhandled();
 
 const reads = () => double.calls.get('read')?.length ?? 0;
 
-/** So many looks of the watch over a subscription: each asks for the end of the log. */
+/** Waits for this number of checks of the stall watch: each reads the end of the log. */
 async function looks(count: number): Promise<void> {
   const before = reads();
   await waitUntil(() => reads() >= before + count);
 }
 
-describe('the log of a server that nobody has used yet', () => {
+describe('the log of an unused server', () => {
   it('is empty, though the server has written events of its own', async () => {
     expect(double.log.events.map(({ type }) => type)).toEqual(['$metadata']);
     const store = openOn(double);
@@ -73,7 +73,7 @@ describe('events that are not the vault’s', () => {
     expect(resumed.texts()).toEqual(['b']);
   });
 
-  it('are searched for a head once: what is known of the log is not searched again', async () => {
+  it('are searched for a head once: the known part of the log is not searched again', async () => {
     const store = openOn(double);
     const { position } = await store.append('a', [noted('a')], 'any');
     double.writeForeignEvents(10);
@@ -116,7 +116,7 @@ describe('the prefix of streams', () => {
     expect(double.log.events.slice(1).map(({ stream }) => stream)).toEqual(['left.a', 'right.a']);
   });
 
-  it('is vault. for a new log, also behind what another application or another vault wrote', async () => {
+  it('is "vault." for a new log, also when another application or another vault has written to the server', async () => {
     double.writeForeignEvents(1);
     await openOn(double, { streamPrefix: 'other.' }).append('a', [noted('a')], 'no-stream');
     await openOn(double).append('a', [noted('b')], 'no-stream');

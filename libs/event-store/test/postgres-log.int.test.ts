@@ -1,5 +1,6 @@
 import { createPostgresEventStore, type PostgresEventStoreOptions } from '@token-vault/event-store/postgres';
 import {
+  AppendUnansweredError,
   EventStoreUnavailableError,
   KeysNotStoredError,
   RevisionConflictError,
@@ -36,7 +37,7 @@ function query(sql: string): Promise<pg.QueryResult<Record<string, unknown>>> {
   return withClient(database.url, (client) => client.query(sql));
 }
 
-/** Keeps the head row as an append would that does not come to its end. Gives a way to let go of it. */
+/** Locks the head row like an append that does not finish. Returns the function that releases the lock. */
 async function lockHead(): Promise<() => Promise<void>> {
   const client = new pg.Client({ connectionString: database.url });
   await client.connect();
@@ -66,7 +67,7 @@ describe('the tables of the log', () => {
     expect(await collect(store.readAll(startPosition))).toHaveLength(1);
   });
 
-  it('keep what was written as it was written', async () => {
+  it('keep the exact text that was written', async () => {
     await open().append('a', [noted('ä "quoted" \u0000')], 'any');
     const { rows } = await query('select data::text, bytes > 0 as is_sized from event_store.event');
     expect(rows).toEqual([{ data: '{"text":"ä \\"quoted\\" \\u0000"}', is_sized: true }]);
@@ -93,7 +94,7 @@ describe('an append to Postgres', () => {
     ]);
   });
 
-  it('whose backend is killed under way is unavailable, not stored, and succeeds when repeated', async () => {
+  it('whose backend is killed during the append is unavailable, not stored, and succeeds when repeated', async () => {
     const store = open();
     await store.append('a', [noted('first')], 'any');
     const release = await lockHead();
@@ -102,7 +103,7 @@ describe('an append to Postgres', () => {
     killed.catch(() => undefined);
     await waitForBlockedAppend();
     await cutConnections(database.url, `query like '%append_events%' and wait_event_type = 'Lock'`);
-    await expect(killed).rejects.toBeInstanceOf(EventStoreUnavailableError);
+    await expect(killed).rejects.toBeInstanceOf(AppendUnansweredError);
     await release();
     expect(await collect(store.readStream('a'))).toHaveLength(1);
     expect(await store.append('a', [event], 0)).toMatchObject({ revision: 1 });
@@ -116,27 +117,28 @@ describe('an append to Postgres', () => {
     stuck.catch(() => undefined);
     await waitForBlockedAppend();
     const behind = store.append('b', [noted('third')], 'any');
-    await expect(stuck).rejects.toBeInstanceOf(EventStoreUnavailableError);
-    await expect(behind).rejects.toBeInstanceOf(EventStoreUnavailableError);
+    for (const failed of [stuck, behind]) {
+      await expect(failed).rejects.toBeInstanceOf(EventStoreUnavailableError);
+      // Postgres has reported the rollback, or the append was not sent.
+      await expect(failed).rejects.not.toBeInstanceOf(AppendUnansweredError);
+    }
     await release();
     expect(await store.append('a', [noted('fourth')], 0)).toMatchObject({ revision: 1 });
     expect(await collect(store.readAll(startPosition))).toHaveLength(2);
   });
 
-  it('that Postgres leaves without any answer is unavailable, so is what is read, and both succeed afterwards', async () => {
+  it('that Postgres does not answer is unavailable, like a read, and both succeed afterwards', async () => {
     const store = open({ statementTimeoutMs: 300 });
     await store.append('a', [noted('first')], 'any');
     expect(await collect(store.readAll(startPosition))).toHaveLength(1);
-    // As when the network swallows answers: the server's own timeout cannot help.
+    // As when the network loses answers: the server's own time-out has no effect.
     const { rows } = await query(
       `select pid from pg_stat_activity where application_name = 'event-store' and datname = current_database()`,
     );
     expect(rows.length).toBeGreaterThan(1);
     rows.forEach(({ pid }) => process.kill(Number(pid), 'SIGSTOP'));
     try {
-      await expect(store.append('a', [noted('second')], 0)).rejects.toBeInstanceOf(
-        EventStoreUnavailableError,
-      );
+      await expect(store.append('a', [noted('second')], 0)).rejects.toBeInstanceOf(AppendUnansweredError);
       await expect(collect(store.readAll(startPosition))).rejects.toBeInstanceOf(EventStoreUnavailableError);
       expect(await store.append('b', [noted('third')], 'any')).toMatchObject({ revision: 0 });
       expect(await collect(store.readStream('b'))).toHaveLength(1);
@@ -166,6 +168,9 @@ describe('an append to Postgres', () => {
     await asAdministrator(`alter database ${name} with allow_connections false`);
     await cutConnectionsFromOutside(name);
     await waitUntil(() => store.append('a', [noted('lost')], 'any').then(() => false, isUnavailable));
+    // The store has no connection now.
+    const refused = store.append('a', [noted('lost')], 'any');
+    await expect(refused).rejects.not.toBeInstanceOf(AppendUnansweredError);
     await expect(store.head()).rejects.toBeInstanceOf(EventStoreUnavailableError);
     await asAdministrator(`alter database ${name} with allow_connections true`);
     expect(await store.append('a', [noted('second')], 0)).toMatchObject({ revision: 1 });
@@ -173,7 +178,7 @@ describe('an append to Postgres', () => {
 });
 
 describe('a subscription to Postgres', () => {
-  it('sees events whose notification was lost', async () => {
+  it('reads events also when their notification was lost', async () => {
     const store = open({ pollMs: 50 });
     const texts: unknown[] = [];
     const abort = new AbortController();
@@ -185,7 +190,7 @@ describe('a subscription to Postgres', () => {
       }
     })();
     await waitUntil(() => isCaughtUp);
-    // Written past append_events, hence without a notification.
+    // Written without append_events, so without a notification.
     await query(`with e as (insert into event_store.event select 1, 'a', 0, 1, 2,
         '00000000-0000-4000-8000-000000000009', 'Noted', '{"text":"quiet"}', '{}')
       update event_store.head set position = 1`);
@@ -195,7 +200,7 @@ describe('a subscription to Postgres', () => {
     expect(texts).toEqual(['quiet']);
   });
 
-  it('gets what its own process appends without reading it back, and what others append between', async () => {
+  it('gets events of its own process without reading them back, and events of other processes between them', async () => {
     const [store, other] = [open({ pollMs: 60_000 }), open()];
     const seen: SuiteEvent[] = [];
     const abort = new AbortController();
@@ -213,7 +218,7 @@ describe('a subscription to Postgres', () => {
       reads.mock.calls.filter(([query]) => (query as { name?: string }).name === 'event_store_log_page')
         .length;
     const isSeen = async (count: number) => await waitUntil(() => seen.length === count);
-    // One flush: those without an expectation are stored last.
+    // One flush: appends without an expectation are stored last.
     const texts = ['\u0001"\\é', '\u{1f600}'];
     await Promise.all([
       store.append('a', [noted('1'), noted('2')], 'any'),
@@ -221,7 +226,7 @@ describe('a subscription to Postgres', () => {
     ]);
     for (let revision = 1; revision < 21; revision += 1) await store.append('a', [noted('more')], revision);
     await isSeen(24);
-    // A notification may overtake an answer, now and then by more than the tail waits.
+    // A notification may come before an answer, sometimes by more than the tail waits.
     expect(pageReads()).toBeLessThan(10);
     await other.append('a', [noted('4')], 'any');
     await isSeen(25);
@@ -234,7 +239,7 @@ describe('a subscription to Postgres', () => {
     expect(seen).toEqual(await collect(other.readAll(startPosition)));
   });
 
-  it('may hold what can wait until something comes that cannot, its longest hold ends, or somebody is in a hurry', async () => {
+  it('may hold events that can wait until one comes that cannot, the longest hold ends, or a caller hurries', async () => {
     const canWait = ({ data }: SuiteEvent) => data['text'] !== 'urgent';
     const abort = new AbortController();
     const batchesOf = async (maxHoldMs: number) => {
@@ -253,20 +258,20 @@ describe('a subscription to Postgres', () => {
     const [patient, hasty] = [await batchesOf(60_000), await batchesOf(1)];
     for (const text of ['a', 'b']) {
       await patient.store.append(text, [noted(text)], 'any');
-      // By then the patient one has heard of it too.
+      // By then the subscriber that can wait has received it too.
       await waitUntil(() => hasty.batches.flat().includes(text));
     }
     expect(patient.batches).toEqual([]);
     await patient.store.append('c', [noted('urgent')], 'any');
     await waitUntil(() => patient.batches.length > 0);
     const { position } = await patient.store.append('d', [noted('d')], 'any');
-    // A reader in another process; what it waits for is known before it is held, or while it is.
+    // A reader in another process. Its position is known before the event is held, or while it is held.
     await hasty.store.hurry(position);
     await waitUntil(() => patient.batches.length > 1);
     await hasty.store.hurry(String(Number(position) + 1) as Position);
     await patient.store.append('e', [noted('e')], 'any');
     await waitUntil(() => patient.batches.length > 2);
-    // A position that no log has yet is no reason to hold nothing any more.
+    // A position beyond the log must not end the holding of events for ever.
     await hasty.store.hurry('900000000000' as Position);
     await patient.store.append(
       'x',

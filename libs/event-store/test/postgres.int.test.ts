@@ -12,7 +12,7 @@ describeEventStoreContract('the Postgres event store', async () => {
   };
 });
 
-// Subscribers fall off the recent events all the time, and change between them and the log.
+// Subscribers often fall behind the recent events, and change between these and the log.
 describeEventStoreContract('the Postgres event store that keeps few recent events', async () => {
   const { url, drop } = await createTestLog();
   const connection = { connectionString: url };

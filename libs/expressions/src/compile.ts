@@ -7,13 +7,13 @@ import { GenerationCache } from './generation-cache.ts';
 import { limits } from './limits.ts';
 import { toSyntaxError } from './syntax-errors.ts';
 
-/** A parsed expression. Holds no data and may be shared and kept. */
+/** A parsed expression. Contains no data and may be shared and cached. */
 export type Compiled =
   | { readonly kind: 'text'; readonly text: string }
   | {
       readonly kind: 'template';
       readonly templates: readonly Template[];
-      /** When it is exactly one output, whose value keeps its type. */
+      /** Set when the expression is exactly one output; its value keeps its type. */
       readonly value: Value | undefined;
       readonly direct: Direct | undefined;
     };
@@ -21,18 +21,18 @@ export type Compiled =
 const cache = new GenerationCache<string, Compiled>(limits.cacheGeneration);
 const expressionOpening = /\{[{%]/;
 
-/** Whether a text holds an expression, that is `{{` or `{%`. */
+/** Whether a text contains an expression, i.e. `{{` or `{%`. */
 export function containsExpression(text: string): boolean {
   return expressionOpening.test(text);
 }
 
-/** Whether `compileExpression` needs not parse it. */
+/** Whether the compiled expression is in the cache. */
 export function isCompiled(source: string): boolean {
   return cache.get(source) !== undefined || !containsExpression(source);
 }
 
 /**
- * Parses an expression: text with Liquid outputs and tags. Kept in a bounded cache, so calling it for each use is cheap.
+ * Parses an expression: text with Liquid outputs and tags. The result is kept in a bounded cache, so repeated calls are cheap.
  * @throws {ExpressionSyntaxError} with the position in `source`.
  */
 export function compileExpression(source: string): Compiled {
@@ -58,7 +58,7 @@ function compile(source: string): Compiled {
   }
 }
 
-/** Checks every part, wherever it is nested, for what the parser lets pass: numbers, emptiness and the arguments of our filters. */
+/** Checks every part, at any depth, for faults that the parser accepts: numbers, emptiness and the arguments of our filters. */
 function checkTemplates(templates: readonly Template[], count: { parts: number }): void {
   for (const template of templates) {
     addParts(1, count, template);

@@ -5,30 +5,33 @@ import type { Json } from './json.ts';
 import { limits } from './limits.ts';
 import { mapStrings } from './map-strings.ts';
 import { outputText } from './output-text.ts';
-import { scanArgument, type TokenReference } from './reference-scanner.ts';
+import { scanArgument, tooManyReferences, type TokenReference } from './reference-scanner.ts';
 import { JobFailedError, toExpressionError, type RequestExpressions } from './request.ts';
 import { OutputBudget } from './output-budget.ts';
 
-/** The tokens that reactor arguments mention, in order of appearance. */
+/** The tokens that reactor arguments name, in order of appearance. */
 export interface TokenReferences {
   /** Each id once, with the path of the argument that names it first, such as `args.card.number`. */
   readonly tokens: ReadonlyMap<string, string>;
   /**
-   * References to a whole token, `token: <id>`, read as the id that they would be had the prefix no meaning, with the path. When
-   * there is a token of that id too, it cannot be told which of the two was meant.
+   * References to a whole token, `token: <id>`, interpreted as a plain id that includes the prefix, with the path. If a token with that id
+   * exists too, the reference is ambiguous.
    */
   readonly ambiguous: ReadonlyMap<string, string>;
+  /** Whether a reference has filters, so that an error may tell of the data. */
+  readonly hasFilters: boolean;
 }
 
-/** What `substituteTokens` knows of one token: its data, and the token as an API answer would show it, data included. */
+/** The values of one token that `substituteTokens` needs: its data, and the token as an API answer shows it, with its data. */
 export interface DetokenizedToken {
-  readonly data: Json;
-  readonly token: Json;
+  /** Undefined when it may not be shown: the value of a reference is then null, whatever its filters. Likewise `token`. */
+  readonly data: Json | undefined;
+  readonly token: Json | undefined;
 }
 
 /**
- * Finds the token references of reactor arguments and checks their syntax, filters included, so that an invocation is
- * refused before anything is opened. Object keys are never expressions.
+ * Finds the token references of reactor arguments and checks their syntax, including filters, so that a faulty invocation is refused before
+ * a token is opened. Object keys are never expressions.
  * @throws {ExpressionSyntaxError} with the path of the argument, such as `args.card.number`.
  */
 export function findTokenReferences(args: Json): TokenReferences {
@@ -48,15 +51,16 @@ export function findTokenReferences(args: Json): TokenReferences {
     if (reference.isWhole && reference.subject !== undefined)
       ambiguous.set(reference.subject, reference.field);
   }
-  return { tokens, ambiguous };
+  return { tokens, ambiguous, hasFilters: filters > 0 };
 }
 
 /**
- * Replaces every reference by what its filters make of the token. A string that is exactly one `{{ … }}` becomes the value
- * in its JSON type, otherwise the values are concatenated with the text. What is put in is never looked at again: data that
- * holds `{{ … }}` stays text.
- * @throws {ExpressionSyntaxError} {ExpressionEvaluationError} with the path of the argument; the latter also when `lookup`
- * knows no such token, or the result would exceed `limits.substituted`.
+ * Replaces every reference by the value of the token after its filters. A string that is exactly one `{{ … }}` becomes the value in its
+ * JSON type; otherwise the values are concatenated with the text. Inserted values are not evaluated again: data that contains `{{ … }}`
+ * stays text.
+ * @throws {ExpressionSyntaxError} with the path of the argument; {ExpressionEvaluationError} also when `lookup` finds no such token, or
+ * the result would exceed `limits.substituted`. For an expression that cannot be evaluated it says only that, and its path is `args`
+ * unless the expression is the only one with filters.
  */
 export async function substituteTokens(
   expressions: RequestExpressions,
@@ -64,7 +68,11 @@ export async function substituteTokens(
   lookup: (id: string) => DetokenizedToken | undefined,
 ): Promise<Json> {
   const values: Json[] = [];
-  for (const reference of referencesOf(args)) values.push(await resolve(expressions, reference, lookup));
+  const references = referencesOf(args);
+  // Which of many expressions fails would tell more about the data than that one does.
+  const isAlone = references.filter(({ filters }) => filters !== '').length === 1;
+  const nameOf = (field: string): string => (isAlone ? field : 'args');
+  for (const reference of references) values.push(await resolve(expressions, reference, lookup, nameOf));
   if (values.length === 0) return args;
   let next = 0;
   const outputBudget = new OutputBudget(limits.substituted);
@@ -101,12 +109,7 @@ function referencesOf(args: Json): readonly PlacedReference[] {
     if (!text.includes('{{')) return text;
     const field = fieldPath('args', path);
     for (const part of scanArgument(text)) if (typeof part !== 'string') references.push({ ...part, field });
-    if (references.length > limits.references)
-      throw new ExpressionSyntaxError(
-        `Arguments must have at most ${limits.references} references to tokens.`,
-        undefined,
-        'args',
-      );
+    if (references.length > limits.references) throw tooManyReferences();
     return text;
   });
   return references;
@@ -116,10 +119,12 @@ async function resolve(
   expressions: RequestExpressions,
   reference: PlacedReference,
   lookup: (id: string) => DetokenizedToken | undefined,
+  nameOf: (field: string) => string,
 ): Promise<Json> {
   const found = lookup(reference.id);
   if (found === undefined) throw missingToken(reference.id, reference.field);
   const data = reference.isWhole ? found.token : found.data;
+  if (data === undefined) return null;
   if (reference.filters === '') return data;
   checkFilters(reference);
   try {
@@ -127,11 +132,14 @@ async function resolve(
     return value;
   } catch (error) {
     const [first] = error instanceof JobFailedError ? error.failures : [];
-    throw first === undefined ? error : toExpressionError(first, reference.field);
+    if (first === undefined) throw error;
+    if (first.kind === 'syntax') throw toExpressionError(first, reference.field);
+    // The caller may not see the data, and the reason of the failure tells of it.
+    throw new ExpressionEvaluationError('An expression gives no value.', nameOf(reference.field));
   }
 }
 
-/** @param id as the arguments name it: it is told to who wrote them */
+/** @param id as in the arguments: the message shows it to the author of the arguments */
 export function missingToken(id: string, field: string): ExpressionEvaluationError {
   return new ExpressionEvaluationError(`It names a token that does not exist: ${id}`, field);
 }
@@ -146,7 +154,7 @@ function checkFilters(reference: PlacedReference): void {
   if (filters === '') return;
   try {
     const compiled = compileExpression(sourceOf(reference));
-    // Should Liquid see where the filters end otherwise than the scanner did, the rest must not become a template.
+    // If Liquid and the scanner disagree about where the filters end, the rest must not become a template.
     if (compiled.kind === 'template' && compiled.value !== undefined) return;
   } catch (error) {
     if (!(error instanceof ExpressionSyntaxError)) throw error;

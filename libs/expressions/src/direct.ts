@@ -6,18 +6,18 @@ import { outputText } from './output-text.ts';
 import type { Evaluation } from './evaluation.ts';
 
 type Key = string | number;
-/** Evaluates an expression without the engine; undefined when this data needs the engine after all. */
+/** Evaluates an expression without the engine; undefined when this data needs the engine. */
 export type Direct = (evaluation: Evaluation) => Json | undefined;
-/** A filter with its arguments. `apply` gives undefined when the value needs the engine. */
+/** A filter with its arguments. `apply` returns undefined when the value needs the engine. */
 interface Step {
   /** Steps for each character or node of the value. */
   readonly weight: number;
   readonly apply: (value: Json, evaluation: Evaluation) => Json | undefined;
 }
 
-/** Filters of a value that the short cut takes; more are for the engine. */
+/** Maximum number of filters of a value on the short cut; more are left to the engine. */
 const maxFilters = 4;
-/** Outputs and texts between them. */
+/** Maximum number of outputs and of texts between them. */
 const maxParts = 10;
 
 /** The same rules as the engine's `readProperty`, for own properties of JSON values. */
@@ -40,7 +40,7 @@ function literalContent(token: object): unknown {
   return 'content' in token ? toValue(token.content) : undefined;
 }
 
-/** The keys of a plain path such as `data.number` or `data['a'][0]`; undefined for anything that is computed. */
+/** The keys of a plain path such as `data.number` or `data['a'][0]`; undefined for a computed path. */
 function staticPath(value: Value): readonly Key[] | undefined {
   const [token, ...others] = value.initial.postfix;
   if (others.length > 0 || !TypeGuards.isPropertyAccessToken(token) || token.variable !== undefined)
@@ -94,7 +94,7 @@ function compileValue(value: Value): Direct | undefined {
   };
 }
 
-/** Text between outputs as the engine would write it; undefined for tags and outputs. */
+/** Text between outputs, as the engine would write it; undefined for tags and outputs. */
 function literalText(template: Template): string | undefined {
   return TypeGuards.isHTMLToken(template.token) ? template.token.getContent() : undefined;
 }
@@ -106,9 +106,9 @@ function compilePart(template: Template): Direct | undefined {
 }
 
 /**
- * The short cut for the common forms: paths through the bindings with a few filters of ours and literal arguments, which masks
- * evaluate on every read: no context, no generators, no clock. Several of them, or text around them, are put together.
- * Undefined when the engine is needed.
+ * The short cut for the common forms: paths through the bindings with a few of our filters and literal arguments, which masks evaluate on
+ * every read. It needs no context, generators or clock. It also joins several of them, and text around them. Undefined when the engine is
+ * needed.
  */
 export function compileDirect(templates: readonly Template[]): Direct | undefined {
   const [only] = templates;

@@ -9,12 +9,12 @@ import { outputText } from './output-text.ts';
 type Handler = Extract<FilterImplOptions, (...args: never[]) => unknown>;
 type FilterThis = ThisParameterType<Handler>;
 
-/** Files and partials do not exist here; `block` only serves `layout`. */
+/** The engine has no files and partials; `block` is only useful with `layout`. */
 const removedTags = ['include', 'render', 'layout', 'block'];
 
 /**
- * Not Liquid but Jekyll: they evaluate text — also stored data — as code, without any limit of the engine. `sample` draws
- * from Math.random and would be mistaken for an alias.
+ * These filters belong to Jekyll, not to Liquid. They evaluate text — also stored data — as code, without any limit of the engine. `sample`
+ * draws from Math.random and would be mistaken for an alias.
  */
 const removedFilters = [
   'where_exp',
@@ -29,8 +29,8 @@ const removedFilters = [
 const randomRegister = 'random';
 
 /**
- * Keeps every value of a template bounded: filters take bounded arrays and give bounded values, hence a structure that
- * doubles itself (`{% assign a = a | push: a %}`) ends early, and no step between two checks of the clock is long.
+ * Limits every value of a template: filters accept values of limited size and return values of limited size. So a structure that doubles
+ * itself (`{% assign a = a | push: a %}`) ends early, and each step between two checks of the clock is short.
  */
 function guard(handler: Handler): Handler {
   return function* (
@@ -56,7 +56,7 @@ function adapt(filter: VaultFilter): Handler {
   };
 }
 
-/** Collects output, which counts as memory. */
+/** Collects output and counts it as memory. */
 class MeteredEmitter implements Emitter {
   buffer = '';
   readonly #use: (count: number) => void;
@@ -88,7 +88,7 @@ function createEngine(): Liquid {
   for (const [name, filter] of Object.entries(engine.filters))
     engine.registerFilter(name, guard(typeof filter === 'function' ? filter : filter.handler));
 
-  // Every tag renders its body through this method; without an emitter of ours, `capture` would collect without limit.
+  // Every tag renders its body through this method. Without our emitter, `capture` would collect without a limit.
   const { renderer } = engine;
   const renderTemplates = renderer.renderTemplates.bind(renderer);
   renderer.renderTemplates = (templates, context, emitter) =>
@@ -102,9 +102,9 @@ function createEngine(): Liquid {
 
 export const engine = createEngine();
 
-/** A new one for each expression, so that nothing that one assigns reaches another; what they may take is shared. */
+/** A new context for each expression, so that an assignment in one does not reach another. The limits are shared. */
 export function createContext({ scope, random, meter }: Evaluation): Context {
-  // A copy, since `increment` writes to the scope; without a prototype, so that every name in it is ours.
+  // A copy, because `increment` writes to the scope. Without a prototype, so that it has only our names.
   const own: object = Object.assign(Object.create(null) as object, scope);
   const context = new Context(own, engine.options, { sync: true }, { ...meter.engine(), liquid: engine });
   context.setRegister(randomRegister, random);

@@ -1,12 +1,12 @@
-/** Where in the source of an expression: 1-based, as an editor counts. */
+/** A position in the source of an expression: 1-based, as in an editor. */
 export interface SourcePosition {
   readonly line: number;
   readonly column: number;
 }
 
 /**
- * Either error's message may be shown to the caller and logged: it is made of fixed texts, filter and field names and, for
- * syntax errors, parts of the expression — never of data. No `cause` is kept, because an engine's error may quote data.
+ * The message of either error may be shown to the caller and logged. It consists of fixed texts, filter and field names and, for syntax
+ * errors, parts of the expression; never of data. No `cause` is kept, because an error of the engine may quote data.
  */
 abstract class ExpressionError extends Error {
   abstract readonly code: string;
@@ -31,26 +31,17 @@ export class ExpressionSyntaxError extends ExpressionError {
   }
 }
 
-/** An expression that parses but cannot be evaluated over this data, or that exceeds a limit. */
+/** A valid expression cannot be evaluated over this data, or exceeds a limit. */
 export class ExpressionEvaluationError extends ExpressionError {
   override readonly name = 'ExpressionEvaluationError';
   readonly code = 'expression_evaluation';
 }
 
-/** The error, naming `field` if it is an expression error that does not name one yet. */
+/** Adds `field` to an expression error that has no field yet; returns other errors unchanged. */
 export function nameField(error: unknown, field: string): unknown {
   if (error instanceof ExpressionSyntaxError)
     return new ExpressionSyntaxError(error.message, error.position, error.field ?? field);
   if (error instanceof ExpressionEvaluationError)
     return new ExpressionEvaluationError(error.message, error.field ?? field);
   return error;
-}
-
-/** Runs `work`; an expression error it throws names `field` from here on. */
-export function inField<Result>(field: string, work: () => Result): Result {
-  try {
-    return work();
-  } catch (error) {
-    throw nameField(error, field);
-  }
 }

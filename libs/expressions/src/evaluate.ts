@@ -9,10 +9,10 @@ import { ElsewhereError, LimitError, tooLarge } from './meter.ts';
 import type { Compiled } from './compile.ts';
 
 /**
- * Evaluates an expression. Exactly one `{{ … }}` gives the value in its JSON type, null when a property is missing; with text
- * or tags around it the outputs are concatenated to a string.
- * @throws {ExpressionEvaluationError} when a filter does not suit the value, or a limit is passed. Never quotes data.
- * @throws {ElsewhereError} when the meter does not allow it here
+ * Evaluates an expression. Exactly one `{{ … }}` gives the value in its JSON type, null when a property is missing. With text or tags
+ * around it, the outputs are concatenated to a string.
+ * @throws {ExpressionEvaluationError} when a filter cannot handle the value, or a limit is exceeded. Never quotes data.
+ * @throws {ElsewhereError} when the meter does not allow the evaluation on this thread
  */
 export function evaluateIn(compiled: Compiled, evaluation: Evaluation): Json {
   if (compiled.kind === 'text') return compiled.text;
@@ -28,7 +28,7 @@ export function evaluateIn(compiled: Compiled, evaluation: Evaluation): Json {
   }
 }
 
-/** Filters of Liquid may give undefined, NaN or a drop, also inside an array; writing the value as JSON settles all of them. */
+/** Filters of Liquid may return undefined, NaN or a drop, also inside an array. Writing the value as JSON removes these. */
 function toJson(value: unknown): Json {
   if (typeof value === 'string' || typeof value === 'boolean') return value;
   if (typeof value === 'number') return Number.isFinite(value) ? value : null;
@@ -41,8 +41,8 @@ function toJson(value: unknown): Json {
 const ourErrors = [FilterValueError, FilterArgumentError, LimitError];
 
 /**
- * The engine's own messages and errors may quote data (`RenderError` wraps what a filter threw): only errors of ours are passed
- * on, everything else becomes a fixed text.
+ * Messages and errors of the engine may quote data (`RenderError` wraps the error of a filter). Only our own errors are passed on; all
+ * others become a fixed text.
  */
 function toEvaluationError(error: unknown): Error {
   const origin: unknown =

@@ -1,7 +1,7 @@
 export type Key = string | number;
 
-/** Paths of fields as problem details name them: `mask.number`, `args.items[2].card`. */
-export function atKey(path: string, key: Key): string {
+/** Paths of fields in the form of problem details: `mask.number`, `args.items[2].card`. */
+function atKey(path: string, key: Key): string {
   return typeof key === 'number' ? `${path}[${key}]` : `${path}.${key}`;
 }
 

@@ -1,6 +1,6 @@
 /**
- * A bounded map that forgets what was not used for about one generation. A hit writes nothing (but for the promotion of an
- * older entry), unlike a classic LRU, which reorders on every read; it holds at most two generations.
+ * A bounded map that drops entries that were not used for about one generation. A hit writes nothing (except the promotion of an older
+ * entry), unlike a classic LRU, which reorders on every read. It holds at most two generations.
  */
 export class GenerationCache<Key, Value> {
   readonly #size: number;
@@ -27,7 +27,7 @@ export class GenerationCache<Key, Value> {
     this.#young.set(key, value);
   }
 
-  /** Entries held, counting one twice that was promoted. */
+  /** The number of entries; a promoted entry counts twice. */
   get size(): number {
     return this.#young.size + this.#old.size;
   }

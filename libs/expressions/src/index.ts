@@ -24,9 +24,10 @@ export {
   type WorkerAnswer,
 } from './request.ts';
 export { createInlineWorkers } from './workers/inline.ts';
-export { FairQueue } from './workers/fair-queue.ts';
 export { createExpressionWorkers, type ExpressionWorkerOptions } from './workers/pool.ts';
 export type { Job, JobFailure, JobOutcome } from './job.ts';
+export { outputText } from './output-text.ts';
+export { cutAtReferences } from './reference-scanner.ts';
 export { isTokenId } from './token-id.ts';
 export { limits } from './limits.ts';
 export type { Json, JsonObject } from './json.ts';

@@ -9,13 +9,13 @@ import { limits } from './limits.ts';
 import { LimitError, type Meter } from './meter.ts';
 import type { OutputBudget } from './output-budget.ts';
 
-/** Expressions over the same data, evaluated together; it can be sent to another thread. */
+/** Expressions over the same data, evaluated together. A job can be sent to another thread. */
 export interface Job {
   readonly sources: readonly string[];
   readonly bindings: Bindings;
 }
 
-/** What is wrong with the expression of that index. */
+/** The failure of the expression with that index. */
 export interface JobFailure {
   readonly index: number;
   readonly kind: 'syntax' | 'evaluation';
@@ -23,14 +23,14 @@ export interface JobFailure {
   readonly position?: SourcePosition;
 }
 
-/** The values in order, or all that do not parse, or the first that cannot be evaluated. */
+/** The values in order, or all syntax errors, or the first evaluation error. */
 export type JobOutcome =
   | { readonly kind: 'values'; readonly values: readonly Json[] }
   | { readonly kind: 'failed'; readonly failures: readonly JobFailure[] };
 
 const cryptoRandom: RandomInt = (exclusiveMax) => randomInt(exclusiveMax);
 
-/** @throws {ElsewhereError} when the meter does not allow it here */
+/** @throws {ElsewhereError} when the meter does not allow the job on this thread */
 export function runJob({ sources, bindings }: Job, meter: Meter, outputBudget: OutputBudget): JobOutcome {
   const values: Json[] = [];
   try {
@@ -47,7 +47,7 @@ export function runJob({ sources, bindings }: Job, meter: Meter, outputBudget: O
   }
 }
 
-/** The outcome when one expression cannot be evaluated. */
+/** The outcome when an expression cannot be evaluated. */
 export function failed(message: string, index = 0): JobOutcome {
   return { kind: 'failed', failures: [{ index, kind: 'evaluation', message }] };
 }

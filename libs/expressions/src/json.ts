@@ -1,16 +1,13 @@
-/**
- * A value as JSON knows it; the same type, structurally, as that of the contracts, which this library does not import.
- * Bindings are never changed all the same.
- */
+/** A JSON value. Structurally the same type as in the contracts, which this library does not import. Bindings are still never changed. */
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 export interface JsonObject {
   [key: string]: Json;
 }
 
 /**
- * The size of a value as JSON would write it, roughly: one for each node plus the characters of strings and keys.
- * A part that is referred to twice counts twice, so a structure that doubles itself is as large as its text would be.
- * For an object gives Infinity as soon as `limit` is passed, hence never costs more than `limit` steps.
+ * The approximate size of a value as JSON: one for each node plus the characters of strings and keys. A part that is referred to twice
+ * counts twice, so a structure that doubles itself is as large as its text. For an object the result is Infinity as soon as `limit` is
+ * exceeded, so the function never takes more than `limit` steps.
  */
 export function measure(value: unknown, limit: number): number {
   if (typeof value !== 'object' || value === null) return typeof value === 'string' ? value.length + 1 : 1;
@@ -34,7 +31,7 @@ export function measure(value: unknown, limit: number): number {
   return size;
 }
 
-/** Sets an own property, also for `__proto__`, which plain assignment would take for the prototype. */
+/** Sets an own property, also for `__proto__`, which a plain assignment would use as the prototype. */
 export function setOwn(target: Record<string, Json>, key: string, value: Json): void {
   if (key === '__proto__')
     Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });

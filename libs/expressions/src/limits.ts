@@ -1,45 +1,45 @@
 /**
- * Bounds on what expressions may cost. They are far above honest use (a default mask takes microseconds) and keep a hostile
- * template, which any caller with token:create can store, from holding the event loop, a worker or the heap.
+ * Limits of the cost of expressions. They are far above normal use (a default mask takes microseconds). Any caller with token:create can
+ * store a template: the limits prevent that a hostile one blocks the event loop or a worker, or fills the heap.
  */
 export const limits = {
-  /** Characters of one expression. rules.md allows 400 for a fingerprint; masks are not bounded there. */
+  /** Characters of one expression. rules.md allows 400 for a fingerprint expression and sets no limit for masks. */
   sourceLength: 8_192,
   /** Filters of one value. */
   filters: 20,
   /** Outputs, tags, texts between them, and filters of one expression. */
   parts: 500,
-  /** Longer expressions are compiled at each use instead of staying in memory. */
+  /** Longer expressions are compiled at each use instead of being cached. */
   cachedSourceLength: 1_024,
   /** Compiled expressions kept in each of the two generations of the cache. */
   cacheGeneration: 2_048,
 
   /**
-   * What one mask, or another list of expressions, may take of the thread that serves requests, in steps of 20 to 60 ns: a
-   * character or node that a filter works on. Whatever takes more goes to a worker.
+   * Limit of one mask, or another list of expressions, on the thread that serves requests, in steps of 20 to 60 ns. A step is a character
+   * or node that a filter handles. Work above the limit goes to a worker.
    */
   stepsHere: 16_384,
   /** The same for all expressions of a request. */
   stepsHereOfRequest: 131_072,
-  /** Steps that parsing a character counts as. */
+  /** Number of steps for parsing one character. */
   stepsOfParsing: 8,
 
   /** Milliseconds of processor time of one mask or another list of expressions in a worker. */
   jobMs: 250,
-  /** The same for all of a request: a page of a hundred tokens, a tokenize payload, the arguments of a reactor. */
+  /** The same for one request: a page of a hundred tokens, a tokenize payload, the arguments of a reactor. */
   requestMs: 500,
   /** Characters and array elements that filters, ranges and output may allocate together: 8 times the largest data. */
   memory: 4 * 1024 * 1024,
   /** The same for all expressions of a request. */
   memoryOfRequest: 16 * 1024 * 1024,
-  /** Size (see `measure`) of any value a filter gives, and of a result. */
+  /** Size (see `measure`) of any value that a filter returns, and of a result. */
   value: 2 * 1024 * 1024,
-  /** Size of what one mask, or another list of expressions, gives. */
+  /** Size of the results of one mask, or another list of expressions. */
   output: 4 * 1024 * 1024,
   /** The same for all expressions of a request. */
   outputOfRequest: 8 * 1024 * 1024,
 
-  /** Elements of an array that a filter takes: bounds what `sort` can cost within one step. */
+  /** Elements of an array that a filter accepts: limits the time of `sort` within one step. */
   filterArray: 300_000,
   /** Steps of one JSONPath evaluation, about a microsecond each; `$..x` over the largest data takes some 100,000. */
   jsonPathSteps: 250_000,
@@ -48,7 +48,7 @@ export const limits = {
   depth: 100,
   /** Expressions of one mask. */
   maskExpressions: 1_000,
-  /** Length that pad_left and pad_right may be asked for. */
+  /** Largest length for pad_left and pad_right. */
   padLength: 65_536,
   /** References to tokens in reactor arguments, of at most 100 tokens. */
   references: 1_000,

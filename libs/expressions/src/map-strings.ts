@@ -3,7 +3,7 @@ import { fieldPath, type Key } from './field-path.ts';
 import { setOwn, type Json } from './json.ts';
 import { limits } from './limits.ts';
 
-/** A copy with every string value mapped; keys are never expressions. Errors name the path of the string under way. */
+/** A copy in which every string value is mapped; keys are never expressions. Errors name the path of the string. */
 export function mapStrings(
   root: string,
   value: Json,

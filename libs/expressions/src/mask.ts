@@ -7,7 +7,7 @@ import { limits } from './limits.ts';
 import { mapStrings } from './map-strings.ts';
 import { JobFailedError, toExpressionError, type RequestExpressions } from './request.ts';
 
-/** One thing wrong with a mask. `field` is a path such as `mask.number` or `mask.names[0]`. */
+/** One fault of a mask. `field` is a path such as `mask.number` or `mask.names[0]`. */
 export interface MaskIssue {
   readonly field: string;
   readonly message: string;
@@ -15,8 +15,8 @@ export interface MaskIssue {
 }
 
 /**
- * What a caller sees of `data` through a mask of any shape: each string in it is an expression, other leaves are literals, and
- * what the mask leaves out is redacted. Not a promise when all of it is simple.
+ * Evaluates a mask of any shape over `data`: each string in the mask is an expression, other leaves are literals, and fields that the mask
+ * does not name are not shown. Returns no promise when all expressions are simple.
  * @throws {ExpressionEvaluationError} or {ExpressionSyntaxError}; `field` is the path in the mask.
  */
 export function renderMask(expressions: RequestExpressions, mask: Json, data: Json): Json | Promise<Json> {
@@ -34,8 +34,7 @@ export function renderMask(expressions: RequestExpressions, mask: Json, data: Js
 }
 
 /**
- * Everything wrong with a mask for the data it is written with: all expressions that do not parse, or the first that cannot be
- * evaluated.
+ * All faults of a mask for the data that it is stored with: all expressions with syntax errors, or the first one that cannot be evaluated.
  */
 export async function checkMask(
   expressions: RequestExpressions,

@@ -1,30 +1,30 @@
 import type { Context } from 'liquidjs';
 import { measure, type Json } from './json.ts';
 
-/** Thrown where expressions may take no more, to be told to the caller; its message is a whole sentence of ours. */
+/** Thrown when expressions exceed a limit. The message is a whole sentence of ours and is shown to the caller. */
 export class LimitError extends Error {
   override readonly name = 'LimitError';
 }
 
-/** Thrown on the thread that serves requests when the work is for a worker: the engine's, or too much. */
+/** Thrown on the thread that serves requests when the work needs a worker: it needs the engine, or takes too many steps. */
 export class ElsewhereError extends Error {
   override readonly name = 'ElsewhereError';
 }
 
-/** The engine calls them before each step, and before it allocates. */
+/** The engine calls these before each step, and before it allocates. */
 export type EngineLimits = Pick<Context, 'memoryLimit' | 'renderLimit'>;
 
-/** What the expressions of one job may take, wherever it runs. */
+/** The limits of the expressions of one job, on any thread. */
 export interface Meter {
-  /** Before work on so many characters or nodes. @throws LimitError, ElsewhereError */
+  /** Call before work on this number of characters or nodes. @throws LimitError, ElsewhereError */
   spend(steps: number): void;
-  /** Before work on the characters or nodes of a value. @throws LimitError, ElsewhereError */
+  /** Call before work on the characters or nodes of a value. @throws LimitError, ElsewhereError */
   spendOn(value: Json, weight: number): void;
   /** @throws ElsewhereError where the engine must not run */
   engine(): EngineLimits;
 }
 
-/** On the thread that serves requests: few steps, no engine. */
+/** The meter of the thread that serves requests: few steps, no engine. */
 export class StepMeter implements Meter {
   readonly #granted: number;
   #left: number;
@@ -55,7 +55,7 @@ export class StepMeter implements Meter {
 export const tooSlow = 'The expression takes too much time.';
 export const tooLarge = 'The expression takes too much memory.';
 
-/** In a worker: processor time, by a clock in milliseconds, and what the engine allocates. */
+/** The meter of a worker: processor time, by a clock in milliseconds, and the allocations of the engine. */
 export class ClockMeter implements Meter {
   readonly #now: () => number;
   readonly #until: number;

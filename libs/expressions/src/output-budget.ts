@@ -1,8 +1,8 @@
 import { measure, type Json } from './json.ts';
 
 /**
- * How much may still be put into a result that is composed of many values: without it, a mask that shows half a megabyte a
- * thousand times would be an answer of half a gigabyte. An object that comes again is not measured again.
+ * The remaining size of a result that is composed of many values. Without it, a mask that shows half a megabyte a thousand times would give
+ * an answer of half a gigabyte. An object that occurs again is not measured again.
  */
 export class OutputBudget {
   readonly #size: number;
@@ -18,7 +18,7 @@ export class OutputBudget {
     return this.#size - this.#left;
   }
 
-  /** Takes the value's size; false when it does not fit any more. */
+  /** Subtracts the value's size; false when the value does not fit. */
   admits(value: Json): boolean {
     this.#left -=
       typeof value === 'object' && value !== null ? this.#sizeOf(value) : measure(value, Infinity);

@@ -1,8 +1,8 @@
 import { toValue } from 'liquidjs';
 
 /**
- * A value as a part of text: nothing for null, an array as its items in a row (as Liquid has it), an object as compact JSON
- * — where Liquid's JavaScript port would write `[object Object]`.
+ * A value as a part of text: an empty text for null, the items of an array without separators (as in Liquid), an object as compact JSON,
+ * where Liquid's JavaScript port would write `[object Object]`.
  */
 export function outputText(value: unknown): string {
   const plain: unknown = toValue(value);

@@ -1,22 +1,22 @@
 import { engine } from './engine.ts';
 import { containsExpression } from './compile.ts';
 
-/** A path that an expression reads: the bound name, then properties. An ending is left out where it is not certain. */
+/** A path that an expression reads: the bound name, then properties. Ends before the first part that is not certain. */
 export type ReadPath = readonly string[];
 
 const everything: readonly ReadPath[] = [['data'], ['metadata']];
 /**
- * These also tell of the value that they are asked of: its size, or an item of an array or a character of a text, which are gone when
- * a merge puts an object in its place (RFC 7386).
+ * These names also mean a property of the value itself: its size, or an item of an array or a character of a text. Such a property
+ * disappears when a merge replaces the value by an object (RFC 7386).
  */
 const computedProperty = /^(size|first|last|length|-?[0-9]+)$/;
 
-/** These read, and show, a number of that name; the analysis does not know it. */
+/** These tags read and show a number of that name; the analysis does not know them. */
 const counts = /\b(in|de)crement\b/;
 
 /**
- * What an expression may read of `data` and `metadata`, without evaluating it: never less than it reads. Brackets may compute
- * which name or property is read, so an expression with any counts as reading everything, as does one that cannot be analysed.
+ * The parts of `data` and `metadata` that an expression may read, without evaluating it: never less than it reads. Brackets may compute the
+ * name or the property, so an expression with brackets counts as reading all data; so does one that cannot be analysed.
  */
 export function readPathsOf(source: string): readonly ReadPath[] {
   if (!containsExpression(source)) return [];

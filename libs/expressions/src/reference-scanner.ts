@@ -1,47 +1,81 @@
 import { ExpressionSyntaxError, type SourcePosition } from './errors.ts';
+import { limits } from './limits.ts';
 import { isTokenId } from './token-id.ts';
 
 /** One `{{ … }}` of a reactor argument. */
 export interface TokenReference {
   readonly id: string;
-  /** `{{ token: <id> … }}`: the filters see the whole token instead of its data. */
+  /** `{{ token: <id> … }}`: the filters get the whole token instead of its data. */
   readonly isWhole: boolean;
-  /** What stands before the filters, prefix included, when that could be an id itself: an id may hold a colon. */
+  /** The text before the filters, including the prefix, when that could be an id: an id may contain a colon. */
   readonly subject?: string;
-  /** What follows the first `|`, trimmed; empty without filters. */
+  /** The text after the first `|`, trimmed; empty without filters. */
   readonly filters: string;
   readonly position: SourcePosition;
 }
 
 export type ArgumentPart = string | TokenReference;
 
+/** Characters of a reference: an id, spaces and filters. A text of 16 MiB is not searched to its end for one. */
+const longest = limits.referenceFilters + 2_000;
+
 const wholeTokenPrefix = /^token\s*:\s*/;
 
+/** A piece of a text: a reference with its braces, or what stands between two of them. */
+export interface TextPart {
+  readonly text: string;
+  readonly isReference: boolean;
+}
+
 /**
- * Cuts an argument into text and references. Liquid cannot parse it: an id may hold nearly any character, such as
- * `a.b-c@d:e`. An id never holds `|` or a brace, so it ends at the first of these, and quotes only count after it.
+ * Cuts a text where its references begin and end; together the parts are the text.
+ * @param most the largest number of references. The text is not read beyond it, so that a text of 16 MiB cannot make millions of parts.
+ * @throws {ExpressionSyntaxError} without closing `}}`, or with more references
+ */
+export function cutAtReferences(text: string, most: number = limits.references): readonly TextPart[] {
+  const parts: TextPart[] = [];
+  let at = 0;
+  let count = 0;
+  for (let open = text.indexOf('{{'); open >= 0; open = text.indexOf('{{', at)) {
+    if (++count > most) throw tooManyReferences();
+    if (open > at) parts.push({ text: text.slice(at, open), isReference: false });
+    const close = findClose(text, open + 2);
+    if (close === undefined)
+      throw new ExpressionSyntaxError('An expression is not closed by }}.', positions(text)(open));
+    at = close + 2;
+    parts.push({ text: text.slice(open, at), isReference: true });
+  }
+  if (at < text.length) parts.push({ text: text.slice(at), isReference: false });
+  return parts;
+}
+
+/**
+ * Splits an argument into text and references. Liquid cannot parse it, because an id may contain nearly any character, such as `a.b-c@d:e`.
+ * An id never contains `|` or a brace, so it ends at the first of these, and quotes only count after it.
  * @throws {ExpressionSyntaxError} without closing `}}`, or when there is no valid id.
  */
 export function scanArgument(text: string): readonly ArgumentPart[] {
-  const parts: ArgumentPart[] = [];
   const positionAt = positions(text);
   let at = 0;
-  for (let open = text.indexOf('{{'); open >= 0; open = text.indexOf('{{', at)) {
-    if (open > at) parts.push(text.slice(at, open));
-    const position = positionAt(open);
-    const close = findClose(text, open + 2);
-    if (close === undefined) throw new ExpressionSyntaxError('An expression is not closed by }}.', position);
-    parts.push(toReference(text.slice(open + 2, close), position));
-    at = close + 2;
-  }
-  if (at < text.length) parts.push(text.slice(at));
-  return parts;
+  return cutAtReferences(text).map((part) => {
+    const begin = at;
+    at += part.text.length;
+    return part.isReference ? toReference(part.text.slice(2, -2), positionAt(begin)) : part.text;
+  });
 }
+
+export const tooManyReferences = (): ExpressionSyntaxError =>
+  new ExpressionSyntaxError(
+    `There must be at most ${limits.references} references to tokens.`,
+    undefined,
+    'args',
+  );
 
 function findClose(text: string, from: number): number | undefined {
   let hasFilters = false;
   let quote: string | undefined;
-  for (let at = from; at < text.length; at += 1) {
+  const end = Math.min(text.length, from + longest);
+  for (let at = from; at < end; at += 1) {
     const character = text.charAt(at);
     if (quote !== undefined) {
       if (character === quote && !isEscaped(text, at)) quote = undefined;
@@ -71,7 +105,7 @@ function toReference(content: string, position: SourcePosition): TokenReference 
   return { id, isWhole, filters, position, ...(isWhole && isTokenId(subject) ? { subject } : {}) };
 }
 
-/** Positions for offsets that only grow, so that a long argument with many references is read once. */
+/** Positions for increasing offsets, so that a long argument with many references is read once. */
 function positions(text: string): (offset: number) => SourcePosition {
   let line = 1;
   let lineStart = 0;

@@ -6,7 +6,7 @@ import { limits } from './limits.ts';
 import { ElsewhereError, StepMeter, tooSlow } from './meter.ts';
 import { OutputBudget } from './output-budget.ts';
 
-/** What one job may take in a worker. */
+/** The limits of one job in a worker. */
 export interface Allowance {
   readonly ms: number;
   readonly memory: number;
@@ -18,14 +18,14 @@ export interface WorkerAnswer {
   readonly used: Allowance;
 }
 
-/** Threads that evaluate what is not simple, for tenants in turn. */
+/** Threads that evaluate expressions that are not simple. Tenants take turns. */
 export interface ExpressionWorkers {
-  /** @throws UnavailableError when too many wait. A job that overruns its allowance, or breaks its thread, is an outcome. */
+  /** @throws UnavailableError when too many jobs wait. A job that exceeds its allowance, or breaks its thread, gives an outcome instead. */
   run(tenantId: string, job: Job, allowance: Allowance): Promise<WorkerAnswer>;
   close(): Promise<void>;
 }
 
-/** Thrown inside this library: which of a job's expressions failed. */
+/** Used inside this library: names the failed expression of a job. */
 export class JobFailedError extends Error {
   override readonly name = 'JobFailedError';
   readonly failures: readonly JobFailure[];
@@ -36,7 +36,7 @@ export class JobFailedError extends Error {
   }
 }
 
-/** The error to show for a failure. */
+/** The error that is shown for a failure. */
 export function toExpressionError({ kind, message, position }: JobFailure, field?: string): Error {
   return kind === 'syntax'
     ? new ExpressionSyntaxError(message, position, field)
@@ -44,8 +44,8 @@ export function toExpressionError({ kind, message, position }: JobFailure, field
 }
 
 /**
- * The expressions of one request, which have one budget of time and memory, however many they are. Simple ones are evaluated at
- * once, and given without a promise; all else one after the other in a worker.
+ * The expressions of one request, with one common limit of time and memory. Simple expressions are evaluated at once and returned without a
+ * promise; the others one after the other in a worker.
  */
 export class RequestExpressions {
   readonly #tenantId: string;
@@ -68,7 +68,7 @@ export class RequestExpressions {
     return outcome === undefined ? this.#elsewhere(job).then(valuesOf) : valuesOf(outcome);
   }
 
-  /** Undefined when it is too much for the thread that serves requests. */
+  /** Undefined when the job is too large for the thread that serves requests. */
   #here(job: Job): JobOutcome | undefined {
     const meter = new StepMeter(Math.min(limits.stepsHere, this.#stepsHere));
     const outputBudget = new OutputBudget(Math.min(limits.output, this.#output));
@@ -112,7 +112,7 @@ function valuesOf(outcome: JobOutcome): readonly Json[] {
 
 /** The expressions of requests; see {@link RequestExpressions}. */
 export interface Expressions {
-  /** Those of a request, the same ones each time. @param request what stands for the request as long as it lasts */
+  /** The expressions of a request; the same object at each call. @param request an object that lives as long as the request */
   of(request: object, tenantId: string): RequestExpressions;
 }
 

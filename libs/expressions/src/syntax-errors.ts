@@ -1,7 +1,7 @@
 import { LiquidError } from 'liquidjs';
 import { ExpressionSyntaxError } from './errors.ts';
 
-/** What the engine's messages begin with or hold, and what a caller is told instead. The first that matches counts. */
+/** The beginning or a part of the engine's message, and the message for the caller. The first match counts. */
 const messages: readonly (readonly [RegExp, string])[] = [
   [/^undefined filter/, 'There is no such filter.'],
   [/^tag ".*" not found/s, 'There is no such tag.'],
@@ -19,8 +19,8 @@ const messages: readonly (readonly [RegExp, string])[] = [
 const other = 'The expression cannot be parsed.';
 
 /**
- * The error in our words. The engine's messages quote the expression, which may hold what somebody typed into the wrong field;
- * the position says enough.
+ * The error with our own message. The engine's messages quote the expression, which may contain data that a user typed into the wrong
+ * field. The position is enough.
  */
 export function toSyntaxError(error: unknown): ExpressionSyntaxError {
   if (error instanceof ExpressionSyntaxError) return error;

@@ -20,8 +20,8 @@ export async function evaluateSearchIndexes(
 }
 
 /**
- * The text that is fingerprinted: what the expression gives, an object or array as compact JSON. Undefined when that is null or
- * empty: tokens without a value would all be duplicates of each other.
+ * The text that is fingerprinted: the value of the expression, an object or array as compact JSON. Undefined when that is null or empty:
+ * otherwise all tokens without a value would be duplicates of each other.
  * @throws {ExpressionSyntaxError} {ExpressionEvaluationError} with field `fingerprint_expression`
  */
 export async function evaluateFingerprint(
@@ -36,14 +36,14 @@ export async function evaluateFingerprint(
 
 const fingerprintField = 'fingerprint_expression';
 
-/** For a fingerprint that was asked for. */
+/** The error when a requested fingerprint has no value. */
 export function missingFingerprint(): ExpressionEvaluationError {
   return new ExpressionEvaluationError(noValue, fingerprintField);
 }
 
 /**
- * The id of a token to be created, from an expression over its data or a literal text.
- * @throws {ExpressionSyntaxError} {ExpressionEvaluationError} with field `id`, also when the result is no valid id.
+ * The id of a new token, from an expression over its data or a literal text.
+ * @throws {ExpressionSyntaxError} {ExpressionEvaluationError} with field `id`, also when the result is not a valid id.
  */
 export async function evaluateId(
   expressions: RequestExpressions,

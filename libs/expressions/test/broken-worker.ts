@@ -1,4 +1,4 @@
-// In place of the thread that evaluates: does to it what no expression known today does. What it is to do is the data of the job.
+// Replaces the thread that evaluates, and breaks it in ways that no known expression can. The data of the job selects the way.
 import { parentPort } from 'node:worker_threads';
 import type { JobMessage } from '../src/workers/worker.ts';
 

@@ -16,7 +16,7 @@ import { evaluateOne, newRequest } from './support.ts';
 const run = (expression: string, data: Json, metadata?: Json): Json =>
   evaluateOne(expression, metadata === undefined ? { data } : { data, metadata });
 
-/** The error's message and everything else of it that might be logged. */
+/** The error, and all of its texts that might be logged. */
 function failure(work: () => unknown): { readonly error: Error; readonly text: string } {
   try {
     work();
@@ -106,7 +106,7 @@ function hasShortCut(source: string): boolean {
 }
 
 describe('the short cut', () => {
-  it('is taken by the default masks, fingerprints and indexes, and by what is as simple', () => {
+  it('is taken by the default masks, fingerprints and indexes, and by equally simple expressions', () => {
     for (const source of [
       '{{ data.number | reveal_last: 4 }}',
       '{{ data | stringify }}',
@@ -119,7 +119,7 @@ describe('the short cut', () => {
       expect([source, hasShortCut(source)]).toEqual([source, true]);
   });
 
-  it('is not taken by what may take many steps', () => {
+  it('is not taken by expressions that may take many steps', () => {
     for (const source of [
       `{{ data${' | last4'.repeat(5)} }}`,
       '{{ data }}'.repeat(11),
@@ -131,7 +131,7 @@ describe('the short cut', () => {
       expect([source, hasShortCut(source)]).toEqual([source, false]);
   });
 
-  it('gives what the engine gives, for any value and filter of Liquid that it knows', () => {
+  it('gives the same result as the engine, for any value and filter of Liquid that it knows', () => {
     const filter = fc.constantFrom(
       "append: 'x-'",
       "prepend: 'x-'",
@@ -152,7 +152,7 @@ describe('the short cut', () => {
     );
   });
 
-  it('gives what the engine gives, for text with several outputs', () => {
+  it('gives the same result as the engine, for text with several outputs', () => {
     const part = fc.constantFrom(
       '{{ data.a }}',
       ' - ',
@@ -169,7 +169,7 @@ describe('the short cut', () => {
     );
   });
 
-  it('gives what the engine gives, for any data and path', () => {
+  it('gives the same result as the engine, for any data and path', () => {
     const keys = fc.constantFrom(
       'a',
       'b',
@@ -202,7 +202,7 @@ describe('the short cut', () => {
       fc.property(tree, steps, (value, path) => {
         const source = `data${path.join('')}`;
         expect(hasShortCut(`{{ ${source} }}`)).toBe(true);
-        // A filter of the engine's own makes the same path take the long way.
+        // A filter of the engine makes the same path use the engine instead of the short cut.
         expect(hasShortCut(`{{ ${source} | raw }}`)).toBe(false);
         expect(run(`{{ ${source} }}`, value)).toEqual(run(`{{ ${source} | raw }}`, value));
       }),

@@ -7,7 +7,7 @@ import { GenerationCache } from '../src/generation-cache.ts';
 const wide: Json = Array.from({ length: 100_000 }, (_, index) => index);
 const long = 'x'.repeat(500_000);
 
-// Each of these would run for minutes or exhaust the heap without limits; the runner's own timeout is the bound.
+// Without limits each of these would run for minutes or exhaust the heap. The time-out of the test runner is the limit here.
 describe('a hostile expression ends in an evaluation error', () => {
   it.each<[string, string, Json]>([
     ['a huge range', '{% for i in (1..1000000000) %}x{% endfor %}', null],
@@ -89,7 +89,7 @@ describe('the cache', () => {
     expect(compileExpression('{{ data.once }}')).toBe(compileExpression('{{ data.once }}'));
   });
 
-  it('forgets what is not used and stays within two generations', () => {
+  it('drops unused templates and keeps at most two generations', () => {
     const cache = new GenerationCache<number, string>(10);
     cache.set(0, 'kept');
     for (let key = 1; key < 1_000; key += 1) {

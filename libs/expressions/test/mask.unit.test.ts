@@ -76,7 +76,7 @@ describe('a mask', () => {
     );
   });
 
-  it('tells everything that does not parse, or the first that does not suit the data', async () => {
+  it('reports all syntax errors, or the first expression that cannot be evaluated over the data', async () => {
     const mask = { number: '{{ data | nope }}', ok: '{{ data }}', deep: [{ x: '{{' }] };
     expect(await checkMask(newRequest(), mask, card)).toEqual([
       { field: 'mask.number', message: 'There is no such filter.', position: { line: 1, column: 1 } },

@@ -3,7 +3,7 @@ import { readPathsOf } from '../src/index.ts';
 
 const everything = [['data'], ['metadata']];
 
-describe('what an expression reads', () => {
+describe('the paths that an expression reads', () => {
   it.each([
     ['4', []],
     ['{{ "data" }}', []],

@@ -17,5 +17,5 @@ export function evaluateOne(
   return evaluateIn(compileExpression(source), { scope, random, meter });
 }
 
-/** Of a new request, without threads. */
+/** A new request, without threads. */
 export const newRequest = (): RequestExpressions => new RequestExpressions('tenant', createInlineWorkers());

@@ -13,7 +13,7 @@ const expressions = createExpressions(workers);
 afterAll(() => workers.close());
 
 describe('a worker', () => {
-  it('gives what the engine gives, and the errors', async () => {
+  it('gives the same results and errors as the engine', async () => {
     const request = expressions.of({}, 'a');
     expect(await renderMask(request, [template, '{{ data | upcase }}'], 'abc')).toEqual(['a', 'ABC']);
     await expect(
@@ -44,7 +44,7 @@ describe('a worker', () => {
     }
   });
 
-  it('ends what overruns its time between two steps', async () => {
+  it('ends an expression that exceeds its time between two steps', async () => {
     const { outcome, used } = await workers.run('a', job(slow), allowance);
     expect(outcome).toMatchObject({ failures: [{ message: 'The expression takes too much time.' }] });
     expect(used.ms).toBeGreaterThanOrEqual(allowance.ms);
@@ -117,9 +117,9 @@ describe('the expressions of one request', () => {
       Array.from({ length: 100 }, async () => renderMask(request, `${slow}`, null)),
     );
     expect(page.every(({ status }) => status === 'rejected')).toBe(true);
-    // Nothing is left, so it is not even sent.
+    // No time is left, so the job is not even sent.
     await expect(renderMask(request, template, 'abc')).rejects.toThrow('too much time');
-    // What is simple needs none of it.
+    // Simple expressions use none of it.
     expect(renderMask(request, '{{ data | reveal_last: 1 }}', 'abc')).toBe('XXc');
   });
 
@@ -141,7 +141,7 @@ describe('the expressions of one request', () => {
     expect(new Set(await Promise.all(page.map(async (shown) => shown))).size).toBe(1);
   });
 
-  it('are found again by what stands for the request', () => {
+  it('are found again by the object of the request', () => {
     const request = {};
     expect(expressions.of(request, 'a')).toBe(expressions.of(request, 'a'));
     expect(expressions.of({}, 'a')).not.toBe(expressions.of(request, 'a'));

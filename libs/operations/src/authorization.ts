@@ -7,7 +7,10 @@ import {
   type Operation,
 } from '@token-vault/contracts';
 
-/** May the caller ask for the operation at all? For tokens the container decides afterwards. @throws ForbiddenError, EnterpriseRequiredError */
+/**
+ * Checks that the caller may use the operation at all. For tokens the container decides later. @throws ForbiddenError,
+ * EnterpriseRequiredError
+ */
 export function authorize(operation: Operation, principal: Principal): void {
   if (operation.plan === 'enterprise' && principal.tenant.plan !== 'enterprise')
     throw new EnterpriseRequiredError(operation.summary);
@@ -15,7 +18,7 @@ export function authorize(operation: Operation, principal: Principal): void {
     throw new ForbiddenError(`The caller lacks the permission ${operation.permission}.`);
 }
 
-/** The transaction that the request takes part in (rules.md §9). @throws ValidationError, EnterpriseRequiredError */
+/** The transaction that the request belongs to (rules.md §9). @throws ValidationError, EnterpriseRequiredError */
 export function transactionIdOf(
   operation: Operation,
   principal: Principal,

@@ -1,4 +1,4 @@
-/** The one source of now. Tests inject their own. */
+/** The only source of the current time. Tests inject their own clock. */
 export interface Clock {
   now(): Date;
 }

@@ -2,17 +2,24 @@ import type { Principal } from '@token-vault/access';
 import {
   NotFoundError,
   operations,
-  UnauthenticatedError,
   UnavailableError,
   type Operation,
   type OperationId,
+  type RawRequest,
 } from '@token-vault/contracts';
-import type { AuditTrail } from './audit-trail.ts';
+import { isDeepStrictEqual } from 'node:util';
+import {
+  authenticate,
+  settled,
+  stillAdmitted,
+  type AdmissionDependencies,
+  type Admitted,
+  type Call,
+} from './admission.ts';
 import { authorize, transactionIdOf } from './authorization.ts';
-import type { Identity, RetiredKey } from './callers.ts';
-import type { Clock } from './clock.ts';
+import type { OperationRequest } from './operation-request.ts';
 import type { Answer, Handler, Handlers } from './handlers.ts';
-import type { ApplicationReplay, IdempotentAnswers, TokenReplay } from './idempotency.ts';
+import type { ApplicationReplay, IdempotentAnswers, Repeating, TokenReplay } from './idempotency.ts';
 import type { ReadModelProgress, ReadModelWatch, Revocations } from './progress.ts';
 import {
   isShown,
@@ -21,120 +28,81 @@ import {
   waitForGivenPosition,
   waitForOwnWrite,
 } from './read-models.ts';
-import { isRefusal, recordDenied, recordRetiredKey, type FindEntity } from './refusals.ts';
-import { createRepeating } from './repeats.ts';
-import { createRequestContext, type RequestContext } from './request-context.ts';
+import { isRefusal, recordDenied, type FindEntity } from './refusals.ts';
+import { createRepeating, showAnew } from './repeats.ts';
+import { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
+import type { Space } from './space.ts';
 import { checkMediaType, noParameters, parseInput } from './validation.ts';
+import { runCommand } from './writes.ts';
 
-export interface ExecutorDependencies {
+export interface ExecutorDependencies extends AdmissionDependencies {
   readonly handlers: Handlers;
-  readonly audit: AuditTrail;
   readonly progress: ReadModelProgress;
   readonly watch: ReadModelWatch;
   readonly revocations: Revocations;
-  readonly clock: Clock;
+  readonly storage: Space;
   readonly idempotency?: IdempotentAnswers | undefined;
-  /** Needed with `idempotency` by what answers with tokens. */
+  /** Needed together with `idempotency` by a process whose answers contain tokens. */
   readonly tokenReplay?: TokenReplay | undefined;
-  /** Needed with `idempotency` by what answers with applications. */
+  /** Needed together with `idempotency` by a process whose answers contain applications. */
   readonly applicationReplay?: ApplicationReplay | undefined;
-  /** Drops what is cached of callers: a key, a rule, a session or a tenant may have changed. */
+  /** Clears the cache of callers: a key, a rule, a session or a tenant may have changed. */
   readonly forgetCallers?: (() => void) | undefined;
-  /** For the record of refusals; without it they name only what handlers found. */
+  /** Finds the entity of a refusal for its record. Without it, refusals name only entities that handlers found. */
   readonly findEntity?: FindEntity | undefined;
-  /** A refusal that could not be written to the log. */
-  readonly onUnrecorded?: (error: unknown, request: OperationRequest, id: OperationId) => void;
-}
-
-/** One request, as an entrance (HTTP, reactor code) brings it: nothing in it is validated. */
-export interface OperationRequest {
-  readonly traceId: string;
-  /**
-   * Whom the credential of the request belongs to at this moment. Asked again when the rest of the request took its time.
-   * @throws DomainError
-   */
-  identify(): Promise<Identity>;
-  readonly params: unknown;
-  readonly query: unknown;
-  /** Called once the rest is valid. @throws DomainError */
-  readBody(): Promise<unknown>;
-  /** What the body says it is; absent when it comes as a value. */
-  readonly mediaType?: string | undefined;
-  /** SVC-TRANSACTION-ID, SVC-POSITION, SVC-IDEMPOTENCY-KEY. */
-  readonly transactionId?: string | undefined;
-  readonly position?: string | undefined;
-  readonly idempotencyKey?: string | undefined;
-  /** The caller does not wait for the read models. */
-  readonly isAsync?: boolean | undefined;
-  /** Unknown fields are ignored (`Prefer: handling=lenient`, rules.md §1). */
-  readonly isLenient?: boolean | undefined;
-  /** The invocation that the request comes from. */
-  readonly causationId?: string | undefined;
-  /** What the ids of its events are made of, when the entrance itself may repeat the request. */
-  readonly idempotencyScope?: readonly string[] | undefined;
 }
 
 export interface Outcome {
   readonly answer: Answer;
-  /** The read models show what was written. */
+  /** Whether the read models show the write. */
   readonly isVisible: boolean;
 }
 
 export interface Executor {
-  /** @throws DomainError, and whatever the store and the database throw */
+  /** @throws DomainError, and any error of the store and the database */
   execute(id: OperationId, request: OperationRequest): Promise<Outcome>;
 }
 
-/** The caller as he was made out. */
-interface Admitted {
-  readonly principal: Principal;
-  /** Of the monotonic clock. */
-  readonly atMs: number;
-}
-
-/** As long as this who calls need not be made out again. */
-const admittedMs = 100;
-
-/** One request on its way. */
-interface Call {
-  readonly id: OperationId;
-  readonly operation: Operation;
-  readonly request: OperationRequest;
-}
-
 /**
- * The one way through the vault, for every entrance: credential → principal → authorise → validate → idempotency → handle → own
- * writes → record of refusals. What an operation needs is said in the operations table.
+ * Runs an operation for every entrance: credential → principal → authorise → validate → idempotency → handle → own writes → record of
+ * refusals. The operations table says what each operation needs.
  */
 export function createExecutor(dependencies: ExecutorDependencies): Executor {
   return {
-    execute: (id, request) => execute({ id, operation: operations[id], request }, dependencies),
+    execute(id, request) {
+      const call = { id, operation: operations[id], request };
+      const work = () => execute(call, dependencies);
+      return call.operation.service === 'command' ? runCommand(work) : work();
+    },
   };
 }
 
 async function execute(call: Call, dependencies: ExecutorDependencies): Promise<Outcome> {
   const { progress } = dependencies;
   const { operation, request } = call;
+  const isQuery = operation.service === 'query';
+  // An append is refused for the same reason. Here nothing has been stored for the request yet: no key, no idempotency key.
+  if (!isQuery) dependencies.storage.requireSpace();
   await requireReadModels(progress);
   const { losses } = progress;
-  // Callers are read from a read model, for commands too.
+  // Callers are authenticated from a read model, for commands too.
   const atMs = performance.now();
   const principal = await authenticate(call, dependencies).finally(() =>
     requireNothingLost(progress, losses),
   );
-  const isQuery = operation.service === 'query';
   try {
     authorize(operation, principal);
     await dependencies.watch.requireMoving(operation.answersFrom ?? []);
-    const answer = await answerOf(call, { principal, atMs }, dependencies);
+    const made = await answerOf(call, { principal, atMs }, dependencies);
+    const isVisible = await waitForOwnWrite(dependencies, operation, made.answer, request.isAsync ?? false);
+    const answer = await asRightsAreNow(call, made, dependencies);
     if (isQuery) requireNothingLost(progress, losses);
-    const isVisible = await waitForOwnWrite(dependencies, operation, answer, request.isAsync ?? false);
     return { answer, isVisible };
   } catch (error) {
-    // What is not found may not be found again yet.
+    // A missing row may only be late: 404 is certain only when no connection to the read models was lost meanwhile.
     if (isQuery && error instanceof NotFoundError) requireNothingLost(progress, losses);
     if (isRefusal(error)) {
-      const context = contextOf(call, principal, dependencies);
+      const context = contextOf(call, { principal, atMs }, dependencies);
       const refused = { refusal: error, params: request.params };
       await settled(recordDenied(dependencies, context, call.id, refused), call, dependencies);
     }
@@ -142,88 +110,127 @@ async function execute(call: Call, dependencies: ExecutorDependencies): Promise<
   }
 }
 
-/** Whoever sends a body slowly must not outlive the rights with which he began. */
-async function stillAdmitted(
-  call: Call,
-  { principal, atMs }: Admitted,
-  dependencies: ExecutorDependencies,
-): Promise<Principal> {
-  if (performance.now() - atMs < admittedMs) return principal;
-  const now = await authenticate(call, dependencies);
-  authorize(call.operation, now);
-  return now;
+/** The answer, as made with the caller's rights at that moment. */
+interface Made {
+  readonly answer: Answer;
+  readonly admitted: Admitted;
+  /**
+   * Makes the answer again for the caller's present rights. Undefined where the rights do not decide what is shown, or the handler checks
+   * them itself.
+   */
+  readonly decideAnew?: ((principal: Principal) => Promise<Answer>) | undefined;
 }
 
-async function authenticate(call: Call, dependencies: ExecutorDependencies): Promise<Principal> {
-  const result = await call.request.identify();
-  if (result.kind === 'authenticated') return result.principal;
-  if (result.kind === 'unknown') throw new UnauthenticatedError();
-  await refuseRetired(result.key, call, dependencies);
-  throw new UnauthenticatedError(result.detail);
-}
-
-async function refuseRetired(key: RetiredKey, call: Call, dependencies: ExecutorDependencies): Promise<void> {
-  const { traceId, causationId } = call.request;
-  const request = { traceId, causationId, now: dependencies.clock.now(), request: call.id };
-  await settled(recordRetiredKey(dependencies.audit, key, request), call, dependencies);
-}
-
-/** A refusal shows nothing, so it stays a refusal even when it cannot be recorded. */
-async function settled(
-  recording: Promise<unknown>,
-  { id, request }: Call,
-  { onUnrecorded }: ExecutorDependencies,
-): Promise<void> {
-  await recording.catch((error: unknown) => onUnrecorded?.(error, request, id));
+/** An answer shows only data that the caller may see at the moment when it leaves (ADR 16). */
+async function asRightsAreNow(call: Call, made: Made, dependencies: ExecutorDependencies): Promise<Answer> {
+  let { answer, admitted } = made;
+  while (made.decideAnew) {
+    const now = await stillAdmitted(call, admitted, dependencies);
+    if (isDeepStrictEqual(now.principal, admitted.principal)) break;
+    admitted = now;
+    answer = await made.decideAnew(now.principal);
+  }
+  return answer;
 }
 
 function contextOf(
-  { id, request }: Call,
-  principal: Principal,
-  { clock }: ExecutorDependencies,
-  options: { transactionId?: string | undefined; idempotencyScope?: readonly string[] | undefined } = {},
+  call: Call,
+  admitted: Admitted,
+  dependencies: ExecutorDependencies,
+  options: Pick<RequestContextOptions, 'transactionId' | 'idempotencyScope' | 'isTakenOver'> = {},
 ): RequestContext {
-  const { traceId, causationId } = request;
+  const { traceId, causationId, onWaiting, onInvoked } = call.request;
   return createRequestContext({
-    principal,
+    principal: admitted.principal,
+    async principalNow() {
+      const now = await stillAdmitted(call, admitted, dependencies);
+      return now === admitted ? undefined : now.principal;
+    },
     traceId,
     causationId,
-    now: clock.now(),
-    request: id,
+    onWaiting,
+    onInvoked,
+    now: dependencies.clock.now(),
+    request: call.id,
     ...options,
   });
 }
 
 const repeatableMethods: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
 
-async function answerOf(call: Call, admitted: Admitted, dependencies: ExecutorDependencies): Promise<Answer> {
+async function answerOf(call: Call, first: Admitted, dependencies: ExecutorDependencies): Promise<Made> {
   const { id, operation, request } = call;
-  const { handlers, progress, idempotency } = dependencies;
+  const { handlers, progress } = dependencies;
   const handler = handlers[id] as Handler<OperationId> | undefined;
   if (!handler) throw new UnavailableError('The operation is not available here.');
   const input = await inputOf(operation, request);
   await waitForGivenPosition(progress, operation, request.position);
-  const principal = await stillAdmitted(call, admitted, dependencies);
+  const admitted = await stillAdmitted(call, first, dependencies);
+  const { principal } = admitted;
+  if (operation.service === 'query') {
+    const decideAnew = (by: Principal) =>
+      handler(input, contextOf(call, { ...admitted, principal: by }, dependencies));
+    return { answer: await decideAnew(principal), admitted, decideAnew };
+  }
   const transactionId = transactionIdOf(operation, principal, request.transactionId);
+  const run = (idempotencyScope = request.idempotencyScope, isTakenOver?: boolean): Promise<Answer> =>
+    handler(input, contextOf(call, admitted, dependencies, { transactionId, idempotencyScope, isTakenOver }));
+  const isVisible = (answer: Answer) => isShown(progress, answer);
+  const repeatingOf = (by: Principal) =>
+    createRepeating(
+      { ...dependencies, isVisible },
+      operation,
+      input.params,
+      contextOf(call, { ...admitted, principal: by }, dependencies, { transactionId }),
+    );
+  const answer = await onceByKey(
+    call,
+    input,
+    { principal, run, repeating: () => repeatingOf(principal) },
+    dependencies,
+  );
+  const showsTokens = operation.entity === 'token' && answer.tokens !== undefined;
+  return {
+    answer,
+    admitted,
+    decideAnew: showsTokens ? (by) => showAnew(repeatingOf(by), answer) : undefined,
+  };
+}
 
-  const run = (idempotencyScope = request.idempotencyScope): Promise<Answer> =>
-    handler(input, contextOf(call, principal, dependencies, { transactionId, idempotencyScope }));
+/** Runs a command. A repeat under an idempotency key gets the stored answer (rules.md §2). */
+async function onceByKey(
+  { operation, request }: Call,
+  input: AnyInput,
+  { principal, run, repeating }: Command,
+  { idempotency }: ExecutorDependencies,
+): Promise<Answer> {
   const { idempotencyKey: key } = request;
-  // A query that is sent by POST is simply run again: nothing is written twice by it.
-  const isRepeatable = operation.service === 'command' && repeatableMethods.has(operation.method);
-  if (key === undefined || !idempotency || !isRepeatable) return run();
+  const { method } = operation;
   // The parsed path, so that another spelling of it (a trailing slash, an escape) is the same request.
   const path = JSON.stringify([operation.path, input.params ?? null]);
-  const context = contextOf(call, principal, dependencies, { transactionId });
-  const isVisible = (answer: Answer) => isShown(progress, answer);
-  const repeating = createRepeating({ ...dependencies, isVisible }, operation, input.params, context);
-  return idempotency.run({ principal, method: operation.method, path, key }, run, repeating);
+  const isOnce = key !== undefined && idempotency !== undefined && repeatableMethods.has(method);
+  const answer = await (isOnce ? idempotency.run({ principal, method, path, key }, run, repeating()) : run());
+  const { isRepeat = false, status = 200 } = answer;
+  return isRepeat && status < 400 ? showAnew(repeating(), answer) : answer;
+}
+
+interface Command {
+  readonly principal: Principal;
+  readonly run: (scope?: readonly string[], isTakenOver?: boolean) => Promise<Answer>;
+  /** Called for a repeat only: other requests do without a second context. */
+  readonly repeating: () => Repeating;
+}
+
+function requireRaw({ readRaw }: OperationRequest): Promise<RawRequest> {
+  if (!readRaw) throw new UnavailableError('The operation is not available here.');
+  return readRaw();
 }
 
 type AnyInput = Parameters<Handler<OperationId>>[0];
 
 async function inputOf(operation: Operation, request: OperationRequest): Promise<AnyInput> {
   checkMediaType(operation, request.mediaType);
+  if (operation.isRaw) return { body: await requireRaw(request) } as AnyInput;
   const isLenient = request.isLenient ?? false;
   const params = parseInput(operation.params, request.params, { root: 'path' });
   const query = parseInput(operation.query ?? noParameters, request.query, { root: 'query', isLenient });

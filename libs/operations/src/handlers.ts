@@ -6,76 +6,116 @@ import type {
   Operations,
   ParamsOf,
   QueryOf,
+  TokenPermission,
+  Transform,
 } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
+import type { Readable } from 'node:stream';
 import type { RequestContext } from './request-context.ts';
 
-/** The validated parts of a request, as the operations table types them. */
+/** The validated parts of a request, with the types of the operations table. */
 export interface Input<Id extends OperationId> {
   readonly params: ParamsOf<Operations[Id]>;
   readonly query: QueryOf<Operations[Id]>;
   readonly body: BodyOf<Operations[Id]>;
 }
 
-/** A way into a body. */
+/** The path to a value in a body. */
 export type Path = readonly (string | number)[];
 
-/** A token that is in an answer or went into it. */
+/** By which right a token was shown, and how. `shownBy` has the transform of a token without a mask. */
+export interface Showing {
+  readonly permission: TokenPermission;
+  readonly transform: Transform;
+  /** The application of a reactor, by whose rights its code was shown the token. Unset where the caller itself was shown it. */
+  readonly applicationId?: string | undefined;
+}
+
+/** A token that is in an answer, or whose data the answer was made of. */
 export interface AnswerToken {
   readonly id: string;
   /** Unset where the handler does not know it. */
   readonly createdAt?: string | undefined;
-  /** Where the body holds it whole; unset when the body holds what was made of it. */
+  /** The place of the whole token in the body; unset when the body holds only a value made of the token. */
   readonly at?: Path | undefined;
-  /** When its cvc ends, as it was when the token was shown or used; unset when it had none. */
+  /**
+   * When the answer was made of the token, RFC 3339. A token that was created later under the same id is a different token. Unset where
+   * `createdAt` tells them apart.
+   */
+  readonly asOf?: string | undefined;
+  /** When the token's cvc expires, as it was when the token was shown or used; unset when it had none. */
   readonly cvcEndsAt?: string | undefined;
   /**
-   * What let the caller have it: the right to create or update it; deduplication; the use in arguments of a reactor; the output of a
-   * reactor, shown as masked; or code of a reactor has seen it, by the right of its application.
+   * The reason why the caller got the token: the right to create or update it; deduplication; its use in arguments of a reactor; the output
+   * of a reactor, shown as masked; or that a query or code of a reactor was shown it. For code the rights of the reactor's application
+   * decide (`shown.applicationId`).
    */
   readonly by:
     'create' | 'update' | 'duplicate-of-create' | 'duplicate-of-update' | 'use' | 'output' | 'seen';
+  /** Unset where nothing of the token was shown. */
+  readonly shown?: Showing | undefined;
 }
 
-/** An entity of the key ring. Answers that name it end when its keys are destroyed. */
+/** An entity of the key ring. Answers that name it expire when its keys are destroyed. */
 export interface AnswerOwner {
   readonly entity: string;
-  /** Reads the log. Ask after a key of the entity was made: an end that came before did not destroy that key. */
+  /**
+   * Whether the entity exists, read from the log. Call it after a key of the entity was made: a deletion before that did not destroy the
+   * key.
+   */
   isThere(): Promise<boolean>;
+}
+
+/** The answer of another server, on its way. */
+export interface AnswerStream {
+  readonly status: number;
+  /** A character is a byte. */
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  /** Whoever is given it reads it to its end, or destroys it. */
+  readonly body: Readable;
 }
 
 export interface Answer {
   /** The operation's own success status unless given. */
   readonly status?: number;
-  /** Sent as JSON; nothing is sent when absent. */
+  /** Sent as JSON. When absent, the answer has no body. */
   readonly body?: unknown;
-  /** Of the last event a command appended: the answer waits until the read models have passed it. */
+  /** The position of the last event that a command appended: the answer waits until the read models have passed it. */
   readonly position?: Position | undefined;
   /**
-   * Nothing was done, because it had been done before, at `position`: this is the answer unless that was never confirmed (rules.md
-   * §6, a repeat confirms it).
+   * The command did nothing, because it had been done before, at `position`. This error is the answer unless the earlier command was never
+   * confirmed (rules.md §6: a repeat confirms it).
    */
   readonly ifConfirmedBefore?: DomainError;
-  /** There when reactor code chose the whole response: then a string body is sent as it stands (custom-answer.ts). */
+  /** Set when reactor code chose the whole response: then a string body is sent unchanged (custom-answer.ts). */
   readonly headers?: Readonly<Record<string, string>>;
-  /** All tokens that are in the body or went into it, by which a repeat of the request is judged (rules.md §2). */
+  /** The answer of another server, sent on as it comes; then there is no body. */
+  readonly stream?: AnswerStream;
+  /** The invocation that gave the answer: a repeat of the request names it too. */
+  readonly invocationId?: string;
+  /** All tokens that are in the body or whose data it was made of. A repeat of the request is decided by them (rules.md §2). */
   readonly tokens?: readonly AnswerToken[];
-  /** Something else than a token of which the body may hold data: a stored answer ends with it too. */
+  /** An entity other than a token whose data the body may hold: a stored answer expires with it too. */
   readonly endsWith?: AnswerOwner | undefined;
-  /** It is not known which tokens went into it: it cannot be shown again. */
+  /**
+   * The request had been done before, but was cut off before its answer was stored. The handler found this answer instead of making it. It
+   * is decided like any repeat before it leaves.
+   */
+  readonly isRepeat?: boolean | undefined;
+  /** The tokens that the answer was made of are not known, so it cannot be shown again. */
   readonly isUnrepeatable?: boolean;
 }
 
 export type Handler<Id extends OperationId> = (input: Input<Id>, context: RequestContext) => Promise<Answer>;
 
-/** The operations a process answers. */
+/** The operations that a process answers. */
 export type Handlers = { readonly [Id in OperationId]?: Handler<Id> };
 
 type IdsOf<Service extends Operation['service']> = {
   [Id in OperationId]: Operations[Id]['service'] extends Service ? Id : never;
 }[OperationId];
 
-/** All operations of a service: one that lacks a handler does not compile. */
+/** All operations of a service. A missing handler does not compile. */
 export type HandlersOf<Service extends Operation['service']> = {
   readonly [Id in IdsOf<Service>]: Handler<Id>;
 };

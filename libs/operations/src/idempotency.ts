@@ -10,7 +10,7 @@ export interface IdempotentRequest {
   readonly key: string;
 }
 
-/** A token of a stored answer. The id alone may name another one later: `createdAt` tells them apart. */
+/** A token of a stored answer. A later token may have the same id: `createdAt` tells them apart. */
 export interface StoredToken extends AnswerToken {
   readonly createdAt: string;
 }
@@ -21,34 +21,55 @@ export interface TokenFacts {
   readonly cvcEndsAt: string | undefined;
 }
 
-/** What stored answers need of tokens. Answers hold no token: it is shown as it is when the request is repeated. */
+/** The functions for tokens that stored answers need. Stored answers contain no token: a repeat shows the present state of the token. */
 export interface TokenReplay {
-  /** In the order of the ids; undefined for one that is not there. */
+  /** One entry for each id, in the same order; undefined for a token that does not exist. */
   facts(ids: readonly string[], context: RequestContext): Promise<readonly (TokenFacts | undefined)[]>;
   /**
-   * The tokens as the caller may see them now, recorded durably; undefined for those that the answer does not hold whole.
-   * @throws NotFoundError when one is gone, ForbiddenError when the caller has lost the right
+   * The tokens as the caller may see them now; the read is recorded durably. Undefined for tokens that the answer does not hold whole.
+   * @throws NotFoundError when a token was deleted, ForbiddenError when the caller has lost the right
    */
   show(tokens: readonly StoredToken[], context: RequestContext): Promise<readonly (Token | undefined)[]>;
 }
 
-/** The check of stored answers that may hold the key of an application. */
+/** Checks stored answers that may hold the key of an application. */
 export interface ApplicationReplay {
   /**
-   * The application is there, and its caller could make it now, or give it a key.
+   * Checks that the application exists, and that its caller may create it now, or give it a key.
    * @throws NotFoundError, ForbiddenError (rules.md §6)
    */
   require(id: string, context: RequestContext): Promise<void>;
 }
 
-/** What happens to the first answer of one request. */
+/** The handling of the first answer of one request. */
 export interface Repeating {
   facts(ids: readonly string[]): Promise<readonly (TokenFacts | undefined)[]>;
-  /** The first answer, of which tokens were left out, as its caller may see it now. @throws DomainError */
+  /** The first answer, stored without its tokens, as its caller may see it now. @throws DomainError */
   show(answer: Answer, tokens: readonly StoredToken[]): Promise<Answer>;
 }
 
-/** Answers of requests sent with SVC-IDEMPOTENCY-KEY (rules.md §2). */
+/** The tokens of an answer by name; undefined when one of them was deleted, or another token has its id. */
+export async function namedTokens(
+  tokens: readonly AnswerToken[],
+  factsOf: (ids: readonly string[]) => Promise<readonly (TokenFacts | undefined)[]>,
+): Promise<{ tokens: readonly StoredToken[]; facts: readonly TokenFacts[] } | undefined> {
+  const asked = [...new Set(tokens.filter(({ createdAt }) => createdAt === undefined).map(({ id }) => id))];
+  const answers = asked.length === 0 ? [] : await factsOf(asked);
+  const facts = new Map(
+    asked.flatMap((id, index) => (answers[index] ? [[id, answers[index]] as const] : [])),
+  );
+  const named: StoredToken[] = [];
+  for (const { id, at, by, asOf, shown, createdAt = facts.get(id)?.createdAt } of tokens) {
+    if (createdAt === undefined || (asOf !== undefined && Date.parse(createdAt) > Date.parse(asOf)))
+      return undefined;
+    // Of the other tokens the caller's own rights decide, whatever was shown.
+    const seen = by === 'seen' && shown !== undefined ? { shown } : {};
+    named.push({ id, ...(at === undefined ? {} : { at }), by, createdAt, ...seen });
+  }
+  return { tokens: named, facts: [...facts.values()] };
+}
+
+/** Answers to requests that were sent with SVC-IDEMPOTENCY-KEY (rules.md §2). */
 export interface IdempotentAnswers {
   /**
    * Runs the request, or shows the stored answer of its first success again.
@@ -56,7 +77,7 @@ export interface IdempotentAnswers {
    */
   run(
     request: IdempotentRequest,
-    handle: (scope: readonly string[]) => Promise<Answer>,
+    handle: (scope: readonly string[], isTakenOver: boolean) => Promise<Answer>,
     repeating: Repeating,
   ): Promise<Answer>;
 }

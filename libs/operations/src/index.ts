@@ -1,33 +1,36 @@
 export { createAuditTrail, type AuditTrail } from './audit-trail.ts';
 export type { Identity, RetiredKey } from './callers.ts';
 export { systemClock, type Clock } from './clock.ts';
-export {
-  createExecutor,
-  type Executor,
-  type ExecutorDependencies,
-  type OperationRequest,
-  type Outcome,
-} from './executor.ts';
+export { createExecutor, type Executor, type ExecutorDependencies, type Outcome } from './executor.ts';
 export type {
   Answer,
   AnswerOwner,
+  AnswerStream,
   AnswerToken,
   Handler,
   Handlers,
   HandlersOf,
   Input,
   Path,
+  Showing,
 } from './handlers.ts';
-export type {
-  ApplicationReplay,
-  IdempotentAnswers,
-  IdempotentRequest,
-  Repeating,
-  StoredToken,
-  TokenFacts,
-  TokenReplay,
+export {
+  namedTokens,
+  type ApplicationReplay,
+  type IdempotentAnswers,
+  type IdempotentRequest,
+  type Repeating,
+  type StoredToken,
+  type TokenFacts,
+  type TokenReplay,
 } from './idempotency.ts';
 export type { ReadModelProgress, ReadModelWatch, Revocations } from './progress.ts';
+export type { OperationRequest } from './operation-request.ts';
+export { withReason } from './reason.ts';
+export { RunFailedError, type MadeOf } from './run-failed-error.ts';
 export { recordRetiredKey, type FindEntity } from './refusals.ts';
 export { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
+export type { Space } from './space.ts';
+export { isUnavailable } from './unavailable.ts';
 export { parseInput } from './validation.ts';
+export { noteWrites } from './writes.ts';

@@ -19,7 +19,7 @@ const formats: Readonly<Record<string, string>> = {
   url: 'must be a URL',
 };
 
-/** Longer lists of what is allowed are in the reference. */
+/** Longer lists of allowed values are not quoted; they are in the reference. */
 const longestList = 30;
 
 const count = (size: number | bigint, one: string, many: string): string =>
@@ -38,8 +38,8 @@ function sizeMessage(origin: string, bound: 'at least' | 'at most', size: number
 }
 
 /**
- * The vault's own words for what a validator finds. Never quotes the value.
- * Takes what zod finds wrong, before it makes a message of it; gives undefined where the schema has a message of its own.
+ * The message for a fault that the validator finds. Never quotes the value.
+ * Takes the raw issue of zod, before zod makes a message. Returns undefined where the schema has a message of its own.
  */
 export function messageOf(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {

@@ -1,7 +1,7 @@
-/** No field of the interface is longer; a longer name is no misspelling. */
+/** No field name of the interface is longer, so a longer name is not a misspelling. */
 const maxLength = 40;
 
-/** Insertions, deletions and replacements that lead from one text to the other. */
+/** The number of insertions, deletions and replacements that change one text into the other. */
 function distance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index);
   for (let i = 0; i < from.length; i += 1) {
@@ -17,7 +17,7 @@ function distance(from: string, to: string): number {
 
 const folded = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, '');
 
-/** The known name that `name` is most likely a misspelling of; undefined when none is near. */
+/** The known name that is most likely meant by the misspelled `name`; undefined when none is similar. */
 export function nearestName(name: string, known: readonly string[]): string | undefined {
   if (name.length > maxLength) return undefined;
   const wanted = folded(name);

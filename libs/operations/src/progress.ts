@@ -1,29 +1,33 @@
 import type { ReadModelName } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 
-/** How far the read models are. */
+/** The positions that the read models have reached. */
 export interface ReadModelProgress {
-  /** False when `timeoutMs` is over or a projection cannot get to `position`. */
+  /** Resolves to false when `timeoutMs` is over, or a projection cannot reach `position`. */
   waitFor(position: Position, timeoutMs: number): Promise<boolean>;
-  /** `waitFor` for a reader, who may ask for what projections would rather show a moment later. */
+  /** `waitFor` for a reader: asks projections that delay their commits to commit up to `position` at once. */
   reach(position: Position, timeoutMs: number): Promise<boolean>;
-  /** True when the read models are known to be no older than this process has seen them. */
+  /** Resolves to true when the read models are known to be at least as new as this process has seen them. */
   recovered(timeoutMs: number): Promise<boolean>;
-  /** How often the connection was lost: what was read across a loss may be older than what had been seen before it. */
+  /**
+   * The number of lost connections. Rows read before and after a loss may differ: the later ones may be older, because Postgres may have
+   * crashed.
+   */
   readonly losses: number;
 }
 
-/** Which read models answer (rules.md §1). Who calls is made out by the same watch, in `identify`. */
+/** Says whether read models may answer (rules.md §1). `identify` uses the same watch to authenticate callers. */
 export interface ReadModelWatch {
-  /** @throws UnavailableError when one of them stands still */
+  /** @throws UnavailableError when one of them has stopped */
   requireMoving(names: readonly ReadModelName[]): Promise<void>;
 }
 
-/** Sees to it that every process goes by what was revoked (rules.md §6). */
+/** Confirms that every process applies a revocation (rules.md §6). */
 export interface Revocations {
   /**
-   * Resolves when that is certain of the event at `position`: to whether it had been left uncertain before.
-   * @throws UnavailableError when it is not certain in time; a repeat may find it so
+   * Resolves when every process applies the revocation in the event at `position`. The value says whether an earlier attempt had left it
+   * unconfirmed.
+   * @throws UnavailableError when this is not certain in time; a repeat may confirm it
    */
   confirm(position: Position): Promise<'as usual' | 'was unconfirmed'>;
 }

@@ -3,11 +3,11 @@ import { parsePosition, type Position } from '@token-vault/event-store';
 import type { Answer } from './handlers.ts';
 import type { ReadModelProgress, Revocations } from './progress.ts';
 
-/** How long an answer waits for the read models (architecture.md, Reading your own writes). */
+/** How long an answer waits for the read models (docs/explanation/consistency.md). */
 const waitMs = 2000;
 
 /**
- * The read models can be asked: the one that callers are made of for every operation, the others for what answers from them.
+ * Checks that the read models can be read: those of authentication for every operation, and those that the operation answers from.
  * @throws UnavailableError
  */
 export async function requireReadModels(progress: ReadModelProgress): Promise<void> {
@@ -15,13 +15,13 @@ export async function requireReadModels(progress: ReadModelProgress): Promise<vo
     throw new UnavailableError('The read models are catching up after a loss of their database.');
 }
 
-/** What waited for a new connection may have read what a crashed database was set back to. @throws UnavailableError */
+/** A request that waited for a new connection may have read rows that a database crash had set back. @throws UnavailableError */
 export function requireNothingLost(progress: ReadModelProgress, losses: number): void {
   if (progress.losses !== losses)
     throw new UnavailableError('The database of the read models was lost meanwhile.');
 }
 
-/** Of a query that names what it must show at least. @throws ValidationError, UnavailableError */
+/** For a query that names the position it must show at least: waits for it. @throws ValidationError, UnavailableError */
 export async function waitForGivenPosition(
   progress: ReadModelProgress,
   operation: Operation,
@@ -41,16 +41,16 @@ export async function waitForGivenPosition(
     throw new UnavailableError('The read models have not reached SVC-POSITION yet.');
 }
 
-/** Whether the read models show what the answer says, or do so in time. */
+/** Whether the read models show the write of the answer, now or in time. */
 export const isShown = async (progress: ReadModelProgress, { position }: Answer): Promise<boolean> =>
   position === undefined || progress.waitFor(position, waitMs);
 
-/** After a write to one of these, what is cached of callers may be old. */
+/** After a write to one of these entities, cached callers may be out of date. */
 const entitiesAffectingAuthentication: ReadonlySet<string> = new Set(['application', 'session', 'tenant']);
 
 /**
- * Makes what the answer says visible to any later read, on any replica, before it leaves. Gives whether it is.
- * A revocation is confirmed here. @throws UnavailableError when it cannot be
+ * Waits until any later read, on any replica, shows the write. Returns whether it does.
+ * A revocation is confirmed here. @throws UnavailableError when it cannot be confirmed
  */
 export async function waitForOwnWrite(
   { progress, revocations, forgetCallers }: OwnWriteDependencies,

@@ -18,10 +18,10 @@ import { createRequestContext, type RequestContext, type RequestContextOptions }
 export const isRefusal = (error: unknown): error is ForbiddenError | EnterpriseRequiredError =>
   error instanceof ForbiddenError || error instanceof EnterpriseRequiredError;
 
-/** Looks for an entity of the tenant by an id that nobody has checked. */
+/** Finds an entity of the tenant by an unvalidated id. */
 export type FindEntity = (tenantId: string, type: EntityType, id: string) => Promise<FoundEntity | undefined>;
 
-/** What the refusal is about: what the handler found, or else what the path names, if that is there. */
+/** The entity of the refusal: the one that the handler found, or the one that the path names, if it exists. */
 async function findRefused(
   { entity, params }: Operation,
   tenantId: string,
@@ -35,13 +35,13 @@ async function findRefused(
 
 export interface Refused {
   readonly refusal: ForbiddenError | EnterpriseRequiredError;
-  /** As the caller wrote them. */
+  /** The path parameters as the caller wrote them. */
   readonly params: unknown;
 }
 
 /**
- * The record of a refusal (403). It names an entity only when that was found, by its real type: what the caller wrote may be a card
- * number, so nothing else of the request is recorded.
+ * Records a refusal (403). It names an entity only when the entity was found, and with its real type. The caller's text may be a card
+ * number, so no other part of the request is recorded.
  */
 export async function recordDenied(
   { audit, findEntity }: { audit: AuditTrail; findEntity?: FindEntity | undefined },
@@ -61,7 +61,7 @@ export async function recordDenied(
   await audit.record(context, AccessDenied, data);
 }
 
-/** Who the log says a retired key was. It can do nothing. */
+/** The principal that the log names for a retired key. It has no rights. */
 const principalOfRetired = (key: RetiredKey): Principal => ({
   tenant: { id: key.tenantId, plan: 'standard', settings: {} },
   actor:
@@ -74,7 +74,7 @@ const principalOfRetired = (key: RetiredKey): Principal => ({
   rules: [],
 });
 
-/** The record of a failed authentication (401): the tenant hears that a key which was valid once is used. */
+/** Records a failed authentication (401) with a key that was valid earlier, so that the tenant sees its use. */
 export async function recordRetiredKey(
   audit: AuditTrail,
   key: RetiredKey,

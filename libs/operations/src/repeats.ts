@@ -8,6 +8,7 @@ import {
 } from '@token-vault/contracts';
 import type { AuditTrail } from './audit-trail.ts';
 import type { Answer, Path } from './handlers.ts';
+import { namedTokens } from './idempotency.ts';
 import type { ApplicationReplay, Repeating, StoredToken, TokenReplay } from './idempotency.ts';
 import type { FindEntity } from './refusals.ts';
 import type { RequestContext } from './request-context.ts';
@@ -17,14 +18,14 @@ export interface RepeatDependencies {
   readonly tokenReplay?: TokenReplay | undefined;
   readonly applicationReplay?: ApplicationReplay | undefined;
   readonly findEntity?: FindEntity | undefined;
-  /** The read models show what the first request wrote. */
+  /** Whether the read models show the write of the first request. */
   readonly isVisible: (answer: Answer) => Promise<boolean>;
 }
 
 type Place = Record<string | number, unknown>;
 
-/** Puts tokens where the body had them; places within it are objects and arrays of its own. */
-export function putTokens(body: unknown, places: readonly (readonly [Path, Token])[]): unknown {
+/** Puts tokens back into their places in the body. The objects and arrays on the way are copied. */
+function putTokens(body: unknown, places: readonly (readonly [Path, Token])[]): unknown {
   const root: Place = { body };
   for (const [path, token] of places) {
     const steps: (string | number)[] = ['body', ...path];
@@ -36,21 +37,22 @@ export function putTokens(body: unknown, places: readonly (readonly [Path, Token
   return root.body;
 }
 
-/** The id of what the answer is about: made by the vault, or in the path of a request that succeeded. */
+/** The id of the entity that the answer is about: made by the vault, or taken from the path of a request that succeeded. */
 function entityIdOf(answer: Answer, params: unknown, context: RequestContext, operation: Operation) {
   if (operation.entity === 'tenant') return context.principal.tenant.id;
-  const id = (answer.body as { id?: Json } | undefined)?.id ?? (params as { id?: Json } | undefined)?.id;
+  // The path comes first: code of a reactor may put any value into its body.
+  const id =
+    (params as { id?: Json } | undefined)?.id ?? (answer.body as { id?: Json } | null | undefined)?.id;
   return typeof id === 'string' ? id : undefined;
 }
 
 const foundInReadModels: ReadonlySet<string> = new Set(['application', 'reactor']);
 
-/** What is judged anew when an answer is shown again: it must still be there, and its reading is recorded. */
+/** When an answer is shown again, its entity must still exist, and the read is recorded. */
 async function readAgain(
   { audit, applicationReplay, findEntity, isVisible }: RepeatDependencies,
   operation: Operation,
-  answer: Answer,
-  entityId: string | undefined,
+  { answer, entityId }: { readonly answer: Answer; readonly entityId: string | undefined },
   context: RequestContext,
 ): Promise<void> {
   const { entity } = operation;
@@ -66,8 +68,19 @@ async function readAgain(
 }
 
 /**
- * A repeat of a request is an access of its own: the caller is authorised for the operation before, and here for what the answer
- * holds; it is recorded before it leaves (rules.md §2).
+ * Shows an answer that was not stored yet: of a request that was cut off before its answer, or whose caller has other rights now. It is
+ * decided like a stored one. @throws NotFoundError when a token of it was deleted, ForbiddenError
+ */
+export async function showAnew(repeating: Repeating, answer: Answer): Promise<Answer> {
+  const { tokens = [], isUnrepeatable = false } = answer;
+  const named = isUnrepeatable ? undefined : await namedTokens(tokens, (ids) => repeating.facts(ids));
+  if (!named) throw new NotFoundError('What the first request answered with');
+  return repeating.show(answer, named.tokens);
+}
+
+/**
+ * A repeat of a request is a separate access. The caller is authorised for the operation earlier, and here for the content of the answer.
+ * The access is recorded before the answer leaves (rules.md §2).
  */
 export function createRepeating(
   dependencies: RepeatDependencies,
@@ -95,7 +108,7 @@ export function createRepeating(
     async show(answer, tokens) {
       if (operation.entity !== 'token' || tokens.length === 0) {
         const entityId = entityIdOf(answer, params, context, operation);
-        await readAgain(dependencies, operation, answer, entityId, context);
+        await readAgain(dependencies, operation, { answer, entityId }, context);
       }
       return tokens.length === 0 ? answer : showTokens(answer, tokens);
     },

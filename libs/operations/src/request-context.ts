@@ -10,26 +10,49 @@ import {
   type VaultEventType,
 } from '@token-vault/contracts';
 
-/** What a handler knows of the request besides its input. */
+/** The data of the request that a handler gets besides its input. */
 export interface RequestContext {
   readonly principal: Principal;
   readonly traceId: string;
-  /** When the request began, by the injected clock: everything in one request happens at one instant. */
+  /** When the request began, by the injected clock. All times of one request are this instant. */
   readonly now: Date;
   /** SVC-TRANSACTION-ID of an enlistable operation. */
   readonly transactionId: string | undefined;
-  /** What the request's events carry. */
+  /** The metadata of the request's events. */
   readonly metadata: EventMetadata;
-  /** The same object in every context that is derived from one request: what a request may take is counted by it. */
+  /**
+   * The same request with the present rights of its caller. For a handler that waited for long: its answer is decided by the present rights
+   * (rules.md §2). Undefined when the caller was authenticated a moment ago.
+   * @throws UnauthenticatedError, ForbiddenError when the caller may not use the operation any more
+   */
+  renewed(): Promise<RequestContext | undefined>;
+  /** The same object in every context that is derived from one request. Limits for one request are counted by it. */
   readonly identity: object;
-  /** Sent under an idempotency key: it may be the repeat of a request that was cut off, in whole or in part done. */
+  /** The request has an idempotency key: it may repeat a request that was cut off, and that was done wholly, partly or not at all. */
   readonly isRepeatable: boolean;
+  /**
+   * The request for one of its items. Ids of its entities and events depend on the item's place alone under an idempotency key, in whatever
+   * order the items are handled. Call it before the context is changed.
+   */
+  part(index: number): RequestContext;
+  /** The request takes up one with its idempotency key that was cut off: what that one stored is under the same event ids. */
+  readonly isTakenOver: boolean;
+  /** From now on the request waits for work outside it, such as a run of a reactor, and gives its place to another request. */
+  waitsForOthers(): void;
+  /** The invocation that the request began is in the log. The entrance names it to the caller, whatever becomes of it. */
+  hasInvoked(invocationId: string): void;
   /** A new entity id; the same one when a command is repeated under its idempotency key. */
   newEntityId(): string;
-  /** Makes an event of this request. Its id is deterministic under an idempotency key, so a repeat stores nothing twice. */
+  /**
+   * The ids of the events of one command, by their order in it. They are the same in every attempt at the command, also after a conflict,
+   * and in a repeat of the request.
+   */
+  newCommand(): (index: number) => string;
+  /** Makes an event of this request, with `id` if it is given. Its id is deterministic under an idempotency key, so a repeat stores no event twice. */
   event<Type extends VaultEventType>(
     name: EventName<Type>,
     data: NewDataOf<Type>,
+    id?: string,
   ): Extract<VaultEvent, { type: Type }>;
 }
 
@@ -38,16 +61,27 @@ export interface RequestContextOptions {
   readonly traceId: string;
   readonly now: Date;
   readonly transactionId?: string | undefined;
-  /** The operation of the table that is run; undefined for what nobody asked for by one. */
+  /** The operation of the table that runs; undefined for work without one. */
   readonly request?: string | undefined;
-  /** The invocation that the request comes from. */
+  /** The invocation whose code sent the request. */
   readonly causationId?: string | undefined;
+  /** Authenticates the caller again; undefined result when the caller was authenticated a moment ago. */
+  readonly principalNow?: (() => Promise<Principal | undefined>) | undefined;
+  /** Called when the request waits for other requests. */
+  readonly onWaiting?: (() => void) | undefined;
+  /** Called with the invocation that the request began. */
+  readonly onInvoked?: ((invocationId: string) => void) | undefined;
   /** Unique to the idempotent request: tenant, application, method, path and key. */
   readonly idempotencyScope?: readonly string[] | undefined;
+  /** Of the request whose item this is; a new one by default. */
+  readonly identity?: object;
+  /** Whether the request takes up one that was cut off. By default it may, when it has an idempotency scope. */
+  readonly isTakenOver?: boolean | undefined;
 }
 
 export function createRequestContext(options: RequestContextOptions): RequestContext {
   const { principal, traceId, now, request, transactionId, causationId, idempotencyScope } = options;
+  const { identity = {} } = options;
   const metadata: EventMetadata = {
     tenant_id: principal.tenant.id,
     actor: principal.actor,
@@ -57,23 +91,47 @@ export function createRequestContext(options: RequestContextOptions): RequestCon
     occurred_at: now.toISOString(),
     ...(transactionId === undefined ? {} : { transaction_id: transactionId }),
     ...(request === undefined ? {} : { request }),
+    ...(principal.reason === undefined ? {} : { reason: principal.reason }),
     ...(principal.authorizedBy === undefined ? {} : { application_id: principal.authorizedBy }),
   };
   let count = 0;
+  let commands = 0;
   const nextId = (kind: string): string => {
     if (!idempotencyScope) return newId();
     count += 1;
     return idFrom(...idempotencyScope, kind, String(count));
   };
-  return {
+  const context: RequestContext = {
     principal,
     traceId,
     now,
     transactionId,
     metadata,
-    identity: {},
+    async renewed() {
+      const now = await options.principalNow?.();
+      return now && { ...context, principal: now };
+    },
+    identity,
     isRepeatable: idempotencyScope !== undefined,
+    part: (index) =>
+      createRequestContext({
+        ...options,
+        identity,
+        idempotencyScope: idempotencyScope && [...idempotencyScope, 'item', String(index)],
+      }),
+    isTakenOver: options.isTakenOver ?? idempotencyScope !== undefined,
+    waitsForOthers: () => options.onWaiting?.(),
+    hasInvoked: (invocationId) => options.onInvoked?.(invocationId),
     newEntityId: () => nextId('entity'),
-    event: (name, data) => newEvent(name, data, { id: nextId('event'), metadata }),
+    newCommand() {
+      commands += 1;
+      const command = String(commands);
+      const ids: string[] = [];
+      const make = (index: number) =>
+        idempotencyScope ? idFrom(...idempotencyScope, 'command', command, String(index)) : newId();
+      return (index) => (ids[index] ??= make(index));
+    },
+    event: (name, data, id = nextId('event')) => newEvent(name, data, { id, metadata }),
   };
+  return context;
 }

@@ -2,15 +2,15 @@ import { fieldLimits } from '@token-vault/contracts';
 import type { z } from 'zod';
 import { nearestName } from './nearest-name.ts';
 
-/** A name or a count that does not fit. */
+/** A field name that is unknown, or a number of fields or items that exceeds the limit. */
 export interface ShapeError {
   readonly path: readonly PropertyKey[];
   readonly message: string;
 }
 
-/** Enough for whoever made a mistake; more would only be work. */
+/** The limit of errors in one answer; a client does not need more. */
 const maxErrors = 100;
-/** Of one list; no list of the interface may be longer. */
+/** Items of one list that are checked; no list of the interface may be longer. */
 const maxItems = 1_000;
 
 type Definition = z.core.$ZodTypeDef & {
@@ -32,8 +32,8 @@ const wrappers: ReadonlySet<string> = new Set([
   'catch',
 ]);
 
-/** The schema beneath what may be absent, null or converted. */
-function bare(schema: z.ZodType): { readonly schema: z.ZodType; readonly definition: Definition } {
+/** The inner schema, without the wrappers for absent, null and converted values. */
+function bare(schema: z.ZodType): z.ZodType {
   const definition = schema.def as Definition;
   if (wrappers.has(definition.type) && definition.innerType) return bare(definition.innerType);
   if (definition.type === 'pipe') {
@@ -42,7 +42,7 @@ function bare(schema: z.ZodType): { readonly schema: z.ZodType; readonly definit
     const next = isConversion ? definition.out : definition.in;
     if (next) return bare(next);
   }
-  return { schema, definition };
+  return schema;
 }
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
@@ -51,54 +51,59 @@ const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
 class Walk {
   readonly errors: ShapeError[] = [];
   readonly #isLenient: boolean;
+  /** The names and indexes that lead to the value that is visited. Copied only for an error: most bodies have none. */
+  readonly #path: PropertyKey[] = [];
 
   constructor(isLenient: boolean) {
     this.#isLenient = isLenient;
   }
 
-  visit(given: z.ZodType, value: unknown, path: readonly PropertyKey[]): void {
-    if (this.errors.length >= maxErrors) return;
-    const { schema, definition } = bare(given);
-    if (definition.type === 'object' && isObject(value)) this.#object(schema, definition, value, path);
-    else if (definition.type === 'array' && Array.isArray(value)) this.#array(definition, value, path);
-    else if (definition.type === 'record' && isObject(value)) this.#record(schema, value, path);
+  visit(given: z.ZodType, value: unknown): void {
+    // Schemas without fields or items have nothing to check here.
+    if (typeof value !== 'object' || value === null || this.errors.length >= maxErrors) return;
+    const schema = bare(given);
+    const definition = schema.def as Definition;
+    if (definition.type === 'object' && isObject(value)) this.#object(schema, definition, value);
+    else if (definition.type === 'array' && Array.isArray(value)) this.#array(definition, value);
+    else if (definition.type === 'record' && isObject(value)) this.#record(schema, value);
   }
 
-  #object(
-    schema: z.ZodType,
-    { shape = {} }: Definition,
-    value: Readonly<Record<string, unknown>>,
-    path: readonly PropertyKey[],
-  ): void {
+  #visitAt(key: PropertyKey, schema: z.ZodType, value: unknown): void {
+    this.#path.push(key);
+    this.visit(schema, value);
+    this.#path.pop();
+  }
+
+  #object(schema: z.ZodType, { shape = {} }: Definition, value: Readonly<Record<string, unknown>>): void {
     const prefix = fieldLimits.get(schema)?.namePrefix;
     for (const name of Object.keys(value)) {
       if (this.errors.length >= maxErrors) return;
       const isPrefixed = prefix !== undefined && name.startsWith(prefix) && name.length > prefix.length;
       const child = Object.hasOwn(shape, name) ? shape[name] : undefined;
-      if (child) this.visit(child, value[name], [...path, name]);
-      // `id[]=a` means a list elsewhere. Ignored, it would ask for everything.
+      if (child) this.#visitAt(name, child, value[name]);
+      // Other interfaces write a list as `id[]=a`. If the name were ignored, the query would ask for all tokens.
       else if (!isPrefixed && (!this.#isLenient || name.includes('[')))
-        this.#add([...path, name], unknownField(name, Object.keys(shape), prefix));
+        this.#add([name], unknownField(name, Object.keys(shape), prefix));
     }
   }
 
-  #array({ element }: Definition, value: readonly unknown[], path: readonly PropertyKey[]): void {
+  #array({ element }: Definition, value: readonly unknown[]): void {
     if (!element) return;
-    // The validator stops at a list that is too long, and says so.
-    for (const [index, item] of value.slice(0, maxItems).entries())
-      this.visit(element, item, [...path, index]);
+    // The validator reports a list that is too long.
+    for (const [index, item] of value.slice(0, maxItems).entries()) this.#visitAt(index, element, item);
   }
 
-  #record(schema: z.ZodType, value: Readonly<Record<string, unknown>>, path: readonly PropertyKey[]): void {
+  #record(schema: z.ZodType, value: Readonly<Record<string, unknown>>): void {
     const limit = fieldLimits.get(schema)?.maxEntries;
     if (limit !== undefined && Object.keys(value).length > limit)
-      this.#add(path, `must have at most ${limit} entries`);
-    // Plain assignment, as in the validator, would take it for the prototype and lose it.
-    if (Object.hasOwn(value, '__proto__')) this.#add([...path, '__proto__'], 'is a name that is not allowed');
+      this.#add([], `must have at most ${limit} entries`);
+    // A plain assignment, as in the validator, would set the prototype and lose the value.
+    if (Object.hasOwn(value, '__proto__')) this.#add(['__proto__'], 'is a name that is not allowed');
   }
 
-  #add(path: readonly PropertyKey[], message: string): void {
-    this.errors.push({ path, message });
+  /** `inside`: the rest of the path, inside the value that is visited. */
+  #add(inside: readonly PropertyKey[], message: string): void {
+    this.errors.push({ path: [...this.#path, ...inside], message });
   }
 }
 
@@ -108,11 +113,11 @@ function unknownField(name: string, known: readonly string[], prefix: string | u
 }
 
 /**
- * Names and numbers of fields and items that the schema does not allow, at most a hundred. Runs before the validator, which checks
- * every item before it counts them.
+ * Finds unknown field names and numbers of fields and items over the limit; at most a hundred errors. Runs before the validator, which
+ * checks every item before it counts the items.
  */
 export function shapeErrors(schema: z.ZodType, value: unknown, isLenient: boolean): readonly ShapeError[] {
   const walk = new Walk(isLenient);
-  walk.visit(schema, value, []);
+  walk.visit(schema, value);
   return walk.errors;
 }

@@ -3,10 +3,10 @@ import { z } from 'zod';
 import { messageOf } from './messages.ts';
 import { shapeErrors } from './shape.ts';
 
-/** A field's name comes from the request when it is a key of a map: it is shown, but not at any length. */
+/** The name of a field comes from the request when the field is a key of a map: it is shown up to this length. */
 const maxPathLength = 200;
 
-/** Of an operation that has no parameters of this kind: any is unknown. */
+/** For an operation without parameters of this kind: every parameter is unknown. */
 export const noParameters = z.object({});
 
 export interface InputOptions {
@@ -14,11 +14,11 @@ export interface InputOptions {
   readonly root: string;
   /** Ignores unknown fields instead of refusing them (rules.md §1). */
   readonly isLenient?: boolean;
-  /** Where in the request the value stands, when it is not the whole part. */
+  /** The place of the value in the request, when it is not the whole part. */
   readonly within?: readonly PropertyKey[];
 }
 
-/** PATCH bodies must say that they are a merge patch (interface.md, Errors 1). @throws DomainError 415 */
+/** PATCH bodies must have the media type of a merge patch (interface.md, Errors 1). @throws DomainError 415 */
 export function checkMediaType(operation: Operation, mediaType: string | undefined): void {
   if (operation.bodyType === undefined || mediaType === undefined) return;
   const type = mediaType.split(';')[0]?.trim().toLowerCase();
@@ -27,8 +27,8 @@ export function checkMediaType(operation: Operation, mediaType: string | undefin
 }
 
 /**
- * One part of a request, as the operations table types it. Names and counts are checked first, then values: a list of a million
- * wrong items is one error.
+ * Validates one part of a request; returns it with the type of the operations table. Names and counts are checked before values: a list of
+ * a million wrong items gives one error.
  * @throws ValidationError
  */
 export function parseInput(schema: z.ZodType | undefined, value: unknown, options: InputOptions): unknown {

@@ -1,4 +1,6 @@
-/** The database was written by a newer release than this program; running on would corrupt what it does not know. */
+/**
+ * The database was written by a newer release than this program, which would corrupt tables that it does not know.
+ */
 export class SchemaTooNewError extends Error {
   readonly code = 'schema_too_new';
 
@@ -10,7 +12,7 @@ export class SchemaTooNewError extends Error {
   }
 }
 
-/** The database has tables that this release knows nothing of: a newer release, or another program, made them. */
+/** The database has tables that this release does not know: a newer release, or another program, made them. */
 export class SchemaUnknownError extends Error {
   readonly code = 'schema_too_new';
 
@@ -20,7 +22,7 @@ export class SchemaUnknownError extends Error {
   }
 }
 
-/** A restore into this database was cut off, so that parts of the vault are missing. */
+/** A restore into this database was interrupted, so parts of the vault are missing. */
 export class RestoreUnfinishedError extends Error {
   readonly code = 'restore_unfinished';
 
@@ -30,7 +32,7 @@ export class RestoreUnfinishedError extends Error {
   }
 }
 
-/** What was applied is not what this program has under the same number. */
+/** An applied migration differs from the one that this program has under the same number. */
 export class SchemaMismatchError extends Error {
   readonly code = 'schema_mismatch';
 
@@ -40,7 +42,9 @@ export class SchemaMismatchError extends Error {
   }
 }
 
-/** A migration failed and was rolled back; those before it stay applied. `cause` has Postgres' reason. */
+/**
+ * A migration failed and was rolled back. The migrations before it stay applied. `cause` has the reason of Postgres.
+ */
 export class MigrationError extends Error {
   readonly code = 'migration_failed';
 

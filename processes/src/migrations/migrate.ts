@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { lock, lockKeys, unlock } from '@token-vault/postgres';
 import pg from 'pg';
 import {
   MigrationError,
@@ -8,26 +9,28 @@ import {
   SchemaUnknownError,
 } from './errors.ts';
 
-/** One numbered step. Released steps never change: their text is under a checksum (line endings aside). */
+/** One numbered step. Released steps never change: a checksum covers their text (except line endings). */
 export interface Migration {
   readonly id: number;
   readonly name: string;
   readonly sql: string;
 }
 
-/** The steps of one package, numbered on their own, ascending. */
+/** The steps of one package, with their own numbers, ascending. */
 export interface MigrationSet {
   readonly name: string;
   readonly migrations: readonly Migration[];
 }
 
-/** Recorded while a backup is being restored. A start does not give this set, and so refuses what a restore has left half done. */
+/**
+ * Recorded while a backup is being restored. A start does not know this set, and so refuses a half-restored database.
+ */
 export const unfinishedRestore: MigrationSet = {
   name: 'unfinished restore',
   migrations: [{ id: 1, name: 'mark', sql: '-- removed when the restore is complete' }],
 };
 
-/** Removes the mark of an unfinished restore: the database is a vault from now on. */
+/** Removes the mark of an unfinished restore. From now on the database is a vault. */
 export async function finishRestore(client: Pick<pg.ClientBase, 'query'>): Promise<void> {
   await client.query('delete from vault_schema where set = $1', [unfinishedRestore.name]);
 }
@@ -39,17 +42,16 @@ interface Applied {
   readonly checksum: string;
 }
 
-// Any constant will do, as long as every release uses the same.
-const lockKey = '7310579512035182';
-
 /**
- * Brings the database to this release's schema; does nothing when it is there. Processes that start together take
- * turns. Each step is one transaction with its record; all sets are checked before the first step is applied.
+ * Brings the database to this release's schema. It changes nothing when the database has it already. Processes that
+ * start together wait for each other. Each step is one transaction with its record. All sets are checked before the
+ * first step is applied.
  *
- * Takes a URL, or a client of its own session (not one behind a pooler in transaction mode: the lock is the session's).
- * @throws SchemaTooNewError, SchemaUnknownError when a newer release was here. @throws RestoreUnfinishedError when only a part
- * of a backup was loaded. @throws SchemaMismatchError when an applied step is not
- * the one given. @throws MigrationError when a step fails.
+ * Takes a URL, or a client with its own session (not through a pooler in transaction mode: the lock belongs to the
+ * session).
+ * @throws SchemaTooNewError, SchemaUnknownError when a newer release changed the database. @throws
+ * RestoreUnfinishedError when only a part of a backup was loaded. @throws SchemaMismatchError when an applied step
+ * differs from the given one. @throws MigrationError when a step fails.
  */
 export async function migrate(
   database: string | pg.ClientBase,
@@ -68,7 +70,7 @@ export async function migrate(
 }
 
 /**
- * Whether the database is at this release's schema; changes nothing. False while a step is missing.
+ * Whether the database has this release's schema. Changes nothing. False while a step is missing.
  * @throws SchemaTooNewError, SchemaMismatchError as `migrate`
  */
 export async function isMigrated(client: pg.ClientBase, sets: readonly MigrationSet[]): Promise<boolean> {
@@ -82,7 +84,7 @@ export async function isMigrated(client: pg.ClientBase, sets: readonly Migration
 }
 
 async function migrateLocked(client: pg.ClientBase, sets: readonly MigrationSet[]): Promise<void> {
-  await client.query('select pg_advisory_lock($1)', [lockKey]);
+  await lock(client, lockKeys.migration);
   try {
     await client.query(`create table if not exists vault_schema (
       set text not null, id integer not null, name text not null, checksum text not null,
@@ -96,8 +98,8 @@ async function migrateLocked(client: pg.ClientBase, sets: readonly MigrationSet[
       for (const step of steps) await apply(client, set, step);
     }
   } finally {
-    // A connection that broke has given its lock back already, and its own error must not be hidden.
-    await client.query('select pg_advisory_unlock($1)', [lockKey]).catch(() => undefined);
+    // A broken connection has released its lock already. Its own error must be the one that is reported.
+    await unlock(client, lockKeys.migration).catch(() => undefined);
   }
 }
 
@@ -158,7 +160,7 @@ function requireAscending(set: MigrationSet): void {
   }
 }
 
-/** A checkout with CRLF line endings is the same migration. */
+/** Line endings are left out, so that a checkout with CRLF has the same checksum. */
 function checksumOf(migration: Migration): string {
   return createHash('sha256').update(migration.sql.replaceAll('\r\n', '\n')).digest('hex');
 }

@@ -1,11 +1,11 @@
 import type { EventStore } from '@token-vault/event-store';
-import type { InvocationFeed, InvocationRelay } from '@token-vault/invocations';
-import { createDirectInvocationFeed } from '@token-vault/invocations/direct';
+import type { InvocationFeed, InvocationRelay } from '@token-vault/invocation-feed';
+import { createDirectInvocationFeed } from '@token-vault/invocation-feed/direct';
 import { createFeedCheckpoints, deliveryOptions, toInvocation } from '@token-vault/reactor-runner';
-import { errorFields, type Logger } from '@token-vault/service-kit';
+import { errorFields, type Logger } from '@token-vault/observability';
 import type { Pool } from 'pg';
 
-/** How due invocations come to a runner: straight from the log, or by a Kafka topic. */
+/** The way of due invocations to a runner: directly from the log, or by a Kafka topic. */
 export type FeedChoice =
   | { readonly kind: 'direct' }
   | { readonly kind: 'kafka'; readonly brokers: readonly string[]; readonly topic: string };
@@ -26,15 +26,15 @@ export async function createFeed(
 ): Promise<InvocationFeed> {
   const delivery = deliveryOptions(logger);
   if (choice.kind === 'direct')
-    // Several runners share the checkpoint: each sees every invocation, and the claim lets one run it.
+    // Runners share the checkpoint. Each of them sees every invocation, and the claim lets one run it.
     return createDirectInvocationFeed({
       ...delivery,
       store,
       checkpoints: createFeedCheckpoints(pool, 'runner'),
       toInvocation,
     });
-  // Its client is for those who use it.
-  const { createKafkaInvocationFeed } = await import('@token-vault/invocations/kafka');
+  // The Kafka client is loaded only when it is used.
+  const { createKafkaInvocationFeed } = await import('@token-vault/invocation-feed/kafka');
   return createKafkaInvocationFeed({
     ...delivery,
     connection: connectionOf(choice),
@@ -43,14 +43,14 @@ export async function createFeed(
   });
 }
 
-/** Brings invocations from the log to the topic, which it makes if it is not there. */
+/** Copies invocations from the log to the topic. It creates a missing topic. */
 export function createRelay(choice: KafkaChoice, { store, pool, logger }: FeedParts): InvocationRelay {
   const { topic } = choice;
   const connection = connectionOf(choice);
   return {
     async run(signal) {
       const { createInvocationTopics, createKafkaInvocationRelay } =
-        await import('@token-vault/invocations/kafka');
+        await import('@token-vault/invocation-feed/kafka');
       await createInvocationTopics({ connection, topic });
       const relay = createKafkaInvocationRelay({
         connection,
@@ -58,7 +58,7 @@ export function createRelay(choice: KafkaChoice, { store, pool, logger }: FeedPa
         store,
         checkpoints: createFeedCheckpoints(pool, 'relay'),
         toInvocation,
-        onTrouble: (error) => logger.warn(errorFields(error), 'the relay of invocations has trouble'),
+        onTrouble: (error) => logger.warn(errorFields(error), 'the relay of invocations has failed'),
       });
       await relay.run(signal);
     },

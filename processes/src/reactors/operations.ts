@@ -2,15 +2,19 @@ import type { Principal } from '@token-vault/access';
 import { operations, UnauthenticatedError, type Caused, type Json } from '@token-vault/contracts';
 import {
   createExecutor,
+  RunFailedError,
+  type AnswerToken,
   type Executor,
   type ExecutorDependencies,
   type Identity,
+  type MadeOf,
+  type Showing,
 } from '@token-vault/operations';
-import type { RunOrigin, ServiceRequest, VaultOperations } from '@token-vault/reactor-runner';
-import { problemDetails, toProblem } from '@token-vault/service-kit';
+import type { RunOrigin, ServiceRequest, ShownToken, VaultOperations } from '@token-vault/reactor-runner';
+import { problemDetails, toProblem } from '@token-vault/http';
 import type { Principals } from './principals.ts';
 
-/** The answer of the vault to reactor code that it refused. */
+/** The vault refused a request of reactor code. */
 class ServiceRefusal extends Error {
   readonly status: number;
   readonly problem: Json;
@@ -21,34 +25,66 @@ class ServiceRefusal extends Error {
   }
 }
 
-/** Runs a request of a reactor as `principal`. Gives the body as it would be on the wire, where undefined is absent. */
+const used: Showing = { permission: 'token:use', transform: 'reveal' };
+
+/**
+ * A token that the code of `applicationId` is shown. Tokens that an inner run was shown keep the application of that
+ * run.
+ */
+function shownToken({ id, by, shown, cvcEndsAt }: AnswerToken, applicationId: string): ShownToken {
+  const showing = by === 'use' ? used : shown;
+  if (!showing) return { id, cvcEndsAt };
+  const { permission, transform } = showing;
+  return {
+    id,
+    cvcEndsAt,
+    shown: { applicationId: showing.applicationId ?? applicationId, permission, transform },
+  };
+}
+
+/**
+ * Runs a request of a reactor as `principal`. Gives the body as HTTP would send it, without undefined fields. `onShown` is told what went into
+ * the answer, and into the error of a run that failed: the code reads that too.
+ */
 async function answerTo(
   executor: Executor,
   { operation, params = {}, query = {}, body = {} }: ServiceRequest,
-  { traceId, invocationId, onTokens }: RunOrigin,
-  caller: { identify: () => Promise<Identity>; idempotencyScope?: readonly string[] },
+  { traceId, invocationId, reason }: RunOrigin,
+  caller: {
+    readonly identify: () => Promise<Identity>;
+    readonly idempotencyScope?: readonly string[];
+    readonly onShown: (madeOf: MadeOf) => void;
+  },
 ): Promise<Json> {
-  const { answer } = await executor.execute(operation, {
+  const executed = executor.execute(operation, {
     traceId,
     causationId: invocationId,
+    reason,
     idempotencyScope: caller.idempotencyScope,
     identify: caller.identify,
     params,
     query,
     readBody: () => Promise.resolve(body),
   });
-  onTokens(answer.tokens ?? []);
+  const { answer } = await executed.catch((error: unknown) => {
+    if (error instanceof RunFailedError) caller.onShown(error.madeOf);
+    throw error;
+  });
+  caller.onShown(answer);
   return answer.body === undefined ? null : (JSON.parse(JSON.stringify(answer.body)) as Json);
 }
 
-/** Answers what reactors ask of the vault by the executor of this process. */
+/** Answers requests of reactor code by the executor of this process. */
 export function createReactorOperations(
   dependencies: ExecutorDependencies & { readonly principals: Principals },
 ): VaultOperations {
   const { principals } = dependencies;
   const executor = createExecutor(dependencies);
 
-  /** It was there when the reactor was made. One that has ended is refused and recorded as its key is over HTTP. */
+  /**
+   * The application existed when the reactor was created. When it has ended, the request is refused and recorded, as
+   * with its key over HTTP.
+   */
   async function applicationOf({ tenantId }: RunOrigin, applicationId: string): Promise<Identity> {
     const principal = await principals.application(tenantId, applicationId);
     if (principal) return { kind: 'authenticated', principal };
@@ -56,14 +92,16 @@ export function createReactorOperations(
     return { kind: 'retired', key, detail: 'The application of the reactor is gone.' };
   }
 
-  /** Invoking takes token:use alone; what the output becomes is the reactor's doing, and shown as masked. */
+  /** Invoking needs token:use only. The reactor makes the tokens of its output, so the invoker sees them masked. */
   async function outputWriterOf({ tenantId }: RunOrigin, invoker: Caused): Promise<Identity> {
     const tenant = await principals.tenant(tenantId);
     if (!tenant) throw new UnauthenticatedError('The tenant is gone.');
     const applicationType = 'private';
     const permissions = ['token:create'] as const;
     const { actor, application_id: authorizedBy } = invoker;
-    const who = { actor, applicationId: actor.id, ...(authorizedBy === undefined ? {} : { authorizedBy }) };
+    // Limits count for an application, whoever acts for it.
+    const applicationId = await principals.applicationIdOf(tenantId, actor);
+    const who = { actor, applicationId, ...(authorizedBy === undefined ? {} : { authorizedBy }) };
     const principal: Principal = { tenant, ...who, applicationType, permissions, rules: [] };
     return { kind: 'authenticated', principal };
   }
@@ -72,7 +110,12 @@ export function createReactorOperations(
     async asApplication(applicationId, request, origin) {
       try {
         const identify = () => applicationOf(origin, applicationId);
-        return await answerTo(executor, request, origin, { identify });
+        const onShown = ({ tokens = [], isUnrepeatable = false }: MadeOf) =>
+          origin.onTokens(
+            tokens.map((token) => shownToken(token, applicationId)),
+            !isUnrepeatable,
+          );
+        return await answerTo(executor, request, origin, { identify, onShown });
       } catch (error) {
         const problem = toProblem(error);
         const instance = operations[request.operation].path;
@@ -85,7 +128,10 @@ export function createReactorOperations(
       const identify = () => outputWriterOf(origin, invoker);
       const idempotencyScope = ['reactor output', origin.tenantId, origin.invocationId];
       const request = { operation: 'tokenize', body: payload } as const;
-      return answerTo(executor, request, origin, { identify, idempotencyScope });
+      // The output made these tokens, so no right of an application decides about them.
+      const onShown = ({ tokens = [] }: MadeOf) =>
+        origin.onTokens(tokens.map(({ id, cvcEndsAt }) => ({ id, cvcEndsAt })));
+      return answerTo(executor, request, origin, { identify, idempotencyScope, onShown });
     },
   };
 }

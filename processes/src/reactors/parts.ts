@@ -11,7 +11,7 @@ import {
   type LazySandbox,
   type Walls,
 } from '@token-vault/reactor-runner';
-import type { Logger, Metrics } from '@token-vault/service-kit';
+import type { Logger, Metrics } from '@token-vault/observability';
 import type { ProcessContext } from '../data.ts';
 
 export interface ReactorParts {
@@ -20,12 +20,12 @@ export interface ReactorParts {
   readonly compileCode: CompileCode;
 }
 
-/** The walls that are reported: those of the children, and whether the service itself is not root (ADR 23). */
+/** The walls that are reported: those of the children, and whether the service itself runs without root (ADR 23). */
 function toldOf(walls: Walls): Readonly<Record<string, boolean>> {
   return { ...walls, unprivilegedService: process.getuid?.() !== 0 };
 }
 
-/** Says which walls stand, in the log and to Prometheus; again only when that changes. */
+/** Reports the walls in the log and to Prometheus, and again when they change. */
 export function createWallReport(logger: Logger, metrics: Metrics): (walls: Walls) => void {
   let told: Readonly<Record<string, boolean>> = {};
   metrics.gauge(
@@ -45,12 +45,22 @@ export function createWallReport(logger: Logger, metrics: Metrics): (walls: Wall
   };
 }
 
-function openSandbox({ logger, metrics }: ProcessContext, accounts: AccountRange | undefined): LazySandbox {
+export interface SandboxSettings {
+  readonly accounts: AccountRange | undefined;
+  /** VAULT_REACTOR_RUNS_PER_TENANT. Not needed where code is only compiled. */
+  readonly runsPerTenant?: number | undefined;
+}
+
+function openSandbox(
+  { logger, metrics }: ProcessContext,
+  { accounts, runsPerTenant }: SandboxSettings,
+): LazySandbox {
   const reportWalls = createWallReport(logger, metrics);
   return createLazySandbox({
-    // The rest starts when it is needed: an idle process takes 50 MB.
+    // More processes start on demand: an idle process takes 50 MB.
     spares: 1,
     ...(accounts === undefined ? {} : { accounts }),
+    ...(runsPerTenant === undefined ? {} : { maxRunsPerTenant: runsPerTenant }),
     report: (event) => {
       if (event.kind === 'walls') reportWalls(event.walls);
       else logger.error({ task: 'sandbox' }, 'processes of the sandbox do not start');
@@ -58,14 +68,14 @@ function openSandbox({ logger, metrics }: ProcessContext, accounts: AccountRange
   });
 }
 
-/** What command handlers need of reactors, before there are handlers. Nothing stays started before it is used. */
+/** The reactor parts that command handlers need, before there are handlers. No process starts before it is used. */
 export function openReactorParts(
   context: ProcessContext,
   store: EventStore,
-  accounts: AccountRange | undefined,
+  settings: SandboxSettings,
 ): ReactorParts {
   const { logger, closers } = context;
-  const sandbox = closers.add(openSandbox(context, accounts), (it) => it.close());
+  const sandbox = closers.add(openSandbox(context, settings), (it) => it.close());
   const outcomes = closers.add(createInvocationOutcomes({ store, logger }), (it) => it.close());
   return {
     outcomes,

@@ -1,28 +1,44 @@
 import type { Principal, TenantContext } from '@token-vault/access';
-import { ApplicationKeyRegenerated, streams, type Actor } from '@token-vault/contracts';
+import { ApplicationKeyRegenerated, SessionOpened, streams, type Actor } from '@token-vault/contracts';
 import { comparePositions, type Position } from '@token-vault/event-store';
-import {
-  createCallers,
-  type CallerDependencies,
-  type Clock,
-  type ReadModelWatch,
-} from '@token-vault/service-kit';
+import type { Asked } from '@token-vault/reactor-runner';
+import { createCallers, type CallerDependencies } from '@token-vault/authentication';
+import { systemClock, type Clock } from '@token-vault/operations';
+import type { ReadModelWatch } from '@token-vault/read-models';
+import type { ReadModels } from '../data.ts';
 
 /**
- * Whom reactors act as, and in whose name they run. Read at each use: a deleted or expired application stops at once.
- * @throws UnavailableError when the read models that callers are made of stand still; AlteredRecordError
+ * The principals of reactor code and of its invokers. They are read at each use, so a deleted or expired application
+ * stops at once.
+ * @throws UnavailableError when the read models of callers have stopped; AlteredRecordError
  */
 export interface Principals {
   tenant(tenantId: string): Promise<TenantContext | undefined>;
   application(tenantId: string, applicationId: string): Promise<Principal | undefined>;
+  /** The `Principal.applicationId` of an actor, also of one that has ended. Of a session: the application that opened it. */
+  applicationIdOf(tenantId: string, actor: Actor): Promise<string>;
   /**
-   * An application or a session, with the rights of this moment; undefined when it is no more, or its key was regenerated after it asked:
-   * what a key has queued opens nothing once the key is no more (rules.md §6).
+   * The application or session that invoked the reactor, with its present rights. Undefined when it has ended, or
+   * when its key was regenerated after the request: an invocation of an old key opens nothing (rules.md §6).
    */
-  invoker(tenantId: string, actor: Actor, askedAt: Position): Promise<Principal | undefined>;
+  invoker(tenantId: string, actor: Actor, asked: Asked): Promise<Principal | undefined>;
 }
 
-/** From the end of the stream: as a rule its last event is older. */
+/** Finds applications with their present rights. */
+export function applicationFinder({
+  readPool: pool,
+  store,
+  keyRing,
+  watch,
+}: ReadModels & Pick<CallerDependencies, 'keyRing'>): Principals['application'] {
+  const principals = createPrincipals({ pool, store, keyRing, clock: systemClock, watch });
+  return (...asked) => principals.application(...asked);
+}
+
+/**
+ * For invocations of a release that did not sign the key. Reads from the end of the stream, where usually one event
+ * is enough.
+ */
 async function isKeyNewer(
   store: CallerDependencies['store'],
   tenantId: string,
@@ -45,19 +61,25 @@ export function createPrincipals(
 ): Principals {
   const { clock, watch, store } = dependencies;
   const callers = createCallers(dependencies);
-  const find = (tenantId: string, actor: Actor) =>
+  const find = (tenantId: string, actor: Actor, keyHash?: string) =>
     watch.current(async () => {
-      const caller = await callers.byActor(tenantId, actor);
+      const caller = await callers.byActor(tenantId, actor, keyHash);
       return caller && clock.now().getTime() < caller.expiresAt ? caller.principal : undefined;
     });
 
   return {
     tenant: (tenantId) => watch.current(() => callers.tenant(tenantId)),
+    async applicationIdOf(tenantId, { kind, id }) {
+      if (kind !== 'session') return id;
+      for await (const { type, data } of store.readStream(streams.session(tenantId, id), { maxCount: 1 }))
+        if (type === SessionOpened.type) return data.application_id;
+      return id;
+    },
     application: (tenantId, id) => find(tenantId, { kind: 'application', id }),
-    async invoker(tenantId, actor, askedAt) {
-      if (actor.kind === 'application' && (await isKeyNewer(store, tenantId, actor.id, askedAt)))
-        return undefined;
-      return find(tenantId, actor);
+    async invoker(tenantId, actor, { keyHash, position }) {
+      const isUnnamed = keyHash === undefined && actor.kind === 'application';
+      if (isUnnamed && (await isKeyNewer(store, tenantId, actor.id, position))) return undefined;
+      return find(tenantId, actor, keyHash);
     },
   };
 }

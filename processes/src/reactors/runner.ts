@@ -1,31 +1,28 @@
-import { createTokenUse } from '@token-vault/command-service';
-import type { InvocationFeed } from '@token-vault/invocations';
-import { countPending, createEgressBroker, startReactorRunner } from '@token-vault/reactor-runner';
-import {
-  createAuditTrail,
-  createEntityFinder,
-  errorFields,
-  systemClock,
-  type Handlers,
-} from '@token-vault/service-kit';
+import { createSeenTokens, createTokenReplay, createTokenUse } from '@token-vault/command-service';
+import { createEgressBroker } from '@token-vault/egress';
+import type { InvocationFeed } from '@token-vault/invocation-feed';
+import { countPending, startReactorRunner } from '@token-vault/reactor-runner';
+import { createAuditTrail, systemClock, type Handlers } from '@token-vault/operations';
+import { createEntityFinder } from '@token-vault/read-models';
+import { errorFields } from '@token-vault/observability';
 import type { ProcessContext } from '../data.ts';
-import type { HandlerParts } from '../handlers.ts';
+import { guess, type HandlerParts } from '../handlers.ts';
 import { createReactorOperations } from './operations.ts';
 import type { ReactorParts } from './parts.ts';
-import { createPrincipals } from './principals.ts';
+import { createPrincipals, type Principals } from './principals.ts';
 
 export interface RunnerParts extends HandlerParts {
   readonly reactors: ReactorParts;
   readonly feed: InvocationFeed;
-  /** Of this process: what reactor code asks of the vault is answered by them, with all that goes with a request. */
+  /** The handlers of this process. They answer the requests of reactor code. */
   readonly handlers: Handlers;
 }
 
 /** Runs reactors in this process. */
 export function openRunner(
-  { settings, logger, closers, metrics, spans }: ProcessContext,
+  { settings, logger, closers, metrics, spans, storage }: ProcessContext,
   parts: RunnerParts,
-  options: { readonly egressAllow: readonly string[] },
+  options: { readonly egressAllow: readonly string[]; readonly runsPerTenant: number | undefined },
 ): void {
   const { store, keyRing, expressions, readPool, progress, watch, revocations, reactors, handlers, feed } =
     parts;
@@ -34,6 +31,7 @@ export function openRunner(
   const egress = closers.add(createEgressBroker({ allowCidrs: options.egressAllow }), (it) => it.close());
   const tokenUse = createTokenUse({ store, keyRing, clock });
   const principals = createPrincipals({ pool: readPool, store, keyRing, clock, watch });
+  const findApplication: Principals['application'] = (...asked) => principals.application(...asked);
   const runner = startReactorRunner({
     store,
     keyRing,
@@ -44,22 +42,27 @@ export function openRunner(
     feed,
     findInvoker: (...asked) => principals.invoker(...asked),
     refuseUse: (...used) => tokenUse.refusal(...used),
+    decideSeen: createSeenTokens({ store, keyRing, clock, audit, findApplication }),
     expressions,
+    guess,
     openTokens: (tokenIds, context) => tokenUse.open(tokenIds, context),
     operations: createReactorOperations({
       handlers,
       principals,
       audit,
+      tokenReplay: createTokenReplay({ store, keyRing, audit, expressions, clock, findApplication }),
       findEntity: createEntityFinder(readPool),
       progress,
       watch,
       revocations,
+      storage,
       clock,
       onUnrecorded: (error, { traceId }, id) =>
         logger.warn({ trace_id: traceId, operation: id, ...errorFields(error) }, 'refusal not recorded'),
     }),
     spans,
     sandbox: reactors.sandbox,
+    runsPerTenant: options.runsPerTenant,
     fetch: egress.fetch,
   });
   closers.add(runner, (it) => it.close());

@@ -1,6 +1,6 @@
 /**
- * Triggers that notify `access_changed` when rows that callers are made of change, so that services drop what they have
- * cached of them. Not for insertions: nothing is cached of a key that is not known.
+ * Triggers that notify `access_changed` when a row that authentication reads changes, so that services drop the
+ * callers that they cached from it. Insertions do not notify: services cache nothing for an unknown key.
  */
 export function accessChangesOf(tables: readonly string[]): readonly string[] {
   return [

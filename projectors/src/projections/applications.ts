@@ -1,15 +1,39 @@
-import { authorOf } from '@token-vault/contracts';
-import type { Projection, SqlOp } from '../projection.ts';
+import { authorOf, type EventMetadata } from '@token-vault/contracts';
+import type { Projection, Row, SqlOp } from '../projection.ts';
 import { accessChangesOf } from './access-changes.ts';
+import { applicationTables } from './application-tables.ts';
 
-/** Keeps the present key of an application as one that was valid, so that its further use is logged for its tenant. */
+/** Keeps the present main key of an application as a retired key, so that a later use of it is logged for its tenant. */
 const retireKey = (applicationId: string, reason: string, retiredAt: string): SqlOp => ({
   kind: 'copy',
   from: 'application',
   where: { id: applicationId },
+  unlessNull: 'key_hash',
   into: 'retired_key',
   columns: { key_hash: 'key_hash', tenant_id: 'tenant_id', application_id: 'id' },
   add: { reason, retired_at: retiredAt },
+});
+
+const addKey = (applicationId: string, keyHash: string, tenantId: string): SqlOp => ({
+  kind: 'insert',
+  table: 'application_key',
+  row: { key_hash: keyHash, tenant_id: tenantId, application_id: applicationId, reason: 'expired' },
+});
+
+const changeKeys = (
+  data: { readonly application_id: string; readonly signature?: string | undefined },
+  metadata: EventMetadata,
+  set: Row,
+): SqlOp => ({
+  kind: 'update',
+  table: 'application',
+  key: { id: data.application_id },
+  set: {
+    ...set,
+    signature: data.signature ?? null,
+    modified_by: authorOf(metadata),
+    modified_at: metadata.occurred_at,
+  },
 });
 
 const end = (applicationId: string, reason: string, endedAt: string): SqlOp[] => [
@@ -18,88 +42,10 @@ const end = (applicationId: string, reason: string, endedAt: string): SqlOp[] =>
   { kind: 'sweep', table: 'session', where: { application_id: applicationId } },
 ];
 
-export const applications: Projection = {
+export const applications: Projection<'applications'> = {
   name: 'applications',
-  version: 4,
-  tables: [
-    {
-      name: 'application',
-      columns: {
-        tenant_id: 'uuid not null',
-        id: 'uuid not null',
-        name: 'text not null',
-        type: 'text not null',
-        permissions: 'jsonb not null',
-        rules: 'jsonb not null',
-        key_hash: 'text collate "C" not null',
-        created_by: 'text not null',
-        created_at: 'timestamptz not null',
-        modified_by: 'text',
-        modified_at: 'timestamptz',
-        expires_at: 'timestamptz',
-        expires_at_text: 'text',
-        signature: 'text',
-        seq: 'bigint not null',
-      },
-      primaryKey: ['id'],
-      indexes: [
-        { on: '(key_hash)', isUnique: true },
-        { on: '(tenant_id, seq desc, id)' },
-        { on: '(expires_at) where expires_at is not null' },
-      ],
-    },
-    {
-      name: 'retired_key',
-      columns: {
-        key_hash: 'text collate "C" not null',
-        tenant_id: 'uuid not null',
-        application_id: 'uuid not null',
-        reason: 'text not null',
-        retired_at: 'timestamptz not null',
-      },
-      primaryKey: ['key_hash'],
-      indexes: [{ on: '(tenant_id)' }],
-    },
-    // Of every session there was: who uses its key before it is authorised, or after its end, is named in the log.
-    {
-      name: 'session_key',
-      columns: {
-        session_id: 'uuid not null',
-        key_hash: 'text collate "C" not null',
-        tenant_id: 'uuid not null',
-        application_id: 'uuid not null',
-        reason: 'text not null',
-      },
-      primaryKey: ['session_id'],
-      indexes: [{ on: '(key_hash)', isUnique: true }, { on: '(tenant_id)' }],
-    },
-    {
-      name: 'session',
-      columns: {
-        id: 'uuid not null',
-        tenant_id: 'uuid not null',
-        application_id: 'uuid not null',
-        key_hash: 'text collate "C" not null',
-        nonce_hash: 'text collate "C" not null',
-        expires_at: 'timestamptz not null',
-        expires_at_text: 'text not null',
-        is_authorized: 'boolean not null',
-        authorized_by: 'uuid',
-        permissions: 'jsonb not null',
-        rules: 'jsonb not null',
-        signature: 'text',
-        seq: 'bigint not null',
-      },
-      primaryKey: ['id'],
-      indexes: [
-        { on: '(key_hash)', isUnique: true },
-        { on: '(nonce_hash)', isUnique: true },
-        { on: '(application_id)' },
-        { on: '(tenant_id)' },
-        { on: '(expires_at)' },
-      ],
-    },
-  ],
+  version: 6,
+  tables: applicationTables,
   ddl: accessChangesOf(['application', 'session']),
   on: {
     ApplicationCreated: ({ data, metadata, position }) => [
@@ -114,6 +60,8 @@ export const applications: Projection = {
           permissions: data.permissions,
           rules: data.rules as never,
           key_hash: data.key_hash,
+          key_created_at: metadata.occurred_at,
+          keys: [],
           created_by: authorOf(metadata),
           created_at: metadata.occurred_at,
           expires_at: data.expires_at,
@@ -139,18 +87,33 @@ export const applications: Projection = {
       },
     ],
     ApplicationKeyRegenerated: ({ data, metadata }) => [
-      retireKey(data.application_id, 'regenerated', metadata.occurred_at),
-      {
-        kind: 'update',
-        table: 'application',
-        key: { id: data.application_id },
-        set: {
-          key_hash: data.key_hash,
-          signature: data.signature ?? null,
-          modified_by: authorOf(metadata),
-          modified_at: metadata.occurred_at,
-        },
-      },
+      data.kept_key_hash === undefined
+        ? retireKey(data.application_id, 'regenerated', metadata.occurred_at)
+        : addKey(data.application_id, data.kept_key_hash, metadata.tenant_id),
+      changeKeys(data, metadata, {
+        key_hash: data.key_hash,
+        key_id: data.key_id ?? null,
+        key_created_at: metadata.occurred_at,
+        ...(data.keys && { keys: data.keys as never }),
+      }),
+    ],
+    ApplicationKeyAdded: ({ data, metadata }) => [
+      addKey(data.application_id, data.key_hash, metadata.tenant_id),
+      changeKeys(data, metadata, { keys: data.keys as never }),
+    ],
+    ApplicationKeyDeleted: ({ data, metadata }) => [
+      data.was_main
+        ? retireKey(data.application_id, 'deleted', metadata.occurred_at)
+        : {
+            kind: 'update',
+            table: 'application_key',
+            key: { key_hash: data.key_hash },
+            set: { reason: 'deleted' },
+          },
+      changeKeys(data, metadata, {
+        keys: data.keys as never,
+        ...(data.was_main && { key_hash: null, key_id: null }),
+      }),
     ],
     ApplicationSigned: ({ data }) => [
       {
@@ -175,6 +138,7 @@ export const applications: Projection = {
           expires_at: data.expires_at,
           expires_at_text: data.expires_at,
           is_authorized: false,
+          opener_key_hash: data.opener_key_hash,
           permissions: [],
           rules: [],
           seq: position,
@@ -206,6 +170,7 @@ export const applications: Projection = {
         set: {
           is_authorized: true,
           authorized_by: data.authorized_by,
+          authorizer_key_hash: data.authorizer_key_hash,
           permissions: data.permissions,
           rules: data.rules as never,
           expires_at: data.expires_at,
@@ -216,7 +181,7 @@ export const applications: Projection = {
     ],
     SessionExpired: ({ data }) => [{ kind: 'delete', table: 'session', key: { id: data.session_id } }],
     TenantDeleted: ({ data: { tenant_id } }) =>
-      ['application', 'retired_key', 'session_key', 'session'].map((table) => ({
+      ['application', 'application_key', 'retired_key', 'session_key', 'session'].map((table) => ({
         kind: 'sweep',
         table,
         where: { tenant_id },

@@ -1,7 +1,7 @@
 import type { DataOf } from '@token-vault/contracts';
 import type { Occurrence, Projection, SqlOp } from '../projection.ts';
 
-/** The run is over; what was invoked asynchronously is to be delivered, from now on. */
+/** The run is over. The result of an asynchronous invocation is due for delivery from now on. */
 const end = ({
   data,
   metadata,
@@ -30,10 +30,10 @@ const due = (column: string) => ({
 });
 
 /**
- * What has to happen to invocations: asynchronous ones that wait for a runner (or have one: `running` tells), runs that may be
- * lost, and deliveries of results. Empty when all is well.
+ * Work that is due on invocations: asynchronous ones that wait for a runner or have one (`running`), runs that may be
+ * lost, and deliveries of results. The table is empty when no work is due.
  */
-export const invocations: Projection = {
+export const invocations: Projection<'invocations'> = {
   name: 'invocations',
   version: 3,
   isAwaited: false,
@@ -63,6 +63,11 @@ export const invocations: Projection = {
     ReactorFailed: end,
     WebhookAttemptFailed: ({ data }) => [
       { kind: 'update', table: 'delivery', key: { id: data.invocation_id }, set: { next_at: data.next_at } },
+    ],
+    // The result is due, or was given up: then its row is gone.
+    WebhookRedeliveryRequested: ({ data, metadata: { tenant_id, occurred_at: next_at } }) => [
+      ...endDelivery(data),
+      { kind: 'insert', table: 'delivery', row: { id: data.invocation_id, tenant_id, next_at } },
     ],
     WebhookDelivered: ({ data }) => endDelivery(data),
     WebhookGivenUp: ({ data }) => endDelivery(data),

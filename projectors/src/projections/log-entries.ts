@@ -13,18 +13,21 @@ interface Entry {
   readonly entityId: string | undefined;
   readonly operation: LogOperation;
   readonly message: string;
-  /** What was shown. */
+  /** The transform by which the token was shown. */
   readonly transform?: Transform | undefined;
-  /** Where the metadata of the event does not tell it. */
+  /** The request id, when the metadata of the event does not hold it. */
   readonly request?: string;
 }
 
 type Told<Data> = Pick<Occurrence, 'metadata' | 'position' | 'ordinal'> & { readonly data: Data };
 
-/** Refused requests may name anything as an id; no real one is longer (rules.md §3), and indexes have their limit. */
+/**
+ * A refused request may name any text as an id. No real id is longer (rules.md §3), and index rows have a maximum
+ * size.
+ */
 const maxIdLength = 400;
 
-/** By code points, as ids are measured: half a pair of surrogates is no text. */
+/** Cut by code points, as ids are measured. Half a surrogate pair is not valid text. */
 const cut = (id: string): string =>
   id.length <= maxIdLength ? id : Array.from(id).slice(0, maxIdLength).join('');
 
@@ -44,12 +47,13 @@ const entries = (event: Told<unknown>, found: readonly Entry[]): SqlOp[] =>
       transform,
       request: event.metadata.request ?? request,
       trace_id: cut(event.metadata.trace_id),
+      reason: event.metadata.reason,
       message,
       created_at: event.metadata.occurred_at,
     },
   }));
 
-/** Handlers for events that tell by one property which entity they are about. */
+/** Makes the handler for events that name their entity by one property. */
 const about =
   <Key extends string>(entityType: EntityType, idKey: Key) =>
   (operation: LogOperation, message: string) =>
@@ -58,8 +62,16 @@ const about =
 
 const tenant = about('tenant', 'tenant_id');
 const application = about('application', 'application_id');
+/** Keys have ids since version 3 of the first event below. */
+const withKey = (message: string, keyId?: string): string =>
+  keyId === undefined ? message : `${message}: ${keyId}`;
 const session = about('session', 'session_id');
 const reactor = about('reactor', 'reactor_id');
+/** The deliveries of security webhooks. */
+const alert = (message: string) => (event: Told<unknown>) =>
+  entries(event, [
+    { entityType: 'tenant', entityId: event.metadata.tenant_id, operation: 'invoke', message },
+  ]);
 const transaction = about('transaction', 'transaction_id');
 
 const token =
@@ -73,7 +85,7 @@ const token =
 interface WrittenToken {
   readonly token_id: string;
   readonly token_type: string;
-  /** How the answer of the write showed it. */
+  /** The transform of the write's answer. */
   readonly shown?: Transform | undefined;
 }
 
@@ -85,7 +97,10 @@ const readMessages = {
   deduplicate: 'met by deduplication',
 } as const;
 
-/** One entry for each token; for none, one that says so: whoever probes by lists and searches leaves a trace too. */
+/**
+ * One entry for each token. A read that found no token gives one entry without a token, so that probing by lists and
+ * searches leaves a trace.
+ */
 function tokensRead({ operation: how, tokens }: DataOf<'TokensRead'>): Entry[] {
   const operation = how === 'deduplicate' ? 'read' : how;
   if (tokens.length === 0) {
@@ -102,9 +117,17 @@ function tokensRead({ operation: how, tokens }: DataOf<'TokensRead'>): Entry[] {
 }
 
 const capitalised = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);
-/** Cards and bank accounts are tokens in words. */
+/** The log entry names cards and bank accounts as tokens. */
 const nameOf = (entity: EntityType): string =>
   capitalised(entity === 'card' || entity === 'bank' ? 'token' : entity);
+
+/** Of a request that a proxy sent: where it went is told, since that is what an auditor asks first. */
+const proxy = (message: string): Entry => ({
+  entityType: 'proxy',
+  entityId: undefined,
+  operation: 'invoke',
+  message,
+});
 
 export const logHandlers: Handlers = {
   TenantCreated: tenant('create', 'Tenant created'),
@@ -115,7 +138,12 @@ export const logHandlers: Handlers = {
 
   ApplicationCreated: application('create', 'Application created'),
   ApplicationUpdated: application('update', 'Application updated'),
-  ApplicationKeyRegenerated: application('regenerate', 'Application key regenerated'),
+  ApplicationKeyRegenerated: (event) =>
+    application('regenerate', withKey('Application key regenerated', event.data.key_id))(event),
+  ApplicationKeyAdded: (event) =>
+    application('update', withKey('Application key added', event.data.key_id))(event),
+  ApplicationKeyDeleted: (event) =>
+    application('update', withKey('Application key deleted', event.data.key_id))(event),
   ApplicationDeleted: application('delete', 'Application deleted'),
   ApplicationExpired: application('expire', 'Application expired'),
 
@@ -138,6 +166,19 @@ export const logHandlers: Handlers = {
   WebhookDelivered: reactor('invoke', 'Reactor webhook delivered'),
   WebhookAttemptFailed: reactor('invoke', 'Reactor webhook attempt failed'),
   WebhookGivenUp: reactor('invoke', 'Reactor webhook given up'),
+  WebhookRedeliveryRequested: reactor('invoke', 'Reactor webhook redelivery requested'),
+
+  AlertDelivered: alert('Security webhook delivered'),
+  AlertAttemptFailed: alert('Security webhook attempt failed'),
+  AlertGivenUp: alert('Security webhook given up'),
+
+  ProxyInvoked: (event) =>
+    entries(event, [proxy(`Proxy invoked: ${event.data.method} ${event.data.destination}`)]),
+  ProxyAnswered: (event) => {
+    const { status, failure } = event.data;
+    const answered = status === undefined ? 'Proxy failed' : `Proxy answered ${status}`;
+    return entries(event, [proxy(failure === undefined ? answered : `${answered}: ${failure}`)]);
+  },
 
   TransactionOpened: transaction('create', 'Transaction created'),
   TransactionCommitted: transaction('commit', 'Transaction committed'),
@@ -183,7 +224,7 @@ export const logHandlers: Handlers = {
   },
 };
 
-/** Book-keeping of one command, told already by the events around it. */
+/** Events that record the progress of one command. The events around them are logged already. */
 export const unloggedEvents = [
   'ReactorStarted',
   'FingerprintClaimed',

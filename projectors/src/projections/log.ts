@@ -2,9 +2,10 @@ import type { Projection } from '../projection.ts';
 import { logHandlers } from './log-entries.ts';
 
 const kind = ['entity_type', 'operation', 'transform', 'request'] as const;
-/** What is absent counts as the empty text: a column of a primary key is not null. */
+/** An absent value is stored as the empty text, because a column of a primary key cannot be null. */
 const counters = {
-  // Each some ten times smaller than the next: the first answers the log as a whole, the last that of an actor.
+  // Each counter has about a tenth of the rows of the next one. The first counts a whole log, the last the entries of
+  // one actor.
   entry_count: ['tenant_id', 'entity_type'],
   entry_kind_count: ['tenant_id', ...kind],
   actor_kind_count: ['tenant_id', 'actor_id', ...kind],
@@ -18,7 +19,7 @@ const counting = (table: keyof typeof counters): string => {
     on conflict (${key}) do update set count = c.count + excluded.count`;
 };
 
-// A batch has hundreds of entries of few kinds: they are gone through once, for the finest counter.
+// A batch has hundreds of entries of few kinds. So the rows of the batch are read once, for the finest counter.
 const countEntries = `
 create function count_on_insert() returns trigger language plpgsql as $$
 begin
@@ -48,12 +49,25 @@ const counterTables = Object.entries(counters).map(([name, columns]) => ({
 }));
 
 const order = ['created_at', 'seq', 'ordinal'];
-const narrowings = ['entity_type', 'entity_id', 'actor_id', 'operation', 'transform', 'request', 'trace_id'];
+/**
+ * Each has an index. Those of few values (entity type, operation, transform, request) together cost about an eighth of Postgres' time for a
+ * read (docs/explanation/scale.md); without them a filter by a rare value would read the whole log of the tenant.
+ */
+const narrowings = [
+  'entity_type',
+  'entity_id',
+  'actor_id',
+  'operation',
+  'transform',
+  'request',
+  'trace_id',
+  'reason',
+];
 
-/** Who did what to which entity (rules.md §11). Nothing ever leaves it, not even with its tenant. */
-export const log: Projection = {
+/** Who did what to which entity (rules.md §11). Rows are never deleted, not even when their tenant is deleted. */
+export const log: Projection<'log'> = {
   name: 'log',
-  version: 4,
+  version: 5,
   isAwaited: false,
   tables: [
     {
@@ -70,11 +84,12 @@ export const log: Projection = {
         transform: 'text collate "C"',
         request: 'text collate "C"',
         trace_id: 'text collate "C"',
+        reason: 'text collate "C"',
         message: 'text not null',
         created_at: 'timestamptz not null',
       },
-      // The order in which the log is answered, backwards: a new entry comes last of those like it. Were it the first, each page
-      // of an index would be split in halves that stay half empty.
+      // The log is answered in this order, backwards. A new entry sorts after equal ones. If it sorted before them,
+      // each index page would be split into two half-empty pages.
       primaryKey: ['tenant_id', ...order],
       addressedBy: 'none',
       indexes: narrowings.map((column) => ({

@@ -9,7 +9,7 @@ const contentColumns = (data: DataOf<'ReactorCreated'>): Row => ({
   signature: data.signature ?? null,
 });
 
-export const reactors: Projection = {
+export const reactors: Projection<'reactors'> = {
   name: 'reactors',
   version: 4,
   tables: [

@@ -2,7 +2,7 @@ import { authorOf } from '@token-vault/contracts';
 import type { Projection } from '../projection.ts';
 import { accessChangesOf } from './access-changes.ts';
 
-export const tenants: Projection = {
+export const tenants: Projection<'tenants'> = {
   name: 'tenants',
   version: 4,
   tables: [
@@ -81,7 +81,7 @@ export const tenants: Projection = {
         set: { accepts_unsigned: data.accepts_unsigned, signature: data.signature },
       },
     ],
-    // The row stays, so that nobody takes the tenant for unknown; its secret and settings go.
+    // The row stays, so that the tenant is known as deleted. The secret and the settings are removed.
     TenantDeleted: ({ data, metadata }) => [
       {
         kind: 'update',

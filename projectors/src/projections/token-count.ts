@@ -1,14 +1,14 @@
 const changed = (rows: string, factor: 1 | -1): string =>
   `select tenant_id, container, type, ${factor} * count(*) as change from ${rows} group by 1, 2, 3`;
 
-/** Groups in one order always: the counters of a batch are locked the same way by whoever writes. */
+/** Groups are sorted, so that all writers lock the counters of a batch in the same order. */
 const count = (changes: string): string => `
   insert into token_count as c (tenant_id, container, type, count)
   select tenant_id, container, type, sum(change) from (${changes}) s
   group by 1, 2, 3 having sum(change) <> 0 order by 1, 2, 3
   on conflict (tenant_id, container, type) do update set count = c.count + excluded.count;`;
 
-/** A counter at nought goes, so that the table depends on the tokens alone and not on how they came. */
+/** A counter at 0 is deleted, so that the table depends on the present tokens only, not on their history. */
 const forgetEmpty = `
   delete from token_count c using (select distinct tenant_id, container, type from old_rows) o
   where c.tenant_id = o.tenant_id and c.container = o.container and c.type = o.type and c.count = 0;`;
@@ -22,7 +22,10 @@ $$;
 create trigger count_on_${operation} after ${operation} on token referencing ${referencing}
   for each statement execute function count_on_${operation}()`;
 
-/** Totals by container and type, kept by the statements that change tokens: they cannot drift from them. */
+/**
+ * Totals by container and type. Triggers of the statements that change tokens keep them, so they always equal the
+ * number of rows.
+ */
 export const countTokens: readonly string[] = [
   trigger('insert', 'new table as new_rows', count(changed('new_rows', 1))),
   trigger('delete', 'old table as old_rows', count(changed('old_rows', -1)) + forgetEmpty),

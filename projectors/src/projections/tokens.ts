@@ -4,7 +4,7 @@ import { countTokens } from './token-count.ts';
 
 const asText = (value: unknown): string | null => (value === undefined ? null : JSON.stringify(value));
 
-/** Columns that hold what the token is now. */
+/** The columns of the token's present content. */
 function contentColumns(content: TokenContent): Row {
   return {
     data: content.data,
@@ -46,8 +46,8 @@ const removal = (tenantId: string, tokenId: string): SqlOp[] => [
   ...withoutLookups(tenantId, tokenId),
 ];
 
-/** Sealed tokens, what they are found by, and how many there are of each container and type. */
-export const tokens: Projection = {
+/** Sealed tokens, the values they are found by, and the number of tokens of each container and type. */
+export const tokens: Projection<'tokens'> = {
   name: 'tokens',
   version: 3,
   tables: [
@@ -74,13 +74,14 @@ export const tokens: Projection = {
         modified_at: 'timestamptz',
         signature: 'text',
         seq: 'bigint not null',
-        // Among the changes of one transaction, which share `seq`.
+        // The order among the changes of one transaction, which share `seq`.
         ordinal: 'integer not null',
       },
       primaryKey: ['tenant_id', 'id'],
       sealedColumns: ['data', 'cvc'],
       indexes: [
-        // What else a list judges by is included, so that deep pages are counted off in the index alone.
+        // The index includes the other columns that a list filters by, so that deep pages are counted in the index
+        // alone.
         {
           on: '(tenant_id, seq desc, ordinal desc, id) include (type, container, expires_at)',
           isForReaders: true,
@@ -109,7 +110,8 @@ export const tokens: Projection = {
       },
       primaryKey: ['tenant_id', 'token_id', 'key'],
       addressedBy: ['tenant_id', 'token_id'],
-      // Hashed, because 1,000 characters may exceed what an index row can hold. Ask for `md5(value)` and `value`.
+      // The value is hashed, because 1,000 characters may exceed the size of an index row. A query must give both
+      // `md5(value)` and `value`.
       indexes: [{ on: '(tenant_id, key, md5(value), token_id)', isForReaders: true }],
     },
     {

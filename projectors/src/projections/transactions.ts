@@ -5,8 +5,8 @@ const end = (transactionId: string, status: string): SqlOp[] => [
   { kind: 'update', table: 'transaction', key: { id: transactionId }, set: { status } },
 ];
 
-/** Open transactions and what became of the others. */
-export const transactions: Projection = {
+/** Open transactions, and the outcome of ended ones. */
+export const transactions: Projection<'transactions'> = {
   name: 'transactions',
   version: 3,
   tables: [

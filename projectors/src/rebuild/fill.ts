@@ -21,13 +21,13 @@ export interface FillOptions {
   readonly generation: number;
   readonly maxBatch: number;
   readonly signal: AbortSignal;
-  /** `events`: how many were applied since the last call. */
+  /** `events`: the number of events applied since the last call. */
   readonly onProgress: (position: Position, until: Position, events: number) => void;
 }
 
 export type FillOutcome = 'filled' | 'cancelled' | 'aborted';
 
-/** Applies the log from where the successor is up to `until` (inclusive). Waits while it is paused. */
+/** Applies the log from the successor's position to `until` (inclusive). Waits while the rebuild is paused. */
 export async function fill(options: FillOptions, until: Position): Promise<FillOutcome> {
   const { session, projection, purpose, generation, signal } = options;
   while (!signal.aborted) {
@@ -70,7 +70,7 @@ async function writeUntil(options: FillOptions, writer: BatchWriter, until: Posi
   await writer.settle();
 }
 
-/** Names the event that cannot be applied, in the status too, and gives up. */
+/** Stores the id of the event that cannot be applied in the status and ends the rebuild. */
 async function stop(options: FillOptions): Promise<void> {
   const { session, store, projection, purpose, maxBatch, signal } = options;
   const { name } = projection;

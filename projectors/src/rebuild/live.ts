@@ -6,8 +6,8 @@ import { statement } from '../runner/statements.ts';
 const formerSchema = (name: string): string => `rm_${name}_former`;
 
 /**
- * Stops the live read model where it is, until the transaction of this session ends: projectors wait at their fence.
- * Undefined when the projection has no checkpoint.
+ * Stops the live read model at its position until the transaction of this session ends: projectors wait at their
+ * fence. Undefined when the projection has no checkpoint.
  */
 export async function holdLive(session: Session, name: string): Promise<Position | undefined> {
   await session.client.query('begin');
@@ -24,9 +24,9 @@ export async function releaseLive(session: Session): Promise<void> {
 }
 
 /**
- * Puts the successor in place of the live read model and ends the transaction of `holdLive`. Readers see the one or
- * the other: names change, rows stay, and queries under way finish on what they began with. Projectors at work meet
- * the new generation at their fence. A paused projection stays paused. False when the rebuild was cancelled.
+ * Replaces the live read model by the successor and ends the transaction of `holdLive`. A reader sees either the one
+ * or the other: only names change, and running queries finish on the tables that they began with. Running projectors
+ * meet the new generation at their fence. A paused projection stays paused. False when the rebuild was cancelled.
  */
 export async function swap(session: Session, name: string, generation: number): Promise<boolean> {
   const live = liveSchema(name);
@@ -51,7 +51,7 @@ export async function swap(session: Session, name: string, generation: number): 
   return true;
 }
 
-/** What a swap has put out of use; also after one that was killed before it could drop it. */
+/** Drops the tables that a swap replaced, also those that a killed process left. */
 export async function dropFormer(session: Session, name: string): Promise<void> {
   await session.client.query(`drop schema if exists ${formerSchema(name)} cascade`);
 }

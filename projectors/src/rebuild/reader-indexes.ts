@@ -8,8 +8,9 @@ import type { FillOptions, FillOutcome } from './fill.ts';
 import { failSuccessor } from './successor.ts';
 
 /**
- * Makes the indexes of a full successor that only readers need: all or none, so that a rebuild that was killed here does it
- * again. Inserting into them event by event took most of the time of a rebuild. Ends early when nobody wants it any more.
+ * Makes the indexes that only readers need, on a full successor. Either all are made or none, so a rebuild that was
+ * killed here repeats the step. Maintaining them for each event took most of the time of a rebuild. Ends early when
+ * the rebuild was cancelled.
  */
 export async function indexForReaders(filling: FillOptions, holder: Session): Promise<FillOutcome> {
   const { session, projection, signal } = filling;
@@ -19,7 +20,7 @@ export async function indexForReaders(filling: FillOptions, holder: Session): Pr
     await build(filling, holder);
     return 'filled';
   } catch (error) {
-    // Throws again when the connection was lost.
+    // This throws too when the connection was lost.
     await session.client.query('rollback');
     if (signal.aborted) return 'aborted';
     if (!(await isWanted(filling))) return 'cancelled';
@@ -28,7 +29,7 @@ export async function indexForReaders(filling: FillOptions, holder: Session): Pr
   }
 }
 
-/** Waits for whoever is about to cancel the rebuild: that is what ended the statement, and is not committed yet. */
+/** Waits for the transaction that cancels the rebuild. It ended the statement, and may not be committed yet. */
 async function isWanted({ session, projection, generation }: FillOptions): Promise<boolean> {
   const found = await session.query(
     statement('select name from projections.rebuild where name = $1 and generation = $2 for share', [
@@ -58,7 +59,10 @@ async function build({ session, projection, signal }: FillOptions, holder: Sessi
   await Promise.all([building, cutShort(holder, backend?.pid ?? 0, over.signal, signal)]);
 }
 
-/** Hours may pass in one statement: it is cancelled when the rebuild is aborted, or somebody waits to drop the tables. */
+/**
+ * One statement may run for hours. It is cancelled when the rebuild is aborted, or when another session waits to drop
+ * the tables.
+ */
 async function cutShort(holder: Session, pid: number, over: AbortSignal, signal: AbortSignal): Promise<void> {
   const woken = AbortSignal.any([over, signal]);
   const cancel = statement(

@@ -16,7 +16,7 @@ export interface RebuildOptions {
   readonly store: EventStore;
   readonly connectionString: string;
   readonly maxBatch: number;
-  /** Aborting leaves the successor as it is; the next call goes on from there. */
+  /** Aborting leaves the successor as it is. The next call continues from it. */
   readonly signal: AbortSignal;
   readonly onProgress: (position: Position, until: Position, events: number) => void;
 }
@@ -24,8 +24,8 @@ export interface RebuildOptions {
 export type RebuildOutcome = 'swapped' | 'cancelled' | 'aborted';
 
 /**
- * Fills a successor from the log while the live read model serves and follows, then swaps it in.
- * @throws RebuildUnderWayError, RebuildFailedError, UnknownProjectionError, and what a lost connection gives.
+ * Fills a successor from the log while the live read model stays in service, then swaps it in.
+ * @throws RebuildUnderWayError, RebuildFailedError, UnknownProjectionError, and the error of a lost connection.
  */
 export async function rebuildProjection(
   projection: Projection,
@@ -54,7 +54,10 @@ export async function rebuildProjection(
   });
 }
 
-/** Two sessions, one that fills and leads the rebuild, one to hold the live read model; closed whatever happens. */
+/**
+ * Opens two sessions: one fills the successor and leads the rebuild, the other holds the live read model. Both are
+ * always closed.
+ */
 export async function withSuccessor<Result>(
   projection: Projection,
   purpose: Purpose,
@@ -78,7 +81,9 @@ export async function withSuccessor<Result>(
   }
 }
 
-/** What the live read model moves on meanwhile must be small before it is held: each round is shorter than the last. */
+/**
+ * Before the live read model is held, the distance to it must be small. Each round is shorter than the one before.
+ */
 export async function fillToEnd(filling: FillOptions, end: () => Promise<Position>): Promise<FillOutcome> {
   for (let round = 0; round < 4; round++) {
     const outcome = await fill(filling, await end());
@@ -87,11 +92,14 @@ export async function fillToEnd(filling: FillOptions, end: () => Promise<Positio
   return 'filled';
 }
 
-/** Stops the live read model and brings the successor to it, so that reads never go back. It stays held. */
+/**
+ * Stops the live read model and brings the successor to its position, so that reads never go back in time. The live
+ * read model stays held.
+ */
 export async function fillWhileHeld(filling: FillOptions, holder: Session): Promise<FillOutcome> {
   const live = await holdLive(holder, filling.projection.name);
   if (live === undefined) throw new UnknownProjectionError(filling.projection.name);
-  // The checkpoint may be of another log, after a restore: beyond the head there is nothing to wait for.
+  // After a restore the checkpoint may belong to another log. Then the head is the last position that can be reached.
   const head = await filling.store.head();
   return fill(filling, comparePositions(live, head) > 0 ? head : live);
 }

@@ -4,7 +4,7 @@ import { schemaSql } from '../runner/schema.ts';
 import type { Session } from '../runner/session.ts';
 import { statement } from '../runner/statements.ts';
 
-/** `swap`: replaces the live read model. `verify`: is compared with it and dropped. */
+/** `swap`: the successor replaces the live read model. `verify`: it is compared with the live one and dropped. */
 export type Purpose = 'swap' | 'verify';
 
 /** A read model that is filled beside the live one. */
@@ -37,7 +37,10 @@ export async function readSuccessor(
   return row && { ...row, position: parsePosition(row.position) };
 }
 
-/** What a killed rebuild of the same version and purpose left, set to work again; else a new one at the log's beginning. */
+/**
+ * Continues a successor of the same version and purpose that a killed rebuild left, or creates one at the beginning
+ * of the log.
+ */
 export async function resumeOrCreateSuccessor(
   session: Session,
   projection: Projection,
@@ -69,7 +72,7 @@ export async function resumeOrCreateSuccessor(
   return { ...created, position: startPosition };
 }
 
-/** Tells in the status why the successor cannot be had, and throws it. */
+/** Stores in the status why the successor cannot be made, and throws that error. */
 export async function failSuccessor(
   session: Session,
   name: string,
@@ -85,7 +88,7 @@ export async function failSuccessor(
   throw new RebuildFailedError(name, failure.eventId, failure.code);
 }
 
-/** Ends a rebuild and drops what it made. Whoever is filling it meets the fence. */
+/** Ends a rebuild and drops its tables. A process that is filling them fails at the fence. */
 export async function dropSuccessor(session: Session, name: string): Promise<boolean> {
   const [, deleted] = await session.transaction([
     statement(`select set_config('lock_timeout', '30s', true)`, []),
@@ -95,7 +98,7 @@ export async function dropSuccessor(session: Session, name: string): Promise<boo
   return (deleted ?? []).length > 0;
 }
 
-/** The projection is not of this release, or has never run. */
+/** The projection does not belong to this release, or has never run. */
 export class UnknownProjectionError extends Error {
   readonly code = 'unknown_projection';
   constructor(name: string) {
@@ -111,7 +114,7 @@ export class RebuildUnderWayError extends Error {
   }
 }
 
-/** An event cannot be applied to the successor, or what came of them not indexed; the live read model is untouched. */
+/** An event cannot be applied to the successor, or its rows cannot be indexed. The live read model is untouched. */
 export class RebuildFailedError extends Error {
   readonly code = 'rebuild_failed';
   readonly eventId: string | undefined;

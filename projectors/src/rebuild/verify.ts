@@ -8,24 +8,24 @@ import { dropSuccessor } from './successor.ts';
 export interface TableComparison {
   readonly table: string;
   readonly rows: number;
-  /** Rows of the live table that the log does not give. */
+  /** The number of rows of the live table that the log does not give. */
   readonly surplus: number;
-  /** Rows that the log gives and the live table has not. */
+  /** The number of rows that the log gives and the live table does not have. */
   readonly missing: number;
-  /** Keys of rows that differ, a few of them. */
+  /** The keys of some of the rows that differ. */
   readonly keys: readonly string[];
 }
 
 export interface Verification {
   readonly isEqual: boolean;
-  /** Up to here both read models were compared. */
+  /** The position at which both read models were compared. */
   readonly position: Position;
   readonly tables: readonly TableComparison[];
 }
 
 /**
- * Rebuilds aside and compares each table with the live one, row by row, as both are at one position. The live one is
- * held for the last few events only, and compared in a snapshot. Undefined when cancelled or aborted.
+ * Rebuilds the read model aside and compares each table with the live one, row by row, at one position. The live one
+ * is held only for the last few events, and compared in a snapshot. Undefined when cancelled or aborted.
  * @throws as `rebuildProjection`.
  */
 export async function verifyProjection(
@@ -57,7 +57,10 @@ export async function verifyProjection(
 
 const isSame = ({ surplus, missing }: TableComparison): boolean => surplus === 0 && missing === 0;
 
-/** Sums of 64-bit hashes of whole rows tell tables apart in one pass each; only different ones are compared by rows. */
+/**
+ * The sum of 64-bit hashes of whole rows compares two tables in one pass each. Only tables that differ are compared
+ * by rows.
+ */
 const mostKeys = 20;
 
 async function compare(
@@ -91,7 +94,7 @@ async function compare(
   };
 }
 
-/** `tenant_id=…, id=…` of rows that are in one of the tables and not, or not so, in the other. */
+/** The keys, as `tenant_id=…, id=…`, of rows that are missing from one of the tables or differ between them. */
 async function differingKeys(
   client: pg.Client,
   [one, other]: readonly [string, string],

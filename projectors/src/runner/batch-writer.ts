@@ -14,12 +14,12 @@ import {
   type TouchedTransactions,
 } from './transactions.ts';
 
-/** What is being written: the live read model, or its successor. */
+/** The read model that is written: the live one, or its successor. */
 export interface Target {
   readonly projection: Projection;
   readonly generation: number;
   readonly kind: 'live' | 'rebuild';
-  /** Moves the checkpoint where there is nothing to write; without it the session does. */
+  /** Moves the checkpoint when a stretch has no changes to write. When absent, the session moves it. */
   readonly checkpointAdvancer?: CheckpointAdvancer;
 }
 
@@ -29,7 +29,7 @@ export class BatchWriter {
   readonly #target: Target;
   readonly #transactions = new Transactions();
   #position: Position;
-  /** The stretch under way. Never rejects by itself: whoever comes next meets the error. */
+  /** The stretch being written. This promise never rejects: the next call throws the error. */
   #underWay: Promise<unknown> = Promise.resolve();
 
   constructor(session: Session, target: Target, position: Position) {
@@ -38,15 +38,16 @@ export class BatchWriter {
     this.#position = position;
   }
 
-  /** Up to here everything is committed, or under way. */
+  /** All events up to here are committed or being written. */
   get position(): Position {
     return this.#position;
   }
 
   /**
-   * Begins to apply what follows the present position, up to `to`; an empty stretch moves the checkpoint. Resolves when
-   * the stretch before it is committed, so that the next is prepared while Postgres works on this one.
-   * @throws what the stretch before met, or what preparing this one met; the database is where it was committed last.
+   * Begins to apply the events after the present position, up to `to`. An empty stretch moves the checkpoint.
+   * Resolves when the stretch before is committed, so that the next one can be prepared while Postgres works on this
+   * one.
+   * @throws the error of the stretch before, or of preparing this one. The database is then at the last commit.
    */
   async write(events: readonly RecordedEvent[], to: Position): Promise<void> {
     const unknown = this.#transactions.unknownOf(events);
@@ -68,7 +69,7 @@ export class BatchWriter {
     return checkpointAdvancer.advance({ name: projection.name, generation, from: this.#position, to });
   }
 
-  /** Resolves when everything written is committed; throws when it is not. */
+  /** Resolves when all stretches are committed. Throws when one cannot be committed. */
   async settle(): Promise<void> {
     await this.#underWay;
   }
@@ -83,7 +84,7 @@ export class BatchWriter {
 
   async #lookUp({ enlisting, ending }: TouchedTransactions): Promise<void> {
     await this.#underWay;
-    // Nobody changes these rows between here and the transaction: its fence would refuse.
+    // These rows cannot change between this read and the transaction: the fence of the transaction would refuse.
     const [staged, closed] = await Promise.all([
       this.#session.query<{ transaction_id: string; event: string }>(stagedEventsOf(ending)),
       this.#session.query<{ id: string }>(closedAmong([...enlisting, ...ending])),
@@ -91,7 +92,10 @@ export class BatchWriter {
     this.#transactions.learn(staged, closed);
   }
 
-  /** Moves the checkpoint and, live, tells those who wait; a listener hears of it when the whole has been committed. */
+  /**
+   * Moves the checkpoint. A live projection also notifies waiting services: Postgres delivers the notification after
+   * the commit.
+   */
   #fence(to: Position): Statement {
     const { projection, generation, kind } = this.#target;
     const values = [projection.name, generation, this.#position, to];

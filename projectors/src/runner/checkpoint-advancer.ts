@@ -4,8 +4,8 @@ import { FencedError } from './failures.ts';
 import { openSession, type Session } from './session.ts';
 import { statement } from './statements.ts';
 
-/** A live projection that a stretch of the log did not concern. */
-export interface Advance {
+/** A live projection for which a stretch of the log has no changes. */
+interface Advance {
   readonly name: string;
   readonly generation: number;
   readonly from: Position;
@@ -14,7 +14,7 @@ export interface Advance {
 
 /** Moves checkpoints of projections that have nothing to write. */
 export interface CheckpointAdvancer {
-  /** The same fence as that of a written batch. @throws FencedError */
+  /** Uses the same fence as a written batch. @throws FencedError */
   advance(move: Advance): Promise<void>;
   close(): Promise<void>;
 }
@@ -30,8 +30,8 @@ const advanceAll = `
   select name, pg_notify('projection_progress', name || ':' || position) from moved`;
 
 /**
- * Most events concern two of the projections, and the others would each spend a round trip to say that they have seen them.
- * One connection says it for all, in one statement.
+ * Most events change two of the projections. The others would each need a round trip to move their checkpoints. One
+ * connection moves all of them in one statement.
  */
 export function createCheckpointAdvancer(connectionString: string): CheckpointAdvancer {
   let opening: Promise<Session> | undefined;
@@ -68,7 +68,7 @@ export function createCheckpointAdvancer(connectionString: string): CheckpointAd
   const batcher = createBatcher<Advance, undefined>({
     run: advanceTogether,
     maxItems: 100,
-    key: (move) => move.name,
+    keys: (move) => [move.name],
   });
 
   return {

@@ -4,7 +4,7 @@ import { schemaSql } from './schema.ts';
 import type { Session } from './session.ts';
 import { statement } from './statements.ts';
 
-/** `outdated`: made by an older version, serving until its rebuild is done. */
+/** `outdated`: an older version made the read model; it stays in service until its rebuild is done. */
 export type CheckpointStatus = 'live' | 'paused' | 'failed' | 'outdated';
 
 export interface Checkpoint {
@@ -22,7 +22,10 @@ interface CheckpointRow {
   has_schema: boolean;
 }
 
-/** The checkpoint of a projection. Its tables are made when they are not there: then it starts at the log's beginning. */
+/**
+ * The checkpoint of a projection. When its tables do not exist, they are made and the projection starts at the
+ * beginning of the log.
+ */
 export async function readOrCreateCheckpoint(session: Session, projection: Projection): Promise<Checkpoint> {
   const schema = liveSchema(projection.name);
   const [row] = await session.query<CheckpointRow>(
@@ -54,7 +57,7 @@ export async function isOutdated(session: Session, { name, version }: Projection
   return older.length > 0;
 }
 
-/** Sets the status if nothing else changed meanwhile. */
+/** Sets the status unless the checkpoint changed meanwhile. */
 export async function changeStatus(
   session: Session,
   name: string,
@@ -72,7 +75,10 @@ export async function changeStatus(
   return changed.length > 0;
 }
 
-/** Stops the projection at `position`: the next event cannot be applied. Only its id and a code are kept. */
+/**
+ * Stops the projection at `position`, because the next event cannot be applied. Only the id of the event and a code
+ * are stored.
+ */
 export async function markFailed(
   session: Session,
   name: string,

@@ -2,27 +2,27 @@ import type { EventStore, Position } from '@token-vault/event-store';
 import type { BatchWriter } from './batch-writer.ts';
 import { failureCode, isPassing } from './failures.ts';
 
-/** The first event that cannot be applied. All before it is committed. */
+/** The first event that cannot be applied. All events before it are committed. */
 export interface Culprit {
-  /** Of the last event applied. */
+  /** The position of the last event that was applied. */
   readonly after: Position;
-  /** Undefined when the log itself could not be read on. */
+  /** Undefined when the log itself could not be read further. */
   readonly eventId: string | undefined;
   readonly code: string;
 }
 
 export interface Search {
   readonly store: EventStore;
-  /** At the last commit. */
+  /** Stands at the last commit. */
   readonly writer: BatchWriter;
-  /** How many events may lie before the culprit. */
+  /** The greatest number of events before the culprit. */
   readonly limit: number;
   readonly signal: AbortSignal;
 }
 
 /**
- * Repeats event by event what failed as a batch. Undefined when nothing fails any more.
- * @throws what goes by, such as a lost connection.
+ * Repeats a failed batch event by event. Undefined when no event fails any more.
+ * @throws a passing error, such as a lost connection.
  */
 export async function findCulprit({ store, writer, limit, signal }: Search): Promise<Culprit | undefined> {
   let after = writer.position;

@@ -1,7 +1,7 @@
 import type { RecordedEvent } from '@token-vault/event-store';
 import type { Projection } from '../projection.ts';
 
-/** Accesses and runs: they show in no read model that anybody waits for. */
+/** Events of accesses and runs. No awaited read model shows them. */
 const unawaited = new Set<string>([
   'TokensRead',
   'TokensExported',
@@ -17,8 +17,8 @@ const unawaited = new Set<string>([
 const isUnawaited = ({ type }: RecordedEvent): boolean => unawaited.has(type);
 
 /**
- * Which events may come to a read model a little later, with what is written next: each batch costs a commit in several of
- * them.
+ * Whether an event may reach a read model later, together with the next write. Each batch costs a commit in several
+ * read models.
  */
 export const delayableEventsOf = ({
   isAwaited,

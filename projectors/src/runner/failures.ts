@@ -1,8 +1,8 @@
 import { EventStoreUnavailableError } from '@token-vault/event-store';
 import pg from 'pg';
 
-/** Somebody else moved, paused, failed or replaced the projection: read the checkpoint again. */
-export const fencedCode = 'PRJ01';
+/** Another process moved, paused, failed or replaced the projection: the checkpoint must be read again. */
+const fencedCode = 'PRJ01';
 
 export class FencedError extends Error {
   readonly code = fencedCode;
@@ -14,10 +14,13 @@ export class FencedError extends Error {
 export const isFenced = (error: unknown): boolean =>
   error instanceof FencedError || sqlState(error) === fencedCode;
 
-/** Connection, conflict, resource, shutdown, system or internal trouble of Postgres: goes by, or needs an operator there. */
+/**
+ * SQLSTATE classes of connection, conflict, resource, shutdown, system and internal errors of Postgres. They pass, or
+ * an operator must repair Postgres.
+ */
 const passingStates = /^(08|25|40|53|55|57|58|XX)/;
 
-/** Whether repeating the same work may help; else an event or this program is at fault. */
+/** Whether repeating the same work may succeed. If not, the event or this program is the cause. */
 export function isPassing(error: unknown): boolean {
   if (error instanceof EventStoreUnavailableError || isFenced(error)) return true;
   const state = sqlState(error);
@@ -25,7 +28,7 @@ export function isPassing(error: unknown): boolean {
   return isConnectionError(error);
 }
 
-/** A short code for status and logs. Never the message: those of Postgres quote values. */
+/** A short code for status and logs. The message is never used: messages of Postgres quote values. */
 export function failureCode(error: unknown): string {
   const code = sqlState(error) ?? (error as { code?: unknown } | undefined)?.code;
   if (typeof code === 'string' && /^[\w-]{1,64}$/.test(code)) return code;
@@ -36,7 +39,7 @@ function sqlState(error: unknown): string | undefined {
   return error instanceof pg.DatabaseError ? error.code : undefined;
 }
 
-/** pg rejects with plain errors, named only by their texts, when the connection ended under a query. */
+/** When the connection ends during a query, pg rejects with plain errors that only their text identifies. */
 function isConnectionError(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code } = error as NodeJS.ErrnoException;

@@ -1,20 +1,22 @@
 import type { Json } from '@token-vault/contracts';
 import { addressOf, type Projection, type Row, type SqlOp, type Table } from '../projection.ts';
 
-/** What a stretch of ops amounts to in one table. Deletes come first, then updates, then inserts. */
+/** The net change of one table by a stretch of ops. Deletes come first, then updates, inserts and counts. */
 export interface TableChange {
   readonly table: Table;
   readonly deletes: Row[];
   readonly updates: { readonly key: Row; readonly set: Row }[];
   readonly inserts: Row[];
+  /** Rows with the number to add to their column `count`. */
+  readonly counts: Row[];
 }
 
 export type Step = TableChange | Extract<SqlOp, { kind: 'sweep' | 'copy' }>;
 
-/** What happened to the rows of one address since the stretch began. */
+/** The changes of the rows of one address since the stretch began. */
 interface Group {
   readonly key: Row;
-  /** Rows from before the stretch are gone. */
+  /** The rows from before the stretch are deleted. */
   isCleared: boolean;
   set: Record<string, Json | undefined> | undefined;
   rows: Record<string, Json | undefined>[];
@@ -26,6 +28,7 @@ class TableFold {
   readonly #isUnique: boolean;
   readonly #groups = new Map<string, Group>();
   readonly #appended: Row[] = [];
+  readonly #counts = new Map<string, { readonly key: Row; count: number }>();
 
   constructor(table: Table) {
     this.#table = table;
@@ -52,8 +55,22 @@ class TableFold {
     group.rows = [];
   }
 
+  count(key: Row): void {
+    const id = addressId(this.#table.primaryKey, key);
+    const counted = this.#counts.get(id);
+    if (counted) counted.count += 1;
+    else this.#counts.set(id, { key, count: 1 });
+  }
+
   change(): TableChange {
-    const change: TableChange = { table: this.#table, deletes: [], updates: [], inserts: this.#appended };
+    const counts = [...this.#counts.values()].map(({ key, count }) => ({ ...key, count: String(count) }));
+    const change: TableChange = {
+      table: this.#table,
+      deletes: [],
+      updates: [],
+      inserts: this.#appended,
+      counts,
+    };
     for (const { key, isCleared, set, rows } of this.#groups.values()) {
       if (isCleared) change.deletes.push(key);
       if (set) change.updates.push({ key, set });
@@ -86,8 +103,8 @@ function addressId(address: readonly string[], source: Row): string {
 }
 
 /**
- * Turns ops into their net effect: what is created, changed and deleted within a batch costs nothing, and each table
- * needs a handful of statements however many events there are. Sweeps and copies cut the batch into stretches.
+ * Turns ops into their net effect. A row that is created and deleted within a batch costs nothing, and each table
+ * needs a handful of statements for any number of events. Sweeps and copies cut the batch into stretches.
  */
 export class BatchFold {
   readonly #tables: ReadonlyMap<string, Table>;
@@ -108,6 +125,9 @@ export class BatchFold {
         break;
       case 'delete':
         this.#fold(op.table).delete(op.key);
+        break;
+      case 'count':
+        this.#fold(op.table).count(op.key);
         break;
       case 'sweep':
       case 'copy':

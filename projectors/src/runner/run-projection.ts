@@ -20,14 +20,14 @@ import { becomeLeader, pause, tryToLead } from './leadership.ts';
 import { delayableEventsOf } from './delayable-events.ts';
 import { openSession, type Session } from './session.ts';
 
-/** The part of a pino logger that is used. Fields never hold event data. */
+/** The part of a pino logger that the runner uses. Fields never hold event data. */
 export interface Logger {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
   error(fields: object, message: string): void;
 }
 
-/** @param sinceMs when the projection took them up, in milliseconds since 1970 */
+/** @param sinceMs when the projection received the events, in milliseconds since 1970 */
 export type ShownObserver = (projection: string, events: readonly RecordedEvent[], sinceMs: number) => void;
 
 export interface RunContext {
@@ -37,14 +37,14 @@ export interface RunContext {
   readonly maxBatch: number;
   readonly checkpointAdvancer: CheckpointAdvancer;
   readonly onShown?: ShownObserver | undefined;
-  /** Builds the successor of an outdated read model and swaps it in; resolves when done or `signal` aborted. */
+  /** Builds the successor of an outdated read model and swaps it in. Resolves when done or when `signal` aborted. */
   readonly replace: (projection: Projection, signal: AbortSignal) => Promise<void>;
 }
 
 const restMs = 1_000;
 const maxBackoffMs = 5_000;
 
-/** Keeps one projection going until `signal` aborts: leads or stands by, and returns to work after any trouble. */
+/** Runs one projection until `signal` aborts: leads or stands by, and starts again after any error. */
 export async function runProjection(
   projection: Projection,
   context: RunContext,
@@ -72,7 +72,10 @@ class ProjectionRun {
   readonly #projection: Projection;
   readonly #context: RunContext;
   readonly #signal: AbortSignal;
-  /** A process tries a failed projection once: it may bring the remedy. After that somebody must set it live. */
+  /**
+   * A process tries a failed projection once, because a new release may contain the fix. After that an operator must
+   * resume it.
+   */
   #mayRetryFailed = true;
 
   constructor(projection: Projection, context: RunContext, signal: AbortSignal) {
@@ -81,7 +84,7 @@ class ProjectionRun {
     this.#signal = signal;
   }
 
-  /** One turn of leadership. Returns when there is nothing to do for now; throws what goes by. */
+  /** One turn of leadership. Returns when there is nothing to do for now. Throws passing errors. */
   async turn(): Promise<void> {
     const { name } = this.#projection;
     const { connectionString } = this.#context;
@@ -102,7 +105,7 @@ class ProjectionRun {
 
   async #lead(session: Session, checkpoint: Checkpoint): Promise<void> {
     const { name, version } = this.#projection;
-    // An older binary must not touch what a newer one made; a newer one replaces it in its next turn.
+    // An older release must not change the read model of a newer one. A newer release replaces it in its next turn.
     if (checkpoint.version !== version) return;
     if (checkpoint.status === 'paused') return;
     if (checkpoint.status === 'failed' && !this.#mayRetryFailed) return;
@@ -115,7 +118,7 @@ class ProjectionRun {
     }
   }
 
-  /** A process of the older release may go on leading meanwhile; without one, the live read model stands still. */
+  /** A process of the older release may lead meanwhile. Without such a process the live read model does not advance. */
   async #replace(session: Session): Promise<void> {
     const { name } = this.#projection;
     if (await tryToLead(session, name)) {
@@ -130,10 +133,16 @@ class ProjectionRun {
     const concerns = ({ type }: RecordedEvent): boolean => Object.hasOwn(on, type);
     const writer = this.#writer(session, generation, position);
     const canWait = delayableEventsOf(this.#projection);
-    for await (const batch of store.subscribe(position, this.#signal, { maxBatch, canWait })) {
+    // When the session is lost, another process leads. The checkpoint advancer has its own connection, so without
+    // this signal it would still move the checkpoint here.
+    const leading = new AbortController();
+    session.client.once('end', () => leading.abort());
+    const signal = AbortSignal.any([this.#signal, leading.signal]);
+    for await (const batch of store.subscribe(position, signal, { maxBatch, canWait })) {
       const sinceMs = onShown ? Date.now() : 0;
       if (batch.position !== writer.position) await writer.write(batch.events, batch.position);
-      // Live, the next batch had better be bigger than sooner; replaying, it is prepared meanwhile.
+      // When live, waiting makes the next batch bigger. In a replay, the next batch is prepared while this one is
+      // written.
       if (!batch.isCaughtUp) continue;
       await writer.settle();
       onShown?.(this.#projection.name, batch.events.filter(concerns), sinceMs);
@@ -146,9 +155,9 @@ class ProjectionRun {
     const { name } = this.#projection;
     const { generation, position } = await readOrCreateCheckpoint(session, this.#projection);
     const writer = this.#writer(session, generation, position);
-    // A batch is reported when the next one is on its way.
+    // A failed batch is reported only when the next one is written, so the culprit may be in either of two batches.
     const culprit = await findCulprit({ store, writer, limit: 2 * maxBatch, signal: this.#signal });
-    // The checkpoint of another log is not met again by reading.
+    // A checkpoint of another log cannot be reached again by reading.
     const stop = culprit ?? { after: writer.position, eventId: undefined, code: failureCode(failure) };
     if (!culprit && !(failure instanceof PositionBeyondHeadError)) return;
     this.#mayRetryFailed = false;

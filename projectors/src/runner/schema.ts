@@ -4,8 +4,9 @@ import { stagingTables } from './staging.ts';
 const namePattern = /^[a-z][a-z_]*$/;
 
 /**
- * The script that makes a projection's tables in `schema`, for one transaction; leaves `search_path` there until it ends. `for
- * filling`: without the indexes that only readers need, which are made faster, and smaller, over rows that are there.
+ * The script that makes a projection's tables in `schema`, for one transaction. It leaves `search_path` at the schema
+ * until the transaction ends. `for filling`: without the indexes that only readers need. They are made faster, and
+ * smaller, over existing rows.
  */
 export function schemaSql(projection: Projection, schema: string, indexes: 'all' | 'for filling'): string {
   if (!namePattern.test(projection.name)) throw new TypeError('a projection is named in lower case');
@@ -19,19 +20,19 @@ export function schemaSql(projection: Projection, schema: string, indexes: 'all'
   ].join(';\n');
 }
 
-/** The rest, when the tables of `schema` are full; for one transaction too. */
+/** The script that makes the readers' indexes when the tables of `schema` are full. Also for one transaction. */
 export function readerIndexesSql({ tables }: Projection, schema: string): string {
   return [
     `set local search_path = ${schema}`,
     ...tables.flatMap((table) => readerIndexesOf(table).map(indexSql(table))),
-    // Else the first readers are planned for by guesses, until autovacuum comes by.
+    // Without `analyze` the planner would guess for the first readers, until autovacuum runs.
     ...tables.map(({ name }) => `analyze ${name}`),
   ].join(';\n');
 }
 
 export const countReaderIndexes = ({ tables }: Projection): number => tables.flatMap(readerIndexesOf).length;
 
-/** Of primary keys too, with the tables that the runner adds. */
+/** Counts primary keys too, and the tables that the runner adds. */
 export const countIndexes = ({ tables }: Projection): number =>
   [...tables, ...stagingTables].reduce((sum, table) => sum + 1 + indexesOf(table).length, 0);
 

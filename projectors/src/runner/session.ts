@@ -1,15 +1,18 @@
-import { byCallback, keptIndexPlans } from '@token-vault/batching';
+import { byCallback, keptIndexPlans } from '@token-vault/postgres';
 import type { Writable } from 'node:stream';
 import pg from 'pg';
 import type { Statement } from './statements.ts';
 
 /**
- * One connection for one projection: it holds the leadership lock, so losing it loses leadership, and it sends a whole
- * transaction in one flight, so a batch costs one round trip.
+ * One connection for one projection. It holds the leadership lock, so losing the connection loses the leadership. It
+ * sends a whole transaction at once, so a batch costs one round trip.
  */
 export interface Session {
   readonly client: pg.Client;
-  /** Runs in one transaction; gives the rows of each statement. Rejects with the first error: nothing happened. */
+  /**
+   * Runs the statements in one transaction and gives the rows of each. Rejects with the first error; the transaction
+   * is then rolled back.
+   */
   transaction(statements: readonly Statement[]): Promise<readonly pg.QueryResultRow[][]>;
   query<Found extends pg.QueryResultRow>(statement: Statement): Promise<Found[]>;
   close(): Promise<void>;
@@ -17,24 +20,24 @@ export interface Session {
 
 export interface SessionOptions {
   readonly connectionString: string;
-  /** Shows in `pg_stat_activity`. */
+  /** The name that `pg_stat_activity` shows. */
   readonly name: string;
-  /** Unqualified table names are looked up here. */
+  /** The schema of unqualified table names. */
   readonly schema?: string;
 }
 
 /**
- * Rows and checkpoint of a batch are lost together when Postgres crashes, and replayed: no flush needed.
- * Plans are kept as long as `isGrown` allows.
- * Keep-alive: when a projector's machine disappears, Postgres notices within 20 s and frees the lock for the standby.
+ * When Postgres crashes, the rows and the checkpoint of a batch are lost together and replayed, so no flush is
+ * needed. Plans are kept as long as `isGrown` allows. Keep-alive: when a projector's machine disappears, Postgres
+ * notices within 20 s and frees the lock for the standby.
  */
 const settings = `${keptIndexPlans}; set synchronous_commit = off;
   set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 3; set tcp_keepalives_count = 3`;
 
 /**
- * Whether the tables may have outgrown their plans: after so many transactions they may be twice as large, or much larger. A plan
- * kept from when they were empty took any index (deletes were 3/4 of the time of a replay); planning each execution was a tenth
- * of the time of a live vault.
+ * Whether the tables may have outgrown their plans: they may have doubled after so many transactions. A plan from the
+ * time when a table was empty used any index (deletes were 3/4 of the time of a replay). Planning each execution was
+ * a tenth of the time of a live vault.
  */
 const isGrown = (transactions: number): boolean =>
   transactions % 256 === 0 || Number.isInteger(Math.log2(transactions));
@@ -49,7 +52,7 @@ export async function openSession({ connectionString, name, schema }: SessionOpt
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
   });
-  // A lost connection is met by the next query.
+  // The next query reports a lost connection.
   client.on('error', () => {});
   await client.connect();
   try {
@@ -63,7 +66,7 @@ export async function openSession({ connectionString, name, schema }: SessionOpt
     client,
     async transaction(statements) {
       transactions += 1;
-      // Its failure is that of the connection, which what follows meets too.
+      // This fails only when the connection fails. The following statements report that too.
       if (isGrown(transactions)) ask(client, 'discard plans').catch(() => undefined);
       const outcomes = await Promise.allSettled(send(client, statements));
       const results = outcomes.map((outcome) => {
@@ -80,8 +83,8 @@ export async function openSession({ connectionString, name, schema }: SessionOpt
 }
 
 /**
- * One statement is a transaction by itself. Several leave in one write: sent one by one, the system calls for them were a
- * seventh of the whole vault's time.
+ * A single statement is a transaction by itself. Several statements leave in one write: sent one by one, their system
+ * calls took a seventh of the CPU time of the whole vault.
  */
 function send(client: pg.Client, statements: readonly Statement[]): Promise<pg.QueryResult>[] {
   const [first] = statements;

@@ -10,14 +10,16 @@ import {
   type Transactions,
 } from './transactions.ts';
 
-/** Events of open transactions wait here, and what came to an end is remembered, in each projection's own schema. */
+/**
+ * Tables in each projection's own schema: the staged events of open transactions, and the transactions that ended.
+ */
 export const stagingTables: readonly Table[] = [
   {
     name: 'staged_event',
     columns: {
       transaction_id: 'uuid not null',
       position: 'bigint not null',
-      // Text: an event must come back as it was, whatever it holds.
+      // Text, because the event must come back unchanged, whatever its content.
       event: 'text not null',
     },
     primaryKey: ['transaction_id', 'position'],
@@ -32,14 +34,15 @@ export const stagingTables: readonly Table[] = [
   },
 ];
 
-/** A handler is found by the type of the event that it is given, which the compiler cannot follow. */
+/** A handler is found by the type of its event. The compiler cannot follow this. */
 type Handler = (
   event: Omit<Occurrence, 'type' | 'data'> & Pick<StagedEvent, 'type' | 'data'>,
 ) => readonly SqlOp[];
 
 /**
- * Feeds events to a projection's handlers, holding back those enlisted in a transaction: they take effect in order at
- * the position of its commit, never after a rollback or expiry, and not at all when they come after the end.
+ * Gives events to a projection's handlers. Events enlisted in a transaction are held back: they take effect in order
+ * at the position of the commit. They never take effect after a rollback or expiry, or when they come after the end
+ * of the transaction.
  */
 export class Applier {
   readonly #projection: Projection;

@@ -1,7 +1,7 @@
 import { addressOf, type Row, type Table } from '../projection.ts';
 import type { Step, TableChange } from './fold.ts';
 
-/** A prepared statement: each distinct text has a name of its own, the same in every session. */
+/** A prepared statement. Each distinct text has its own name, the same in every session. */
 export interface Statement {
   readonly name: string;
   readonly text: string;
@@ -19,7 +19,7 @@ export function statement(text: string, values: unknown[]): Statement {
   return { name, text, values };
 }
 
-/** The statements of a batch, in order. A change of many rows travels as one JSON parameter. */
+/** The statements of a batch, in order. A change of many rows is sent as one JSON parameter. */
 export function compile(steps: readonly Step[]): Statement[] {
   return steps.flatMap((step) => {
     if (!('kind' in step)) return compileChange(step);
@@ -28,11 +28,12 @@ export function compile(steps: readonly Step[]): Statement[] {
   });
 }
 
-function compileChange({ table, deletes, updates, inserts }: TableChange): Statement[] {
+function compileChange({ table, deletes, updates, inserts, counts }: TableChange): Statement[] {
   const statements: Statement[] = [];
   if (deletes.length > 0) statements.push(compileDelete(table, deletes));
   for (const group of bySetColumns(updates).values()) statements.push(compileUpdate(table, group));
   if (inserts.length > 0) statements.push(compileInsert(table, inserts));
+  if (counts.length > 0) statements.push(compileCount(table, counts));
   return statements;
 }
 
@@ -60,16 +61,31 @@ function compileInsert(table: Table, rows: readonly Row[]): Statement {
   ]);
 }
 
+/**
+ * Keys are grouped once more by Postgres: two texts that it cannot store may become the same one (`rowsParameter`), and one statement
+ * cannot change a row twice.
+ */
+function compileCount(table: Table, counts: readonly Row[]): Statement {
+  const key = table.primaryKey.join(', ');
+  return statement(
+    `insert into ${table.name} as c (${key}, count) select ${key}, sum(r.count) from ${recordset(table)} r group by ${key}
+     on conflict (${key}) do update set count = c.count + excluded.count`,
+    [rowsParameter(counts)],
+  );
+}
+
 function compileSweep({ table, where }: Extract<Step, { kind: 'sweep' }>): Statement {
   const conditions = Object.keys(where).map((column, index) => `${column} = $${index + 1}`);
   return statement(`delete from ${table} where ${conditions.join(' and ')}`, Object.values(where));
 }
 
-function compileCopy({ from, where, into, columns, add }: Extract<Step, { kind: 'copy' }>): Statement {
+function compileCopy(step: Extract<Step, { kind: 'copy' }>): Statement {
+  const { from, where, unlessNull, into, columns, add } = step;
   const added = Object.keys(add).length;
   const targets = [...Object.keys(columns), ...Object.keys(add)];
   const sources = [...Object.values(columns), ...Object.keys(add).map((_, index) => `$${index + 1}`)];
   const conditions = Object.keys(where).map((column, index) => `${column} = $${added + index + 1}`);
+  if (unlessNull !== undefined) conditions.push(`${unlessNull} is not null`);
   return statement(
     `insert into ${into} (${targets.join(', ')}) select ${sources.join(', ')} from ${from} where ${conditions.join(' and ')}`,
     [...Object.values(add), ...Object.values(where)],
@@ -102,10 +118,10 @@ function known(table: Table, column: string): string {
 const unstorable = /\\(?:u0000|ud[89a-f][0-9a-f]{2}|.)/g;
 
 /**
- * Rows as JSON that Postgres can take. NUL and halves of surrogate pairs, which its text cannot hold, become U+FFFD:
- * whatever got into the log, it must not stop a projection. (Whole pairs are not escaped by JSON.stringify.)
+ * Rows as JSON that Postgres accepts. NUL and halves of surrogate pairs, which its text type cannot hold, become
+ * U+FFFD: no content of the log may stop a projection. (JSON.stringify does not escape whole pairs.)
  */
-export function rowsParameter(rows: readonly Row[]): string {
+function rowsParameter(rows: readonly Row[]): string {
   const json = JSON.stringify(rows);
   if (!json.includes('\\u0000') && !json.includes('\\ud')) return json;
   return json.replace(unstorable, (escape) => (/^\\u(0000|d)/.test(escape) ? '\\ufffd' : escape));

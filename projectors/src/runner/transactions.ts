@@ -2,19 +2,21 @@ import { eventRegistry, type NewEvent, type VaultEvent, type VaultEventType } fr
 import type { RecordedEvent } from '@token-vault/event-store';
 import { statement, type Statement } from './statements.ts';
 
-/** What an event needs to be applied later. */
+/** The event that is stored to be applied later. */
 export type StagedEvent = VaultEvent;
 
-/** Most that is remembered between batches; beyond it the database is asked again. */
+/** The most entries kept in memory between batches. Beyond them the database is asked again. */
 const mostRemembered = { transactions: 10_000, events: 2_000 };
 
-/** What is known of transactions: of those seen from their opening on, everything; of others what was looked up. */
+/**
+ * The known transactions. Those seen since their opening are known completely, others as far as they were looked up.
+ */
 export class Transactions {
   readonly events = new Map<string, StagedEvent[]>();
   readonly closed = new Set<string>();
   readonly #seenOpening = new Set<string>();
 
-  /** What must be looked up before these events can be applied; undefined when nothing must. */
+  /** The transactions that must be looked up before these events can be applied. Undefined when there are none. */
   unknownOf(events: readonly RecordedEvent[]): TouchedTransactions | undefined {
     const enlisting = new Set<string>();
     const ending = new Set<string>();
@@ -37,7 +39,7 @@ export class Transactions {
     closed: readonly { id: string }[],
   ): void {
     for (const { transaction_id: id, event } of staged) {
-      // It may have been staged by an older release.
+      // An older release may have staged the event.
       const stored = JSON.parse(event) as NewEvent;
       const current = eventRegistry.upcast(stored.type, stored.version, stored.data);
       this.stage(id, { ...stored, ...current } as unknown as StagedEvent);
@@ -51,7 +53,7 @@ export class Transactions {
     else this.events.set(id, [event]);
   }
 
-  /** After a batch: what was looked up for it may be incomplete for the next. */
+  /** Called after a batch: the results of its look-ups may be incomplete for the next one. */
   forget(looked: TouchedTransactions | undefined): void {
     for (const id of [...(looked?.enlisting ?? []), ...(looked?.ending ?? [])]) {
       this.events.delete(id);
@@ -82,9 +84,9 @@ export const enlistedIn = (event: RecordedEvent): string | undefined =>
   isOfTransaction(event.type) ? undefined : event.metadata.transaction_id;
 
 export interface TouchedTransactions {
-  /** Those that an event is enlisted in: have they ended? */
+  /** Transactions that an event is enlisted in. The look-up tells whether they ended. */
   readonly enlisting: readonly string[];
-  /** Those that end: what was staged before? */
+  /** Transactions that end. The look-up gives their staged events. */
   readonly ending: readonly string[];
 }
 
@@ -100,8 +102,8 @@ export const closedAmong = (ids: readonly string[]): Statement =>
   statement('select id from closed_transaction where id = any($1::uuid[])', [ids]);
 
 /**
- * A transaction lives an hour (rules.md §9) and a command seconds, so no enlisted event comes a week after the
- * end. Measured by the events' own time: the result does not depend on when the log is replayed.
+ * A transaction lives an hour (rules.md §9) and a command seconds, so no enlisted event comes a week after the end.
+ * The age is measured by the times of the events, so that it does not depend on when the log is replayed.
  */
 export const forgetClosed = (occurredAt: string): Statement =>
   statement(`delete from closed_transaction where closed_at < $1::timestamptz - interval '7 days'`, [

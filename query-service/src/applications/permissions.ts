@@ -44,6 +44,6 @@ const described: readonly PermissionDescription[] = permissions.map((type) => ({
   application_types: applicationTypes.filter((application) => isPermissionAllowed(type, application)),
 }));
 
-/** Every permission there is, or those an application of `type` may hold (rules.md §6). */
+/** All permissions, or those that an application of `type` may hold (rules.md §6). */
 export const describePermissions = (type?: ApplicationType): readonly PermissionDescription[] =>
   type ? described.filter(({ application_types }) => application_types.includes(type)) : described;

@@ -4,7 +4,7 @@ import type { Reader } from '../fair-reads.ts';
 import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
 import { allOf, compile, sql, type Sql } from '../sql.ts';
 
-/** An application as its projection keeps it, without the hash of its key. */
+/** A row of the read model `applications`, without the hash of the key. */
 export interface ApplicationRow {
   readonly tenant_id: string;
   readonly id: string;
@@ -28,7 +28,7 @@ export interface ApplicationFilters {
   readonly types: readonly ApplicationType[];
 }
 
-/** An application is gone from the instant it expires at. */
+/** An expired application is treated as absent from the instant of its expiry. */
 const isThere = (tenantId: string, now: Date): Sql =>
   sql`a.tenant_id = ${tenantId}::uuid and (a.expires_at is null or a.expires_at > ${now})`;
 
@@ -43,11 +43,34 @@ export async function findApplication(
   return (await pool.query<ApplicationRow>({ name: 'find_application', ...compile(statement) })).rows[0];
 }
 
+export interface KeysRow {
+  readonly id: string;
+  readonly has_main: boolean;
+  readonly key_id: string | null;
+  readonly key_created_at: Date;
+  readonly keys: readonly {
+    readonly id: string;
+    readonly created_at: string;
+    readonly expires_at?: string;
+  }[];
+}
+
+/** The keys of an application, without what could be used as one. */
+export async function findKeys(
+  pool: Pool,
+  tenantId: string,
+  id: string,
+  now: Date,
+): Promise<KeysRow | undefined> {
+  const statement = sql`select a.id, a.key_hash is not null as has_main, a.key_id, a.key_created_at, a.keys
+    from rm_applications.application a where ${isThere(tenantId, now)} and a.id = ${id}::uuid`;
+  return (await pool.query<KeysRow>({ name: 'find_application_keys', ...compile(statement) })).rows[0];
+}
+
 /** A tenant's applications, newest first. */
 export function listApplications(
   reader: Reader,
-  tenantId: string,
-  now: Date,
+  { tenantId, now }: { readonly tenantId: string; readonly now: Date },
   { ids, types }: ApplicationFilters,
   page: PageRequest,
 ): Promise<Page<ApplicationRow>> {

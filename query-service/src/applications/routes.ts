@@ -1,5 +1,5 @@
 import { EntitiesRead, NotFoundError, type Application } from '@token-vault/contracts';
-import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/service-kit';
+import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
 import type { Pool } from 'pg';
 import type { FairReads } from '../fair-reads.ts';
 import { describePermissions } from './permissions.ts';
@@ -35,7 +35,7 @@ export function createApplicationHandlers({
   return {
     getApplication: ({ params }, context) => get(params.id, context),
 
-    // A session is answered the application that opened it.
+    // A session is answered with the application that opened the session.
     getApplicationByKey: (_input, context) => get(context.principal.applicationId, context),
 
     async listApplications({ query }, context) {
@@ -43,8 +43,7 @@ export function createApplicationHandlers({
       const filters = { ids: query.id, types: query.type };
       const { pagination, data } = await listApplications(
         reads.of(tenant.id),
-        tenant.id,
-        context.now,
+        { tenantId: tenant.id, now: context.now },
         filters,
         query,
       );
@@ -60,7 +59,7 @@ export function createApplicationHandlers({
   };
 }
 
-/** Never with a key or its hash: a key is shown by create and regenerate only. */
+/** The answer never holds a key or its hash: only create and regenerate show a key. */
 function present(row: ApplicationRow): Application {
   return {
     id: row.id,

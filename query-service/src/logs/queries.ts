@@ -3,7 +3,7 @@ import type { Reader } from '../fair-reads.ts';
 import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
 import { allOf, compile, nothing, sql, type Sql } from '../sql.ts';
 
-/** An entry of the log as its projection keeps it. */
+/** A row of the read model `log`. */
 export interface LogRow {
   readonly tenant_id: string;
   readonly actor_id: string | null;
@@ -14,6 +14,7 @@ export interface LogRow {
   readonly transform: Transform | null;
   readonly request: string | null;
   readonly trace_id: string | null;
+  readonly reason: string | null;
   readonly message: string;
   readonly created_at: Date;
 }
@@ -26,13 +27,14 @@ export interface LogFilters {
   readonly transform?: string | undefined;
   readonly request?: string | undefined;
   readonly traceId?: string | undefined;
-  /** From this instant on. */
+  readonly reason?: string | undefined;
+  /** The first instant of the range (included). */
   readonly from?: Date | undefined;
-  /** Before this instant. */
+  /** The end of the range (excluded). */
   readonly before?: Date | undefined;
 }
 
-/** A tenant's log entries, newest first by the time they tell, which is what the range cuts by. */
+/** A tenant's log entries, newest first by `occurred_at`, the time by which the range is cut too. */
 export function listLogs(
   reader: Reader,
   tenantId: string,
@@ -50,7 +52,7 @@ export function listLogs(
           order by e.created_at desc, e.seq desc, e.ordinal desc ${limits(page)}
         )
         select e.tenant_id, e.actor_id, e.actor_type, e.entity_type, e.entity_id,
-          e.operation, e.transform, e.request, e.trace_id, e.message, e.created_at
+          e.operation, e.transform, e.request, e.trace_id, e.reason, e.message, e.created_at
         from chosen
         join rm_log.entry e using (tenant_id, created_at, seq, ordinal)
         order by chosen.created_at desc, chosen.seq desc, chosen.ordinal desc`;
@@ -59,11 +61,11 @@ export function listLogs(
   );
 }
 
-/** The condition on `column` when there is something to filter by. */
-const equals = (column: Sql, value: string | undefined): Sql[] =>
+/** The condition that `column` equals `value`. No condition when `value` is undefined. */
+export const equals = (column: Sql, value: string | undefined): Sql[] =>
   value === undefined ? [] : [sql`${column} = ${value}`];
 
-function entryCondition(tenantId: string, filters: LogFilters): Sql {
+export function entryCondition(tenantId: string, filters: LogFilters): Sql {
   const { from, before } = filters;
   return allOf([
     sql`e.tenant_id = ${tenantId}::uuid`,
@@ -74,42 +76,42 @@ function entryCondition(tenantId: string, filters: LogFilters): Sql {
     ...equals(sql`e.transform`, filters.transform),
     ...equals(sql`e.request`, filters.request),
     ...equals(sql`e.trace_id`, filters.traceId),
+    ...equals(sql`e.reason`, filters.reason),
     ...(from === undefined ? [] : [sql`e.created_at >= ${from}`]),
     ...(before === undefined ? [] : [sql`e.created_at < ${before}`]),
   ]);
 }
 
 /**
- * Whole hours are counted by their counters, so that a count of millions touches few rows; what is left at the two ends
- * of the range is counted one by one. The counters know nothing of single entities and traces, whose entries are few.
+ * Whole hours are summed from their counters, so that a count of millions touches few rows. The entries at the two
+ * ends of the range are counted one by one. No counter exists for a single entity, a trace or a reason, because these have few
+ * entries.
  */
 function countEntries(reader: Reader, tenantId: string, filters: LogFilters): Promise<number> {
-  const isOfOne = [filters.entityId, filters.traceId].some((each) => each !== undefined);
-  const hours = isOfOne ? undefined : wholeHours(filters);
+  const isOfOne = [filters.entityId, filters.traceId, filters.reason].some((each) => each !== undefined);
+  const hours = isOfOne ? undefined : wholeUnits(filters);
   const statement = hours
     ? sql`select ((${counted(tenantId, filters, hours)}) ${edges(tenantId, filters, hours)})::float8 as total`
     : sql`select (${scanned(tenantId, filters)})::float8 as total`;
   return totalOf(reader, statement);
 }
 
-interface Hours {
+export interface Range {
   readonly from?: Date | undefined;
   readonly before?: Date | undefined;
 }
 
-const hourMs = 3_600_000;
-
-/** The whole hours (UTC) of a range; undefined when there are none. */
-export function wholeHours({ from, before }: Hours): Hours | undefined {
-  const first = from && new Date(Math.ceil(from.getTime() / hourMs) * hourMs);
-  const end = before && new Date(Math.floor(before.getTime() / hourMs) * hourMs);
+/** The whole units (UTC), an hour each by default, of a range; undefined when there are none. */
+export function wholeUnits({ from, before }: Range, unitMs = 3_600_000): Range | undefined {
+  const first = from && new Date(Math.ceil(from.getTime() / unitMs) * unitMs);
+  const end = before && new Date(Math.floor(before.getTime() / unitMs) * unitMs);
   return first && end && first >= end ? undefined : { from: first, before: end };
 }
 
 const scanned = (tenantId: string, filters: LogFilters): Sql =>
   sql`select count(*) from rm_log.entry e where ${entryCondition(tenantId, filters)}`;
 
-/** The fewest that tell enough. */
+/** The smallest counter table that holds all columns of the filter. */
 function countersFor({ actorId, operation, transform, request }: LogFilters): Sql {
   if (actorId !== undefined) return sql`rm_log.actor_kind_count`;
   return [operation, transform, request].every((each) => each === undefined)
@@ -117,7 +119,7 @@ function countersFor({ actorId, operation, transform, request }: LogFilters): Sq
     : sql`rm_log.entry_kind_count`;
 }
 
-const counted = (tenantId: string, filters: LogFilters, { from, before }: Hours): Sql =>
+const counted = (tenantId: string, filters: LogFilters, { from, before }: Range): Sql =>
   sql`select coalesce(sum(c.count), 0) from ${countersFor(filters)} c where ${allOf([
     sql`c.tenant_id = ${tenantId}::uuid`,
     ...equals(sql`c.actor_id`, filters.actorId),
@@ -129,7 +131,7 @@ const counted = (tenantId: string, filters: LogFilters, { from, before }: Hours)
     ...(before === undefined ? [] : [sql`c.hour < ${before}`]),
   ])}`;
 
-function edges(tenantId: string, filters: LogFilters, hours: Hours): Sql {
+function edges(tenantId: string, filters: LogFilters, hours: Range): Sql {
   const head = { ...filters, before: hours.from };
   const tail = { ...filters, from: hours.before };
   const hasHead = filters.from?.getTime() !== hours.from?.getTime();

@@ -1,11 +1,12 @@
-import { EntitiesRead, entityTypes, type LogEntry } from '@token-vault/contracts';
+import { EntitiesRead, entityTypes, type LogEntry, type LogFilterQuery } from '@token-vault/contracts';
 import type { EventStore, Position } from '@token-vault/event-store';
-import type { AuditTrail, HandlersOf } from '@token-vault/service-kit';
+import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
 import type { FairReads } from '../fair-reads.ts';
-import { listLogs, type LogRow } from './queries.ts';
+import { listLogs, type LogFilters, type LogRow } from './queries.ts';
+import { requireBoundedRange, summarizeLogs } from './summary.ts';
 
 /**
- * Resolves true when the projections named (all by default) have passed `position`, false when `timeoutMs` went by first.
+ * Resolves to true when the named projections (all by default) have passed `position`, to false after `timeoutMs`.
  */
 export type WaitForProjections = (
   position: Position,
@@ -20,7 +21,7 @@ export interface LogDependencies {
   readonly waitForProjections?: WaitForProjections | undefined;
 }
 
-/** Longer than any projection takes unless it is down; the answer is then as fresh as it can be. */
+/** Longer than a running projection needs. After this time the answer shows what the read model has. */
 const waitForLogMs = 2000;
 
 const displayed = (value: string): string => value.charAt(0).toUpperCase() + value.slice(1);
@@ -28,35 +29,65 @@ const entityTypeList = entityTypes
   .map((value) => ({ display_name: displayed(value), value }))
   .sort((left, right) => (left.value < right.value ? -1 : 1));
 
-type LogQueries = Pick<HandlersOf<'query'>, 'listLogs' | 'listEntityTypes'>;
+const consistency = (isFresh: boolean): Record<string, string> =>
+  isFresh ? {} : { 'SVC-CONSISTENCY': 'pending' };
+
+type LogQueries = Pick<HandlersOf<'query'>, 'listLogs' | 'summarizeLogs' | 'listEntityTypes'>;
 
 export function createLogHandlers({ reads, store, audit, waitForProjections }: LogDependencies): LogQueries {
+  // A read is answered before the log shows it. So a query of the log waits for the events that were in the store
+  // when the request arrived, and for no later ones.
+  const isUpToDate = async (names: readonly string[]): Promise<boolean> =>
+    !waitForProjections || waitForProjections(await store.head(), waitForLogMs, names);
+  const recordOf = (context: RequestContext) =>
+    audit.record(context, EntitiesRead, { entity_type: 'log', operation: 'list', entity_ids: [] });
+
   return {
     async listLogs({ query }, context) {
-      // Reads are answered before the log shows them, so whoever looks here waits: for what was there on arrival, no more.
-      const isFresh =
-        !waitForProjections || (await waitForProjections(await store.head(), waitForLogMs, ['log']));
-      const filters = {
-        entityType: query.entity_type,
-        entityId: query.entity_id,
-        actorId: query.actor_id,
-        operation: query.operation,
-        transform: query.transform,
-        request: query.request,
-        traceId: query.trace_id,
-        from: query.start_date,
-        before: query.end_date,
-      };
+      const isFresh = await isUpToDate(['log']);
+      const filters = filtersOf(query);
       const { id: tenantId } = context.principal.tenant;
       const { pagination, data } = await listLogs(reads.of(tenantId), tenantId, filters, query);
-      await audit.record(context, EntitiesRead, { entity_type: 'log', operation: 'list', entity_ids: [] });
-      const headers = isFresh ? {} : { 'SVC-CONSISTENCY': 'pending' };
-      return { headers, body: { pagination, data: data.map(present) } };
+      await recordOf(context);
+      return { headers: consistency(isFresh), body: { pagination, data: data.map(present) } };
+    },
+
+    async summarizeLogs({ query }, context) {
+      const { interval, group_by: group } = query;
+      const filters = filtersOf(query);
+      requireBoundedRange(interval, filters, context.now);
+      const isFresh = await isUpToDate(['log', 'log_summary']);
+      const { id: tenantId } = context.principal.tenant;
+      const counts = await summarizeLogs(reads.of(tenantId), tenantId, filters, { interval, group });
+      await recordOf(context);
+      const data = counts.map(({ start, value, count }) => ({
+        start: start.toISOString(),
+        value: value ?? undefined,
+        count,
+      }));
+      const total = data.reduce((sum, { count }) => sum + count, 0);
+      return {
+        headers: consistency(isFresh),
+        body: { interval, group_by: group, total_items: total, data },
+      };
     },
 
     listEntityTypes: async () => ({ body: entityTypeList }),
   };
 }
+
+const filtersOf = (query: LogFilterQuery): LogFilters => ({
+  entityType: query.entity_type,
+  entityId: query.entity_id,
+  actorId: query.actor_id,
+  operation: query.operation,
+  transform: query.transform,
+  request: query.request,
+  traceId: query.trace_id,
+  reason: query.reason,
+  from: query.start_date,
+  before: query.end_date,
+});
 
 function present(row: LogRow): LogEntry {
   return {
@@ -69,6 +100,7 @@ function present(row: LogRow): LogEntry {
     transform: row.transform ?? undefined,
     request: row.request ?? undefined,
     trace_id: row.trace_id ?? undefined,
+    reason: row.reason ?? undefined,
     message: row.message,
     created_at: row.created_at.toISOString(),
   };

@@ -4,7 +4,7 @@ import type { ReactorRow } from './queries.ts';
 
 type Configuration = Record<string, string>;
 
-/** Opens a reactor's configuration; undefined when the reactor was deleted meanwhile. */
+/** Opens a reactor's configuration. Undefined when the reactor was deleted meanwhile. */
 export async function openConfiguration(
   keyRing: Pick<KeyRing, 'open'>,
   { tenant_id: tenantId, id, configuration }: ReactorRow,

@@ -5,7 +5,7 @@ import type { Reader } from '../fair-reads.ts';
 import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
 import { allOf, compile, sql, type Sql } from '../sql.ts';
 
-/** A reactor as its projection keeps it, with what answers tell of its application. */
+/** A row of the read model `reactors`, with the name of its application for the answer. */
 export interface ReactorRow {
   readonly tenant_id: string;
   readonly id: string;
@@ -32,12 +32,14 @@ const withApplication = (now: Date): Sql => sql`rm_reactors.reactor r
 
 export interface ReactorFilters {
   readonly ids: readonly string[];
-  /** `*` stands for any run of characters; without one the name need only contain it (rules.md §10). */
+  /**
+   * `*` stands for any run of characters. A pattern without `*` matches every name that contains it (rules.md §10).
+   */
   readonly name: string | undefined;
 }
 
-/** `\`, `%` and `_` stand for themselves. */
-export function namePattern(name: string): string {
+/** `\`, `%` and `_` are escaped, so that they match themselves. */
+function namePattern(name: string): string {
   const literal = name.replaceAll(/[\\%_]/g, String.raw`\$&`);
   return literal.includes('*') ? literal.replaceAll(/\*+/g, '%') : `%${literal}%`;
 }
@@ -56,8 +58,7 @@ export async function findReactor(
 /** A tenant's reactors, newest first. */
 export function listReactors(
   reader: Reader,
-  tenantId: string,
-  now: Date,
+  { tenantId, now }: { readonly tenantId: string; readonly now: Date },
   { ids, name }: ReactorFilters,
   page: PageRequest,
 ): Promise<Page<ReactorRow>> {

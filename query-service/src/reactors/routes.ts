@@ -7,7 +7,7 @@ import {
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import { isErased } from '../erased.ts';
-import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/service-kit';
+import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
 import type { Pool } from 'pg';
 import type { FairReads } from '../fair-reads.ts';
 import { openConfiguration } from './configuration.ts';
@@ -23,7 +23,7 @@ export interface ReactorDependencies {
 type ReactorQueries = Pick<HandlersOf<'query'>, 'getReactor' | 'listReactors'>;
 
 export function createReactorHandlers({ pool, reads, keyRing, audit }: ReactorDependencies): ReactorQueries {
-  /** Configurations hold credentials of third parties: recorded before shown, as token data is. */
+  /** A configuration holds credentials of third parties, so it is recorded before it is shown, as token data is. */
   async function show(
     rows: readonly ReactorRow[],
     context: RequestContext,
@@ -38,10 +38,13 @@ export function createReactorHandlers({ pool, reads, keyRing, audit }: ReactorDe
     return shown.filter((reactor) => reactor !== undefined);
   }
 
-  /** An administrator that reads a planted row and writes it back would make it genuine (ADR 20). */
+  /**
+   * The signature is checked here because an administrator could read a planted row and write it back, and the vault
+   * would then sign it (ADR 20).
+   */
   async function requireSigned(rows: readonly ReactorRow[], tenantId: string): Promise<void> {
     const hashes = await keyRing.hashes(tenantId).catch((error: unknown) => {
-      // The tenant was deleted meanwhile: no configuration of it opens any more.
+      // The tenant was deleted meanwhile, so no configuration of it can be opened.
       if (isErased(error)) return undefined;
       throw error;
     });
@@ -70,8 +73,7 @@ export function createReactorHandlers({ pool, reads, keyRing, audit }: ReactorDe
       const filters = { ids: query.id, name: query.name };
       const { pagination, data } = await listReactors(
         reads.of(tenant.id),
-        tenant.id,
-        context.now,
+        { tenantId: tenant.id, now: context.now },
         filters,
         query,
       );

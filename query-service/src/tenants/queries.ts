@@ -21,7 +21,7 @@ export async function findTenant(pool: Pool, tenantId: string): Promise<TenantRo
   return (await pool.query<TenantRow>({ name: 'find_tenant', ...compile(statement) })).rows[0];
 }
 
-/** Null when the tenant has none; undefined when there is no such tenant. */
+/** Null when the tenant has no secret, undefined when the tenant does not exist. */
 export async function findWebhookSecret(
   pool: Pool,
   tenantId: string,
@@ -38,7 +38,10 @@ export interface TypeUsage {
   readonly last_created_at: Date | null;
 }
 
-/** Tokens that are there, by type: the counters, less what has expired and awaits the sweeper. Types without any are left out. */
+/**
+ * The number of tokens by type: the counters, less the tokens that have expired and that the sweeper has not ended
+ * yet. Types without tokens are left out.
+ */
 export async function countTokensByType(
   reader: Reader,
   tenantId: string,
@@ -66,7 +69,7 @@ export async function countTokensByType(
   return (await reader.query<TypeUsage>(compile(statement))).rows;
 }
 
-/** Tokens that something was done to since `from`, each counted once. */
+/** The number of different tokens that have a log entry since `from`. */
 export function countActiveTokens(reader: Reader, tenantId: string, from: Date): Promise<number> {
   return totalOf(
     reader,

@@ -1,6 +1,6 @@
 import { EntitiesRead, NotFoundError } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
-import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/service-kit';
+import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
 import type { Pool } from 'pg';
 import type { FairReads } from '../fair-reads.ts';
 import { isErased } from '../erased.ts';
@@ -41,7 +41,7 @@ export function createTenantHandlers({ pool, reads, keyRing, audit }: TenantDepe
       };
     },
 
-    /** Recorded before it is shown, as everything is that was sealed. */
+    /** The read is recorded before the secret is shown, as for every sealed value. */
     async getWebhookSecret(_input, context) {
       const tenantId = context.principal.tenant.id;
       const sealed = await findWebhookSecret(pool, tenantId);

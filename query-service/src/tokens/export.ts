@@ -1,7 +1,8 @@
-import { decideTokenAccess } from '@token-vault/access';
-import { authenticationReadModels, TokensExported, type Json } from '@token-vault/contracts';
+import { decideTokenAccess, type TokenAccess } from '@token-vault/access';
+import { authenticationReadModels, TokensExported, type DataOf, type Json } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
-import type { AuditTrail, ReadModelWatch, RequestContext } from '@token-vault/service-kit';
+import type { AuditTrail, RequestContext } from '@token-vault/operations';
+import type { ReadModelWatch } from '@token-vault/read-models';
 import type { Pool } from 'pg';
 import { isErased } from '../erased.ts';
 import { compile, sql } from '../sql.ts';
@@ -9,7 +10,7 @@ import { openLastingData } from './reveal.ts';
 import { requireSignedRows } from './signed-rows.ts';
 import { isExpired, tokenColumns, type TokenRow } from './row.ts';
 
-/** What makes the token again elsewhere, as a request to create it has it. Plaintext. */
+/** A token in plaintext, in the shape of a request that creates it again in another vault. */
 export interface ExportedToken {
   readonly id: string;
   readonly type: string;
@@ -24,12 +25,12 @@ export interface ExportedToken {
 
 export interface ExportPage {
   readonly tokens: readonly ExportedToken[];
-  /** Tokens that the caller may not see in plaintext. */
+  /** The number of tokens that the caller may not see in plaintext. */
   readonly leftOut: number;
 }
 
 export type ExportTokens = (
-  /** The exporting application with its present rights. @throws an error that ends the export */
+  /** The context of the exporting application with its present rights. @throws an error that ends the export */
   contextNow: () => Promise<RequestContext>,
   purpose: { readonly exportId: string; readonly recipients: readonly string[] },
 ) => AsyncGenerator<ExportPage, void>;
@@ -37,9 +38,10 @@ export type ExportTokens = (
 const pageSize = 200;
 
 /**
- * All tokens of the caller's tenant that its rules reveal, in the order of their ids, a page at a time. Each page is decided by the caller's
- * rights and the clock of that moment: an export may take hours. The record of a page is
- * durable before the page is given; a token that was deleted meanwhile is left out, one made meanwhile may be in it or not.
+ * All tokens of the caller's tenant that the caller's rules reveal, ordered by id, one page at a time. An export may
+ * take hours, so each page is decided by the caller's rights and the clock of that moment. The record of a page is
+ * durable before the page is given. A token that is deleted meanwhile is left out; a token that is created meanwhile
+ * may be included or not.
  */
 export function createTokenExport({
   pool,
@@ -77,8 +79,14 @@ export function createTokenExport({
       after = last.id;
       await requireSignedRows(keyRing, context.principal.tenant, rows);
       const present = rows.filter((row) => !isExpired(row, context.now));
-      const revealed = present.filter((row) => isRevealed(context, row));
-      const named = revealed.map(({ id, type }) => ({ token_id: id, token_type: type }));
+      const named: DataOf<'TokensExported'>['tokens'] = [];
+      const revealed = present.filter((row) => {
+        const access = accessTo(context, row);
+        if (!access.isGranted || access.transform !== 'reveal') return false;
+        const { isBreakGlass: break_glass } = access;
+        named.push({ token_id: row.id, token_type: row.type, ...(break_glass && { break_glass }) });
+        return true;
+      });
       const data = { export_id: exportId, recipients, tokens: named };
       const [opened] = await Promise.all([
         Promise.all(revealed.map(openOne)),
@@ -90,10 +98,8 @@ export function createTokenExport({
   };
 }
 
-function isRevealed({ principal }: RequestContext, { id, container }: TokenRow): boolean {
-  const access = decideTokenAccess(principal, 'token:read', { id, containers: [container] });
-  return access.isGranted && access.transform === 'reveal';
-}
+const accessTo = ({ principal }: RequestContext, { id, container }: TokenRow): TokenAccess =>
+  decideTokenAccess(principal, 'token:read', { id, containers: [container] });
 
 function exported(row: TokenRow, data: Json): ExportedToken {
   const { id, type, mask, container, metadata, search_indexes: indexes } = row;

@@ -2,11 +2,16 @@ import type { AccessRuleCondition } from '@token-vault/contracts';
 import type { SearchableData, TokenVisibility, VisibilityClause } from '@token-vault/access';
 import { allOf, anyOf, sql, type Sql } from '../sql.ts';
 
-/** The tokens a caller may see, as a condition on `t` (rm_tokens.token). Says in SQL what `decideTokenAccess` says of one token. */
+/**
+ * The tokens that a caller may see, as a condition on `t` (rm_tokens.token). It states in SQL the rule that
+ * `decideTokenAccess` applies to one token.
+ */
 export function visibilityCondition(visibility: TokenVisibility): Sql {
   switch (visibility.kind) {
     case 'all':
       return sql`true`;
+    // The caller is refused before there is a query.
+    case 'needs-reason':
     case 'none':
       return sql`false`;
     case 'any-of':
@@ -18,19 +23,19 @@ export function visibilityCondition(visibility: TokenVisibility): Sql {
 
 function clauseCondition(clause: VisibilityClause): Sql {
   if (clause.kind === 'container') return sql`starts_with(t.container, ${clause.prefix})`;
-  // A rule without conditions would grant everything by accident.
+  // A rule without conditions would otherwise grant access to all tokens.
   return clause.conditions.length === 0 ? sql`false` : allOf(clause.conditions.map(conditionHolds));
 }
 
 function conditionHolds({ attribute, operator, value }: AccessRuleCondition): Sql {
   const column = attribute === 'id' ? sql`t.id` : sql`t.container`;
-  // Containers are kept in lower case; ids are compared as they are.
+  // Containers are stored in lower case, ids as they were given.
   const wanted = attribute === 'id' ? value : value.toLowerCase();
   return operator === 'equals' ? sql`${column} = ${wanted}` : sql`starts_with(${column}, ${wanted})`;
 }
 
-/** The tokens that terms over `data` may match, as a condition on `t`: the first rule that covers a token decides. */
-export function searchableCondition(searchable: SearchableData): Sql {
+/** The tokens that terms over `data` may match, as a condition on `t`. The first rule that covers a token decides. */
+function searchableCondition(searchable: SearchableData): Sql {
   switch (searchable.kind) {
     case 'all':
       return sql`true`;
@@ -45,14 +50,14 @@ export function searchableCondition(searchable: SearchableData): Sql {
   }
 }
 
-/** The tenant's tokens that are there at `now`, and visible. */
+/** The tokens of the tenant that exist at `now` and are visible to the caller. */
 export const isThere = (tenantId: string, now: Date, visibility: TokenVisibility): Sql =>
   sql`t.tenant_id = ${tenantId}::uuid and (t.expires_at is null or t.expires_at > ${now})
     and ${visibilityCondition(visibility)}`;
 
 /**
- * Ids of the tenant's tokens with a metadata entry. The value is compared without case; its hash is what the index holds,
- * because a value may be longer than an index row.
+ * Ids of the tenant's tokens with a metadata entry. The value is compared without case. The index holds a hash of the
+ * value, because a value may be longer than an index row.
  */
 export function idsByMetadata(tenantId: string, key: string, value: string): Sql {
   const folded = value.toLowerCase();
@@ -61,7 +66,10 @@ export function idsByMetadata(tenantId: string, key: string, value: string): Sql
       and md5(m.value) = md5(${folded}::text) and m.value = ${folded}`;
 }
 
-/** Ids of the tenant's tokens with an evaluated search index of that keyed hash, where it may be searched. */
+/**
+ * Ids of the tenant's tokens with a search index of this keyed hash, among the tokens whose data the caller may
+ * search.
+ */
 export function idsByIndex(tenantId: string, hash: string, searchable: SearchableData): Sql {
   const found = sql`select s.token_id from rm_tokens.token_search_index s
     where s.tenant_id = ${tenantId}::uuid and s.hash = ${hash}`;

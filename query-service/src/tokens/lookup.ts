@@ -8,7 +8,8 @@ interface Wanted {
   readonly id: string;
 }
 
-// `limit 1` keeps the planner at one index lookup a wanted token; a join it may turn into a scan while the table is small.
+// `limit 1` makes the planner use one index lookup for each wanted token. A plain join may become a scan while the
+// table is small.
 const { text } = compile(sql`
 select w.ordinal::integer, ${tokenColumns}
 from unnest($1::uuid[], $2::text[]) with ordinality as w (tenant_id, id, ordinal)

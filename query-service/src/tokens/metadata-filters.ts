@@ -4,7 +4,7 @@ const maxFilters = 50;
 
 const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
 
-/** No token has more metadata keys than that, and Postgres takes no NUL. @throws ValidationError */
+/** A token has at most that many metadata keys, and Postgres accepts no NUL. @throws ValidationError */
 export function checkMetadataFilters(
   filters: readonly { readonly key: string; readonly value: string }[],
 ): void {

@@ -6,8 +6,8 @@ const parsed = <T>(json: string | null): T | undefined =>
   json === null ? undefined : (JSON.parse(json) as T);
 
 /**
- * A token as answers carry it (rules.md §1): unset fields are left out, `search_indexes` is empty when there are none,
- * `mask` is the raw expression, `data` what the caller's transform shows.
+ * A token in the shape of an answer (rules.md §1): unset fields are left out, `search_indexes` is empty when there
+ * are none, `mask` is the raw expression, `data` is what the caller's transform shows.
  */
 export function presentToken(row: TokenRow, data: Secret<Json> | undefined): Token {
   return {

@@ -5,31 +5,38 @@ import { allOf, compile, sql, type Sql } from '../sql.ts';
 import { hasIdOf, idsByMetadata, isThere, visibilityCondition } from './filters.ts';
 import { tokenColumns, type TokenRow } from './row.ts';
 
-/** Whose tokens, as whom, and when: what every query of tokens is cut by. */
+/** The tenant, the caller's visibility and the time. Every query of tokens is limited by them. */
 export interface TokenScope {
   readonly tenantId: string;
   readonly visibility: TokenVisibility;
   readonly now: Date;
 }
 
-/** Filters of GET /tokens, all of which must hold; an empty one holds always. */
+/** Filters of GET /tokens. All of them must hold. An empty filter always holds. */
 export interface TokenFilters {
   readonly ids: readonly string[];
   readonly types: readonly string[];
-  /** Exact but for case. */
+  /** Compared exactly except for case. */
   readonly metadata: readonly { readonly key: string; readonly value: string }[];
 }
 
-/** A page of the tokens in scope that meet `condition` (on `t`), newest first. `count` gives a cheaper total when there is one. */
+/** The tokens of a scope that a query selects. */
+export interface TokenSelection {
+  /** A condition on the table `t`. */
+  readonly condition: Sql;
+  /** The total, when there is a cheaper way than a scan. */
+  readonly count?: (() => Promise<number>) | undefined;
+}
+
+/** A page of the selected tokens in scope, newest first. */
 export function findTokens(
   reader: Reader,
   scope: TokenScope,
-  condition: Sql,
+  { condition, count = () => countByScan(reader, scope, condition) }: TokenSelection,
   page: PageRequest,
-  count: () => Promise<number> = () => countByScan(reader, scope, condition),
 ): Promise<Page<TokenRow>> {
   return fetchPage(page, count, async () => {
-    // The page is chosen on narrow index rows; wide rows are read for its own tokens only.
+    // The page is chosen on narrow index rows; the wide rows are read only for the tokens of the page.
     const statement = sql`
       with chosen as materialized (
         select t.tenant_id, t.id, t.seq, t.ordinal from rm_tokens.token t
@@ -43,6 +50,17 @@ export function findTokens(
   });
 }
 
+/** The tokens of these ids that exist, in any order, expired ones included. What the caller may see of them is decided afterwards. */
+export async function findTokensByIds(
+  reader: Reader,
+  tenantId: string,
+  ids: readonly string[],
+): Promise<TokenRow[]> {
+  const statement = sql`select ${tokenColumns} from rm_tokens.token t
+    where t.tenant_id = ${tenantId}::uuid and t.id = any(${ids}::text[])`;
+  return (await reader.query<TokenRow>(compile(statement))).rows;
+}
+
 export function listTokens(
   reader: Reader,
   scope: TokenScope,
@@ -50,7 +68,7 @@ export function listTokens(
   page: PageRequest,
 ): Promise<Page<TokenRow>> {
   const count = isCounted(scope, filters) ? () => countByCounters(reader, scope, filters.types) : undefined;
-  return findTokens(reader, scope, filterCondition(scope.tenantId, filters), page, count);
+  return findTokens(reader, scope, { condition: filterCondition(scope.tenantId, filters), count }, page);
 }
 
 const inScope = ({ tenantId, now, visibility }: TokenScope): Sql => isThere(tenantId, now, visibility);
@@ -68,7 +86,7 @@ async function countByScan(reader: Reader, scope: TokenScope, condition: Sql): P
   return totalOf(reader, statement);
 }
 
-/** The counters know containers and types, nothing else. */
+/** Whether the counters can answer: they count by container and type only. */
 function isCounted({ visibility }: TokenScope, { ids, metadata }: TokenFilters): boolean {
   if (ids.length > 0 || metadata.length > 0) return false;
   return isByContainer(visibility);
@@ -79,7 +97,7 @@ function isByContainer(visibility: TokenVisibility): boolean {
   return visibility.kind !== 'any-of' || visibility.clauses.every(({ kind }) => kind === 'container');
 }
 
-/** What the counters say, less the tokens that have expired and still await the sweeper. */
+/** The sum of the counters, less the tokens that have expired and that the sweeper has not ended yet. */
 async function countByCounters(reader: Reader, scope: TokenScope, types: readonly string[]): Promise<number> {
   const condition = sql`t.tenant_id = ${scope.tenantId}::uuid and ${visibilityCondition(scope.visibility)}
     and ${types.length > 0 ? sql`t.type = any(${types}::text[])` : sql`true`}`;

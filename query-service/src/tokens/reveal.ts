@@ -12,7 +12,7 @@ import type { Turns } from './turns.ts';
 
 export type TokenOpener = Pick<KeyRing, 'open'>;
 
-/** What all tokens of one answer share. */
+/** The state that all tokens of one answer share. */
 export interface Showing {
   readonly keyRing: TokenOpener;
   readonly expressions: RequestExpressions;
@@ -21,8 +21,8 @@ export interface Showing {
 }
 
 /**
- * What a caller is shown of a token's data; undefined when nothing. The one place of this service that opens token data,
- * and it does so only for who may see some of it: a redacted token, and a masked one without a mask, stay sealed.
+ * The part of a token's data that the caller is shown. Undefined when the caller is shown none. This is the only
+ * place of this service that opens token data. A redacted token, and a masked one without a mask, stay sealed.
  * @throws KeyDestroyedError when the token was deleted meanwhile.
  */
 export async function showData(
@@ -42,8 +42,9 @@ export async function showData(
 }
 
 /**
- * A mask that this data does not suit (say, a cast that is impossible), or that takes more than the request has for expressions,
- * shows nothing (ADR 22): the reader cannot mend it, and the other tokens of the page are still to be had.
+ * A mask shows nothing when it fails on this data (for example, an impossible cast) or exceeds the request's budget
+ * for expressions (ADR 22). The reader cannot correct the mask, and the other tokens of the page must still be
+ * readable.
  */
 async function applyMask(
   { expressions, turns }: Showing,
@@ -60,7 +61,7 @@ async function applyMask(
   }
 }
 
-/** Without a card's cvc, which is nobody's to keep (PCI DSS 3.3.1). */
+/** The data without a card's cvc, which may not be kept (PCI DSS 3.3.1). */
 export const openLastingData = (keyRing: TokenOpener, row: TokenRow): Promise<Secret<Json>> =>
   keyRing.open({ tenantId: row.tenant_id, entity: `token:${row.id}`, field: 'data' }, row.data);
 
@@ -69,11 +70,14 @@ async function openData(keyRing: TokenOpener, row: TokenRow, now: Date): Promise
   return cvc ? secret({ ...(data.expose() as JsonObject), cvc: cvc.expose() }) : data;
 }
 
-/** Undefined when there is none that may be shown. */
+/** The end of the cvc. Undefined when there is no cvc that may be shown. */
 export const cvcEndOf = ({ cvc, cvc_expires_at: endsAt }: TokenRow, now: Date): Date | undefined =>
   cvc === null || endsAt === null || endsAt <= now ? undefined : endsAt;
 
-/** The cvc lives for an hour by the clock, whether or not its key is destroyed on time (interface.md, card data shape). */
+/**
+ * The cvc may be shown for one hour by the clock, even when its key is destroyed late (interface.md, card data
+ * shape).
+ */
 async function openCvc(keyRing: TokenOpener, row: TokenRow, now: Date): Promise<Secret<Json> | undefined> {
   if (row.cvc === null || cvcEndOf(row, now) === undefined) return undefined;
   try {

@@ -1,21 +1,22 @@
-import { decideTokenAccess, searchableData, tokenVisibility } from '@token-vault/access';
+import {
+  decideTokenAccess,
+  refusalText,
+  searchableData,
+  shownBy,
+  tokenVisibility,
+  type TokenAccess,
+} from '@token-vault/access';
 import {
   entityTypeOfToken,
   ForbiddenError,
   NotFoundError,
   type Token,
   type TokenPermission,
-  type Transform,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { Expressions } from '@token-vault/expressions';
-import type {
-  AnswerToken,
-  AuditTrail,
-  MissLimit,
-  HandlersOf,
-  RequestContext,
-} from '@token-vault/service-kit';
+import type { AnswerToken, AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
+import type { MissLimit } from '@token-vault/http';
 import type { Pool } from 'pg';
 import type { FairReads } from '../fair-reads.ts';
 import type { Page } from '../paging.ts';
@@ -64,7 +65,7 @@ export function createTokenHandlers({
     await requireSignedRows(keyRing, context.principal.tenant, data);
     const granted = requireSmallPage(data.map((row) => grantedOf(context, permission, row)));
     const shown = await show(granted, context, operation);
-    return { body: { pagination, data: shown }, tokens: seenIn(granted, context) };
+    return { body: { pagination, data: shown }, tokens: seenIn(granted, permission, context) };
   }
 
   return {
@@ -75,7 +76,7 @@ export function createTokenHandlers({
       const granted = [requireReadable(context, row)];
       const [shown] = await show(granted, context, 'read');
       if (!shown) throw new NotFoundError('Token');
-      return { body: shown, tokens: seenIn(granted, context) };
+      return { body: shown, tokens: seenIn(granted, 'token:read', context) };
     },
 
     async listTokens({ query }, context) {
@@ -94,7 +95,7 @@ export function createTokenHandlers({
       const scope = scopeOf(context, 'token:search');
       const request = { page: body.page ?? 1, size: body.size ?? defaultPageSize };
       const reader = reads.of(principal.tenant.id);
-      const find = () => findTokens(reader, scope, searchCondition(query, searched), request);
+      const find = () => findTokens(reader, scope, { condition: searchCondition(query, searched) }, request);
       const terms = dataTermsOf(query, searched);
       if (terms.size === 0) return showPage(await find(), context, 'token:search', 'search');
       const tries = missLimit.count(context, terms.size);
@@ -105,38 +106,43 @@ export function createTokenHandlers({
   };
 }
 
-/** @throws ForbiddenError when nothing grants it */
+/** @throws ForbiddenError when no rule grants the caller this token */
 function requireReadable(context: RequestContext, row: TokenRow): GrantedToken {
-  const transform = transformFor(context, 'token:read', row);
-  if (transform) return { row, transform };
-  throw new ForbiddenError('No access rule lets this caller read tokens of this container.', {
-    type: entityTypeOfToken(row.type),
+  const access = accessTo(context, 'token:read', row);
+  if (access.isGranted) return { ...access, row };
+  const detail = refusalText(access, 'No access rule lets this caller read tokens of this container.');
+  throw new ForbiddenError(detail, { type: entityTypeOfToken(row.type), id: row.id });
+}
+
+/** The tokens that reactor code saw by this query (RunOrigin.onTokens). */
+const seenIn = (
+  granted: readonly GrantedToken[],
+  permission: TokenPermission,
+  { now }: RequestContext,
+): AnswerToken[] =>
+  granted.map(({ row, transform }) => ({
     id: row.id,
-  });
-}
+    by: 'seen',
+    shown: { permission, transform: shownBy(transform, row.mask !== null) },
+    cvcEndsAt: cvcEndOf(row, now)?.toISOString(),
+  }));
 
-/** The tokens that reactor code has seen by this query (RunOrigin.onTokens). */
-const seenIn = (granted: readonly GrantedToken[], { now }: RequestContext): AnswerToken[] =>
-  granted.map(({ row }) => ({ id: row.id, by: 'seen', cvcEndsAt: cvcEndOf(row, now)?.toISOString() }));
-
-/** Of a row that a query gave, which is cut by the same rules. */
+/** The transform of a row that the query selected. The query applies the same rules, so a rule always grants it. */
 function grantedOf(context: RequestContext, permission: TokenPermission, row: TokenRow): GrantedToken {
-  const transform = transformFor(context, permission, row);
-  if (!transform) throw new Error('a token is visible by the query but not by the rules');
-  return { row, transform };
+  const access = accessTo(context, permission, row);
+  if (!access.isGranted) throw new Error('a token is visible by the query but not by the rules');
+  return { ...access, row };
 }
 
-function transformFor(
+const accessTo = (
   { principal }: RequestContext,
   permission: TokenPermission,
   { id, container }: TokenRow,
-): Transform | undefined {
-  const access = decideTokenAccess(principal, permission, { id, containers: [container] });
-  return access.isGranted ? access.transform : undefined;
-}
+): TokenAccess => decideTokenAccess(principal, permission, { id, containers: [container] });
 
-const scopeOf = ({ principal, now }: RequestContext, permission: TokenPermission): TokenScope => ({
-  tenantId: principal.tenant.id,
-  visibility: tokenVisibility(principal, permission),
-  now,
-});
+/** @throws ForbiddenError when a rule requires a reason that the caller does not give */
+function scopeOf({ principal, now }: RequestContext, permission: TokenPermission): TokenScope {
+  const visibility = tokenVisibility(principal, permission);
+  if (visibility.kind === 'needs-reason') throw new ForbiddenError(refusalText(visibility, ''));
+  return { tenantId: principal.tenant.id, visibility, now };
+}

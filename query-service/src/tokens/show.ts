@@ -1,17 +1,18 @@
 import { shownBy } from '@token-vault/access';
 import { TokensRead, type DataOf, type Token, type Transform } from '@token-vault/contracts';
 import type { Expressions } from '@token-vault/expressions';
-import type { AuditTrail, RequestContext } from '@token-vault/service-kit';
+import type { AuditTrail, RequestContext } from '@token-vault/operations';
 import { isErased } from '../erased.ts';
 import { presentToken } from './present.ts';
 import { showData, type Showing, type TokenOpener } from './reveal.ts';
 import type { TokenRow } from './row.ts';
 import { Turns } from './turns.ts';
 
-/** A token that the caller may see, and how. */
+/** A token that the caller may see, with the transform that applies to it. */
 export interface GrantedToken {
   readonly row: TokenRow;
   readonly transform: Transform;
+  readonly isBreakGlass?: true;
 }
 
 type ReadOperation = DataOf<'TokensRead'>['operation'];
@@ -23,8 +24,9 @@ export type ShowTokens = (
 ) => Promise<Token[]>;
 
 /**
- * Audit before answer: opening and recording go side by side, and nothing is given before both are done. A token that was
- * deleted meanwhile is left out. What is given rejects as the audit trail does.
+ * The audit record comes before the answer: opening and recording run at the same time, and nothing is given before
+ * both are done. A token that was deleted meanwhile is left out. The promise rejects when the record cannot be
+ * written.
  */
 export function createTokenShow(
   keyRing: TokenOpener,
@@ -55,10 +57,11 @@ export function createTokenShow(
 function readOf(tokens: readonly GrantedToken[], operation: ReadOperation): DataOf<'TokensRead'> {
   return {
     operation,
-    tokens: tokens.map(({ row, transform }) => ({
+    tokens: tokens.map(({ row, transform, isBreakGlass }) => ({
       token_id: row.id,
       token_type: row.type,
       transform: shownBy(transform, row.mask !== null),
+      ...(isBreakGlass ? { break_glass: true } : {}),
     })),
   };
 }

@@ -5,8 +5,9 @@ import { isErased } from '../erased.ts';
 import type { TokenRow } from './row.ts';
 
 /**
- * Rows say by container and mask who sees what, so each must be as the vault signed it before anything is decided by it. A page with
- * one that is not fails as a whole: to leave it out would hide a token without a word (ADR 20).
+ * The container and mask of a row decide what a caller sees, so the signature of each row is checked before any
+ * decision uses the row. A page with one altered row fails as a whole: leaving the row out would hide a token
+ * silently (ADR 20).
  * @throws AlteredRecordError
  */
 export async function requireSignedRows(
@@ -19,7 +20,7 @@ export async function requireSignedRows(
   try {
     hashes = await keyRing.hashes(tenant.id);
   } catch (error) {
-    // The tenant was deleted meanwhile: nothing of it opens any more.
+    // The tenant was deleted meanwhile, so nothing of it can be opened.
     if (isErased(error)) return;
     throw error;
   }
@@ -44,6 +45,9 @@ const statementOf = (row: TokenRow) =>
     expiresAt: row.expires_at_text,
   });
 
-/** The text is signed, queries judge by the time: Postgres rounds to microseconds, JavaScript cuts to milliseconds. */
+/**
+ * The signature covers the text, queries compare the time. Postgres rounds to microseconds, JavaScript cuts to
+ * milliseconds.
+ */
 const isTimeOf = ({ expires_at: at, expires_at_text: text }: TokenRow): boolean =>
   at === null || text === null ? at === text : Math.abs(at.getTime() - Date.parse(text)) <= 1;

@@ -1,19 +1,19 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** Characters of masks that are parsed without others having their turn: some tenths of a millisecond. */
+/** Characters of masks that are parsed before other requests get a turn: some tenths of a millisecond of work. */
 const atOnce = 65_536;
 
-/** Lets other requests have the thread between the tokens of a page whose masks are long. */
+/** Lets other requests use the thread between the tokens of a page whose masks are long. */
 export class Turns {
   #sinceTurn = 0;
   #last: Promise<unknown> | undefined;
 
-  /** Before work on so many characters. Undefined when it may be done at once. */
+  /** Called before work on that many characters. Undefined when the work may begin at once. */
   take(characters: number): Promise<unknown> | undefined {
     this.#sinceTurn += characters;
     if (this.#sinceTurn <= atOnce) return this.#last;
     this.#sinceTurn = 0;
-    // One after the other: what waits for the same turn would be done at once all the same.
+    // Turns are chained. If several tasks waited for the same turn, they would all run at once after it.
     const last = this.#last ?? Promise.resolve();
     this.#last = last.then(() => nextTurn());
     return this.#last;

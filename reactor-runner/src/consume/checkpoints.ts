@@ -1,8 +1,8 @@
 import { parsePosition, startPosition } from '@token-vault/event-store';
-import type { CheckpointStore } from '@token-vault/invocations';
+import type { CheckpointStore } from '@token-vault/invocation-feed';
 import type { Pool } from 'pg';
 
-/** Where a feed stands in the log, in a table of `invocationFeedMigrations`. */
+/** Stores the position of a feed in the log, in a table of `invocationFeedMigrations`. */
 export function createFeedCheckpoints(pool: Pool, name: string): CheckpointStore {
   return {
     async load() {
@@ -13,7 +13,7 @@ export function createFeedCheckpoints(pool: Pool, name: string): CheckpointStore
       const [row] = rows;
       return row ? parsePosition(row.position) : startPosition;
     },
-    /** Never back: who was slow has done its work too. */
+    /** Never moves back: a slower runner that saves late has done its work too. */
     async save(position) {
       await pool.query(
         `insert into invocations.checkpoint as c (name, position) values ($1, $2::numeric)

@@ -1,4 +1,7 @@
-/** Where the direct feed stands in the log. Ids rise from 1 without gaps; a released migration never changes. */
+/**
+ * Stores the position of the direct feed in the log. Ids rise from 1 without gaps. A released migration never
+ * changes.
+ */
 export const invocationFeedMigrations: readonly {
   readonly id: number;
   readonly name: string;

@@ -1,7 +1,7 @@
 import { streams } from '@token-vault/contracts';
 import { TenantKeysMissingError } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import { errorFields, type Logger } from '@token-vault/service-kit';
+import { errorFields, type Logger } from '@token-vault/observability';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { rowsOf } from '../read-model.ts';
@@ -11,7 +11,7 @@ import { RunnerStoppedError, type Runs } from './run.ts';
 
 export interface BacklogOptions {
   readonly store: Pick<EventStore, 'readStream'>;
-  /** Of the read models. */
+  /** The pool of the read models. */
   readonly pool: Pool;
   readonly logger: Logger;
   readonly runs: Pick<Runs, 'handle'>;
@@ -20,31 +20,37 @@ export interface BacklogOptions {
 
 export interface Backlog {
   /**
-   * Takes an asynchronous invocation from a feed. Resolves when the feed may forget it: it is claimed, or it waits in the read
-   * model, as all do that find no place. Never rejects.
+   * Takes an asynchronous invocation from a feed. Resolves when the feed may forget it: it is claimed, or no place is
+   * free and it waits in the read model. Never rejects.
    */
   take(history: InvocationHistory): Promise<void>;
-  /** Begins no more, and waits for what runs. */
+  /** Starts no more runs, and waits for the running ones. */
   close(): Promise<void>;
 }
 
 /**
- * Of one tenant at once. Fewer than the sandbox gives it processes: its synchronous calls find one, however long the line of those
- * that nobody waits for.
+ * Places of one tenant. Fewer than its processes in the sandbox, so that its synchronous calls find a process,
+ * however long the backlog is.
  */
 const placesOfTenant = 3;
-/** Ids of a tenant that are read at once; and tenants. */
+/** The page size of a look, both in tenants and in ids of one tenant. */
 const pageSize = 50;
 const tenantsAtOnce = 200;
-/** Between two looks, at least. */
+/** The shortest time between two looks. */
 const restMs = 50;
-/** How late the read model may be: what has ended is looked over for so long. Later it costs a look into its stream. */
+/**
+ * The assumed delay of the read model: a run that has ended is skipped for this time. After it, reading its stream is
+ * needed.
+ */
 const latenessMs = 5_000;
 const retryMs = 1_000;
 
 const firstTenant = '00000000-0000-0000-0000-000000000000';
 
-/** Tenant by tenant through the index, whatever number of rows each has; of each, the oldest that nobody runs. */
+/**
+ * Reads the index tenant by tenant, so that the cost does not depend on the number of rows. For each tenant it gives
+ * the oldest invocations that are not running.
+ */
 const waiting = `
 with recursive tenant (id, ordinal) as (
   (select tenant_id, 1 from rm_invocations.waiting where tenant_id > $1 order by tenant_id limit 1)
@@ -62,8 +68,9 @@ where t.id is not null
 order by t.ordinal`;
 
 /**
- * Runs what was invoked asynchronously, a few of each tenant at once. Those that wait are in the read model, not in memory and in no
- * feed's way: a tenant may have a million. Any number of replicas may; who claims an invocation in the log runs it.
+ * Runs asynchronous invocations, a few of each tenant at once. The waiting ones are in the read model, neither in
+ * memory nor in a feed: a tenant may have a million. Any number of replicas may run this; the runner that claims an
+ * invocation in the log runs it.
  */
 export function startBacklog(options: BacklogOptions): Backlog {
   return new Follower(options);
@@ -76,9 +83,9 @@ class Follower implements Backlog {
   readonly #inHand = new Map<string, Promise<void>>();
   /** Ids that were read and wait for a place, by tenant. */
   readonly #lines = new Map<string, string[]>();
-  /** When they ended, by id: the read model may not know yet. */
+  /** The time of ending, by id: the read model may not show it yet. */
   readonly #ended = new Map<string, number>();
-  /** Tenants that may have more in the read model than in their line. */
+  /** Tenants that may have more invocations in the read model than in their line. */
   readonly #behind = new Set<string>();
   readonly #looking: Promise<void>;
   #isWoken = false;
@@ -103,7 +110,7 @@ class Follower implements Backlog {
     await Promise.all(this.#inHand.values());
   }
 
-  /** Resolves when it is claimed or over; undefined when there is no place. */
+  /** Resolves when the invocation is claimed or over. Undefined when there is no free place. */
   #begin(tenantId: string, id: string, history?: InvocationHistory): Promise<void> | undefined {
     const leave = this.#places.take(tenantId);
     if (!leave) return undefined;
@@ -118,7 +125,7 @@ class Follower implements Backlog {
     return Promise.race([claimed.promise, over]);
   }
 
-  /** However often stores are away meanwhile. */
+  /** Repeats while the event store or Postgres is unavailable. */
   async #runToEnd(
     tenantId: string,
     id: string,
@@ -133,9 +140,9 @@ class Follower implements Backlog {
           onClaimed,
         );
       } catch (error) {
-        // Without keys, because the tenant was deleted, nothing can be run or recorded any more.
+        // When the tenant was deleted there are no keys, and nothing can be run or recorded.
         if (error instanceof TenantKeysMissingError || error instanceof RunnerStoppedError) return;
-        logger.warn({ tenant_id: tenantId, ...errorFields(error) }, 'an asynchronous invocation is held up');
+        logger.warn({ tenant_id: tenantId, ...errorFields(error) }, 'an asynchronous invocation is delayed');
         await this.#rest(retryMs);
       }
     }
@@ -161,7 +168,7 @@ class Follower implements Backlog {
       try {
         after = await this.#look(after);
       } catch (error) {
-        logger.warn(errorFields(error), 'what waits for a runner is not known');
+        logger.warn(errorFields(error), 'waiting invocations could not be read');
       }
       await this.#rest(restMs);
       const woken = new Promise<void>((resolve) => (this.#wake = resolve));
@@ -183,11 +190,11 @@ class Follower implements Backlog {
       if (id !== null) ids.push(id);
       found.set(tenantId, ids);
     }
-    // What a feed has left to the read model meanwhile is found by the next look.
+    // Invocations that a feed left to the read model meanwhile are found by the next look.
     if (after === firstTenant) this.#behind.clear();
     for (const [tenantId, ids] of found) {
       if (ids.length === pageSize) this.#behind.add(tenantId);
-      // A line that is there still has older ones.
+      // An existing line holds older invocations.
       if (!this.#lines.has(tenantId)) this.#lines.set(tenantId, ids);
       this.#advance(tenantId);
     }

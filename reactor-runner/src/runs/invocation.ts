@@ -14,32 +14,34 @@ import {
 import type { KeyRing } from '@token-vault/crypto';
 import { noRevision, type EventStore, type Position, type RecordedEvent } from '@token-vault/event-store';
 
-/** An invocation as a runner meets it. */
+/** An invocation that a feed, the backlog or the sweeper gives to a runner. */
 export interface Invocation {
   readonly tenantId: string;
   readonly id: string;
   readonly invoked: DataOf<'ReactorInvoked'>;
   readonly metadata: EventMetadata;
-  /** Undefined of a release that did not sign invocations. */
+  /** Undefined in a log of a release that did not sign invocations. */
   readonly signature: string | undefined;
-  /** Revision of the event that invoked it or, after an upgrade, signed it. A claim is the next event. */
+  /** The revision of the event that invoked it or, after an upgrade, signed it. A claim is the next event. */
   readonly revision: number;
-  /** Name of its stream. */
+  /** The name of its stream. */
   readonly stream: string;
-  /** Where the log has it. */
+  /** The position of the event in the log. */
   readonly position: Position;
 }
 
-export function invocationOf(event: RecordedEvent<'ReactorInvoked'>): Invocation {
+function invocationOf(event: RecordedEvent<'ReactorInvoked'>): Invocation {
   const { data: invoked, metadata, revision, position } = event;
   const { tenant_id: tenantId } = metadata;
   const { invocation_id: id } = invoked;
-  // Not the stream that the event stands in: a copy of it elsewhere would be run a second time.
+  // The name is computed, not taken from the event: a copy of the event in another stream would be run a second time.
   const stream = streams.invocation(tenantId, id);
   return { tenantId, id, invoked, metadata, signature: signatureOf(event), revision, stream, position };
 }
 
-/** Whether what is run, with what, in whose name, and where its result goes are as the vault wrote it (ADR 20). */
+/**
+ * Whether the signature covers the reactor, the arguments, the invoker and the destination of the result (ADR 20).
+ */
 export async function isGenuine(
   keyRing: Pick<KeyRing, 'hashes'>,
   { tenantId, invoked, metadata, signature }: Invocation,
@@ -48,13 +50,15 @@ export async function isGenuine(
   return hashes.isBelieved(invocationStatement(invoked, metadata), signature);
 }
 
-/** Everything that has happened to it. */
+/** The state of an invocation after all its events. */
 export interface InvocationHistory {
   readonly invocation: Invocation | undefined;
   readonly deadline: Date | undefined;
   readonly outcome: OutcomeEvent | undefined;
   readonly attempts: number;
-  /** When the next delivery is due; undefined before the outcome and after the last attempt. */
+  /** The attempts that were made when the result was last asked for anew. The times of retries are counted from there. */
+  readonly attemptsBefore: number;
+  /** The time of the next delivery. Undefined before the outcome and after the last attempt. */
   readonly deliverAt: Date | undefined;
   readonly revision: number;
 }
@@ -82,6 +86,8 @@ function next(history: InvocationHistory, event: RecordedEvent): Partial<Invocat
     case 'WebhookDelivered':
     case 'WebhookGivenUp':
       return { attempts: history.attempts + 1, deliverAt: undefined };
+    case 'WebhookRedeliveryRequested':
+      return { attemptsBefore: history.attempts, deliverAt: new Date(event.metadata.occurred_at) };
     default:
       return {};
   }
@@ -92,6 +98,7 @@ const nothingYet: InvocationHistory = {
   deadline: undefined,
   outcome: undefined,
   attempts: 0,
+  attemptsBefore: 0,
   deliverAt: undefined,
   revision: noRevision,
 };
@@ -102,7 +109,7 @@ const followedBy = (history: InvocationHistory, event: RecordedEvent): Invocatio
   revision: event.revision,
 });
 
-/** As far as one event tells. */
+/** The history as far as one event tells it. */
 export const historyFrom = (event: RecordedEvent): InvocationHistory => followedBy(nothingYet, event);
 
 export async function readHistory(
@@ -114,7 +121,9 @@ export async function readHistory(
   return history;
 }
 
-/** The runner's own word on an invocation. Ids are random: two runners that say the same must not be taken for one. */
+/**
+ * An event of the runner itself. Ids are random, so that equal events of two runners are not taken for one append.
+ */
 export function runnerEvent<Type extends VaultEventType>(
   { metadata, tenantId }: Invocation,
   name: EventName<Type>,

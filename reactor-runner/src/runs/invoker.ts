@@ -1,10 +1,17 @@
 import { can, type Principal } from '@token-vault/access';
-import { AccessDenied, ForbiddenError, type DataOf, type VaultEvent } from '@token-vault/contracts';
-import { createRequestContext, type Clock, type RequestContext } from '@token-vault/service-kit';
+import {
+  AccessDenied,
+  ForbiddenError,
+  mayHoldUnnamedTokens,
+  type DataOf,
+  type OutcomeContent,
+  type VaultEvent,
+} from '@token-vault/contracts';
+import { createRequestContext, withReason, type Clock, type RequestContext } from '@token-vault/operations';
 import type { Invocation } from './invocation.ts';
-import type { FindInvoker, OpenedTokens, OpenTokens, RefuseUse } from './ports.ts';
+import type { Asked, DecideSeen, FindInvoker, OpenedTokens, OpenTokens, RefuseUse } from './ports.ts';
 
-/** Who is no more may do nothing; the log names it. */
+/** An invoker that no longer exists has no rights. The log still names it. */
 const formerInvoker = ({ tenantId, metadata }: Invocation): Principal => ({
   tenant: { id: tenantId, plan: 'enterprise', settings: {} },
   actor: metadata.actor,
@@ -15,16 +22,21 @@ const formerInvoker = ({ tenantId, metadata }: Invocation): Principal => ({
   ...(metadata.application_id === undefined ? {} : { authorizedBy: metadata.application_id }),
 });
 
-/** A run acts in the name of the caller that asked for it. */
+export const askedOf = ({ invoked, position }: Invocation): Asked => ({
+  keyHash: invoked.key_hash,
+  position,
+});
+
+/** A run acts in the name of the caller that invoked it. */
 const contextFor = (invocation: Invocation, invoker: Principal | undefined, clock: Clock): RequestContext =>
   createRequestContext({
-    principal: invoker ?? formerInvoker(invocation),
+    principal: withReason(invoker ?? formerInvoker(invocation), invocation.metadata.reason),
     traceId: invocation.metadata.trace_id,
     request: 'react',
     now: clock.now(),
   });
 
-/** The invoker is no more, or may use no token at all. */
+/** The refusal when the invoker no longer exists, or may use no token at all. */
 function refusalOfCaller(invoker: Principal | undefined): ForbiddenError | undefined {
   if (!invoker) return new ForbiddenError('The caller is no more.');
   return can(invoker, 'token:use')
@@ -32,38 +44,52 @@ function refusalOfCaller(invoker: Principal | undefined): ForbiddenError | undef
     : new ForbiddenError('The caller lacks the permission token:use.');
 }
 
-/** The record of a refusal: it names the token that it is about, else the reactor. */
-function denied({ entity }: ForbiddenError, { invoked }: Invocation, context: RequestContext): VaultEvent {
+const shownOnce = (): ForbiddenError =>
+  new ForbiddenError('The code was shown more tokens than are named, so its result is shown once only.');
+
+/** The record of a refusal. It names the token of the refusal, otherwise the reactor. */
+function denied(
+  { entity }: ForbiddenError,
+  { invoked }: Invocation,
+  context: RequestContext,
+  permission: 'token:use' | 'token:read' = 'token:use',
+): VaultEvent {
   const data: DataOf<'AccessDenied'> = {
     entity_type: entity?.type ?? 'reactor',
     entity_id: entity?.id ?? invoked.reactor_id,
-    permission: 'token:use',
+    permission,
     operation: 'react',
   };
   return context.event(AccessDenied, data);
 }
 
+export interface OpenedForInvoker extends OpenedTokens {
+  /** In the name of the invoker. */
+  readonly context: RequestContext;
+}
+
 /**
- * Opens the tokens of a run by what its invoker may do now, which may be less than when it asked (rules.md §6). A refusal is
- * on record with the claim, as a use would be.
+ * Opens the tokens of a run by the present rights of its invoker, which may be fewer than at the request (rules.md
+ * §6). A refusal is recorded with the claim, as a use is.
  */
 export async function openForInvoker(
   invocation: Invocation,
   invoker: Principal | undefined,
   { openTokens, clock }: { readonly openTokens: OpenTokens; readonly clock: Clock },
-): Promise<OpenedTokens> {
+): Promise<OpenedForInvoker> {
   const context = contextFor(invocation, invoker, clock);
   const refusal = refusalOfCaller(invoker);
-  if (!refusal) return openTokens(invocation.invoked.token_ids, context);
+  if (!refusal) return { ...(await openTokens(invocation.invoked.token_ids, context)), context };
   const tokens = Promise.reject(refusal);
   tokens.catch(() => undefined);
-  return { use: [denied(refusal, invocation, context)], tokens };
+  return { use: [denied(refusal, invocation, context)], tokens, context };
 }
 
 export interface DeliveryRights {
   readonly clock: Clock;
   readonly findInvoker: FindInvoker;
   readonly refuseUse: RefuseUse;
+  readonly decideSeen: DecideSeen;
 }
 
 export interface RefusedDelivery {
@@ -71,18 +97,36 @@ export interface RefusedDelivery {
   readonly record: VaultEvent;
 }
 
+type DecidedDelivery =
+  { readonly refused: RefusedDelivery } | { readonly refused: undefined; readonly opened: OutcomeContent };
+
 /**
- * A delivery shows what the run gave, maybe hours later. So it is decided anew, like the repeat of a synchronous run (rules.md §2): the
- * invoker must be there and may use the tokens of the arguments. Nothing that the outcome says of itself is asked, since it is not
- * signed. A token that is gone decides nothing: the result outlives it.
+ * A delivery shows the result, maybe hours later. So the rights are decided again, as for the repeat of a synchronous
+ * run (rules.md §2): the invoker must exist and be allowed to use the tokens of the arguments, and the applications of
+ * reactors must be allowed to see what their code was shown. A deleted token is left out: the result may outlive it.
+ * A result that may hold tokens which are not named cannot be decided, so it is shown once, as the answer of a synchronous run is.
+ * When nothing is refused, the readings are on record.
+ * @param open opens the outcome; called when the invoker is allowed
+ * @param isAgain whether there was an attempt before
  */
-export async function refusalOfDelivery(
+export async function decideDelivery(
   invocation: Invocation,
-  { clock, findInvoker, refuseUse }: DeliveryRights,
-): Promise<RefusedDelivery | undefined> {
-  const { tenantId, metadata, invoked, position } = invocation;
-  const invoker = await findInvoker(tenantId, metadata.actor, position);
+  { clock, findInvoker, refuseUse, decideSeen }: DeliveryRights,
+  open: () => Promise<OutcomeContent>,
+  isAgain: boolean,
+): Promise<DecidedDelivery> {
+  const { tenantId, metadata, invoked } = invocation;
+  const invoker = await findInvoker(tenantId, metadata.actor, askedOf(invocation));
   const context = contextFor(invocation, invoker, clock);
+  const refused = (refusal: ForbiddenError, permission?: 'token:read') => ({
+    refused: { refusal, record: denied(refusal, invocation, context, permission) },
+  });
   const refusal = refusalOfCaller(invoker) ?? (await refuseUse(invoked.token_ids, context));
-  return refusal && { refusal, record: denied(refusal, invocation, context) };
+  if (refusal) return refused(refusal);
+  const opened = await open();
+  if (isAgain && mayHoldUnnamedTokens(opened)) return refused(shownOnce(), 'token:read');
+  const decided = await decideSeen(opened.seen, context);
+  if (decided.refusal) return refused(decided.refusal, 'token:read');
+  await decided.record();
+  return { refused: undefined, opened };
 }

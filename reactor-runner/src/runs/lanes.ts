@@ -1,6 +1,6 @@
 /**
- * Lets a few pieces of work of each tenant go on at once; the others wait their turn, at the cost of nothing but memory. So
- * the backlog of one tenant stands in nobody else's way.
+ * Runs a few tasks of each tenant at once. The others wait, which costs only memory. So the backlog of one tenant
+ * does not delay other tenants.
  */
 export function createLanes(perTenant: number) {
   interface Lane {
@@ -24,12 +24,12 @@ export function createLanes(perTenant: number) {
   };
 }
 
-/** A few places for each tenant: one is there or not, nobody waits. */
+/** A few places for each tenant. A task either gets one at once or gets none. */
 export function createPlaces(perTenant: number) {
   const taken = new Map<string, number>();
 
   return {
-    /** Undefined when all are taken. To be called once: what gives it back. */
+    /** Gives the function that frees the place, to be called once. Undefined when all places are taken. */
     take(tenantId: string): (() => void) | undefined {
       const count = taken.get(tenantId) ?? 0;
       if (count >= perTenant) return undefined;

@@ -8,8 +8,8 @@ import {
 export type LazySandbox = Pick<SandboxPool, 'run' | 'compile' | 'close'>;
 
 /**
- * A pool that starts at its first use: most vaults have no reactors, and its processes take memory. Which walls the host allows is
- * reported at once.
+ * A pool that starts at its first use: most vaults have no reactors, and its processes take memory. The walls that
+ * the host allows are reported at once.
  */
 export function createLazySandbox(options: SandboxPoolOptions): LazySandbox {
   let starting: Promise<SandboxPool> | undefined;

@@ -3,7 +3,10 @@ import { readHistory } from './invocation.ts';
 import { lostRun } from './outcome.ts';
 import { destroyArguments, recordOutcome, type RecordDependencies } from './record.ts';
 
-/** Ends a run that was begun and has no outcome at its deadline: its runner is gone. Anybody may, one does. */
+/**
+ * Ends a started run that has no outcome at its deadline, because its runner is gone. Any process may call it; the
+ * append lets one succeed.
+ */
 export async function failLostRun(
   dependencies: RecordDependencies,
   tenantId: string,
@@ -12,6 +15,6 @@ export async function failLostRun(
   const stream = streams.invocation(tenantId, invocationId);
   const { invocation, deadline, outcome, revision } = await readHistory(dependencies.store, stream);
   if (!invocation || outcome || deadline === undefined || deadline > dependencies.clock.now()) return;
-  if (await recordOutcome(dependencies, invocation, lostRun, revision))
+  if (await recordOutcome(dependencies, invocation, lostRun, { revision }))
     await destroyArguments(dependencies.keyRing, invocation);
 }

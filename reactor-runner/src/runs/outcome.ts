@@ -1,23 +1,22 @@
 import { DomainError, ForbiddenError, type Json, type ReactorProblem } from '@token-vault/contracts';
-import { EventStoreUnavailableError } from '@token-vault/event-store';
 import { ExpressionEvaluationError, ExpressionSyntaxError } from '@token-vault/expressions';
+import { isUnavailable } from '@token-vault/operations';
 import { problemOf, type RunOutcome } from '../sandbox/index.ts';
+import type { SeenTokens } from './seen-tokens.ts';
 
-/** How an invocation ends. `body` is what a synchronous caller is answered. */
+/** The end of an invocation. `body` is the answer to a synchronous caller. */
 export type InvocationOutcome = (
   | { readonly kind: 'succeeded'; readonly body: Json }
   | {
       readonly kind: 'failed';
       readonly status: number;
-      /** For the log: a word of ours, never the code's. */
+      /** A fixed reason for the log, never text of the code. */
       readonly reason: string;
       readonly problem: ReactorProblem;
     }
 ) & {
-  /** Tokens that the code saw; undefined when they are too many to be named, or not known. */
-  readonly seenTokenIds?: readonly string[] | undefined;
-  /** When the first cvc ends that the code was shown: the outcome may tell of it. */
-  readonly cvcEndsAt?: Date | undefined;
+  /** What the code was shown: the outcome may contain it. Undefined when it is unknown, or when no code ran. */
+  readonly seen?: Pick<SeenTokens, 'tokens' | 'isComplete' | 'cvcEndsAt'> | undefined;
 };
 export type InvocationFailure = Extract<InvocationOutcome, { kind: 'failed' }>;
 
@@ -28,13 +27,13 @@ export function failureOfRun(outcome: Exclude<RunOutcome, { kind: 'succeeded' }>
 
 const internal = 'Something went wrong inside the vault. The trace id finds it in the logs.';
 
-/** As code that throws an AuthorizationError would have it (rules.md §10). */
+/** The answer is the one of code that throws an AuthorizationError (rules.md §10). */
 export const forbidden = ({ message }: ForbiddenError): ReactorProblem => ({
   detail: 'Forbidden',
   errors: { error: [message] },
 });
 
-/** What an error of ours around the run is to the invoker. Undefined for one that nobody foresaw. */
+/** The failure that the invoker gets for an error of the vault around the run. Undefined for an unexpected error. */
 function foreseen(error: unknown): InvocationFailure | undefined {
   if (error instanceof ForbiddenError)
     return { kind: 'failed', status: error.status, reason: error.code, problem: forbidden(error) };
@@ -50,7 +49,7 @@ function foreseen(error: unknown): InvocationFailure | undefined {
     };
     return { kind: 'failed', status: 400, reason: 'validation_failed', problem };
   }
-  if (error instanceof EventStoreUnavailableError) {
+  if (isUnavailable(error)) {
     const problem = { detail: 'The vault cannot reach its store.', errors: {} };
     return { kind: 'failed', status: 503, reason: 'unavailable', problem };
   }
@@ -64,7 +63,7 @@ export function failureOf(error: unknown, report: (error: unknown) => void): Inv
   return { kind: 'failed', status: 500, reason: 'internal', problem: { detail: internal, errors: {} } };
 }
 
-/** Of a run whose runner is gone. */
+/** The failure of a run whose runner is gone. */
 export const lostRun: InvocationFailure = {
   kind: 'failed',
   status: 500,

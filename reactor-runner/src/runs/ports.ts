@@ -1,25 +1,37 @@
 import type { Principal } from '@token-vault/access';
-import type { Actor, Caused, Json, VaultEvent, OperationId, ForbiddenError } from '@token-vault/contracts';
+import type {
+  Actor,
+  Caused,
+  Json,
+  VaultEvent,
+  OperationId,
+  ForbiddenError,
+  SeenToken,
+} from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import type { DetokenizedToken } from '@token-vault/expressions';
-import type { RequestContext } from '@token-vault/service-kit';
+import type { RequestContext } from '@token-vault/operations';
 
-/** The run on whose behalf something is done. */
+/** The run for which an operation is done. */
 export interface RunOrigin {
   readonly tenantId: string;
   readonly invocationId: string;
   readonly traceId: string;
-  /** Told of every token that the run is shown or makes: what it answers may tell of them. */
-  readonly onTokens: (tokens: readonly SeenToken[]) => void;
+  /** The reason that the invoker gave. Requests of the code are made for it too. */
+  readonly reason?: string | undefined;
+  /**
+   * Called with every token that the run is shown or creates: the answer may contain it. `areAll` is false when it was shown others too,
+   * as by an inner run that was shown more than are named.
+   */
+  readonly onTokens: (tokens: readonly ShownToken[], areAll?: boolean) => void;
 }
 
-/** `cvcEndsAt`: RFC 3339, unset when the token had no cvc at that moment. */
-export interface SeenToken {
-  readonly id: string;
+/** `cvcEndsAt`: RFC 3339, unset when the token had no cvc at that time. */
+export interface ShownToken extends SeenToken {
   readonly cvcEndsAt?: string | undefined;
 }
 
-/** The validated-by-nobody parts of a request that reactor code makes. */
+/** The parts of a request that reactor code makes, not validated yet. */
 export interface ServiceRequest {
   readonly operation: OperationId;
   readonly params?: Json;
@@ -27,44 +39,63 @@ export interface ServiceRequest {
   readonly body?: Json;
 }
 
-/** What a runner asks of the vault. Its own process may answer, or services elsewhere. */
+/** The operations that a runner needs from the vault. Its own process may answer, or a service elsewhere. */
 export interface VaultOperations {
   /**
-   * An operation of the interface as the reactor's application: validated, authorised and recorded as over HTTP. It ends
-   * with the run. @throws an error with `status` and `problem` (the body of the refusal)
+   * Runs an operation as the reactor's application: validated, authorised and recorded as over HTTP. It ends with the
+   * run. @throws an error with `status` and `problem` (the body of the refusal)
    */
   asApplication(applicationId: string, request: ServiceRequest, origin: RunOrigin): Promise<Json>;
   /**
-   * Tokenizes the output of a run, for who invoked it. Repeating it for the same run gives the same tokens.
+   * Tokenizes the output of a run for its invoker. A repeat for the same run gives the same tokens.
    * @throws DomainError
    */
   tokenize(payload: Json, invoker: Caused, origin: RunOrigin): Promise<Json>;
 }
 
-/** Tokens that are being opened. They are shown to nobody before `use`, which says so in the log, is durable. */
+/** Tokens that are being opened. The code gets them only after `use`, the record in the log, is durable. */
 export interface OpenedTokens {
   readonly use: readonly VaultEvent[];
-  /** When the first cvc of them ends; unset when none has one. */
+  /** The end of the first cvc among them. Unset when no token has one. */
   readonly cvcEndsAt?: string | undefined;
   /** In plaintext. Never rejects before it is awaited. @throws DomainError */
   readonly tokens: Promise<ReadonlyMap<string, DetokenizedToken>>;
 }
 
 /**
- * Who asked for a run at that position of the log, with the rights of this moment; undefined when it is no more, or its key was
- * regenerated since. @throws UnavailableError when that is not known
+ * The invoker of a run with its present rights. Undefined when it no longer exists, or when its key was regenerated
+ * since. @throws UnavailableError when its rights cannot be read
  */
-export type FindInvoker = (
-  tenantId: string,
-  actor: Actor,
-  askedAt: Position,
-) => Promise<Principal | undefined>;
+export type FindInvoker = (tenantId: string, actor: Actor, asked: Asked) => Promise<Principal | undefined>;
 
-/** About the first of these tokens that the caller may not use now. Those that are gone are left out. */
+/** The time of an invocation. */
+export interface Asked {
+  /** The hash of the key that the caller used. Unset in an older release, where the position decides. */
+  readonly keyHash: string | undefined;
+  readonly position: Position;
+}
+
+/** The refusal for the first of these tokens that the caller may not use now. Deleted tokens are left out. */
 export type RefuseUse = (
   tokenIds: readonly string[],
   context: RequestContext,
 ) => Promise<ForbiddenError | undefined>;
 
-/** Finds the tokens that arguments name, and begins to open them for who asked for the run. @throws DomainError */
+/**
+ * Decides about the result of a run by the tokens that its code was shown, by the present rights of the applications by
+ * whose rights it was. `record` records the readings; the result may be sent when it is done.
+ */
+export type DecideSeen = (
+  tokens: readonly SeenToken[],
+  context: RequestContext,
+) => Promise<{ readonly refusal: ForbiddenError | undefined; record(): Promise<void> }>;
+
+/** Runs an evaluation over data that the invoker may not see. Its errors count as misses. @throws RateLimitedError */
+export type Guess = <Result>(
+  context: RequestContext,
+  isMiss: (error: unknown) => boolean,
+  work: () => Promise<Result>,
+) => Promise<Result>;
+
+/** Finds the tokens that the arguments name, and begins to open them for the invoker. @throws DomainError */
 export type OpenTokens = (tokenIds: readonly string[], context: RequestContext) => Promise<OpenedTokens>;

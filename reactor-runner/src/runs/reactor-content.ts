@@ -8,7 +8,7 @@ import {
 import { KeyDestroyedError, type KeyRing, type SealedValue } from '@token-vault/crypto';
 import type { EventStore, RecordedEvent } from '@token-vault/event-store';
 
-/** A reactor as it was at one revision. */
+/** The content of a reactor at one revision. */
 export interface ReactorContent {
   readonly code: string;
   readonly configuration: SealedValue;
@@ -22,7 +22,7 @@ type ContentEvent = RecordedEvent<'ReactorCreated' | 'ReactorUpdated'>;
 const holdsContent = (event: RecordedEvent): event is ContentEvent =>
   event.type === 'ReactorCreated' || event.type === 'ReactorUpdated';
 
-/** What the reactor was made of then, and what signs it: its event, or the one after it by which an upgrade did. */
+/** The content at that revision and its signature, which is in the same event or in the next one, by an upgrade. */
 async function readContent(store: Pick<EventStore, 'readStream'>, stream: string, revision: number) {
   let found: { readonly event: ContentEvent; readonly signature: string | undefined } | undefined;
   for await (const event of store.readStream(stream, { from: Math.max(0, revision - 1), maxCount: 3 })) {
@@ -35,8 +35,8 @@ async function readContent(store: Pick<EventStore, 'readStream'>, stream: string
 }
 
 /**
- * Reads reactors at revisions, each of which must be as the vault wrote it: what is read here is run, with plaintext (ADR 20). It
- * never changes, so it is read once. @throws AlteredRecordError
+ * Reads reactors at revisions. Each signature is checked, because the code is run and given plaintext (ADR 20). The
+ * content at a revision never changes, so it is read once. @throws AlteredRecordError
  */
 export function createReactorContents(
   store: Pick<EventStore, 'readStream'>,
@@ -64,7 +64,10 @@ export function createReactorContents(
 }
 export type ReactorContents = ReturnType<typeof createReactorContents>;
 
-/** At the place where command-service sealed it. @throws DomainError `not_found` when the reactor was deleted meanwhile */
+/**
+ * Opened under the place (AAD) with which command-service sealed it. @throws DomainError `not_found` when the reactor
+ * was deleted meanwhile
+ */
 export async function openConfiguration(
   keyRing: Pick<KeyRing, 'open'>,
   tenantId: string,

@@ -1,9 +1,12 @@
 import { createBatcher } from '@token-vault/batching';
 import {
   invocationPlace,
+  OutcomeUnknownError,
   ReactorFailed,
   ReactorSucceeded,
+  UnavailableError,
   type Json,
+  type OutcomeContent,
   type VaultEvent,
 } from '@token-vault/contracts';
 import {
@@ -15,13 +18,8 @@ import {
   type NewDataKey,
   type SealedValue,
 } from '@token-vault/crypto';
-import {
-  EventStoreUnavailableError,
-  KeysNotStoredError,
-  RevisionConflictError,
-  type EventStore,
-} from '@token-vault/event-store';
-import type { Clock } from '@token-vault/service-kit';
+import { KeysNotStoredError, RevisionConflictError, type EventStore } from '@token-vault/event-store';
+import { isUnavailable, type Clock } from '@token-vault/operations';
 import { setTimeout as delay } from 'node:timers/promises';
 import { runnerEvent, type Invocation } from './invocation.ts';
 import type { InvocationOutcome } from './outcome.ts';
@@ -33,11 +31,11 @@ export interface RecordDependencies {
 }
 
 const hourMs = 60 * 60 * 1000;
-/** A synchronous result is needed for the answer, and for a repeat of the request; a delivery may take 2.5 hours. */
+/** A synchronous result is needed for the answer and for a repeat of the request. A delivery may take 2.5 hours. */
 const resultKeptMs = { sync: hourMs, async: 4 * hourMs };
 const appendAttempts = 6;
 
-const outcomePlace = ({ tenantId, id }: Invocation) => invocationPlace(tenantId, id, 'outcome');
+const outcomePlace = ({ tenantId, id }: Invocation) => invocationPlace(tenantId, id, 'outcome_with_tokens');
 
 export interface OutcomeKey {
   readonly endsAt: Date;
@@ -46,8 +44,9 @@ export interface OutcomeKey {
 }
 
 /**
- * The key for what `recordOutcome` will seal. It is no loss when that never comes.
- * @param cvcEndsAt of the first cvc that the code is shown: what is made of a cvc ends with it (interface.md, card data shape)
+ * The key under which `recordOutcome` seals. When `recordOutcome` is never called, nothing is lost.
+ * @param cvcEndsAt the end of the first cvc that the code is shown: a result made from a cvc ends with it
+ * (interface.md, card data shape)
  */
 export function createOutcomeKey(
   { keyRing, clock }: RecordDependencies,
@@ -62,13 +61,14 @@ export function createOutcomeKey(
   return { endsAt, created };
 }
 
-/** One that ends after a cvc that the code has come by since is not used. */
+/** Undefined when the key would outlive a cvc that the code was shown later. */
 function fittingKey(
   dependencies: RecordDependencies,
   invocation: Invocation,
-  { cvcEndsAt }: InvocationOutcome,
+  { seen }: InvocationOutcome,
   early: OutcomeKey | undefined,
 ): OutcomeKey {
+  const cvcEndsAt = seen?.cvcEndsAt;
   if (early && (cvcEndsAt === undefined || early.endsAt <= cvcEndsAt)) return early;
   early?.created.then(({ key }) => key.wipe()).catch(() => undefined);
   return createOutcomeKey(dependencies, invocation, cvcEndsAt);
@@ -77,23 +77,23 @@ function fittingKey(
 async function sealOutcome(
   { created }: OutcomeKey,
   invocation: Invocation,
-  value: Json,
+  content: OutcomeContent,
 ): Promise<SealedValue> {
   const { key, stored } = await created;
-  const sealed = useOnce(key, () => seal(key, outcomePlace(invocation), secret(value)));
+  const sealed = useOnce(key, () => seal(key, outcomePlace(invocation), secret(content as unknown as Json)));
   await stored;
   return sealed;
 }
 
-/** Arguments are of no more use: nothing can be made of what the log holds of them. Repeatable. */
+/** Makes the arguments unreadable by destroying their key. They are not needed any more. Repeatable. */
 export async function destroyArguments(keyRing: KeyRing, { tenantId, invoked }: Invocation): Promise<void> {
   await keyRing.destroyKeys(tenantId, [keyIdOf(invoked.args as SealedValue)]);
 }
 
-/** Nobody waits for it: those of runs that end within this time share a flush. */
+/** No caller waits for this: the destructions of runs that end within this time share a flush. */
 const destroyedTogether = { siblings: 1, items: 100, ms: 50 };
 
-/** `destroyArguments`, for many runs. */
+/** `destroyArguments` for many runs. */
 export function createArgumentDestruction(keyRing: KeyRing): (invocation: Invocation) => Promise<void> {
   const batcher = createBatcher<Invocation, undefined>({
     maxItems: destroyedTogether.items,
@@ -107,28 +107,29 @@ export function createArgumentDestruction(keyRing: KeyRing): (invocation: Invoca
 }
 
 /**
- * Appends how a run ended, at the revision its beginning left: of any number of runners and sweepers one says it. A store
- * that does not answer is asked again with the same event, which it stores once; should it have crashed and lost the key
- * meanwhile, the outcome is sealed anew. False when another was first.
+ * Appends the outcome of a run at the revision after its start, so that only one of several runners and sweepers can
+ * append it. `revision`: of the start. When the store does not answer, the same event is appended again, and is stored once. When the store
+ * crashed and lost the key meanwhile, the outcome is sealed again. False when another process appended first.
  */
 export async function recordOutcome(
   dependencies: RecordDependencies,
   invocation: Invocation,
   outcome: InvocationOutcome,
-  expectedRevision: number,
-  earlyKey?: OutcomeKey,
+  { revision, earlyKey }: { readonly revision: number; readonly earlyKey?: OutcomeKey },
 ): Promise<boolean> {
   const { store, keyRing, clock } = dependencies;
   const { tenantId, stream } = invocation;
-  const content = outcome.kind === 'succeeded' ? outcome.body : (outcome.problem as unknown as Json);
+  const content = contentOf(outcome);
   const sealUnder = (key: OutcomeKey) => sealOutcome(key, invocation, content);
-  const resealed = () => sealUnder(createOutcomeKey(dependencies, invocation, outcome.cvcEndsAt));
-  let sealed = await sealUnder(fittingKey(dependencies, invocation, outcome, earlyKey)).catch(resealed);
+  const resealed = () => sealUnder(createOutcomeKey(dependencies, invocation, outcome.seen?.cvcEndsAt));
+  let sealed = await sealUnder(fittingKey(dependencies, invocation, outcome, earlyKey)).catch(() =>
+    untilAnswered(resealed),
+  );
   for (let attempt = 1; ; attempt += 1) {
     const event = outcomeEvent(invocation, outcome, sealed, clock.now());
     const keys = [keyIdOf(sealed)];
     try {
-      await untilAnswered(() => store.append(stream, [event], expectedRevision, { keys }));
+      await untilAnswered(() => store.append(stream, [event], revision, { keys }));
       return true;
     } catch (error) {
       if (error instanceof RevisionConflictError) {
@@ -141,6 +142,19 @@ export async function recordOutcome(
   }
 }
 
+/** The run that is lost with its runner may have been shown any token, but its problem contains none. */
+function contentOf(outcome: InvocationOutcome): OutcomeContent {
+  const { seen } = outcome;
+  const isSuccess = outcome.kind === 'succeeded';
+  return {
+    type: isSuccess ? ReactorSucceeded.type : ReactorFailed.type,
+    value: isSuccess ? outcome.body : (outcome.problem as unknown as Json),
+    seen: seen?.tokens ?? [],
+    isSeenComplete: seen?.isComplete ?? false,
+    ...(seen?.cvcEndsAt === undefined ? {} : { cvcEndsAt: seen.cvcEndsAt.toISOString() }),
+  };
+}
+
 function outcomeEvent(
   invocation: Invocation,
   outcome: InvocationOutcome,
@@ -148,12 +162,12 @@ function outcomeEvent(
   now: Date,
 ): VaultEvent {
   const { id: invocation_id, invoked } = invocation;
-  const { seenTokenIds, cvcEndsAt } = outcome;
+  const cvcEndsAt = outcome.seen?.cvcEndsAt;
   const identity = {
     invocation_id,
     reactor_id: invoked.reactor_id,
     mode: invoked.mode,
-    ...(seenTokenIds === undefined ? {} : { seen_token_ids: seenTokenIds }),
+    sealed_with_tokens: true as const,
     ...(cvcEndsAt === undefined ? {} : { cvc_ends_at: cvcEndsAt.toISOString() }),
   };
   if (outcome.kind === 'succeeded')
@@ -162,14 +176,22 @@ function outcomeEvent(
   return runnerEvent(invocation, ReactorFailed, { ...identity, status, reason, problem: sealed }, now);
 }
 
-/** An append repeated with the same event ids is done once (port.ts); one whose keys are lost never is. */
-export async function untilAnswered<Result>(append: () => Promise<Result>): Promise<Result> {
+/** Whether a repeat may succeed. If the first attempt succeeded, the repeat recognises it. */
+export const isPassing = (error: unknown): boolean =>
+  error instanceof UnavailableError ||
+  error instanceof OutcomeUnknownError ||
+  (isUnavailable(error) && !(error instanceof KeysNotStoredError));
+
+/**
+ * Repeats while a store is unavailable, for 12 s. An append with the same event ids is done once (port.ts). An append
+ * whose keys are lost is never done.
+ */
+export async function untilAnswered<Result>(ask: () => Promise<Result>): Promise<Result> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await append();
+      return await ask();
     } catch (error) {
-      const isPassing = error instanceof EventStoreUnavailableError && !(error instanceof KeysNotStoredError);
-      if (!isPassing || attempt === appendAttempts) throw error;
+      if (!isPassing(error) || attempt === appendAttempts) throw error;
       await delay(100 * 2 ** attempt);
     }
   }

@@ -9,10 +9,10 @@ import {
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type SealedValue } from '@token-vault/crypto';
 import { RevisionConflictError } from '@token-vault/event-store';
-import { substituteTokens, type Expressions } from '@token-vault/expressions';
-import { errorFields, type Logger, type Spans } from '@token-vault/service-kit';
-import type { EgressFetch } from '../egress/index.ts';
-import type { SandboxPool } from '../sandbox/index.ts';
+import type { Expressions } from '@token-vault/expressions';
+import { errorFields, type Logger, type Spans } from '@token-vault/observability';
+import type { EgressFetch } from '@token-vault/egress';
+import { defaultRunsPerTenant, type SandboxPool } from '../sandbox/index.ts';
 import { createLanes } from './lanes.ts';
 import {
   isGenuine,
@@ -21,9 +21,9 @@ import {
   type Invocation,
   type InvocationHistory,
 } from './invocation.ts';
-import { openForInvoker } from './invoker.ts';
+import { askedOf, openForInvoker, type OpenedForInvoker } from './invoker.ts';
 import { failureOf, failureOfRun, type InvocationOutcome } from './outcome.ts';
-import type { FindInvoker, OpenedTokens, OpenTokens, RunOrigin, VaultOperations } from './ports.ts';
+import type { FindInvoker, Guess, OpenTokens, RunOrigin, VaultOperations } from './ports.ts';
 import { createReactorContents, openConfiguration, type ReactorContents } from './reactor-content.ts';
 import {
   createArgumentDestruction,
@@ -32,27 +32,34 @@ import {
   untilAnswered,
   type RecordDependencies,
 } from './record.ts';
+import { detokenize, tokenized } from './run-tokens.ts';
 import { SeenTokens } from './seen-tokens.ts';
 import { serviceRequest } from './service-calls.ts';
+import { StoppableWork } from './stoppable-work.ts';
 
 export interface RunDependencies extends RecordDependencies {
   readonly logger: Logger;
   readonly findInvoker: FindInvoker;
   readonly openTokens: OpenTokens;
   readonly expressions: Expressions;
+  readonly guess: Guess;
   readonly operations: VaultOperations;
   readonly sandbox: Pick<SandboxPool, 'run'>;
+  /** The most runs of one tenant at once. Default: 16. */
+  readonly runsPerTenant?: number | undefined;
   readonly fetch: EgressFetch;
-  /** Told of each run, as a step of the request that asked for it. */
+  /** Called for each run, as a span of the request that invoked it. */
   readonly spans?: Spans;
 }
 
-/** Not begun: it is brought again, here after the next start or elsewhere. */
+/**
+ * The run was not started. The feed delivers the invocation again, here after the next start or to another runner.
+ */
 export class RunnerStoppedError extends Error {
   readonly code = 'runner_stopped';
 }
 
-/** Everything code is given. */
+/** The input of the code. */
 interface Input {
   readonly code: string;
   readonly args: Json;
@@ -60,39 +67,49 @@ interface Input {
   readonly applicationId: string | undefined;
 }
 
-/** Invocations of one tenant that are claimed at once; more than it ever gets processes. */
-const runsOfTenant = 8;
-/** How long a claimed run may wait for a process: as long as two others of its tenant take, and some. Then it is given up. */
-const queueMs = (timeoutMs: number): number => 30_000 + 2 * timeoutMs;
-/** After its time, for tokenizing output and appending the outcome. */
+/** Fewer invocations of one tenant would leave its CPU places empty between two runs. */
+const leastClaimed = 8;
+/** The CPU places that a tenant has in an empty pool. */
+const placesOfTenant = 4;
+/** The time after the run for tokenizing the output and appending the outcome. */
 const recordMs = 15_000;
 
-/** Runs invocations: each once, whatever happens to runners (architecture.md, Reactors). */
+/** Runs invocations, each at most once, also when runners crash (architecture.md, Reactors). */
 export class Runs {
   readonly #dependencies: RunDependencies;
   readonly #contents: ReactorContents;
   readonly #destroyArguments: (invocation: Invocation) => Promise<void>;
-  readonly #inLane = createLanes(runsOfTenant);
+  /** As many claimed invocations of a tenant as may run at once: one more would only wait longer for its process. */
+  readonly #claimedOfTenant: number;
+  readonly #inLane: ReturnType<typeof createLanes>;
   readonly #runnerId = newId();
-  /** A list: a Set would keep alive what it no longer holds (ADR 13). */
-  readonly #underWay: AbortController[] = [];
-  #isStopped = false;
+  readonly #stoppable = new StoppableWork();
+  #takesMore = true;
 
   constructor(dependencies: RunDependencies) {
     this.#dependencies = dependencies;
+    this.#claimedOfTenant = Math.max(leastClaimed, dependencies.runsPerTenant ?? defaultRunsPerTenant);
+    this.#inLane = createLanes(this.#claimedOfTenant);
     this.#contents = createReactorContents(dependencies.store, dependencies.keyRing);
     this.#destroyArguments = createArgumentDestruction(dependencies.keyRing);
   }
 
-  /** Kills what runs; each still gets its outcome. */
+  /** From now on no invocation is claimed. Claimed ones continue. */
+  takeNoMore(): void {
+    this.#takesMore = false;
+  }
+
+  /** Kills the running code. Each run still gets its outcome. */
   stop(): void {
-    this.#isStopped = true;
-    this.#underWay.forEach((abort) => abort.abort());
+    this.takeNoMore();
+    this.#stoppable.stop();
   }
 
   /**
-   * Runs it unless somebody else has taken it. Resolves when its outcome is in the log, and its arguments are no more.
-   * @param onClaimed called when it is claimed: from then on the log sees to it that it ends, whatever becomes of this process
+   * Runs the invocation unless another runner has claimed it. Resolves when the outcome is in the log and the
+   * arguments are destroyed.
+   * @param onClaimed called when the invocation is claimed: from then on its end is certain, also when this process
+   * dies
    */
   async handle(
     { invocation, deadline, outcome }: InvocationHistory,
@@ -109,31 +126,35 @@ export class Runs {
       (await isGenuine(this.#dependencies.keyRing, invocation))
         ? this.#run(invocation, onClaimed)
         : this.#refuse(invocation, onClaimed);
-    // What a run waits for must not wait for it. And those that nobody waits for have places of their own (backlog.ts).
+    // A run that another run waits for must not wait for a place of that run. Asynchronous runs have their own places
+    // (backlog.ts).
     return depth > 0 || mode === 'async' ? run() : this.#inLane(invocation.tenantId, run);
   }
 
-  /** Ends it without a token having been opened. Its arguments are left, since it may name the key of something else. */
+  /**
+   * Ends the invocation without opening a token. The arguments are left, because a forged event may name the key of
+   * another entity.
+   */
   async #refuse(invocation: Invocation, onClaimed: () => void): Promise<false> {
     const revision = await this.#claim(invocation, []);
     if (revision === undefined) return false;
     onClaimed();
     const outcome = failureOf(new AlteredRecordError('invocation'), () => undefined);
-    await recordOutcome(this.#dependencies, invocation, outcome, revision);
+    await recordOutcome(this.#dependencies, invocation, outcome, { revision });
     return false;
   }
 
-  /** Resolves to whether it is over and its arguments may be left. */
+  /** Resolves to true when the run is over and the arguments may be left. */
   async #run(invocation: Invocation, onClaimed: () => void): Promise<boolean> {
     const { logger, store, findInvoker } = this.#dependencies;
     const { invoked, metadata, stream } = invocation;
-    if (this.#isStopped) throw new RunnerStoppedError('the runner takes no more');
+    if (!this.#takesMore) throw new RunnerStoppedError('the runner takes no more');
     const startMs = Date.now();
-    const invoker = findInvoker(invocation.tenantId, metadata.actor, invocation.position);
+    const invoker = findInvoker(invocation.tenantId, metadata.actor, askedOf(invocation));
     const opened = invoker.then((it) => openForInvoker(invocation, it, this.#dependencies));
     const prepared = this.#prepare(invocation, opened);
     prepared.catch(() => undefined);
-    // Nobody waits for it: it is not claimed before it is known whether its invoker may still ask for it.
+    // No caller waits, so the invocation is claimed only when the present rights of its invoker are known.
     if (invoked.mode === 'async') await invoker;
     const seen = new SeenTokens();
     const use = await opened.then(
@@ -144,10 +165,11 @@ export class Runs {
       () => [],
     );
     const revision = await this.#claim(invocation, use);
-    // Delivered again: maybe after a crash between the outcome and the end of the arguments.
+    // The invocation was delivered again, maybe after a crash between the outcome and the destruction of the
+    // arguments.
     if (revision === undefined) return (await readHistory(store, stream)).outcome !== undefined;
     onClaimed();
-    // Made while the code runs: nobody waits for it then.
+    // The key is made while the code runs, so that it costs no time.
     const outcomeKey = createOutcomeKey(this.#dependencies, invocation, seen.cvcEndsAt);
     const ended = await prepared
       .then((input) => this.#execute(invocation, input, seen))
@@ -156,10 +178,11 @@ export class Runs {
           logger.error({ trace_id: metadata.trace_id, ...errorFields(error) }, 'a run failed'),
         ),
       );
-    const outcome = { ...ended, cvcEndsAt: seen.cvcEndsAt };
-    // Nobody waits for it, and once it is over no feed or sweeper comes back to it: what a crash interrupts must still be a lost run.
+    const outcome = { ...ended, seen };
+    // No caller waits for an asynchronous run, and after its outcome no feed or sweeper returns to it. So the
+    // arguments are destroyed before the outcome: after a crash in between the run is still found as lost.
     const areArgumentsGone = invoked.mode === 'async' && (await this.#argumentsGo(invocation));
-    await recordOutcome(this.#dependencies, invocation, outcome, revision, outcomeKey);
+    await recordOutcome(this.#dependencies, invocation, outcome, { revision, earlyKey: outcomeKey });
     this.#dependencies.spans?.record({
       name: 'run reactor',
       traceId: metadata.trace_id,
@@ -170,7 +193,7 @@ export class Runs {
     return !areArgumentsGone;
   }
 
-  /** False when the key table cannot be reached: then it is tried again after the outcome. */
+  /** False when the key table cannot be reached. Then the destruction is tried again after the outcome. */
   #argumentsGo(invocation: Invocation): Promise<boolean> {
     return this.#destroyArguments(invocation).then(
       () => true,
@@ -179,16 +202,17 @@ export class Runs {
   }
 
   /**
-   * What it appends comes first after what invoked it: the store lets one runner do so. The use of the tokens is part of it: on
-   * record before code sees them, or anybody how the arguments fare with them, once however many runners try, at the price of
-   * one flush, during which they are opened. Gives the stream's revision.
+   * Claims the invocation by the append that follows its first event: the store lets one runner do so. The append
+   * holds the use of the tokens, so the use is recorded before the code sees them and before anyone learns the result
+   * of the arguments. The record is made once for any number of runners. The append costs one flush, during which the
+   * tokens are opened. Gives the stream's revision.
    */
   async #claim(invocation: Invocation, use: readonly VaultEvent[]): Promise<number | undefined> {
     const { store, clock } = this.#dependencies;
     const { id: invocation_id, invoked, stream } = invocation;
     const now = clock.now();
     const deadline = new Date(
-      now.getTime() + queueMs(invoked.timeout_ms) + invoked.timeout_ms + recordMs,
+      now.getTime() + this.#queueMs(invoked.timeout_ms) + invoked.timeout_ms + recordMs,
     ).toISOString();
     const data = {
       invocation_id,
@@ -205,12 +229,20 @@ export class Runs {
     }
   }
 
-  async #prepare(invocation: Invocation, openedTokens: Promise<OpenedTokens>): Promise<Input> {
-    const { keyRing, expressions } = this.#dependencies;
+  /**
+   * How long a claimed run may wait for a process: as long as the claimed runs of its tenant take in its CPU places, and
+   * 30 s more. Then it fails.
+   */
+  #queueMs(timeoutMs: number): number {
+    return 30_000 + Math.ceil(this.#claimedOfTenant / placesOfTenant) * timeoutMs;
+  }
+
+  async #prepare(invocation: Invocation, openedTokens: Promise<OpenedForInvoker>): Promise<Input> {
+    const { keyRing, expressions, guess } = this.#dependencies;
     const { tenantId, id, invoked } = invocation;
     const { reactor_id: reactorId, reactor_revision: revision, args } = invoked;
     const content = this.#contents(tenantId, reactorId, revision);
-    const [{ code, applicationId }, configuration, opened, tokens] = await Promise.all([
+    const [{ code, applicationId }, configuration, opened, tokens, { context }] = await Promise.all([
       content,
       content.then((it) => openConfiguration(keyRing, tenantId, reactorId, it.configuration)),
       keyRing.open(invocationPlace(tenantId, id, 'args'), args as SealedValue).catch((error: unknown) => {
@@ -219,9 +251,11 @@ export class Runs {
         throw error;
       }),
       openedTokens.then((it) => it.tokens),
+      openedTokens,
     ]);
     const budget = expressions.of(invocation, tenantId);
-    const detokenized = await substituteTokens(budget, opened.expose(), (tokenId) => tokens.get(tokenId));
+    const lookup = (tokenId: string) => tokens.get(tokenId);
+    const detokenized = await detokenize(opened.expose(), lookup, { expressions: budget, guess, context });
     return { code, applicationId, configuration, args: detokenized };
   }
 
@@ -236,10 +270,11 @@ export class Runs {
       tenantId,
       invocationId,
       traceId: metadata.trace_id,
-      onTokens: (tokens) => seen.add(tokens),
+      reason: metadata.reason,
+      onTokens: (tokens, areAll) => seen.add(tokens, areAll),
     };
-    const longestMs = queueMs(invoked.timeout_ms) + invoked.timeout_ms + 1_000;
-    const outcome = await this.#untilStopped(longestMs, (signal) =>
+    const longestMs = this.#queueMs(invoked.timeout_ms) + invoked.timeout_ms + 1_000;
+    const outcome = await this.#stoppable.run(longestMs, (signal) =>
       sandbox.run({
         tenantId,
         code,
@@ -254,27 +289,15 @@ export class Runs {
         signal,
       }),
     );
-    if (outcome.kind !== 'succeeded') return { ...failureOfRun(outcome), seenTokenIds: seen.ids };
+    if (outcome.kind !== 'succeeded') return failureOfRun(outcome);
     const { raw, tokenize } = outcome.result;
     const body = {
-      ...(tokenize === undefined ? {} : { tokens: await operations.tokenize(tokenize, metadata, origin) }),
+      ...(tokenize === undefined
+        ? {}
+        : { tokens: await tokenized(() => operations.tokenize(tokenize, metadata, origin)) }),
       ...(raw === undefined ? {} : { raw }),
     };
-    return { kind: 'succeeded', body, seenTokenIds: seen.ids };
-  }
-
-  /** A signal of its own, gone with the work: one of `AbortSignal.timeout` would last as long as the longest run. */
-  async #untilStopped<Result>(timeoutMs: number, work: (signal: AbortSignal) => Promise<Result>) {
-    const abort = new AbortController();
-    if (this.#isStopped) abort.abort();
-    const timer = setTimeout(() => abort.abort(), timeoutMs);
-    this.#underWay.push(abort);
-    try {
-      return await work(abort.signal);
-    } finally {
-      clearTimeout(timer);
-      this.#underWay.splice(this.#underWay.indexOf(abort), 1);
-    }
+    return { kind: 'succeeded', body };
   }
 
   #serviceClient(applicationId: string, origin: RunOrigin) {

@@ -1,31 +1,50 @@
-import { maxSeenTokens } from '@token-vault/contracts';
-import type { SeenToken } from './ports.ts';
+import { lesserOf } from '@token-vault/access';
+import { maxSeenTokens, type SeenToken } from '@token-vault/contracts';
+import type { ShownToken } from './ports.ts';
 
-/** The tokens and cvcs that the code of one run has seen. */
+/** The tokens and cvcs that the code of one run was shown. */
 export class SeenTokens {
   readonly #ids = new Set<string>();
+  /** By token, application and permission: how the token was shown at most. */
+  readonly #tokens = new Map<string, SeenToken>();
+  #isComplete = true;
   #cvcEndsAt: Date | undefined;
 
-  add(tokens: readonly SeenToken[]): void {
-    for (const { id, cvcEndsAt } of tokens) {
-      if (this.#ids.size <= maxSeenTokens) this.#ids.add(id);
+  add(tokens: readonly ShownToken[], areAll = true): void {
+    if (!areAll) this.#isComplete = false;
+    for (const { id, shown, cvcEndsAt } of tokens) {
       this.endBy(cvcEndsAt);
+      if (this.#ids.size === maxSeenTokens && !this.#ids.has(id)) this.#isComplete = false;
+      else this.#add({ id, ...(shown === undefined ? {} : { shown }) });
     }
   }
 
-  /** Of a cvc that it was shown. */
+  #add(token: SeenToken): void {
+    const { id, shown } = token;
+    this.#ids.add(id);
+    const key = JSON.stringify([id, shown?.applicationId, shown?.permission]);
+    const before = this.#tokens.get(key)?.shown;
+    const isMore = before && shown && lesserOf(before.transform, shown.transform) !== shown.transform;
+    if (!before || isMore) this.#tokens.set(key, token);
+  }
+
+  /** Called with the end of a cvc that the code was shown. */
   endBy(cvcEndsAt: string | undefined): void {
     if (cvcEndsAt === undefined) return;
     const end = new Date(cvcEndsAt);
     if (this.#cvcEndsAt === undefined || end < this.#cvcEndsAt) this.#cvcEndsAt = end;
   }
 
-  /** Undefined when they are too many to be named. */
-  get ids(): readonly string[] | undefined {
-    return this.#ids.size > maxSeenTokens ? undefined : [...this.#ids];
+  get tokens(): readonly SeenToken[] {
+    return [...this.#tokens.values()];
   }
 
-  /** When the first cvc ends that it was shown. */
+  /** False when there are others: `tokens` has the first `maxSeenTokens`, or an inner run did not name all. */
+  get isComplete(): boolean {
+    return this.#isComplete;
+  }
+
+  /** The end of the first cvc that the code was shown. */
   get cvcEndsAt(): Date | undefined {
     return this.#cvcEndsAt;
   }

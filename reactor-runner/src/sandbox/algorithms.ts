@@ -1,4 +1,4 @@
-/** What the crypto of reactor code can do: the guest tells of it, the host holds to it. */
+/** The crypto algorithms of reactor code. The guest lists them, the host allows only these. */
 export const digests: readonly string[] = [
   'md5',
   'sha1',

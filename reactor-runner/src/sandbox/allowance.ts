@@ -1,17 +1,17 @@
 export interface Allowance {
-  /** One more. May exceed what is left: whether it may is asked before, of another thing. */
+  /** Uses one unit. It may go below zero: the caller asks `waitMs` before. */
   readonly spend: (tenantId: string) => void;
-  /** Milliseconds until the tenant has something left; 0 now. */
+  /** Milliseconds until the tenant has a unit. 0 when it has one. */
   readonly waitMs: (tenantId: string) => number;
 }
 
-/** So much of each tenant at once, and one more each `refillMs`. Tenants that have all of theirs take no memory. */
+/** A number of units for each tenant, and one more each `refillMs`. A tenant with all units takes no memory. */
 export function createAllowance(
   atOnce: number,
   refillMs: number,
   now: () => number = () => performance.now(),
 ): Allowance {
-  /** When all is there again. */
+  /** The time at which the tenant has all units again. */
   const fullAt = new Map<string, number>();
 
   return {

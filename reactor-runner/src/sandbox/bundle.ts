@@ -7,14 +7,17 @@ import type { ChildBundle, GuestModule } from './messages.ts';
 export interface SandboxBundle extends ChildBundle {
   /** The program of a child, as one script. */
   readonly program: string;
-  /** The isolated-vm binary the child loads; the pool's own process never does. */
+  /** The isolated-vm binary that the child loads. The pool's own process never loads it. */
   readonly addonPath: string;
 }
 
 const here = import.meta.dirname;
 let made: Promise<SandboxBundle> | undefined;
 
-/** Bundles the child's program and the guest's runtime, once a process (about half a second); nothing is written to disk. */
+/**
+ * Bundles the child's program and the guest's runtime, once in a process (about half a second). Nothing is written to
+ * disk.
+ */
 export function sandboxBundle(): Promise<SandboxBundle> {
   made ??= makeBundle();
   return made;
@@ -71,7 +74,7 @@ async function makeBundle(): Promise<SandboxBundle> {
       addonPath: findAddon(),
     };
   } finally {
-    // esbuild keeps a service process of its own, which an idle pool would pay for.
+    // esbuild keeps a process of its own running, which would use memory of an idle pool.
     await esbuild.stop();
   }
 }
@@ -80,7 +83,7 @@ function fileName(name: string): string {
   return name.replace(/[^\w.-]/g, '_');
 }
 
-/** Every module of the table is bundled by itself; one that requires another asks the guest's `require` for it. */
+/** Every module of the table is bundled separately. A module that requires another calls the guest's `require`. */
 const guestResolution: Plugin = {
   name: 'guest-resolution',
   setup(build) {

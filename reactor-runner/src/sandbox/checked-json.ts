@@ -1,4 +1,4 @@
-import type { Json } from '@token-vault/contracts';
+import type { Json, JsonObject } from '@token-vault/contracts';
 
 export interface JsonBounds {
   readonly depth: number;
@@ -10,8 +10,8 @@ export class UnacceptableJsonError extends Error {
 }
 
 /**
- * Parses JSON written by hostile code. Refuses values deeper or larger than the bounds (recursion in whoever handles
- * them later must not overflow) and any `__proto__` key (a later merge would pollute a prototype). Iterative on purpose.
+ * Parses JSON written by hostile code. Refuses values deeper or larger than the bounds (later recursive code must not
+ * overflow the stack) and any `__proto__` key (a later merge would pollute a prototype). Iterative on purpose.
  */
 export function parseChecked(text: string, bounds: JsonBounds): Json {
   let root: Json;
@@ -25,19 +25,23 @@ export function parseChecked(text: string, bounds: JsonBounds): Json {
 }
 
 function assertAcceptable(root: Json, bounds: JsonBounds): void {
-  let level: Json[] = [root];
+  let level = isNested(root) ? [root] : [];
   let nodes = 1;
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > bounds.depth) throw new UnacceptableJsonError('too deep');
-    const next: Json[] = [];
+  for (let depth = 1; level.length > 0; depth++) {
+    const next: Nested[] = [];
     for (const value of level) {
-      if (value === null || typeof value !== 'object') continue;
       if (!Array.isArray(value) && Object.hasOwn(value, '__proto__'))
         throw new UnacceptableJsonError('__proto__ key');
-      for (const child of Array.isArray(value) ? value : Object.values(value)) next.push(child);
+      const children = Array.isArray(value) ? value : Object.values(value);
+      nodes += children.length;
+      if (nodes > bounds.nodes) throw new UnacceptableJsonError('too many values');
+      if (children.length > 0 && depth > bounds.depth) throw new UnacceptableJsonError('too deep');
+      for (const child of children) if (isNested(child)) next.push(child);
     }
-    nodes += next.length;
-    if (nodes > bounds.nodes) throw new UnacceptableJsonError('too many values');
     level = next;
   }
 }
+
+type Nested = Json[] | JsonObject;
+
+const isNested = (value: Json): value is Nested => value !== null && typeof value === 'object';

@@ -6,12 +6,14 @@ export interface AccountRange {
   readonly last: number;
 }
 
-/** Below what systemd gives its dynamic users, above what it gives people, and within what a container of 65,536 ids has. */
+/**
+ * Below the ids that systemd gives dynamic users, above those of people, and within the 65,536 ids of a container.
+ */
 export const defaultAccountRange: AccountRange = { first: 60_800, last: 60_927 };
 
 /**
- * One account for each child: code that has left its isolate, and even Node, is to the kernel a stranger among its neighbours. As
- * root only; others have one account, and a user namespace for each child.
+ * A different account for each child, so that code that has left its isolate and Node has no rights on other
+ * children. Only as root. Otherwise all children have one account, and each has its own user namespace.
  */
 export interface ChildAccounts {
   /** Undefined when none is free now. */
@@ -25,7 +27,7 @@ export function createChildAccounts(
 ): ChildAccounts {
   const taken = new Set<number>();
   const size = range.last - range.first + 1;
-  // Where the next look begins: an account rests as long as others are free.
+  // The place where the next search begins, so that a returned account is not used again while others are free.
   let next = 0;
   return {
     take() {
@@ -43,7 +45,7 @@ export function createChildAccounts(
   };
 }
 
-/** Of the machine's people and services, and of whatever runs: the children of another pool, Postgres. */
+/** The accounts of people and services, and of all running processes: the children of another pool, Postgres. */
 function accountsInUse(): ReadonlySet<number> {
   return new Set([...namedAccounts(), ...runningAccounts()]);
 }

@@ -7,21 +7,22 @@ import type { Walls } from './wall-kinds.ts';
 export interface ChildCommand {
   readonly file: string;
   readonly args: readonly string[];
-  /** The child is the only process of a PID namespace; what is started is a process outside that waits for it. */
+  /** The child is the only process of a PID namespace. The process that is started stays outside and waits for it. */
   readonly isAlone: boolean;
-  /** Of system calls; bubblewrap wants it on descriptor 4. */
+  /** The filter of system calls. bubblewrap reads it from descriptor 4. */
   readonly filter: Buffer | undefined;
 }
 
-/** What a child runs, and the one file that it may read. */
+/** The program of a child, and the one file that it may read. */
 export interface ChildProgram {
   readonly program: string;
   readonly addonPath: string;
 }
 
 /**
- * Its whole environment. io_uring is a wide way into the kernel: the variable keeps Node from it for files, only the filter of system
- * calls for events. The time zone would otherwise be the host's where the child sees its files, and UTC where it does not.
+ * The whole environment of a child. io_uring offers a large attack surface of the kernel: the variable stops Node
+ * from using it for files, and only the filter of system calls stops it for events. Without TZ, the time zone would
+ * be the host's where the child sees the host's files, and UTC elsewhere.
  */
 export const childEnvironment = { UV_USE_IO_URING: '0', TZ: 'UTC' };
 
@@ -34,30 +35,39 @@ export interface WallTools {
   readonly setpriv?: string;
 }
 
+interface ChildPlace {
+  readonly walls: Walls;
+  readonly tools: WallTools;
+  readonly account: number | undefined;
+}
+
 export const isRoot = (): boolean => process.getuid?.() === 0;
 
 /**
- * The command line of a child behind the given walls. Tools are named by absolute path: the child's environment is empty.
+ * The command line of a child behind the given walls. Tools have absolute paths, because the child's environment is
+ * empty.
  * @param account the child's own, as root
  */
 export function childCommand(
   { program, addonPath }: ChildProgram,
   limits: SandboxLimits,
-  { walls, tools, account }: { walls: Walls; tools: WallTools; account: number | undefined },
+  place: ChildPlace,
 ): ChildCommand {
+  const { walls, tools, account } = place;
   const permission = ['--permission', '--allow-addons', `--allow-fs-read=${addonPath}`];
   const bwrap = walls.ownFiles ? tools.bwrap : undefined;
   const isAlone = bwrap !== undefined || (walls.ownProcesses && tools.unshare !== undefined);
   const filter = bwrap !== undefined && walls.systemCallFilter ? systemCallFilter(process.arch) : undefined;
   const [file = process.execPath, ...args] = [
-    // From its first moment: later another user's process may not be the service's to change (root without CAP_SYS_NICE).
+    // Set at the start: later the service may not change the priority of another user's process (root without
+    // CAP_SYS_NICE).
     ...(tools.nice === undefined ? [] : [tools.nice, '-n', `${levelsBelowService}`]),
-    ...resourceLimits(limits, walls, tools),
-    // For the process that waits: the child has its own below, which a change of account would undo.
+    ...resourceLimits(limits, place),
+    // For the waiting process. The child sets its own below, because a change of account would clear it.
     ...(isAlone && tools.setpriv !== undefined ? [tools.setpriv, '--pdeathsig=KILL'] : []),
     ...(bwrap === undefined ? namespaces(walls, tools) : []),
     ...privileges(walls, tools, account),
-    // Behind the change of account: it needs no privileges, and what is mounted in a child is not root's.
+    // After the change of account: bubblewrap needs no privileges, and its mounts do not belong to root.
     ...(bwrap === undefined ? [] : bubblewrap(bwrap, filesOfChild(addonPath), filter !== undefined)),
     process.execPath,
     '--no-node-snapshot',
@@ -76,16 +86,23 @@ export function childCommand(
   return { file, args, isAlone, filter };
 }
 
-function resourceLimits(limits: SandboxLimits, walls: Walls, { prlimit }: WallTools): string[] {
+/** The processes that start a child, which count besides its threads. */
+const processesAround = 8;
+
+function resourceLimits(limits: SandboxLimits, { walls, tools, account }: ChildPlace): string[] {
+  const { prlimit } = tools;
   if (!walls.resourceLimits || prlimit === undefined) return [];
+  // The kernel counts threads and processes by user id, so the limit is set only where the child has its own.
+  const isCounted = walls.ownAccount && account !== undefined;
   return [
     prlimit,
-    // One byte, not none: it is 1 that also keeps the kernel from piping a dump to a program (core(5)).
+    // One byte, not zero: only the value 1 also keeps the kernel from piping a dump to a program (core(5)).
     '--core=1',
     '--fsize=0',
     '--nofile=64',
     `--data=${limits.childDataMb * 1_048_576}`,
     `--as=${limits.childAddressMb * 1_048_576}`,
+    ...(isCounted ? [`--nproc=${limits.threads + processesAround}`] : []),
   ];
 }
 
@@ -100,7 +117,7 @@ function namespaces(walls: Walls, { unshare }: WallTools): string[] {
   return flags.length === 0 ? [] : [unshare, ...flags];
 }
 
-/** Of all children where they have none of their own. Not `nobody`: Postgres may run as that. */
+/** The shared account of children without an account of their own. Not `nobody`: Postgres may run as that. */
 const sharedAccount = 65_533;
 
 function privileges(walls: Walls, { setpriv }: WallTools, own: number | undefined): string[] {

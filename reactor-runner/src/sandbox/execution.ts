@@ -9,7 +9,7 @@ import type { SandboxChild } from './sandbox-child.ts';
 type CallMessage = Extract<FromChild, { type: 'call' }>;
 
 const fatalSignals = new Set<NodeJS.Signals>(['SIGABRT', 'SIGTRAP', 'SIGILL']);
-/** Outcomes after which the child goes on: the isolate ended in an orderly way, or V8 left the code when its time was over. */
+/** Outcomes after which the child continues: the isolate ended normally, or V8 left the code at its time limit. */
 const orderly = new Set([
   'succeeded',
   'failed',
@@ -21,7 +21,7 @@ const orderly = new Set([
   'timed-out',
 ]);
 
-/** One job in one child, from its start to the moment the child is free or dead. */
+/** One job in one child, from its start to the moment at which the child is free or dead. */
 export class Execution {
   readonly job: Job;
   readonly startedAt = performance.now();
@@ -33,6 +33,8 @@ export class Execution {
   #settled = false;
   #requests = 0;
   #bytesInFlight = 0;
+  #unanswered = 0;
+  #moves = 0;
 
   constructor(child: SandboxChild, job: Job, limits: SandboxLimits) {
     this.#child = child;
@@ -43,7 +45,17 @@ export class Execution {
     child.run({ run: number, purpose, code, input, timeoutMs });
   }
 
-  /** The outside watchdog: what V8 cannot interrupt ends with its process. */
+  /** Whether the service owes the code the answer to a call. */
+  get awaitsAnswer(): boolean {
+    return this.#unanswered > 0;
+  }
+
+  /** Rises with each message of the child and each answer to it. */
+  get moves(): number {
+    return this.#moves;
+  }
+
+  /** The watchdog outside the child: code that V8 cannot interrupt is ended by killing its process. */
   kill(reason: PlainOutcomeKind): void {
     this.#reason ??= reason;
     this.#child.kill();
@@ -53,6 +65,7 @@ export class Execution {
   /** @returns true when the child is free for another run */
   onMessage(message: Exclude<FromChild, { type: 'ready' }>): boolean {
     if (message.run !== this.job.number) return false;
+    this.#moves += 1;
     switch (message.type) {
       case 'call':
         this.#onCall(message);
@@ -72,7 +85,7 @@ export class Execution {
   }
 
   #onOutcome(outcome: ChildOutcome): boolean {
-    // A child that was just killed may have said this before it died.
+    // A child that was just killed may have sent this message before it died.
     if (this.#settled) return false;
     clearTimeout(this.#watchdog);
     const isSound = orderly.has(outcome.kind);
@@ -88,7 +101,7 @@ export class Execution {
     const { requests, requestsInFlight, requestBytesInFlight } = this.#limits;
     const bytes = message.payload.length + (message.body?.length ?? 0);
     this.#bytesInFlight += bytes;
-    // A sound child counts the same, and never comes here with more.
+    // A sound child counts the same way and never exceeds the limit.
     const isTooMuch =
       ++this.#requests > requests ||
       this.#aborts.size >= requestsInFlight ||
@@ -99,15 +112,20 @@ export class Execution {
     }
     const abort = new AbortController();
     this.#aborts.set(call, abort);
+    this.#unanswered += 1;
     const respond = (ok: boolean, text: string): void => {
-      // In flight until the child has taken it: one that reads nothing would have the service hold any number of answers.
+      this.#unanswered -= 1;
+      this.#moves += 1;
+      // An answer counts as in flight until the child has read it. Otherwise a child that does not read would make
+      // the service hold any number of answers.
       const onOut = (): void => {
         this.#aborts.delete(call);
         this.#bytesInFlight -= bytes;
       };
       if (!this.#settled) this.#child.answer({ run: this.job.number, call, ok, payload: text }, onOut);
     };
-    answerHostCall(hostCalls, message, this.#limits, abort.signal).then(
+    const caller = { calls: hostCalls, tenantId: this.job.tenantId, signal: abort.signal };
+    answerHostCall(caller, message, this.#limits).then(
       (text) => respond(true, text),
       (error: unknown) => respond(false, describeCallFailure(error)),
     );

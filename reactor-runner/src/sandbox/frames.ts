@@ -2,13 +2,15 @@ import type { SandboxLimits } from './limits.ts';
 import { decodeFromChild, ProtocolError } from './messages.ts';
 import type { Envelope, FromChild } from './messages.ts';
 
-/** A head of 64 KB of a request, or 64 KB of console, escaped as JSON. */
+/** Room for a 64 KB head of a request, or 64 KB of console output, escaped as JSON. */
 const maxEnvelopeBytes = 524_288;
+/** The other fields of an envelope, besides the head of a request. */
+const framingBytes = 256;
 const noBody = Buffer.alloc(0);
 
 /**
- * What a child says as the bytes of a small envelope, one line of JSON, and of a body that nobody parses on the way: what guest code
- * made goes apart, so that the service reads no more JSON than it has bounded.
+ * Encodes a message of a child as a small envelope (one line of JSON) and a body that is not parsed on the way.
+ * Content of guest code is in the body, so that the service parses only JSON of bounded size.
  */
 export function encodeFrame(message: FromChild): readonly Buffer[] {
   if (message.type === 'call') {
@@ -26,10 +28,21 @@ export function encodeFrame(message: FromChild): readonly Buffer[] {
 
 const lineOf = (envelope: object): Buffer => Buffer.from(`${JSON.stringify(envelope)}\n`, 'utf8');
 
-/** Cuts a byte stream into frames. What is too large is refused by what it announces, before it is collected. */
+/**
+ * The most bytes of envelopes that a child may send in a run with that many messages: the heads of its requests, and
+ * one outcome with its console.
+ */
+export const envelopeBudget = (limits: SandboxLimits, messages: number): number =>
+  limits.requestHeadsBytes + maxEnvelopeBytes + messages * framingBytes;
+
+/**
+ * Cuts a byte stream into frames. A frame that is too large is refused by its announced size, before it is collected.
+ * @param charge called with the bytes of each envelope before it is parsed; may throw
+ */
 export function createFrameReader(
   limits: SandboxLimits,
   onMessage: (message: FromChild) => void,
+  charge: (bytes: number) => void = () => {},
 ): (chunk: Buffer) => void {
   let parts: Buffer[] = [];
   let held = 0;
@@ -44,7 +57,7 @@ export function createFrameReader(
     if (bytes > maxEnvelopeBytes) throw new ProtocolError('envelope too long');
   };
 
-  /** The number of bytes that it took; undefined when there must be more of them. */
+  /** The number of bytes of the frame. Undefined when more bytes must arrive. */
   const readOne = (rest: Buffer): number | undefined => {
     if (awaiting !== undefined) {
       const missing = awaiting.bytes - held;
@@ -57,6 +70,7 @@ export function createFrameReader(
     const end = rest.indexOf(10);
     refuseLong(held + (end < 0 ? rest.length : end));
     if (end < 0) return undefined;
+    charge(held + end);
     const envelope = decodeFromChild(collected(rest.subarray(0, end)).toString('utf8'), limits);
     if (envelope.bytes > 0) awaiting = envelope;
     else onMessage(envelope.complete(noBody));

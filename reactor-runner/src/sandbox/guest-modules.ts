@@ -4,7 +4,7 @@ export interface GuestModuleSource {
   readonly contents?: string;
   /** Globals of other modules that this one reads while it loads or runs. */
   readonly uses?: readonly string[];
-  /** Words in a tenant's code that make loading this module before the run worth while. */
+  /** Words in a tenant's code that indicate that loading this module before the run saves time. */
   readonly words: readonly string[];
 }
 
@@ -27,7 +27,7 @@ function fromFile(file: string, words: readonly string[], uses: readonly string[
 const fetchWords = ['fetch', 'Headers', 'Request', 'Response', 'Blob', 'FormData'];
 const fetchUses = ['internal:abort', 'internal:fetch'];
 
-/** What guest code can load: by `require`, or for names with `internal:` through a global. */
+/** The modules that guest code can load: by `require`, or through a global for names with `internal:`. */
 export const guestModules: Readonly<Record<string, GuestModuleSource>> = {
   'internal:text': fromFile('text.ts', ['TextEncoder', 'TextDecoder', 'atob', 'btoa']),
   'internal:abort': fromFile('abort.ts', ['Abort', 'EventTarget', 'Event(', 'DOMException']),

@@ -1,22 +1,26 @@
 import type { Json } from '@token-vault/contracts';
-import { EgressError } from '../egress/index.ts';
-import type { EgressRequest, EgressResponse } from '../egress/index.ts';
+import { EgressError } from '@token-vault/egress';
+import type { EgressRequest, EgressResponse } from '@token-vault/egress';
 import { parseChecked } from './checked-json.ts';
 import type { HostCalls } from './job.ts';
+import { parseInTurn } from './large-json.ts';
 import type { SandboxLimits } from './limits.ts';
 import type { FromChild } from './messages.ts';
 
-const serviceMethod = /^svc\.([a-z]+(?:\.[a-z]+)?)$/;
+const serviceMethod = /^svc\.([a-z]+(?:\.[a-zA-Z]+)?)$/;
 
 /**
- * Answers one call of guest code, in JSON text but for the body of a request.
- * @throws what the call failed with; {@link describeCallFailure} says how much of it the code is told
+ * Answers one call of guest code, as JSON text, except for the body of a request.
+ * @throws the error of the call; {@link describeCallFailure} decides which part of it the code gets
  */
 export async function answerHostCall(
-  calls: HostCalls,
+  {
+    calls,
+    tenantId,
+    signal,
+  }: { readonly calls: HostCalls; readonly tenantId: string; readonly signal: AbortSignal },
   { method, payload, body }: Pick<Extract<FromChild, { type: 'call' }>, 'body' | 'method' | 'payload'>,
   limits: SandboxLimits,
-  signal: AbortSignal,
 ): Promise<string> {
   const bounds = { depth: limits.jsonDepth, nodes: limits.jsonNodes };
   if (method === 'fetch') {
@@ -27,10 +31,13 @@ export async function answerHostCall(
   const name = serviceMethod.exec(method)?.[1];
   if (name === undefined || calls.svc === undefined)
     throw new EgressError('unsupported', 'There is no such host call');
-  return JSON.stringify(await calls.svc(name, parseChecked((body ?? '').toString(), bounds)));
+  const text = (body ?? '').toString();
+  return JSON.stringify(
+    await calls.svc(name, await parseInTurn(tenantId, text.length, () => parseChecked(text, bounds))),
+  );
 }
 
-/** Never the error itself: it may name addresses, hold a credential or carry a request. */
+/** Never gives the error itself: it may name addresses, hold a credential or a request. */
 export function describeCallFailure(error: unknown): string {
   if (error instanceof EgressError) return JSON.stringify({ message: error.message, code: error.code });
   const { status, problem } = (error ?? {}) as { status?: unknown; problem?: unknown };

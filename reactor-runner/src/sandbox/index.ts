@@ -1,5 +1,6 @@
 export { inspectWalls } from './inspect-walls.ts';
 export { createSandboxPool } from './pool.ts';
+export { defaultRunsPerTenant } from './pool-types.ts';
 export type {
   CompileRequest,
   SandboxPool,

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 
 /**
- * The child of a process that `unshare --fork` made: the one that is alone in its PID namespace, by its number out here.
- * Undefined before it is there, when it is gone, and where the kernel does not list children.
+ * The child of a process that `unshare --fork` made: the only process of its PID namespace, by its id outside.
+ * Undefined before it exists, after its end, and where the kernel does not list children.
  */
 export function processIn(waiting: number): number | undefined {
   try {
@@ -16,7 +16,10 @@ export function processIn(waiting: number): number | undefined {
 /** SIGKILL is the ninth bit from the right. */
 const endOrItsSignal = /^State:\s+[ZX]|^S(?:ig|hd)Pnd:\s+[0-9a-f]*[13579bdf][0-9a-f]{2}$/m;
 
-/** False of one that has ended or is bound to, though nobody has waited for it yet. True where there is no /proc to ask. */
+/**
+ * False when the process has ended or has a pending SIGKILL, also before its parent waited for it. True where there
+ * is no /proc.
+ */
 export function isRunning(pid: number): boolean {
   try {
     return !endOrItsSignal.test(readFileSync(`/proc/${pid}/status`, 'latin1'));

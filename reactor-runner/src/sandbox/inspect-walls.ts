@@ -5,11 +5,11 @@ import type { SandboxPoolOptions } from './pool-types.ts';
 import type { Walls } from './wall-kinds.ts';
 import { findWallTools, probeWalls } from './walls.ts';
 
-/** Loads what a child loads, says so, and waits to be ended. */
+/** Loads the addon of a child, reports it, and waits to be ended. */
 const program = `process.dlopen({ exports: {} }, process.argv[1]);
   new (require('node:net').Socket)({ fd: 3 }).on('close', () => process.abort()).write('up');`;
 
-/** Which walls this host allows, found without a pool and its bundles: one short process when it allows all. */
+/** The walls that this host allows, found without a pool and its bundles: one short process when it allows all. */
 export async function inspectWalls(options: Pick<SandboxPoolOptions, 'accounts' | 'limits'>): Promise<Walls> {
   const accounts = createChildAccounts(options.accounts ?? defaultAccountRange);
   const limits = { ...defaultSandboxLimits, ...options.limits };

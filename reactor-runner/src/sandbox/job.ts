@@ -1,13 +1,13 @@
 import type { Json } from '@token-vault/contracts';
-import type { EgressFetch } from '../egress/index.ts';
+import type { EgressFetch } from '@token-vault/egress';
 import type { ChildOutcome } from './messages.ts';
 
-/** What guest code may ask of the runner. Credentials stay on this side. */
+/** The calls that guest code may make. Credentials stay on this side. */
 export interface HostCalls {
   readonly fetch: EgressFetch;
   /**
-   * A method of `req.svc`, named like `tokens.retrieve`, with the positional arguments the code gave. A rejection with
-   * a numeric `status` (and `problem`) reaches the code as a `ServiceError`; any other as a bare failure.
+   * A method of `req.svc`, named like `tokens.retrieve`, with the positional arguments of the code. A rejection with
+   * a numeric `status` (and `problem`) reaches the code as a `ServiceError`, any other as an error without details.
    */
   readonly svc?: (method: string, args: Json) => Promise<Json>;
 }
@@ -18,14 +18,14 @@ export interface RunRequest {
   readonly args: Json;
   readonly configuration: Readonly<Record<string, string>>;
   readonly hasSvc: boolean;
-  /** Time the code may take, from its start in a child; the time in the queue is not counted. */
+  /** The time limit of the code, from its start in a child. Time in the queue does not count. */
   readonly timeoutMs: number;
   readonly hostCalls: HostCalls;
-  /** Aborting takes the run out of the queue or kills it; its outcome is `killed`. */
+  /** Aborting removes the run from the queue or kills it. Its outcome is `killed`. */
   readonly signal?: AbortSignal;
 }
 
-/** A run, or the check of some code, on its way through the pool. */
+/** A run, or the check of some code, in the pool. */
 export interface Job {
   readonly number: number;
   readonly tenantId: string;
@@ -35,7 +35,7 @@ export interface Job {
   readonly timeoutMs: number;
   readonly hostCalls: HostCalls | undefined;
   readonly queuedAt: number;
-  /** From the moment it has a child. */
+  /** Set when the job has a child. */
   execution?: { kill(reason: 'killed'): void };
   /** Called once. */
   readonly settle: (outcome: ChildOutcome) => void;

@@ -1,4 +1,4 @@
-/** Bounds of one run and of the process that carries it. Sizes in bytes, times in milliseconds. */
+/** Limits of one run and of its process. Sizes in bytes, times in milliseconds. */
 export interface SandboxLimits {
   /** V8 heap and ArrayBuffers of the guest's isolate; short peaks of up to three times this happen. */
   readonly isolateMemoryMb: number;
@@ -6,17 +6,20 @@ export interface SandboxLimits {
   readonly childRssMb: number;
   /** Resident memory at which an idle child is replaced. */
   readonly idleRssMb: number;
-  /** Private memory the kernel grants a child (RLIMIT_DATA): the wall behind the two above. */
+  /** Private memory that the kernel grants a child (RLIMIT_DATA), in case the two limits above fail. */
   readonly childDataMb: number;
-  /** Address space of a child (RLIMIT_AS), five times what it was seen to use: bounds the tables of pages, which nothing else counts. */
+  /**
+   * Address space of a child (RLIMIT_AS), five times the observed use. It bounds the page tables, which no other
+   * limit counts.
+   */
   readonly childAddressMb: number;
   /** CPU time of the child during one run: guest code, its garbage collection and host cryptography together. */
   readonly cpuMs: number;
-  /** CPU time of a child that no run is in: the next isolate takes some milliseconds. */
+  /** CPU time of a child without a run: making the next isolate takes some milliseconds. */
   readonly idleCpuMs: number;
-  /** Of a child; it was seen to have 4, and libuv may start 4 more. */
+  /** Threads of a child. It was observed to have 4, and libuv may start 4 more. */
   readonly threads: number;
-  /** What a child may take beyond a run's time limit before it is killed from outside. */
+  /** The time after a run's time limit at which its child is killed from outside. */
   readonly graceMs: number;
   readonly codeChars: number;
   readonly argsBytes: number;
@@ -29,14 +32,16 @@ export interface SandboxLimits {
   readonly hostCalls: number;
   readonly requestsInFlight: number;
   readonly requests: number;
-  /** Of a request, all but its body. */
+  /** The head of a request: all fields except the body. */
   readonly requestHeadChars: number;
+  /** The heads of all requests of a run, as JSON: the service parses them on its only thread. */
+  readonly requestHeadsBytes: number;
   readonly requestBytes: number;
-  /** Bodies of the requests of one run that are under way: the service holds them. */
+  /** The bodies of one run's requests in flight: the service holds them in memory. */
   readonly requestBytesInFlight: number;
   /**
-   * Runs after which a child is replaced: 1 KB leaks with each isolate. A start takes as much as thirty runs and is felt by those
-   * beside it.
+   * Runs after which a child is replaced: each isolate leaks 1 KB. A start costs as much as thirty runs and slows the
+   * runs beside it.
    */
   readonly runsPerChild: number;
 }
@@ -63,6 +68,7 @@ export const defaultSandboxLimits: SandboxLimits = {
   requestsInFlight: 32,
   requests: 200,
   requestHeadChars: 65_536,
+  requestHeadsBytes: 1_572_864,
   requestBytes: 4_194_304,
   requestBytesInFlight: 16_777_216,
   runsPerChild: 10_000,

@@ -2,8 +2,9 @@ import type { SandboxLimits } from './limits.ts';
 import type { ConsoleLine, GuestConsole, PlainOutcomeKind } from './outcome.ts';
 
 /**
- * What the pool and a child say over a socket: one JSON object a line, and after a line of the child maybe a body (frames.ts). What a child sends is validated field
- * by field, because a child is where an attacker would be after leaving an isolate.
+ * The messages between the pool and a child over a socket: one JSON object a line, and after a line of the child
+ * maybe a body (frames.ts). Messages of a child are validated field by field, because an attacker who has left an
+ * isolate would control the child.
  */
 export type ToChild =
   | { readonly type: 'init'; readonly bundle: ChildBundle; readonly limits: SandboxLimits }
@@ -33,9 +34,9 @@ export interface ChildBundle {
 
 export interface GuestModule {
   readonly source: string;
-  /** Modules this one requires while it loads. */
+  /** Modules that this one requires while it loads. */
   readonly needs: readonly string[];
-  /** Words whose presence in the code suggests that it will be needed. */
+  /** Words in the code that indicate that the module will be needed. */
   readonly words: readonly string[];
 }
 
@@ -46,20 +47,20 @@ export type FromChild =
       readonly run: number;
       readonly call: number;
       readonly method: string;
-      /** Of a request: all of it but its body, as JSON. Empty for a method of `req.svc`. */
+      /** For a request: its head as JSON. Empty for a method of `req.svc`. */
       readonly payload: string;
-      /** Of a request: its body. Of a method of `req.svc`: its arguments as JSON. */
+      /** For a request: its body. For a method of `req.svc`: its arguments as JSON. */
       readonly body?: Buffer;
     }
   | { readonly type: 'abort'; readonly run: number; readonly call: number }
-  /** After it the child is free for another run. */
+  /** After this message the child is free for another run. */
   | {
       readonly type: 'outcome';
       readonly run: number;
       readonly outcome: ChildOutcome;
     };
 
-/** Guest values inside (`text`) are still JSON text here: the pool checks them once more before it believes them. */
+/** Guest values inside (`text`) are still JSON text here: the pool checks them before it uses them. */
 export type ChildOutcome = { readonly console: GuestConsole } & (
   | { readonly kind: 'succeeded' | 'failed'; readonly text: string }
   | {
@@ -87,7 +88,7 @@ const plainKinds = new Set<string>([
 ]);
 const levels = new Set<string>(['debug', 'error', 'info', 'log', 'warn']);
 
-/** A message without its body, and how many bytes of body follow. */
+/** A message without its body, and the number of bytes of the body that follows. */
 export interface Envelope {
   readonly bytes: number;
   readonly complete: (body: Buffer) => FromChild;
@@ -95,9 +96,12 @@ export interface Envelope {
 
 const whole = (message: FromChild): Envelope => ({ bytes: 0, complete: () => message });
 
-/** @throws {ProtocolError} when the line is not an envelope a sound child sends */
+const fieldsOfMessages = ['type', 'run', 'call', 'method', 'payload', 'hasBody', 'bytes', 'outcome'] as const;
+const fieldsOfOutcomes = ['kind', 'console', 'limit', 'message', 'line', 'column'] as const;
+
+/** @throws {ProtocolError} when the line is not an envelope that a sound child sends */
 export function decodeFromChild(line: string, limits: SandboxLimits): Envelope {
-  const message = record(parse(line));
+  const message = record(parse(line), ...fieldsOfMessages);
   switch (message['type']) {
     case 'ready':
       return whole({ type: 'ready' });
@@ -112,7 +116,9 @@ export function decodeFromChild(line: string, limits: SandboxLimits): Envelope {
   }
 }
 
-function decodeCall(message: Record<string, unknown>, limits: SandboxLimits): Envelope {
+type Fields = Partial<Record<string, unknown>>;
+
+function decodeCall(message: Fields, limits: SandboxLimits): Envelope {
   const method = text(message['method'], 100);
   const most = method === 'fetch' ? limits.requestBytes : limits.argsBytes;
   const call = {
@@ -126,13 +132,13 @@ function decodeCall(message: Record<string, unknown>, limits: SandboxLimits): En
   return { bytes: count(message['bytes'], most), complete };
 }
 
-function decodeOutcomeMessage(message: Record<string, unknown>, limits: SandboxLimits): Envelope {
+function decodeOutcomeMessage(message: Fields, limits: SandboxLimits): Envelope {
   const run = count(message['run']);
-  const value = record(message['outcome']);
+  const value = record(message['outcome'], ...fieldsOfOutcomes);
   const { kind } = value;
   if (kind !== 'succeeded' && kind !== 'failed')
     return whole({ type: 'outcome', run, outcome: decodeOutcome(value, limits) });
-  const console = decodeConsole(record(value['console']), limits);
+  const console = decodeConsole(value['console'], limits);
   return {
     bytes: count(message['bytes'], limits.resultBytes),
     complete: (body) => ({
@@ -143,8 +149,8 @@ function decodeOutcomeMessage(message: Record<string, unknown>, limits: SandboxL
   };
 }
 
-function decodeOutcome(value: Record<string, unknown>, limits: SandboxLimits): ChildOutcome {
-  const console = decodeConsole(record(value['console']), limits);
+function decodeOutcome(value: Fields, limits: SandboxLimits): ChildOutcome {
+  const console = decodeConsole(value['console'], limits);
   const kind = text(value['kind'], 40);
   if (kind === 'limit-exceeded') return { kind, console, limit: text(value['limit'], 100) };
   if (kind === 'compile-error') {
@@ -160,18 +166,18 @@ function decodeOutcome(value: Record<string, unknown>, limits: SandboxLimits): C
   throw new ProtocolError('unknown outcome');
 }
 
-function decodeConsole(value: Record<string, unknown>, limits: SandboxLimits): GuestConsole {
-  const lines = value['lines'];
+function decodeConsole(value: unknown, limits: SandboxLimits): GuestConsole {
+  const { lines, truncated } = record(value, 'lines', 'truncated');
   if (!Array.isArray(lines) || lines.length > limits.consoleLines) throw new ProtocolError('console lines');
   let left = limits.consoleBytes;
   const decoded = lines.map((entry: unknown): ConsoleLine => {
-    const { level, text: content } = record(entry);
+    const { level, text: content } = record(entry, 'level', 'text');
     if (typeof level !== 'string' || !levels.has(level)) throw new ProtocolError('console level');
     const line = text(content, left);
     left -= line.length;
     return { level: level as ConsoleLine['level'], text: line };
   });
-  return { lines: decoded, truncated: value['truncated'] === true };
+  return { lines: decoded, truncated: truncated === true };
 }
 
 function parse(line: string): unknown {
@@ -182,10 +188,16 @@ function parse(line: string): unknown {
   }
 }
 
-function record(value: unknown): Record<string, unknown> {
+/** An object without other fields: unknown fields would be parsed for nothing. */
+function record<Known extends string>(
+  value: unknown,
+  ...known: readonly Known[]
+): Partial<Record<Known, unknown>> {
   if (value === null || typeof value !== 'object' || Array.isArray(value))
     throw new ProtocolError('not an object');
-  return value as Record<string, unknown>;
+  if (Object.keys(value).some((name) => !known.some((each) => each === name)))
+    throw new ProtocolError('unknown field');
+  return value;
 }
 
 function count(value: unknown, most = Number.MAX_SAFE_INTEGER): number {
@@ -200,7 +212,7 @@ function text(value: unknown, maxLength: number): string {
   return value;
 }
 
-/** Cuts a byte stream into lines; a line longer than `maxBytes` is refused before it is collected. */
+/** Cuts a byte stream into lines. A line longer than `maxBytes` is refused before it is collected. */
 export function createLineReader(maxBytes: number, onLine: (line: string) => void): (chunk: Buffer) => void {
   let parts: Buffer[] = [];
   let held = 0;

@@ -1,6 +1,9 @@
 import type { Json } from '@token-vault/contracts';
 
-/** What guest code printed. It may hold token data: it goes to the reactor's owner, never into our logs. */
+/**
+ * The output of guest code. It may hold token data: it is given to the reactor's owner, and never written to the
+ * vault's logs.
+ */
 export interface GuestConsole {
   readonly lines: readonly ConsoleLine[];
   /** True when lines were dropped because the limits were reached. */
@@ -17,7 +20,7 @@ export interface GuestResult {
   readonly tokenize?: Json;
 }
 
-/** An error thrown by the code, already in the words of rules.md §10. */
+/** An error thrown by the code, in the form of rules.md §10. */
 export interface GuestFailure {
   readonly status: number;
   readonly detail: string;
@@ -33,7 +36,7 @@ export interface CompileProblem {
   readonly column?: number;
 }
 
-/** How a run ended. Every kind but `succeeded` is a problem for the caller; see {@link problemOf}. */
+/** The end of a run. Every kind except `succeeded` is a problem for the caller; see {@link problemOf}. */
 export type RunOutcome = { readonly console: GuestConsole } & (
   | { readonly kind: 'succeeded'; readonly result: GuestResult }
   | ({ readonly kind: 'failed' } & GuestFailure)
@@ -56,7 +59,7 @@ export type CompileOutcome =
   | ({ readonly kind: 'compile-error' } & CompileProblem)
   | { readonly kind: 'unavailable' };
 
-/** The problem body of a run that did not succeed; `custom` replaces it altogether when present. */
+/** The problem body of a failed run. `custom` replaces it completely when present. */
 export interface RunProblem {
   readonly status: number;
   readonly detail: string;

@@ -4,22 +4,29 @@ import type { SandboxLimits } from './limits.ts';
 import type { CompileOutcome, RunOutcome } from './outcome.ts';
 import type { Walls } from './wall-kinds.ts';
 
+export const defaultRunsPerTenant = 16;
+
 export interface SandboxPoolOptions {
-  /** Processes at most, idle ones included. Default: 8. */
+  /** CPU places: the most processes, idle ones included, but not those whose run only waits for the network. Default: 8. */
   readonly maxChildren?: number;
-  /** Processes kept started for tenants that have none. Default: 2. */
+  /**
+   * The most runs of one tenant at once, those included that only wait for the network. There are at most twice as many
+   * processes, or four times the CPU places when that is more. Default: 16.
+   */
+  readonly maxRunsPerTenant?: number;
+  /** Started processes that are kept for tenants without one. Default: 2. */
   readonly spares?: number;
-  /** A tenant's idle process is given up after this time. Default: 30 s. */
+  /** The time after which a tenant's idle process is ended. Default: 30 s. */
   readonly idleMs?: number;
-  /** Jobs waiting at most, in all and of one tenant; more are answered `overloaded`. Defaults: 5,000 and 1,000. */
+  /** The most waiting jobs, in all and of one tenant. Further ones get `overloaded`. Defaults: 5,000 and 1,000. */
   readonly maxQueued?: number;
   readonly maxQueuedPerTenant?: number;
-  /** After how long a tenant whose code ends its processes gets one more. Default: 2 s. */
+  /** A tenant whose code ends its processes gets one new process in this time. Default: 2 s. */
   readonly lossEachMs?: number;
   readonly limits?: Partial<SandboxLimits>;
-  /** Where the service is root: one for each child. */
+  /** Where the service is root: one account for each child. */
   readonly accounts?: AccountRange;
-  /** Told once which walls stand, and of processes that do not start. Never gets guest data. */
+  /** Called once with the walls of the host, and when processes do not start. It never gets guest data. */
   readonly report?: (event: SandboxReport) => void;
 }
 
@@ -34,6 +41,8 @@ export interface CompileRequest {
 export interface SandboxStats {
   readonly children: number;
   readonly busy: number;
+  /** The busy ones whose run only waits for the network. */
+  readonly waiting: number;
   readonly spares: number;
   readonly queued: number;
   readonly walls: Walls;
@@ -41,11 +50,11 @@ export interface SandboxStats {
 }
 
 export interface SandboxPool {
-  /** Runs code once, in an isolate of its own. Never rejects: whatever happens is an outcome. */
+  /** Runs code once, in its own isolate. Never rejects: every end is an outcome. */
   run(request: RunRequest): Promise<RunOutcome>;
   /** Checks that code compiles, loads and exports a function (rules.md §10), without calling it. */
   compile(request: CompileRequest): Promise<CompileOutcome>;
   stats(): SandboxStats;
-  /** Kills what runs (outcome `killed`) and resolves when every process is gone. */
+  /** Kills the running code (outcome `killed`) and resolves when every process has ended. */
   close(): Promise<void>;
 }

@@ -1,6 +1,6 @@
+import { FairQueue } from '@token-vault/batching';
 import { createAllowance, type Allowance } from './allowance.ts';
 import { sandboxBundle } from './bundle.ts';
-import { createFairQueue } from './fair-queue.ts';
 import type { Job, RunRequest } from './job.ts';
 import { defaultSandboxLimits } from './limits.ts';
 import type { SandboxLimits } from './limits.ts';
@@ -8,22 +8,25 @@ import type { ChildOutcome } from './messages.ts';
 import { emptyConsole } from './outcome.ts';
 import type { CompileOutcome, RunOutcome } from './outcome.ts';
 import { createPriorities } from './priorities.ts';
+import { parseInTurn } from './large-json.ts';
 import { readCompileOutcome, readRunOutcome } from './read-outcome.ts';
 import { Slots, type SlotsEvents } from './slots.ts';
 import { createChildAccounts, defaultAccountRange } from './child-accounts.ts';
 import { childCommand } from './child-command.ts';
-import { processUsage } from './usage-watch.ts';
+import { isAsleep, processUsage } from './usage-watch.ts';
+import { isWaiting } from './waiting.ts';
 import { findWallTools, probeWalls } from './walls.ts';
+import { hasRoom, heldPlaces, mayBegin, placesOf, type Places } from './places.ts';
 import type { CompileRequest, SandboxPool, SandboxPoolOptions, SandboxStats } from './pool-types.ts';
 import type { Walls } from './wall-kinds.ts';
 
 const startingAtOnce = 2;
-/** A tenant that has a child waits this long for it before it gets a second: most runs are over sooner than a start. */
+/** A tenant with a child waits this long for it before it gets a second: most runs end sooner than a start takes. */
 const expandAfterMs = 8;
 const compileTimeoutMs = 2_000;
 /**
- * A start is 175 ms of CPU time, so a tenant whose code ends its children gets so many at once, and then one each two seconds;
- * its runs wait for it, nobody else's.
+ * A start costs 175 ms of CPU time. A tenant whose code ends its children gets this many starts at once, and then one
+ * each two seconds. Only its own runs wait for them.
  */
 const lossesAtOnce = 8;
 const defaultLossEachMs = 2_000;
@@ -32,16 +35,25 @@ const defaultLossEachMs = 2_000;
 export async function createSandboxPool(options: SandboxPoolOptions = {}): Promise<SandboxPool> {
   const limits = { ...defaultSandboxLimits, ...options.limits };
   const [bundle, tools] = await Promise.all([sandboxBundle(), findWallTools()]);
-  const accounts = createChildAccounts(options.accounts ?? defaultAccountRange);
+  const range = options.accounts ?? defaultAccountRange;
+  const accounts = createChildAccounts(range);
   const walls = await probeWalls(bundle, limits, tools, accounts);
   options.report?.({ kind: 'walls', walls });
+  const hasAccounts = walls.ownAccount && process.getuid?.() === 0;
+  const places = placesOf(options, limits, hasAccounts ? range.last - range.first + 1 : undefined);
   const start = {
     command: (account: number | undefined) => childCommand(bundle, limits, { walls, tools, account }),
-    accounts: walls.ownAccount && process.getuid?.() === 0 ? accounts : undefined,
+    accounts: hasAccounts ? accounts : undefined,
     priorities: createPriorities(tools.chrt),
     usageOf: processUsage,
+    isAsleep,
+    mostRssMb: places.mostRssMb,
   };
-  const pool = new Pool(options, limits, walls, (events) => new Slots(start, bundle, limits, events));
+  const pool = new Pool(
+    options,
+    { limits, walls, places },
+    (events) => new Slots(start, bundle, limits, events),
+  );
   await pool.started();
   return pool;
 }
@@ -50,10 +62,11 @@ class Pool implements SandboxPool {
   readonly #limits: SandboxLimits;
   readonly #walls: Walls;
   readonly #slots: Slots;
-  readonly #queue = createFairQueue<Job>();
+  readonly #queue = new FairQueue<Job>();
   readonly #losses: Allowance;
+  readonly #places: Places;
   readonly #settings: Required<
-    Pick<SandboxPoolOptions, 'idleMs' | 'maxChildren' | 'maxQueued' | 'maxQueuedPerTenant' | 'spares'>
+    Pick<SandboxPoolOptions, 'idleMs' | 'maxQueued' | 'maxQueuedPerTenant' | 'spares'>
   >;
   readonly #sweep: NodeJS.Timeout;
   #placing: NodeJS.Timeout | undefined;
@@ -64,24 +77,12 @@ class Pool implements SandboxPool {
 
   constructor(
     options: SandboxPoolOptions,
-    limits: SandboxLimits,
-    walls: Walls,
+    { limits, walls, places }: { limits: SandboxLimits; walls: Walls; places: Places },
     slots: (events: SlotsEvents) => Slots,
   ) {
-    const {
-      maxChildren = 8,
-      spares = 2,
-      idleMs = 30_000,
-      maxQueued = 5_000,
-      maxQueuedPerTenant = 1_000,
-    } = options;
-    this.#settings = {
-      maxChildren,
-      spares: Math.min(spares, maxChildren),
-      idleMs,
-      maxQueued,
-      maxQueuedPerTenant,
-    };
+    const { spares = 2, idleMs = 30_000, maxQueued = 5_000, maxQueuedPerTenant = 1_000 } = options;
+    this.#settings = { spares: Math.min(spares, places.cpu), idleMs, maxQueued, maxQueuedPerTenant };
+    this.#places = places;
     this.#losses = createAllowance(lossesAtOnce, options.lossEachMs ?? defaultLossEachMs);
     this.#limits = limits;
     this.#walls = walls;
@@ -104,7 +105,9 @@ class Pool implements SandboxPool {
       return { kind: 'limit-exceeded', limit: 'argument size', console: emptyConsole };
     }
     const job = { tenantId, code, input, timeoutMs, hostCalls, purpose: 'run' } as const;
-    return readRunOutcome(await this.#submit(job, signal), this.#limits);
+    const outcome = await this.#submit(job, signal);
+    const chars = 'text' in outcome ? outcome.text.length : 0;
+    return parseInTurn(tenantId, chars, () => readRunOutcome(outcome, this.#limits));
   }
 
   async compile({ tenantId, code }: CompileRequest): Promise<CompileOutcome> {
@@ -128,6 +131,7 @@ class Pool implements SandboxPool {
     return {
       children: this.#slots.size,
       busy: this.#slots.count(({ state }) => state === 'busy'),
+      waiting: this.#slots.count(isWaiting),
       spares: this.#slots.count(({ state, tenantId }) => state === 'free' && tenantId === undefined),
       queued: this.#queue.size,
       walls: this.#walls,
@@ -183,17 +187,17 @@ class Pool implements SandboxPool {
   #place(): void {
     if (this.#isClosed || this.#isPlacing) return;
     this.#isPlacing = true;
-    while (this.#queue.takeFirst((tenantId, job) => this.#tryPlace(tenantId, job)));
+    while (this.#queue.take((tenantId, job) => this.#tryPlace(tenantId, job)));
+    this.#giveBackPlaces();
     this.#keepSpares();
     this.#isPlacing = false;
   }
 
   #tryPlace(tenantId: string, job: Job): boolean {
-    const busy = this.#slots.count(({ state }) => state === 'busy');
-    const own = this.#slots.count((slot) => slot.state === 'busy' && slot.tenantId === tenantId);
-    // A tenant may hold as many children as it leaves free to others: half of an empty pool, less of a busy one, so
-    // that no number of endless loops of a few tenants takes the last child.
-    if (own > 0 && own >= this.#settings.maxChildren - busy) return false;
+    if (!mayBegin(this.#slots, tenantId, this.#places)) return false;
+    const own = this.#slots.count(
+      (slot) => slot.state === 'busy' && slot.tenantId === tenantId && !isWaiting(slot),
+    );
     const warm = this.#slots.freshest((slot) => slot.tenantId === tenantId);
     if (warm === undefined) {
       const queuedMs = performance.now() - job.queuedAt;
@@ -212,7 +216,7 @@ class Pool implements SandboxPool {
     return true;
   }
 
-  /** The sooner of those asked for. */
+  /** Keeps the earlier of the requested times. */
   #placeAfter(waitMs: number): void {
     const at = performance.now() + waitMs;
     if (at >= this.#nextPlacing) return;
@@ -227,10 +231,11 @@ class Pool implements SandboxPool {
   #makeRoomAndStart(): void {
     this.#slots.hurry();
     if (!this.#slots.canStart() || this.#starting() >= startingAtOnce) return;
-    if (this.#slots.size >= this.#settings.maxChildren) {
+    if (!hasRoom(this.#slots, this.#places)) {
       const idle = this.#slots.oldest(({ tenantId }) => tenantId !== undefined);
       if (idle === undefined) return;
       this.#slots.retire(idle);
+      if (!hasRoom(this.#slots, this.#places)) return;
     }
     this.#slots.start(true);
   }
@@ -239,12 +244,21 @@ class Pool implements SandboxPool {
     const unbound = this.#slots.count(({ tenantId }) => tenantId === undefined);
     for (let missing = this.#settings.spares - unbound; missing > 0; missing--) {
       if (
-        this.#slots.size >= this.#settings.maxChildren ||
+        !hasRoom(this.#slots, this.#places) ||
         this.#starting() >= startingAtOnce ||
         !this.#slots.canStart()
       )
         return;
       this.#slots.start(false);
+    }
+  }
+
+  /** Runs that go on after they waited may leave more processes than there are CPU places. The idle ones end. */
+  #giveBackPlaces(): void {
+    while (heldPlaces(this.#slots, this.#places) > this.#places.cpu) {
+      const idle = this.#slots.oldest(() => true);
+      if (idle === undefined) return;
+      this.#slots.retire(idle);
     }
   }
 

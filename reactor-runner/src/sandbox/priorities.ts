@@ -3,52 +3,62 @@ import { readdirSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
 
 /**
- * What children get of the processor, beside the service, Postgres and each other (ADR 12). Most of a child's work comes after
- * its outcome, when it makes the next isolate and nobody waits: that is done when nothing else is to do, unless the next run
- * has come already.
+ * The CPU priority of children, compared with the service, Postgres and each other (ADR 12). Most of a child's work
+ * comes after its outcome: it makes the next isolate. No caller waits for that, so it has the lowest priority, unless
+ * the next run has arrived.
  */
 export interface Priorities {
-  /** Nobody waits for it yet, so it starts when nothing else is to do. */
+  /** No job waits for this child, so it starts when the CPU is idle. */
   spare(pid: Pid): void;
-  /** Somebody waits for it to start. */
+  /** A job waits for this child to start. */
   hurried(pid: Pid): void;
   ready(pid: Pid): void;
-  /** Somebody waits for what it does. */
+  /** A caller waits for the work of this child. */
   awaited(pid: Pid): void;
   resting(pid: Pid): void;
-  /** Its run takes longer than most do: they come first. */
+  /** Its run takes longer than most runs. Short runs come first. */
   working(pid: Pid): void;
-  /** Its run burns CPU, and gets what others leave: endless loops of one tenant hardly delay another's runs. */
+  /**
+   * Its run burns CPU and gets the CPU time that others leave: endless loops of one tenant hardly delay another's
+   * runs.
+   */
   burning(pid: Pid): void;
-  /** It has burned for long: it runs when a core is idle, and leaves it at once when anything else wakes. */
+  /**
+   * It has burned CPU for long. It runs only when a core is idle, and leaves the core at once when another process
+   * wakes.
+   */
   endless(pid: Pid): void;
-  /** The run that burned is over. False when the host does not let a priority be raised: then the child is of no more use. */
+  /**
+   * The run that burned CPU is over. False when the host does not allow to raise the priority: then the child cannot
+   * be used again.
+   */
   recovered(pid: Pid): boolean;
-  /** The same of one that was endless. */
+  /** As `recovered`, for a child that was `endless`. */
   revived(pid: Pid): Promise<boolean>;
 }
 
-/** Undefined when it could not be started. */
+/** Undefined when the process could not be started. */
 type Pid = number | undefined;
 
-/** What a child starts with, and all its threads have. */
+/** The priority at which a child and all its threads start. */
 export const levelsBelowService = 10;
 const lowest = 19;
 const below = (levels: number): number => Math.min(lowest, getPriority() + levels);
-/** A run takes less than a millisecond; a child that is still making its isolate is in a hurry now. */
+/** A run takes less than a millisecond. A child that is still making its isolate must finish that first. */
 const awaited = below(3);
 const ordinary = below(levelsBelowService);
 
-/** @param chrt the tool that gives the policy SCHED_IDLE; without it endless code keeps the lowest priority */
+/** @param chrt the tool that sets the policy SCHED_IDLE. Without it endless code keeps the lowest priority */
 export function createPriorities(chrt: string | undefined): Priorities {
-  // One after the other: what is said last must hold.
+  // One after the other, so that the last call decides.
   let lastPolicy: Promise<unknown> = Promise.resolve();
   const setPolicy = (pid: Pid, policy: Policy): Promise<boolean> => {
     const isSet = lastPolicy.then(() => chrt === undefined || runChrt(chrt, pid, policy));
     lastPolicy = isSet;
     return isSet;
   };
-  // Where it may not (root's CAP_SYS_NICE, or RLIMIT_NICE), a child stays at the ordinary priority all its life.
+  // Without the right to raise (root's CAP_SYS_NICE, or RLIMIT_NICE), a child keeps the ordinary priority for its
+  // whole life.
   let mayRaise = false;
   const resting = (pid: Pid): void => void (mayRaise && set(pid, lowest));
 
@@ -71,7 +81,7 @@ export function createPriorities(chrt: string | undefined): Priorities {
 
 type Policy = '--idle' | '--other';
 
-/** False when it has ended, or the host does not allow it: the lowest priority has to do. */
+/** False when the process has ended, or when the host does not allow it: the lowest priority must be enough. */
 function runChrt(chrt: string, pid: Pid, policy: Policy): Promise<boolean> {
   return new Promise((resolve) => {
     const options = { env: {}, cwd: '/' };
@@ -83,15 +93,15 @@ function runChrt(chrt: string, pid: Pid, policy: Policy): Promise<boolean> {
   });
 }
 
-/** Linux keeps priority by thread; the one with the number of the process runs the code. */
+/** Linux keeps the priority by thread. The thread with the number of the process runs the code. */
 function set(thread: Pid, priority: number): boolean {
-  // Zero or nothing would be this process.
+  // 0 would mean this process.
   if (!thread) return false;
   try {
     setPriority(thread, priority);
     return true;
   } catch {
-    // It has ended, or the host does not allow it: fairness then rests on the scheduler alone.
+    // The process has ended, or the host does not allow it. Then only the scheduler provides fairness.
     return false;
   }
 }

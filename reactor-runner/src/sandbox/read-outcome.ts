@@ -14,7 +14,7 @@ import type { CompileOutcome, GuestFailure, RunOutcome } from './outcome.ts';
 
 const brandedStatuses = new Set([400, 401, 402, 403, 429, 500]);
 
-/** Turns what a child reports into an outcome, believing none of it: the guest's JSON is parsed and checked here. */
+/** Turns the report of a child into an outcome and trusts none of it: the guest's JSON is parsed and checked here. */
 export function readRunOutcome(outcome: ChildOutcome, limits: SandboxLimits): RunOutcome {
   const { console } = outcome;
   switch (outcome.kind) {
@@ -77,13 +77,15 @@ const unreadable: GuestFailure = {
 
 function readFailure(value: JsonObject | undefined): GuestFailure {
   const { status, detail, errors, custom } = value ?? {};
-  // A status that is no number comes as null.
+  // A status that is no number arrives as null.
   if (custom !== undefined) return readCustom(Number(status ?? NaN), asObject(custom));
   if (typeof status !== 'number' || typeof detail !== 'string' || !isErrors(errors)) return unreadable;
   return brandedStatuses.has(status) ? { status, detail, errors } : unreadable;
 }
 
-/** A response that the code chose itself: within the rules of rules.md §10, else a failure that says which was broken. */
+/**
+ * A response that the code chose itself, when it keeps rules.md §10. Otherwise a failure that names the broken rule.
+ */
 function readCustom(status: number, { headers, body }: JsonObject): GuestFailure {
   if (!isCustomStatus(status)) return refused('CustomHttpResponseError needs a status from 200 to 599');
   const allowed = allowedCustomHeaders(asObject(headers));

@@ -5,26 +5,29 @@ import type { SandboxBundle } from './bundle.ts';
 import type { ChildCommand } from './child-command.ts';
 import { isRunning, processIn } from './inner-process.ts';
 import type { SandboxLimits } from './limits.ts';
-import { createFrameReader } from './frames.ts';
+import { createFrameReader, envelopeBudget } from './frames.ts';
 import { ProtocolError } from './messages.ts';
 import type { ChildRun, FromChild, ToChild } from './messages.ts';
 import { startChild } from './start-child.ts';
 
 const startTimeoutMs = 15_000;
-/** Of one run, for each request it may make: the call, its end, and some more. */
+/** The messages of one run for each request that it may make: the call, its end, and one to spare. */
 const messagesPerRequest = 3;
-/** A sound child writes a head and a body; what is longer comes in pieces of 32 KB or so. Each piece costs the service a turn. */
+/**
+ * A sound child writes a head and a body. A longer message comes in pieces of about 32 KB. Each piece costs the
+ * service a turn of its event loop.
+ */
 const piecesPerMessage = 2;
 const leastPieceBytes = 4_096;
 
 export interface ChildEvents {
   onReady(): void;
   onMessage(message: Exclude<FromChild, { type: 'ready' }>): void;
-  /** Once, whatever ended it; `signal` is what killed it when a signal did. */
+  /** Called once, for every cause of the end. `signal` is set when a signal killed the process. */
   onExit(signal: NodeJS.Signals | null): void;
 }
 
-/** The pool's end of one child process. A message that a sound child would not send kills it. */
+/** The pool's side of one child process. A message that a sound child would not send kills the child. */
 export class SandboxChild {
   readonly #process: ChildProcess;
   readonly #socket: Socket;
@@ -36,6 +39,7 @@ export class SandboxChild {
   #exited = false;
   #messages = 0;
   #pieces = 0;
+  #envelopeBytes = 0;
   #ready = false;
 
   constructor(command: ChildCommand, bundle: SandboxBundle, limits: SandboxLimits, events: ChildEvents) {
@@ -47,10 +51,14 @@ export class SandboxChild {
     this.#socket = socket;
     this.#startTimer = setTimeout(() => this.kill(), startTimeoutMs);
     this.#process.on('error', () => this.#onExit(null));
-    // Not 'exit': what the child said last may still be in the socket then.
+    // Not 'exit': the last messages of the child may still be in the socket then.
     this.#process.on('close', (code, signal) => this.#onExit(this.#causeOf(signal ?? signalTold(code))));
     this.#socket.on('error', () => this.kill());
-    const read = createFrameReader(limits, (message) => this.#onFrame(message));
+    const read = createFrameReader(
+      limits,
+      (message) => this.#onFrame(message),
+      (bytes) => this.#refuseEnvelopes(bytes),
+    );
     this.#socket.on('data', (chunk: Buffer) => {
       try {
         this.#refusePieces(chunk.length);
@@ -62,7 +70,7 @@ export class SandboxChild {
     this.#send({ type: 'init', bundle: { core: bundle.core, modules: bundle.modules }, limits });
   }
 
-  /** Of the process that runs code. */
+  /** The id of the process that runs code. */
   get pid(): number | undefined {
     const { pid } = this.#process;
     if (!this.#isAlone || pid === undefined) return pid;
@@ -70,7 +78,7 @@ export class SandboxChild {
     return this.#innerPid ?? pid;
   }
 
-  /** False when it has ended, which the process that waits for it says a little later. */
+  /** False when the process has ended. The process that waits for it reports this a little later. */
   isThere(): boolean {
     return !this.#isAlone || this.#innerPid === undefined || isRunning(this.#innerPid);
   }
@@ -78,10 +86,11 @@ export class SandboxChild {
   run(run: ChildRun): void {
     this.#messages = 0;
     this.#pieces = 0;
+    this.#envelopeBytes = 0;
     this.#send({ type: 'run', ...run });
   }
 
-  /** @param onOut called when the service no longer holds it */
+  /** @param onOut called when the service no longer holds the answer */
   answer(answer: Omit<Extract<ToChild, { type: 'answer' }>, 'type'>, onOut: () => void): void {
     this.#send({ type: 'answer', ...answer }, onOut);
   }
@@ -89,7 +98,8 @@ export class SandboxChild {
   kill(): void {
     const { pid } = this.#process;
     if (this.#exited || pid === undefined) return;
-    // Asked anew: while the process that waits lives, this number is nobody else's. It reaps the child, then ends itself.
+    // Read each time: while the waiting process lives, this id is not used again. The waiting process reaps the child
+    // and then ends itself.
     const inner = this.#isAlone ? processIn(pid) : undefined;
     if (inner === undefined || !hasKilled(inner)) this.#process.kill('SIGKILL');
   }
@@ -109,6 +119,13 @@ export class SandboxChild {
     if (this.#pieces > piecesPerMessage * this.#mostMessages) throw new ProtocolError('too many pieces');
   }
 
+  /** Parsing envelopes takes time of the service's only thread. */
+  #refuseEnvelopes(bytes: number): void {
+    this.#envelopeBytes += bytes;
+    if (this.#envelopeBytes > envelopeBudget(this.#limits, this.#mostMessages))
+      throw new ProtocolError('too many bytes of envelopes');
+  }
+
   #onFrame(message: FromChild): void {
     if (this.#exited) return;
     this.#messages += 1;
@@ -121,7 +138,7 @@ export class SandboxChild {
     }
   }
 
-  /** The first process of a namespace is not ended by a SIGABRT of its own: abort(3) then makes a fault. */
+  /** The first process of a namespace is not ended by its own SIGABRT: abort(3) then causes a fault. */
   #causeOf(signal: NodeJS.Signals | null): NodeJS.Signals | null {
     return this.#isAlone && signal === 'SIGSEGV' ? 'SIGABRT' : signal;
   }
@@ -135,7 +152,7 @@ export class SandboxChild {
   }
 }
 
-/** bubblewrap tells which signal ended the child as a shell does, `unshare` by ending in the same way. */
+/** bubblewrap reports the signal that ended the child as a shell does; `unshare` ends by the same signal. */
 function signalTold(code: number | null): NodeJS.Signals | null {
   const isOf = ([, number]: [string, number]): boolean => code === 128 + number;
   return (Object.entries(constants.signals).find(isOf)?.[0] ?? null) as NodeJS.Signals | null;

@@ -6,13 +6,17 @@ import type { Job } from './job.ts';
 import type { SandboxLimits } from './limits.ts';
 import { SandboxChild } from './sandbox-child.ts';
 import type { Priorities } from './priorities.ts';
-import type { ProcessUsage } from './usage-watch.ts';
+import { excessOf, type ProcessUsage } from './usage-watch.ts';
+import { heaviest, isWaiting, stillnessOf, type Stillness } from './waiting.ts';
 
-/** How often running code is looked at from outside: the child itself cannot, its only thread runs the code. */
+/** How often running code is checked from outside. The child cannot check itself: its only thread runs the code. */
 const watchIntervalMs = 25;
-/** How often those that no run is in are: code that has left its isolate may go on after its run. */
+/** How often children without a run are checked: code that has left its isolate may continue after its run. */
 const idleWatchIntervalMs = 250;
-/** How a run goes by its CPU time: no longer preferred, last, idle time only. Most take less than one millisecond. */
+/**
+ * The priority of a run by its CPU time: no longer preferred, then lowest, then idle time only. Most runs take less
+ * than one millisecond.
+ */
 const paces = [
   ['endless', 1_000],
   ['burning', 100],
@@ -26,10 +30,12 @@ type Pace = (typeof paces)[number][0] | 'usual';
 export interface Slot {
   readonly child: SandboxChild;
   state: 'busy' | 'free' | 'starting';
-  /** Set when the first run is placed: a child serves one tenant for the whole of its life. */
+  /** Set when the first run is placed. A child serves one tenant for its whole life. */
   tenantId?: string;
   execution?: Execution;
   watched?: { readonly execution: Execution; readonly cpuMs: number };
+  /** Undefined while the run works. */
+  stillness?: Stillness | undefined;
   watchedIdle?: { readonly freeSince: number; readonly cpuMs: number };
   pace: Pace;
   runs: number;
@@ -37,24 +43,28 @@ export interface Slot {
 }
 
 export interface SlotsEvents {
-  /** A child became free, ready or died: waiting jobs may be placed. */
+  /** A child became free or ready, or died: waiting jobs may be placed. */
   onChange(): void;
-  /** A run of the tenant has cost its child: crashed it, or could not be ended otherwise. */
+  /** A run of the tenant crashed its child, or could be ended only by killing the child. */
   onLoss(tenantId: string): void;
-  /** Children do not start: `error` is for the operator. */
+  /** Children do not start. `error` is for the operator. */
   onStartFailures(): void;
 }
 
-/** How children start: each with an account of its own, where the host allows it. */
+/** How children start. Each has its own account where the host allows it. */
 export interface ChildStart {
   readonly command: (account: number | undefined) => ChildCommand;
   /** Undefined where children have no accounts of their own. */
   readonly accounts: ChildAccounts | undefined;
   readonly priorities: Priorities;
   readonly usageOf: (pid: number) => ProcessUsage | undefined;
+  /** Whether all threads of the process sleep. */
+  readonly isAsleep: (pid: number) => boolean;
+  /** Resident memory of all runs together at which one of them is ended. */
+  readonly mostRssMb: number;
 }
 
-/** The child processes of a pool: starting, binding to a tenant, watching, retiring. */
+/** The child processes of a pool: their start, tenant, checks and end. */
 export class Slots {
   readonly #all = new Set<Slot>();
   readonly #start: ChildStart;
@@ -85,6 +95,10 @@ export class Slots {
     return this.#all.size;
   }
 
+  all(): Iterable<Slot> {
+    return this.#all;
+  }
+
   pids(): number[] {
     return [...this.#all].map(({ child }) => child.pid).filter((pid) => pid !== undefined);
   }
@@ -95,7 +109,10 @@ export class Slots {
     return found;
   }
 
-  /** The free child used last among those that match: the warm ones stay warm, the others get old and retire. */
+  /**
+   * The most recently used free child among those that match: so some children stay warm, and the others become idle
+   * and end.
+   */
   freshest(matches: (slot: Slot) => boolean): Slot | undefined {
     const slot = this.#best(matches, (a, b) => a.freeSince > b.freeSince);
     if (slot === undefined || slot.child.isThere()) return slot;
@@ -111,11 +128,11 @@ export class Slots {
     return !this.#isClosed && performance.now() >= this.#startNotBefore;
   }
 
-  /** @param isAwaited whether a job waits for it; the others do not start in the way of what runs */
+  /** @param isAwaited whether a job waits for the child. Other children start with the lowest priority */
   start(isAwaited: boolean): void {
     const { accounts, command } = this.#start;
     const account = accounts?.take();
-    // Another child that ends gives its account back, and is told by onChange.
+    // All accounts are in use. When another child ends, it returns its account and onChange is called.
     if (accounts !== undefined && account === undefined) return;
     const gone = Promise.withResolvers<void>();
     const started = Promise.withResolvers<void>();
@@ -140,7 +157,7 @@ export class Slots {
         },
         onExit: (signal) => {
           hasStarted();
-          // Not one that was retired.
+          // False when the child was retired on purpose.
           const isLost = this.#all.delete(slot);
           if (account !== undefined) accounts?.release(account);
           if (isLost && slot.state === 'starting') this.#onStartFailure();
@@ -158,12 +175,12 @@ export class Slots {
     if (!isAwaited) this.#priorities.spare(slot.child.pid);
   }
 
-  /** Resolves when those that start now are ready, or gone. */
+  /** Resolves when the starting children are ready or have ended. */
   async started(): Promise<void> {
     await Promise.all(this.#starting);
   }
 
-  /** A job waits for one of those that start. */
+  /** A job waits for one of the starting children. */
   hurry(): void {
     for (const { state, child } of this.#all) if (state === 'starting') this.#priorities.hurried(child.pid);
   }
@@ -231,21 +248,37 @@ export class Slots {
   }
 
   #watchBusy(): void {
+    const held: { readonly tenantId: string; readonly rssMb: number; readonly execution: Execution }[] = [];
+    let hasNewlyWaiting = false;
     for (const slot of this.#all) {
       const { execution } = slot;
       const pid = slot.child.pid;
-      // Most runs are over sooner.
+      // Most runs end sooner than this.
       if (execution === undefined || performance.now() - execution.startedAt < watchIntervalMs) continue;
-      if (pid === undefined) continue;
-      const usage = this.#start.usageOf(pid);
-      if (usage === undefined) continue;
+      const usage = pid === undefined ? undefined : this.#start.usageOf(pid);
+      if (pid === undefined || usage === undefined) continue;
       if (slot.watched?.execution !== execution) slot.watched = { execution, cpuMs: usage.cpuMs };
       const cpuMs = usage.cpuMs - slot.watched.cpuMs;
-      if (usage.rssMb > this.#limits.childRssMb) execution.kill('out-of-memory');
-      else if (usage.threads > this.#limits.threads) execution.kill('killed');
-      else if (cpuMs > this.#limits.cpuMs) execution.kill('timed-out');
+      held.push({ tenantId: execution.job.tenantId, rssMb: usage.rssMb, execution });
+      hasNewlyWaiting = this.#watchStillness(slot, execution, { ...usage, pid }) || hasNewlyWaiting;
+      const excess = excessOf({ ...usage, cpuMs }, this.#limits);
+      if (excess !== undefined) execution.kill(excess);
       else this.#slow(slot, paces.find(([, afterCpuMs]) => cpuMs > afterCpuMs)?.[0]);
     }
+    heaviest(held, this.#start.mostRssMb)?.execution.kill('out-of-memory');
+    if (hasNewlyWaiting) this.#events.onChange();
+  }
+
+  /** True when the run has begun to wait for the network, and so has left its CPU place. */
+  #watchStillness(
+    slot: Slot,
+    execution: Execution,
+    { pid, cpuMs, rssMb }: { readonly pid: number; readonly cpuMs: number; readonly rssMb: number },
+  ): boolean {
+    const wasWaiting = isWaiting(slot);
+    const look = { cpuMs, rssMb, isAsleep: () => this.#start.isAsleep(pid) };
+    slot.stillness = stillnessOf(slot.stillness, execution, look, this.#limits.idleRssMb);
+    return !wasWaiting && isWaiting(slot);
   }
 
   #watchIdle(): void {

@@ -1,15 +1,20 @@
 import { systemCalls, type ArgumentTest } from './system-calls.ts';
 
-/** linux/audit.h: how the kernel names the numbering that a call belongs to. */
+/** linux/audit.h: the kernel's constants for the numbering of system calls. */
 const architectures: Readonly<Record<string, number>> = { x64: 0xc000003e, arm64: 0xc00000b7 };
 
-/** linux/seccomp.h: what becomes of a call. libc does without what does not exist, and tries older calls. */
+/**
+ * linux/seccomp.h: the kernel's action for a call. libc continues without calls that do not exist, and tries older
+ * ones.
+ */
 const allowed = 0x7fff0000;
 const killed = 0x80000000;
 const enosys = 38;
 const doesNotExist = 0x00050000 | enosys;
 
-/** Where `struct seccomp_data` has it. Of an argument the lower half: both architectures are little-endian. */
+/**
+ * Offsets in `struct seccomp_data`. Of an argument only the lower half is read: both architectures are little-endian.
+ */
 const numberOffset = 0;
 const architectureOffset = 4;
 const argumentOffset = (index: number): number => 16 + 8 * index;
@@ -24,9 +29,9 @@ const skipUnless = (value: number, count: number): Instruction => [0x15, 0, coun
 const end = (action: number): Instruction => [0x06, 0, 0, action];
 
 /**
- * The filter of a child, as the kernel reads it. A call that is not in the table does not exist; one by the numbers of another
- * architecture ends the process. Those of x32 have a bit that no number of the table has.
- * @returns undefined where we do not have the numbers
+ * The filter of a child, in the kernel's format. A call that is not in the table does not exist. A call by the
+ * numbers of another architecture ends the process. Calls of x32 have a bit that no number of the table has.
+ * @returns undefined for an architecture without numbers in the table
  */
 export function systemCallFilter(architecture: string): Buffer | undefined {
   const own = architectures[architecture];
@@ -45,7 +50,10 @@ export function systemCallFilter(architecture: string): Buffer | undefined {
   ]);
 }
 
-/** Goes on behind it with the number of the call still at hand: the argument is loaded only when the call is this one. */
+/**
+ * When the call is another one, the filter continues with the number still loaded: the argument is loaded only for
+ * this call.
+ */
 function allow(number: number, onlyIf?: readonly ArgumentTest[]): Instruction[] {
   if (onlyIf === undefined) return [skipUnless(number, 1), end(allowed)];
   const tests = onlyIf.flatMap(({ argument, mask, equals }) => [

@@ -1,18 +1,19 @@
 /**
- * The calls that a child may make of the kernel: those that Node, V8, isolated-vm and libc were seen to make (strace over the
- * suites of this room), and the forms of them that other releases of libc choose. All others do not exist for it (ENOSYS): no new
- * processes, programs or namespaces, no sockets, mounts, tracing, io_uring, BPF, keys of the kernel, or memory of others.
+ * The system calls that a child may make: those that Node, V8, isolated-vm and libc were observed to make (strace
+ * over the suites of this folder), and their variants in other releases of libc. All others do not exist for it
+ * (ENOSYS): no new processes, programs or namespaces, no sockets, mounts, tracing, io_uring, BPF, kernel keys, or
+ * memory of other processes.
  */
 export interface SystemCall {
   readonly name: string;
-  /** Its number by architecture; arm64 has no call where a newer one does the same. */
+  /** The number of the call by architecture. arm64 lacks calls that have a newer equivalent. */
   readonly x64: number;
   readonly arm64?: number;
-  /** Allowed only when one of these holds. */
+  /** The call is allowed only when one of these tests holds. */
   readonly onlyIf?: readonly ArgumentTest[];
 }
 
-/** Of the lower 32 bits, which is what the kernel looks at in each that is tested here. */
+/** A test of the lower 32 bits of an argument, which are the bits that the kernel uses in these calls. */
 export interface ArgumentTest {
   readonly argument: number;
   readonly mask: number;
@@ -26,12 +27,12 @@ const cloneThread = 0x10000;
 /** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
 const cloneNamespaces = 0x7e020000;
 
-/** PR_SET_NAME and PR_SET_VMA: names of threads and of memory. */
+/** PR_SET_NAME and PR_SET_VMA, which name threads and memory. */
 const namings = [15, 0x53564d41];
 /** TCGETS, FIONBIO, FIONREAD, FIONCLEX, FIOCLEX. */
 const streamSettings = [0x5401, 0x5421, 0x541b, 0x5450, 0x5451];
 
-/** MAP_TYPE and MAP_GROWSDOWN of mmap, and MAP_PRIVATE: memory of another kind is not counted by RLIMIT_DATA. */
+/** MAP_TYPE and MAP_GROWSDOWN of mmap, and MAP_PRIVATE: RLIMIT_DATA does not count memory of other kinds. */
 const kindOfMemory = 0x10f;
 const privateMemory = 0x02;
 
@@ -46,7 +47,7 @@ const memory: readonly Row[] = [
   ['munmap', 11, 215],
 ];
 
-/** Which files exist is decided by the wall `ownFiles`. */
+/** The wall `ownFiles` decides which files exist. */
 const files: readonly Row[] = [
   ['access', 21],
   ['close', 3, 57],
@@ -72,7 +73,7 @@ const files: readonly Row[] = [
   ['writev', 20, 66],
 ];
 
-/** The socket to the pool is inherited: it is read, written, and never made. */
+/** The socket to the pool is inherited: a child reads and writes it, and cannot make another. */
 const events: readonly Row[] = [
   ['epoll_create1', 291, 20],
   ['epoll_ctl', 233, 21],
@@ -88,13 +89,13 @@ const events: readonly Row[] = [
 ];
 
 /**
- * Signals by thread only, which the PID namespace bounds. `kill` of 0 reaches the group of processes, in which the service and all
- * children are: to the kernel they are of one user where the service is not root.
+ * Signals to threads only, which the PID namespace limits. `kill` of 0 would reach the process group, which holds the
+ * service and all children: without root they all belong to one user.
  */
 const threads: readonly Row[] = [
   ['arch_prctl', 158],
   ['clone', 56, 220, [{ argument: 0, mask: cloneThread | cloneNamespaces, equals: cloneThread }]],
-  // Needed once: bubblewrap sets the filter, then executes Node. The file system of a child has nothing else to execute.
+  // Needed once: bubblewrap sets the filter, then executes Node. The file system of a child holds no other program.
   ['execve', 59, 221],
   ['exit', 60, 93],
   ['exit_group', 231, 94],
@@ -114,7 +115,7 @@ const threads: readonly Row[] = [
   ['tkill', 200, 130],
 ];
 
-/** Calls that tell of the process itself, the time and the machine. */
+/** Calls that give information about the process itself, the time and the machine. */
 const knowledge: readonly Row[] = [
   ['capget', 125, 90],
   ['clock_getres', 229, 114],

@@ -29,7 +29,7 @@ async function findExecutable(name: string): Promise<string | undefined> {
   return undefined;
 }
 
-/** Starts a child behind all walls; when that fails, behind one more at a time, and keeps those that work. */
+/** Starts a child behind all walls. When that fails, adds one wall at a time and keeps those that work. */
 export async function probeWalls(
   program: ChildProgram,
   limits: SandboxLimits,
@@ -56,7 +56,10 @@ export async function probeWalls(
   return standing;
 }
 
-/** The walls that the tools can build, in the order in which they depend on each other. `unshare` is tried for a wall that bubblewrap does not give. */
+/**
+ * The walls that the tools can build, in the order of their dependencies. `unshare` is tried for a wall that
+ * bubblewrap does not give.
+ */
 function stepsOf({ prlimit, setpriv, bwrap, unshare }: WallTools): Partial<Walls>[] {
   const ownAccount = { ownAccount: true };
   const namespaces = { noNetwork: true, ownProcesses: true };
@@ -74,7 +77,7 @@ function stepsOf({ prlimit, setpriv, bwrap, unshare }: WallTools): Partial<Walls
   ];
 }
 
-/** As root an account of its own comes with the loss of privileges; the filter comes by bubblewrap, as do the files. */
+/** As root the own account comes with the loss of privileges. bubblewrap gives the filter and the files. */
 function hasItsGround({ ownAccount, unprivileged, systemCallFilter, ownFiles }: Walls): boolean {
   return (unprivileged || !ownAccount || !isRoot()) && (ownFiles || !systemCallFilter);
 }
@@ -87,7 +90,7 @@ function startsUp(command: ChildCommand): Promise<boolean> {
     let isUp = false;
     const timer = setTimeout(() => child.kill('SIGKILL'), probeTimeoutMs);
     child.on('error', () => undefined);
-    // It ends when its socket does, so nothing of a probe is left when it is over.
+    // The child ends when its socket closes, so no process of a probe is left.
     child.on('close', () => {
       clearTimeout(timer);
       resolve(isUp);
@@ -103,5 +106,5 @@ function startsUp(command: ChildCommand): Promise<boolean> {
   });
 }
 
-/** The least a child can prepare an isolate with. */
+/** The smallest runtime with which a child can prepare an isolate. */
 const bundleProbeCore = 'globalThis.__dispatch = () => undefined;';

@@ -1,45 +1,42 @@
 import {
+  AlteredRecordError,
   allowedCustomHeaders,
   customContent,
   invocationEntity,
   invocationPlace,
+  outcomeContentOf,
   reactorProblemCode,
+  sealedOutcome,
   streams,
   WebhookAttemptFailed,
   WebhookDelivered,
   WebhookGivenUp,
   type Json,
+  type OutcomeContent,
   type ReactorProblem,
 } from '@token-vault/contracts';
-import {
-  KeyDestroyedError,
-  SealBrokenError,
-  type KeyRing,
-  type SealedValue,
-  type Secret,
-} from '@token-vault/crypto';
+import { KeyDestroyedError, SealBrokenError, type KeyRing, type SealedValue } from '@token-vault/crypto';
 import { RevisionConflictError, type EventStore } from '@token-vault/event-store';
-import { problemDetails } from '@token-vault/service-kit';
-import { EgressError, type EgressFetch } from '../egress/index.ts';
+import { problemDetails } from '@token-vault/http';
+import { EgressError, type EgressFetch } from '@token-vault/egress';
 import {
   isGenuine,
   readHistory,
   runnerEvent,
   type Invocation,
+  type InvocationHistory,
   type OutcomeEvent,
 } from '../runs/invocation.ts';
-import { refusalOfDelivery, type DeliveryRights, type RefusedDelivery } from '../runs/invoker.ts';
+import { decideDelivery, type DeliveryRights, type RefusedDelivery } from '../runs/invoker.ts';
 import { forbidden } from '../runs/outcome.ts';
 import { retryAfter } from './schedule.ts';
-import { signatureHeaders } from './signature.ts';
+import { readTenantWebhooks, sendWebhook } from './send.ts';
 
 export interface DeliveryDependencies extends DeliveryRights {
   readonly store: EventStore;
   readonly keyRing: KeyRing;
   readonly fetch: EgressFetch;
 }
-
-const timeoutMs = 15_000;
 
 type Content = ReturnType<typeof customContent>;
 
@@ -55,7 +52,7 @@ function problemContent(
   return json(problemDetails(problem, instance, metadata.trace_id) as unknown as Json);
 }
 
-/** The body a synchronous caller would have been answered, or the error's (rules.md §10). */
+/** The body that a synchronous caller would get, or that of the error (rules.md §10). */
 function contentOf(invocation: Invocation, outcome: OutcomeEvent, opened: Json) {
   if (outcome.type === 'ReactorSucceeded') return json(opened);
   const problem = opened as unknown as ReactorProblem;
@@ -64,10 +61,17 @@ function contentOf(invocation: Invocation, outcome: OutcomeEvent, opened: Json) 
   return problemContent(invocation, outcome.data, problem);
 }
 
-/** How an attempt went: delivered without a `reason`; `isFinal` when no other attempt can go better. */
+function refusalContent(invocation: Invocation, { refusal }: RefusedDelivery) {
+  const { status, code: reason } = refusal;
+  return problemContent(invocation, { status, reason }, forbidden(refusal));
+}
+
+/** The result of an attempt. Delivered when there is no `reason`. `isFinal`: a further attempt would fail too. */
 interface Attempted {
   readonly reason: string | undefined;
   readonly isFinal: boolean;
+  /** Set when a refusal was sent in place of the result. */
+  readonly refused?: RefusedDelivery | undefined;
 }
 
 const altered: Attempted = { reason: 'record altered', isFinal: true };
@@ -81,107 +85,87 @@ export class Deliveries {
   }
 
   /**
-   * Makes the attempt that is due, if one is, and appends how it went. Delivered at least once: a crash between the two repeats
-   * the attempt, under the same `webhook-id`.
+   * Makes the attempt that is due, if one is, and appends its result. Delivery is at least once: a crash in between
+   * repeats the attempt with the same `webhook-id`.
    */
   async deliver(tenantId: string, invocationId: string): Promise<void> {
     const { store, keyRing, clock } = this.#dependencies;
     const stream = streams.invocation(tenantId, invocationId);
-    const { invocation, outcome, attempts, deliverAt, revision } = await readHistory(store, stream);
+    const history = await readHistory(store, stream);
+    const { invocation, outcome, deliverAt, revision, attempts } = history;
     if (!invocation || !outcome || !deliverAt || deliverAt > clock.now()) return;
-    // It says in whose name it was made and where the result goes.
+    // The record names the invoker and the destination of the result, so its signature is checked.
     const isBelieved = await isGenuine(keyRing, invocation);
-    const refused = isBelieved ? await refusalOfDelivery(invocation, this.#dependencies) : undefined;
-    const attempted = isBelieved ? await this.#attempt(invocation, outcome, refused) : altered;
-    const event = eventOf(invocation, attempts + 1, attempted, clock.now());
+    const attempted = isBelieved ? await this.#attempt(invocation, outcome, attempts > 0) : altered;
+    const event = eventOf(invocation, history, attempted, clock.now());
+    const { refused } = attempted;
     try {
       await store.append(stream, [...(refused ? [refused.record] : []), event], revision);
     } catch (error) {
       if (error instanceof RevisionConflictError) return;
       throw error;
     }
-    // Nobody needs the result any more; what a crash leaves goes by its own time.
-    if (event.type !== WebhookAttemptFailed.type)
+    // The result is not needed any more. After a crash its key ends by its own time. That of a result that could not be
+    // delivered ends then too: meanwhile a caller may want it delivered again.
+    if (event.type === WebhookDelivered.type || attempted.isFinal)
       await keyRing.destroyKeysOfEntity(tenantId, invocationEntity(invocationId));
   }
 
-  async #attempt(
-    invocation: Invocation,
-    outcome: OutcomeEvent,
-    refused: RefusedDelivery | undefined,
-  ): Promise<Attempted> {
+  async #attempt(invocation: Invocation, outcome: OutcomeEvent, isAgain: boolean): Promise<Attempted> {
+    let refused: RefusedDelivery | undefined;
     try {
-      const content = refused
-        ? problemContent(
-            invocation,
-            { status: refused.refusal.status, reason: refused.refusal.code },
-            forbidden(refused.refusal),
-          )
-        : await this.#contentOf(invocation, outcome);
-      return { reason: await this.#send(invocation, content), isFinal: false };
+      const decided = await decideDelivery(
+        invocation,
+        this.#dependencies,
+        () => this.#open(invocation, outcome),
+        isAgain,
+      );
+      ({ refused } = decided);
+      const content = decided.refused
+        ? refusalContent(invocation, decided.refused)
+        : contentOf(invocation, outcome, decided.opened.value);
+      return { reason: await this.#send(invocation, content), isFinal: false, refused };
     } catch (error) {
-      if (error instanceof EgressError) return { reason: error.code, isFinal: false };
-      if (error instanceof KeyDestroyedError) return { reason: 'no longer kept', isFinal: true };
-      if (error instanceof SealBrokenError) return altered;
+      if (error instanceof EgressError) return { reason: error.code, isFinal: false, refused };
+      if (error instanceof KeyDestroyedError) return { reason: 'no longer kept', isFinal: true, refused };
+      if (error instanceof SealBrokenError || error instanceof AlteredRecordError) return altered;
       throw error;
     }
   }
 
-  async #contentOf(invocation: Invocation, outcome: OutcomeEvent): Promise<Content> {
-    const { tenantId, id } = invocation;
-    const sealed = outcome.type === 'ReactorSucceeded' ? outcome.data.result : outcome.data.problem;
-    const place = invocationPlace(tenantId, id, 'outcome');
-    const opened = await this.#dependencies.keyRing.open(place, sealed as SealedValue);
-    return contentOf(invocation, outcome, opened.expose());
+  async #open(invocation: Invocation, outcome: OutcomeEvent): Promise<OutcomeContent> {
+    const { sealed, field } = sealedOutcome(outcome);
+    const place = invocationPlace(invocation.tenantId, invocation.id, field);
+    const opened = await this.#dependencies.keyRing.open<Json>(place, sealed as SealedValue);
+    return outcomeContentOf(outcome, opened.expose());
   }
 
-  /** Undefined when the receiver took it. */
+  /** Undefined when the receiver accepted the delivery. */
   async #send(invocation: Invocation, { text: body, contentType }: Content): Promise<string | undefined> {
-    const { keyRing, clock, fetch } = this.#dependencies;
+    const { keyRing, clock } = this.#dependencies;
     const { tenantId, id, invoked, metadata } = invocation;
     const [url, secret] = await Promise.all([
       keyRing.open<string>(
         invocationPlace(tenantId, id, 'callback_url'),
         invoked.callback_url as SealedValue,
       ),
-      this.#secretOf(tenantId),
+      readTenantWebhooks(this.#dependencies, tenantId).then((found) => found.secret),
     ]);
-    const { status } = await fetch({
-      tenantId,
-      url: url.expose(),
-      method: 'POST',
-      headers: [
-        ['content-type', contentType],
-        ['user-agent', 'token-vault-webhooks'],
-        ['svc-trace-id', metadata.trace_id],
-        ...signatureHeaders(secret.expose(), { id, at: clock.now(), body }),
-      ],
-      body: Buffer.from(body, 'utf8'),
-      redirect: 'manual',
-      timeoutMs,
-    });
-    return status >= 200 && status < 300 ? undefined : `status ${status}`;
-  }
-
-  /** The one in force now, which may not be the one at the time of the invocation. */
-  async #secretOf(tenantId: string): Promise<Secret<string>> {
-    const { store, keyRing } = this.#dependencies;
-    let sealed: string | undefined;
-    for await (const event of store.readStream(streams.tenant(tenantId))) {
-      if (event.type === 'TenantWebhookSecretRotated') ({ secret: sealed } = event.data);
-    }
-    if (sealed === undefined) throw new Error('the tenant has no webhook secret');
-    // At the place where command-service sealed it.
-    const place = { tenantId, entity: `tenant:${tenantId}`, field: 'webhook_secret' };
-    return keyRing.open<string>(place, sealed as SealedValue);
+    const sent = { tenantId, id, traceId: metadata.trace_id, url: url.expose(), body, contentType };
+    return sendWebhook(this.#dependencies.fetch, secret, sent, clock.now());
   }
 }
 
-function eventOf(invocation: Invocation, attempt: number, { reason, isFinal }: Attempted, now: Date) {
+function eventOf(
+  invocation: Invocation,
+  { attempts, attemptsBefore }: Pick<InvocationHistory, 'attempts' | 'attemptsBefore'>,
+  { reason, isFinal }: Attempted,
+  now: Date,
+) {
   const { id: invocation_id, invoked } = invocation;
-  const identity = { invocation_id, reactor_id: invoked.reactor_id, attempt };
+  const identity = { invocation_id, reactor_id: invoked.reactor_id, attempt: attempts + 1 };
   if (reason === undefined) return runnerEvent(invocation, WebhookDelivered, identity, now);
-  const next = isFinal ? undefined : retryAfter(attempt, now);
+  const next = isFinal ? undefined : retryAfter(attempts + 1 - attemptsBefore, now);
   if (next === undefined) return runnerEvent(invocation, WebhookGivenUp, { ...identity, reason }, now);
   return runnerEvent(
     invocation,

@@ -1,23 +1,24 @@
-import type { Clock, Logger } from '@token-vault/service-kit';
-import { errorFields } from '@token-vault/service-kit';
+import type { Clock } from '@token-vault/operations';
+import { errorFields, type Logger } from '@token-vault/observability';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { rowsOf } from '../read-model.ts';
 import { createLocks } from './locks.ts';
 
-export interface Due {
+interface Due {
   readonly tenantId: string;
   readonly id: string;
 }
 
 export interface DueWorkOptions {
-  /** Of the read models. */
+  /** The pool of the read models. */
   readonly pool: Pool;
   readonly connectionString: string;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly failLost: (due: Due) => Promise<void>;
   readonly deliver: (due: Due) => Promise<void>;
+  readonly alert: (due: Due) => Promise<void>;
   readonly pollMs?: number;
 }
 
@@ -26,13 +27,14 @@ const queries = {
     'select tenant_id, id from rm_invocations.running where deadline <= $1 order by deadline limit 200',
   delivery:
     'select tenant_id, id from rm_invocations.delivery where next_at <= $1 order by next_at limit 200',
+  alert: 'select tenant_id, id from rm_alerts.delivery where next_at <= $1 order by next_at limit 200',
 } as const;
 
 const deliveriesAtOnce = 64;
 
 /**
- * Does what is due by time: fails runs whose runner is gone, delivers results. Any number of replicas may run it; what is due
- * is in the read model, so restarts lose nothing, and whether it really is due the stream tells.
+ * Does work that is due by time: fails runs whose runner is gone, delivers results and security webhooks. Any number of replicas may
+ * run it. Due work is in the read model, so restarts lose nothing; the stream decides whether it is really due.
  */
 export function startDueWork(options: DueWorkOptions): { close(): Promise<void> } {
   const { pool, connectionString, clock, logger, pollMs = 1_000 } = options;
@@ -52,7 +54,7 @@ export function startDueWork(options: DueWorkOptions): { close(): Promise<void> 
       .catch((error: unknown) =>
         logger.warn(
           { tenant_id: due.tenantId, ...errorFields(error) },
-          'what is due for an invocation failed',
+          'a due step of an invocation or a security webhook failed',
         ),
       )
       .finally(() => inHand.delete(due.id));
@@ -60,6 +62,7 @@ export function startDueWork(options: DueWorkOptions): { close(): Promise<void> 
   }
 
   async function pollOnce(): Promise<void> {
+    for (const due of await dueNow('alert')) start(due, options.alert);
     for (const due of await dueNow('running')) start(due, options.failLost);
     for (const due of await dueNow('delivery')) start(due, options.deliver);
   }
@@ -67,7 +70,7 @@ export function startDueWork(options: DueWorkOptions): { close(): Promise<void> 
   async function poll(): Promise<void> {
     while (!abort.signal.aborted) {
       await pollOnce().catch((error: unknown) =>
-        logger.warn(errorFields(error), 'what is due for invocations is not known'),
+        logger.warn(errorFields(error), 'due steps of invocations could not be read'),
       );
       await delay(pollMs, undefined, { signal: abort.signal }).catch(() => undefined);
     }

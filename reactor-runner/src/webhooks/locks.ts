@@ -1,13 +1,11 @@
-import type { Logger } from '@token-vault/service-kit';
-import { errorFields } from '@token-vault/service-kit';
+import { errorFields, type Logger } from '@token-vault/observability';
+import { lockKeys, tryHold, unlock } from '@token-vault/postgres';
 import pg from 'pg';
 
-/** Namespace of our advisory locks. */
-const lockClass = 0x7765_6268;
-
 /**
- * Keeps replicas from making the same delivery at once. Locks of one database session: when the session is lost so are they,
- * and a delivery may then be made twice, which receivers must expect anyway.
+ * Keeps replicas from making the same delivery at once. The locks belong to one database session. When the session is
+ * lost, or its process is frozen, the locks are lost, and a delivery may be made twice, which receivers must expect
+ * anyway.
  */
 export function createLocks(connectionString: string, logger: Logger) {
   let connecting: Promise<pg.Client> | undefined;
@@ -35,20 +33,16 @@ export function createLocks(connectionString: string, logger: Logger) {
   }
 
   return {
-    /** Does nothing when another replica holds the lock. A process must not ask twice for the same. */
+    /** Does nothing when another replica that lives holds the lock. A process must not ask for the same lock twice. */
     async hold(name: string, work: () => Promise<void>): Promise<void> {
       const client = await session();
-      const { rows } = await client.query<{ locked: boolean }>(
-        'select pg_try_advisory_lock($1, hashtext($2)) as locked',
-        [lockClass, name],
-      );
-      if (rows[0]?.locked !== true) return;
+      if (!(await tryHold(client, lockKeys.dueWork(name)))) return;
       try {
         await work();
       } finally {
-        await client
-          .query('select pg_advisory_unlock($1, hashtext($2))', [lockClass, name])
-          .catch((error: unknown) => logger.warn(errorFields(error), 'a lock was lost'));
+        await unlock(client, lockKeys.dueWork(name)).catch((error: unknown) =>
+          logger.warn(errorFields(error), 'a lock was lost'),
+        );
       }
     },
     async close(): Promise<void> {

@@ -3,7 +3,7 @@ const maxAttempts = 11;
 const firstRetryMs = 2_000;
 const factor = 2.4;
 
-/** When to try again after `attempt` (counted from 1) has failed; undefined when it was the last. */
+/** The time of the next attempt after `attempt` (counted from 1) has failed. Undefined when it was the last. */
 export function retryAfter(attempt: number, now: Date): Date | undefined {
   if (attempt >= maxAttempts) return undefined;
   return new Date(now.getTime() + Math.round(firstRetryMs * factor ** (attempt - 1)));

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 
 export interface SignedMessage {
   readonly id: string;
-  /** When this attempt is made. */
+  /** The time of this attempt. */
   readonly at: Date;
   readonly body: string;
 }

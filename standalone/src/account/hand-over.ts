@@ -3,11 +3,11 @@ import { chown, constants, lstat, open, readdir, realpath, stat } from 'node:fs/
 import path from 'node:path';
 import { StandaloneError } from '../config.ts';
 import type { DataDirectory } from '../data-directory.ts';
-import { makeQuiet, type Account } from '../postgres/index.ts';
+import { makeQuiet, type Account } from '@token-vault/embedded-postgres';
 
 /** An entry that belongs to another account. */
 interface Foreign {
-  /** For messages. */
+  /** The name for messages. */
   readonly name: string;
   /** The path to work with. Its directory is held open, so that it cannot be exchanged. */
   readonly place: string;
@@ -15,10 +15,10 @@ interface Foreign {
 }
 
 /**
- * Gives the account what earlier starts as root have left in the data directory: root.key, credentials.json, the files of Postgres.
- * Nothing but that: not what a symbolic link leads to, not a file that has a second name elsewhere, and not what belongs to others than
- * `former`, who are root and those that Postgres ran as.
- * @throws StandaloneError naming what is not ours, DataDirectoryInUseError while a vault runs there
+ * Gives the account the files that earlier starts as root left in the data directory: root.key, credentials.json, the
+ * files of Postgres. Nothing else: not the target of a symbolic link, not a file with a second name elsewhere, and
+ * not a file of an owner outside `former`, which is root and the accounts that Postgres ran as.
+ * @throws StandaloneError naming a file of another owner, DataDirectoryInUseError while a vault runs there
  */
 export async function handOver(
   directory: Pick<DataDirectory, 'postgres' | 'root'>,
@@ -49,10 +49,10 @@ export async function handOver(
   }
 }
 
-/** linux/fcntl.h: O_PATH. It opens symbolic links and devices as what they are. */
+/** linux/fcntl.h: O_PATH. It opens symbolic links and devices themselves, not their targets. */
 const pathOnly = 0o10000000;
 
-/** The file that was checked is the file whose owner changes: the name may lead to another file by now. */
+/** Changes the owner of the file that was checked, by its descriptor: the name may lead to another file by now. */
 async function give(entry: Foreign, account: Account, refuse: (entry: Foreign) => void): Promise<void> {
   const handle = await open(entry.place, pathOnly | constants.O_NOFOLLOW);
   try {
@@ -74,7 +74,10 @@ async function visit(
   await visitEntries(root, root, account, onForeign);
 }
 
-/** Links of these to the programs of the package, which stay as they are, are made where the account cannot reach the package. */
+/**
+ * Links of these names to the programs of the package are made when the account cannot reach the package. They stay
+ * unchanged.
+ */
 const isOfPackage = (name: string): boolean => name.startsWith('programs-');
 
 async function visitEntries(
@@ -88,7 +91,7 @@ async function visitEntries(
     const held = `/proc/self/fd/${handle.fd}`;
     for (const child of (await readdir(held)).filter((each) => !isOfPackage(each))) {
       const entry = { name: path.join(name, child), place: path.join(held, child) };
-      // A running vault makes and removes files.
+      // The entry may be gone: a running vault makes and removes files.
       const info = await lstat(entry.place).catch(() => undefined);
       if (info === undefined) continue;
       if (info.uid !== account.uid) await onForeign({ ...entry, info });

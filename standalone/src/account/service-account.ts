@@ -3,16 +3,25 @@ import { stat } from 'node:fs/promises';
 import { getPriority } from 'node:os';
 import { StandaloneError, type StandaloneConfig } from '../config.ts';
 import type { DataDirectory } from '../data-directory.ts';
-import { currentIdentity, firstClosedDirectory, formerAccounts, type Account } from '../postgres/index.ts';
+import {
+  currentIdentity,
+  firstClosedDirectory,
+  formerAccounts,
+  type Account,
+} from '@token-vault/embedded-postgres';
 import { handOver } from './hand-over.ts';
 
-/** 65534 is `nobody`, which other programs use too. 65533 is the account of sandbox processes that have none of their own. */
+/**
+ * 65534 is `nobody`, which other programs use too. 65533 is the account of sandbox processes without an account of
+ * their own.
+ */
 const notForServices = [0, 65_533, 65_534];
 
 /**
- * As root, takes the account that VAULT_ACCOUNT names, for good, and gives it the data directory; without the setting, that of the
- * directory and its root key, when it is one. Call it when privileged ports are open. A process that is not root stays what it is.
- * @throws StandaloneError when there is no such account, or it may not enter the data directory or the program
+ * As root, switches for good to the account of VAULT_ACCOUNT and gives it the data directory. Without the setting it
+ * takes the account of the directory and its root key, when both have the same. Call it after privileged ports are
+ * open. A process that is not root changes nothing.
+ * @throws StandaloneError when there is no such account, or when it may not enter the data directory or the program
  */
 export async function takeAccount(
   { account: setting }: Pick<StandaloneConfig, 'account'>,
@@ -31,7 +40,7 @@ export async function takeAccount(
   become(account);
 }
 
-/** Undefined when that is root, or not one account for all. */
+/** Undefined when the owner is root, or when the files have different owners. */
 async function ownerOf(
   { root, rootKeyFile, postgres }: Pick<DataDirectory, 'postgres' | 'root' | 'rootKeyFile'>,
   accounts: readonly Account[],
@@ -39,21 +48,25 @@ async function ownerOf(
   const [ofAll, ofKey, ofPostgres] = await Promise.all(
     [root, rootKeyFile, postgres].map((place) => stat(place).catch(() => undefined)),
   );
-  // The root key may be kept elsewhere, and the owner of the directory can remove it: that must not make root work in that directory.
+  // The root key may be stored elsewhere, and the owner of the directory can remove it. That must not make root work
+  // in that directory.
   const ofWithin = ofKey ?? ofPostgres;
   if (ofAll === undefined || ofAll.uid === 0 || ofAll.uid !== ofWithin?.uid) return undefined;
   const { uid, gid } = ofAll;
   return accounts.find((account) => account.uid === uid) ?? { name: `user ${uid}`, uid, gid };
 }
 
-/** By name or user id. One that the host does not know cannot make the files of Postgres: initdb wants its name. */
+/**
+ * By name or user id. An account that the host does not know cannot make the files of Postgres: initdb needs its
+ * name.
+ */
 function named(setting: string, accounts: readonly Account[]): Account {
   const account = accounts.find(({ name, uid }) => name === setting || `${uid}` === setting);
   if (account === undefined) throw new StandaloneError('VAULT_ACCOUNT: this host has no such account');
   return account;
 }
 
-/** Whichever way it was found. */
+/** Checked for both ways in which the account is found. */
 function requireUnprivileged({ name, uid, gid }: Account): void {
   if (notForServices.includes(uid))
     throw new StandaloneError('VAULT_ACCOUNT must not be root or nobody: make an account for the vault');
@@ -68,7 +81,10 @@ async function requireOpen(place: string, account: Account, isOwn = false): Prom
   throw new StandaloneError(`VAULT_ACCOUNT: ${account.name} may not enter ${closed}`);
 }
 
-/** From now on the process has no privileges, and no way back. Another process of the account may not trace it: the kernel sees to it. */
+/**
+ * From now on the process has no privileges and cannot regain them. The kernel does not let another process of the
+ * account trace it.
+ */
 function become({ uid, gid }: Account): void {
   letChildrenBeRaised();
   process.setgroups?.([]);
@@ -78,7 +94,10 @@ function become({ uid, gid }: Account): void {
     throw new StandaloneError('VAULT_ACCOUNT: the account could not be taken');
 }
 
-/** As root may, at runs that somebody waits for (ADR 12): to 3 below the service. RLIMIT_NICE counts down from 20. */
+/**
+ * Lets children raise their priority as root could, for runs with a waiting caller (ADR 12): to 3 below the service.
+ * RLIMIT_NICE counts down from 20.
+ */
 function letChildrenBeRaised(): void {
   spawnSync('prlimit', [`--pid=${process.pid}`, `--nice=${17 - getPriority()}`], { stdio: 'ignore' });
 }

@@ -15,13 +15,13 @@ export interface Bundle {
   check(signal: AbortSignal): Promise<void>;
   /** The rows of a part as they were written, in batches of lines. */
   rows(name: string): AsyncGenerator<readonly string[], void>;
-  /** The rows of a part as COPY takes them. */
+  /** The rows of a part in the format of COPY. */
   bytes(name: string): AsyncIterable<Buffer>;
-  /** How many rows a part has. */
+  /** The number of rows of a part. */
   count(name: string): number;
 }
 
-/** @throws BackupError when the directory is not a whole one of that kind, or of a newer format. */
+/** @throws BackupError when the directory is not a complete bundle of that kind, or has a newer format. */
 export async function openBundle(directory: string, kind: BundleKind): Promise<Bundle> {
   const place = path.join(directory, manifestFile);
   const text = await readFile(place, 'utf8').catch((cause: unknown) => {
@@ -55,7 +55,8 @@ export async function openBundle(directory: string, kind: BundleKind): Promise<B
 async function* unzipped(file: string): AsyncGenerator<Buffer, void> {
   const unzip = createGunzip();
   const done = pipeline(createReadStream(file), unzip);
-  // It is awaited below; a reader that stops early ends it, and then its failure is nobody's.
+  // `done` is awaited below. A reader that stops early ends the pipeline, and its error must not be an unhandled
+  // rejection.
   done.catch(() => undefined);
   for await (const chunk of unzip) yield chunk as Buffer;
   await done;

@@ -8,10 +8,10 @@ import { createGzip } from 'node:zlib';
 import { fileOf } from './contents.ts';
 import { BackupError, manifestFile, writeManifest, type BackedUpFile, type Manifest } from './format.ts';
 
-/** Sealed values do not compress, and the rest does so well already at the fastest level. */
+/** Sealed values do not compress. The other columns compress well already at the fastest level. */
 const compression = { level: 1 };
 
-/** One directory of a backup while it is written: under another name, until all of it is on the disk. */
+/** A directory of a backup while it is written: under another name until all of it is on the disk. */
 export class BundleWriter {
   readonly #directory: string;
   readonly #unfinished: string;
@@ -22,7 +22,7 @@ export class BundleWriter {
     this.#unfinished = unfinished;
   }
 
-  /** @throws BackupError when the directory is there already. */
+  /** @throws BackupError when the directory exists. */
   static async open(directory: string): Promise<BundleWriter> {
     if (await isThere(directory)) throw new BackupError(`${directory} exists already`);
     await mkdir(path.dirname(directory), { recursive: true });
@@ -31,7 +31,7 @@ export class BundleWriter {
     return new BundleWriter(directory, unfinished);
   }
 
-  /** Writes rows in the text format of COPY, durably. `onRows` hears how many have been written. */
+  /** Writes rows in the text format of COPY, durably. `onRows` gets the number of rows written so far. */
   async write(
     name: string,
     rows: Readable,
@@ -59,7 +59,7 @@ export class BundleWriter {
     return written;
   }
 
-  /** The last file, and the one without which the others are nothing. */
+  /** Writes the manifest as the last file. Without it the other files are no backup. */
   async seal(content: Omit<Manifest, 'files'>): Promise<void> {
     const text = writeManifest({ ...content, files: this.#files });
     const file = path.join(this.#unfinished, manifestFile);
@@ -67,14 +67,14 @@ export class BundleWriter {
     await syncDirectory(this.#unfinished);
   }
 
-  /** Gives it its name. Only after `seal`. @throws BackupError when something took the name meanwhile. */
+  /** Gives the directory its final name. Only after `seal`. @throws BackupError when the name was taken meanwhile. */
   async publish(): Promise<void> {
     if (await isThere(this.#directory)) throw new BackupError(`${this.#directory} exists already`);
     await rename(this.#unfinished, this.#directory);
     await syncDirectory(path.dirname(this.#directory));
   }
 
-  /** Removes what is not published. */
+  /** Removes a directory that is not published. */
   async abandon(): Promise<void> {
     await rm(this.#unfinished, { recursive: true, force: true });
   }
@@ -89,14 +89,14 @@ function counting(see: (chunk: Buffer) => void): Transform {
   });
 }
 
-/** COPY escapes line feeds in values, so each one ends a row. */
+/** COPY escapes line feeds in values, so each line feed ends a row. */
 function linesIn(chunk: Buffer): number {
   let count = 0;
   for (let at = chunk.indexOf(0x0a); at >= 0; at = chunk.indexOf(0x0a, at + 1)) count += 1;
   return count;
 }
 
-export const isThere = (place: string): Promise<boolean> =>
+const isThere = (place: string): Promise<boolean> =>
   access(place).then(
     () => true,
     () => false,
@@ -108,7 +108,7 @@ export async function syncDirectory(directory: string): Promise<void> {
   await handle.sync().finally(() => handle.close());
 }
 
-/** Writes a file of its own so that a reader finds the whole new one or the one before, never half of it. */
+/** Replaces a file so that a reader finds the complete new one or the one before, never a part. */
 export async function replaceFile(file: string, write: (unfinished: string) => Promise<void>): Promise<void> {
   const unfinished = `${file}.unfinished-${randomBytes(4).toString('hex')}`;
   try {

@@ -2,25 +2,26 @@ import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import pg from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
+import { readLogIdentity } from '@token-vault/event-store/postgres';
 import { release } from '@token-vault/processes';
 import { BundleWriter } from './bundle-writer.ts';
 import { copyOut, parts } from './contents.ts';
 import { BackupError, bundleKinds, formatVersion, type BundleKind, type Manifest } from './format.ts';
 
 export interface CreateOptions {
-  /** Of a database that has this release's tables. */
+  /** The URL of a database that has this release's tables. */
   readonly url: string;
-  /** Neither may exist, or lie in the other. */
+  /** Neither directory may exist, or lie in the other. */
   readonly directories: Readonly<Record<BundleKind, string>>;
   readonly now: Date;
   readonly signal: AbortSignal;
-  /** Rows written of a part, and how many it has, as far as that is known. */
+  /** The number of rows written of a part, and of its total as far as that is known. */
   readonly onProgress?: (name: string, rows: number) => void;
 }
 
 /**
- * Copies the log and, apart from it, the key ring, as they are at one moment, while the vault serves: one snapshot, streamed.
- * Holds back vacuum of the whole database for as long as it takes, and nothing else.
+ * Copies the log and, into a separate directory, the key ring, both as of one moment, while the vault serves: one
+ * snapshot, streamed. It holds back vacuum of the whole database while it runs, and blocks nothing else.
  * @throws BackupError
  */
 export async function createBackup(options: CreateOptions): Promise<Manifest> {
@@ -32,7 +33,7 @@ export async function createBackup(options: CreateOptions): Promise<Manifest> {
   try {
     for (const kind of bundleKinds) writers.set(kind, await BundleWriter.open(options.directories[kind]));
     const manifest = await writeAll(client, writers, options);
-    // The key ring first: a log that looks whole then never lacks the keys that were taken with it.
+    // The key ring is published first: a complete log then always has the keys that were taken with it.
     for (const kind of ['keys', 'log'] as const) await writers.get(kind)?.publish();
     return manifest;
   } finally {
@@ -55,7 +56,7 @@ async function writeAll(
 ): Promise<Manifest> {
   await client.query('begin transaction isolation level repeatable read read only');
   await client.query('set local idle_in_transaction_session_timeout = 0; set local statement_timeout = 0');
-  const log = await readLogIdentity(client);
+  const log = await requireLogIdentity(client);
   const schema = await readSchema(client);
   const about = {
     format: 'token-vault backup' as const,
@@ -80,15 +81,11 @@ async function writeAll(
   return { ...about, kind: 'log', files: [] };
 }
 
-export async function readLogIdentity(client: pg.Client | pg.Pool): Promise<Manifest['log']> {
-  const { rows } = await client.query<{ id: string | null; position: string }>(
-    `select (select id::text from event_store.event order by position limit 1) as id, position::text
-     from event_store.head`,
-  );
-  const { id, position } = rows[0] ?? {};
-  if (id === undefined || id === null || position === undefined)
-    throw new BackupError('the log is empty: this vault has never started');
-  return { id, position };
+/** @throws BackupError when the log is empty */
+export async function requireLogIdentity(client: pg.Client): Promise<Manifest['log']> {
+  const identity = await readLogIdentity(client);
+  if (!identity) throw new BackupError('the log is empty: this vault has never started');
+  return identity;
 }
 
 async function readSchema(client: pg.Client): Promise<Record<string, number>> {

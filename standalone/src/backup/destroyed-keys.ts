@@ -3,14 +3,14 @@ import { to as copyTo } from 'pg-copy-streams';
 import type { Bundle } from './bundle-reader.ts';
 import { linesOf, without } from './lines.ts';
 
-/** A data key that was there when the log was backed up and is no more. */
+/** A data key that existed when the log was backed up and does not exist now. */
 export interface MissingKey {
   readonly keyId: string;
   readonly tenantId: string;
   readonly entity: string;
 }
 
-/** The data keys of a backup that the database has no more, in rising order of their ids; memory stays flat. */
+/** The data keys of a backup that the database no longer has, ascending by id. Memory use is constant. */
 export async function* missingKeys(log: Bundle, url: string): AsyncGenerator<readonly MissingKey[], void> {
   const client = new pg.Client({ connectionString: url, application_name: 'vault backup' });
   client.on('error', () => {});

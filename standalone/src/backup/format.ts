@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 
-/** A backup that cannot be made, or cannot be restored as it is. The message is one line for the operator. */
+/** A backup that cannot be made or cannot be restored. The message is one line for the operator. */
 export class BackupError extends Error {
   readonly code = 'backup_refused';
 }
 
-/** Rises when a release writes what the one before would misread. */
+/** Raised when a release writes a format that the release before would read wrongly. */
 export const formatVersion = 1;
 export const manifestFile = 'manifest.json';
 
@@ -17,7 +17,10 @@ const positionText = z.string().regex(/^\d{1,20}$/);
 const backedUpFile = z.object({ name: z.string(), rows: count, bytes: count, sha256: digest });
 export type BackedUpFile = z.infer<typeof backedUpFile>;
 
-/** `log` goes with the operator's backups; `keys` is kept apart from it, and for a short time only (erasure.md). */
+/**
+ * `log` belongs to the operator's normal backups. `keys` is stored separately, and for a short time only
+ * (erasure.md).
+ */
 export const bundleKinds = ['log', 'keys'] as const;
 export type BundleKind = (typeof bundleKinds)[number];
 
@@ -29,9 +32,9 @@ const manifest = z.object({
   backup_id: z.uuid(),
   created_at: z.iso.datetime(),
   release: z.string(),
-  /** Of which log, by the id of its first event, and up to where. */
+  /** The log, by the id of its first event, and the last position that the backup holds. */
   log: z.object({ id: z.uuid(), position: positionText }),
-  /** The last migration of each set that the tables had. */
+  /** The last applied migration of each set. */
   schema: z.record(z.string(), z.int().min(1)),
   files: z.array(backedUpFile),
 });
@@ -39,7 +42,7 @@ export type Manifest = z.infer<typeof manifest>;
 
 const sum = (content: object): string => createHash('sha256').update(JSON.stringify(content)).digest('hex');
 
-/** With its own checksum, so that a flipped bit is told from a choice. */
+/** The manifest has its own checksum, so that a damaged byte is not taken for a value. */
 export const writeManifest = (content: Manifest): string =>
   `${JSON.stringify({ ...content, sha256: sum(content) }, null, 2)}\n`;
 

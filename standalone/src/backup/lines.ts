@@ -2,7 +2,10 @@ import { BackupError } from './format.ts';
 
 const newline = 0x0a;
 
-/** The lines of a UTF-8 text, in batches, without their ends. Only a line feed ends a line: data may hold other separators. */
+/**
+ * The lines of a UTF-8 text, in batches, without line ends. Only a line feed ends a line: data may hold other
+ * separators.
+ */
 export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<readonly string[], void> {
   let rest: Buffer[] = [];
   for await (const chunk of chunks) {
@@ -18,10 +21,10 @@ export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<re
   if (rest.length > 0) yield [Buffer.concat(rest).toString('utf8')];
 }
 
-/** The first column of a row; a UUID, which COPY writes as it is. */
+/** The first column of a row. It is a UUID, which COPY does not escape. */
 const keyOf = (line: string): string => line.slice(0, 36);
 
-/** Takes rows in rising order of their first column and tells which it has. */
+/** Reads rows in ascending order of their first column and finds keys in them. */
 class Cursor {
   readonly #batches: AsyncIterator<readonly string[]>;
   #batch: readonly string[] = [];
@@ -32,7 +35,7 @@ class Cursor {
     this.#batches = rows[Symbol.asyncIterator]();
   }
 
-  /** Goes on to the first row at or after `key`. */
+  /** Moves to the first row at or after `key`. */
   async has(key: string): Promise<boolean> {
     while (this.#key !== undefined && this.#key < key) {
       if (this.#index >= this.#batch.length) await this.#nextBatch();
@@ -53,7 +56,7 @@ class Cursor {
   }
 }
 
-/** What is out of order would be passed over in silence. @throws BackupError */
+/** Rows out of order would be skipped silently. @throws BackupError */
 function risen(before: string, key: string): string {
   if (key <= before) throw new BackupError('a list of keys is not in order: it was altered');
   return key;
@@ -62,8 +65,8 @@ function risen(before: string, key: string): string {
 type Batches = AsyncIterable<readonly string[]>;
 
 /**
- * The rows whose first column, a UUID, is (`isListed`) or is not one of `ids`. Both come in rising order, so that memory stays
- * flat however long they are.
+ * The rows whose first column, a UUID, is one of `ids` (`isListed`) or is not. Both inputs are ascending, so memory
+ * use is constant for any length.
  */
 async function* rowsBy(
   rows: Batches,
@@ -86,8 +89,8 @@ async function* rowsBy(
   }
 }
 
-/** The rows whose id is not in `excluded`. @throws BackupError when either list is out of order */
+/** The rows whose id is not in `excluded`. @throws BackupError when an input is out of order */
 export const without = (rows: Batches, excluded: Batches) => rowsBy(rows, excluded, false);
 
-/** The rows whose id is in `included`. @throws BackupError when either list is out of order */
+/** The rows whose id is in `included`. @throws BackupError when an input is out of order */
 export const among = (rows: Batches, included: Batches) => rowsBy(rows, included, true);

@@ -1,3 +1,4 @@
+import { completeCopiedLog } from '@token-vault/event-store/postgres';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import pg from 'pg';
@@ -13,14 +14,14 @@ type Batches = AsyncIterable<readonly string[]>;
 export interface LoadOptions {
   readonly url: string;
   readonly signal: AbortSignal;
-  /** A part is about to be loaded. */
+  /** Called before a part is loaded. */
   readonly onPart?: (name: string, rows: number) => void;
 }
 
 /**
- * Loads the key ring, of the data keys only those that the tombstones list as alive: a destroyed key is not even written to
- * the new disk.
- * @returns how many data keys were left out
+ * Loads the key ring. Of the data keys it loads only those that the tombstones list as alive: a destroyed key is not
+ * even written to the new disk.
+ * @returns the number of data keys that were left out
  */
 export function loadKeys(
   keys: Bundle,
@@ -66,23 +67,14 @@ async function* bytesOf(rows: Batches): AsyncGenerator<Buffer, void> {
   for await (const batch of rows) if (batch.length > 0) yield Buffer.from(`${batch.join('\n')}\n`);
 }
 
-/** Loads the log and what goes with it, all or nothing. Streams and head follow from the events. */
+/** Loads the log and its other parts, either all or nothing. Streams and head are computed from the events. */
 export function loadLog(log: Bundle, options: LoadOptions): Promise<void> {
   return inTransaction(options, async (client) => {
     for (const { name } of parts.filter(({ bundle, isLoaded }) => bundle === 'log' && isLoaded)) {
       options.onPart?.(name, log.count(name));
       requireCount(name, await copy(client, name, log.bytes(name), options.signal), log.count(name));
     }
-    await client.query(
-      `insert into event_store.stream (name, revision)
-       select stream, max(revision) from event_store.event group by stream`,
-    );
-    const { rows } = await client.query<{ position: string; events: string }>(
-      `update event_store.head set position = e.position from
-         (select coalesce(max(position), 0) as position, count(*) as events from event_store.event) e
-       returning e.position::text, e.events::text`,
-    );
-    const { position, events } = rows[0] ?? {};
+    const { position, events } = await completeCopiedLog(client);
     if (position !== log.manifest.log.position || events !== position)
       throw new BackupError(
         `the events of the backup are not those up to position ${log.manifest.log.position}: it was altered`,
@@ -102,7 +94,7 @@ async function copy(
   } catch (cause) {
     signal.throwIfAborted();
     if (cause instanceof BackupError || !(cause instanceof pg.DatabaseError)) throw cause;
-    // The database's own message may hold the values of a row.
+    // The message of the database may hold the values of a row.
     throw new BackupError(`the ${name} of the backup cannot be loaded (${cause.code}): it was altered`, {
       cause,
     });
@@ -131,7 +123,7 @@ async function inTransaction<Result>(
     await client.query('commit');
     return result;
   } finally {
-    // What is not committed is rolled back with the session.
+    // Ending the session rolls back what is not committed.
     await client.end().catch(() => undefined);
   }
 }

@@ -4,10 +4,10 @@ import { createKeyRing, TenantKeysMissingError, type KeyRing } from '@token-vaul
 import type { EventStore } from '@token-vault/event-store';
 import { createPostgresEventStore } from '@token-vault/event-store/postgres';
 import { projections, startProjectors } from '@token-vault/projectors';
-import { systemClock } from '@token-vault/service-kit';
+import { systemClock } from '@token-vault/operations';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { verifyAudit, type AuditReport } from '@token-vault/processes/audit';
+import { verifyAudit, type AuditReport } from '@token-vault/audit';
 import {
   finishRestore,
   migrate,
@@ -34,10 +34,10 @@ import { openTombstones, type Tombstones } from './tombstones.ts';
 export interface RestoreOptions {
   readonly config: StandaloneConfig;
   readonly log: string;
-  /** Undefined: the log alone, whose data then never opens. */
+  /** Undefined: only the log is restored, and its data can never be opened. */
   readonly keys: string | undefined;
   readonly tombstones: string | undefined;
-  /** Restores although the log is not what was signed. */
+  /** True: restores even when the log does not match its signatures. */
   readonly isDespiteFindings: boolean;
   readonly signal: AbortSignal;
   readonly onStep?: (step: string) => void;
@@ -48,9 +48,9 @@ export interface RestoreReport {
   readonly position: string;
   readonly createdAt: string;
   readonly root: string;
-  /** Data keys of the backup that were not restored. */
+  /** The number of data keys of the backup that were not restored. */
   readonly keysLeftOut: number;
-  /** Tokens, reactors and tenants whose end was put on record because their keys are gone. */
+  /** The number of tokens, reactors and tenants that were ended by an event because their keys are gone. */
   readonly ended: number;
   readonly audit: AuditReport;
 }
@@ -61,7 +61,7 @@ interface Opened {
   readonly tombstones: Tombstones | undefined;
 }
 
-/** Everything that can be refused is refused before anything is made. @throws BackupError, SchemaTooNewError */
+/** Makes all checks that can refuse the restore before anything is written. @throws BackupError, SchemaTooNewError */
 async function openAll({
   log: logAt,
   keys: keysAt,
@@ -90,7 +90,7 @@ function requireKnownSchema({ manifest }: Bundle): void {
   }
 }
 
-/** A younger key ring is right as well: it opens what there was then, but for what was destroyed in between. */
+/** A younger key ring is accepted too: it has all keys of that time, except those destroyed in between. */
 function requireSameVault(log: Bundle, keys: Bundle): void {
   if (keys.manifest.log.id !== log.manifest.log.id)
     throw new BackupError('the key ring is that of another vault');
@@ -100,7 +100,7 @@ function requireSameVault(log: Bundle, keys: Bundle): void {
     throw new BackupError('the key ring and the log are of different releases: restore those of one backup');
 }
 
-/** The tables as they were when the backup was made; later migrations then find them as they expect. */
+/** The tables as they were at the time of the backup, so that later migrations find the schema that they expect. */
 const schemaOf = ({ manifest }: Bundle) =>
   schema.map(({ name, migrations }) => ({
     name,
@@ -108,8 +108,9 @@ const schemaOf = ({ manifest }: Bundle) =>
   }));
 
 /**
- * Makes a vault of a backup, checks it, and only then gives it its place: log and keys are loaded but for what the tombstones
- * name, every signature of the log is checked, what has lost its key is ended by an event, the read models are made anew.
+ * Makes a vault from a backup, checks it, and only then puts it into its place. Log and keys are loaded, without the
+ * keys that the tombstones exclude. Every signature of the log is checked. Entities that lost their key are ended by
+ * an event. The read models are rebuilt.
  * @throws BackupError, SchemaTooNewError, WrongRootKeyError, RootKeyUnusableError …
  */
 export async function restoreBackup(options: RestoreOptions): Promise<RestoreReport> {
@@ -147,13 +148,13 @@ async function restoreInto(
     signal,
     onPart: (name: string, rows: number) => onStep?.(`loading ${rows} ${name.replaceAll('-', ' ')}`),
   };
-  // The mark comes first and goes last: a start refuses a database between the two.
+  // The mark is set first and removed last: a start refuses a database with the mark.
   await migrate(url, [unfinishedRestore]);
   await migrate(url, [unfinishedRestore, ...schemaOf(log)]);
   const pool = closers.add(new pg.Pool({ connectionString: url, max: 3 }), (it) => it.end());
   ignoreIdleConnectionErrors(pool);
   const keysLeftOut = keys ? await loadKeys(keys, tombstones, systemClock.now(), loading) : 0;
-  // Before the long part: whether the root key is the right one.
+  // Checks before the long part whether the root key is the right one.
   const keyRing = keys ? await openKeyRing(pool, config, directory.rootKeyFile) : undefined;
   await loadLog(log, loading);
   await migrate(url, [unfinishedRestore, ...schema]);
@@ -161,7 +162,7 @@ async function restoreInto(
     createPostgresEventStore({ registry: eventRegistry, connection: { connectionString: url } }),
     (it) => it.close(),
   );
-  const audit = await verify(pool, keyRing, options);
+  const audit = await verify(store, keyRing, options);
   const ended = keys
     ? await endWhatLostItsKey({ store, keyRing: keyRing ?? withoutKeys, pool, url, log }, options)
     : 0;
@@ -176,18 +177,18 @@ async function openKeyRing(pool: pg.Pool, config: StandaloneConfig, rootKeyFile:
   return createKeyRing({ pool, ...rootKeys, clock: systemClock, durability: 'own' });
 }
 
-/** Without a key ring no tenant has keys: its checkpoints are checked by the key they name themselves. */
+/** Without a key ring no tenant has keys, so checkpoints are checked by the public key that they name. */
 const withoutKeys: Pick<KeyRing, 'hashes'> = {
   hashes: (tenantId) => Promise.reject(new TenantKeysMissingError(tenantId)),
 };
 
 async function verify(
-  pool: pg.Pool,
+  store: EventStore,
   keyRing: KeyRing | undefined,
   { isDespiteFindings, signal, onProgress }: RestoreOptions,
 ): Promise<AuditReport> {
   const audit = await verifyAudit({
-    pool,
+    store,
     keyRing: keyRing ?? withoutKeys,
     signal,
     onProgress: (position, until) => onProgress?.('verify events', Number(position), Number(until)),
@@ -210,7 +211,10 @@ interface Ending {
 
 const atOnce = 64;
 
-/** Deletions made after the backup, which its log does not know: the restored log has to say what the restored vault does. */
+/**
+ * Records the deletions made after the backup. The backed-up log does not have them, and the restored log must match
+ * the restored keys.
+ */
 async function endWhatLostItsKey(
   { store, keyRing, pool, url, log }: Ending,
   { onStep, signal }: RestoreOptions,
@@ -233,7 +237,7 @@ async function endWhatLostItsKey(
   return ended;
 }
 
-/** So that the first request after the start finds everything. */
+/** The read models are complete before the first request after the start. */
 async function rebuildReadModels(
   store: EventStore,
   connectionString: string,

@@ -5,7 +5,8 @@ import pg from 'pg';
 import { StandaloneError, type StandaloneConfig } from '../config.ts';
 import { openDataDirectory, type DataDirectory } from '../data-directory.ts';
 import { requireReachable } from '../external-database.ts';
-import { runningPostgres, startEmbeddedPostgres } from '../postgres/index.ts';
+import { runningPostgres, startEmbeddedPostgres } from '@token-vault/embedded-postgres';
+import { logSchema } from '@token-vault/event-store/postgres';
 import { syncDirectory } from './bundle-writer.ts';
 import { BackupError } from './format.ts';
 
@@ -14,13 +15,13 @@ export interface RestoreTarget {
   /** Contains the password: never print it. */
   readonly url: string;
   readonly directory: DataDirectory;
-  /** Makes it the vault of its data directory. */
+  /** Moves the database to its place in the data directory. */
   readonly publish: () => Promise<void>;
-  /** Leaves nothing of it behind. Does nothing after `publish`. */
+  /** Removes all of it. Does nothing after `publish`. */
   readonly abandon: () => Promise<void>;
 }
 
-/** @throws BackupError when there is a vault already; StandaloneError, StartError */
+/** @throws BackupError when a vault exists already; StandaloneError, StartError */
 export async function openRestoreTarget(config: StandaloneConfig): Promise<RestoreTarget> {
   const directory = await openDataDirectory(config.dataDir);
   return config.databaseUrl === undefined
@@ -31,8 +32,8 @@ export async function openRestoreTarget(config: StandaloneConfig): Promise<Resto
 const unfinishedPrefix = 'postgres.restoring-';
 
 /**
- * A start would make a new, empty vault beside the half of a restored one.
- * @throws StandaloneError when a restore into this data directory was cut off, or is under way
+ * Without this check, a start would make a new, empty vault beside a half-restored one.
+ * @throws StandaloneError when a restore into this data directory was interrupted, or is running
  */
 export async function refuseUnfinishedRestore({ root }: DataDirectory): Promise<void> {
   const unfinished = (await readdir(root)).find((name) => name.startsWith(unfinishedPrefix));
@@ -42,10 +43,13 @@ export async function refuseUnfinishedRestore({ root }: DataDirectory): Promise<
     );
 }
 
-/** The root key has to be there before, and may be. */
+/** The root key may be in the directory before the restore. */
 const isAllowed = (name: string): boolean => name.startsWith('root.key') || name.startsWith(unfinishedPrefix);
 
-/** A cluster under another name, until all of it is restored and checked: a restore that was cut off is no vault. */
+/**
+ * Makes a cluster under another name until all of it is restored and checked, so that an interrupted restore is never
+ * taken for a vault.
+ */
 async function openEmbedded(directory: DataDirectory): Promise<RestoreTarget> {
   const { root } = directory;
   const names = await readdir(root);
@@ -82,7 +86,7 @@ async function removeLeftover(dataDir: string): Promise<void> {
   await rm(dataDir, { recursive: true, force: true, maxRetries: 5 });
 }
 
-/** The operator's own Postgres: a database that has nothing of a vault. */
+/** The operator's own Postgres. The database must hold nothing of a vault. */
 async function openExternal(url: string, directory: DataDirectory): Promise<RestoreTarget> {
   await requireReachable(url);
   await withClient(url, async (client) => {
@@ -114,12 +118,13 @@ async function withClient(url: string, work: (client: pg.Client) => Promise<void
   }
 }
 
-/** What the vault's migrations and projections have made in a database that was empty before. */
+/** Drops what the vault's migrations and projections made in a database that was empty before. */
 async function dropEverything(client: pg.Client): Promise<void> {
   const { rows } = await client.query<{ name: string }>(
     `select quote_ident(nspname) as name from pg_namespace
-     where nspname in ('event_store', 'key_ring', 'projections', 'housekeeping', 'invocations', 'idempotency')
+     where nspname in ($1, 'key_ring', 'projections', 'housekeeping', 'invocations', 'idempotency')
         or nspname like 'rm\\_%'`,
+    [logSchema],
   );
   for (const { name } of rows) await client.query(`drop schema ${name} cascade`);
   await client.query('drop table if exists vault_schema');

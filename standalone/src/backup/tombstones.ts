@@ -7,11 +7,13 @@ import pg from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import { z } from 'zod';
 import { replaceFile } from './bundle-writer.ts';
-import { readLogIdentity } from './create.ts';
+import { requireLogIdentity } from './create.ts';
 import { BackupError, type Manifest } from './format.ts';
 import { linesOf } from './lines.ts';
 
-/** Version 1 listed the keys that were destroyed since one backup, and did not know the keys made after that backup. */
+/**
+ * Version 1 listed the keys that were destroyed since one backup, and did not know the keys made after that backup.
+ */
 const tombstonesVersion = 2;
 
 const header = z.object({
@@ -19,16 +21,16 @@ const header = z.object({
   format_version: z.int().min(1),
   created_at: z.iso.datetime(),
   log_id: z.uuid(),
-  /** Where the log was when the file was made. Later destructions are not in it. */
+  /** The position of the log when the file was made. Later destructions are not in the file. */
   position: z.string().regex(/^\d{1,20}$/),
   /** Tenants whose keys were destroyed. */
   tenants: z.array(z.uuid()),
 });
-export type TombstoneHeader = z.infer<typeof header>;
+type TombstoneHeader = z.infer<typeof header>;
 
 const uuidForm = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/;
 const endForm = /^end (\d+) ([\da-f]{64})$/;
-/** Ids in hex compress to about half at any level. */
+/** Ids in hex compress to about half at every level. */
 const compression = { level: 1 };
 
 export interface TombstoneOptions {
@@ -45,9 +47,9 @@ export interface WrittenTombstones {
 }
 
 /**
- * Writes which data keys live, and which tenants were destroyed, at one moment: what a restore of any earlier backup may load.
- * A list of living keys serves every backup, because a key that it does not name is gone however and whenever it was destroyed. No secrets.
- * Replaces the file whole or not at all.
+ * Writes the ids of the living data keys and of the destroyed tenants, as of one moment. A restore of any earlier
+ * backup loads only these keys. A list of living keys serves every backup, because a key that it does not name is
+ * destroyed, whatever destroyed it. The file holds no secrets. It is replaced completely or not at all.
  * @throws BackupError when the log is empty
  */
 export async function writeTombstones(options: TombstoneOptions): Promise<WrittenTombstones> {
@@ -58,7 +60,7 @@ export async function writeTombstones(options: TombstoneOptions): Promise<Writte
   try {
     await client.query('begin transaction isolation level repeatable read read only');
     await client.query('set local idle_in_transaction_session_timeout = 0; set local statement_timeout = 0');
-    const { id, position } = await readLogIdentity(client);
+    const { id, position } = await requireLogIdentity(client);
     const { rows } = await client.query<{ tenant_id: string }>(
       'select tenant_id from key_ring.destroyed_tenant order by tenant_id',
     );
@@ -87,7 +89,7 @@ export async function writeTombstones(options: TombstoneOptions): Promise<Writte
   }
 }
 
-/** A line with the header, a line for each key, and a line that ends the file: its count and its checksum. */
+/** One line with the header, one line for each key, and a last line with the count and the checksum. */
 async function* contentOf(
   about: TombstoneHeader,
   keyIds: AsyncIterable<readonly string[]>,
@@ -107,14 +109,14 @@ async function* contentOf(
 }
 
 export interface Tombstones extends TombstoneHeader {
-  /** Ids of the data keys that lived when the file was made, in rising order, in batches. */
+  /** The ids of the data keys that lived when the file was made, ascending, in batches. */
   liveKeyIds(): AsyncGenerator<readonly string[], void>;
 }
 
 /**
  * Reads the file once to its end.
- * @throws BackupError when it is not whole, is of another vault, or is older than the backup: keys that were made in between
- * would be taken for destroyed
+ * @throws BackupError when the file is incomplete, belongs to another vault, or is older than the backup: keys made
+ * in between would count as destroyed
  */
 export async function openTombstones(
   file: string,
@@ -123,7 +125,8 @@ export async function openTombstones(
   const about = await checkWhole(file);
   if (about.log_id !== log.id) throw new BackupError(`${file} is of another vault`);
   const isOlder = Date.parse(about.created_at) < Date.parse(createdAt);
-  // The positions of a restored vault begin anew at those of its backup: tombstones from before may have a higher one.
+  // The positions of a restored vault continue from those of its backup, so tombstones from before the restore may
+  // have a higher one.
   if (isOlder || BigInt(about.position) < BigInt(log.position))
     throw new BackupError(
       `${file} was made before the backup (${about.created_at}, position ${about.position}; the backup's are ${createdAt}, ${log.position}): use newer tombstones, or none if the backup is the newest copy that you have`,
@@ -167,7 +170,8 @@ async function* linesIn(file: string): AsyncGenerator<readonly string[], void> {
   const unzip = createGunzip();
   const source = createReadStream(file);
   const done = pipeline(source, unzip);
-  // Awaited below; a reader that stops early ends the pipeline, and its failure then means nothing.
+  // `done` is awaited below. A reader that stops early ends the pipeline, and its error must not be an unhandled
+  // rejection.
   done.catch(() => undefined);
   try {
     yield* linesOf(unzip as AsyncIterable<Buffer>);

@@ -1,5 +1,7 @@
 import { createProjectionAdmin } from '@token-vault/projectors';
-import { silentLogger, systemClock } from '@token-vault/service-kit';
+import { parsePosition, type Position } from '@token-vault/event-store';
+import { silentLogger } from '@token-vault/observability';
+import { systemClock } from '@token-vault/operations';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import {
   auditPublicKey,
@@ -8,40 +10,49 @@ import {
   verifyAudit,
   type AuditReport,
   type ExportFormat,
-} from '@token-vault/processes/audit';
+} from '@token-vault/audit';
 import { uuid } from './arguments.ts';
 import { CommandError } from './failure.ts';
-import { withParts, withPostgresLog, type Parts } from './parts.ts';
+import { withParts, type Parts } from './parts.ts';
 import { reportProgress } from './progress-line.ts';
 import { verifyRows, type Work } from './projections.ts';
 import type { Terminal } from './terminal.ts';
 
 interface Range {
-  readonly from?: string;
-  readonly to?: string;
+  readonly from?: Position;
+  readonly to?: Position;
 }
 
-function position(text: string): string {
-  if (!/^\d{1,18}$/.test(text)) throw new InvalidArgumentError('It is not a position.');
-  return BigInt(text).toString();
+function position(text: string): Position {
+  try {
+    return parsePosition(text);
+  } catch {
+    throw new InvalidArgumentError('It is not a position.');
+  }
 }
 
 const summary = ({ events, checkpoints, unsealed, after, through }: AuditReport): string =>
   `${events} events after ${after} up to ${through}, ${checkpoints} checkpoints; ${unsealed} events are newer than the last checkpoint`;
 
 async function verifyEvents(parts: Parts, range: Range, terminal: Terminal): Promise<AuditReport> {
-  const { pool, keyRing } = parts;
+  const { store, keyRing } = parts;
   const signal = terminal.interrupted;
   const progress = reportProgress(terminal, 'verify events', Number(range.from ?? 0));
-  const onProgress = (at: string, until: string) => progress.update(Number(at), Number(until));
+  let counted = 0;
+  const onProgress = (at: Position, until: Position, events: number) => {
+    counted += events;
+    progress.update(Number(at), Number(until), 'events', store.hasDensePositions ? undefined : counted);
+  };
   try {
-    return await verifyAudit({ ...range, pool, keyRing: await keyRing(), signal, onProgress });
+    return await verifyAudit({ ...range, store, keyRing: await keyRing(), signal, onProgress });
   } finally {
     progress.end();
   }
 }
 
-/** The read models that decide about access, runs and deliveries, and that of the log. Each is compared. */
+/**
+ * The read models that decide about access, runs and deliveries, and that of the log. Each is compared with the log.
+ */
 const readModels = ['tenants', 'applications', 'tokens', 'reactors', 'invocations', 'log'] as const;
 
 /** @throws CommandError */
@@ -87,13 +98,13 @@ export function addAuditCommands(program: Command, terminal: Terminal): void {
     .option('--no-rows', 'leave out the rows of the read models')
     .action(({ from, to, rows }: Range & { readonly rows: boolean }) => {
       const range = { ...(from !== undefined && { from }), ...(to !== undefined && { to }) };
-      return withPostgresLog(terminal, (parts) => verify(parts, range, rows, terminal));
+      return withParts(terminal, (parts) => verify(parts, range, rows, terminal));
     });
   audit
     .command('seal')
     .description('sign checkpoints now; a running vault does so every minute')
     .action(() =>
-      withPostgresLog(terminal, async ({ pool, store, keyRing }) => {
+      withParts(terminal, async ({ pool, store, keyRing }) => {
         const options = { pool, store, keyRing: await keyRing(), clock: systemClock, logger: silentLogger };
         const signed = await sealLogOnce(options);
         if (signed === undefined) throw new CommandError('another process is signing right now');
@@ -117,8 +128,8 @@ export function addAuditCommands(program: Command, terminal: Terminal): void {
     .option('--from <position>', 'begin after it', position)
     .option('--to <position>', 'end there', position)
     .action((options: Range & { readonly tenant: string; readonly format: ExportFormat }) =>
-      withPostgresLog(terminal, async ({ pool }) => {
-        for await (const line of exportAudit({ ...options, pool, tenantId: options.tenant }))
+      withParts(terminal, async ({ store }) => {
+        for await (const line of exportAudit({ ...options, store, tenantId: options.tenant }))
           await terminal.printDrained(line);
       }),
     );

@@ -1,5 +1,7 @@
-import { sealLogOnce } from '@token-vault/processes/audit';
-import { silentLogger, systemClock } from '@token-vault/service-kit';
+import { sealLogOnce } from '@token-vault/audit';
+import { silentLogger } from '@token-vault/observability';
+import { systemClock } from '@token-vault/operations';
+import { readEventStoreChoice } from '@token-vault/processes';
 import { Option, type Command } from 'commander';
 import path from 'node:path';
 import { createBackup } from '../backup/create.ts';
@@ -11,11 +13,22 @@ import { withParts, type Parts } from './parts.ts';
 import { reportProgress, type ProgressReport } from './progress-line.ts';
 import type { Terminal } from './terminal.ts';
 
+/**
+ * A backup is one snapshot of log and key ring. No snapshot covers two servers, so each must be copied by its own tools.
+ * @throws CommandError
+ */
+function requireLogInPostgres({ environment }: Terminal): void {
+  if (readEventStoreChoice(environment).kind !== 'postgres')
+    throw new CommandError(
+      'the log is in EventStoreDB (EVENT_STORE), and this command copies a log in Postgres: take a copy of the server first and pg_dump of the key ring then, see "Several machines" in docs/how-to/back-up-and-restore.md',
+    );
+}
+
 const keysBeside = (directory: string): string => `${directory.replace(/\/+$/, '')}.keys`;
 
 async function create(parts: Parts, directory: string, keys: string, terminal: Terminal): Promise<void> {
   const { database, store, pool } = parts;
-  // What is signed, nobody can alter in the backup.
+  // The log is sealed first: signed events cannot be altered in the backup unnoticed.
   const sealing = { pool, store, keyRing: await parts.keyRing(), clock: systemClock, logger: silentLogger };
   await sealLogOnce(sealing);
   const head = Number(await store.head());
@@ -27,7 +40,7 @@ async function create(parts: Parts, directory: string, keys: string, terminal: T
       now: systemClock.now(),
       signal: terminal.interrupted,
       onProgress: (name, rows) => {
-        // Those written while it runs are not in it, those just before may be.
+        // Events written during the backup are not in it, so the total may be exceeded or not reached.
         if (name === 'events') progress.update(Math.min(rows, head), head);
       },
     });
@@ -45,7 +58,7 @@ async function create(parts: Parts, directory: string, keys: string, terminal: T
 }
 
 interface RestoreFlags {
-  /** `--no-keys` makes it false. */
+  /** False with `--no-keys`. */
   readonly keys: string | boolean;
   readonly tombstones?: string;
   readonly despiteFindings?: true;
@@ -96,7 +109,10 @@ async function restore(directory: string, flags: RestoreFlags, terminal: Termina
 }
 
 export function addBackupCommands(program: Command, terminal: Terminal): void {
-  const backup = program.command('backup').description('back up a vault while it serves, and restore it');
+  const backup = program
+    .command('backup')
+    .description('back up a vault while it serves, and restore it')
+    .hook('preAction', () => requireLogInPostgres(terminal));
   backup
     .command('create')
     .description('write the log to a new directory, and the key ring to another')
@@ -112,7 +128,7 @@ export function addBackupCommands(program: Command, terminal: Terminal): void {
       'write which data keys live, for a restore of any backup made so far; repeat it often, keep it elsewhere',
     )
     .argument('<file>')
-    // Scripts that were written for the first release name a backup. The file serves every backup, so it is not read.
+    // Scripts for the first release give a backup here. The file now serves every backup, so the option is ignored.
     .addOption(new Option('--since <directory>', 'not needed any more').hideHelp())
     .action((file: string) =>
       withParts(terminal, async ({ database }) => {

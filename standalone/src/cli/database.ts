@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { lock, lockKeys, tryLockShared } from '@token-vault/postgres';
 import pg from 'pg';
 import { StandaloneError, type StandaloneConfig } from '../config.ts';
 import { openDataDirectory, type DataDirectory } from '../data-directory.ts';
@@ -11,14 +12,14 @@ import {
   defaultDataDirectory,
   runningPostgres,
   startEmbeddedPostgres,
-} from '../postgres/index.ts';
+} from '@token-vault/embedded-postgres';
 
-/** The database of a vault, whether that runs or not. */
+/** The database of a vault that runs or is stopped. */
 export interface CommandDatabase {
   /** Contains the password: never print it. */
   readonly url: string;
   readonly directory: DataDirectory;
-  /** `ours`: nobody else uses it, the command has started it. `unknown`: the operator's own, DATABASE_URL. */
+  /** `ours`: the command started it and is its only user. `unknown`: the operator's own, DATABASE_URL. */
   readonly server: 'running vault' | 'ours' | 'unknown';
   close(): Promise<void>;
 }
@@ -26,9 +27,9 @@ export interface CommandDatabase {
 const longestStartMs = 60_000;
 
 /**
- * Connects to the Postgres of the running vault, or starts it for the time of the command. Brings its tables to this release,
- * as the start of a vault does.
- * @throws StandaloneError when no vault has ever started there, and what `startEmbeddedPostgres` and `migrate` throw.
+ * Connects to the Postgres of the running vault, or starts Postgres for the time of the command. Brings its tables to
+ * this release, as the start of a vault does.
+ * @throws StandaloneError when no vault ever started there, and the errors of `startEmbeddedPostgres` and `migrate`.
  */
 export async function openCommandDatabase(config: StandaloneConfig): Promise<CommandDatabase> {
   const database = await (config.databaseUrl === undefined ? openEmbedded(config) : openExternal(config));
@@ -68,7 +69,7 @@ async function openEmbedded(config: StandaloneConfig): Promise<CommandDatabase> 
     }
     if (performance.now() >= deadline)
       throw new StandaloneError(`the vault in ${root} runs, but its Postgres does not answer`);
-    // It is starting or stopping.
+    // The server is starting or stopping.
     await sleep(100);
   }
 }
@@ -82,9 +83,6 @@ async function startUnlessTaken(dataDir: string) {
   }
 }
 
-/** Held shared by commands that use a Postgres which is not theirs, and by the one that stops it, alone. */
-const useLock = "hashtextextended('vault command database', 0)";
-
 async function connect(url: string): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000, keepAlive: true });
   client.on('error', () => {});
@@ -94,26 +92,23 @@ async function connect(url: string): Promise<pg.Client> {
 
 const disconnect = (client: pg.Client): Promise<void> => client.end().catch(() => undefined);
 
-/** Undefined when it does not answer, or is about to be stopped by the command that started it. */
+/** Undefined when the server does not answer, or when the command that started it is about to stop it. */
 async function use(url: string): Promise<pg.Client | undefined> {
   let client: pg.Client | undefined;
   try {
     client = await connect(url);
-    const { rows } = await client.query<{ ok: boolean }>(
-      `select pg_try_advisory_lock_shared(${useLock}) as ok`,
-    );
-    if (rows[0]?.ok) return client;
+    if (await tryLockShared(client, lockKeys.commandDatabase)) return client;
   } catch {
-    // It is starting or stopping.
+    // The server is starting or stopping.
   }
   if (client) await disconnect(client);
   return undefined;
 }
 
-/** Another command may have come to use this Postgres meanwhile: it is not taken away from under it. */
+/** Another command may use this Postgres now. Then it is not stopped. */
 async function stopWhenUnused(server: { readonly url: string; stop(): Promise<void> }): Promise<void> {
   const client = await connect(server.url).catch(() => undefined);
-  await client?.query(`select pg_advisory_lock(${useLock})`).catch(() => undefined);
+  if (client) await lock(client, lockKeys.commandDatabase).catch(() => undefined);
   await server.stop();
   if (client) await disconnect(client);
 }

@@ -1,5 +1,5 @@
-import { certifyErasure, tenantsOfToken, verifyErasureCertificate } from '@token-vault/processes/audit';
-import { systemClock } from '@token-vault/service-kit';
+import { certifyErasure, tenantsOfToken, verifyErasureCertificate } from '@token-vault/audit';
+import { systemClock } from '@token-vault/operations';
 import type { Command } from 'commander';
 import { readFile } from 'node:fs/promises';
 import { uuid } from './arguments.ts';
@@ -7,8 +7,8 @@ import { CommandError } from './failure.ts';
 import { withParts, type Parts } from './parts.ts';
 import type { Terminal } from './terminal.ts';
 
-async function tenantOf({ pool }: Parts, tokenId: string): Promise<string> {
-  const tenants = await tenantsOfToken(pool, tokenId);
+async function tenantOf({ store, pool }: Parts, tokenId: string): Promise<string> {
+  const tenants = await tenantsOfToken(store, pool, tokenId);
   const [tenantId] = tenants;
   if (tenantId === undefined) throw new CommandError(`no tenant has ever had a token ${tokenId}`);
   if (tenants.length > 1)
@@ -22,6 +22,7 @@ async function certify(parts: Parts, terminal: Terminal, tokenId: string, tenant
   const keyRing = await parts.keyRing();
   const tenantId = tenant ?? (await tenantOf(parts, tokenId));
   const certificate = await certifyErasure({
+    store: parts.store,
     pool: parts.pool,
     keyRing,
     clock: systemClock,
@@ -34,7 +35,7 @@ async function certify(parts: Parts, terminal: Terminal, tokenId: string, tenant
   );
 }
 
-/** Reads the file and nothing else: no vault has to be there. */
+/** Reads the file only. No vault is needed. */
 async function verify(terminal: Terminal, file: string, publicKey: string): Promise<void> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     throw new CommandError(

@@ -5,7 +5,7 @@ export class CommandError extends Error {
   readonly code = 'command_failed';
 }
 
-/** Errors of this code have a message of one line, made for the operator and without stored data. */
+/** Codes of errors whose message is one line for the operator, without stored data. */
 const explained = new Set([
   'command_failed',
   'standalone_not_started',
@@ -28,7 +28,7 @@ const explained = new Set([
   'event_store_unavailable',
 ]);
 
-/** One line. A message that is not known to be safe is left out: a database's own can hold the values of a row. */
+/** One line. A message that may be unsafe is left out: messages of a database can hold the values of a row. */
 export function complaintOf(error: unknown): string {
   if (error instanceof DomainError) return ofDomain(error);
   if (!(error instanceof Error)) return 'failed';
@@ -56,7 +56,7 @@ const systemReasons: Readonly<Record<string, string>> = {
   EMFILE: 'too many files are open',
 };
 
-/** Errors of the operating system about a file that the operator named. */
+/** Messages for errors of the operating system about a file that the operator named. */
 function ofSystem(error: NodeJS.ErrnoException): string | undefined {
   const reason = systemReasons[error.code ?? ''];
   return reason === undefined || error.path === undefined ? undefined : `${error.path}: ${reason}`;

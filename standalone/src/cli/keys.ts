@@ -6,7 +6,7 @@ import {
   type RootKeyProvider,
   type TransitOptions,
 } from '@token-vault/crypto';
-import { systemClock } from '@token-vault/service-kit';
+import { systemClock } from '@token-vault/operations';
 import type { Command } from 'commander';
 import {
   nextRootKeyFile,
@@ -20,7 +20,7 @@ import { withParts, type Parts } from './parts.ts';
 import { makeNextRootKey, promoteNextRootKey } from './root-key-files.ts';
 import type { Terminal } from './terminal.ts';
 
-/** The newest version of the key in transit. @throws CommandError when that is the one in use. */
+/** The newest version of the key in transit. @throws CommandError when the vault uses it already. */
 async function newestVersion({ pool }: Parts, transit: TransitOptions): Promise<RootKeyProvider> {
   const newest = await transitKey(transit).newest();
   const inUse = await rootKeysInUse(pool);
@@ -31,14 +31,14 @@ async function newestVersion({ pool }: Parts, transit: TransitOptions): Promise<
   return newest;
 }
 
-/** The key to rotate to: what the operator gave, what an interrupted rotation left, else a new one. */
+/** The root key to rotate to: the given one, the one of an interrupted rotation, or a new one. */
 async function nextRootKey(parts: Parts): Promise<RootKeyProvider> {
   const { rootKeySources, database } = parts;
   const given = await readNextRootKey(rootKeySources);
   if (given) return given;
   if (rootKeySources.transit) return newestVersion(parts, rootKeySources.transit);
   const file = nextRootKeyFile(rootKeySources.rootKeyFile);
-  // A running vault cannot be told of a new variable, nor another machine of a file here.
+  // A running vault does not see a new variable, and another machine does not see a file of this one.
   if (rootKeySources.rootKey !== undefined)
     throw new CommandError(
       'VAULT_ROOT_KEY is set: restart each vault with VAULT_ROOT_KEY_NEXT set to the new key as well, and set it here',
@@ -50,7 +50,7 @@ async function nextRootKey(parts: Parts): Promise<RootKeyProvider> {
   return makeNextRootKey(rootKeySources.rootKeyFile);
 }
 
-/** What is left to the operator, after a rotation to a key that is not in a file. */
+/** The steps that the operator has to do after a rotation to a key that is not in a file. */
 function remainder({ nextRootKey: next, transit }: RootKeySources): string {
   if (next === undefined)
     return 'When no backup needs the version before, raise min_decryption_version of the key in transit and trim it.';
@@ -64,7 +64,7 @@ function remainder({ nextRootKey: next, transit }: RootKeySources): string {
 
 async function rotateRoot(parts: Parts, terminal: Terminal): Promise<void> {
   const { pool, rootKeySources } = parts;
-  // First of all the keys at hand are checked, so that a wrong one leaves no new file behind.
+  // The present keys are checked first, so that a wrong one leaves no new file behind.
   await parts.keyRing();
   const next = await nextRootKey(parts);
   const keyRing = await createKeyRing({
@@ -80,7 +80,7 @@ async function rotateRoot(parts: Parts, terminal: Terminal): Promise<void> {
   );
   if (rootKeySources.nextRootKey !== undefined || isTransitRootKeyId(next.id)) {
     terminal.note(remainder(rootKeySources));
-    // Not moved: until each vault has been restarted without it, one that starts again needs it.
+    // The file is not renamed: a vault that starts again needs it until every vault was restarted without it.
     if (await readRootKeyFile(rootKeySources.rootKeyFile))
       terminal.note(
         `Then ${rootKeySources.rootKeyFile} is not needed any more: move it away from the data, and destroy it when no backup needs it.`,

@@ -1,19 +1,16 @@
 import { createKeyRing, isKeyRingInitialised, type KeyRing } from '@token-vault/crypto';
 import { parsePosition, type EventStore } from '@token-vault/event-store';
 import { authenticationReadModels } from '@token-vault/contracts';
-import {
-  createProjectionProgress,
-  silentLogger,
-  systemClock,
-  watchReadModels,
-  type ReadModelWatch,
-} from '@token-vault/service-kit';
+import { createProjectionProgress, watchReadModels, type ReadModelWatch } from '@token-vault/read-models';
+import { silentLogger } from '@token-vault/observability';
+import { systemClock } from '@token-vault/operations';
 import {
   Closers,
   ignoreIdleConnectionErrors,
   keyDurability,
   openEventStore,
   openRootKeys,
+  watchStorage,
   readEventStoreChoice,
   type EventStoreChoice,
   type HeldRootKeys,
@@ -27,7 +24,7 @@ import { openCommandDatabase, type CommandDatabase } from './database.ts';
 import { CommandError } from './failure.ts';
 import type { Terminal } from './terminal.ts';
 
-/** What commands work with. Each part is opened when first asked for and closed when the command ends. */
+/** The parts that commands work with. Each is opened at its first use and closed at the end of the command. */
 export interface Parts {
   readonly config: StandaloneConfig;
   readonly eventStore: EventStoreChoice;
@@ -41,14 +38,14 @@ export interface Parts {
   readonly keyRing: () => Promise<KeyRing>;
   /**
    * The read models of callers and tokens, for commands that answer from them as the services do (rules.md §1).
-   * @throws CommandError unless they show everything that is in the log
+   * @throws CommandError unless they have applied the whole log
    */
   readonly readModels: () => Promise<ReadModelWatch>;
-  /** Whether the read models show everything up to `position` within 10 s, so that what was made can be used. */
+  /** Whether the read models pass `position` within 10 s, so that what the command created can be used. */
   readonly caughtUp: (position: string | undefined) => Promise<boolean>;
 }
 
-/** Runs a command on the vault that the environment names, and closes everything whatever happens. */
+/** Runs a command on the vault that the environment names, and closes all parts in any case. */
 export async function withParts<Result>(
   terminal: Terminal,
   work: (parts: Parts) => Promise<Result>,
@@ -66,25 +63,13 @@ export async function withParts<Result>(
   }
 }
 
-/** As `withParts`, for what reads the log byte by byte. @throws StandaloneError when that is not in Postgres */
-export async function withPostgresLog<Result>(
-  terminal: Terminal,
-  work: (parts: Parts) => Promise<Result>,
-): Promise<Result> {
-  return withParts(terminal, (parts) => {
-    if (parts.eventStore.kind !== 'postgres')
-      throw new StandaloneError('EVENT_STORE is eventstoredb: this command reads a log that is in Postgres');
-    return work(parts);
-  });
-}
-
 const waitForReadModelsMs = 10_000;
 
 interface Place {
   readonly config: StandaloneConfig;
   readonly database: CommandDatabase;
   readonly eventStore: EventStoreChoice;
-  /** VAULT_ROOT_KEY_FILE, as services have it; else it is in the data directory. */
+  /** VAULT_ROOT_KEY_FILE, as services have it. Undefined: in the data directory. */
   readonly rootKeyFile: string | undefined;
 }
 
@@ -92,13 +77,18 @@ async function openParts(
   { config, database, eventStore, rootKeyFile }: Place,
   closers: Closers,
 ): Promise<Parts> {
-  const { url } = database;
+  const { url, server } = database;
   const data = { databaseUrl: url, eventStore };
-  // Keys and their ends must not be lost by a crash, whatever the operator's own server is set to.
+  // Keys and their destruction must survive a crash, whatever the setting of the operator's server.
   const settings = { max: 3, application_name: 'vault command', options: '-c synchronous_commit=on' };
   const pool = closers.add(new pg.Pool({ connectionString: url, ...settings }), (it) => it.end());
   ignoreIdleConnectionErrors(pool);
-  const store = closers.add(await openEventStore(data, { maxReadConnections: 2 }), (it) => it.close());
+  const storagePath = config.storagePath ?? (server === 'unknown' ? undefined : database.directory.postgres);
+  const watch = { path: storagePath, logger: silentLogger, metrics: { gauge: () => undefined } };
+  const storage = closers.add(await watchStorage(watch), (it) => it.close());
+  const store = closers.add(await openEventStore(data, { maxReadConnections: 2, storage }), (it) =>
+    it.close(),
+  );
   const { rootKey, nextRootKey, transit } = config;
   const rootKeySources = {
     rootKey,
@@ -141,7 +131,7 @@ function readModelParts(
   const connectionString = database.url;
 
   async function openProgress() {
-    // Nobody else keeps the read models of a vault that is stopped.
+    // When the vault is stopped, no other process updates its read models.
     if (database.server === 'ours')
       closers.add(startProjectors({ store, connectionString }), (it) => it.close());
     return closers.add(await createProjectionProgress({ connectionString, logger: silentLogger }), (it) =>

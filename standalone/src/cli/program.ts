@@ -2,7 +2,7 @@ import { Command } from 'commander';
 import path from 'node:path';
 import { takeAccount } from '../account/service-account.ts';
 import { placesIn } from '../data-directory.ts';
-import { defaultDataDirectory } from '../postgres/index.ts';
+import { defaultDataDirectory } from '@token-vault/embedded-postgres';
 import { addAuditCommands } from './audit.ts';
 import { addBackupCommands } from './backup.ts';
 import { addErasureCommands } from './erasure.ts';
@@ -13,7 +13,7 @@ import { addApplicationCommands, addTenantCommands } from './tenants.ts';
 import { addTransferCommands } from './transfer.ts';
 import type { Terminal } from './terminal.ts';
 
-/** `npm run vault -- <command>`: what an operator does to a vault, running or not. */
+/** `npm run vault -- <command>`: the commands of an operator on a vault that runs or is stopped. */
 export function createProgram(terminal: Terminal): Command {
   const program = new Command('vault')
     .description(
@@ -34,7 +34,10 @@ export function createProgram(terminal: Terminal): Command {
   return program;
 }
 
-/** So that nothing in the data directory becomes root's again. What a command writes elsewhere is the account's as well. */
+/**
+ * Leaves root, so that no file of the data directory belongs to root again. Files written elsewhere belong to the
+ * account too.
+ */
 async function leaveRoot({ environment }: Terminal): Promise<void> {
   if (process.getuid?.() !== 0) return;
   const { VAULT_ACCOUNT: account, VAULT_DATA_DIR: configured } = environment;

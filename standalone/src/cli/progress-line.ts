@@ -3,12 +3,12 @@ import type { Terminal } from './terminal.ts';
 export interface Progress {
   readonly done: number;
   readonly total: number;
-  /** Done by this run, which may have taken up the work of another. */
+  /** The amount done by this run, which may continue the work of another run. */
   readonly doneHere: number;
   readonly elapsedMs: number;
-  /** What is counted; events if absent. */
+  /** The unit of the counts. Events if absent. */
   readonly unit?: string;
-  /** How many were done by this run, where `done` and `total` tell a share and are no counts. */
+  /** The number of items done by this run, when `done` and `total` are shares and not counts. */
   readonly counted?: number | undefined;
 }
 
@@ -24,7 +24,7 @@ export function progressLine({
   unit = 'events',
   counted,
 }: Progress): string {
-  // What was appended since the total was read is done too.
+  // Events appended after the total was read are done too.
   const done = Math.min(reached, total);
   const share = total === 0 ? 1 : done / total;
   const filled = Math.floor(share * barWidth);
@@ -42,7 +42,7 @@ export function progressLine({
   return parts.join('  ');
 }
 
-/** `3 s`, `2 min 5 s`, `1 h 2 min`; the time is an estimate, so it has no more than two parts. */
+/** `3 s`, `2 min 5 s`, `1 h 2 min`. The time is an estimate, so it has at most two parts. */
 export function duration(seconds: number): string {
   const whole = Math.ceil(seconds);
   if (whole < 60) return `${whole} s`;
@@ -50,7 +50,7 @@ export function duration(seconds: number): string {
   return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
 }
 
-/** Often enough for an eye, rarely enough for a log. */
+/** A short interval for a person at a terminal, a long one for a log file. */
 const intervalMs = { terminal: 100, log: 5_000 };
 
 export interface ProgressReport {
@@ -60,8 +60,8 @@ export interface ProgressReport {
 }
 
 /**
- * Shows how far long work is: one line that is rewritten on a terminal, a line now and then elsewhere.
- * @param startedAt how much had been done before
+ * Shows the progress of long work: one line that is rewritten on a terminal, a new line from time to time elsewhere.
+ * @param startedAt the amount that was done before this run
  */
 export function reportProgress(
   terminal: Terminal,

@@ -25,7 +25,7 @@ const withAdmin = (terminal: Terminal, work: (work: Work) => Promise<void>): Pro
     return work({ admin, parts, terminal });
   });
 
-/** Positions are up to 64 bits; what is shown of them may be rounded. */
+/** Positions have up to 64 bits. The shown number may be rounded. */
 const shown = (position: string): number => Number(position);
 
 function statusRow(status: ProjectionStatus, head: string): string[] {
@@ -70,7 +70,7 @@ async function showStatus({ admin, parts, terminal }: Work, isJson: boolean): Pr
   );
 }
 
-/** Runs work that reports where it is. The first position it tells may be one that another run had reached. */
+/** Runs work that reports its position. The first position may be the one that an earlier run reached. */
 async function reported<Result>(
   { admin, terminal, parts }: Work,
   label: string,
@@ -78,8 +78,8 @@ async function reported<Result>(
   run: (options: RunOptions) => Promise<Result>,
 ): Promise<Result> {
   const before = (await admin.status()).find((status) => status.name === name)?.rebuild?.position;
-  // A position counts events in Postgres, and bytes of the server's log in EventStoreDB, which tell the share alone.
-  const isCounted = parts.eventStore.kind === 'postgres';
+  // Where a position does not count events, it tells the share alone.
+  const isCounted = parts.store.hasDensePositions;
   let counted = 0;
   const report = reportProgress(terminal, label, shown(before ?? '0'));
   try {
@@ -113,7 +113,7 @@ function describeDifference({ tables }: Verification): string {
     .join('; ');
 }
 
-/** @throws CommandError when the tables are not what the log gives, with how many rows of which. */
+/** @throws CommandError when the tables differ from the log, with the number of differing rows. */
 export async function verifyRows(work: Work, name: string): Promise<void> {
   const run = (options: RunOptions) => work.admin.verify(name, options);
   const found = await reported(work, `verify ${name}`, name, run);
@@ -128,7 +128,7 @@ export async function verifyRows(work: Work, name: string): Promise<void> {
   );
 }
 
-/** Verifies each, whatever becomes of the others. @throws CommandError naming those that differ */
+/** Verifies each projection, also after one that differs. @throws CommandError naming those that differ */
 async function verifyAll(work: Work): Promise<void> {
   const failures: string[] = [];
   for (const { name } of allProjections) {

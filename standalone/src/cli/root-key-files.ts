@@ -3,15 +3,16 @@ import { constants, copyFile, link, open, rename } from 'node:fs/promises';
 import path from 'node:path';
 import { nextRootKeyFile, readRootKeyFile } from '@token-vault/processes';
 
-/** The file of the next root key, made with a random key when there is none. @throws RootKeyUnusableError */
+/** The file of the next root key. A missing file is made with a random key. @throws RootKeyUnusableError */
 export function makeNextRootKey(rootKeyFile: string): Promise<RootKeyProvider> {
   return fileRootKey(nextRootKeyFile(rootKeyFile), { initialise: true });
 }
 
 /**
- * The next root key takes the place of the one before, whose file stays under another name: backups may need it. Only when no
- * key is wrapped by the former. Each step may be the last before a crash: whatever is left is a vault that starts.
- * @returns where the former key is now, undefined when it was not in a file; or that all this was done before.
+ * Replaces the root key by the next one. The former file stays under another name, because backups may need it. Call
+ * it only when no key is wrapped by the former root key. A crash may follow each step: the vault can start after all
+ * of them.
+ * @returns the place of the former key, undefined when it was not in a file; or that all this was done before.
  */
 export async function promoteNextRootKey(
   rootKeyFile: string,
@@ -33,7 +34,7 @@ async function keep(file: string, as: string): Promise<void> {
     await link(file, as);
   } catch (error) {
     if (isThere(error)) return;
-    // Some file systems know no hard links. A copy has the mode of its original.
+    // Some file systems have no hard links. A copy keeps the mode of the original.
     await copyFile(file, as, constants.COPYFILE_EXCL).catch((failure: unknown) => {
       if (!isThere(failure)) throw failure;
     });

@@ -1,4 +1,4 @@
-/** Columns as wide as their widest cell, two spaces apart, as `ls` and `docker ps` have it. */
+/** A text table: columns as wide as their widest cell, two spaces apart, as in `ls` and `docker ps`. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [head.map((cell) => cell.toUpperCase()), ...rows];
   const widths = head.map((_, column) => Math.max(...lines.map((line) => (line[column] ?? '').length)));

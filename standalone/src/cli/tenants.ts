@@ -7,7 +7,8 @@ import {
   type CreateApplicationBody,
   type Plan,
 } from '@token-vault/contracts';
-import { createAuditTrail, silentLogger, systemClock } from '@token-vault/service-kit';
+import { createAuditTrail, systemClock } from '@token-vault/operations';
+import { silentLogger } from '@token-vault/observability';
 import { Option, type Command } from 'commander';
 import { CommandError } from './failure.ts';
 import { withParts, type Parts } from './parts.ts';
@@ -20,7 +21,7 @@ async function tenantCommands({ store, keyRing }: Parts): Promise<TenantCommands
   return createTenantCommands({ ...dependencies, keyRing: await keyRing(), audit: createAuditTrail(store) });
 }
 
-/** Says when what was made cannot be used yet; it is made all the same. */
+/** Tells the operator when the created entity cannot be used yet. */
 async function waitFor(parts: Parts, position: string | undefined, terminal: Terminal): Promise<void> {
   if (await parts.caughtUp(position)) return;
   terminal.note('note: made, but the read models do not show it yet; see: vault projections status');
@@ -79,7 +80,10 @@ export function addTenantCommands(program: Command, terminal: Terminal): void {
     );
 }
 
-/** A tenant names itself: its name must not steer the operator's terminal. */
+/**
+ * A tenant chooses its own name, so control characters are removed: the name must not control the operator's
+ * terminal.
+ */
 function printable(name: string): string {
   return name.replaceAll(/\p{C}/gu, '\uFFFD');
 }

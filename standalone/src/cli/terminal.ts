@@ -1,21 +1,21 @@
 import { once } from 'node:events';
 
-/** Where a command writes, what it is given and what ends it early. */
+/** The output, input and interrupt of a command. */
 export interface Terminal {
   readonly environment: NodeJS.ProcessEnv;
-  /** Results: what a script reads. */
+  /** Writes results, which scripts read. */
   readonly print: (text: string) => void;
-  /** As `print`, and waits while the reader is slower: for output of any length. */
+  /** As `print`, and waits for a slower reader: for output of any length. */
   readonly printDrained: (text: string) => Promise<void>;
-  /** Everything else: progress, notes. */
+  /** Writes progress and notes. */
   readonly note: (text: string) => void;
-  /** Rewrites the last line instead of adding one; undefined where there is no terminal. */
+  /** Rewrites the last line instead of adding one. Undefined where there is no terminal. */
   readonly rewrite: ((text: string) => void) | undefined;
-  /** Ctrl-C, once: long work stops where it is. */
+  /** Aborted by the first Ctrl-C: long work stops at its present position. */
   readonly interrupted: AbortSignal;
 }
 
-/** Of this process. A second Ctrl-C ends it at once; what it leaves is taken up by the next command. */
+/** The terminal of this process. A second Ctrl-C ends the process at once; the next command continues the work. */
 export function processTerminal(): Terminal {
   const abort = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -32,7 +32,7 @@ export function processTerminal(): Terminal {
       if (!stdout.write(`${text}\n`)) await once(stdout, 'drain');
     },
     note: (text) => void stderr.write(`${text}\n`),
-    // Back to the beginning of the line, and away with what stood there.
+    // Moves to the beginning of the line and erases the old text.
     rewrite: stderr.isTTY ? (text) => void stderr.write(`\r\u001B[K${text}`) : undefined,
     interrupted: abort.signal,
   };

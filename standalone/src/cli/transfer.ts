@@ -2,14 +2,10 @@ import type { Principal } from '@token-vault/access';
 import { newId } from '@token-vault/contracts';
 import { createExpressions, createExpressionWorkers } from '@token-vault/expressions';
 import { createPrincipals } from '@token-vault/processes';
-import {
-  createAuditTrail,
-  createAuthenticator,
-  recordRetiredKey,
-  silentLogger,
-  systemClock,
-  type ReadModelWatch,
-} from '@token-vault/service-kit';
+import { createAuditTrail, recordRetiredKey, systemClock, withReason } from '@token-vault/operations';
+import { createAuthenticator } from '@token-vault/authentication';
+import { silentLogger } from '@token-vault/observability';
+import type { ReadModelWatch } from '@token-vault/read-models';
 import type { Command } from 'commander';
 import { exportTokens } from '../transfer/export.ts';
 import { importTokens } from '../transfer/import.ts';
@@ -22,7 +18,7 @@ import type { Terminal } from './terminal.ts';
 
 const uuidForm = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
-/** By its id, which an operator may name, or by its key, which proves itself. */
+/** By the id, which an operator may name, or by the key, which proves the identity. */
 async function principalOf(
   { pool, store, keyRing }: Parts,
   watch: ReadModelWatch,
@@ -49,6 +45,7 @@ interface ExportFlags {
   readonly recipient: string;
   readonly application: string;
   readonly to: string;
+  readonly reason?: string;
 }
 
 async function exportTenant(parts: Parts, tenantId: string, flags: ExportFlags, terminal: Terminal) {
@@ -60,7 +57,8 @@ async function exportTenant(parts: Parts, tenantId: string, flags: ExportFlags, 
     keyRing: await parts.keyRing(),
     audit: createAuditTrail(store),
     clock: systemClock,
-    findPrincipal: () => principalOf(parts, watch, tenantId, flags.application),
+    findPrincipal: async () =>
+      withReason(await principalOf(parts, watch, tenantId, flags.application), flags.reason),
     watch,
     recipients,
     file: flags.to,
@@ -74,9 +72,7 @@ async function exportTenant(parts: Parts, tenantId: string, flags: ExportFlags, 
 
 async function importTenant(
   parts: Parts,
-  tenantId: string,
-  file: string,
-  identityFile: string,
+  { tenantId, file, identityFile }: { tenantId: string; file: string; identityFile: string },
   terminal: Terminal,
 ): Promise<void> {
   const { store } = parts;
@@ -129,6 +125,7 @@ export function addTransferCommands(program: Command, terminal: Terminal): void 
     .requiredOption('--recipient <file>', 'with the public keys (age1…) that may open it')
     .requiredOption('--application <id or key>', 'whose rules decide what leaves: those it reveals')
     .requiredOption('--to <file>', 'where to write it')
+    .option('--reason <text>', 'why; kept in the log, and needed where a rule requires a reason')
     .action((tenantId: string, flags: ExportFlags) =>
       withParts(terminal, (parts) => exportTenant(parts, tenantId, flags, terminal)),
     );
@@ -140,6 +137,8 @@ export function addTransferCommands(program: Command, terminal: Terminal): void 
     .argument('<file>')
     .requiredOption('--identity <file>', 'with the secret key')
     .action((tenantId: string, file: string, { identity }: { identity: string }) =>
-      withParts(terminal, (parts) => importTenant(parts, tenantId, file, identity, terminal)),
+      withParts(terminal, (parts) =>
+        importTenant(parts, { tenantId, file, identityFile: identity }, terminal),
+      ),
     );
 }

@@ -1,14 +1,14 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
-import type { Logger } from '@token-vault/service-kit';
+import type { Logger } from '@token-vault/observability';
 
 const root = path.resolve(import.meta.dirname, '../../..');
 
 export interface ReplicaOptions {
   /** e.g. `command-service 1` */
   readonly name: string;
-  /** From the root of the repository. */
+  /** The path from the root of the repository. */
   readonly script: string;
   readonly port: number;
   readonly environment: NodeJS.ProcessEnv;
@@ -17,10 +17,10 @@ export interface ReplicaOptions {
 }
 
 const restartMs = 500;
-/** kafkajs sets a timer to a moment that has passed, which is harmless (docs of kafkajs 2.2.4 on Node 24). */
+/** kafkajs sets timers to moments in the past, which is harmless (kafkajs 2.2.4 on Node 24). */
 const quiet = ['--disable-warning=TimeoutNegativeWarning'];
 
-/** One process of the stack, started anew whenever it ends by itself. */
+/** One process of the stack. It is started again whenever it ends by itself. */
 export class Replica {
   readonly name: string;
   readonly port: number;
@@ -35,12 +35,15 @@ export class Replica {
     this.port = options.port;
   }
 
-  /** Undefined while it is not there. */
+  /** Undefined while the process does not run. */
   get pid(): number | undefined {
     return this.#child?.pid;
   }
 
-  /** Resolves when it says that it has started. @throws Error when it ends instead; why is on stderr */
+  /**
+   * Resolves when the process reports that it has started. @throws Error when it ends instead; the reason is on
+   * stderr
+   */
   async start(): Promise<void> {
     const child = this.#spawn();
     await new Promise<void>((resolve, reject) => {
@@ -51,13 +54,13 @@ export class Replica {
     child.once('exit', () => this.#ended());
   }
 
-  /** From now on it may end by itself, as when a terminal tells the whole group. */
+  /** From now on the process may end by itself, for example when a terminal signals the whole group. */
   expectEnd(): void {
     this.#isStopping = true;
     clearTimeout(this.#restart);
   }
 
-  /** Asks it to end and waits for that. */
+  /** Asks the process to end and waits for its end. */
   async stop(): Promise<void> {
     this.expectEnd();
     const child = this.#child;
@@ -69,7 +72,8 @@ export class Replica {
 
   #spawn(): ChildProcess {
     const { script, environment, port } = this.#options;
-    // With the flags of this one. With a channel: it learns of our end by that, whatever the end is.
+    // The child gets the flags of this process and a channel, whose close tells the child that this process has
+    // ended.
     const child = spawn(process.execPath, [...process.execArgv, ...quiet, script], {
       cwd: root,
       env: { ...environment, VAULT_PORT: String(port) },

@@ -7,11 +7,11 @@ import {
 } from '@token-vault/processes';
 import { readConfig, type StandaloneConfig } from '../config.ts';
 
-/** A stack of separate processes is set as a standalone vault is, and by these besides. */
+/** The settings of a standalone vault, and those of a stack of separate processes. */
 export interface StackSettings extends StandaloneConfig {
   readonly eventStore: EventStoreChoice;
   readonly feed: FeedChoice;
-  /** Of each service. */
+  /** The number of replicas of each service. */
   readonly replicas: number;
 }
 

@@ -6,20 +6,15 @@ import {
   openReadModels,
   openRootKeys,
   schema,
+  watchStorage,
   type RootKeySources,
   type ProcessContext,
 } from '@token-vault/processes';
 import { migrate } from '@token-vault/processes/migrations';
 import { startPosition, type EventStore } from '@token-vault/event-store';
-import {
-  createLogger,
-  createMetrics,
-  errorFields,
-  freePorts,
-  noSpans,
-  type Logger,
-} from '@token-vault/service-kit';
-import { writeFile } from 'node:fs/promises';
+import { createLogger, createMetrics, errorFields, noSpans, type Logger } from '@token-vault/observability';
+import { freePorts } from '@token-vault/process';
+import { rename, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import pg from 'pg';
@@ -27,47 +22,55 @@ import { takeAccount } from '../account/service-account.ts';
 import { makeFirstTenant, type Credentials } from '../credentials.ts';
 import { openDataDirectory, type DataDirectory } from '../data-directory.ts';
 import { requireReachable } from '../external-database.ts';
-import { startEmbeddedPostgres, type EmbeddedPostgres } from '../postgres/index.ts';
 import type { RunningStandalone } from '../start.ts';
 import { createFirstTenant } from '../vault.ts';
+import { startLastingPostgres, type LastingPostgres } from './lasting-postgres.ts';
 import { Replica } from './replica.ts';
 import type { StackSettings } from './settings.ts';
 
 /** In the order they are started; the gateway comes last. */
-const services = ['projectors', 'command-service', 'query-service', 'reactor-runner'] as const;
+const services = ['projectors', 'command-service', 'query-service', 'reactor-runner', 'proxy'] as const;
 
-/** Only the gateway is reached from elsewhere. */
+/** Only the gateway is reachable from other machines. */
 const loopback = '127.0.0.1';
 
-/** Of Postgres: each process has pools of its own. */
+/** For the operator's own Postgres, which this process does not start. */
+const never = new Promise<never>(() => undefined);
+
+/** The connections to Postgres of one replica: each process has its own pools. */
 const connectionsPerReplica = 80;
 
 interface Place {
   readonly settings: StackSettings;
   readonly directory: DataDirectory;
   readonly databaseUrl: string;
+  /** A directory on the disk of the database, if this machine has it. */
+  readonly storagePath: string | undefined;
   readonly logger: Logger;
 }
 
-/** What goes on to the processes: everything that is set, and where they find what this one has started. */
-function environmentOf({ settings, directory, databaseUrl }: Place): NodeJS.ProcessEnv {
+/**
+ * The environment of the processes: all variables of this process, and the addresses of what this process started.
+ */
+function environmentOf({ settings, directory, databaseUrl, storagePath }: Place): NodeJS.ProcessEnv {
   const { rootKey, transit, trustProxy = 0 } = settings;
   return {
-    // Half of what a start takes is the stripping of types.
+    // Half of the time of a start is the stripping of types.
     NODE_COMPILE_CACHE: path.join(tmpdir(), 'token-vault-compile-cache'),
     ...process.env,
     DATABASE_URL: databaseUrl,
+    ...(storagePath === undefined ? {} : { VAULT_STORAGE_PATH: storagePath }),
     VAULT_HOST: loopback,
-    // The gateway is one more.
+    // The gateway is one more hop.
     VAULT_TRUST_PROXY: typeof trustProxy === 'number' ? String(trustProxy + 1) : `loopback, ${trustProxy}`,
     ...(rootKey === undefined && transit === undefined ? { VAULT_ROOT_KEY_FILE: directory.rootKeyFile } : {}),
   };
 }
 
-/** The tables, the root key of a new vault, and its first tenant: what no service makes. */
+/** Makes the tables, the root key of a new vault, and its first tenant. No service makes these. */
 async function prepare(place: Place): Promise<RootKeySources> {
   const { settings, directory, databaseUrl } = place;
-  // An account that may not use the log is said once, before every process says it.
+  // An account that may not use the log is reported once here, before every process reports it.
   await withLog(place, () => Promise.resolve());
   await migrate(databaseUrl, schema);
   const sources = { ...settings, rootKeyFile: directory.rootKeyFile };
@@ -101,37 +104,55 @@ async function makeTenant(
   );
 }
 
-/** Works with the log, and closes what was opened for it. */
+/** Opens the log, runs `work`, and closes the log. */
 async function withLog<Result>(
-  { settings, databaseUrl, logger }: Place,
+  { settings, databaseUrl, storagePath, logger }: Place,
   work: (context: ProcessContext, store: EventStore) => Promise<Result>,
 ): Promise<Result> {
   const closers = new Closers();
   try {
     const metrics = createMetrics('stack');
-    const context = { settings: { ...settings, databaseUrl }, logger, metrics, spans: noSpans, closers };
+    const watched = await watchStorage({ path: storagePath, logger, metrics });
+    const storage = closers.add(watched, (it) => it.close());
+    const context = {
+      ...{ settings: { ...settings, databaseUrl }, logger, metrics, spans: noSpans, closers },
+      storage,
+    };
     return await work(context, await openLog(context));
   } finally {
     await closers.close();
   }
 }
 
-/** Which process is which, for whoever looks from outside: `stack.json` in the data directory. */
-function describeTo(directory: DataDirectory, replicas: readonly Replica[]): () => void {
+/**
+ * A process of the stack; the gateway comes last. Postgres has no port, and is left out when it is the operator's
+ * own.
+ */
+interface Described {
+  readonly name: string;
+  readonly port?: number;
+  readonly pid: number | undefined;
+}
+
+/**
+ * Lists the processes in `stack.json` in the data directory, for tools outside. The file is complete at any moment.
+ */
+function describeTo(directory: DataDirectory, processes: () => readonly Described[]): () => void {
+  const file = path.join(directory.root, 'stack.json');
   let writing = Promise.resolve();
   return () => {
-    const described = replicas.map(({ name, port, pid }) => ({ name, port, pid: pid ?? null }));
+    const described = processes().map(({ name, port, pid }) => ({ name, port, pid: pid ?? null }));
     writing = writing
-      .then(() => writeFile(path.join(directory.root, 'stack.json'), JSON.stringify(described)))
+      .then(() => writeFile(`${file}.tmp`, JSON.stringify(described)))
+      .then(() => rename(`${file}.tmp`, file))
       .catch(() => undefined);
   };
 }
 
-async function createReplicas(place: Place): Promise<readonly Replica[]> {
-  const { settings, logger, directory } = place;
+async function createReplicas(place: Place, onChange: () => void): Promise<readonly Replica[]> {
+  const { settings, logger } = place;
   const environment = environmentOf(place);
   const replicas: Replica[] = [];
-  const onChange = describeTo(directory, replicas);
   const add = (name: string, script: string, port: number, more: NodeJS.ProcessEnv = {}) =>
     replicas.push(
       new Replica({ name, script, port, environment: { ...environment, ...more }, logger, onChange }),
@@ -147,7 +168,7 @@ async function createReplicas(place: Place): Promise<readonly Replica[]> {
   const gatewayPort = isChosen ? settings.port : first;
   names.forEach(({ service, number }, index) => {
     const port = others[index] ?? 0;
-    // What was chosen for the gateway may be among those found.
+    // The port chosen for the gateway may be among the free ports.
     add(`${service} ${number}`, `processes/src/${service}.ts`, port === gatewayPort ? first : port);
   });
   const urlsOf = (service: string) =>
@@ -159,6 +180,7 @@ async function createReplicas(place: Place): Promise<readonly Replica[]> {
     VAULT_HOST: settings.host,
     COMMAND_SERVICE_URLS: urlsOf('command-service'),
     QUERY_SERVICE_URLS: urlsOf('query-service'),
+    PROXY_URLS: urlsOf('proxy'),
   });
   return replicas;
 }
@@ -166,54 +188,59 @@ async function createReplicas(place: Place): Promise<readonly Replica[]> {
 async function openDatabase(
   { databaseUrl, replicas }: StackSettings,
   directory: DataDirectory,
-  logger: Logger,
+  { logger, onChange }: { readonly logger: Logger; readonly onChange: () => void },
 ) {
   if (databaseUrl !== undefined) {
     await requireReachable(databaseUrl);
     return { url: databaseUrl, postgres: undefined };
   }
   const settings = { max_connections: 20 + connectionsPerReplica * replicas };
-  const postgres = await startEmbeddedPostgres({ dataDir: directory.postgres, logger, settings });
+  const postgres = await startLastingPostgres({ dataDir: directory.postgres, logger, settings, onChange });
   return { url: postgres.url, postgres };
 }
 
 /**
- * Starts a vault as separate processes on this machine, several of each service, and starts anew what ends by itself.
+ * Starts a vault as separate processes on this machine, several of each service, and restarts those that end by
+ * themselves.
  * @throws as `startStandalone`, and ConfigurationError
  */
 export async function startStack(settings: StackSettings): Promise<RunningStandalone> {
   const logger = createLogger({ service: 'stack', level: settings.logLevel });
   const directory = await openDataDirectory(settings.dataDir);
   let replicas: readonly Replica[] = [];
-  let postgres: EmbeddedPostgres | undefined;
+  let postgres: LastingPostgres | undefined;
   let stopping: Promise<void> | undefined;
+  const onChange = describeTo(directory, () => [
+    ...(postgres ? [{ name: 'postgres', pid: postgres.pid }] : []),
+    ...replicas,
+  ]);
 
   async function stopAll(): Promise<void> {
     for (const replica of replicas) replica.expectEnd();
-    // The gateway first, so that no request is cut off; then all at once.
+    // The gateway stops first, so that no request is cut off. The projectors stop last, because ending reactors read
+    // their own writes.
+    const projectors = replicas.filter(({ name }) => name.startsWith('projectors'));
     await replicas.at(-1)?.stop();
-    await Promise.all(replicas.map((replica) => replica.stop()));
+    await Promise.all(replicas.filter((each) => !projectors.includes(each)).map((each) => each.stop()));
+    await Promise.all(projectors.map((each) => each.stop()));
     await postgres?.stop();
   }
   const stop = () => (stopping ??= stopAll());
 
   try {
     await takeAccount(settings, directory);
-    const database = await openDatabase(settings, directory, logger);
+    const database = await openDatabase(settings, directory, { logger, onChange });
     postgres = database.postgres;
-    const place = { settings, directory, databaseUrl: database.url, logger };
+    const storagePath = settings.storagePath ?? (postgres && directory.postgres);
+    const place = { settings, directory, databaseUrl: database.url, storagePath, logger };
     const sources = await prepare(place);
-    replicas = await createReplicas(place);
+    replicas = await createReplicas(place, onChange);
     await Promise.all(replicas.map((replica) => replica.start()));
     const url = `http://localhost:${replicas.at(-1)?.port ?? 0}`;
     const credentials = await makeTenant(place, sources, url);
-    return { url, directory, credentials, stop, databaseLost: whenLost(postgres) };
+    return { url, directory, credentials, stop, databaseLost: postgres?.lost ?? never };
   } catch (error) {
     await stop().catch((failure: unknown) => logger.error(errorFields(failure), 'closing failed'));
     throw error;
   }
-}
-
-function whenLost(postgres: EmbeddedPostgres | undefined): Promise<void> {
-  return new Promise((resolve) => postgres?.onExit(() => resolve()));
 }

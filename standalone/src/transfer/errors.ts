@@ -1,4 +1,4 @@
-/** An export or import that cannot be done as asked. The message is one line for the operator, without data. */
+/** An export or import that cannot be done. The message is one line for the operator, without data. */
 export class TransferError extends Error {
   readonly code = 'transfer_refused';
 }

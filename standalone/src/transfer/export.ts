@@ -1,4 +1,4 @@
-import { can, type Principal } from '@token-vault/access';
+import { can, tokenVisibility, type Principal } from '@token-vault/access';
 import { AccessDenied, ForbiddenError, newId } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import { createTokenExport, type ExportPage } from '@token-vault/query-service';
@@ -6,9 +6,9 @@ import {
   createRequestContext,
   type AuditTrail,
   type Clock,
-  type ReadModelWatch,
   type RequestContext,
-} from '@token-vault/service-kit';
+} from '@token-vault/operations';
+import type { ReadModelWatch } from '@token-vault/read-models';
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import type { Pool } from 'pg';
@@ -22,10 +22,10 @@ export interface ExportOptions {
   readonly keyRing: KeyRing;
   readonly audit: AuditTrail;
   readonly clock: Clock;
-  /** Whose rules decide what leaves, as they are at each page. @throws when it is no more */
+  /** Gives the caller with its present rights, which decide each page. @throws when the caller no longer exists */
   readonly findPrincipal: () => Promise<Principal>;
   readonly recipients: readonly string[];
-  /** Appears when it is whole. */
+  /** The file appears when it is complete. */
   readonly file: string;
   readonly signal: AbortSignal;
   readonly onProgress?: (tokens: number) => void;
@@ -34,14 +34,15 @@ export interface ExportOptions {
 export interface ExportReport {
   readonly exportId: string;
   readonly tokens: number;
-  /** The caller's rules do not reveal them. */
+  /** The number of tokens that the caller's rules do not reveal. */
   readonly leftOut: number;
 }
 
 /**
- * Writes what the caller's rules reveal of its tenant's tokens, sealed to the recipients: in plaintext it exists in memory only, a
- * page at a time. Each page is on record in the tenant's log before a byte of it is written.
- * @throws UnavailableError when the read models stand still; ForbiddenError when no rule of the caller reveals anything, which is on record too. @throws TransferError
+ * Writes the tokens of the caller's tenant that its rules reveal, sealed to the recipients. Plaintext exists in
+ * memory only, one page at a time. The record of each page is in the tenant's log before a byte of it is written.
+ * @throws UnavailableError when the read models have stopped; ForbiddenError, which is recorded too, when no rule of
+ * the caller reveals any token. @throws TransferError
  */
 export async function exportTokens(options: ExportOptions): Promise<ExportReport> {
   const { findPrincipal, audit, clock, recipients, file, signal } = options;
@@ -71,20 +72,23 @@ export async function exportTokens(options: ExportOptions): Promise<ExportReport
   return report;
 }
 
-/** A mask is no way to leave: only a rule that reveals is. */
+/** An export needs a rule that reveals; one that masks is not enough. */
 async function requireReveal(context: RequestContext, audit: AuditTrail): Promise<void> {
   const { principal } = context;
   const reveals = principal.rules.some(
     ({ transform, permissions }) => transform === 'reveal' && permissions.includes('token:read'),
   );
-  if (reveals && can(principal, 'token:read')) return;
+  const visibility = tokenVisibility(principal, 'token:read');
+  const needsReason = visibility.kind === 'needs-reason';
+  if (reveals && can(principal, 'token:read') && !needsReason) return;
   await audit.record(context, AccessDenied, {
     entity_type: 'token',
     permission: 'token:read',
     operation: 'export',
   });
+  const unrevealed = 'No rule of the application reveals tokens (token:read with the transform reveal).';
   throw new ForbiddenError(
-    'No rule of the application reveals tokens (token:read with the transform reveal).',
+    needsReason ? 'A rule of the application requires a reason: give it with --reason.' : unrevealed,
   );
 }
 

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { linesOf } from '../backup/lines.ts';
 import { TransferError } from './errors.ts';
 
-/** Rises when a release writes what the one before would misread. */
+/** Raised when a release writes a format that the release before would read wrongly. */
 export const formatVersion = 1;
 
 const header = z.object({
@@ -23,7 +23,7 @@ function parse(line: string): unknown {
   try {
     return JSON.parse(line);
   } catch {
-    // The cause would quote the line.
+    // The cause is left out, because it would quote the line.
     throw brokenFile();
   }
 }
@@ -34,7 +34,8 @@ export interface ExportReader {
 }
 
 /**
- * The tokens of an export, in batches, as they stand there: a line with what it is, a line for each token, a line that ends it.
+ * The tokens of an export, in batches and in the order of the file: a header line, a line for each token, a last
+ * line.
  * @throws TransferError
  */
 export async function* readExport(

@@ -9,7 +9,7 @@ import {
   type CreateTokenBody,
 } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
-import { createRequestContext, type RequestContext } from '@token-vault/service-kit';
+import { createRequestContext, type RequestContext } from '@token-vault/operations';
 import { TransferError } from './errors.ts';
 import { readExport, type ExportHeader, type ExportTrailer } from './format.ts';
 import { openWith } from './sealing.ts';
@@ -20,17 +20,17 @@ export interface ImportOptions extends CommandDependencies {
   readonly identityFile: string;
   readonly signal: AbortSignal;
   readonly onProgress?: (tokens: number, of: number) => void;
-  /** A token that was not imported; `reason` has none of its data. */
+  /** Called for a token that was not imported. `reason` holds none of its data. */
   readonly onRefused: (id: string, reason: string) => void;
 }
 
 export interface ImportReport {
   readonly exportId: string;
   readonly imported: number;
-  /** By an earlier run of the same import. */
+  /** The number of tokens that an earlier run of the same import created. */
   readonly already: number;
   readonly refused: number;
-  /** The last append; undefined when there was nothing to do. */
+  /** The position of the last append. Undefined when nothing was appended. */
   readonly position: string | undefined;
 }
 
@@ -38,9 +38,9 @@ const atOnce = 32;
 const actor = { kind: 'system', id: 'import' } as const;
 
 /**
- * Creates the tokens of an export by the command a client would use, under the ids they had. Nothing is created before the whole
- * file is proved genuine. What an earlier run has created is not created again, even when it was deleted since; an id that is
- * taken by another token is left alone and told.
+ * Creates the tokens of an export by the command of a client, under their former ids. Nothing is created before the
+ * whole file is proved genuine. A token that an earlier run created is not created again, even when it was deleted
+ * since. An id that another token has is left alone and reported.
  * @throws TransferError, TenantKeysMissingError
  */
 export async function importTokens(options: ImportOptions): Promise<ImportReport> {
@@ -71,7 +71,7 @@ export async function importTokens(options: ImportOptions): Promise<ImportReport
 const isLater = (found: string | undefined, before: string | undefined): boolean =>
   found !== undefined && (before === undefined || BigInt(found) > BigInt(before));
 
-/** Reads it to the end: a chunk that is genuine says nothing of those after it. */
+/** Reads the file to its end: a genuine chunk proves nothing about later ones. */
 async function prove({ file, identityFile, signal }: ImportOptions) {
   let header: ExportHeader | undefined;
   let trailer: ExportTrailer | undefined;
@@ -103,8 +103,8 @@ function createImport(options: ImportOptions, exportId: string): (value: unknown
       const paths = parsed.error?.issues.map(({ path }) => path.join('.')) ?? ['id'];
       return { kind: 'refused', id: idIn(value), reason: `is not valid at ${paths.join(', ')}` };
     }
-    // Duplicates of other tokens are wanted: other systems know each of the ids. A token without a mask gets none: the default of its
-    // type would show some of it to who saw nothing before.
+    // Duplicates are created too: other systems know each of the ids. A token without a mask gets none: the default
+    // mask of its type would show data to readers who saw none before.
     const body: CreateTokenBody = {
       ...parsed.data,
       mask: parsed.data.mask ?? null,
@@ -117,7 +117,7 @@ function createImport(options: ImportOptions, exportId: string): (value: unknown
       const { position } = await createToken(input, contextNow());
       return { kind: 'imported', position };
     } catch (error) {
-      // Another run of the same import may have come first.
+      // Another run of the same import may have created the token first.
       if (error instanceof ConflictError && (await isImported(store, tenantId, id, exportId)))
         return { kind: 'already' };
       if (!(error instanceof DomainError)) throw error;
@@ -136,7 +136,10 @@ function reasonOf({ message, errors }: DomainError): string {
   return fields.length > 0 ? fields.join('; ') : message;
 }
 
-/** Every event of an import bears the id of its export. A request of a caller may bear it too, as its trace id. */
+/**
+ * Every event of an import has the id of its export as its trace id. A request of a caller may have the same trace id
+ * too.
+ */
 async function isImported(
   store: EventStore,
   tenantId: string,
@@ -148,7 +151,7 @@ async function isImported(
   return false;
 }
 
-/** Who runs the vault may create in any container; the log says that it was an import. */
+/** The operator may create tokens in any container. The log names the import. */
 const operator = (tenantId: string): Principal => ({
   tenant: { id: tenantId, plan: 'enterprise', settings: {} },
   actor,

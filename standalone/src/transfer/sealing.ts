@@ -7,12 +7,12 @@ import type { ReadableStream } from 'node:stream/web';
 import { TransferError } from './errors.ts';
 
 /*
- * The format is age (https://age-encryption.org/v1): X25519 and HKDF for a fresh file key, then ChaCha20-Poly1305 over chunks of
- * 64 KiB with a counter and a mark on the last, so that nothing can be altered, moved, left out or cut off unseen. Whoever leaves
- * needs no vault to open it: `age -d` does.
+ * The format is age (https://age-encryption.org/v1): X25519 and HKDF for a fresh file key, then ChaCha20-Poly1305
+ * over chunks of 64 KiB with a counter and a mark on the last. So a chunk cannot be altered, moved, left out or cut
+ * off unnoticed. A recipient needs no vault to open the file: `age -d` opens it.
  */
 
-/** Lines that are neither empty nor a comment, as age's own tools read key files. */
+/** The lines that are neither empty nor a comment, as age's own tools read key files. */
 async function keysIn(file: string, form: RegExp, what: string): Promise<string[]> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new TransferError(
@@ -24,7 +24,7 @@ async function keysIn(file: string, form: RegExp, what: string): Promise<string[
   });
   const lines = text.split(/\r?\n/).map((line) => line.trim());
   const keys = lines.filter((line) => line !== '' && !line.startsWith('#'));
-  // Never the line itself: the wrong file may be one with a secret.
+  // The message never quotes a line: the wrong file may hold a secret.
   if (keys.length === 0 || keys.some((key) => !form.test(key)))
     throw new TransferError(`${file} is not a file of ${what}`);
   return keys;
@@ -40,8 +40,9 @@ const readIdentities = (file: string): Promise<string[]> =>
 const checkout = path.resolve(import.meta.dirname, '../../..');
 
 /**
- * Makes a key pair: the secret key in `file`, for its owner alone, the public one in `<file>.pub`.
- * @throws TransferError when a file is there, or when `file` lies in the checkout, from where a secret is soon committed or shipped
+ * Makes a key pair: the secret key in `file`, readable by its owner only, the public key in `<file>.pub`.
+ * @throws TransferError when the file exists, or when `file` lies in the checkout, from where a secret may be
+ * committed or shipped by mistake
  */
 export async function makeKeyPair(file: string): Promise<string> {
   const place = path.join(await realpath(path.dirname(path.resolve(file))), path.basename(file));
@@ -70,7 +71,7 @@ async function writeNew(file: string, text: string, mode: number): Promise<void>
   }
 }
 
-/** @throws TransferError for a key that is none */
+/** @throws TransferError for an invalid key */
 export async function sealFor(
   recipients: readonly string[],
   plaintext: AsyncIterable<Uint8Array>,
@@ -86,7 +87,10 @@ export async function sealFor(
   return Readable.fromWeb(sealed as ReadableStream);
 }
 
-/** The plaintext of a sealed file, chunk by chunk, each only when it is proved genuine. @throws TransferError */
+/**
+ * The plaintext of a sealed file, chunk by chunk. Each chunk is given only after it is proved genuine. @throws
+ * TransferError
+ */
 export async function* openWith(identityFile: string, file: string): AsyncGenerator<Buffer, void> {
   const decrypter = new Decrypter();
   const identities = await readIdentities(identityFile);

@@ -1,21 +1,21 @@
 import { createHash, randomInt } from 'node:crypto';
 import { findTraces, tracesOf } from '../../e2e/traces.ts';
 
-/** Where a canary was put. */
+/** The place of a canary. */
 export interface Planted {
   readonly operation: string;
-  /** As places.ts names it: `body.metadata.*`. */
+  /** The name of the place in places.ts: `body.metadata.*`. */
   readonly place: string;
   readonly entrance: string;
   readonly caller: string;
   readonly number: string;
-  /** Of the answer; undefined until there is one. */
+  /** The status of the answer. Undefined until there is one. */
   status?: number | undefined;
 }
 
 /** A canary that was found. */
 export interface Found {
-  /** Undefined when it is written in a way that does not tell which one it is. */
+  /** Undefined when the form does not tell which canary it is. */
   readonly planted?: Planted;
   readonly form: string;
 }
@@ -32,12 +32,12 @@ function luhnDigit(body: string): string {
 }
 
 const algorithms = ['md5', 'sha1', 'sha256', 'sha512'] as const;
-/** Of a digest in hex or base64: enough to know it. */
+/** The number of characters that identify a digest in hex or base64. */
 const knownLength = 16;
 
 /**
- * Card numbers that pass the Luhn check. All of one flock begin with the same ten digits, by which one search finds them all; the
- * rest says which one it is.
+ * Card numbers that pass the Luhn check. All numbers of one flock begin with the same ten digits, so that one search
+ * finds them all. The other digits identify the number.
  */
 export class Canaries {
   readonly prefix: string;
@@ -66,7 +66,7 @@ export class Canaries {
     return planted;
   }
 
-  /** Those whose digits stand in the text, with or without separators or percent-encoded. */
+  /** The canaries whose digits are in the text, with or without separators or percent-encoding. */
   #readable(text: string): Found[] {
     const digits = [...this.prefix].map((digit) => `(?:${digit}|%3${digit})`).join('[ ._-]?');
     const more = `(?:[ ._-]?(?:[0-9]|%3[0-9])){${serialLength + 1}}`;
@@ -77,7 +77,7 @@ export class Canaries {
     });
   }
 
-  /** Unkeyed hashes, which anybody reverses by trying all numbers. */
+  /** Unkeyed hashes, which can be reversed by trying all numbers. */
   #hashed(text: string): Found[] {
     const found: Found[] = [];
     for (const [run] of text.matchAll(/[A-Za-z0-9+/]{16,}/g)) {
@@ -87,14 +87,14 @@ export class Canaries {
     return found;
   }
 
-  /** All of this flock in a text. */
+  /** All canaries of this flock in a text. */
   in(text: string): Found[] {
     const readable = this.#readable(text);
     const others = this.formsIn(Buffer.from(text)).filter((form) => !form.startsWith('joined'));
     return [...readable, ...this.#hashed(text), ...others.map((form) => ({ form }))];
   }
 
-  /** How members of this flock are written in these bytes, without saying which. */
+  /** The forms of this flock in these bytes, without the single numbers. */
   formsIn(bytes: Buffer): string[] {
     return findTraces(tracesOf(this.prefix), bytes);
   }

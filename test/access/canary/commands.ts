@@ -5,13 +5,13 @@ import type { Flocks } from './journey.ts';
 import type { World } from './world.ts';
 
 export interface Commanded {
-  /** What was printed, by command. */
+  /** The output of each command. */
   readonly outputs: ReadonlyMap<string, string>;
-  /** Holds an export and a backup. */
+  /** The directory with an export and a backup. */
   readonly directory: string;
 }
 
-/** Commands of an operator with a card number wherever he can write one. Nothing of it is done. */
+/** Commands of an operator with a card number in every argument that accepts text. All of them fail. */
 function badCommands(tenant: string, file: string): ((number: string) => readonly string[])[] {
   const application = (name: string, type: string, permission: string) => [
     ...['applications', 'create', '--tenant', tenant, '--name', name, '--type', type],
@@ -50,7 +50,7 @@ function badCommands(tenant: string, file: string): ((number: string) => readonl
   ];
 }
 
-/** What succeeds, and what of it is done twice. */
+/** Commands that succeed, and repeats of some of them. */
 const goodCommands = (own: string, other: string, application: string, directory: string): string[][] => {
   const [key, sealed] = [path.join(directory, 'key'), path.join(directory, 'export')];
   const importing = ['import', other, sealed, '--identity', key];
@@ -85,7 +85,7 @@ export async function byCommands(world: World, { hidden }: Flocks): Promise<Comm
   await writeFile(file, `{"data": "${hidden.plant({ ...where, place: 'a file' }).number}`);
   for (const write of badCommands(own, file)) {
     const [place = ''] = write('number');
-    // What its own operator wrote is shown to him.
+    // The operator is shown his own input.
     await world.command(...write(hidden.plant({ ...where, place }).number));
   }
   const key = world.keys.revealing;

@@ -6,7 +6,7 @@ import { plans } from './plans.ts';
 import { allowanceOf } from './stored-in-plain.ts';
 import { callerNames, type World } from './world.ts';
 
-/** One answer, and what its request held. */
+/** An answer with the canaries of its request. */
 export interface Answered {
   readonly planted: readonly Planted[];
   readonly operation: string;
@@ -16,9 +16,9 @@ export interface Answered {
 }
 
 export interface Flocks {
-  /** Where nothing of them may be stored. */
+  /** Canaries at places where they may never be stored. */
   readonly hidden: Canaries;
-  /** Where they are stored as they are if the request succeeds. */
+  /** Canaries at places where they are stored in plain when the request succeeds. */
   readonly open: Canaries;
 }
 
@@ -32,7 +32,7 @@ export async function draftOf(world: World, id: OperationId): Promise<Draft> {
   return { ...emptyDraft, ...(await plans[id].ready(world)) };
 }
 
-/** Every character as `%` and two digits, which servers read as the character. */
+/** Every character as `%` and two hex digits, which servers decode. */
 const percent = (text: string): string =>
   [...Buffer.from(text)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('');
 
@@ -53,18 +53,20 @@ export async function send(
 ): Promise<{ status: number; text: string }> {
   const operation = operationOf(id);
   const content = draft.text ?? (draft.body === undefined ? undefined : JSON.stringify(draft.body));
-  return world.anybody.request(operation.method, targetOf(operation, draft, encode), {
+  // `ANY` stands for several methods: POST, the one with a body.
+  const method = operation.method === 'ANY' ? 'POST' : operation.method;
+  return world.anybody.request(method, targetOf(operation, draft, encode), {
     key,
     headers: draft.headers,
     ...(content === undefined || operation.method === 'GET' ? {} : { text: content }),
   });
 }
 
-/** The ways in which a number is written at a place. */
+/** The forms in which a number is written at a place. */
 function writingsOf(id: OperationId, place: Place): ((number: string) => Written)[] {
   const own = plans[id].written?.[place.name];
   const isBody = place.name.startsWith('body');
-  // The vault reads no others.
+  // The vault reads no other headers.
   if (place.name.startsWith('header.') && !/svc-|traceparent/.test(place.name)) return [(number) => number];
   return [
     (number) => number,
@@ -75,7 +77,9 @@ function writingsOf(id: OperationId, place: Place): ((number: string) => Written
   ];
 }
 
-/** Each place of each operation in turn, in a request that succeeds otherwise; a repeat under its idempotency key besides. */
+/**
+ * Each place of each operation in turn, in an otherwise valid request, and a repeat of it under its idempotency key.
+ */
 async function* onePlaceAtATime(world: World, flocks: Flocks, id: OperationId): AsyncGenerator<Answered> {
   const { by: caller } = plans[id];
   const entrance = 'HTTP';
@@ -87,8 +91,10 @@ async function* onePlaceAtATime(world: World, flocks: Flocks, id: OperationId): 
         : [encodeURIComponent];
       for (const encode of encodings) {
         const planted = flock.plant({ operation: id, place: place.name, entrance, caller });
-        const headers = { 'svc-idempotency-key': randomUUID() };
-        const draft = place.put({ ...(await draftOf(world, id)), headers }, write(planted.number));
+        const valid = await draftOf(world, id);
+        // A proxied request cannot be repeated: with an idempotency key it is 400.
+        const key = operationOf(id).isRaw ? {} : { 'svc-idempotency-key': randomUUID() };
+        const draft = place.put({ ...valid, headers: { ...valid.headers, ...key } }, write(planted.number));
         const { status, text } = await send(world, id, draft, world.keys[caller], encode);
         planted.status = status;
         yield { planted: [planted], operation: id, caller, status, text };
@@ -104,7 +110,7 @@ async function* onePlaceAtATime(world: World, flocks: Flocks, id: OperationId): 
     }
 }
 
-/** Every other caller: once with a canary at every place, once only where the request stays valid. */
+/** Every other caller: once with a canary at every place, and once only where the request stays valid. */
 async function* byEveryCaller(world: World, flocks: Flocks, id: OperationId): AsyncGenerator<Answered> {
   const all = placesOf(operationOf(id)).filter(
     ({ name }) => !/svc-api-key|svc-position|content-|path \(unknown\)/.test(name),
@@ -134,7 +140,7 @@ export async function overHttp(world: World, flocks: Flocks): Promise<Answered[]
   const take = async (all: AsyncGenerator<Answered>) => {
     for await (const each of all) answered.push(each);
   };
-  // One after the other within an operation, as some change the same thing.
+  // One request after the other within an operation, because some change the same entity.
   await Promise.all(
     ids.map(async (id) => {
       await take(onePlaceAtATime(world, flocks, id));
@@ -172,10 +178,10 @@ async function* svcCalls(
   }
 }
 
-/** Of one run, which may take 10 s on a busy machine too. */
+/** The most calls of one run, which may take 10 s on a busy machine. */
 const atOnce = 20;
 
-/** By reactor code, as applications of every kind; by a run that is waited for and by one from the queue. */
+/** By reactor code, as applications of every kind, in synchronous and asynchronous runs. */
 export async function byReactorCode(world: World, flocks: Flocks): Promise<void> {
   for (const [asker, reactor] of Object.entries(world.askers)) {
     const entrance = asker === 'public' ? 'reactor code from the queue' : 'reactor code';
@@ -190,7 +196,7 @@ export async function byReactorCode(world: World, flocks: Flocks): Promise<void>
   }
 }
 
-/** Statuses of the calls; undefined for a run from the queue, whose outcome goes to the receiver. */
+/** The statuses of the calls. Undefined for an asynchronous run, whose outcome goes to the receiver. */
 async function runAsker(
   world: World,
   reactor: string,

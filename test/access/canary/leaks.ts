@@ -9,12 +9,12 @@ const told = (planted: Planted | undefined): string => {
   return `${operation} ${place}, by ${entrance}, ${caller}, answered ${status ?? 'nothing'}`;
 };
 
-/** The log, wherever it is shown or stored. */
-const isLog = (sink: string): boolean => /^(rm_log\.|GET \/logs)/.test(sink);
-/** Statistics of the server about tables: they hold what these hold. */
+/** The log, where it is shown and where it is stored. */
+const isLog = (sink: string): boolean => /^(rm_log(_summary)?\.|GET \/logs)/.test(sink);
+/** The server's statistics hold copies of table values, so the same rules apply. */
 const isTable = (sink: string): boolean => /^(event_store|rm_\w+|pg_catalog)\./.test(sink);
 
-/** Answered 2xx, or by an outcome that nobody waited for. */
+/** Answered 2xx, or by an asynchronous outcome. */
 const maySucceed = ({ status }: Planted): boolean => status === undefined || (status >= 200 && status < 300);
 
 function isAllowed(sink: string, planted: Planted | undefined): boolean {
@@ -23,7 +23,7 @@ function isAllowed(sink: string, planted: Planted | undefined): boolean {
   return isLog(sink) ? allowance.isLogged === true : isTable(sink) || allowance.isLogged === true;
 }
 
-/** Each leak once: what was found where. */
+/** Each leak once: the canary and the place where it was found. */
 export function leaksIn(sinks: Sinks, { hidden, open }: Flocks): string[] {
   const leaks = new Set<string>();
   for (const [sink, text] of sinks) {
@@ -34,7 +34,7 @@ export function leaksIn(sinks: Sinks, { hidden, open }: Flocks): string[] {
   return [...leaks];
 }
 
-/** Of the places where words are stored in plain, those at which none was found. */
+/** The places where plain text may be stored and at which none was found. */
 export function allowedInVain(sinks: Sinks, { open }: Flocks): string[] {
   const found = new Set<string>();
   for (const [sink, text] of sinks)
@@ -48,13 +48,13 @@ export function allowedInVain(sinks: Sinks, { open }: Flocks): string[] {
     .filter((place) => !found.has(place));
 }
 
-/** What an error may quote, to who wrote it: the path, names of fields, and which token of the arguments is not there. */
+/** An error may quote to its caller: the path, names of fields, and the id of a missing token in the arguments. */
 const isQuotable = ({ operation, place }: Planted): boolean =>
   place.startsWith('path') ||
   place.endsWith(' name') ||
   (operation === 'react' && place.startsWith('body.args'));
 
-/** Canaries in answers of errors that are not those of the request, or are quoted without need. */
+/** Canaries in answers of other requests' errors, or quoted without need. */
 export function quotesIn(answered: readonly Answered[], { hidden, open }: Flocks): string[] {
   const quotes = new Set<string>();
   for (const { planted: own, operation, caller, status, text } of answered) {

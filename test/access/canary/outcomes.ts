@@ -4,7 +4,7 @@ import { waitUntil } from '@token-vault/test-support';
 import type { Flocks } from './journey.ts';
 import type { World } from './world.ts';
 
-/** What code can do with a number that it was given, by name. */
+/** The ways in which reactor code can use a number, by name. */
 const doings: Readonly<Record<string, string>> = {
   'returns it': 'return { raw: { [text]: text } };',
   'tokenizes it': `return { tokenize: { card: { type: 'card', data: { number: text } }, bare: text } };`,
@@ -33,7 +33,7 @@ const doings: Readonly<Record<string, string>> = {
   'returns what is no object': 'return text;',
 };
 
-/** Runs each, waited for, repeated and from the queue. */
+/** Runs each synchronously, as a repeat and asynchronously. */
 export async function byOutcomes(world: World, { hidden }: Flocks): Promise<void> {
   const manager = world.anybody.withKey(world.keys.management ?? '');
   const revealer = world.anybody.withKey(world.keys.revealing ?? '');

@@ -1,31 +1,31 @@
 import { fieldLimits, type Json, type Operation } from '@token-vault/contracts';
 
-/** A request before it is sent, whatever the entrance. */
+/** A request before it is sent, for every entrance. */
 export interface Draft {
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string>>;
   readonly body?: Json;
   readonly headers: Readonly<Record<string, string>>;
-  /** Sent in place of the body as it is. */
+  /** Sent unchanged in place of the body. */
   readonly text?: string;
-  /** Put behind the path as it is. */
+  /** Appended to the path unchanged. */
   readonly suffix?: string;
 }
 
 /** A number as text or, in JSON, as a number. */
 export type Written = string | number;
 
-/** A place of a request where a caller can write what he likes. */
+/** A place of a request where a caller can write any text. */
 export interface Place {
   /** `path.id`, `query.metadata.* name`, `body.rules[].container`, `header.svc-trace-id`. */
   readonly name: string;
   readonly put: (draft: Draft, text: Written) => Draft;
-  /** Only over HTTP. */
+  /** True when only HTTP has this place. */
   readonly isHttpOnly?: boolean;
 }
 
 type Step = string | number;
-/** As zod makes them. */
+/** The schema class of zod. */
 type Schema = NonNullable<Operation['body']>;
 type Definition = Schema['def'] & {
   readonly innerType?: Schema;
@@ -36,7 +36,7 @@ type Definition = Schema['def'] & {
   readonly shape?: Readonly<Record<string, Schema>>;
 };
 
-/** The schema beneath what may be absent, null or converted. */
+/** The inner schema of an optional, nullable or converted one. */
 function bare(schema: Schema): Schema {
   const { type, innerType, in: first, out } = schema.def as Definition;
   if (innerType) return bare(innerType);
@@ -47,7 +47,7 @@ function bare(schema: Schema): Schema {
 const isObject = (value: Json | undefined): value is { [name: string]: Json } =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** A copy of `root` with `value` at a path, which is made where it is missing. */
+/** A copy of `root` with `value` at a path. Missing parts of the path are made. */
 function withAt(root: Json | undefined, [step, ...rest]: readonly Step[], value: Json): Json {
   if (step === undefined) return value;
   if (typeof step === 'number') {
@@ -63,7 +63,7 @@ const inBody =
   (path: readonly Step[]): Place['put'] =>
   (draft, text) => ({ ...draft, body: withAt(draft.body, path, text) });
 
-/** The name is the canary, and so is what it names. */
+/** The property name is a canary, and its value too. */
 const nameInBody =
   (path: readonly Step[]): Place['put'] =>
   (draft, text) => ({ ...draft, body: withAt(draft.body, [...path, String(text)], 'x') });
@@ -84,7 +84,7 @@ function* bodyPlaces(schema: Schema, name: string, path: readonly Step[]): Gener
     yield { name, put: inBody(path) };
   } else {
     yield { name, put: inBody(path) };
-    // Any JSON: what it holds, and the names in it.
+    // Any JSON: its values, and its property names.
     if (type !== 'custom') return;
     yield { name: `${name}.within`, put: inBody([...path, 'within', 0]) };
     yield { name: `${name}.within name`, put: nameInBody(path) };
@@ -111,7 +111,7 @@ function* queryPlaces(schema: Schema | undefined): Generator<Place> {
   yield { name: 'query.(unknown) name', put: nameInQuery('') };
 }
 
-/** What headers hold besides the canary, where anything else would be refused at once. */
+/** The text around the canary in a header, without which the header would be refused at once. */
 const headers: Readonly<Record<string, (text: string) => string>> = {
   'svc-trace-id': (text) => text,
   'svc-idempotency-key': (text) => text,
@@ -124,6 +124,7 @@ const headers: Readonly<Record<string, (text: string) => string>> = {
   'user-agent': (text) => text,
   'x-forwarded-for': (text) => text,
   'x-request-id': (text) => text,
+  'svc-reason': (text) => `for ${text}`,
   traceparent: (text) => `00-${text.padStart(32, '0')}-${text.padStart(16, '0')}-01`,
   tracestate: (text) => `a=${text}`,
   authorization: (text) => `Bearer ${text}`,
@@ -151,7 +152,7 @@ function* rawPlaces(operation: Operation): Generator<Place> {
   };
 }
 
-/** Every place of a request of this operation, as the operations table has it. */
+/** Every place of a request of this operation, by the operations table. */
 export function placesOf(operation: Operation): Place[] {
   const id: Place = { name: 'path.id', put: (draft, text) => ({ ...draft, params: { id: String(text) } }) };
   return [

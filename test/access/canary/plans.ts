@@ -1,20 +1,20 @@
 import { randomUUID } from 'node:crypto';
-import type { Json, OperationId } from '@token-vault/contracts';
-import { cardNumber, type Client } from '@token-vault/test-support';
+import type { Invocation, Json, OperationId } from '@token-vault/contracts';
+import { cardNumber, waitUntil, type Client } from '@token-vault/test-support';
 import type { Draft } from './places.ts';
 import type { CallerName, World } from './world.ts';
 
-type Ready = Partial<Pick<Draft, 'params' | 'query'>> & { readonly body?: Json };
+type Ready = Partial<Pick<Draft, 'params' | 'query' | 'headers'>> & { readonly body?: Json };
 
-/** How an operation is asked for so that it succeeds. */
+/** A request of the operation that succeeds. */
 export interface Plan {
   readonly by: CallerName;
   ready(world: World): Promise<Ready> | Ready;
-  /** What `req.svc` calls it. */
+  /** The name of the method in `req.svc`. */
   readonly svc?: string;
-  /** What the method of `req.svc` takes. */
+  /** The arguments of the method in `req.svc`. */
   readonly values?: (draft: Draft) => readonly Json[];
-  /** How a canary is written at places where it would be refused as it is. */
+  /** The form of a canary at places where a bare number would be refused. */
   readonly written?: Readonly<Record<string, (number: string) => string>>;
 }
 
@@ -44,7 +44,10 @@ const idOf = async (client: Client, at: string, body: object): Promise<string> =
 const freshToken = (world: World) => idOf(revealerOf(world), '/tokens', { type: 'token', data: 'plain' });
 
 const lastTransactions = new WeakMap<Plan, string>();
-/** An application may have 20 open: the last one of the plan is ended, which a refused request has left open. */
+/**
+ * An application may have 20 open transactions. A refused request may have left the last one of the plan open, so it
+ * is ended.
+ */
 async function freshTransaction(world: World, plan: Plan): Promise<string> {
   const client = revealerOf(world);
   const last = lastTransactions.get(plan);
@@ -52,6 +55,13 @@ async function freshTransaction(world: World, plan: Plan): Promise<string> {
   const id = await idOf(client, '/transactions', {});
   lastTransactions.set(plan, id);
   return id;
+}
+
+const freshApplication = async (world: World): Promise<string> =>
+  (await world.make({ name: 'a', type: 'private', permissions: ['token:read'] })).id;
+async function onKey(world: World): Promise<Ready> {
+  const id = await freshApplication(world);
+  return { params: { id, key_id: await idOf(managerOf(world), `/applications/${id}/keys`, {}) } };
 }
 
 const token = () => ({ type: 'card', data: { number: cardNumber('5'), cvc: '123' } });
@@ -64,6 +74,27 @@ const writtenToken = {
 const onToken = async (world: World) => ({ params: { id: world.ids.token } });
 const onVictim = async (world: World) => ({ params: { id: world.ids.victim } });
 const onReactor = async (world: World) => ({ params: { id: world.ids.reactor } });
+const undeliveredRuns = new WeakMap<World, Promise<string>>();
+/** A run whose result cannot be delivered. One serves all requests: it can be delivered again any number of times. */
+async function undelivered(world: World) {
+  const run = undeliveredRuns.get(world) ?? startUndelivered(world);
+  undeliveredRuns.set(world, run);
+  return { params: { invocation_id: await run } };
+}
+
+async function startUndelivered(world: World): Promise<string> {
+  const body = { args: { calls: '[]' }, callback_url: 'https://hooks.invalid/' };
+  const at = `/reactors/${world.ids.reactor}/react`;
+  const { headers } = await revealerOf(world).expect(202, 'POST', at, { body });
+  const id = headers.get('svc-invocation-id') ?? '';
+  const isTried = async () => {
+    const { body: run } = await managerOf(world).expect<Invocation>(200, 'GET', `/invocations/${id}`);
+    return (run.delivery?.attempts.length ?? 0) > 0;
+  };
+  // Other operations send their runs and deliveries at the same time.
+  await waitUntil(isTried, { what: 'the first delivery', timeoutMs: 120_000 });
+  return id;
+}
 const first = ({ params, body }: Draft): Json[] =>
   [params['id'] ?? null, body ?? null].filter((value) => value !== null);
 
@@ -104,6 +135,24 @@ export const plans: Readonly<Record<OperationId, Plan>> = {
     svc: 'tokens.delete',
     values: first,
   },
+  createTokens: {
+    by: 'revealing',
+    ready: () => ({ body: { tokens: [token()] } }),
+    svc: 'tokens.createMany',
+    values: ({ body }) => [body ?? null],
+  },
+  deleteTokens: {
+    by: 'revealing',
+    ready: async (world) => ({ body: { ids: [await freshToken(world)] } }),
+    svc: 'tokens.deleteMany',
+    values: ({ body }) => [body ?? null],
+  },
+  detokenize: {
+    by: 'revealing',
+    ready: (world) => ({ body: { text: `{{ ${world.ids.token} }}` } }),
+    svc: 'detokenize',
+    values: ({ body }) => [body ?? null],
+  },
   tokenize: {
     by: 'revealing',
     ready: () => ({ body: { card: token(), bare: 'plain' } }),
@@ -125,6 +174,22 @@ export const plans: Readonly<Record<OperationId, Plan>> = {
     written: { 'body.rules[].container': path, 'path.id': uuidOf },
   },
   regenerateApplicationKey: { by: 'management', ready: onVictim, written: { 'path.id': uuidOf } },
+  createApplicationKey: {
+    by: 'management',
+    ready: async (world) => ({ params: { id: await freshApplication(world) }, body: {} }),
+    written: { 'path.id': uuidOf },
+  },
+  listApplicationKeys: { by: 'management', ready: onVictim, written: { 'path.id': uuidOf } },
+  getApplicationKey: {
+    by: 'management',
+    ready: onKey,
+    written: { 'path.id': uuidOf, 'path.key_id': uuidOf },
+  },
+  deleteApplicationKey: {
+    by: 'management',
+    ready: onKey,
+    written: { 'path.id': uuidOf, 'path.key_id': uuidOf },
+  },
   deleteApplication: {
     by: 'management',
     ready: async (world) => ({
@@ -184,8 +249,17 @@ export const plans: Readonly<Record<OperationId, Plan>> = {
       'body.callbackUrl': (number) => `https://hooks.invalid/${number}?card=${number}`,
     },
   },
+  listInvocations: { by: 'management', ready: () => ({ query: { size: '1' } }) },
+  getInvocation: { by: 'management', ready: undelivered, written: { 'path.invocation_id': uuidOf } },
+  redeliverInvocation: { by: 'management', ready: undelivered, written: { 'path.invocation_id': uuidOf } },
+
+  proxy: {
+    by: 'revealing',
+    ready: (world) => ({ headers: { 'svc-proxy-url': world.receiverUrl } }),
+  },
 
   listLogs: { by: 'management', ready: () => ({ query: { size: '1' } }) },
+  summarizeLogs: { by: 'management', ready: () => ({ query: { interval: 'day', group_by: 'actor' } }) },
   listEntityTypes: { by: 'management', ready: () => ({}) },
   createTransaction: { by: 'private', ready: () => ({}) },
   commitTransaction: {
@@ -207,7 +281,7 @@ export const plans: Readonly<Record<OperationId, Plan>> = {
     by: 'management',
     ready: () => ({ body: { name: 'tenant', settings: { data_misses_per_minute: '0' } } }),
   },
-  // Of a management application it would end everything: see the journey.
+  // A management application could delete the tenant and end the test: see the journey.
   deleteTenant: { by: 'revealing', ready: () => ({}) },
   getWebhookSecret: { by: 'management', ready: () => ({}) },
   rotateWebhookSecret: { by: 'management', ready: () => ({}) },

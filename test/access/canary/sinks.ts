@@ -6,7 +6,7 @@ import type pg from 'pg';
 import { dumpTables } from '../../e2e/traces.ts';
 import type { World } from './world.ts';
 
-/** Where data could be left, by name. */
+/** The places where data may be left, by name. */
 export type Sinks = ReadonlyMap<string, string>;
 
 interface Page {
@@ -24,27 +24,27 @@ async function wholeLog(client: Client): Promise<string> {
   }
 }
 
-/** Of every process there is: one, or those that `stack.json` names. */
+/** The metrics of every process: one, or those that `stack.json` names. */
 async function metricsOf({ vault, dataDir }: World): Promise<[string, string][]> {
   const described = await readFile(path.join(dataDir, 'stack.json'), 'utf8').catch(() => undefined);
   const processes = described
-    ? (JSON.parse(described) as { name: string; port: number }[])
+    ? (JSON.parse(described) as { name: string; port?: number }[]).filter(({ port }) => port !== undefined)
     : [{ name: 'standalone', port: Number(new URL(vault.url).port) }];
   return Promise.all(
     processes.map(async ({ name, port }): Promise<[string, string]> => {
-      const { text } = await createClient(`http://127.0.0.1:${port}`, '').request('GET', '/metrics');
+      const { text } = await createClient(`http://127.0.0.1:${port ?? 0}`, '').request('GET', '/metrics');
       return [`metrics of ${name}`, text];
     }),
   );
 }
 
-/** What the server knows of its sessions: the text of the last statement of each. */
+/** The text of the last statement of each session of the server. */
 async function statementsOf(pool: pg.Pool): Promise<string> {
   const { rows } = await pool.query<{ row: string }>('select a::text as row from pg_stat_activity a');
   return rows.map(({ row }) => row).join('\n');
 }
 
-/** Everything but the files, as text. */
+/** All places except files, as text. */
 export async function openSinks(world: World): Promise<Sinks> {
   const logs = await Promise.all(
     (['management', 'management of another tenant'] as const).map(async (who): Promise<[string, string]> => [
@@ -66,6 +66,7 @@ export async function openSinks(world: World): Promise<Sinks> {
       ['pg_stat_activity', statements],
       ['output', world.vault.output()],
       ['traces', world.spans()],
+      ['files of nginx', world.gatewayFiles()],
     ]);
   } finally {
     await pool.end();

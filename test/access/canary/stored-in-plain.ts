@@ -1,13 +1,14 @@
 import type { OperationId } from '@token-vault/contracts';
 
 /**
- * Where a caller's own words are stored as they are, once his request has succeeded: what the interface calls non-sensitive, and
- * what the threat model names as not secret (ids, types, containers, metadata, expressions). Anything else that is found is a leak.
+ * The places whose text is stored in plain when the request succeeds: those that the interface calls non-sensitive,
+ * and those that the threat model names as not secret (ids, types, containers, metadata, expressions). A canary in
+ * any other place is a leak.
  */
 interface Allowance {
   readonly places: readonly string[];
   readonly reason: string;
-  /** Also in the log, which names what requests were about. */
+  /** Also in the log, which names the entities of requests. */
   readonly isLogged?: true;
 }
 

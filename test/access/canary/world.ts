@@ -1,9 +1,12 @@
+import { readFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import path from 'node:path';
 import type { Application, Reactor, Token } from '@token-vault/contracts';
 import {
   cardToken,
   type Client,
+  createClient,
   createDataDirectory,
   plainApplication,
   printed,
@@ -14,8 +17,8 @@ import {
   startStandaloneProcess,
   type TestStack,
 } from '@token-vault/test-support';
+import { type Gateway, startGateway } from '@token-vault/deploy/running-gateway';
 
-export type Tenant = 'own' | 'other';
 type Holder = Application & { readonly key: string };
 
 /** A vault with callers of every kind. */
@@ -26,16 +29,18 @@ export interface World {
   readonly anybody: Client;
   readonly keys: Readonly<Record<CallerName, string | null>>;
   readonly ids: { readonly token: string; readonly victim: string; readonly reactor: string };
-  /** Reactors that do what `svc` is asked for, as their application. */
+  /** Reactors that call `svc` as their arguments say, as their application. */
   readonly askers: Readonly<Record<Asker, string>>;
   readonly receiverUrl: string;
-  /** All that came to the receiver of webhooks and spans. */
+  /** All text that the receiver of webhooks and spans got. */
   received(): string;
   spans(): string;
+  /** All files of nginx. Empty without a gateway. */
+  gatewayFiles(): string;
   make(body: object): Promise<Holder>;
-  /** A reactor that does what `svc` is asked for, as this application. */
+  /** Makes a reactor that calls `svc` as its arguments say, as this application. */
   makeAsker(applicationId: string): Promise<string>;
-  /** Of the applications among the callers. */
+  /** The ids of the callers' applications. */
   readonly applicationIds: Readonly<Record<Asker, string>>;
   command(...args: string[]): ReturnType<typeof runCommand>;
   close(): Promise<void>;
@@ -58,7 +63,7 @@ export const callerNames = [
   'management of another tenant',
 ] as const;
 export type CallerName = (typeof callerNames)[number];
-export type Asker = 'revealing' | 'public' | 'a deleted application' | 'an expired application';
+type Asker = 'revealing' | 'public' | 'a deleted application' | 'an expired application';
 
 const everyTokenPermission = [
   'token:create',
@@ -69,7 +74,7 @@ const everyTokenPermission = [
   'token:use',
 ];
 
-/** Says what it was answered: only statuses, in the order of the calls. */
+/** Gives the statuses of the answers, in the order of the calls. */
 const askingCode = `module.exports = async ({ args: { calls }, svc }) => {
   const statuses = [];
   for (const { method, values } of JSON.parse(calls.replaceAll('<<', '{' + '{'))) {
@@ -107,12 +112,33 @@ async function makeSession(opener: Client, authoriser: Client, grant?: object): 
   return key;
 }
 
-export async function openWorld(stack?: TestStack): Promise<World> {
+/** Starts a real nginx, configured as for deployment, in front of the processes of a stack. */
+async function startGatewayOf(dataDir: string): Promise<Gateway> {
+  const text = await readFile(path.join(dataDir, 'stack.json'), 'utf8');
+  const processes = JSON.parse(text) as { name: string; port?: number }[];
+  const serversOf = (kind: string) =>
+    processes
+      .filter(({ name, port }) => name.startsWith(kind) && port !== undefined)
+      .map(({ port }) => `127.0.0.1:${port}`);
+  return startGateway({
+    commandServers: serversOf('command-service'),
+    queryServers: serversOf('query-service'),
+    proxyServers: serversOf('proxy'),
+  });
+}
+
+export interface WorldOptions {
+  readonly stack?: TestStack;
+  /** All requests go through nginx. Needs a stack of processes. */
+  readonly hasGateway?: boolean;
+}
+
+export async function openWorld({ stack, hasGateway = false }: WorldOptions = {}): Promise<World> {
   const webhooks = await startListener();
   const collector = await startListener();
   const dataDir = await createDataDirectory();
   const env = {
-    // The most talkative log there is.
+    // The most detailed log level.
     VAULT_LOG_LEVEL: 'debug',
     VAULT_EGRESS_ALLOW: '127.0.0.0/8',
     VAULT_AUTH_FAILURES_PER_MINUTE: '0',
@@ -126,11 +152,15 @@ export async function openWorld(stack?: TestStack): Promise<World> {
   const otherTenant = command('tenants', 'create', 'other', '--plan', 'standard');
 
   const managementKey = vault.credentials.management_key;
-  const manager = vault.client();
-  const anybody = vault.client('none');
+  const gateway = hasGateway ? await startGatewayOf(dataDir) : undefined;
+  const client = (key: string) =>
+    gateway ? createClient(`http://127.0.0.1:${gateway.port}`, key) : vault.client(key);
+  const manager = client(managementKey);
+  const anybody = client('none');
   const make = async (body: object, by = manager) =>
     (await by.expect<Holder>(201, 'POST', '/applications', { body })).body;
-  const everything = { name: 'tenant', settings: { data_misses_per_minute: '0' } };
+  const proxy_destinations = new URL(webhooks.url).origin;
+  const everything = { name: 'tenant', settings: { data_misses_per_minute: '0', proxy_destinations } };
   await manager.expect(200, 'PUT', '/tenants/self', { body: everything });
 
   const grantEverything = [
@@ -188,6 +218,7 @@ export async function openWorld(stack?: TestStack): Promise<World> {
     receiverUrl: webhooks.url,
     received: webhooks.received,
     spans: collector.received,
+    gatewayFiles: () => gateway?.files() ?? '',
     ids: { token: token.body.id, victim: victim.id, reactor: askers.revealing },
     keys: {
       ...sessions,
@@ -204,6 +235,7 @@ export async function openWorld(stack?: TestStack): Promise<World> {
       'management of another tenant': otherManagementKey,
     },
     async close() {
+      await gateway?.stop();
       await removeDataDirectory(dataDir);
       for (const { server } of [webhooks, collector]) {
         server.closeAllConnections();
@@ -213,7 +245,7 @@ export async function openWorld(stack?: TestStack): Promise<World> {
   };
 }
 
-/** As code sees them. */
+/** The methods that code finds in `svc`. */
 export async function svcMethodsThatThereAre({ anybody, keys, ids }: World): Promise<string[]> {
   const manager = anybody.withKey(keys.management ?? '');
   const { application } = (await manager.expect<Reactor>(200, 'GET', `/reactors/${ids.reactor}`)).body;

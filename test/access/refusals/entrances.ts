@@ -6,24 +6,24 @@ import type { Draft } from '../canary/places.ts';
 import { plans } from '../canary/plans.ts';
 import type { CallerName, World } from '../canary/world.ts';
 
-/** What the log says of a refusal, without when and in which trace. */
+/** The log entry of a refusal, without its time and trace. */
 export type Entry = Omit<LogEntry, 'tenant_id' | 'created_at' | 'trace_id'>;
 
-export interface Told {
-  /** Undefined where nobody is told. */
+interface Told {
+  /** Undefined where no caller gets an answer. */
   readonly status: number | undefined;
   readonly entries: readonly Entry[];
 }
 
-/** Requests that are refused, each once, by one caller. */
+/** Requests that are refused, each sent once, by one caller. */
 export interface Refused {
   readonly key: string | null;
-  /** Of the application that reactor code acts as; undefined when code can be no such caller. */
+  /** The application that reactor code acts as. Undefined when code cannot act as such a caller. */
   readonly asker?: string | undefined;
-  /** Whom the log names. */
+  /** The actor that the log names. */
   readonly actorId?: string | undefined;
   readonly drafts: ReadonlyMap<OperationId, Draft>;
-  /** Who reads the log of its tenant. */
+  /** The caller that reads the log of its tenant. */
   readonly reader?: CallerName;
 }
 
@@ -31,7 +31,7 @@ type AllTold = ReadonlyMap<OperationId, Told>;
 
 interface Entrance {
   readonly name: string;
-  /** Undefined when these requests cannot come by it. */
+  /** Undefined when these requests cannot use this entrance. */
   readonly ask: (world: World, refused: Refused) => Promise<AllTold | undefined>;
 }
 
@@ -65,7 +65,7 @@ async function overHttp(
   return all;
 }
 
-/** Those that code can send: it has no headers. */
+/** The requests that code can send: it has no headers. */
 function callsOf({ drafts }: Refused) {
   return [...drafts].flatMap(([id, draft]) => {
     const { svc: method, values } = plans[id];
@@ -107,7 +107,7 @@ const once = (all: AllTold): AllTold =>
   new Map(
     [...all].map(([id, { status, entries }]) => {
       const half = entries.slice(entries.length / 2);
-      // Both attempts are on record, alike.
+      // Both attempts have an equal record.
       return [
         id,
         { status, entries: JSON.stringify([...half, ...half]) === JSON.stringify(entries) ? half : entries },
@@ -115,7 +115,7 @@ const once = (all: AllTold): AllTold =>
     }),
   );
 
-/** Each way into the vault that a refusal can come by. A further one (proxy) is one more of these. */
+/** The entrances at which a refusal can happen. A further one (proxy) becomes one more entry. */
 export const entrances: readonly Entrance[] = [
   { name: 'HTTP', ask: (world, refused) => overHttp(world, refused) },
   {

@@ -4,19 +4,19 @@ import { ServerCredentials, status, type Metadata, type ServerErrorResponse } fr
 import type streams from '@eventstore/db-client/generated/streams_pb.js';
 import { rpcError } from './wire.ts';
 
-/** Who may use the server, by name. Whoever is in it may write every stream and read it. */
+/** The accounts of the server, by name. Every account may write and read every stream. */
 export type Accounts = Readonly<Record<string, Account>>;
 
-export interface Account {
+interface Account {
   readonly password: string;
-  /** As `$admins` may, and whom the default ACL of system streams names. */
+  /** The rights of `$admins`, and the account that the default ACL of system streams names. */
   readonly mayReadAll: boolean;
 }
 
 const certificates = path.join(import.meta.dirname, '../transit/tls');
 const authorityFile = path.join(certificates, 'authority.pem');
 
-/** A server with accounts has TLS: clients send no credentials without. */
+/** A server with accounts has TLS: clients send no credentials without it. */
 export function credentialsFor(accounts: Accounts | undefined): ServerCredentials {
   if (!accounts) return ServerCredentials.createInsecure();
   const [privateKey, chain] = ['server.key.pem', 'server.pem'].map((name) =>
@@ -36,7 +36,7 @@ interface Call {
   readonly request?: { getOptions?(): streams.ReadReq.Options | undefined };
 }
 
-/** Why a server with these accounts refuses a call; undefined when it does not. */
+/** The reason why a server with these accounts refuses a call. Undefined when it accepts the call. */
 export function refusalOf(
   accounts: Accounts | undefined,
   call: Call,
@@ -52,7 +52,7 @@ export function refusalOf(
   return rpcError(status.PERMISSION_DENIED, 'Access Denied', { exception: 'access-denied' });
 }
 
-/** Of Basic authentication; undefined when the name or the password is not known. */
+/** By Basic authentication. Undefined when the name or the password is wrong. */
 function accountOf(accounts: Accounts, authorization: string): Account | undefined {
   const [name = '', password] = Buffer.from(authorization.replace(/^Basic /, ''), 'base64')
     .toString()

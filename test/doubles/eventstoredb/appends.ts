@@ -32,7 +32,7 @@ export class Appends {
   readonly #log: EventLog;
   readonly #faults: Faults;
   readonly #batchCalls = new Set<BatchCall>();
-  /** First ids of the appends that are stored and not answered. */
+  /** The first ids of appends that are stored and not answered yet. */
   readonly #underWay = new Set<string>();
 
   constructor(log: EventLog, faults: Faults) {
@@ -129,7 +129,7 @@ export class Appends {
     const outcome = this.#log.append(name, expected, events);
     if (this.#faults.swallow === 'after-storing') return;
     if (outcome.kind !== 'stored' || !first) return answer(outcome);
-    // Nobody is told of the commit of an append whose ids another has brought already.
+    // An append whose ids another append brought already gets no answer about the commit.
     if (isUnderWay)
       return void setTimeout(() => answer({ kind: 'commit-timeout' }), this.#faults.commitTimeoutMs);
     this.#underWay.add(first.id);

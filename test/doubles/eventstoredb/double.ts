@@ -20,33 +20,33 @@ import { Reads } from './reads.ts';
 import { rpcError } from './wire.ts';
 
 export interface EventStoreDbDouble {
-  /** `esdb://127.0.0.1:…`; stays the same while the double lives. */
+  /** `esdb://127.0.0.1:…`. It stays the same while the double lives. */
   readonly connectionString: string;
   /** With TLS, for an account as `name:password`. */
   connectionStringFor(account: string): string;
   readonly port: number;
   readonly log: EventLog;
-  /** Switches, to be changed at any time. */
+  /** The faults, which may be changed at any time. */
   readonly faults: Faults;
-  /** Calls so far by method, and the connections (client addresses) they came on. */
+  /** The calls so far by method, with the client addresses of their connections. */
   readonly calls: ReadonlyMap<string, readonly string[]>;
-  /** Most calls of a method that were open at once. */
+  /** The highest number of calls of a method that were open at once. */
   peak(method: string): number;
-  /** Reads and subscriptions that are open. */
+  /** The number of open reads and subscriptions. */
   openReads(): number;
   /** Breaks every open BatchAppend stream. */
   killBatch(): void;
-  /** Ends every subscription: with UNAVAILABLE, or cleanly. */
+  /** Ends every subscription: with UNAVAILABLE, or without an error. */
   dropSubscriptions(how?: 'error' | 'end'): void;
-  /** Breaks every connection; new ones succeed. Appends that have arrived are stored all the same. */
+  /** Breaks every connection. New ones succeed. Appends that have arrived are still stored. */
   cutConnections(): void;
-  /** The network loses everything, on connections that stay open. */
+  /** The network loses all packets, and connections stay open. */
   freeze(): void;
   thaw(): void;
-  /** The port is closed. The log is kept for `up`. */
+  /** Closes the port. The log is kept for `up`. */
   down(): Promise<void>;
   up(): Promise<void>;
-  /** Events of the server itself, as real logs have between everybody's. */
+  /** Events of the server itself, which a real log has between those of clients. */
   writeSystemEvents(count: number): void;
   /** Events of another application on the same server. */
   writeForeignEvents(count: number): void;
@@ -58,13 +58,13 @@ export interface DoubleOptions {
   readonly port?: number;
   readonly maxAppendBytes?: number;
   readonly faults?: Partial<Faults>;
-  /** A server with accounts speaks TLS, and asks for a name and password. */
+  /** A server with accounts speaks TLS and requires a name and a password. */
   readonly accounts?: Accounts;
 }
 
 /**
  * An EventStoreDB in memory that speaks the real protocol over real gRPC, from the client package's own service
- * definitions. Not there: persistent subscriptions, ACLs, projections, links, scavenge.
+ * definitions. It lacks persistent subscriptions, ACLs, projections, links and scavenge.
  */
 export async function startEventStoreDbDouble(options: DoubleOptions = {}): Promise<EventStoreDbDouble> {
   const log = new EventLog(options.maxAppendBytes);
@@ -167,7 +167,7 @@ interface Observed {
   on(event: string, listener: () => void): unknown;
 }
 
-/** Registers the services, and notes each call and what is open. */
+/** Registers the services, and counts calls and open reads. */
 function createServer(services: Services, calls: Map<string, string[]>, accounts: Accounts | undefined) {
   const server = new Server({
     'grpc.max_receive_message_length': 17 * 1024 * 1024,
@@ -245,7 +245,7 @@ function write(log: EventLog, stream: string, type: string, count: number, data:
   log.append(stream, 'any', events);
 }
 
-/** The log of a server that nobody has used yet is not empty: 24.10 writes this when it first starts. */
+/** The log of a new server is not empty: 24.10 writes this event at its first start. */
 const writeFirstEvent = (log: EventLog) => write(log, '$$$scavenges', '$metadata', 1, { $maxCount: 1 });
 
 const writeSystemEvents = (log: EventLog, count: number) =>

@@ -1,21 +1,21 @@
-/** What the double does wrong, changed while it runs. */
+/** The faults of the double, changed while it runs. */
 export interface Faults {
-  /** Appends are never answered: neither stored, or stored all the same. */
+  /** Appends are never answered: either not stored, or stored. */
   swallow: 'before-storing' | 'after-storing' | undefined;
   appendDelayMs: number;
-  /** How long an append is under way between its storing and its answer; 0 for the next turn. */
+  /** The time between storing an append and answering it. 0: the next turn of the event loop. */
   commitMs: number;
-  /** After how long an append is given up that repeats one under way: 2 s in the server's default settings. */
+  /** The time after which an append that repeats a running one fails: 2 s in the server's default settings. */
   commitTimeoutMs: number;
-  /** Whether the server tells clients that it has BatchAppend. */
+  /** Whether the server tells clients that it supports BatchAppend. */
   batchAppend: boolean;
-  /** The question for the server's features fails with INTERNAL. */
+  /** The request for the server's features fails with INTERNAL. */
   failFeatures: boolean;
   /** Appends fail with this gRPC status code. */
   failAppends: number | undefined;
-  /** Subscriptions stay open, and show nothing more. */
+  /** Subscriptions stay open and give no more events. */
   stallSubscriptions: boolean;
-  /** As 23.10 does: the subscription of a reader who lags behind while live ends. 24.10 goes back to catching up by itself. */
+  /** True: the subscription of a slow live reader ends, as in 23.10. 24.10 goes back to catching up by itself. */
   dropsSlowReaders: boolean;
   /** Reads are not answered. */
   swallowReads: boolean;

@@ -1,7 +1,10 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 
-/** The network between clients and the server: a port that can be closed, cut and frozen while the server runs on. */
+/**
+ * The network between clients and the server: a port that can be closed, cut and frozen while the server keeps
+ * running.
+ */
 export class NetworkLink {
   readonly #target: number;
   readonly #sockets = new Set<Socket>();
@@ -17,7 +20,7 @@ export class NetworkLink {
     return this.#port;
   }
 
-  /** Opens the port: `port`, the one it had before, or any. */
+  /** Opens the port: `port`, the former one, or any. */
   async up(port = this.#port): Promise<void> {
     if (this.#server) return;
     this.#server = createServer((socket) => this.#join(socket));
@@ -34,12 +37,12 @@ export class NetworkLink {
     await closed;
   }
 
-  /** Breaks every connection; new ones succeed. */
+  /** Breaks every connection. New ones succeed. */
   cut(): void {
     for (const socket of this.#sockets) socket.resetAndDestroy();
   }
 
-  /** Nothing passes any more, in either direction, on connections that stay open. */
+  /** No data passes in either direction, and connections stay open. */
   freeze(): void {
     this.#isFrozen = true;
     for (const socket of this.#sockets) socket.pause();

@@ -1,4 +1,4 @@
-/** An event as a client proposed it. */
+/** An event as a client sent it. */
 export interface Proposed {
   readonly id: string;
   readonly type: string;
@@ -26,15 +26,15 @@ interface Stream {
   readonly events: Recorded[];
   readonly revisions: Map<string, number>;
   isTombstoned: boolean;
-  /** `$tb`, `$maxCount` and `$maxAge` of its metadata, applied when it is read. */
+  /** `$tb`, `$maxCount` and `$maxAge` of the stream's metadata, applied when it is read. */
   truncateBefore: number;
   maxCount: number;
   maxAgeSeconds: number;
 }
 
 /**
- * A log after the rules of EventStoreDB 24.10 (IndexWriter.CheckCommit, Streams.*.cs: read, not copied). Positions are
- * bytes written so far, hence ordered and not dense.
+ * A log with the rules of EventStoreDB 24.10 (IndexWriter.CheckCommit, Streams.*.cs: read, not copied). Positions are
+ * the bytes written so far, so they are ordered and not dense.
  */
 export class EventLog {
   readonly events: Recorded[] = [];
@@ -63,7 +63,7 @@ export class EventLog {
     return { kind: 'stored', ...this.#store(name, stream, events) };
   }
 
-  /** Deletes softly (it may come again, with the next revision) or for good. */
+  /** Deletes a stream softly (it may return, with the next revision) or for ever. */
   remove(name: string, expected: Expected, isForGood: boolean): Outcome {
     const stream = this.#stream(name);
     if (stream.isTombstoned) return { kind: 'stream-deleted' };
@@ -84,7 +84,7 @@ export class EventLog {
     return this.#streams.get(name)?.isTombstoned ?? false;
   }
 
-  /** What a reader of the stream may see; undefined when it does not exist (any more). */
+  /** The events that a reader of the stream may see. Undefined when the stream does not exist or was deleted. */
   readable(name: string): readonly Recorded[] | undefined {
     const stream = this.#streams.get(name);
     if (!stream || stream.events.length === 0 || isSoftlyDeleted(stream)) return undefined;
@@ -94,6 +94,17 @@ export class EventLog {
     return first === 0 && maxAgeSeconds === Infinity
       ? events
       : events.filter((event) => event.revision >= first && event.createdMs >= since);
+  }
+
+  /**
+   * Replaces the whole log, as an attacker could who has the disk. The events are in the order of their positions.
+   */
+  rewrite(events: readonly Recorded[]): void {
+    this.events.splice(0, Infinity, ...events);
+    for (const [name, stream] of this.#streams) {
+      const own = events.filter((event) => event.stream === name);
+      stream.events.splice(0, Infinity, ...own.toSorted((a, b) => a.revision - b.revision));
+    }
   }
 
   /** Index of the first event at or after a position. */
@@ -127,7 +138,7 @@ export class EventLog {
     return stream;
   }
 
-  /** The last of these events when all of them are there already, where the expectation would have put them. */
+  /** The last of these events when all of them are stored already, at the expected revisions. */
   #findRepeat(stream: Stream, expected: Expected, events: readonly Proposed[]): Recorded | undefined {
     const first = events[0];
     if (!first) return undefined;

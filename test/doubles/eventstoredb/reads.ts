@@ -15,14 +15,14 @@ import {
 
 type Options = streams.ReadReq.Options;
 
-/** Considered events between two checkpoints when the client names no window. */
+/** The number of examined events between two checkpoints when the client names no window. */
 const defaultSearchWindow = 32;
 /** Events that a server keeps for a live subscription. */
 const liveBuffer = 32;
 const tooSlow =
   'Operation timed out: Consumer too slow to handle event while live. Client resubscription required.';
 
-/** The reading half of the streams service: pages and subscriptions, of a stream or of everything. */
+/** The reading half of the streams service: pages and subscriptions, of one stream or of the whole log. */
 export class Reads {
   readonly #log: EventLog;
   readonly #faults: Faults;
@@ -47,7 +47,7 @@ export class Reads {
     read.end();
   }
 
-  /** Ends every subscription as an overloaded server does, or as one that shuts down in good order. */
+  /** Ends every subscription, with an error as an overloaded server does, or without one as at a clean stop. */
   drop(how: 'error' | 'end'): void {
     for (const subscription of this.#subscriptions) {
       if (how === 'end') subscription.end();
@@ -94,7 +94,7 @@ export class Reads {
     return firstMatches(events, index ?? 0, count, matches);
   }
 
-  /** Exclusive of the given position. One cursor over the log serves catching up and what comes live. */
+  /** Exclusive of the given position. One cursor over the log serves catching up and live events. */
   async #subscribe(read: ReadCall, options: Options): Promise<void> {
     this.#subscriptions.add(read);
     await read.write(confirmationResponse());
@@ -153,7 +153,7 @@ export class Reads {
   }
 }
 
-/** One call, with its flow control: a write resolves when the client has room for more, or is gone. */
+/** One call with its flow control: a write resolves when the client has room for more, or has left. */
 class ReadCall {
   readonly #call: ServerWritableStream<streams.ReadReq, streams.ReadResp>;
   #isOver = false;
@@ -197,7 +197,7 @@ function isBackwards(options: Options): boolean {
   return options.getReadDirection() === streams.ReadReq.Options.ReadDirection.BACKWARDS;
 }
 
-/** The server goes on until it has found as many as were asked for, or the log ends. */
+/** The server continues until it has found the requested number of events, or the log ends. */
 function firstMatches(
   events: readonly Recorded[],
   from: number,

@@ -6,7 +6,7 @@ import statusPb from '@eventstore/db-client/generated/status_pb.js';
 import streams from '@eventstore/db-client/generated/streams_pb.js';
 import type { Proposed, Recorded } from './log.ts';
 
-// The protocol's shapes, on the client package's own message classes.
+// The shapes of the protocol, on the client package's own message classes.
 
 interface ProposedMessage {
   getId(): shared.UUID | undefined;
@@ -116,7 +116,7 @@ export function streamDeletedError(name: string): ServerErrorResponse {
   return rpcError(status.FAILED_PRECONDITION, `Event stream '${name}' is deleted.`, trailers);
 }
 
-/** A google.rpc.Status with one detail, as BatchAppend answers with. */
+/** A google.rpc.Status with one detail, the answer of BatchAppend. */
 export function statusOf(type: string, detail: Message): statusPb.Status {
   const any = new anyPb.Any();
   any.pack(detail.serializeBinary(), `event_store.client.${type}`);

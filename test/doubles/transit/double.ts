@@ -7,19 +7,19 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { Refusal, TransitKeys } from './keys.ts';
 
-/** What the double does wrong, changed while it runs. */
+/** The faults of the double, changed while it runs. */
 export interface TransitFaults {
-  /** 503 with the words of a sealed server. */
+  /** 503 with the message of a sealed server. */
   sealed: boolean;
-  /** 403 for the paths that match. */
+  /** 403 for matching paths. */
   deny: RegExp | undefined;
   /** The next requests get these statuses, one each. */
   failNext: number[];
   /** Sent with each failure. */
   retryAfterSeconds: number | undefined;
-  /** Takes requests and never answers. */
+  /** Accepts requests and never answers. */
   hang: boolean;
-  /** As servers before 1.9 do. */
+  /** Ignores associated data, as servers before 1.9 do. */
   ignoreAssociatedData: boolean;
   /** A standby node that sends clients to the active one. */
   redirectTo: string | undefined;
@@ -28,15 +28,15 @@ export interface TransitFaults {
 }
 
 export interface TransitDouble {
-  /** `http(s)://127.0.0.1:…`; stays the same while the double lives. */
+  /** `http(s)://127.0.0.1:…`. It stays the same while the double lives. */
   readonly url: string;
-  /** The one token that is accepted; may be changed. */
+  /** The only accepted token. It may be changed. */
   token: string;
   readonly keys: TransitKeys;
   readonly faults: TransitFaults;
-  /** Method and path of each request so far, with the namespace it asked for. */
+  /** The method, path and namespace of each request so far. */
   readonly calls: readonly string[];
-  /** The port is closed, connections are cut. The keys are kept for `up`. */
+  /** Closes the port and cuts the connections. The keys are kept for `up`. */
   down(): Promise<void>;
   up(): Promise<void>;
 }
@@ -65,8 +65,8 @@ type Body = Readonly<Record<string, unknown>>;
 const bytes = (body: Body, field: string) => Buffer.from((body[field] ?? '') as string, 'base64');
 
 /**
- * The transit engine of an HashiCorp Vault or OpenBao over real HTTP, mounted at `transit`. Not there: policies (`deny` instead),
- * other engines, batches, derivation, convergent encryption.
+ * The transit engine of a HashiCorp Vault or OpenBao over real HTTP, mounted at `transit`. It lacks policies (`deny`
+ * instead), other engines, batches, derivation and convergent encryption.
  */
 class Engine {
   readonly keys = new TransitKeys();
@@ -100,7 +100,7 @@ class Engine {
     }
   }
 
-  /** An error of a real server may quote what it was sent; so does this one, for whoever looks for the token in messages. */
+  /** An error of a real server may quote its input, so this one does too: tests look for the token in messages. */
   #fail(request: IncomingMessage, address: string): void {
     const given = String(request.headers['x-vault-token']);
     const planned = this.faults.failNext.shift();

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
-/** An answer that is an error, as the server puts it. */
+/** An error answer in the server's format. */
 export class Refusal extends Error {
   readonly status: number;
   constructor(status: number, words: string) {
@@ -15,7 +15,7 @@ interface Version {
   readonly made: number;
 }
 
-/** The keys of one secrets engine, and what they do: AES-256-GCM, for real. */
+/** The keys of one secrets engine and their operations: real AES-256-GCM. */
 export class TransitKeys {
   readonly #keys = new Map<string, { type: string; versions: Version[]; minDecryption: number }>();
 
@@ -28,7 +28,7 @@ export class TransitKeys {
     return this.#of(name, 404).versions.push(newVersion());
   }
 
-  /** Versions below are refused and no longer shown. */
+  /** Lower versions are refused and no longer listed. */
   setMinDecryptionVersion(name: string, version: number): void {
     this.#of(name, 404).minDecryption = version;
   }
@@ -91,7 +91,7 @@ export class TransitKeys {
   }
 }
 
-/** No two versions made by a double are of the same second: that is how keys of one name are told apart. */
+/** Two versions never have the same second: their times distinguish keys of one name. */
 let lastMade = 0;
 function newVersion(): Version {
   lastMade = Math.max(lastMade + 1, Math.floor(Date.now() / 1000));

@@ -6,15 +6,15 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
-import { freePorts } from '@token-vault/service-kit';
+import { freePorts } from '@token-vault/process';
 import { waitUntil } from '../src/waiting.ts';
 import { kafkaJars } from './jars.ts';
 
 const run = promisify(execFile);
-/** Small, and quick to start rather than quick in the long run. */
+/** Small, and tuned for a quick start. */
 const javaOptions = ['-Xms64m', '-Xmx256m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1'];
 
-/** One Apache Kafka node (KRaft) on loopback, with storage of its own. Ends with this process, however that ends. */
+/** One Apache Kafka node (KRaft) on loopback, with its own storage. It ends with this process in every case. */
 export class LocalBroker {
   readonly #jars: string;
   readonly #folder: string;
@@ -61,7 +61,7 @@ export class LocalBroker {
     );
   }
 
-  /** Ends in good order (SIGTERM), or at once (SIGKILL). The storage is kept. */
+  /** Ends cleanly (SIGTERM), or at once (SIGKILL). The storage is kept. */
   async end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     const guard = this.#guard;
     if (!guard) return;
@@ -87,7 +87,10 @@ export class LocalBroker {
   }
 }
 
-/** Says the pid of the broker; kills it when stdin ends, which it does with the process that started this. */
+/**
+ * Prints the pid of the broker, and kills the broker when stdin ends, which happens at the end of the starting
+ * process.
+ */
 const guardScript = `exec 3<&0; log=$1; shift
 "$@" </dev/null >>"$log" 2>&1 3<&- & pid=$!
 echo $pid
@@ -112,19 +115,19 @@ function serverProperties(folder: string, port: number, controllerPort: number):
     'transaction.state.log.replication.factor': 1,
     'transaction.state.log.min.isr': 1,
     'group.initial.rebalance.delay.ms': 0,
-    // A broker that was killed is let back in when its session has timed out.
+    // A broker that was killed can return only when its session has timed out.
     'broker.session.timeout.ms': 2_000,
     'broker.heartbeat.interval.ms': 500,
     // Tests wait for sessions to time out.
     'group.min.session.timeout.ms': 1_000,
-    // Its buffer alone would be half of the heap.
+    // The cleaner's buffer alone would be half of the heap.
     'log.cleaner.enable': false,
   })
     .map(([key, value]) => `${key}=${value}\n`)
     .join('');
 }
 
-/** Asks what every client asks first: the port is open long before requests are answered. */
+/** Sends the first request of every client: the port is open long before requests are answered. */
 async function answersApiVersions(port: number): Promise<boolean> {
   const request = Buffer.from('0000000e0012000000000001000474657374', 'hex');
   const socket = connect(port, '127.0.0.1');

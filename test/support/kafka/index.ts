@@ -5,13 +5,13 @@ import { LocalBroker } from './broker.ts';
 export interface TestKafka {
   /** Addresses for a client, `host:port`. */
   readonly brokers: readonly string[];
-  /** What it is, for the report. */
+  /** The kind of the broker, for the report. */
   readonly kind: string;
-  /** Ways to treat the broker badly; missing where it is not ours. The log is kept. */
+  /** Faults of the broker. Missing when the test did not start the broker. The log is kept. */
   readonly faults?: {
     /** kill -9. */
     kill(): Promise<void>;
-    /** In good order. */
+    /** A clean stop. */
     halt(): Promise<void>;
     /** Starts it again on the same port. */
     start(): Promise<void>;
@@ -22,8 +22,9 @@ export interface TestKafka {
 const run = promisify(execFile);
 
 /**
- * A real broker: `KAFKA_BROKERS` (comma-separated), else Apache Kafka from Maven Central where Java and Maven are (the first
- * time about 15 s for 46 MB, then from `.cache/kafka`), else a container where Docker answers; else the reason why there is none.
+ * A real broker: `KAFKA_BROKERS` (comma-separated), else Apache Kafka from Maven Central when Java and Maven exist
+ * (the first time about 15 s for 46 MB, then from `.cache/kafka`), else a container when Docker runs, else the reason
+ * why there is none.
  */
 export async function startKafka(): Promise<TestKafka | { readonly missing: string }> {
   const given = process.env['KAFKA_BROKERS'];
@@ -48,7 +49,7 @@ async function startLocal(): Promise<TestKafka> {
   };
 }
 
-/** On the host's network: a broker tells clients its address, which behind a published port would be another. */
+/** On the host's network: a broker tells clients its address, which would differ behind a published port. */
 async function startContainer(): Promise<TestKafka> {
   const image = 'docker.io/apache/kafka:3.9.1';
   const { stdout } = await run('docker', ['run', '--detach', '--rm', '--network', 'host', image]);

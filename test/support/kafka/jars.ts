@@ -3,8 +3,8 @@ import { access, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path';
 import { promisify } from 'node:util';
 
-/** The 3.9 line: Kafka 4 removed versions of the protocol, and kafkajs was not checked against it. */
-export const kafkaVersion = '3.9.1';
+/** The 3.9 line: Kafka 4 removed versions of the protocol, and kafkajs was not tested with it. */
+const kafkaVersion = '3.9.1';
 
 const cache = path.resolve(import.meta.dirname, '../../../.cache/kafka');
 
@@ -23,7 +23,10 @@ const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 `;
 
-/** Folder of Apache Kafka's jars: from the cache (46 MB), filled by Maven the first time. Any number of processes may ask at once. */
+/**
+ * The folder of Apache Kafka's jars: the cache (46 MB), which Maven fills the first time. Any number of processes may
+ * call it at once.
+ */
 export async function kafkaJars(): Promise<string> {
   const jars = path.join(cache, kafkaVersion);
   if (await exists(jars)) return jars;
@@ -33,7 +36,7 @@ export async function kafkaJars(): Promise<string> {
     await writeFile(path.join(folder, 'pom.xml'), pom);
     const goal = ['--quiet', '--batch-mode', 'dependency:copy-dependencies', '-DoutputDirectory=jars'];
     await promisify(execFile)('mvn', [...goal, '-DincludeScope=runtime'], { cwd: folder, timeout: 300_000 });
-    // Whoever is first wins; the others have resolved the same.
+    // The first process renames its folder. The others have resolved the same jars.
     await rename(path.join(folder, 'jars'), jars).catch(async (error: unknown) => {
       if (!(await exists(jars))) throw error;
     });

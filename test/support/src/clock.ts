@@ -1,12 +1,12 @@
 export interface ManualClock {
-  /** The present of the test; pass the function itself where production passes `() => new Date()`. */
+  /** The present time of the test. Pass the function itself where production passes `() => new Date()`. */
   readonly now: () => Date;
-  /** Moves forward by milliseconds (backwards if negative: clocks do that too). */
+  /** Moves forward by milliseconds, backwards if negative, as real clocks sometimes do. */
   advance(milliseconds: number): void;
   set(to: Date | string): void;
 }
 
-/** A clock that stands still unless told. Starts at 2030-01-01T00:00:00Z unless `start` says otherwise. */
+/** A clock that changes only when a test moves it. It starts at `start`, by default at 2030-01-01T00:00:00Z. */
 export function manualClock(start: Date | string = '2030-01-01T00:00:00.000Z'): ManualClock {
   let time = new Date(start).getTime();
   return {

@@ -13,7 +13,7 @@ export interface Ended {
 
 export interface Command {
   readonly ended: Promise<Ended>;
-  /** So far. */
+  /** The text on stderr so far. */
   stderr(): string;
   signal(name: NodeJS.Signals): void;
 }
@@ -44,14 +44,14 @@ export function startCommand(
 export const runCommand = (dataDir: string, args: readonly string[], env?: Record<string, string>) =>
   startCommand(dataDir, args, env).ended;
 
-/** What a command prints when it succeeds. @throws Error with its complaint otherwise. */
+/** The output of a command that succeeds. @throws Error with its stderr otherwise. */
 export async function resultOf(dataDir: string, ...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await runCommand(dataDir, args);
   if (code !== 0) throw new Error(`vault ${args.join(' ')} ended with ${code}: ${stderr}`);
   return stdout;
 }
 
-/** Its last line of complaint. @throws Error when it succeeds. */
+/** The last line on stderr of a command that fails. @throws Error when it succeeds. */
 export async function refusalOf(dataDir: string, ...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await runCommand(dataDir, args);
   if (code !== 1) throw new Error(`vault ${args.join(' ')} ended with ${code}: ${stdout}${stderr}`);

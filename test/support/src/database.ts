@@ -5,19 +5,22 @@ import { testPostgresUrl } from './starter.ts';
 export interface TestDatabase {
   /** Connection string of a superuser. */
   readonly url: string;
-  /** Cuts what is still connected and removes the database. Any number of calls. */
+  /** Cuts the open connections and removes the database. It may be called repeatedly. */
   readonly drop: () => Promise<void>;
 }
 
-/** What every clone starts with. Filled once a run, however many workers ask at once; then cloned in about 30 ms. */
+/**
+ * The content with which every clone starts. It is filled once in a run, also when several workers ask at once, and
+ * then cloned in about 30 ms.
+ */
 export interface Template {
-  /** Tells templates apart: another content needs another name. */
+  /** The name of the template. Different content needs a different name. */
   readonly name: string;
-  /** Fills the template. Must have closed its connections when it resolves. */
+  /** Fills the template. Its connections must be closed when it resolves. */
   readonly fill: (url: string) => Promise<void>;
 }
 
-/** A fresh database of its own, empty or cloned from `template`. */
+/** A fresh database, empty or cloned from `template`. */
 export async function createTestDatabase(
   options: { readonly template?: Template } = {},
 ): Promise<TestDatabase> {
@@ -34,7 +37,7 @@ export async function createTestDatabase(
   };
 }
 
-/** A pool for a test; an error of an idle connection (the database was dropped) is not the test's concern. */
+/** A pool for a test. It ignores the error of an idle connection, which comes when the database is dropped. */
 export function createTestPool(url: string, options: Pick<pg.PoolConfig, 'max' | 'onConnect'> = {}): pg.Pool {
   const pool = new pg.Pool({ connectionString: url, max: 5, ...options });
   pool.on('error', () => {});
@@ -44,14 +47,14 @@ export function createTestPool(url: string, options: Pick<pg.PoolConfig, 'max' |
 async function filledTemplate(template: Template): Promise<string> {
   const name = `template_${createHash('sha256').update(template.name).digest('hex').slice(0, 16)}`;
   await asAdministrator(async (client) => {
-    // Held by the session: freed too when the worker that fills the template dies.
+    // The lock belongs to the session, so it is freed when the worker that fills the template dies.
     await client.query('select pg_advisory_lock(hashtext($1))', [name]);
     if (await exists(client, name)) return;
     const unfinished = `${name}_unfinished`;
     await client.query(`drop database if exists ${unfinished} with (force)`);
     await client.query(`create database ${unfinished}`);
     await template.fill(await urlOf(unfinished));
-    // Backends linger for a moment after their clients closed, and a connected database cannot be renamed.
+    // Backends stay for a moment after their clients closed, and a database with connections cannot be renamed.
     await client.query('select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = $1', [
       unfinished,
     ]);

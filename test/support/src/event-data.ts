@@ -1,4 +1,4 @@
-/** The data of an event whose type the test states elsewhere, by any name. */
+/** The data of an event as an object of any properties, for tests that check the type of the event elsewhere. */
 export const fieldsOf = (
   event: { readonly data: object } | undefined,
 ): Readonly<Record<string, unknown>> => ({ ...event?.data });

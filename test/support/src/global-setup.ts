@@ -2,19 +2,19 @@ import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '@token-vault/standalone/postgres';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '@token-vault/embedded-postgres';
 import { starterVariable } from './starter.ts';
 
 const prefix = 'token-vault-test-';
 
 /**
- * One throw-away Postgres a test run, started by the first test that asks for a database and by nobody else: a run
- * of unit tests pays only for an idle socket. Workers find that socket by an environment variable they inherit.
+ * One temporary Postgres for a test run, started when the first test asks for a database. A run of unit tests has
+ * only an idle socket. Workers find the socket by an environment variable that they inherit.
  */
 export default async function setup(): Promise<() => Promise<void>> {
   await removeAbandoned();
   const directory = await mkdtemp(path.join(tmpdir(), `${prefix}${process.pid}-`));
-  // As root, Postgres runs under another account, which has to pass through.
+  // As root, Postgres runs under another account, which must be able to pass through.
   await chmod(directory, 0o711);
   const socket = path.join(directory, 'starter.sock');
   let starting: Promise<EmbeddedPostgres> | undefined;
@@ -41,7 +41,7 @@ export default async function setup(): Promise<() => Promise<void>> {
   };
 }
 
-/** What runs that were killed left in the temporary directory; their Postgres ended with them. */
+/** Removes the temporary directories that killed runs left. Their Postgres ended with them. */
 async function removeAbandoned(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const pid = name.startsWith(prefix) ? Number.parseInt(name.slice(prefix.length), 10) : NaN;

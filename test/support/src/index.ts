@@ -30,4 +30,5 @@ export {
   type TestStack,
   testStack,
 } from './test-stack.ts';
+export { forbiddenUrls, unfitUrls } from './ssrf-corpus.ts';
 export { waitUntil } from './waiting.ts';

@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { getPriority } from 'node:os';
 
-/** What a process of this machine has been set to; Linux only. */
+/** The settings of a process of this machine. Linux only. */
 export interface ProcessSettings {
   readonly coredumpFilter: string;
   readonly priority: number;
-  /** Of the threads on which V8 collects garbage and compiles. */
+  /** The priorities of the threads on which V8 collects garbage and compiles. */
   readonly backgroundPriorities: readonly number[];
 }
 

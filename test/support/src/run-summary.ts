@@ -2,8 +2,8 @@ import { appendFileSync } from 'node:fs';
 import type { Reporter, TestModule } from 'vitest/node';
 
 /**
- * What vitest's own summary does not say: which tests passed at the second attempt only, so that nobody mistakes them for
- * sound; and, for a script that calls several suites, the results line by line in the file that TEST_RESULTS names.
+ * Adds two parts to vitest's own summary: the tests that passed only at the second attempt, so that they are not
+ * taken for reliable; and, for a script that calls several suites, the results line by line in the file TEST_RESULTS.
  */
 export default class RunSummary implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {

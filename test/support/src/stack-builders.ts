@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 
-/** A private application that may do everything with tokens and sees them masked. */
+/** A private application with all token permissions that sees tokens masked. */
 export function plainApplication(overrides: object = {}) {
   return {
     name: 'backend',
@@ -10,7 +10,7 @@ export function plainApplication(overrides: object = {}) {
   };
 }
 
-/** A private application whose rule shows it the plaintext of tokens in `container` (everywhere if not said). */
+/** A private application whose rule shows the plaintext of tokens in `container` (by default all). */
 export function revealingApplication(container = '/', overrides: object = {}) {
   const permissions = ['token:create', 'token:read', 'token:update', 'token:delete', 'token:search'];
   return {
@@ -29,7 +29,10 @@ export function cardToken(number = cardNumber(), overrides: object = {}) {
   };
 }
 
-/** A random card number of 16 digits that passes the Luhn check; drawn from 10^14, so that no test sees one twice. */
+/**
+ * A random card number of 16 digits that passes the Luhn check. It is drawn from 10^14 numbers, so that no test gets
+ * one twice.
+ */
 export function cardNumber(prefix = '4'): string {
   let body = prefix;
   while (body.length < 15) body += String(randomInt(10));

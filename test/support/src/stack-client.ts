@@ -1,9 +1,9 @@
 export interface RequestOptions {
-  /** SVC-API-KEY instead of the client's own; null sends none. */
+  /** SVC-API-KEY instead of the client's own key. Null sends none. */
   readonly key?: string | null;
   /** Sent as JSON. */
   readonly body?: unknown;
-  /** Sent as it is, in place of `body`. */
+  /** Sent unchanged, in place of `body`. */
   readonly text?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -11,12 +11,12 @@ export interface RequestOptions {
 export interface Answer<Body> {
   readonly status: number;
   readonly headers: Headers;
-  /** Undefined when the answer is empty. Its shape is the caller's claim, which tests then check. */
+  /** Undefined when the answer is empty. The type is an assumption of the test, which then checks it. */
   readonly body: Body;
   readonly text: string;
 }
 
-/** What everything that a test asks over HTTP goes through. It knows nothing of positions, as a plain client does. */
+/** The HTTP client of all tests. It does not use positions, as a plain client does not. */
 export interface Client {
   request<Body = unknown>(method: string, path: string, options?: RequestOptions): Promise<Answer<Body>>;
   /** As `request`. @throws Error with the answer when the status is not the one given. */

@@ -18,17 +18,19 @@ export interface Exit {
 
 export interface StandaloneOptions {
   readonly dataDir: string;
-  /** VAULT_…, DATABASE_URL. The port is a free one unless VAULT_PORT is here. */
+  /** VAULT_…, DATABASE_URL. The port is a free one unless VAULT_PORT is set here. */
   readonly env?: Readonly<Record<string, string>>;
-  /** From the root of the repository; the standalone vault's if absent. */
+  /** The path from the root of the repository. By default the standalone vault. */
   readonly script?: string;
+  /** A further descriptor that the process inherits from its starter, as number 40. */
+  readonly descriptor?: number;
 }
 
-/** `standalone/src/main.ts` in a process of its own, which may be starting, running or over. */
+/** `standalone/src/main.ts` in a process of its own, which may be starting, running or ended. */
 export interface SpawnedStandalone {
   readonly pid: number;
   readonly exited: Promise<Exit>;
-  /** All that was written to stdout and stderr. */
+  /** All text written to stdout and stderr. */
   output(): string;
   errors(): string;
   signal(name: NodeJS.Signals): void;
@@ -38,25 +40,25 @@ export interface StandaloneProcess extends SpawnedStandalone {
   readonly url: string;
   readonly dataDir: string;
   readonly credentials: Credentials;
-  /** Sends `key` (the management key if absent) with each request. */
+  /** A client that sends `key` (by default the management key) with each request. */
   client(key?: string): Client;
-  /** Of the embedded Postgres. Contains its password. */
+  /** The URL of the embedded Postgres. Contains its password. */
   databaseUrl(): Promise<string>;
   postmasterPid(): Promise<number>;
-  /** Of the EventStoreDB that has the log; undefined when that is in Postgres. */
+  /** The EventStoreDB that has the log. Undefined when the log is in Postgres. */
   readonly eventStoreUrl: string | undefined;
-  /** Asks it to end (SIGTERM if not said otherwise) and waits for that. */
+  /** Asks the process to end (by default with SIGTERM) and waits for its end. */
   stop(signal?: NodeJS.Signals): Promise<Exit>;
-  /** `kill -9` of the vault; and of its Postgres as well, at the same moment, if asked for. */
+  /** `kill -9` of the vault and, on request, of its Postgres at the same moment. */
   kill(options?: { readonly withPostgres?: boolean }): Promise<void>;
 }
 
-/** Nine processes on a busy machine. */
+/** Long enough for nine processes on a busy machine. */
 const startTimeoutMs = 120_000;
 
 /** Each with its data directory. */
 const running = new Map<ChildProcess, string>();
-// A worker of vitest that is cut off in the middle of a test loses its channel first.
+// A vitest worker that is killed in the middle of a test loses its channel first.
 for (const end of ['exit', 'disconnect']) {
   process.once(end, () => {
     for (const child of running.keys()) child.kill('SIGKILL');
@@ -65,7 +67,7 @@ for (const end of ['exit', 'disconnect']) {
 
 /** A fresh directory that the account of Postgres may pass through; `removeDataDirectory` removes it. */
 export async function createDataDirectory(): Promise<string> {
-  // By this name the next run knows what a killed one has left.
+  // The prefix by which the next run finds directories that a killed run left.
   const directory = await mkdtemp(path.join(tmpdir(), `token-vault-test-${process.pid}-`));
   await chmod(directory, 0o711);
   return directory;
@@ -82,11 +84,15 @@ export async function removeDataDirectory(directory: string): Promise<void> {
   await rm(directory, { recursive: true, force: true, maxRetries: 20 });
 }
 
+/** From number 3 on. Node does not pass the first sixteen to its children by itself. */
+const inherited = (descriptor: number | undefined): ('ignore' | number)[] =>
+  descriptor === undefined ? [] : [...Array.from({ length: 37 }, () => 'ignore' as const), descriptor];
+
 export function spawnStandalone(options: StandaloneOptions): SpawnedStandalone {
   const { PATH = '', HOME = '/', TMPDIR = tmpdir(), NODE_COMPILE_CACHE = '' } = process.env;
   const child = spawn(pinnedNode, [...flags, options.script ?? 'standalone/src/main.ts'], {
     cwd: root,
-    // Nothing of the test run's own environment: NODE_OPTIONS and DATABASE_URL would change what is tested.
+    // No variable of the test run's own environment: NODE_OPTIONS and DATABASE_URL would change the tested process.
     env: {
       PATH,
       HOME,
@@ -96,13 +102,13 @@ export function spawnStandalone(options: StandaloneOptions): SpawnedStandalone {
       VAULT_DATA_DIR: options.dataDir,
       ...options.env,
     },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', ...inherited(options.descriptor)],
   });
   running.set(child, options.dataDir);
   let output = '';
   let errors = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => (output += text));
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     output += text;
     errors += text;
   });
@@ -121,7 +127,7 @@ export function spawnStandalone(options: StandaloneOptions): SpawnedStandalone {
 }
 
 /**
- * Starts a vault, as VAULT_TEST_STACK says, and waits until it says that it is ready. Everything of it is real: processes,
+ * Starts the vault of VAULT_TEST_STACK and waits until it reports that it is ready. All parts are real: processes,
  * Postgres, the disk.
  * @throws Error with its output when it ends instead.
  */
@@ -130,7 +136,7 @@ export async function startStandaloneProcess(
 ): Promise<StandaloneProcess> {
   const { dataDir } = options;
   const { script, env } = await launchOf(dataDir, options.stack ?? testStack);
-  const spawned = spawnStandalone({ dataDir, script, env: { ...env, ...options.env } });
+  const spawned = spawnStandalone({ ...options, script, env: { ...env, ...options.env } });
   let hasEnded = false;
   void spawned.exited.then(() => (hasEnded = true));
   const url = await waitUntil(

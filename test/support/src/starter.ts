@@ -1,12 +1,12 @@
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 
-/** Names the environment variable in which `global-setup.ts` leaves the path of its socket for the workers. */
+/** The environment variable in which `global-setup.ts` gives workers the path of its socket. */
 export const starterVariable = 'TOKEN_VAULT_TEST_STARTER';
 
 let answer: Promise<string> | undefined;
 
-/** The administrator's URL of this run's Postgres, which is started if this is the first call of the run. */
+/** The administrator's URL of this run's Postgres. The first call of the run starts it. */
 export function testPostgresUrl(): Promise<string> {
   answer ??= ask();
   return answer;

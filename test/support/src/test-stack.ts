@@ -1,16 +1,20 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { freePorts } from '@token-vault/process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
 
 const root = path.resolve(import.meta.dirname, '../../..');
 export const pinnedNode = path.join(root, 'node_modules/node/bin/node');
-const stacks = ['standalone', 'processes', 'eventstoredb-kafka'] as const;
+const stacks = ['standalone', 'processes', 'eventstoredb', 'eventstoredb-kafka'] as const;
 
-/** What the end-to-end suite runs against; the same tests whichever it is. */
+/** The stack under the end-to-end suite. The tests are the same for each. */
 export type TestStack = (typeof stacks)[number];
 
-/** VAULT_TEST_STACK; standalone unless set. `eventstoredb-kafka` needs KAFKA_BROKERS besides. */
+/** VAULT_TEST_STACK; standalone unless set. `eventstoredb` has the direct feed, `eventstoredb-kafka` needs KAFKA_BROKERS. */
 export const testStack: TestStack = readTestStack();
 
 function readTestStack(): TestStack {
@@ -20,7 +24,7 @@ function readTestStack(): TestStack {
   return found;
 }
 
-/** The double of EventStoreDB as a process. Its log lives as long as it does, across restarts of the vault. */
+/** The double of EventStoreDB as a process. Its log lives as long as the process, across restarts of the vault. */
 export interface EventStoreDouble {
   readonly connectionString: string;
   /** A command, or faults as JSON: see test/doubles/eventstoredb/main.ts. */
@@ -28,7 +32,40 @@ export interface EventStoreDouble {
   stop(): Promise<void>;
 }
 
-export async function startEventStoreDouble(): Promise<EventStoreDouble> {
+/** With EVENTSTOREDB_SERVER, the server that this program starts instead. */
+export function startEventStoreDouble(): Promise<EventStoreDouble> {
+  const { EVENTSTOREDB_SERVER: program } = process.env;
+  return program ? startServerOf(path.resolve(root, program)) : startDouble();
+}
+
+let started = 0;
+
+async function startServerOf(program: string): Promise<EventStoreDouble> {
+  // The prefix by which the next run finds directories that a killed run left.
+  const directory = await mkdtemp(path.join(tmpdir(), `token-vault-test-${process.pid}-esdb-`));
+  const name = `${process.pid}-${(started += 1)}`;
+  const [port = 0] = await freePorts(['127.0.0.1']);
+  const run = async (...args: string[]) => void (await promisify(execFile)(program, args));
+  const start = () => run('start', name, String(port), directory);
+  await start();
+  let isUp = true;
+  return {
+    connectionString: `esdb://127.0.0.1:${port}?tls=false`,
+    async tell(command) {
+      if (command !== 'down' && command !== 'up')
+        throw new Error(`a server of EVENTSTOREDB_SERVER cannot be told ${command}`);
+      await (command === 'up' ? start() : run('kill', name));
+      isUp = command === 'up';
+    },
+    async stop() {
+      if (isUp) await run('stop', name);
+      isUp = false;
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+async function startDouble(): Promise<EventStoreDouble> {
   const child = spawn(pinnedNode, ['test/doubles/eventstoredb/main.ts'], {
     cwd: root,
     stdio: ['pipe', 'pipe', 'inherit'],
@@ -54,7 +91,7 @@ async function ended(child: ChildProcess): Promise<void> {
   await exit;
 }
 
-/** By data directory, whose log they hold. */
+/** By the data directory of their vault. */
 const doubles = new Map<string, Promise<EventStoreDouble>>();
 
 export function eventStoreDoubleOf(dataDir: string): Promise<EventStoreDouble> {
@@ -63,7 +100,7 @@ export function eventStoreDoubleOf(dataDir: string): Promise<EventStoreDouble> {
   return double;
 }
 
-/** How a vault on this data directory is started: the script, and where its stores are. */
+/** How a vault on this data directory is started: the script, and the addresses of its stores. */
 export async function launchOf(
   dataDir: string,
   stack: TestStack,
@@ -71,22 +108,16 @@ export async function launchOf(
   if (stack === 'standalone') return { script: 'standalone/src/main.ts', env: {} };
   const script = 'standalone/src/stack/main.ts';
   if (stack === 'processes') return { script, env: {} };
+  const { connectionString } = await eventStoreDoubleOf(dataDir);
+  const store = { EVENT_STORE: 'eventstoredb', EVENTSTOREDB_URL: connectionString };
+  if (stack === 'eventstoredb') return { script, env: store };
   const { KAFKA_BROKERS } = process.env;
   if (!KAFKA_BROKERS) throw new Error('KAFKA_BROKERS is not set: run by `npm run test:distributed`');
-  const { connectionString } = await eventStoreDoubleOf(dataDir);
-  return {
-    script,
-    env: {
-      EVENT_STORE: 'eventstoredb',
-      EVENTSTOREDB_URL: connectionString,
-      INVOCATION_FEED: 'kafka',
-      KAFKA_BROKERS,
-      KAFKA_TOPIC: path.basename(dataDir),
-    },
-  };
+  const feed = { INVOCATION_FEED: 'kafka', KAFKA_BROKERS, KAFKA_TOPIC: path.basename(dataDir) };
+  return { script, env: { ...store, ...feed } };
 }
 
-/** The end of what was started for a data directory. */
+/** Ends the stores that were started for a data directory. */
 export async function forgetStores(dataDir: string): Promise<void> {
   const double = doubles.get(dataDir);
   doubles.delete(dataDir);

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
- * Waits until `condition` gives something truthy, and gives that. An error it throws is not fatal, only not yet: the
- * last one is the cause of the failure after `timeoutMs` (10 s by default).
+ * Waits until `condition` gives a truthy value, and gives that value. An error of `condition` counts as not yet.
+ * After `timeoutMs` (10 s by default) the last error is the cause of the failure.
  */
 export async function waitUntil<Result>(
   condition: () => Result | Promise<Result>,

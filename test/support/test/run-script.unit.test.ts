@@ -29,7 +29,7 @@ async function installed(): Promise<void> {
   await writeFile(stamp(), createHash('sha256').update(lock).update(platform).digest('hex'));
 }
 
-/** Stands in for npm; `calls` has one line for each call of it. */
+/** A replacement for npm. `calls` has one line for each call. */
 async function fakeNpm(body: string): Promise<string> {
   const npm = path.join(root, 'npm-cli.js');
   const count = `require('fs').appendFileSync(${JSON.stringify(path.join(root, 'calls'))}, process.argv.slice(2).join(' ') + '\\n');`;
@@ -54,7 +54,7 @@ async function ended(child: ChildProcess): Promise<{ code: number | null; out: s
 describe('a task', () => {
   beforeEach(installed);
 
-  it('passes on what it prints and its exit code, and installs nothing again', async () => {
+  it('passes on the output and the exit code, and installs nothing again', async () => {
     const { code, out, err } = await ended(run(['node', '-e', 'console.log("done"); process.exit(3)']));
     expect({ code, out, err }).toEqual({ code: 3, out: 'done\n', err: '' });
   });
@@ -95,7 +95,7 @@ describe('the first run', () => {
     ]);
   });
 
-  it('that failed is made up for by the next', async () => {
+  it('that failed is repeated by the next command', async () => {
     const failing = await fakeNpm('process.exit(1)');
     const { code, err } = await ended(run(['node', '-e', ''], { npm_execpath: failing }));
     expect(code).toBe(1);
@@ -118,7 +118,7 @@ describe('the first run', () => {
     expect(err).toContain(`HOME=${path.join(root, '.cache', 'home')}`);
   });
 
-  it('says what is missing when there is no npm', async () => {
+  it('names npm when npm is missing', async () => {
     const { code, err } = await ended(run(['node', '-e', ''], { PATH: root }));
     expect(code).toBe(1);
     expect(err).toContain('npx is missing');

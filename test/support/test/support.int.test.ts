@@ -71,7 +71,7 @@ describe('a test database', () => {
 });
 
 describe('waiting', () => {
-  it('gives what the condition gives at last, errors on the way forgiven', async () => {
+  it('gives the last value of the condition and ignores earlier errors', async () => {
     let calls = 0;
     const result = await waitUntil(() => {
       calls += 1;
@@ -81,14 +81,14 @@ describe('waiting', () => {
     expect(result).toBe('done');
   });
 
-  it('ends with what was waited for and why it did not come', async () => {
+  it('ends with the name of the condition and the last error', async () => {
     const waiting = waitUntil(() => Promise.reject(new Error('closed')), { timeoutMs: 1, what: 'the door' });
     await expect(waiting).rejects.toThrow('the door did not hold within 1 ms');
   });
 });
 
 describe('a manual clock', () => {
-  it('stands still until it is moved', () => {
+  it('does not move by itself', () => {
     const clock = manualClock('2030-06-01T00:00:00Z');
     const start = clock.now();
     expect(clock.now()).toEqual(start);

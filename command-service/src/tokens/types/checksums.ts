@@ -1,4 +1,4 @@
-/** The Luhn check of ISO/IEC 7812-1 over a text of digits. */
+/** The Luhn check of ISO/IEC 7812-1 on a text of digits. */
 export function passesLuhn(digits: string): boolean {
   let sum = 0;
   for (let index = 0; index < digits.length; index += 1) {
@@ -9,7 +9,7 @@ export function passesLuhn(digits: string): boolean {
   return sum % 10 === 0;
 }
 
-/** The checksum of an ABA routing number: weights 3, 7, 1 over nine digits. */
+/** The checksum of an ABA routing number: weights 3, 7, 1 on nine digits. */
 export function passesAbaChecksum(digits: string): boolean {
   const weights = [3, 7, 1];
   const sum = [...digits].reduce(

@@ -2,7 +2,7 @@ import type { TokenType } from '@token-vault/contracts';
 import { z } from 'zod';
 import { passesAbaChecksum, passesLuhn } from './checksums.ts';
 
-/** `null` is how clients leave an optional field out; what is not of the shape is ignored (rules.md §1). */
+/** Clients send `null` for an unset optional field. Unknown fields are ignored (rules.md §1). */
 const optional = <Schema extends z.ZodType>(schema: Schema) =>
   schema.nullish().transform((value) => value ?? undefined);
 
@@ -27,7 +27,7 @@ const bank = z.object({
 });
 const nineDigits = (pattern: RegExp) => z.string().regex(pattern, 'must be nine digits, with or without -');
 
-/** What the data of each type must look like (interface.md and rules.md §3). A type without a schema takes any JSON. */
+/** The schema of each type's data (interface.md and rules.md §3). A type without a schema accepts any JSON. */
 export const dataSchemas = {
   token: undefined,
   card,
@@ -37,9 +37,9 @@ export const dataSchemas = {
   us_bank_routing_number: routingNumber,
   social_security_number: nineDigits(/^(\d{9}|\d{3}-\d{2}-\d{4})$/),
   employer_id_number: nineDigits(/^(\d{9}|\d{2}-\d{7})$/),
-} as const;
+} as const satisfies Record<TokenType, z.ZodType | undefined>;
 
-/** The properties that data of the type can have; undefined when they are not known. */
+/** The properties that data of the type can have. Undefined when the type has no schema. */
 export function fieldsOfShape(type: TokenType): readonly string[] | undefined {
   const schema = dataSchemas[type];
   return schema instanceof z.ZodObject ? Object.keys(schema.shape) : undefined;

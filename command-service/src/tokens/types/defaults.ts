@@ -16,7 +16,7 @@ const digitsOfAPerson: TypeDefaults = {
   searchIndexes: ['{{ data }}', withoutDashes, '{{ data | last4 }}'],
 };
 
-/** What a token of each type gets when its author says nothing (rules.md §3). */
+/** The defaults of each token type (rules.md §3). */
 export const typeDefaults: Readonly<Record<TokenType, TypeDefaults>> = {
   token: {
     container: '/general/high/',

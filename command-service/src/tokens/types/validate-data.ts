@@ -5,8 +5,8 @@ import { dataSchemas } from './data-shapes.ts';
 const dataLimitBytes = 512 * 1024;
 
 /**
- * The data as the type keeps it (fields that are not of the shape are left out).
- * @throws ValidationError naming the fields; never quoting a value.
+ * The data as it is stored. Fields outside the schema are left out.
+ * @throws ValidationError naming the fields. It never quotes a value.
  */
 export function validateData(type: TokenType, data: Json, field = 'data'): Json {
   if (Buffer.byteLength(JSON.stringify(data)) > dataLimitBytes) {
@@ -19,7 +19,7 @@ export function validateData(type: TokenType, data: Json, field = 'data'): Json 
   const errors: Record<string, string[]> = {};
   for (const issue of result.error.issues) {
     const path = [field, ...issue.path.map(String)].join('.');
-    // zod's own messages may quote what it received; ours never do.
+    // Messages of zod may quote the received value, so the vault uses its own.
     (errors[path] ??= []).push(
       issue.code === 'invalid_type' ? `must be ${article(issue.expected)}` : issue.message,
     );
@@ -29,7 +29,7 @@ export function validateData(type: TokenType, data: Json, field = 'data'): Json 
 
 const article = (kind: string): string => (/^[aeiou]/.test(kind) ? `an ${kind}` : `a ${kind}`);
 
-/** Without the fields that are undefined. */
+/** The data without undefined fields. */
 function compact(data: string | Record<string, string | number | undefined>): Json {
   if (typeof data === 'string') return data;
   return Object.fromEntries(

@@ -8,10 +8,10 @@ import type { TenantKey } from './tenant-key.ts';
 import type { TenantKeys } from './tenant-keys.ts';
 
 /**
- * When a stored data key is durable. `own`: at its own commit. `follows-log`: when the event append that comes after
- * it in the same database commits. WAL is flushed in order, so an acknowledged append has those keys on disk that it
- * has seen, and the insert itself need not wait for a flush. Only right when the append is given the keys (`AppendOptions`
- * of the event store) and looks: Postgres may have crashed in between, and recovered without them.
+ * When a stored data key is durable. `own`: at its own commit. `follows-log`: when the next event append to the same database commits. WAL
+ * is flushed in order, so a confirmed append also has the keys on disk that it saw, and the insert does not wait for a flush of its own.
+ * This is only safe when the append receives the keys (`AppendOptions` of the event store) and checks that they are there: Postgres may
+ * have crashed in between and recovered without them.
  */
 export type KeyDurability = 'own' | 'follows-log';
 
@@ -24,12 +24,12 @@ export interface DataKeyRecord extends DataKeyIdentity {
 }
 
 /**
- * One statement, one transaction, one round trip a batch. `set_config(…, true)` holds until the commit of this very
- * statement, so the connection's setting stays as it was.
+ * One statement, one transaction and one round trip for each batch. `set_config(…, true)` lasts until this statement commits, so the
+ * connection's setting stays as it was.
  *
- * A key is stored only while the tenant key that wraps it is. The lock on the tenant key (one for each tenant of a
- * batch) makes the last step of a rotation, and the destruction of a tenant, wait for this statement and this
- * statement for them: no row can be left behind under a tenant key that is gone.
+ * A key is stored only while the tenant key that wraps it exists. The statement locks the tenant key (one lock for each tenant of a batch).
+ * So the last step of a rotation and the destruction of a tenant wait for this statement, and it waits for them: no row stays behind under
+ * a deleted tenant key.
  */
 const insertStatement = `
 with durability as materialized (
@@ -49,13 +49,13 @@ from unnest($1::uuid[], $2::uuid[], $3::integer[], $4::text[], $5::text[], $6::t
 join live using (tenant_id, version) cross join durability
 returning id`;
 
-/** Stored, or why not. */
+/** Undefined when the key was stored, else the error. */
 type Outcome = Error | undefined;
 
 const attempts = 3;
 const maxKeysOfBatch = 500;
 
-/** Stores data keys, gathering concurrent calls. The promise resolves when the key is durable as it is to be. */
+/** Stores data keys, gathering concurrent calls. The promise resolves when the key is as durable as the request asks. */
 export function createDataKeyInserts(
   pool: Pool,
   tenantKeys: TenantKeys,
@@ -80,7 +80,10 @@ export function createDataKeyInserts(
     return new Set(rows.map(([id]) => id));
   }
 
-  /** A tenant key rotated away meanwhile leaves its keys unstored: they are wrapped anew and tried again. */
+  /**
+   * If a rotation deleted the tenant key meanwhile, its data keys are not stored: they are wrapped under the new tenant key and stored
+   * again.
+   */
   async function store(records: readonly DataKeyRecord[]): Promise<Outcome[]> {
     const outcomes = new Map<string, Outcome>();
     let pending = records;
@@ -135,7 +138,7 @@ export function unwrapDataKey(tenantKey: TenantKey, key: DataKeyIdentity, wrappe
   return unwrapKey(tenantKey.dataKeyWrapping, wrapped, keyBinding.dataKey(key, tenantKey.version));
 }
 
-/** An array literal of elements that need no escaping; twice as fast as the driver's general one. */
+/** An array literal whose elements need no escaping; twice as fast as the driver's general function. */
 function arrayOf<T>(items: readonly T[], text: (item: T) => string): string {
   return `{${items.map(text).join(',')}}`;
 }

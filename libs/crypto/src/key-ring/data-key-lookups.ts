@@ -21,7 +21,7 @@ interface Wanted {
   readonly keyId: string;
 }
 
-/** A key past its time does not open even when the sweeper is late, nor one whose tenant is destroyed. */
+/** An expired key does not open, even if the sweeper is late. A key of a destroyed tenant does not open. */
 const lookupStatement = `
 select d.id, d.tenant_id, d.tenant_key_version, d.entity, d.purpose, d.wrapped
 from key_ring.data_key d
@@ -32,8 +32,8 @@ where d.id = any($1::uuid[]) and (d.destroy_after is null or d.destroy_after > $
 const maxKeysOfBatch = 500;
 
 /**
- * Fetches data keys, gathering concurrent calls. Never cached: a key destroyed by any replica is unusable at once on
- * all of them. For the same reason `pool` must be the primary, never a read replica.
+ * Reads data keys, gathering concurrent calls. Keys are never cached: a key that one replica destroyed is unusable on all replicas at once.
+ * For the same reason `pool` must be the primary, never a read replica.
  */
 export function createDataKeyLookups(
   pool: Pool,
@@ -63,7 +63,7 @@ export function createDataKeyLookups(
   }
 
   return async (wanted) => {
-    // The second round is for a key that a rotation wrapped anew between reading it and reading its tenant key.
+    // The second round is for a key that a rotation wrapped again between the read of the key and the read of its tenant key.
     for (let round = 0; round < 2; round += 1) {
       const row = await rows.add(wanted);
       const tenantKey = await tenantKeyOf(row);

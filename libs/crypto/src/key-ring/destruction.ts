@@ -4,36 +4,36 @@ import type { Clock } from './clock.ts';
 import type { TenantKeys } from './tenant-keys.ts';
 import { inTransaction } from './transaction.ts';
 
-/** A data key that was destroyed, or is due: what it was for, never what it was. */
+/** A data key that was destroyed or is due: its identity, never its bytes. */
 export interface DestroyedKey {
   readonly keyId: string;
   readonly tenantId: string;
   readonly entity: string;
   readonly purpose: string;
-  /** When it was made. */
+  /** When the key was made. */
   readonly createdAt: Date;
   readonly destroyAfter: Date | null;
 }
 
 export interface KeyDestruction {
-  /** Destroys these keys of a tenant; absent ones are passed over. Gives what was destroyed by this call. */
+  /** Destroys these keys of a tenant; absent keys are skipped. Returns the keys that this call destroyed. */
   destroyKeys(tenantId: string, keyIds: readonly string[]): Promise<readonly DestroyedKey[]>;
-  /** Destroys every key of an entity, whatever its purpose, e.g. of `token:<id>`. */
+  /** Destroys every key of an entity, for all purposes, e.g. of `token:<id>`. */
   destroyKeysOfEntity(tenantId: string, entity: string): Promise<readonly DestroyedKey[]>;
   /**
-   * Destroys everything a tenant has. From the first commit nothing of it opens; the rows follow in portions. Repeat
+   * Destroys all keys of a tenant. After the first commit no value of the tenant opens; the rows are deleted in portions. Call it again
    * after an interruption. The tenant id never gets keys again.
    * @returns how many data keys this call removed
    */
   destroyAllOfTenant(tenantId: string): Promise<number>;
-  /** Keys whose time is over, oldest first. They open no longer, but are still there. */
+  /** Expired keys, oldest first. They open no value, but their rows still exist. */
   dueKeys(now: Date, limit: number): Promise<readonly DestroyedKey[]>;
-  /** Destroys keys whose time is over. Any number of replicas may call it: each key is given to one of them. */
+  /** Destroys expired keys. Any number of replicas may call it: each key is returned to one of them only. */
   destroyDue(now: Date, limit: number): Promise<readonly DestroyedKey[]>;
   /**
-   * Makes the space of destroyed keys reusable now instead of when autovacuum comes. See docs/explanation/erasure.md
-   * for what it does and does not remove. Not inside a transaction.
-   * @param options `rewrite`: copy the table without them, which locks it for the time of a copy.
+   * Makes the space of destroyed keys reusable now instead of at the next autovacuum. docs/explanation/erasure.md says which copies it
+   * removes and which it does not. Not inside a transaction.
+   * @param options `rewrite`: copies the table without the destroyed keys; the table is locked during the copy.
    */
   vacuumDestroyed(options?: { readonly rewrite?: boolean }): Promise<void>;
 }
@@ -51,7 +51,7 @@ const columns = ['id', 'tenant_id', 'entity', 'purpose', 'created_at', 'destroy_
 const described = columns.join(', ');
 const describedKey = columns.map((column) => `d.${column}`).join(', ');
 
-/** A destruction waits for its flush whatever the connection or the server is set to. */
+/** A destruction waits for its flush, whatever the settings of the connection or the server are. */
 const durable = `durability as materialized (select set_config('synchronous_commit', 'on', true))`;
 
 const tenantPortion = 5000;
@@ -100,16 +100,16 @@ export function createKeyDestruction(pool: Pool, tenantKeys: TenantKeys, clock: 
 
     async vacuumDestroyed(options = {}) {
       await pool.query(`vacuum (${options.rewrite ? 'full, ' : ''}analyze) key_ring.data_key`);
-      // The first release left wrapped keys in the planner's statistics; the migration deletes those rows.
+      // The first release left wrapped keys in the planner's statistics. The migration deletes those rows; this removes them from disk.
       if (options.rewrite) await pool.query('vacuum full pg_catalog.pg_statistic');
     },
   };
 }
 
-/** Deletes by key id or by entity, many callers' targets in one statement and one flush. */
+/** Deletes by key id or by entity. The targets of many callers share one statement and one flush. */
 function createTargetDeletion(pool: Pool, by: Target['by']): (target: Target) => Promise<DestroyedKey[]> {
   const type = by === 'id' ? 'uuid' : 'text';
-  // Not `=`, which another index than that of the ids could serve.
+  // Not `=`, because an index other than the primary key could serve it.
   const condition =
     by === 'id'
       ? 'd.id = t.name and d.tenant_id is not distinct from t.tenant_id'
@@ -127,7 +127,8 @@ returning doomed.ordinal::integer, ${describedKey}`;
 
   const batcher = createBatcher<Target, DestroyedKey[]>({
     maxItems: 500,
-    // The same target twice in a statement would be counted for one caller only, which is right for the second too.
+    // If two callers name the same target in one statement, only the first gets its keys. That is correct: the second caller destroyed no
+    // key.
     run: async (targets) => {
       const { rows } = await pool.query<KeyRow & { ordinal: number }>({
         name: `key_ring_destroy_by_${by}`,
@@ -142,7 +143,7 @@ returning doomed.ordinal::integer, ${describedKey}`;
   return (target) => batcher.add(target);
 }
 
-/** Which of these data keys, or of those of these entities, are there: nothing of what they sealed counts as erased. */
+/** Which of these data keys, or of the keys of these entities, still exist. Values under an existing key do not count as erased. */
 export async function remainingKeys(
   pool: Pool,
   tenantId: string,
@@ -155,7 +156,15 @@ export async function remainingKeys(
   return rows.map((row) => row.id);
 }
 
-/** The tombstone keeps the id from being used again; without its tenant key no data key opens, on any replica. */
+/** All tenants that have keys, or had some before they were destroyed. */
+export async function tenantsOfKeyRing(pool: Pool): Promise<string[]> {
+  const { rows } = await pool.query<{ id: string }>(
+    `select tenant_id as id from key_ring.tenant_key union select tenant_id from key_ring.destroyed_tenant order by id`,
+  );
+  return rows.map((row) => row.id);
+}
+
+/** The tombstone prevents another use of the tenant id. Without its tenant key no data key opens, on any replica. */
 async function destroyTenantKeys(pool: Pool, tenantId: string, clock: Clock): Promise<void> {
   await inTransaction(pool, async (client) => {
     await client.query(`set local synchronous_commit = on`);
@@ -163,9 +172,9 @@ async function destroyTenantKeys(pool: Pool, tenantId: string, clock: Clock): Pr
       `insert into key_ring.destroyed_tenant (tenant_id, destroyed_at) values ($1, $2) on conflict do nothing`,
       [tenantId, clock.now()],
     );
-    // First, because it waits for a rotation that adds a version just now; the next statement then sees that version.
+    // First, because this delete waits for a rotation that is adding a version; the next statement then sees that version.
     await client.query(`delete from key_ring.tenant_index_key where tenant_id = $1`, [tenantId]);
-    // Locked in the order in which inserts lock them.
+    // The same lock order as in the inserts.
     await client.query(
       `select from key_ring.tenant_key where tenant_id = $1 order by tenant_id, version for update`,
       [tenantId],

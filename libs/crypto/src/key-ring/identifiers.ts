@@ -3,7 +3,7 @@ import { randomOf } from '../random.ts';
 const uuidPattern = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/;
 const longestText = 1000;
 
-/** A UUID of version 7 (RFC 9562): rows made one after the other sit side by side in the primary key. */
+/** A UUID of version 7 (RFC 9562): rows that are made one after the other are neighbours in the primary key. */
 export function newKeyId(nowMs: number): string {
   const bytes = randomOf(16);
   bytes.writeUIntBE(nowMs, 0, 6);
@@ -14,14 +14,14 @@ export function newKeyId(nowMs: number): string {
 }
 
 /**
- * Checked before a value joins a batch: what Postgres refuses would fail everybody else's statement too.
+ * Checks a value before it joins a batch: a value that Postgres refuses would fail the statement for all callers.
  * @throws TypeError unless it is a lower-case UUID.
  */
 export function requireUuid(value: string, name: string): void {
   if (!uuidPattern.test(value)) throw new TypeError(`${name} is not a lower-case UUID`);
 }
 
-/** @throws TypeError unless Postgres stores the text as it is: 1–1000 characters, no NUL, no lone surrogate. */
+/** @throws TypeError unless Postgres stores the text unchanged: 1–1000 characters, no NUL, no lone surrogate. */
 export function requireText(value: string, name: string): void {
   const isStorable =
     value.length > 0 && value.length <= longestText && !value.includes('\0') && value.isWellFormed();

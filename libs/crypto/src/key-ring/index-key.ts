@@ -5,13 +5,13 @@ import { keyBinding } from './key-binding.ts';
 import type { TenantKey } from './tenant-key.ts';
 
 /**
- * How the index key of a tenant is wrapped also says whether records without a signature may be believed: those of a release before
- * signatures, until all of them are signed (ADR 20). A mark in a table or in the log could be taken back by who can write the
- * database. This one cannot: whoever has not the tenant's key cannot wrap its index key in the other form.
+ * The form in which a tenant's index key is wrapped also says whether unsigned records are accepted: records of a release that did not
+ * sign, until all of them are signed (ADR 20). An attacker who can write the database could reset a mark in a table or in the log. This
+ * mark is safe: only the tenant's key can wrap the index key in the other form.
  */
 export type IndexKeyForm = 'accepts-unsigned' | 'all-signed';
 
-/** The first byte of the stored form. */
+/** The first byte of the stored index key. */
 const formats: Readonly<Record<IndexKeyForm, number>> = { 'accepts-unsigned': 1, 'all-signed': 2 };
 
 const bindingOf = ({ tenantId, version }: TenantKey, form: IndexKeyForm): Buffer =>
@@ -29,11 +29,11 @@ export function unwrapIndexKey(owner: TenantKey, wrapped: Buffer): { indexKey: B
   };
 }
 
-/** Whether records without a signature are believed. */
+/** The mark that says whether unsigned records are accepted. */
 export interface UnsignedRecords {
-  /** Tenants that an older release made, of which they still are. */
+  /** Tenants of an older release whose unsigned records are still accepted. */
   tenantsThatAcceptUnsigned(): Promise<readonly string[]>;
-  /** Everything of the tenant is signed: from now on none is believed. Repeatable. @throws TenantKeysMissingError */
+  /** All records of the tenant are signed: from now on unsigned ones are refused. Repeatable. @throws TenantKeysMissingError */
   refuseUnsigned(tenantId: string): Promise<void>;
 }
 
@@ -62,7 +62,7 @@ export function createUnsignedRecords(
       const { indexKey, form } = unwrapIndexKey(owner, row.wrapped);
       const wrapped = wrapIndexKey(owner, indexKey, 'all-signed');
       indexKey.fill(0);
-      // A rotation may wrap it anew meanwhile, in the form that it finds: then the next round does this.
+      // A rotation may wrap the key again meanwhile, in the form that it finds. Then the next round changes the form.
       if (form !== 'all-signed')
         await pool.query(
           'update key_ring.tenant_index_key set wrapped = $3 where tenant_id = $1 and wrapped = $2',

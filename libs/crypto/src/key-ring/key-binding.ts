@@ -1,6 +1,6 @@
 import { frame } from '../framing.ts';
 
-/** The additional data of every wrapped key: no row can stand in for another. */
+/** The additional authenticated data of every wrapped key: one row cannot replace another. */
 export const keyBinding = {
   rootCheck: (rootKeyId: string): Buffer => frame(['root-check', '1', rootKeyId]),
   tenantKey: (tenantId: string, version: number, rootKeyId: string): Buffer =>

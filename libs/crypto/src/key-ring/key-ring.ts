@@ -17,53 +17,53 @@ import { createTenantKeys, TenantKeys } from './tenant-keys.ts';
 import { rotateTenant } from './tenant-rotation.ts';
 
 export interface KeyRingOptions {
-  /** Of the primary. The ring never ends it. */
+  /** A pool of the primary. The key ring never ends it. */
   readonly pool: Pool;
   readonly rootKey: RootKeyProvider;
-  /** While the root key is being rotated: the other one. */
+  /** The old or the new root key, while the root key is being rotated. */
   readonly otherRootKeys?: readonly RootKeyProvider[];
   /**
-   * Looks for a root key that is in use but not held, as when another process has begun to rotate to it. Asked at each
-   * use until it is found.
+   * Looks for a root key that is in use but that this process does not hold, e.g. because another process began to rotate to it. Called at
+   * each use until the key is found.
    */
   readonly findRootKey?: FindRootKey;
   readonly clock: Clock;
-  /** Of keys whose request says nothing else. */
+  /** The default for keys whose request names no durability. */
   readonly durability: KeyDurability;
-  /** Tenants whose unwrapped keys are held in memory at once; 1000 by default. */
+  /** Maximum number of tenants whose unwrapped keys are in memory; 1000 by default. */
   readonly maxCachedTenants?: number;
-  /** How long they are held; 5 minutes by default. */
+  /** How long unwrapped keys stay in memory; 5 minutes by default. */
   readonly tenantKeyTimeToLiveMs?: number;
-  /** Told of each look-up of a tenant's keys, whether they were held in memory. */
+  /** Called at each look-up of a tenant's keys, with whether they were in memory. */
   readonly onTenantKeys?: (outcome: 'held' | 'loaded') => void;
-  /** Told of each stored record that does not say what was signed. */
+  /** Called for each stored record that does not match its signature. */
   readonly onAltered?: AlterationObserver;
 }
 
 export interface KeyRing extends KeyDestruction, Sealing, UnsignedRecords {
-  /** Gives a tenant its keys; does nothing when it has them. @throws TenantKeysMissingError when it was destroyed. */
+  /** Creates the keys of a tenant; does nothing when the tenant has keys. @throws TenantKeysMissingError when it was destroyed. */
   createTenantKeys(tenantId: string): Promise<void>;
-  /** The tenant's keyed hashes; use them at once, do not hold them. @throws TenantKeysMissingError */
+  /** The tenant's keyed hashes. Use them at once; do not keep them. @throws TenantKeysMissingError */
   hashes(tenantId: string): Promise<TenantHashes>;
   /**
    * Makes a data key for an entity. Concurrent calls share round trips.
-   * @throws TenantKeysMissingError, also from `stored` when the tenant was destroyed by another replica just now.
+   * @throws TenantKeysMissingError, also from `stored` when another replica has just destroyed the tenant.
    */
   createDataKey(request: DataKeyRequest): Promise<NewDataKey>;
   /**
-   * Fetches a data key. Concurrent calls share round trips.
-   * @throws KeyDestroyedError when it is destroyed, past its time, or not of this tenant.
+   * Reads a data key. Concurrent calls share round trips.
+   * @throws KeyDestroyedError when the key is destroyed, expired, or of another tenant.
    * @throws SealBrokenError when the stored row was altered.
    */
   openKey(tenantId: string, keyId: string): Promise<DataKey>;
   /**
-   * Drops what is held in memory of a tenant whose keys another replica has destroyed, which tells so by
-   * `tenant_keys_destroyed`. They open nothing any more; this is so that they are nowhere.
+   * Removes the keys of a tenant from memory, after another replica has destroyed them (it notifies `tenant_keys_destroyed`). These keys
+   * open no value any more; removing them leaves no copy in memory.
    */
   forgetTenant(tenantId: string): void;
-  /** See `rotateTenant` in tenant-rotation.ts: online, resumable; gives the number of data keys wrapped anew. */
+  /** See `rotateTenant` in tenant-rotation.ts: online, resumable; returns the number of data keys that were wrapped again. */
   rotateTenant(tenantId: string): Promise<number>;
-  /** See `rotateRoot` in root-rotation.ts: online, resumable; gives the number of tenant keys wrapped anew. */
+  /** See `rotateRoot` in root-rotation.ts: online, resumable; returns the number of tenant keys that were wrapped again. */
   rotateRoot(to: RootKeyProvider): Promise<number>;
 }
 
@@ -83,8 +83,8 @@ function holdTenantKeys(options: KeyRingOptions, rootKeys: RootKeySet): TenantKe
 }
 
 /**
- * Opens the key ring in Postgres (`keyRingMigrations` must be applied) and checks the root key; the first call ever
- * stores the root key's check value.
+ * Opens the key ring in Postgres (`keyRingMigrations` must be applied) and checks the root key. The first call on a new database stores the
+ * root key's check value.
  * @throws WrongRootKeyError with one line for the operator.
  */
 export async function createKeyRing(options: KeyRingOptions): Promise<KeyRing> {
@@ -114,7 +114,7 @@ export async function createKeyRing(options: KeyRingOptions): Promise<KeyRing> {
       destroyAfter: request.destroyAfter?.toISOString() ?? null,
       durability: request.durability ?? options.durability,
     });
-    // A caller that gives up before it awaits `stored` must not bring the process down.
+    // If a caller stops before it awaits `stored`, an unhandled rejection must not end the process.
     stored.catch(() => undefined);
     return { key: new DataKey(identity, bytes), stored };
   }
@@ -154,7 +154,7 @@ function identify(request: DataKeyRequest, now: Date) {
   return { id: newKeyId(now.getTime()), tenantId, entity, purpose };
 }
 
-/** Arguments are checked before they join a batch. */
+/** Checks the arguments before they join a batch. */
 function checked(destruction: KeyDestruction): KeyDestruction {
   return {
     ...destruction,

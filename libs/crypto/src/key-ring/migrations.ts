@@ -1,18 +1,18 @@
 import { wrappedKeyLength } from '../wrapping.ts';
 
 export interface Migration {
-  /** Rising from 1 without gaps; a released migration never changes. */
+  /** Increases from 1 without gaps. A released migration never changes. */
   readonly id: number;
   readonly name: string;
   readonly sql: string;
 }
 
-/** Where data keys are, by `id`. */
+/** The table of data keys, by `id`. */
 export const dataKeyTable = 'key_ring.data_key';
 
 /**
- * The key ring's tables, in a schema of their own so that they can be granted, vacuumed and backed up apart from
- * everything else. `wrapped` columns hold keys only in wrapped form.
+ * The key ring's tables. They have a schema of their own, so that they can be granted, vacuumed and backed up apart from other tables.
+ * `wrapped` columns hold keys only in wrapped form.
  */
 export const keyRingMigrations: readonly Migration[] = [
   {
@@ -72,8 +72,8 @@ create index data_key_by_destroy_after on key_ring.data_key (destroy_after) wher
   {
     id: 2,
     name: 'no statistics of wrapped keys',
-    // ANALYZE copies up to 101 values of a column into pg_statistic, where they outlive the row. The change of the type, to the
-    // same type, removes what is there; `set statistics 0` alone keeps it.
+    // ANALYZE copies up to 101 values of a column into pg_statistic, where they stay after the row is deleted. Changing the column to the
+    // same type removes these statistics; `set statistics 0` alone keeps them.
     sql: ['data_key', 'tenant_key', 'tenant_index_key']
       .map(
         (table) => `

@@ -13,7 +13,7 @@ interface RootKeyRow {
   readonly retired_at: Date | null;
 }
 
-/** Whether a first start has stored its root key's check value: then a missing key must not be made anew. */
+/** Whether an earlier start stored a root key's check value. Then a missing root key must not be replaced by a new one. */
 export async function isKeyRingInitialised(pool: Pool): Promise<boolean> {
   const { rows } = await pool.query<{ initialised: boolean }>(
     `select exists (select from key_ring.root_key) as initialised`,
@@ -21,7 +21,7 @@ export async function isKeyRingInitialised(pool: Pool): Promise<boolean> {
   return rows[0]?.initialised === true;
 }
 
-/** Ids of the root keys that keys may be wrapped by; more than one while a rotation is not at its end. */
+/** Ids of the root keys that may wrap tenant keys; more than one while a rotation is not complete. */
 export async function rootKeysInUse(pool: Pool): Promise<string[]> {
   const { rows } = await pool.query<{ root_key_id: string }>(
     `select root_key_id from key_ring.root_key where retired_at is null order by created_at`,
@@ -29,10 +29,10 @@ export async function rootKeysInUse(pool: Pool): Promise<string[]> {
   return rows.map((row) => row.root_key_id);
 }
 
-/** Looks for a root key that this process was not started with; undefined when there is none of this id. */
+/** Looks for a root key that this process was not started with; undefined when there is no key of this id. */
 export type FindRootKey = (rootKeyId: string) => Promise<RootKeyProvider | undefined>;
 
-/** The root keys this process holds. The first one is used for a new vault; the others are for a rotation. */
+/** The root keys that this process holds. The first one is used for a new vault; the others are for a rotation. */
 export class RootKeySet {
   readonly #providers: Map<string, RootKeyProvider>;
   readonly #first: RootKeyProvider;
@@ -48,12 +48,12 @@ export class RootKeySet {
     this.#providers = new Map([...others, first].map((provider) => [provider.id, provider]));
   }
 
-  /** From here on this process can use the key too. */
+  /** From now on this process can use the key too. */
   hold(provider: RootKeyProvider): void {
     this.#providers.set(provider.id, provider);
   }
 
-  /** Held, or found now and held from here on. @throws WrongRootKeyError when it is neither. */
+  /** Returns the key if this process holds it or finds it now; a found key is held from then on. @throws WrongRootKeyError otherwise */
   async get(rootKeyId: string): Promise<RootKeyProvider> {
     const held = this.#providers.get(rootKeyId);
     if (held) return held;
@@ -64,12 +64,12 @@ export class RootKeySet {
   }
 
   /**
-   * Checks the held keys against the stored check values; on the first start stores them.
-   * @throws WrongRootKeyError when a root key in use is not held, or is retired, or is not the key it was.
+   * Checks the held keys against the stored check values; on the first start stores the check values.
+   * @throws WrongRootKeyError when a root key in use is not held, is retired, or differs from its check value.
    */
   async check(pool: Pool, clock: Clock): Promise<void> {
     const rows = await inTransaction(pool, async (client) => {
-      // Two services may start on an empty ring together: one initialises, the other checks.
+      // Two services may start on an empty key ring at once: one initialises it, the other checks it.
       await client.query(`lock table key_ring.root_key in share row exclusive mode`);
       const stored = await readRootKeys(client);
       if (stored.length > 0) return stored;
@@ -82,7 +82,7 @@ export class RootKeySet {
     }
   }
 
-  /** The newest root key in use: new tenant keys are wrapped by it. @throws WrongRootKeyError when not held. */
+  /** The newest root key in use, which wraps new tenant keys. @throws WrongRootKeyError when not held. */
   async current(pool: Pool): Promise<RootKeyProvider> {
     const { rows } = await pool.query<{ root_key_id: string }>(
       `select root_key_id from key_ring.root_key where retired_at is null order by created_at desc, root_key_id`,
@@ -99,7 +99,7 @@ async function readRootKeys(client: PoolClient): Promise<RootKeyRow[]> {
   return rows;
 }
 
-/** Stores the check value of a root key that comes into use. */
+/** Stores the check value of a new root key. */
 export async function addRootKey(client: PoolClient, provider: RootKeyProvider, clock: Clock): Promise<void> {
   const checkValue = await provider.wrap(checkText, keyBinding.rootCheck(provider.id));
   await client.query(

@@ -17,9 +17,9 @@ interface TenantKeyRow {
 const portion = 100;
 
 /**
- * Wraps every tenant key by another root key and retires the ones before. Nothing else is touched: data keys and data
- * stay as they are. Online and resumable: repeat it after an interruption. Every running replica must hold both root
- * keys (`otherRootKeys`), or find the new one (`findRootKey`), while it runs; afterwards the old one is refused at start.
+ * Wraps every tenant key by another root key and retires the earlier root keys. Data keys and data do not change. Online and resumable:
+ * call it again after an interruption. While it runs, every replica must hold both root keys (`otherRootKeys`) or find the new one
+ * (`findRootKey`). Afterwards the old root key is refused at start.
  * @returns how many tenant keys this call wrapped
  * @throws WrongRootKeyError when `to` was retired before, or a root key in use is not held.
  * @throws RotationInProgressError
@@ -35,7 +35,7 @@ export function rotateRoot(
     await inTransaction(pool, (client) => takeIntoUse(client, to, clock));
     let wrapped = await rewrapAll(pool, rootKeys, to);
     await inTransaction(pool, async (client) => {
-      // Whoever creates a tenant under an old root key holds its row until commit: after this lock nobody does.
+      // A transaction that creates a tenant under an old root key locks that key's row until it commits. After this lock there is none.
       await client.query(
         `select from key_ring.root_key where root_key_id <> $1 and retired_at is null order by root_key_id for update`,
         [to.id],
@@ -88,7 +88,7 @@ async function rewrap(
   const bytes = await from.unwrap(row.wrapped, keyBinding.tenantKey(tenantId, version, fromId));
   const wrapped = await to.wrap(bytes, keyBinding.tenantKey(tenantId, version, to.id));
   bytes.fill(0);
-  // No row is updated when the tenant was destroyed meanwhile: it must not come back.
+  // No row is updated when the tenant was destroyed meanwhile: its keys must not be restored.
   const { rowCount } = await database.query(
     `update key_ring.tenant_key set wrapped = $4, root_key_id = $5
      where tenant_id = $1 and version = $2 and root_key_id = $3`,

@@ -10,26 +10,26 @@ export interface DataKeyRequest {
   readonly entity: string;
   /** e.g. `data`, `cvc`. */
   readonly purpose: string;
-  /** From this instant the key opens nothing; `destroyDue` then removes it. */
+  /** After this instant the key opens no value; `destroyDue` then removes it. */
   readonly destroyAfter?: Date;
-  /** `own` for what no append follows that is given the key. */
+  /** Use `own` when no append that receives the key follows. */
   readonly durability?: KeyDurability;
 }
 
 export interface NewDataKey {
-  /** Usable at once. Wipe it when everything is sealed. */
+  /** Can be used at once. Wipe it when all values are sealed. */
   readonly key: DataKey;
   /**
-   * Await it before appending what was sealed, and give the append the key: without the stored key that is unreadable for
-   * ever. When it rejects with a connection error, the key may or may not be stored; an unused one is harmless.
+   * Await it before appending the sealed values, and pass the key to the append: if the key is not stored, the values can never be opened.
+   * When it rejects with a connection error, the key may or may not be stored; an unused key is harmless.
    */
   readonly stored: Promise<void>;
 }
 
 export interface Sealing {
   /**
-   * Seals a value under a new data key, whose purpose is the field, and wipes the key. Resolves when the key is stored, so that the
-   * append may follow. @throws as `createDataKey`
+   * Seals a value under a new data key, whose purpose is the field, and wipes the key. Resolves when the key is stored, so the append may
+   * follow. @throws as `createDataKey`
    */
   sealNew(
     context: SealContext,
@@ -37,8 +37,8 @@ export interface Sealing {
     options?: Pick<DataKeyRequest, 'destroyAfter' | 'durability'>,
   ): Promise<SealedValue>;
   /**
-   * Seals a later value under the key of the one before, so that destroying one key erases every version of it. A reader of the old
-   * version can still open it meanwhile. @throws as `openKey`
+   * Seals a later value under the key of the value before it, so that destroying one key erases all versions. Readers of the old version
+   * can still open it meanwhile. @throws as `openKey`
    */
   sealAgain(context: SealContext, before: SealedValue, value: Secret<Json>): Promise<SealedValue>;
   /**
@@ -48,7 +48,7 @@ export interface Sealing {
   open<T extends Json = Json>(context: SealContext, sealed: SealedValue): Promise<Secret<T>>;
 }
 
-/** Wipes the key after its one use, also when that fails. */
+/** Runs `use` and then wipes the key, also when `use` throws. */
 export function useOnce<Result>(key: DataKey, use: () => Result): Result {
   try {
     return use();
@@ -57,7 +57,7 @@ export function useOnce<Result>(key: DataKey, use: () => Result): Result {
   }
 }
 
-/** The calls of the key ring that use a data key once and wipe it, whatever happens. */
+/** The calls of the key ring that use a data key once and always wipe it. */
 export function createSealing({
   createDataKey,
   openKey,

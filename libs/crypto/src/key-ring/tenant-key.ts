@@ -1,6 +1,6 @@
 import { deriveKey } from '../aead.ts';
 
-/** One version of a tenant's key, as the two keys derived from it. */
+/** One version of a tenant's key: the two keys that are derived from it. */
 export interface TenantKey {
   readonly tenantId: string;
   readonly version: number;

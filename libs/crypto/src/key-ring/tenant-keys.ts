@@ -10,7 +10,7 @@ import type { RootKeySet } from './root-key-set.ts';
 import { deriveTenantKey, type TenantKey } from './tenant-key.ts';
 
 export interface TenantKeyset {
-  /** Wraps new data keys: the highest version. */
+  /** The highest version, which wraps new data keys. */
   readonly current: TenantKey;
   readonly versions: ReadonlyMap<number, TenantKey>;
   readonly hashes: TenantHashes;
@@ -19,7 +19,10 @@ export interface TenantKeyset {
 interface CacheEntry {
   readonly loadedAtMs: number;
   readonly keyset: Promise<TenantKeyset>;
-  /** Grows with each look-up of any: to put an entry last in the map at each would make garbage that gets old (ADR 13). */
+  /**
+   * A counter that grows with each look-up of any tenant. Moving an entry to the end of the map at each look-up would make garbage in the
+   * old generation (ADR 13).
+   */
   lastUse: number;
 }
 
@@ -27,17 +30,17 @@ export interface TenantKeysOptions {
   readonly pool: Pool;
   readonly rootKeys: RootKeySet;
   readonly clock: Clock;
-  /** Most tenants held at once. */
+  /** Maximum number of tenants in memory. */
   readonly maxTenants: number;
-  /** How long an unwrapped key is held without looking again. */
+  /** How long an unwrapped key is used before the stored key is read again. */
   readonly timeToLiveMs: number;
   readonly onLookup?: ((outcome: 'held' | 'loaded') => void) | undefined;
   readonly onAltered?: AlterationObserver | undefined;
 }
 
 /**
- * The unwrapped keys of tenants in use. A tenant destroyed or rotated by another replica may stay here until its time
- * is up: that is harmless, because every use of a data key, old or new, is checked against the stored tenant key.
+ * The unwrapped keys of tenants in use. If another replica destroys or rotates a tenant, its old keys may stay here until their time is
+ * over. That is harmless: every use of a data key, old or new, is checked against the stored tenant key.
  */
 export class TenantKeys {
   readonly #options: TenantKeysOptions;
@@ -61,7 +64,7 @@ export class TenantKeys {
     return entry.keyset;
   }
 
-  /** Reads the stored keys again, e.g. because a version was met that is not held. */
+  /** Reads the stored keys again, e.g. because a value names a version that is not in memory. */
   reload(tenantId: string): Promise<TenantKeyset> {
     const { clock, maxTenants } = this.#options;
     this.#options.onLookup?.('loaded');
@@ -88,7 +91,7 @@ export class TenantKeys {
 
   async #load(tenantId: string): Promise<TenantKeyset> {
     const { pool, rootKeys, onAltered } = this.#options;
-    // One statement, so that a rotation in between cannot show an index key without its tenant key.
+    // One statement, so that a rotation meanwhile cannot show an index key without its tenant key.
     const { rows } = await pool.query<TenantKeyRow>({
       name: 'key_ring_tenant_keys',
       text: `select t.version, t.root_key_id, t.wrapped, i.tenant_key_version, i.wrapped as index_wrapped
@@ -127,7 +130,7 @@ interface TenantKeyRow {
 
 const firstVersion = 1;
 
-/** The `for key share` holds off the end of a root-key rotation, which locks the row `for update`. */
+/** `for key share` blocks the last step of a root-key rotation, which locks the row `for update`. */
 const createStatement = `
 with root as materialized (
   select root_key_id from key_ring.root_key where root_key_id = $2 and retired_at is null for key share
@@ -142,7 +145,7 @@ insert into key_ring.tenant_key (tenant_id, version, root_key_id, wrapped, creat
 select $1, $3, $2, $4, $6 from index_key`;
 
 /**
- * Gives a tenant its keys; does nothing when it has them.
+ * Creates the keys of a tenant; does nothing when the tenant has keys.
  * @throws TenantKeysMissingError when the tenant was destroyed.
  */
 export async function createTenantKeys(
@@ -150,7 +153,7 @@ export async function createTenantKeys(
   tenantId: string,
 ): Promise<void> {
   const { pool, rootKeys, clock } = options;
-  // The second round is for a root key retired between choosing and using it.
+  // A further round is for a root key that was retired between its choice and its use.
   for (let round = 0; round < 3; round += 1) {
     const rootKey = await rootKeys.current(pool);
     const bytes = randomBytes(keyLength);

@@ -30,9 +30,9 @@ interface DataKeyRow {
 const portion = 500;
 
 /**
- * Gives a tenant a new key, wraps its data keys and index key by it, and deletes the old one. Sealed data stays as it
- * is, fingerprints and blind indexes keep their values. Online and resumable: an interrupted rotation goes on with
- * the version it had begun.
+ * Makes a new key for a tenant, wraps its data keys and index key by the new key, and deletes the old one. Sealed data does not change;
+ * fingerprints and blind indexes keep their values. Online and resumable: an interrupted rotation continues with the version that it had
+ * begun.
  * @returns how many data keys this call wrapped
  * @throws TenantKeysMissingError, RotationInProgressError
  */
@@ -44,7 +44,7 @@ export function rotateTenant(options: TenantRotationOptions, tenantId: string): 
     const keyset = await tenantKeys.reload(tenantId);
     let wrapped = await rewrapDataKeys(pool, keyset);
     await inTransaction(pool, async (client) => {
-      // Whoever stores a data key under an old version holds its row until commit: after this lock nobody does.
+      // A transaction that stores a data key under an old version locks that version's row until it commits. After this lock there is none.
       await client.query(
         `select from key_ring.tenant_key where tenant_id = $1 and version < $2 order by version for update`,
         [tenantId, keyset.current.version],
@@ -61,7 +61,7 @@ export function rotateTenant(options: TenantRotationOptions, tenantId: string): 
   });
 }
 
-/** Holds the tenant's index-key row, which a destruction of the tenant deletes first. */
+/** Locks the tenant's index-key row, which the destruction of a tenant deletes first. */
 async function addVersion(options: TenantRotationOptions, tenantId: string, version: number): Promise<void> {
   const { pool, rootKeys, clock } = options;
   for (let round = 0; round < 3; round += 1) {
@@ -101,7 +101,7 @@ async function rewrapDataKeys(database: Pool | PoolClient, keyset: TenantKeyset)
   }
 }
 
-/** A key destroyed meanwhile has no row to update: it stays destroyed. */
+/** A data key that was destroyed meanwhile has no row to update: it stays destroyed. */
 async function store(
   database: Pool | PoolClient,
   keyset: TenantKeyset,

@@ -4,7 +4,7 @@ import type { RootKeyProvider } from './port.ts';
 /**
  * A root key given by value, e.g. from an environment variable.
  * @param value 32 bytes, base64 or hex
- * @param source how errors name it
+ * @param source the name of the value in error messages
  * @throws RootKeyUnusableError
  */
 export function environmentRootKey(value: string, source = 'VAULT_ROOT_KEY'): RootKeyProvider {

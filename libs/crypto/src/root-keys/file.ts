@@ -7,7 +7,7 @@ import { localRootKey, parseRootKey } from './local.ts';
 import type { RootKeyProvider } from './port.ts';
 
 export interface FileRootKeyOptions {
-  /** Make a new key when there is no file. Only for a vault that has no keys yet: see `isKeyRingInitialised`. */
+  /** Creates a new key when the file does not exist. Only for a vault that has no keys yet: see `isKeyRingInitialised`. */
   readonly initialise?: boolean;
 }
 
@@ -15,8 +15,8 @@ const longestFile = 1024;
 
 /**
  * A root key in a file: 32 bytes as base64 or hex, readable by its owner only.
- * @throws RootKeyUnusableError naming the path and what to do, when it is missing (and not to be made), readable by
- *   others, of another owner, or not a key.
+ * @throws RootKeyUnusableError that names the path and the remedy, when the file is missing (and is not to be created), readable by others,
+ * of another owner, or not a key.
  */
 export async function fileRootKey(path: string, options: FileRootKeyOptions = {}): Promise<RootKeyProvider> {
   const text = (await read(path)) ?? (options.initialise ? await initialise(path) : undefined);
@@ -36,7 +36,7 @@ async function initialise(path: string): Promise<string | undefined> {
       cause: error,
     });
   }
-  // Read back: another process may have been first, and then its key is the key.
+  // Read the file again: if another process created it first, its key is the root key.
   return read(path);
 }
 
@@ -64,7 +64,7 @@ async function refuseUnsafe(file: FileHandle, path: string): Promise<void> {
     throw new RootKeyUnusableError(`root key file ${path} is not a root key file`);
   }
   const user = process.geteuid?.();
-  if (user === undefined) return; // Windows: access is a matter of its own lists, mode bits say nothing
+  if (user === undefined) return; // Windows controls access by its own lists; the mode bits say nothing
   if (status.uid !== user) {
     throw new RootKeyUnusableError(
       `root key file ${path} belongs to user ${status.uid}, not to user ${user} who runs the vault: change its owner`,
@@ -78,7 +78,7 @@ async function refuseUnsafe(file: FileHandle, path: string): Promise<void> {
   }
 }
 
-/** Leaves either no file or a whole, durable one; never replaces a file that is there. */
+/** Creates either no file or a complete, durable one. Never replaces an existing file. */
 async function create(path: string): Promise<void> {
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
   try {
@@ -96,20 +96,20 @@ async function create(path: string): Promise<void> {
   await syncDirectory(dirname(path));
 }
 
-/** A hard link fails when the name is taken, where a rename would replace a key written a moment ago. */
+/** A hard link fails when the name exists. A rename would replace a key that another process has just written. */
 async function moveUnlessPresent(from: string, to: string): Promise<void> {
   try {
     await link(from, to);
   } catch (error) {
     if (codeOf(error) === 'EEXIST') return;
-    // Some file systems know no hard links.
+    // Some file systems have no hard links.
     if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes(codeOf(error))) throw error;
     await rename(from, to);
   }
 }
 
 async function syncDirectory(path: string): Promise<void> {
-  if (process.platform === 'win32') return; // a directory cannot be opened there
+  if (process.platform === 'win32') return; // Windows cannot open a directory
   const directory = await open(path, 'r');
   try {
     await directory.sync();

@@ -4,8 +4,8 @@ import { unwrapKey, wrapKey } from '../wrapping.ts';
 import type { RootKeyProvider } from './port.ts';
 
 /**
- * A root key of this process. Its id derives from the key itself (one way), so the same key has the same id whether it
- * comes from a file or the environment, and another key is told apart by name.
+ * A root key in the memory of this process. Its id is derived from the key (one way). So the same key has the same id, whether it comes
+ * from a file or the environment, and another key has another id.
  */
 export function localRootKey(key: Buffer): RootKeyProvider {
   const wrappingKey = deriveKey(key, 'root', 'wrap');
@@ -19,8 +19,8 @@ export function localRootKey(key: Buffer): RootKeyProvider {
 
 /**
  * Reads 32 bytes from hex or base64 (either alphabet, padded or not). Surrounding white space is ignored.
- * @param source named in the error, e.g. `VAULT_ROOT_KEY`
- * @throws RootKeyUnusableError for anything else, or for bytes that are visibly not random.
+ * @param source the name of the value in the error, e.g. `VAULT_ROOT_KEY`
+ * @throws RootKeyUnusableError for any other text, or for bytes that are visibly not random.
  */
 export function parseRootKey(text: string, source: string): Buffer {
   const trimmed = text.trim();
@@ -30,7 +30,7 @@ export function parseRootKey(text: string, source: string): Buffer {
       `${source} is not a root key: expected 32 random bytes as base64 or hex (make one with: openssl rand -base64 32)`,
     );
   }
-  // 32 random bytes with fewer than 16 different values do not happen (below 1 in 10^9).
+  // 32 random bytes have fewer than 16 different values with a probability below 1 in 10^9.
   if (new Set(key).size < 16) {
     throw new RootKeyUnusableError(`${source} is not random (make a key with: openssl rand -base64 32)`);
   }

@@ -68,7 +68,7 @@ function describeNewcomers(fixture: Fixture): void {
   });
 }
 
-/** What a subscriber at the head is shown first. */
+/** The first event that a subscriber at the head gets. */
 async function firstAfterHead(store: SuiteStore): Promise<{ after: Position; first: Position | undefined }> {
   const after = await store.head();
   for await (const { events } of store.subscribe(after, new AbortController().signal)) {
@@ -77,7 +77,7 @@ async function firstAfterHead(store: SuiteStore): Promise<{ after: Position; fir
   return { after, first: undefined };
 }
 
-/** Appends to a stream of its own by revision, and to the shared ones as it comes. */
+/** Appends to a stream of its own by revision, and to the shared streams without an expectation. */
 async function writeMany(store: SuiteStore, writer: string, shared: readonly string[]) {
   const own = newStream();
   const written: string[] = [];
@@ -180,7 +180,7 @@ async function appendInTurn(store: SuiteStore, stream: string, name: string): Pr
   }
 }
 
-/** What a caller does that must know: the same ids and expectation until there is an answer. */
+/** Appends like a caller who must know the outcome: the same ids and expectation until there is an answer. */
 async function appendUntilAnswered(
   store: SuiteStore,
   stream: string,

@@ -12,7 +12,7 @@ import {
   type SuiteSubscribeOptions,
 } from './test-events.ts';
 
-/** The subject of a suite, and what its tests do over and over. */
+/** The subject of a suite, and the repeated steps of its tests. */
 export class Fixture {
   #subject: EventStoreSubject | undefined;
   #store: SuiteStore | undefined;
@@ -32,7 +32,7 @@ export class Fixture {
     return this.#subject;
   }
 
-  /** The store most tests use; do not close it. */
+  /** The store that most tests use; do not close it. */
   get store(): SuiteStore {
     if (!this.#store) throw new Error('the subject was not created');
     return this.#store;

@@ -1,11 +1,11 @@
 import type { EventRegistry } from '@token-vault/contracts';
 import type { EventStore } from '../port.ts';
 
-/** One log, and the ways to reach it. Tests use streams of their own, so one log serves the whole suite. */
+/** One log and the ways to open it. Tests use streams of their own, so one log serves the whole suite. */
 export interface EventStoreSubject {
-  /** A store on this log: each is to the others as another process. */
+  /** A store on this log. To the other stores it acts like another process. */
   open(registry: EventRegistry): EventStore;
-  /** Breaks every connection that stores have to the log; new ones succeed. Without it those tests are left out. */
+  /** Breaks every connection that stores have to the log; new ones succeed. Without it the tests that need it are skipped. */
   readonly cutConnections?: () => Promise<void>;
   /** Size of the largest event the suite stores; 8 MiB by default. */
   readonly largestEventBytes?: number;

@@ -4,7 +4,7 @@ import { EventStoreUnavailableError, parsePosition, PositionBeyondHeadError } fr
 import { newStream, runSubscription, texts, type Fixture } from './fixture.ts';
 import { laterRegistry, noted, notedLater, type SuiteEvent } from './test-events.ts';
 
-/** The port's bound for ending a subscription. */
+/** The time limit of the port for ending a subscription. */
 const endsWithin = { timeout: 1_000, interval: 5 };
 
 export function describeSubscribing(fixture: Fixture): void {

@@ -4,6 +4,7 @@ import type { AppendExpectedRevision, EventStoreDBClient } from '@eventstore/db-
 import type { AppendRequest } from '../append-request.ts';
 import {
   AppendTooLargeError,
+  AppendUnansweredError,
   EventStoreUnavailableError,
   noRevision,
   RevisionConflictError,
@@ -12,24 +13,24 @@ import {
 } from '../port.ts';
 import { LastingConnection, type ConnectionSettings } from './connection.ts';
 import { withDeadline } from './deadline.ts';
-import { asTooLarge, asUnavailable, errorKind } from './errors.ts';
+import { asTooLarge, asUnanswered, asUnavailable, errorKind } from './errors.ts';
 import { Gate } from './gate.ts';
 import { positionOf, proposedBytes, proposedEvent } from './recorded.ts';
 import type { Scope } from './scope.ts';
 
 export interface AppenderSettings extends ConnectionSettings {
-  /** Most appends under way at once: the server refuses more than 100 calls on a connection. */
+  /** Maximum number of concurrent appends: the server refuses more than 100 calls on a connection. */
   readonly maxConcurrentAppends: number;
-  /** Most bytes of one append, as the server counts them. */
+  /** Maximum bytes of one append, as the server counts them. */
   readonly maxAppendBytes: number;
   readonly scope: () => Promise<Scope>;
 }
 
-/** How much longer than the call's own deadline this adapter waits for the client to keep it. */
+/** This adapter waits so much longer than the call's own deadline for the client to apply the deadline. */
 const graceMs = 500;
 const repeatAfterMs = 50;
 
-/** Each append is one call, on a connection that no read and no subscription shares. */
+/** Each append is one call, on a connection that no read and no subscription uses. */
 export class Appender {
   readonly #settings: AppenderSettings;
   readonly #connection: LastingConnection;
@@ -59,7 +60,7 @@ export class Appender {
     });
   }
 
-  /** Ends after the appends under way. */
+  /** Resolves after the appends under way. */
   async close(): Promise<void> {
     await this.#gate.idle();
     await this.#connection.close();
@@ -67,8 +68,8 @@ export class Appender {
 }
 
 /**
- * Sends it until it is answered, with the same ids. A server does not answer an append whose ids another has brought that is still
- * under way: it gives it up after 2 s (ABORTED). That server still knows the ids, whatever the expectation.
+ * Repeats an append with the same ids until it is answered. If another call with the same ids is still under way, the server does not
+ * answer, and aborts after 2 s (ABORTED). The server still knows the ids, whatever the expectation is.
  */
 async function sendOnce(
   client: EventStoreDBClient,
@@ -76,13 +77,16 @@ async function sendOnce(
   deadlineMs: number,
 ): Promise<AppendResult> {
   const until = performance.now() + deadlineMs;
-  for (;;) {
+  for (let isRepeat = false; ; isRepeat = true) {
     const leftMs = until - performance.now();
     try {
       return await send(client, request, Math.max(1, leftMs));
     } catch (error) {
-      if (errorKind(error) !== 'timeout' || leftMs <= repeatAfterMs) throw error;
-      await delay(repeatAfterMs);
+      if (errorKind(error) === 'timeout' && leftMs > repeatAfterMs) await delay(repeatAfterMs);
+      // The first attempt may have been stored meanwhile, whatever happens to the next one.
+      else if (isRepeat && asUnavailable(error) instanceof EventStoreUnavailableError)
+        throw new AppendUnansweredError('the append was not answered', { cause: error });
+      else throw error;
     }
   }
 }
@@ -100,7 +104,7 @@ async function send(
   return { position: positionOf(position), revision: Number(nextExpectedRevision) };
 }
 
-/** `checkAppend` has turned `noRevision` into `no-stream`: the client has no name for revision -1. */
+/** `checkAppend` has replaced `noRevision` by `no-stream`: the client has no name for revision -1. */
 function expectedRevision(expected: ExpectedRevision): AppendExpectedRevision {
   switch (expected) {
     case 'any':
@@ -120,5 +124,5 @@ function asAppendFailure(error: unknown, { stream, expected }: AppendRequest, by
     const actual = typeof actualVersion === 'bigint' ? Number(actualVersion) : noRevision;
     return new RevisionConflictError(stream, expected, actual);
   }
-  return asTooLarge(error, bytes) ?? asUnavailable(error, `append to ${stream}`);
+  return asTooLarge(error, bytes) ?? asUnanswered(error, `append to ${stream}`);
 }

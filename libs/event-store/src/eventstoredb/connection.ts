@@ -4,11 +4,11 @@ import { EventStoreDBClient } from '@eventstore/db-client';
 export interface ConnectionSettings {
   /** `esdb://…` or `esdb+discover://…` of an EventStoreDB 24.10 or newer, or a KurrentDB. */
   readonly connectionString: string;
-  /** Longest a call may take, and an append may wait for its turn, before the store counts as unavailable. */
+  /** Time limit of a call, and of the wait of an append for its turn, before the store counts as unavailable. */
   readonly deadlineMs: number;
 }
 
-/** Members of the client that this adapter replaces. They are not in its types, so `openClient` looks whether they are there. */
+/** Members of the client that this adapter replaces. They are not in its types, so `openClient` checks that they exist. */
 interface ClientInternals {
   supports: () => Promise<boolean>;
   handleError: (...details: unknown[]) => Promise<void>;
@@ -23,7 +23,7 @@ interface Channel {
   readonly internalChannel?: { readonly credentials?: ChannelCredentials };
 }
 
-/** Of grpc-js, which has no setting for what `nameNoAddress` changes. */
+/** A type of grpc-js, which has no setting for the behaviour that `nameNoAddress` changes. */
 interface ChannelCredentials {
   _createSecureConnector?: (...details: unknown[]) => {
     readonly connectionOptions?: { readonly host?: string; servername?: string };
@@ -33,7 +33,7 @@ interface ChannelCredentials {
 const defaultKeepAliveTimeoutMs = 10_000;
 let connections = 0;
 
-/** A client with a connection of its own. Connects when first used. */
+/** A client with a connection of its own. Connects at its first use. */
 export class Connection {
   readonly client: EventStoreDBClient;
   #channel: Promise<Channel> | undefined;
@@ -50,11 +50,11 @@ export class Connection {
         'this version of @eventstore/db-client has changed inside: see libs/event-store/src/eventstoredb',
       );
     }
-    // Plain Append, always. The client's BatchAppend has no deadline, and one promise bank for the whole process: the
-    // broken stream of one client rejects the appends of the others, and a late answer ends the process.
-    // Nor is the server asked for its features: a failure of that question would stay with the client for good.
+    // Always plain Append. The client's BatchAppend has no deadline, and one promise bank for the whole process: the broken stream of one
+    // client rejects the appends of the others, and a late answer ends the process. The server is not asked for its features either: a
+    // failure of that call would stay with the client for ever.
     internals.supports = async () => false;
-    // Nobody waits for it: a rejection (a cluster that cannot be discovered) would end the process.
+    // No caller awaits this promise: a rejection (a cluster that cannot be discovered) would end the process.
     internals.handleError = (...details) => handleError(...details).catch(() => undefined);
     internals.getChannel = () => {
       this.#channel = getChannel();
@@ -65,7 +65,7 @@ export class Connection {
     };
   }
 
-  /** Runs one call. A retired connection is closed when the last of its calls has ended. */
+  /** Runs one call. A retired connection is closed when its last call has ended. */
   async use<Result>(call: (client: EventStoreDBClient) => Promise<Result>): Promise<Result> {
     this.#uses++;
     try {
@@ -83,7 +83,7 @@ export class Connection {
   }
 
   async #close(): Promise<void> {
-    // Cancels what is open at once. Its end is not waited for: a cancelled call that nobody drains has none.
+    // Cancels open calls at once. The result is not awaited: a cancelled call that is not drained never ends.
     void this.client.dispose();
     const channel = await this.#channel?.catch(() => undefined);
     channel?.close();
@@ -91,8 +91,8 @@ export class Connection {
 }
 
 /**
- * TLS sends the name of the server that is asked for, which must not be an IP address (RFC 6066, 3): Node warns of it. The certificate is
- * checked against the address all the same, as `host`.
+ * TLS sends the name of the requested server, which must not be an IP address (RFC 6066, 3): Node warns of an address. The certificate is
+ * still checked against the address, as `host`.
  */
 function nameNoAddress(credentials: ChannelCredentials | undefined): void {
   const create = credentials?._createSecureConnector;
@@ -105,7 +105,7 @@ function nameNoAddress(credentials: ChannelCredentials | undefined): void {
   };
 }
 
-/** One connection at a time, replaced by the next call after one has failed on it. */
+/** One connection at a time. After a call has failed on it, the next call opens a new one. */
 export class LastingConnection {
   readonly #connectionString: string;
   #connection: Connection | undefined;
@@ -118,7 +118,7 @@ export class LastingConnection {
     return (this.#connection ??= new Connection(this.#connectionString));
   }
 
-  /** Calls under way on it end first. Calls that failed together replace it once. */
+  /** The calls under way on it end first. Calls that failed together replace it once. */
   discard(connection: Connection): void {
     if (connection === this.#connection) this.#connection = undefined;
     void connection.retire();
@@ -130,9 +130,8 @@ export class LastingConnection {
 }
 
 /**
- * grpc-js lets all channels of a process with equal settings share one connection, and with it the server's limit of
- * 100 calls and the flow control: a subscriber that reads slowly would hold everybody. A keep-alive time-out that is
- * some milliseconds longer than that of the others makes the settings unequal.
+ * In grpc-js all channels of a process with equal settings share one connection, and so also the server's limit of 100 calls and the flow
+ * control: one slow subscriber would block all others. A keep-alive time-out that is some milliseconds longer makes the settings different.
  */
 function withOwnConnection(connectionString: string): string {
   const given = /[?&]keepAliveTimeout=(\d+)/i.exec(connectionString);
@@ -142,12 +141,12 @@ function withOwnConnection(connectionString: string): string {
   return `${connectionString}${connectionString.includes('?') ? '&' : '?'}${setting}`;
 }
 
-/** @throws TypeError for a connection string that this adapter cannot keep its promises with. */
+/** @throws TypeError for a connection string with which this adapter cannot fulfil its contract. */
 export function checkConnectionString(connectionString: string): void {
   if (!/^esdb(\+discover)?:\/\//.test(connectionString)) {
     throw new TypeError('an EventStoreDB connection string begins with esdb:// or esdb+discover://');
   }
-  // Without exceptions, the client gives a wrong revision for a conflict.
+  // Without exceptions, the client reports a wrong revision for a conflict.
   if (/[?&]throwOnAppendFailure=false/i.test(connectionString)) {
     throw new TypeError('throwOnAppendFailure=false is not supported');
   }

@@ -1,8 +1,8 @@
 import { EventStoreUnavailableError } from '../port.ts';
 
 /**
- * The promise's value, unless it takes longer than `timeoutMs`. The client's own deadlines are not enough: some calls
- * have none, and a call that waits for a connection may wait for ever.
+ * The promise's value, unless it takes longer than `timeoutMs`. The client's own deadlines are not enough: some calls have none, and a call
+ * that waits for a connection may wait for ever.
  * @throws EventStoreUnavailableError.
  */
 export function withDeadline<Value>(

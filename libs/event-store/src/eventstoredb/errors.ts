@@ -1,6 +1,11 @@
-import { AppendTooLargeError, EventStoreAccessError, EventStoreUnavailableError } from '../port.ts';
+import {
+  AppendTooLargeError,
+  AppendUnansweredError,
+  EventStoreAccessError,
+  EventStoreUnavailableError,
+} from '../port.ts';
 
-/** What the client throws: its own errors have a `type`, those of grpc only a `code`, those of discovery neither. */
+/** Errors of the client: its own errors have a `type`, errors of grpc only a `code`, errors of discovery neither. */
 interface ClientError extends Error {
   readonly type?: string;
   readonly code?: number | string;
@@ -8,7 +13,7 @@ interface ClientError extends Error {
   readonly _raw?: { readonly metadata?: { getMap(): Record<string, string | Buffer> } };
 }
 
-/** gRPC status codes that say that the call was wrong, not the moment: the same call would fail again. */
+/** gRPC status codes for a wrong call: the same call would fail again. */
 const defectCodes: ReadonlySet<unknown> = new Set([3, 5, 6, 9, 11, 12, 15]);
 
 const refusals: ReadonlySet<unknown> = new Set([
@@ -20,7 +25,7 @@ const refusals: ReadonlySet<unknown> = new Set([
   'not-found',
 ]);
 
-/** What can be told apart of an error: the client's name for it, or the gRPC status code. */
+/** The kind of an error: the client's name for it, or the gRPC status code. */
 export function errorKind(error: unknown): string | number | undefined {
   const { type, code } = error as ClientError;
   return type ?? code;
@@ -29,7 +34,7 @@ export function errorKind(error: unknown): string | number | undefined {
 const readAllRight = 'read $all';
 const unauthenticated = 16;
 
-/** Servers say UNAUTHENTICATED of a name or password that they do not know, PERMISSION_DENIED of a right that is missing. */
+/** UNAUTHENTICATED: the server does not know the name or the password. PERMISSION_DENIED: a right is missing. */
 function asRefusal(error: unknown, right: string): EventStoreAccessError {
   const reason =
     (error as ClientError).code === unauthenticated
@@ -39,8 +44,8 @@ function asRefusal(error: unknown, right: string): EventStoreAccessError {
 }
 
 /**
- * The error that callers may retry on, or the error itself when it is a defect. What cannot be told is unavailable:
- * to repeat an append with the same ids is safe, to give it up may not be.
+ * The error that callers may retry on, or the error itself when it is a defect. An unknown error counts as unavailable: repeating an append
+ * with the same ids is safe, giving it up may not be.
  */
 export function asUnavailable(error: unknown, right = readAllRight): Error {
   if (error instanceof EventStoreUnavailableError) return error;
@@ -50,13 +55,29 @@ export function asUnavailable(error: unknown, right = readAllRight): Error {
   return new EventStoreUnavailableError(`the event store is unavailable: ${reason}`, { cause: error });
 }
 
+/** The server refused the call before it did any work. */
+const refusedKinds: ReadonlySet<unknown> = new Set(['not-leader', 'access-denied']);
+
+/** Messages of grpc-js for a call that never had a connection, and of the client for a cluster that it does not find. */
+const unsentMessages = /No connection established|Failed to discover/i;
+
+/** As `asUnavailable`, for an append that was passed to the client. */
+export function asUnanswered(error: unknown, right: string): Error {
+  const failure = asUnavailable(error, right);
+  if (!(failure instanceof EventStoreUnavailableError) || failure instanceof AppendUnansweredError)
+    return failure;
+  const isUnsent =
+    refusedKinds.has(errorKind(error)) || (error instanceof Error && unsentMessages.test(error.message));
+  return isUnsent ? failure : new AppendUnansweredError(failure.message, { cause: error });
+}
+
 function isDefect(error: unknown): boolean {
   const { type, code } = error as ClientError;
   if (refusals.has(type)) return true;
   return (type === undefined || type === 'unknown') && defectCodes.has(code);
 }
 
-/** The server found an append, or one of its events, too large; servers newer than the client have an error of their own for it. */
+/** An append, or one of its events, is too large for the server. Servers newer than the client have an error of their own for it. */
 export function asTooLarge(error: unknown, bytes: number): AppendTooLargeError | undefined {
   const { type, maxAppendSize, _raw } = error as ClientError;
   if (type === 'maximum-append-size-exceeded') return new AppendTooLargeError(bytes, maxAppendSize);
@@ -66,7 +87,7 @@ export function asTooLarge(error: unknown, bytes: number): AppendTooLargeError |
     : undefined;
 }
 
-/** 23.10 ends the subscription of a reader that was too slow while live, and leaves it to the client to subscribe again. */
+/** Server 23.10 ends the subscription of a reader that was too slow while live; the client has to subscribe again. */
 export function endsSlowReader(error: Error): boolean {
   const { cause } = error;
   return cause instanceof Error && errorKind(cause) === 'timeout' && /too slow/i.test(cause.message);

@@ -5,13 +5,15 @@ import {
   EventStoreUnavailableError,
   type EventStore,
   type ReadAllOptions,
+  type Position,
   type RecordedEvent,
+  type StoredEvent,
   type SubscribeOptions,
 } from '../port.ts';
 import type { DecodedEvents } from '../codec.ts';
 import { Appender } from './appender.ts';
 import { checkConnectionString } from './connection.ts';
-import { Reader, type Page } from './reader.ts';
+import { Reader, type Page, type StoredPage } from './reader.ts';
 import { follow } from './subscription.ts';
 
 export interface EventStoreDbOptions {
@@ -19,21 +21,21 @@ export interface EventStoreDbOptions {
   /** `esdb://…` or `esdb+discover://…`, of an EventStoreDB from 24.10 or a KurrentDB. */
   readonly connectionString: string;
   /**
-   * Prefix of the vault's streams on the server, which may hold streams of others: letters, digits or underscores,
-   * then a dot. If absent, what the log is found to have: `vault.`, or nothing if it is older than prefixes.
+   * Prefix of the vault's streams on the server, which may hold streams of other applications: letters, digits or underscores, then a dot.
+   * If absent, it is found in the log: `vault.`, or no prefix if the log is older than prefixes.
    */
   readonly streamPrefix?: string | undefined;
-  /** Longest a call may take before the store counts as unavailable, and twice what it may wait for its turn; 10 000 by default. */
+  /** Time limit of a call before the store counts as unavailable, and twice the time limit of its wait for a turn; 10 000 by default. */
   readonly deadlineMs?: number;
   /** 64 by default and at most: servers refuse more than 100 calls on a connection. */
   readonly maxConcurrentAppends?: number;
   /** 32 by default, 64 at most. */
   readonly maxConcurrentReads?: number;
-  /** Most bytes of data read into memory for one reader at a time; 4 MiB by default. */
+  /** Maximum bytes of data in memory for one reader at a time; 4 MiB by default. */
   readonly maxPageBytes?: number;
-  /** Most bytes of one append; 1 000 000 by default, as servers before 25.1 refuse more than 1 MiB. */
+  /** Maximum bytes of one append; 1 000 000 by default, because servers before 25.1 refuse more than 1 MiB. */
   readonly maxAppendBytes?: number;
-  /** How often a subscription that hears nothing is compared with the head of the log; 5 000 by default. */
+  /** How often the position of a silent subscription is compared with the head of the log; 5 000 ms by default. */
   readonly stallCheckMs?: number;
 }
 
@@ -41,7 +43,7 @@ const maxConcurrentCalls = 64;
 const maxSubscriptionBatch = 1_000;
 
 /**
- * The event log in EventStoreDB: what `$all` has of the vault's streams. Connects when first used.
+ * The event log in EventStoreDB: the vault's streams in `$all`. Connects at its first use.
  * @throws TypeError for a connection string or prefix that cannot work.
  */
 export function createEventStoreDbEventStore(options: EventStoreDbOptions): EventStore {
@@ -58,19 +60,9 @@ export function createEventStoreDbEventStore(options: EventStoreDbOptions): Even
   return {
     async append(...append) {
       refuseIfClosed();
-      return appender.append(checkAppend(registry, ...append));
+      return appender.append(checkAppend(registry, append));
     },
-    async *readStream(...read) {
-      refuseIfClosed();
-      yield* eachStreamEvent(reader, checkRead(...read));
-    },
-    async *readAll(after, { until, signal }: ReadAllOptions = {}) {
-      refuseIfClosed();
-      if (signal?.aborted) return;
-      const last = until ?? (await untilAborted(reader.end(), signal))?.last;
-      if (last)
-        yield* eachEvent((next: Page['next']) => reader.logPage(next?.position ?? after, last), signal);
-    },
+    ...createReads(reader, refuseIfClosed),
     async *subscribe(after, signal, { maxBatch = maxSubscriptionBatch }: SubscribeOptions = {}) {
       refuseIfClosed();
       checkMaxBatch(maxBatch);
@@ -84,7 +76,7 @@ export function createEventStoreDbEventStore(options: EventStoreDbOptions): Even
       };
       yield* follow(source, after, AbortSignal.any([signal, end.signal]));
     },
-    // Nothing is held here.
+    // This adapter does not hold events back.
     hurry: async () => refuseIfClosed(),
     async head() {
       refuseIfClosed();
@@ -94,6 +86,45 @@ export function createEventStoreDbEventStore(options: EventStoreDbOptions): Even
       end.abort();
       closing ??= Promise.all([appender.close(), reader.close()]).then(() => undefined);
       return closing;
+    },
+  };
+}
+
+type Reads = Pick<
+  EventStore,
+  'hasDensePositions' | 'readAll' | 'readStored' | 'readStoredBackwards' | 'readStoredStream' | 'readStream'
+>;
+
+function createReads(reader: Reader, refuseIfClosed: () => void): Reads {
+  return {
+    hasDensePositions: false,
+    async *readStream(...read) {
+      refuseIfClosed();
+      yield* eachStreamEvent(reader, checkRead(...read));
+    },
+    async *readAll(after, { until, signal }: ReadAllOptions = {}) {
+      refuseIfClosed();
+      if (signal?.aborted) return;
+      const last = until ?? (await untilAborted(reader.end(), signal))?.last;
+      if (last)
+        yield* eachEvent((next: Page['next']) => reader.logPage(next?.position ?? after, last), signal);
+    },
+    async *readStoredStream(...read) {
+      refuseIfClosed();
+      const range = checkRead(...read);
+      const pages = eachPage((rest: StreamRange | undefined) => reader.storedStreamPage(rest ?? range));
+      for await (const events of pages) yield* events;
+    },
+    async *readStored(after, { until, signal }: ReadAllOptions = {}) {
+      refuseIfClosed();
+      if (signal?.aborted) return;
+      const last = until ?? (await untilAborted(reader.end(), signal))?.last;
+      if (last)
+        yield* eachPage((next: Position | undefined) => reader.storedLogPage(next ?? after, last), signal);
+    },
+    async *readStoredBackwards() {
+      refuseIfClosed();
+      yield* eachPage((next: Position | undefined) => reader.storedLogPageBack(next));
     },
   };
 }
@@ -120,21 +151,37 @@ function openParts(options: EventStoreDbOptions): { readonly reader: Reader; rea
 const eachStreamEvent = (reader: Reader, range: StreamRange) =>
   eachEvent((rest: StreamRange | undefined) => reader.streamPage(rest ?? range));
 
-/** The events of page after page, one page read ahead. */
 async function* eachEvent<Next>(
   read: (next: Next | undefined) => Promise<DecodedEvents & { readonly next: Next | undefined }>,
   signal?: AbortSignal,
 ): AsyncGenerator<RecordedEvent, void> {
-  let reading: ReturnType<typeof read> | undefined = read(undefined);
-  while (reading) {
-    const page: Awaited<ReturnType<typeof read>> | undefined = await untilAborted(reading, signal);
-    if (!page) return;
-    reading = page.next && read(page.next);
-    reading?.catch(() => undefined);
+  for await (const page of readAhead(read, signal)) {
     for (const event of page.events) {
       if (signal?.aborted) return;
       yield event;
     }
     if (page.failure) throw page.failure;
+  }
+}
+
+async function* eachPage<Next>(
+  read: (next: Next | undefined) => Promise<StoredPage<Next>>,
+  signal?: AbortSignal,
+): AsyncGenerator<readonly StoredEvent[], void> {
+  for await (const { events } of readAhead(read, signal)) if (events.length > 0) yield events;
+}
+
+/** Yields page after page; reads one page ahead. */
+async function* readAhead<Next, Read extends { readonly next: Next | undefined }>(
+  read: (next: Next | undefined) => Promise<Read>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Read, void> {
+  let reading: Promise<Read> | undefined = read(undefined);
+  while (reading) {
+    const page: Read | undefined = await untilAborted(reading, signal);
+    if (!page) return;
+    reading = page.next && read(page.next);
+    reading?.catch(() => undefined);
+    yield page;
   }
 }

@@ -6,8 +6,8 @@ interface Waiting {
 }
 
 /**
- * Lets a bounded number of calls through at once, in the order they came. Who waits too long is turned away. That time is
- * well below the deadline of a call: who came after calls that a hanging server lets run out must not be sent there too.
+ * Lets a limited number of calls run at once, in order of arrival. A call that waits too long is refused. That time is well below the
+ * deadline of a call: calls that queue behind ones that a hanging server lets time out must not be sent to that server too.
  */
 export class Gate {
   readonly #capacity: number;
@@ -21,7 +21,7 @@ export class Gate {
     this.#maxWaitMs = maxWaitMs;
   }
 
-  /** @throws EventStoreUnavailableError when it was not its turn in time: `call` was not made. */
+  /** @throws EventStoreUnavailableError when the call did not get its turn in time: `call` was not made. */
   async pass<Result>(call: () => Promise<Result>): Promise<Result> {
     if (this.#inside >= this.#capacity) await this.#wait();
     else this.#inside++;
@@ -32,7 +32,7 @@ export class Gate {
     }
   }
 
-  /** Resolves when nobody is inside or waits. */
+  /** Resolves when no call runs or waits. */
   async idle(): Promise<void> {
     if (this.#inside > 0) await new Promise<void>((resolve) => this.#onEmpty.push(resolve));
   }
@@ -51,7 +51,7 @@ export class Gate {
     });
   }
 
-  /** The place goes to the next in the queue, or becomes free. */
+  /** Gives the place to the next call in the queue, or frees it. */
   #exit(): void {
     const [next] = this.#queue;
     if (next) {

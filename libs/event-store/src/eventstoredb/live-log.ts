@@ -7,31 +7,31 @@ import { positionOf, readFrom } from './recorded.ts';
 import type { ServerEvent } from './server-event.ts';
 import type { Scope } from './scope.ts';
 
-/** What the server sends besides events, at its place among them. */
+/** Messages of the server other than events, in their order among the events. */
 type Marker = { readonly checkpoint: Position } | { readonly isCaughtUp: true };
 
 export interface Received {
   readonly events: readonly ServerEvent[];
-  /** Everything up to here was in `events` or is of no interest; undefined when nothing was said behind the events. */
+  /** All events up to here were in `events` or do not pass the filter; undefined when no checkpoint followed the events. */
   readonly checkpoint: Position | undefined;
-  /** The server said, behind these events, that nothing follows for now. */
+  /** The server said, after these events, that there are no more for now. */
   readonly isCaughtUp: boolean;
-  /** The server had to wait before these events could be received: it may have fallen behind the head itself. */
+  /** The server had to wait before these events could be received: it may itself be behind the head. */
   readonly wasHeld: boolean;
   readonly isMoreWaiting: boolean;
 }
 
 const minCapacity = 64;
 const maxWaitingBytes = 4 * 1024 * 1024;
-/** Events that the server considers between two checkpoints. */
+/** Number of events that the server examines between two checkpoints. */
 const searchWindow = 500;
 
 /**
- * One subscription to the log, as a queue that is bounded in events and bytes: when it is full, the subscription is paused,
- * and with it, by flow control, the server.
+ * One subscription to the log, as a queue that is limited in events and bytes. When the queue is full, the subscription is paused; by flow
+ * control, the server then pauses too.
  */
 export class LiveLog {
-  /** Rung when something was received, or the subscription has failed. */
+  /** Rung when a message was received, or the subscription has failed. */
   readonly bell = new Bell();
   readonly #subscription: AllStreamSubscription;
   readonly #scope: Scope;
@@ -39,7 +39,7 @@ export class LiveLog {
   readonly #capacity: number;
   #queue: (ServerEvent | Marker)[] = [];
   #bytes = 0;
-  /** Events that have left the client's buffer, and what belongs behind so many of them. */
+  /** Number of events that have left the client's buffer, and the markers that belong behind a certain number of them. */
   #emitted = 0;
   #markers: { readonly after: number; readonly marker: Marker }[] = [];
   #messages = 0;
@@ -57,7 +57,7 @@ export class LiveLog {
         ...scope.filter,
         checkpointInterval: 1,
         maxSearchWindow: searchWindow,
-        // Must not throw: the client would go silent for good.
+        // Must not throw: the client would then deliver no more messages.
         checkpointReached: (_, position) => this.#mark({ checkpoint: positionOf(position) }),
       },
     });
@@ -72,7 +72,7 @@ export class LiveLog {
     this.#subscription = subscription;
   }
 
-  /** Why nothing more will arrive. What was received before is still to be taken. */
+  /** The reason why no more messages will arrive. Messages received before can still be taken. */
   get failure(): Error | undefined {
     return this.#failure;
   }
@@ -81,17 +81,17 @@ export class LiveLog {
     return this.#queue.length > 0;
   }
 
-  /** Paused, because its reader is slow. */
+  /** Whether the subscription is paused because its reader is slow. */
   get isHeld(): boolean {
     return this.#subscription.isPaused();
   }
 
-  /** How many messages arrived so far: whether the server still speaks. */
+  /** Number of messages that arrived so far: shows whether the server still sends. */
   get messages(): number {
     return this.#messages;
   }
 
-  /** Waits for the rest of what is arriving, as long as a batch has room: events come out of the client one by one. */
+  /** Waits for the rest of the arriving events while the batch has room: the client emits events one by one. */
   async gather(): Promise<void> {
     for (let heard = -1; heard !== this.#messages && this.#queue.length < this.#maxBatch && !this.#failure;) {
       heard = this.#messages;
@@ -138,7 +138,7 @@ export class LiveLog {
     this.#messages++;
     this.#emitted++;
     if (event && this.#scope.includes(event)) this.#push(event);
-    // The server's own events in a stream of the vault, a tombstone say, are passed over as if the filter had.
+    // The server's own events in a stream of the vault, e.g. a tombstone, are skipped as if the filter had removed them.
     else if (event?.position) this.#push({ checkpoint: positionOf(event.position) });
     while (this.#markers[0] && this.#markers[0].after <= this.#emitted) {
       this.#push(this.#markers[0].marker);
@@ -147,8 +147,8 @@ export class LiveLog {
   }
 
   /**
-   * The client tells of these at once, while events that come before them may still wait in its buffer: taken at that
-   * moment, a checkpoint would pass over events that nobody has seen.
+   * The client reports these at once, while earlier events may still wait in its buffer: a checkpoint applied at that moment would skip
+   * events that were not delivered.
    */
   #mark(marker: Marker): void {
     this.#messages++;

@@ -6,17 +6,17 @@ import type { Scope } from './scope.ts';
 import type { ServerCalls } from './server-calls.ts';
 
 export interface LogEnd {
-  /** Position of the last event, of the vault or of others: no checkpoint lies beyond. */
+  /** Position of the last event, of the vault or of other applications. No checkpoint lies beyond it. */
   readonly last: Position;
-  /** Of the last event of the vault; `startPosition` when there is none. A subscriber that was shown it was shown everything. */
+  /** Position of the last event of the vault; `startPosition` when there is none. A subscriber at this position has received all events. */
   readonly head: Position;
 }
 
 const emptyLog: LogEnd = { last: startPosition, head: startPosition };
 
 /**
- * Finds the end of the log. Others may write much behind the vault's last event, so what was found is remembered, and only what is new
- * since then is searched.
+ * Finds the end of the log. Other applications may write many events behind the vault's last event. So the result is remembered, and only
+ * newer events are searched.
  */
 export class LogEnds {
   readonly #calls: ServerCalls;
@@ -47,7 +47,7 @@ export class LogEnds {
     if (isNewer === 0) return known.head;
     const { filter } = scope;
     if (isNewer > 0) {
-      // From the known end, inclusive: that may be an event of the vault itself.
+      // Starts at the known end, inclusive: that may be an event of the vault.
       const { events } = await this.#calls.searchLog({ from: readFrom(known.last), maxCount: 2, filter });
       const isAfter = (event: ServerEvent) =>
         event.position && comparePositions(positionOf(event.position), known.last) > 0;

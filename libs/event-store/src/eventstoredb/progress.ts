@@ -3,8 +3,8 @@ import type { Received } from './live-log.ts';
 import type { LogEnd } from './log-end.ts';
 
 /**
- * How far a subscriber has been shown the log, and whether that is all. Servers tell when a subscription has caught up, but
- * not when it falls behind again, and older ones do neither: so the head of the log decides.
+ * The position up to which a subscriber got the log, and whether that is the head. Servers report when a subscription has caught up, but
+ * not when it falls behind again, and older servers report neither: so the head of the log decides.
  */
 export class Progress {
   readonly #logEnd: () => Promise<LogEnd>;
@@ -29,7 +29,7 @@ export class Progress {
     return this.#isLive;
   }
 
-  /** Follows another subscription, from `position`: it has yet to catch up. */
+  /** Follows another subscription, from `position`, which has not caught up yet. */
   beginAgain(): void {
     this.#isLive = false;
   }
@@ -49,8 +49,8 @@ export class Progress {
   }
 
   /**
-   * A checkpoint counts no further than the last event there is: the server may place it beyond, where the next event will
-   * be, and who resumed from there would miss that one, or claim to have seen more than the log holds.
+   * A checkpoint is limited to the last existing event. The server may place it beyond, where the next event will be. A reader that resumes
+   * from there would miss that event, or claim a position beyond the head.
    */
   async #passTo(checkpoint: Position | undefined): Promise<void> {
     if (!checkpoint || comparePositions(checkpoint, this.#position) <= 0) return;
@@ -63,7 +63,7 @@ export class Progress {
     if (wasHeld) this.#isLive = false;
     if (isCaughtUp) this.#isLive = true;
     if (isMoreWaiting) return false;
-    // Once the end that was known is reached, the log is asked again: so as seldom as possible.
+    // When the known end is reached, the log is read again, and not before: each read costs a call.
     if (!this.#isLive && comparePositions(this.#position, this.#end.head) >= 0) {
       this.#end = await this.#logEnd();
       this.#isLive = comparePositions(this.#position, this.#end.head) >= 0;

@@ -6,19 +6,21 @@ import {
   type JsonObject,
 } from '@token-vault/contracts';
 import type { DecodedEvents, EncodedEvent } from '../codec.ts';
-import { startPosition, type Position, type RecordedEvent } from '../port.ts';
+import { startPosition, type Position, type RecordedEvent, type StoredEvent } from '../port.ts';
 import type { Scope } from './scope.ts';
-import type { ServerEvent } from './server-event.ts';
+import type { RawEvent, ServerEvent } from './server-event.ts';
 
-/** A place to read or subscribe from, as the client wants it. */
+/** A position to read or subscribe from, in the form of the client. */
 export type ReadFrom = 'start' | ClientPosition;
 
 const utf8 = new TextEncoder();
 const text = new TextDecoder();
+/** Keeps every byte, also a byte order mark. */
+const exactText = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /**
- * The event as it goes over the wire. Bytes, not objects: the client would turn objects into JSON a second time, and what
- * it cannot turn into JSON leaves the append unanswered. Metadata is the event's, with the schema version in front.
+ * The event in the form of the protocol. Data is bytes, not objects: the client would serialise objects a second time, and a value that is
+ * not JSON would leave the append without an answer. The metadata is that of the event, preceded by the schema version.
  */
 export function proposedEvent(event: EncodedEvent): EventData {
   return {
@@ -31,12 +33,31 @@ export function proposedEvent(event: EncodedEvent): EventData {
   };
 }
 
+/** Exactly the form that `proposedEvent` writes: an altered event must not give the texts of the original one. */
+const writtenVersion = /^\{"version":([1-9]\d{0,8}),/;
+
+/** The texts of an event as they were written. Version 0 means that this adapter did not write the event. */
+export function storedEvent(scope: Scope, event: RawEvent): StoredEvent {
+  const written = exactText.decode(event.metadata);
+  const [prefix = '', version = 0] = writtenVersion.exec(written) ?? [];
+  return {
+    position: positionOf(event.position),
+    stream: scope.streamOf(event),
+    revision: event.revision,
+    version: Number(version),
+    id: event.id,
+    type: event.type,
+    data: exactText.decode(event.data),
+    metadata: prefix === '' ? written : `{${written.slice(prefix.length)}`,
+  };
+}
+
 /** The size that the server compares with its limit (Event.SizeOnDisk of EventStoreDB). */
 export function proposedBytes(event: EncodedEvent): number {
   return event.bytes + `"version":${event.version},`.length + 2 * event.type.length;
 }
 
-/** Commit and prepare position are equal for everything but explicit transactions of ancient clients. */
+/** Commit and prepare position are equal except in explicit transactions of very old clients. */
 export function positionOf(position: ClientPosition): Position {
   return String(position.commit) as Position;
 }
@@ -47,7 +68,7 @@ export function readFrom(position: Position): ReadFrom {
   return { commit, prepare: commit };
 }
 
-/** @throws UnknownEventError for an event that this binary does not know. */
+/** @throws UnknownEventError for an event that this release does not know. */
 function recordedEvent(registry: EventRegistry, scope: Scope, event: ServerEvent): RecordedEvent {
   const { version: stored = 0, ...metadata } = (event.metadata ?? {}) as { readonly version?: number };
   if (!Number.isInteger(stored) || stored < 1) throw new UnknownEventError(event.type, stored);
@@ -71,8 +92,7 @@ function dataOf({ data }: ServerEvent): JsonObject {
 }
 
 /**
- * Decodes what is the vault's, until the first event that this binary does not know, so that those before it can still be
- * delivered.
+ * Decodes the events of the vault until the first one that this release does not know, so that the events before it can still be delivered.
  */
 export function recordedEvents(
   registry: EventRegistry,

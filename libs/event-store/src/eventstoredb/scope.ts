@@ -1,9 +1,11 @@
 import type { StreamFilter } from './filtered-read.ts';
 import { isSystemEvent, type ServerEvent } from './server-event.ts';
 
+type Named = Pick<ServerEvent, 'streamId' | 'type'>;
+
 /**
- * Letters, digits and underscores, ended by the only dot: so no prefix is the beginning of another, and none is that of a stream
- * from before there were prefixes (`tenant-…`, `token-….…`).
+ * Letters, digits and underscores, and one dot at the end. So no prefix is the beginning of another, and no prefix is the beginning of a
+ * stream name from before prefixes (`tenant-…`, `token-….…`).
  */
 const prefixPattern = /^\w{1,32}\./;
 const defaultPrefix = 'vault.';
@@ -14,40 +16,40 @@ export function checkPrefix(prefix: string): void {
     throw new TypeError('a stream prefix is 1 to 32 letters, digits or underscores, and a dot');
 }
 
-/** Which streams of the server are the vault's: everything else in `$all` is somebody else's, and passed over. */
+/** The streams of the server that belong to the vault. Other events in `$all` belong to other applications and are skipped. */
 export class Scope {
-  /** Empty for a log that is older than prefixes, which has its server for itself. */
+  /** Empty for a log that is older than prefixes; such a log does not share its server. */
   readonly prefix: string;
 
   constructor(prefix: string) {
     this.prefix = prefix;
   }
 
-  /** The name that the server knows a stream by. */
+  /** The name of a stream on the server. */
   nameOf(stream: string): string {
     return this.prefix + stream;
   }
 
-  streamOf({ streamId }: ServerEvent): string {
+  streamOf({ streamId }: Named): string {
     return streamId.slice(this.prefix.length);
   }
 
-  includes(event: ServerEvent): boolean {
+  includes(event: Named): boolean {
     return event.streamId.startsWith(this.prefix) && !isSystemEvent(event);
   }
 
-  /** As the server takes it, of stream names. */
+  /** The filter of stream names, in the form of the server. */
   get filter(): StreamFilter {
     return this.prefix === '' ? everyStream : { prefixes: [this.prefix] };
   }
 }
 
-/** Every stream but the system's. */
+/** All streams except system streams. */
 export const everyStream: StreamFilter = { regex: '^[^$]' };
 
 /**
- * The scope of the log that is there, by its first event that is not the server's own. When a vault wrote that without a prefix, this is
- * a log from before prefixes. Whatever another application wrote first, or another vault, does not change the default.
+ * The scope of the existing log, by its first event that is not a system event. If a vault wrote that event without a prefix, the log is
+ * older than prefixes. An event of another application, or of another vault, does not change the default.
  */
 export const scopeFrom = (first: ServerEvent | undefined): Scope =>
   new Scope(first && isUnprefixed(first) ? '' : defaultPrefix);

@@ -2,31 +2,33 @@ import { StreamNotFoundError, type EventStoreDBClient, type StreamingRead } from
 import { EventStoreUnavailableError } from '../port.ts';
 import { LastingConnection, type ConnectionSettings } from './connection.ts';
 import { asUnavailable } from './errors.ts';
-import { readFiltered, type LogRead } from './filtered-read.ts';
+import { readConverted, readFiltered, type LogRead, type StreamRead } from './filtered-read.ts';
 import { Gate } from './gate.ts';
-import type { ServerEvent } from './server-event.ts';
+import { rawEventOf, type RawEvent, type ServerEvent } from './server-event.ts';
 
 export interface ServerCallSettings extends ConnectionSettings {
-  /** Most reads under way at once, of the 100 calls that the server allows on a connection. */
+  /** Maximum number of concurrent reads, of the 100 calls that the server allows on a connection. */
   readonly maxConcurrentReads: number;
-  /** Most bytes of data of a read, give or take an event: the rest of the call is cancelled. */
+  /** Maximum bytes of data of a read, plus at most one event: the rest of the call is cancelled. */
   readonly maxPageBytes: number;
 }
 
-export interface Drained {
-  readonly events: readonly ServerEvent[];
-  /** Nothing followed at the moment of reading. */
+export interface Drained<Event = ServerEvent> {
+  readonly events: readonly Event[];
+  /** No event followed at the moment of reading. */
   readonly isLast: boolean;
 }
 
-type Read = StreamingRead<{ readonly event?: ServerEvent }>;
+type Read<Event> = StreamingRead<{ readonly event?: Event }>;
+/** Data that the server does not treat as JSON arrives as bytes. */
+type WithData = { readonly data?: unknown };
 
-/** How many times as long as another read a search may take. */
+/** A search may take so many times as long as another read. */
 const searchPatience = 6;
 
 /**
- * Reads of the server, whole into memory: each call is short, always drained or cancelled, and never held open by a slow reader
- * (abandoned reads stay open, and the 100th would hang the client).
+ * Reads of the server, completely into memory. Each call is short, always drained or cancelled, and never held open by a slow reader
+ * (abandoned reads stay open, and the 100th would block the client).
  */
 export class ServerCalls {
   readonly #settings: ServerCallSettings;
@@ -39,12 +41,12 @@ export class ServerCalls {
     this.#gate = new Gate(settings.maxConcurrentReads, settings.deadlineMs / 2);
   }
 
-  /** Reads what `start` asks for. `maxCount` is what was asked for too. @throws EventStoreUnavailableError */
-  read(
-    start: (client: EventStoreDBClient) => Read,
+  /** Runs the read that `start` makes. `maxCount` is the count that `start` requests. @throws EventStoreUnavailableError */
+  read<Event extends WithData>(
+    start: (client: EventStoreDBClient) => Read<Event>,
     maxCount: number,
     deadlineMs = this.#settings.deadlineMs,
-  ): Promise<Drained> {
+  ): Promise<Drained<Event>> {
     const limits = { maxCount, deadlineMs, maxBytes: this.#settings.maxPageBytes };
     return this.#gate.pass(async () => {
       const connection = this.#connection.get();
@@ -63,12 +65,18 @@ export class ServerCalls {
     return this.read((client) => readFiltered(client, read), read.maxCount, deadlineMs);
   }
 
-  /** Reads `$all` where others may have written much between what is looked for: the server says nothing until it has found something. */
+  /** Reads `$all` where many events of other applications may lie in between: the server sends nothing until it finds an event. */
   searchLog(read: LogRead): Promise<Drained> {
     return this.readLog(read, searchPatience * this.#settings.deadlineMs);
   }
 
-  /** Ends after the reads under way. */
+  /** Reads `$all`, as `searchLog`, or a stream; returns the events as stored. */
+  readRaw(read: LogRead | StreamRead): Promise<Drained<RawEvent>> {
+    const deadlineMs = this.#settings.deadlineMs * ('stream' in read ? 1 : searchPatience);
+    return this.read((client) => readConverted(client, read, rawEventOf), read.maxCount, deadlineMs);
+  }
+
+  /** Resolves after the reads under way. */
   async close(): Promise<void> {
     await this.#gate.idle();
     await this.#connection.close();
@@ -82,14 +90,17 @@ interface DrainLimits {
 }
 
 /**
- * The events of one call, up to the bytes of a page. The rest is cancelled and drained: only a call that was read to its
- * end is forgotten by the client, buffer and all.
+ * The events of one call, up to the bytes of a page. The rest is cancelled and drained: the client frees a call and its buffer only when
+ * the call was read to its end.
  */
-async function drain(read: Read, { deadlineMs, maxBytes, maxCount }: DrainLimits): Promise<Drained> {
-  const events: ServerEvent[] = [];
+async function drain<Event extends WithData>(
+  read: Read<Event>,
+  { deadlineMs, maxBytes, maxCount }: DrainLimits,
+): Promise<Drained<Event>> {
+  const events: Event[] = [];
   let [count, bytes] = [0, 0];
   let isCut = false;
-  // Also hears what comes after the loop was left: unheard it would end the process.
+  // Also receives errors after the loop has ended: an unhandled one would end the process.
   read.on('error', () => undefined);
   // Reads have no deadline of their own.
   const timer = setTimeout(
@@ -97,7 +108,7 @@ async function drain(read: Read, { deadlineMs, maxBytes, maxCount }: DrainLimits
     deadlineMs,
   );
   try {
-    for await (const { event } of read as AsyncIterable<{ readonly event?: ServerEvent }>) {
+    for await (const { event } of read as AsyncIterable<{ readonly event?: Event }>) {
       if (isCut) continue;
       timer.refresh();
       count++;
@@ -117,7 +128,7 @@ async function drain(read: Read, { deadlineMs, maxBytes, maxCount }: DrainLimits
   }
 }
 
-/** Not awaited: it waits for the connection, which may never come. */
-function cancel(read: Read): void {
+/** Not awaited: it waits for the connection, which may never be made. */
+function cancel(read: Pick<Read<unknown>, 'cancel'>): void {
   read.cancel().catch(() => undefined);
 }

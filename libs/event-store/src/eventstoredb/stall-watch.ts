@@ -10,9 +10,9 @@ interface Watched {
 }
 
 /**
- * Fails a subscription that hears nothing although the log goes on: a server may forget one, or a network drop its packets,
- * without a word. Silent for two looks in a row with something to say: a follower may lag behind the leader for one.
- * Gives the way to stop watching.
+ * Fails a subscription that receives nothing although the log grows: a server may forget a subscription, or a network may drop its packets,
+ * without an error. It counts as stalled after two checks in a row, because a follower may be behind the leader at one check. Returns the
+ * function that stops the watch.
  */
 export function watchForStall({ log, progress, logEnd, intervalMs }: Watched): () => void {
   let heard = -1;

@@ -20,17 +20,17 @@ export interface SubscriptionSource {
   readonly connectionString: string;
   readonly registry: EventRegistry;
   readonly maxBatch: number;
-  /** How often a subscription that hears nothing is compared with the head of the log. */
+  /** How often the position of a silent subscription is compared with the head of the log. */
   readonly stallCheckMs: number;
   readonly scope: () => Promise<Scope>;
-  /** Reads the end of the log, on another connection than the subscription's. */
+  /** Reads the end of the log, on a connection other than the subscription's. */
   readonly logEnd: () => Promise<LogEnd>;
 }
 
-/** Subscriptions in a row that may end without a single event before the reader is told. */
+/** The number of subscriptions in a row that may end without an event before the reader gets an error. */
 const maxVainAttempts = 3;
 
-/** The log after `after`, then live, on a connection of its own: a slow reader holds nobody else. */
+/** The log after `after`, then live events, on a connection of its own: a slow reader blocks no other reader. */
 export async function* follow(
   source: SubscriptionSource,
   after: Position,
@@ -65,11 +65,11 @@ interface Following {
   readonly connection: Connection;
   readonly scope: Scope;
   readonly progress: Progress;
-  /** Delivered before anything else, when the subscription has begun. */
+  /** Delivered first, when the subscription has begun. */
   readonly first: EventBatch | undefined;
 }
 
-/** One subscription of the server, from where the reader is. Gives why it ended; undefined when `signal` aborted. */
+/** One subscription of the server, from the reader's position. Returns the reason of its end; undefined when `signal` aborted. */
 async function* followOnce(
   { source, connection, scope, progress, first }: Following,
   signal: AbortSignal,

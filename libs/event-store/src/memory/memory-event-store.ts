@@ -7,7 +7,7 @@ import {
   type AppendRequest,
 } from '../append-request.ts';
 import { Bell } from '../bell.ts';
-import { decodeEvent, decodeEvents, type StoredEvent } from '../codec.ts';
+import { decodeEvent, decodeEvents } from '../codec.ts';
 import {
   comparePositions,
   EventStoreUnavailableError,
@@ -21,10 +21,11 @@ import {
   type Position,
   type ReadAllOptions,
   type RecordedEvent,
+  type StoredEvent,
   type SubscribeOptions,
 } from '../port.ts';
 
-/** What several memory stores may share, as processes share a database. Events are kept as JSON text. */
+/** The data that several memory stores may share, as processes share a database. Events are kept as JSON text. */
 export interface MemoryEventLog {
   readonly events: StoredEvent[];
   readonly streams: Map<string, StoredEvent[]>;
@@ -41,7 +42,7 @@ export interface MemoryEventStoreOptions {
   readonly log?: MemoryEventLog;
 }
 
-/** For unit tests: the whole contract, without durability. */
+/** For unit tests: fulfils the whole contract, except durability. */
 export function createMemoryEventStore(options: MemoryEventStoreOptions): EventStore {
   const { registry, log = createMemoryEventLog() } = options;
   let isClosed = false;
@@ -61,17 +62,16 @@ export function createMemoryEventStore(options: MemoryEventStoreOptions): EventS
   return {
     async append(...append) {
       refuseIfClosed();
-      const result = appendTo(log, checkAppend(registry, ...append));
+      const result = appendTo(log, checkAppend(registry, append));
       log.bell.ring();
       return result;
     },
     async *readStream(...read) {
       refuseIfClosed();
-      const { stream, from, backwards, maxCount } = checkRead(...read);
-      const events = log.streams.get(stream) ?? [];
-      const range = backwards ? events.slice(0, from + 1).reverse() : events.slice(from);
-      yield* readFrom(range, 0, Math.min(range.length, maxCount));
+      const events = eventsOf(log, ...read);
+      yield* readFrom(events, 0, events.length);
     },
+    ...storedReads(log, refuseIfClosed),
     async *readAll(after, { until = headOf(log), signal }: ReadAllOptions = {}) {
       refuseIfClosed();
       for await (const event of readFrom(log.events, indexAfter(log, after), indexAfter(log, until))) {
@@ -84,7 +84,7 @@ export function createMemoryEventStore(options: MemoryEventStoreOptions): EventS
       checkMaxBatch(maxBatch);
       yield* follow({ log, registry, maxBatch, isClosed: () => isClosed }, after, signal);
     },
-    // Nothing is held here.
+    // This adapter does not hold events back.
     hurry: async () => refuseIfClosed(),
     async head() {
       refuseIfClosed();
@@ -93,6 +93,37 @@ export function createMemoryEventStore(options: MemoryEventStoreOptions): EventS
     async close() {
       isClosed = true;
       log.bell.ring();
+    },
+  };
+}
+
+function eventsOf(log: MemoryEventLog, ...read: Parameters<EventStore['readStream']>): StoredEvent[] {
+  const { stream, from, backwards, maxCount } = checkRead(...read);
+  const events = log.streams.get(stream) ?? [];
+  const range = backwards ? events.slice(0, from + 1).reverse() : events.slice(from);
+  return range.slice(0, maxCount);
+}
+
+type StoredReads = Pick<
+  EventStore,
+  'hasDensePositions' | 'readStored' | 'readStoredBackwards' | 'readStoredStream'
+>;
+
+function storedReads(log: MemoryEventLog, refuseIfClosed: () => void): StoredReads {
+  return {
+    hasDensePositions: true,
+    async *readStoredStream(...read) {
+      refuseIfClosed();
+      yield* eventsOf(log, ...read);
+    },
+    async *readStored(after, { until = headOf(log), signal }: ReadAllOptions = {}) {
+      refuseIfClosed();
+      const events = log.events.slice(indexAfter(log, after), indexAfter(log, until));
+      if (events.length > 0 && !signal?.aborted) yield events;
+    },
+    async *readStoredBackwards() {
+      refuseIfClosed();
+      if (log.events.length > 0) yield log.events.toReversed();
     },
   };
 }

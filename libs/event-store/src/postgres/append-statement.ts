@@ -9,7 +9,7 @@ import {
 } from '../port.ts';
 import { textValues } from './connection.ts';
 
-/** What one append of a batch ends as. */
+/** The result of one append of a batch. */
 export type AppendOutcome = AppendResult | Error;
 
 export type AppendRow = [isStored: 't' | 'f', lastPosition: string | null, lastRevision: string];
@@ -20,8 +20,8 @@ const appendStatement = {
 };
 
 /**
- * Appends nothing, and has no rows, unless all keys ($10) are there. A key that this statement sees was committed before it, so
- * its WAL is flushed with the append's at the latest. One index look-up a key: a scalar subquery cannot become a join.
+ * Appends no event and returns no row unless all keys ($10) are stored. A key that this statement sees was committed before it, so its WAL
+ * is flushed with the append's at the latest. One index look-up for each key: a scalar subquery cannot become a join.
  */
 const keyedAppendStatement = (keyTable: string) => ({
   name: 'event_store_append_keyed',
@@ -42,7 +42,7 @@ function expectationCode(expected: ExpectedRevision): number {
 
 export type AppendQuery = (requests: readonly AppendRequest[]) => pg.QueryArrayConfig<string[]>;
 
-/** The query that appends; without `keyTable`, keys are durable by themselves. */
+/** The query that appends. Without `keyTable`, keys are durable by their own commits. */
 export function createAppendQuery(keyTable: string | undefined): AppendQuery {
   const answer = { rowMode: 'array', types: textValues } as const;
   const keyedStatement = keyTable === undefined ? undefined : keyedAppendStatement(keyTable);
@@ -54,7 +54,7 @@ export function createAppendQuery(keyTable: string | undefined): AppendQuery {
   };
 }
 
-/** The arrays that `append_events` takes. */
+/** The array parameters of `append_events`. */
 function appendParameters(requests: readonly AppendRequest[]): string[] {
   const events = requests.flatMap((request) => request.events);
   const owners = requests.flatMap((request, index) => request.events.map(() => index + 1));
@@ -77,8 +77,8 @@ function plainArray(values: readonly (string | number)[]): string {
 }
 
 /**
- * A Postgres array of texts without control characters (JSON, or a checked name). In those JSON.stringify escapes
- * only quotes and backslashes, and just as an array element wants it; several times faster than doing so by hand.
+ * A Postgres array of texts without control characters (JSON, or a checked name). In such texts JSON.stringify escapes only quotes and
+ * backslashes, in the way that an array element needs; several times faster than our own code.
  */
 function textArray(values: readonly string[]): string {
   return `{${values.map((value) => JSON.stringify(value)).join(',')}}`;

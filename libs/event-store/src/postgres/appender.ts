@@ -1,10 +1,18 @@
 import { createBatcher } from '@token-vault/batching';
+import pg from 'pg';
+import type { GroupMember } from '../append-group.ts';
 import type { AppendRequest } from '../append-request.ts';
-import { EventStoreUnavailableError, KeysNotStoredError, type AppendResult } from '../port.ts';
+import {
+  AppendUnansweredError,
+  EventStoreUnavailableError,
+  KeysNotStoredError,
+  type AppendResult,
+} from '../port.ts';
+import { createGroupedAppend } from './append-groups.ts';
 import { outcomesOf, type AppendOutcome, type AppendQuery, type AppendRow } from './append-statement.ts';
 import { asUnavailable, createLastingConnection, type ConnectionSettings } from './connection.ts';
 
-/** Bounds of one statement: above these a batch gains nothing and a failure costs more callers. */
+/** Limits of one statement: above these a batch is not faster, and a failure affects more callers. */
 const maxBatchAppends = 500;
 const maxBatchBytes = 4 * 1024 * 1024;
 
@@ -17,27 +25,29 @@ export interface StoredAppend {
 }
 
 export interface Appender {
-  append(request: AppendRequest): Promise<AppendResult>;
+  append(request: AppendRequest, member?: GroupMember): Promise<AppendResult>;
   isAppending(): boolean;
-  /** Ends after the appends under way. */
+  /** Resolves after the appends under way. */
   close(): Promise<void>;
 }
 
-interface QueuedAppend {
-  readonly request: AppendRequest;
+/** One append, or those of a group: they are always in the same statement. */
+interface Queued {
+  readonly requests: readonly AppendRequest[];
+  readonly bytes: number;
   /** On the clock of `performance.now()`. */
   readonly sinceMs: number;
 }
 
 export interface AppenderOptions {
   readonly appendQuery: AppendQuery;
-  /** A flush begins, with so many appends. */
+  /** Called when a flush begins, with its number of appends. */
   readonly onFlush?: ((appends: number) => void) | undefined;
-  /** Appends are durable; those repeated stand where they stood before. */
+  /** Called when appends are durable. A repeated append has the position of the first one. */
   readonly onStored: (appends: readonly StoredAppend[]) => void;
 }
 
-/** Group commit: appends that arrive while a batch is under way form the next one, on one connection of its own. */
+/** Group commit: appends that arrive while a batch is under way form the next one, on a connection of its own. */
 export function createAppender(
   settings: ConnectionSettings,
   { appendQuery, onFlush, onStored }: AppenderOptions,
@@ -55,8 +65,8 @@ export function createAppender(
       onStored(storedAmong(requests, outcomes));
       return outcomes;
     } catch (error) {
-      const failure = asUnavailable(error);
-      // Whatever the statement did, this connection is not trusted to be in step any more.
+      const failure = asAppendFailure(error);
+      // After this failure the state of the connection is unknown, so it is not used again.
       if (failure instanceof EventStoreUnavailableError) connection.discard(client);
       throw failure;
     } finally {
@@ -65,45 +75,39 @@ export function createAppender(
   }
 
   /**
-   * A defect in one append (never seen; the database refuses its data), or a lost key of one, must not fail the others: one by
-   * one then.
+   * A defect in one append (never seen: data that the database refuses), or a lost key of one, must not fail those of others: they are then
+   * stored one by one, or group by group.
    */
-  async function storeApart(requests: readonly AppendRequest[]): Promise<AppendOutcome[]> {
+  async function storeApart(queued: readonly Queued[]): Promise<AppendOutcome[][]> {
     try {
-      const outcomes = await store(requests);
-      if (requests.length === 1 || !(outcomes[0] instanceof KeysNotStoredError)) return outcomes;
+      const outcomes = await store(queued.flatMap(({ requests }) => requests));
+      if (queued.length === 1 || !(outcomes[0] instanceof KeysNotStoredError))
+        return divide(queued, outcomes);
     } catch (error) {
-      const isShared = error instanceof EventStoreUnavailableError || requests.length === 1;
-      if (isShared) return requests.map(() => error as Error);
+      const isShared = error instanceof EventStoreUnavailableError || queued.length === 1;
+      if (isShared) return queued.map(({ requests }) => requests.map(() => error as Error));
     }
-    const outcomes: AppendOutcome[] = [];
-    for (const request of requests) outcomes.push(...(await storeApart([request])));
+    const outcomes: AppendOutcome[][] = [];
+    for (const one of queued) outcomes.push(...(await storeApart([one])));
     return outcomes;
   }
 
-  async function run(queued: readonly QueuedAppend[]): Promise<AppendOutcome[]> {
-    const outcomes: AppendOutcome[] = [];
-    for (const part of bySize(queued)) {
-      // While the database hangs, the queue must not: who has waited a whole timeout is told so, untried.
-      const isLate = performance.now() - (part[0]?.sinceMs ?? 0) > settings.statementTimeoutMs;
-      if (isLate) outcomes.push(...part.map(waitedTooLong));
-      else outcomes.push(...(await storeApart(part.map(({ request }) => request))));
-    }
-    return outcomes;
-  }
-
-  const batcher = createBatcher<QueuedAppend, AppendResult>({
-    run,
+  const batcher = createBatcher<Queued, AppendOutcome[]>({
+    run: (queued) => inParts(queued, settings.statementTimeoutMs, storeApart),
     maxItems: maxBatchAppends,
     concurrency: 1,
     linger,
-    // The contract of append_events: one checked append a stream and batch. Unchecked ones (audit) share freely.
-    key: ({ request }) => (request.expected === 'any' ? undefined : request.stream),
+    // The contract of append_events: at most one append with an expectation for each stream and batch. Appends without one (audit) share
+    // batches freely.
+    keys: ({ requests }) => requests.flatMap(({ expected, stream }) => (expected === 'any' ? [] : [stream])),
   });
 
   return {
     isAppending: () => isAppending,
-    append: (request) => batcher.add({ request, sinceMs: performance.now() }),
+    append: createGroupedAppend((requests) => {
+      const bytes = requests.reduce((sum, request) => sum + request.bytes, 0);
+      return batcher.add({ requests, bytes, sinceMs: performance.now() });
+    }),
     async close() {
       await batcher.idle();
       await connection.close();
@@ -111,20 +115,43 @@ export function createAppender(
   };
 }
 
-/** Cuts a batch where `maxBatchBytes` would be passed; a larger append goes alone. */
-function bySize(queued: readonly QueuedAppend[]): QueuedAppend[][] {
-  const parts: QueuedAppend[][] = [];
-  let bytes = Infinity;
+async function inParts(
+  queued: readonly Queued[],
+  timeoutMs: number,
+  storePart: (part: readonly Queued[]) => Promise<AppendOutcome[][]>,
+): Promise<AppendOutcome[][]> {
+  const outcomes: AppendOutcome[][] = [];
+  for (const part of bySize(queued)) {
+    // While the database hangs, the queue must not hang: an append that has waited for a whole time-out is refused without an attempt.
+    const isLate = performance.now() - (part[0]?.sinceMs ?? 0) > timeoutMs;
+    if (isLate) outcomes.push(...part.map(({ requests }) => requests.map(waitedTooLong)));
+    else outcomes.push(...(await storePart(part)));
+  }
+  return outcomes;
+}
+
+/** Splits a batch before a limit would be exceeded; what is larger is sent alone. */
+function bySize(queued: readonly Queued[]): Queued[][] {
+  const parts: Queued[][] = [];
+  let [bytes, appends] = [Infinity, 0];
   for (const item of queued) {
     const part = parts.at(-1);
-    bytes += item.request.bytes;
-    if (part && bytes <= maxBatchBytes) part.push(item);
+    bytes += item.bytes;
+    appends += item.requests.length;
+    if (part && bytes <= maxBatchBytes && appends <= maxBatchAppends) part.push(item);
     else {
       parts.push([item]);
-      bytes = item.request.bytes;
+      bytes = item.bytes;
+      appends = item.requests.length;
     }
   }
   return parts;
+}
+
+/** The outcomes of each queued item. */
+function divide(queued: readonly Queued[], outcomes: readonly AppendOutcome[]): AppendOutcome[][] {
+  let from = 0;
+  return queued.map(({ requests }) => outcomes.slice(from, (from += requests.length)));
 }
 
 function storedAmong(
@@ -135,6 +162,19 @@ function storedAmong(
     const result = outcomes[index];
     return result === undefined || result instanceof Error ? [] : [{ request, result }];
   });
+}
+
+/**
+ * States that Postgres reports about a connection, possibly after the statement was committed. All other errors of Postgres mean that the
+ * statement was rolled back.
+ */
+const endedConnectionStates = /^(08|57P0)/;
+
+function asAppendFailure(error: unknown): Error {
+  const failure = asUnavailable(error);
+  if (!(failure instanceof EventStoreUnavailableError)) return failure;
+  const isRolledBack = error instanceof pg.DatabaseError && !endedConnectionStates.test(error.code ?? '');
+  return isRolledBack ? failure : new AppendUnansweredError(failure.message, { cause: error });
 }
 
 function waitedTooLong(): EventStoreUnavailableError {

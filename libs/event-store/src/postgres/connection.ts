@@ -1,15 +1,15 @@
-import { byCallback, keepPlans } from '@token-vault/batching';
+import { byCallback, keepPlans, watchLoss } from '@token-vault/postgres';
 import type { Writable } from 'node:stream';
 import pg from 'pg';
 import { EventStoreUnavailableError } from '../port.ts';
 
 export interface ConnectionSettings {
   readonly connection: pg.ClientConfig;
-  /** Longest a statement may take before the store counts as unavailable. */
+  /** Time limit of a statement before the store counts as unavailable. */
   readonly statementTimeoutMs: number;
 }
 
-/** The server gives up at the timeout; the client a little later, should the network swallow the answer. */
+/** The server cancels at the time-out; the client stops a little later, in case the network loses the answer. */
 const networkGraceMs = 1_000;
 
 export function clientConfig({ connection, statementTimeoutMs }: ConnectionSettings): StoreClientConfig {
@@ -30,8 +30,8 @@ interface StoreClientConfig extends pg.ClientConfig {
 type Answer = (error: Error | null, result: unknown) => void;
 
 /**
- * Ends a connection that leaves a query without an answer. As `query_timeout` of pg does, which with each query makes V8 keep
- * its parameters and rows until the next full collection (ADR 13); so do queries asked for by promise.
+ * Ends a connection on which a query gets no answer. `query_timeout` of pg does the same, but for each query V8 then keeps parameters and
+ * rows until the next full collection (ADR 13); so do queries by promise.
  */
 export class StoreClient extends pg.Client {
   readonly #answerTimeoutMs: number;
@@ -41,7 +41,7 @@ export class StoreClient extends pg.Client {
     this.#answerTimeoutMs = config.answerTimeoutMs;
   }
 
-  // One signature for the dozen of pg's.
+  // One signature instead of the dozen of pg's.
   override query(config: unknown, values?: unknown, callback?: unknown): never {
     const answer = [values, callback].find((each): each is Answer => typeof each === 'function');
     if (!answer) return byCallback((done) => this.query(config, values, done)) as never;
@@ -54,27 +54,20 @@ export class StoreClient extends pg.Client {
     return super.query(config as string, parameters as unknown[], heard as never) as never;
   }
 
-  /** Fails whatever it has not answered. */
+  /** Fails all unanswered queries. */
   #giveUp(): void {
     const { stream } = (this as unknown as { connection: { stream: Writable } }).connection;
     stream.destroy(new Error('Postgres did not answer in time'));
   }
 }
 
-/** A connected client. `onLost` is told once when the connection breaks, also while nothing is asked of it. */
+/** A connected client. `onLost` is called once when the connection breaks, also while it is idle. */
 export async function openClient(
   settings: ConnectionSettings,
   onLost: (error: Error) => void,
 ): Promise<pg.Client> {
   const client = new StoreClient(clientConfig(settings));
-  let isLost = false;
-  const lose = (error: Error) => {
-    if (isLost) return;
-    isLost = true;
-    onLost(error);
-  };
-  client.on('error', lose);
-  client.on('end', () => lose(new Error('the connection was closed')));
+  watchLoss(client, onLost);
   try {
     await client.connect();
     await keepPlans(client);
@@ -90,7 +83,7 @@ export function discardClient(client: pg.Client): void {
   client.end().catch(() => undefined);
 }
 
-/** One connection, opened when first asked for and again after it was lost. */
+/** One connection, opened at its first use and again after it was lost. */
 export interface LastingConnection {
   client(): Promise<pg.Client>;
   discard(client: pg.Client): void;
@@ -123,15 +116,15 @@ export function createLastingConnection(settings: ConnectionSettings): LastingCo
 }
 
 /**
- * Values arrive as the text Postgres sent: immune to type parsers that other code sets globally
- * (a position must never become a number).
+ * Values arrive as the text that Postgres sent. Type parsers that other code sets globally have no effect (a position must never become a
+ * number).
  */
 export const textValues: pg.CustomTypesConfig = { getTypeParser: () => (value: string) => value };
 
 /**
- * SQLSTATE classes after which the same call may succeed later: connection, authorization to connect, transaction
- * rollback, resources, operator intervention (timeout, shutdown), system; a standby that has not been promoted, a
- * database that is missing or closed to connections, a lock not granted.
+ * SQLSTATE classes after which the same call may succeed later: connection, authorisation to connect, transaction rollback, resources,
+ * operator intervention (timeout, shutdown), system; a standby that has not been promoted, a database that is missing or closed to
+ * connections, a lock not granted.
  */
 const unavailableStates = /^(08|28|40|53|57|58|25006|3D000|55000|55P03)/;
 

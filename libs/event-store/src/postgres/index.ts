@@ -1,3 +1,4 @@
+export { completeCopiedLog, copiedLog, logSchema, readLogIdentity } from './backup.ts';
 export {
   createEventStoreSchema,
   eventHistoryMigrations,

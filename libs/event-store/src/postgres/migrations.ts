@@ -19,7 +19,8 @@ function migration(id: number, name: string): Migration {
 export const eventStoreMigrations: readonly Migration[] = [migration(1, 'event-log')];
 
 /**
- * Changes nothing: what the migration runner remembers of them keeps a release off a log that may hold events of a newer one.
+ * These migrations change nothing. The migration runner records them, so a release without one of them refuses a log that may hold events
+ * of a newer release.
  */
 export const eventHistoryMigrations: readonly Migration[] = eventHistory.map((added, index) => ({
   id: index + 1,
@@ -28,8 +29,8 @@ export const eventHistoryMigrations: readonly Migration[] = eventHistory.map((ad
 }));
 
 /**
- * Applies every migration to a database that has none of them, in one transaction. For tests and benchmarks:
- * an installation applies `eventStoreMigrations` with its migration runner, which remembers what was applied.
+ * Applies every migration to a database that has none of them, in one transaction. For tests and benchmarks: an installation applies
+ * `eventStoreMigrations` with its migration runner, which records them.
  */
 export async function createEventStoreSchema(connection: pg.ClientConfig): Promise<void> {
   const client = new pg.Client(connection);

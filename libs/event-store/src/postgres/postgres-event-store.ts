@@ -1,13 +1,16 @@
-import { keepIndexPlans } from '@token-vault/batching';
+import { keepIndexPlans } from '@token-vault/postgres';
 import type { EventRegistry } from '@token-vault/contracts';
 import pg from 'pg';
 import { checkAppend, checkMaxBatch, checkRead, restOf, type StreamRange } from '../append-request.ts';
 import { untilAborted } from '../bell.ts';
+import { decodeEvents } from '../codec.ts';
 import {
   EventStoreUnavailableError,
   type EventStore,
   type ReadAllOptions,
+  type Position,
   type RecordedEvent,
+  type StoredEvent,
   type SubscribeOptions,
 } from '../port.ts';
 import { createAppendQuery } from './append-statement.ts';
@@ -15,40 +18,42 @@ import { createAppender } from './appender.ts';
 import { clientConfig, StoreClient, type ConnectionSettings } from './connection.ts';
 import {
   createStreamStarts,
+  endOfTime,
   maxPageEvents,
   readHead,
-  readLogPage,
+  readStoredLogPage,
+  readStoredLogPageBack,
   readStreamPage,
-  type Page,
+  type StoredPage,
 } from './reader.ts';
 import { follow } from './subscription.ts';
 import { sendHurry, SharedTail, type TailOptions } from './tail.ts';
 
 export interface PostgresEventStoreOptions {
   readonly registry: EventRegistry;
-  /** Where the log is; every connection is made with it, one for appends, one for the tail, and a pool for reads. */
+  /** The database of the log. All connections use this configuration: one for appends, one for the tail, and a pool for reads. */
   readonly connection: pg.ClientConfig;
-  /** The table of data keys (`id uuid primary key`) in the same database, if their inserts are flushed with the append that follows. */
+  /** The table of data keys (`id uuid primary key`) in the same database, if their inserts are flushed with the next append. */
   readonly keyTable?: string;
-  /** Most connections that read; 4 by default. */
+  /** Maximum number of connections for reads; 4 by default. */
   readonly maxReadConnections?: number;
-  /** Longest a statement may take before the store counts as unavailable; 10 000 by default. */
+  /** Time limit of a statement before the store counts as unavailable; 10 000 by default. */
   readonly statementTimeoutMs?: number;
   /** Recent events kept for the subscribers of this process; 2 000 by default. */
   readonly maxRecentEvents?: number;
-  /** Their most bytes, as JSON; 4 MiB by default. */
+  /** Maximum bytes of these events, as JSON; 4 MiB by default. */
   readonly maxRecentBytes?: number;
-  /** How often the tail looks for events without having been notified; 1 000 by default. */
+  /** How often the tail looks for events without a notification; 1 000 by default. */
   readonly pollMs?: number;
-  /** How long live events that can wait are held, in hope of one that cannot; 100 by default. */
+  /** How long live events that can wait are held, until an event comes that cannot wait; 100 by default. */
   readonly maxHoldMs?: number;
-  /** Told of each flush, how many appends it holds. */
+  /** Called for each flush, with its number of appends. */
   readonly onFlush?: (appends: number) => void;
 }
 
 const noneCan = (): boolean => false;
 
-/** The event log in a Postgres database that has `eventStoreMigrations`. Connects when first used. */
+/** The event log in a Postgres database that has `eventStoreMigrations`. Connects at its first use. */
 export function createPostgresEventStore(options: PostgresEventStoreOptions): EventStore {
   const { registry, maxHoldMs = 100 } = options;
   const settings = {
@@ -56,7 +61,6 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
     statementTimeoutMs: options.statementTimeoutMs ?? 10_000,
   };
   const pool = createReadPool(settings, options.maxReadConnections ?? 4);
-  const readStart = createStreamStarts(pool, registry);
   const appender = createAppender(settings, {
     appendQuery: createAppendQuery(options.keyTable),
     onFlush: options.onFlush,
@@ -72,18 +76,9 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
   return {
     async append(...append) {
       refuseIfClosed();
-      return appender.append(checkAppend(registry, ...append));
+      return appender.append(checkAppend(registry, append), append[3]?.member);
     },
-    async *readStream(...read) {
-      refuseIfClosed();
-      yield* eachEvent(rangePages(pool, registry, readStart, checkRead(...read)));
-    },
-    async *readAll(after, { until, signal }: ReadAllOptions = {}) {
-      refuseIfClosed();
-      const end = until ?? (await untilAborted(readHead(pool), signal));
-      if (end)
-        yield* eachEvent((page) => readLogPage(pool, registry, page?.end?.position ?? after, end), signal);
-    },
+    ...createReads({ pool, registry, refuseIfClosed }),
     async *subscribe(after, signal, { maxBatch = maxPageEvents, canWait = noneCan }: SubscribeOptions = {}) {
       refuseIfClosed();
       checkMaxBatch(maxBatch);
@@ -111,6 +106,56 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
   };
 }
 
+type Reads = Pick<
+  EventStore,
+  'hasDensePositions' | 'readAll' | 'readStored' | 'readStoredBackwards' | 'readStoredStream' | 'readStream'
+>;
+
+function createReads({
+  pool,
+  registry,
+  refuseIfClosed,
+}: {
+  readonly pool: pg.Pool;
+  readonly registry: EventRegistry;
+  readonly refuseIfClosed: () => void;
+}): Reads {
+  const readStart = createStreamStarts(pool);
+
+  function streamPages(...read: Parameters<EventStore['readStream']>): AsyncGenerator<StoredPage, void> {
+    refuseIfClosed();
+    return eachPage(rangePages(pool, readStart, checkRead(...read)));
+  }
+
+  async function* logPages(after: Position, { until, signal }: ReadAllOptions = {}) {
+    refuseIfClosed();
+    const end = until ?? (await untilAborted(readHead(pool), signal));
+    const pageAfter = (page: StoredPage | undefined) =>
+      end && readStoredLogPage(pool, { after: page?.end?.position ?? after, until: end });
+    yield* eachPage(pageAfter, signal);
+  }
+
+  return {
+    hasDensePositions: true,
+    async *readStream(...read) {
+      yield* eachEvent(registry, streamPages(...read));
+    },
+    async *readAll(after, options) {
+      yield* eachEvent(registry, logPages(after, options), options?.signal);
+    },
+    async *readStoredStream(...read) {
+      for await (const page of streamPages(...read)) yield* page.events;
+    },
+    async *readStored(after, options) {
+      yield* eachBatch(logPages(after, options));
+    },
+    async *readStoredBackwards() {
+      refuseIfClosed();
+      yield* eachBatch(eachPage((page) => readStoredLogPageBack(pool, page?.end?.position ?? endOfTime)));
+    },
+  };
+}
+
 function createSharedTail(
   options: PostgresEventStoreOptions,
   settings: ConnectionSettings & Pick<TailOptions, 'isAppending'>,
@@ -125,44 +170,59 @@ function createSharedTail(
 }
 
 function createReadPool(settings: ConnectionSettings, max: number): pg.Pool {
-  // The pool makes clients of its own options, which its types do not know of.
+  // The pool makes clients with its own options, which its types do not declare.
   const Client = StoreClient as unknown as new () => pg.ClientBase;
   const pool = new pg.Pool({ ...clientConfig(settings), Client, max, onConnect: keepIndexPlans });
-  // A connection that breaks while idle is replaced by the pool; unheard, the event would end the process.
+  // The pool replaces a connection that breaks while idle; an unhandled event would end the process.
   pool.on('error', () => undefined);
   return pool;
 }
 
-/** The pages of a range of a stream, the first of which is read together with those of other streams. */
+/** The pages of a range of a stream. The first page is read together with those of other streams. */
 function rangePages(
   pool: pg.Pool,
-  registry: EventRegistry,
-  readStart: (range: StreamRange) => Promise<Page>,
+  readStart: (range: StreamRange) => Promise<StoredPage>,
   range: StreamRange,
 ) {
   let rest: StreamRange | undefined = range;
-  return (before: Page | undefined): Promise<Page> | undefined => {
+  return (before: StoredPage | undefined): Promise<StoredPage> | undefined => {
     if (!before?.end) return readStart(range);
     rest = rest && restOf(rest, before.bytes.length, before.end.revision);
-    return rest && readStreamPage(pool, registry, rest);
+    return rest && readStreamPage(pool, rest);
   };
 }
 
-/** The events of page after page, one page read ahead. `next` gets the page before. */
+/** Yields page after page; reads one page ahead. `next` gets the previous page. */
+async function* eachPage(
+  next: (before: StoredPage | undefined) => Promise<StoredPage> | undefined,
+  signal?: AbortSignal,
+): AsyncGenerator<StoredPage, void> {
+  let reading: Promise<StoredPage> | undefined = next(undefined);
+  while (reading) {
+    const page: StoredPage | undefined = await untilAborted(reading, signal);
+    if (!page) return;
+    reading = page.isLast || !page.end ? undefined : next(page);
+    // Awaited when the reader is done with this page. The error of a page that is never requested is ignored.
+    reading?.catch(() => undefined);
+    yield page;
+  }
+}
+
+async function* eachBatch(pages: AsyncIterable<StoredPage>): AsyncGenerator<readonly StoredEvent[], void> {
+  for await (const { events } of pages) if (events.length > 0) yield events;
+}
+
 async function* eachEvent(
-  next: (before: Page | undefined) => Promise<Page> | undefined,
+  registry: EventRegistry,
+  pages: AsyncIterable<StoredPage>,
   signal?: AbortSignal,
 ): AsyncGenerator<RecordedEvent, void> {
-  let reading: Promise<Page> | undefined = next(undefined);
-  while (reading) {
-    const page: Page | undefined = await untilAborted(reading, signal);
-    if (!page) return;
-    reading = page.isLast || page.failure || !page.end ? undefined : next(page);
-    reading?.catch(() => undefined);
-    for (const event of page.events) {
+  for await (const page of pages) {
+    const { events, failure } = decodeEvents(registry, page.events);
+    for (const event of events) {
       if (signal?.aborted) return;
       yield event;
     }
-    if (page.failure) throw page.failure;
+    if (failure) throw failure;
   }
 }

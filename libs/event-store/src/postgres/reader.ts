@@ -2,11 +2,11 @@ import { createBatcher } from '@token-vault/batching';
 import type { EventRegistry } from '@token-vault/contracts';
 import type pg from 'pg';
 import type { StreamRange } from '../append-request.ts';
-import { decodeEvents, type DecodedEvents, type StoredEvent } from '../codec.ts';
-import type { Position } from '../port.ts';
+import { decodeEvents, type DecodedEvents } from '../codec.ts';
+import type { Position, StoredEvent } from '../port.ts';
 import { asUnavailable, textValues } from './connection.ts';
 
-/** What a page is read with: the pool, or the one connection of the tail. */
+/** The connection of a read: the pool, or the one connection of the tail. */
 export interface Queryable {
   query<Row extends string[]>(
     query: pg.QueryArrayConfig,
@@ -14,15 +14,24 @@ export interface Queryable {
   ): Promise<pg.QueryArrayResult<Row>>;
 }
 
-/** A stretch of the log, or of one stream. */
-export interface Page extends DecodedEvents {
+/** A stretch of the log or of one stream, as stored. */
+export interface StoredPage {
+  readonly events: readonly StoredEvent[];
   /** Sizes of `events`, at the same indexes. */
   readonly bytes: readonly number[];
-  /** Of the last row read, whether it could be decoded or not; undefined for an empty page. */
+  /** The place of the last row that was read, whether it could be decoded or not; undefined for an empty page. */
   readonly end: { readonly position: Position; readonly revision: number } | undefined;
-  /** Nothing followed at the moment of reading. */
+  /** No event followed at the moment of reading. */
   readonly isLast: boolean;
 }
+
+/** A stretch whose events have the current version. */
+export type Page = Omit<StoredPage, 'events'> & DecodedEvents;
+
+const decodePage = (registry: EventRegistry, page: StoredPage): Page => ({
+  ...page,
+  ...decodeEvents(registry, page.events),
+});
 
 type EventRow = [
   position: string,
@@ -36,7 +45,7 @@ type EventRow = [
   metadata: string,
 ];
 
-/** `place`: of its stream among those asked for, from 1. */
+/** `place`: the number of the stream among the requested ones, from 1. */
 type StartRow = [...event: EventRow, place: string];
 
 export const maxPageEvents = 1_000;
@@ -44,7 +53,7 @@ const maxPageBytes = 4 * 1024 * 1024;
 
 const columns = 'position, stream, revision, version, bytes, id, type, data, metadata';
 
-/** Rows of a range in key order, as long as what went before them is below the page's bytes: always at least one. */
+/** Rows of a range in key order, while the rows before them are below the page's bytes: always at least one. */
 function pageQuery(name: string, key: string, range: string): pg.QueryArrayConfig {
   return {
     name: `event_store_${name}`,
@@ -57,7 +66,9 @@ function pageQuery(name: string, key: string, range: string): pg.QueryArrayConfi
   };
 }
 
-const logPage = pageQuery('log_page', 'position', 'position > $1::bigint and position <= $2::bigint');
+const logRange = 'position > $1::bigint and position <= $2::bigint';
+const logPage = pageQuery('log_page', 'position', logRange);
+const logPageBack = pageQuery('log_page_back', 'position desc', logRange);
 const streamPages = {
   forwards: pageQuery('stream_page', 'revision', 'stream = $1::text and revision >= $2::integer'),
   backwards: pageQuery('stream_page_back', 'revision desc', 'stream = $1::text and revision <= $2::integer'),
@@ -67,7 +78,7 @@ const streamStarts = {
   backwards: startsQuery('stream_starts_back', '<=', 'revision desc'),
 };
 
-/** The first pages of many streams, each of at most its own count of events, all together of a page's bytes. */
+/** The first pages of many streams, each with at most its own count of events, all together with at most a page's bytes. */
 function startsQuery(name: string, isWithin: string, order: string): pg.QueryArrayConfig {
   return {
     name: `event_store_${name}`,
@@ -93,58 +104,72 @@ const headQuery: pg.QueryArrayConfig = {
 /** Beyond every position. */
 export const endOfTime = String(2n ** 63n - 1n) as Position;
 
-/** The log after `after` (exclusive) up to `until` (inclusive). */
-export function readLogPage(
-  database: Queryable,
-  registry: EventRegistry,
-  after: Position,
-  until: Position,
-  maxEvents = maxPageEvents,
-): Promise<Page> {
-  return readPage(database, registry, logPage, [after, until, maxEvents]);
+/** A stretch of the log after `after` (exclusive) up to `until` (inclusive). */
+export interface LogRange {
+  readonly after: Position;
+  readonly until: Position;
+  readonly maxEvents?: number;
 }
 
-/** The beginning of a range of a stream. */
+/** The first page of a range of the log. */
+export function readStoredLogPage(
+  database: Queryable,
+  { after, until, maxEvents = maxPageEvents }: LogRange,
+): Promise<StoredPage> {
+  return readPage(database, logPage, [after, until, maxEvents]);
+}
+
+/** The log before `before` (exclusive), newest first. */
+export function readStoredLogPageBack(database: Queryable, before: Position): Promise<StoredPage> {
+  return readPage(database, logPageBack, ['-1', String(BigInt(before) - 1n), maxPageEvents]);
+}
+
+/** As `readStoredLogPage`, decoded. */
+export async function readLogPage(
+  database: Queryable,
+  registry: EventRegistry,
+  range: LogRange,
+): Promise<Page> {
+  return decodePage(registry, await readStoredLogPage(database, range));
+}
+
+/** The first page of a range of a stream. */
 export function readStreamPage(
   database: Queryable,
-  registry: EventRegistry,
   { stream, from, backwards, maxCount }: StreamRange,
-): Promise<Page> {
+): Promise<StoredPage> {
   const query = backwards ? streamPages.backwards : streamPages.forwards;
-  return readPage(database, registry, query, [stream, from, Math.min(maxCount, maxPageEvents)]);
+  return readPage(database, query, [stream, from, Math.min(maxCount, maxPageEvents)]);
 }
 
-/** Streams that one statement begins to read; most are short, and the page's bytes bound them all. */
+/** Maximum number of streams in one statement; most streams are short, and the page's bytes limit them all. */
 const maxStartsOfBatch = 100;
 
-/** Reads the first page of streams, those asked for at once in one round trip for each direction. */
-export function createStreamStarts(
-  database: Queryable,
-  registry: EventRegistry,
-): (range: StreamRange) => Promise<Page> {
+/** Reads the first pages of streams. Concurrent calls share one round trip for each direction. */
+export function createStreamStarts(database: Queryable): (range: StreamRange) => Promise<StoredPage> {
   const batchers = {
-    forwards: createStarts(database, registry, streamStarts.forwards),
-    backwards: createStarts(database, registry, streamStarts.backwards),
+    forwards: createStarts(database, streamStarts.forwards),
+    backwards: createStarts(database, streamStarts.backwards),
   };
   return (range) => (range.backwards ? batchers.backwards : batchers.forwards).add(range);
 }
 
-function createStarts(database: Queryable, registry: EventRegistry, query: pg.QueryArrayConfig) {
-  return createBatcher<StreamRange, Page>({
+function createStarts(database: Queryable, query: pg.QueryArrayConfig) {
+  return createBatcher<StreamRange, StoredPage>({
     maxItems: maxStartsOfBatch,
-    // Streams with much to read must not hold up all others.
+    // Long streams must not delay all others.
     concurrency: 2,
     run: async (ranges) => {
       const { rows, isCut } = await readStarts(database, query, ranges);
       const byPlace = Map.groupBy(rows, (row) => Number(row[9]));
-      // Where the page was full: that stream may go on, and those after it are not begun.
+      // The stream at which the page became full: that stream may continue, and the streams after it are not begun.
       const cutPlace = isCut ? Number(rows.at(-1)?.[9]) : Infinity;
       return Promise.all(
         ranges.map(async (range, index) => {
           const place = index + 1;
-          if (place > cutPlace) return readStreamPage(database, registry, range);
+          if (place > cutPlace) return readStreamPage(database, range);
           const ofStream = byPlace.get(place) ?? [];
-          return pageOf(registry, ofStream, place === cutPlace || ofStream.length === mostOf(range));
+          return pageOf(ofStream, place === cutPlace || ofStream.length === mostOf(range));
         }),
       );
     },
@@ -164,12 +189,11 @@ export async function readHead(database: Queryable): Promise<Position> {
 
 async function readPage(
   database: Queryable,
-  registry: EventRegistry,
   query: pg.QueryArrayConfig,
   values: [unknown, unknown, maxEvents: number],
-): Promise<Page> {
+): Promise<StoredPage> {
   const rows = await queryRows<EventRow>(database, query, values);
-  return pageOf(registry, rows, rows.length === values[2] || isFull(rows));
+  return pageOf(rows, rows.length === values[2] || isFull(rows));
 }
 
 async function readStarts(database: Queryable, query: pg.QueryArrayConfig, ranges: readonly StreamRange[]) {
@@ -184,10 +208,10 @@ const sizeOf = (row: EventRow | StartRow): number => Number(row[4]);
 const isFull = (rows: readonly (EventRow | StartRow)[]): boolean =>
   rows.reduce((sum, row) => sum + sizeOf(row), 0) >= maxPageBytes;
 
-function pageOf(registry: EventRegistry, rows: readonly (EventRow | StartRow)[], isCut: boolean): Page {
+function pageOf(rows: readonly (EventRow | StartRow)[], isCut: boolean): StoredPage {
   const last = rows.at(-1);
   return {
-    ...decodeEvents(registry, rows.map(storedEvent)),
+    events: rows.map(storedEvent),
     bytes: rows.map(sizeOf),
     end: last && { position: last[0] as Position, revision: Number(last[2]) },
     isLast: !isCut,

@@ -16,13 +16,12 @@ export interface SubscriptionSource {
   readonly registry: EventRegistry;
   readonly maxBatch: number;
   readonly canWait: (event: RecordedEvent) => boolean;
-  /** Live events that can wait are held so long, unless one comes that cannot. */
+  /** How long live events that can wait are held, unless an event comes that cannot wait. */
   readonly maxHoldMs: number;
 }
 
 /**
- * The log after `after`, then live: from the tail's recent events when they reach back far enough, else page by page
- * from the log until they do.
+ * The log after `after`, then live: from the tail's recent events when they include `after`, else page by page from the log until they do.
  */
 export async function* follow(
   source: SubscriptionSource,
@@ -63,7 +62,7 @@ export async function* follow(
   }
 }
 
-/** A tail that others use already may be a moment behind the log: only the log itself can tell. */
+/** A tail that other subscribers already use may be a moment behind the log: only the log can decide. */
 async function refuseBeyondHead(
   { database }: SubscriptionSource,
   after: Position,
@@ -73,7 +72,7 @@ async function refuseBeyondHead(
   if (head && comparePositions(after, head) > 0) throw new PositionBeyondHeadError(after, head);
 }
 
-/** Reads the log until the tail takes over, or the subscription is over. Gives the position reached. */
+/** Reads the log until the tail can continue, or the subscription has ended. Returns the position reached. */
 async function* catchUp(
   source: SubscriptionSource,
   after: Position,
@@ -86,7 +85,7 @@ async function* catchUp(
     const page: Page | undefined = await untilAborted(reading, signal);
     if (!page) return position;
     position = page.events.at(-1)?.position ?? position;
-    // The next page is read while the subscriber works on this one: one page ahead, never more.
+    // The next page is read while the subscriber handles this one: one page ahead, never more.
     const isBehind: boolean = !page.failure && page.end !== undefined && !tail.read(position, 1);
     reading = isBehind ? readBehind(source, position) : undefined;
     if (page.events.length > 0) yield { events: page.events, position, isCaughtUp: position === tail.head };
@@ -99,8 +98,8 @@ function readBehind(
   { database, registry, tail, maxBatch }: SubscriptionSource,
   after: Position,
 ): Promise<Page> {
-  const page = readLogPage(database, registry, after, tail.head, maxBatch);
-  // Its failure is heard by who waits for the page; nobody does when the subscriber has left meanwhile.
+  const page = readLogPage(database, registry, { after, until: tail.head, maxEvents: maxBatch });
+  // The reader of the page gets its error. If the subscriber has left meanwhile, the error would be unhandled.
   page.catch(() => undefined);
   return page;
 }

@@ -1,3 +1,4 @@
+import { listenTo } from '@token-vault/postgres';
 import type { EventRegistry } from '@token-vault/contracts';
 import type pg from 'pg';
 import { Bell } from '../bell.ts';
@@ -6,33 +7,37 @@ import {
   startPosition,
   type EventBatch,
   type Position,
+  type StoredEvent,
   type RecordedEvent,
 } from '../port.ts';
-import { decodeEvents, type StoredEvent } from '../codec.ts';
+import { decodeEvents } from '../codec.ts';
 import type { StoredAppend } from './appender.ts';
 import { asUnavailable, discardClient, openClient, type ConnectionSettings } from './connection.ts';
 import { endOfTime, readHead, readLogPage, type Page } from './reader.ts';
 
 export interface TailOptions extends ConnectionSettings {
   readonly registry: EventRegistry;
-  /** Most events kept for subscribers that are not far behind. */
+  /** Maximum number of events kept for subscribers that are a little behind. */
   readonly maxRecentEvents: number;
-  /** Most bytes (of JSON) of those. */
+  /** Maximum bytes (of JSON) of these events. */
   readonly maxRecentBytes: number;
-  /** How often the tail looks without having been notified; also finds a connection that died silently. */
+  /** How often the tail looks without a notification; also finds a connection that died silently. */
   readonly pollMs: number;
   /** Whether appends of this process are under way. */
   readonly isAppending: () => boolean;
 }
 
-/** A notification may overtake the answer to the append that it tells of: so long the tail waits to be offered the events. */
+/** A notification may arrive before the answer to its append: the tail waits so long for `offer` before it reads the log. */
 const lookDelayMs = 3;
 
 /** Channel of `append_events`, with the head as payload. */
 const newsChannel = 'event_store';
-/** With the position that somebody waits for as payload. */
+/** The payload is the position that a caller waits for. */
 const hurryChannel = 'event_store_hurry';
-/** Beyond the head: what has been appended but not been heard of. A client may name any position, but not haste for ever. */
+/**
+ * Limit beyond the head: events that were appended but not yet notified. A client may name any position, but cannot prevent batching for
+ * ever.
+ */
 const maxHurried = 100n;
 
 export async function sendHurry(database: Pick<pg.Pool, 'query'>, position: Position): Promise<void> {
@@ -44,8 +49,8 @@ export async function sendHurry(database: Pick<pg.Pool, 'query'>, position: Posi
 }
 
 /**
- * The live end of the log, read and parsed once for all subscribers of a process: one LISTEN connection and the
- * recent events. Works from its creation until it fails or is closed, once.
+ * The live end of the log, read and parsed once for all subscribers of a process: one LISTEN connection and the recent events. Works from
+ * its creation until it fails or is closed, once.
  */
 export class Tail {
   /** Resolves when the tail follows the log; rejects when it cannot. */
@@ -88,12 +93,12 @@ export class Tail {
     return this.#head;
   }
 
-  /** Up to here somebody waits for what subscribers make of the events. */
+  /** A caller waits for the effects of the events up to this position. */
   get hurriedTo(): Position {
     return this.#hurriedTo;
   }
 
-  /** What follows `after`, possibly nothing; undefined when that is not kept (any more) and must be read from the log. */
+  /** The events after `after`, possibly none; undefined when they are not in memory (any more) and must be read from the log. */
   read(after: Position, maxBatch: number): EventBatch | undefined {
     if (comparePositions(after, this.#start) < 0) return undefined;
     const first = this.#indexAfter(after);
@@ -103,8 +108,8 @@ export class Tail {
   }
 
   /**
-   * Takes what this process has just appended, which need not be read back then: but only what follows the head at once.
-   * The rest, and all that comes while the log is being read, the notification brings.
+   * Takes events that this process has just appended, so that they are not read back. Only events that directly follow the head are taken.
+   * For all others, and while the log is being read, the notification makes the tail read them.
    */
   offer(appends: readonly StoredAppend[]): void {
     if (!this.#poll || this.#isLoading || this.#failure || this.#isClosed) return;
@@ -136,13 +141,17 @@ export class Tail {
     const client = await openClient(this.#options, (error) => this.#fail(asUnavailable(error)));
     this.#client = client;
     if (this.#isClosed) return this.#release();
-    await client.query(`listen ${newsChannel}; listen ${hurryChannel}`);
-    this.#head = this.#start = await readHead(client);
-    // Not earlier: a load begun before the head is known would set it back.
-    client.on('notification', ({ channel, payload }) => {
-      if (channel === hurryChannel) this.#hurry(payload as Position);
-      else this.#hear(payload as Position);
+    let isHeadKnown = false;
+    // Not earlier: a load that begins before the head is known would set the head back.
+    const whenKnown = (hear: (position: Position) => void) => (payload: string) => {
+      if (isHeadKnown) hear(payload as Position);
+    };
+    await listenTo(client, {
+      [newsChannel]: whenKnown((position) => this.#hear(position)),
+      [hurryChannel]: whenKnown((position) => this.#hurry(position)),
     });
+    this.#head = this.#start = await readHead(client);
+    isHeadKnown = true;
     this.#poll = setInterval(() => this.#look(), this.#options.pollMs);
     this.#look();
   }
@@ -177,7 +186,8 @@ export class Tail {
   async #load(): Promise<void> {
     while (this.#isNewsPending && this.#client && !this.#isClosed) {
       this.#isNewsPending = false;
-      const page = await readLogPage(this.#client, this.#options.registry, this.#head, endOfTime);
+      const range = { after: this.#head, until: endOfTime };
+      const page = await readLogPage(this.#client, this.#options.registry, range);
       if (page.end) this.#keep(page, page.end.position);
       if (!page.isLast) this.#isNewsPending = true;
     }
@@ -186,7 +196,7 @@ export class Tail {
   #keep(page: Pick<Page, 'bytes' | 'events' | 'failure'>, end: Position): void {
     this.#head = end;
     if (page.failure) {
-      // Subscribers find the unreadable event in the log themselves, after those before it.
+      // Subscribers find the unreadable event in the log themselves, after the events before it.
       this.#drop(this.#events.length, end);
     } else {
       this.#events.push(...page.events);
@@ -197,7 +207,7 @@ export class Tail {
     this.bell.ring();
   }
 
-  /** Drops a good part at once, so that the cost of moving the rest is spread over many events. */
+  /** Drops many events at once, so that the cost of moving the rest is spread over many events. */
   #evict(): void {
     const { maxRecentEvents, maxRecentBytes } = this.#options;
     if (this.#events.length <= maxRecentEvents && this.#bytes <= maxRecentBytes) return;
@@ -244,7 +254,7 @@ export class Tail {
 const inLogOrder = (appends: readonly StoredAppend[]): readonly StoredAppend[] =>
   appends.toSorted((left, right) => comparePositions(left.result.position, right.result.position));
 
-/** The tail that the subscribers of a process share: made by the first, remade after a failure, closed by the last. */
+/** The tail that the subscribers of a process share: created by the first, created again after a failure, closed by the last. */
 export class SharedTail {
   readonly #options: TailOptions;
   #tail: Tail | undefined;

@@ -7,7 +7,10 @@ const digits = '0123456789';
 const letter = /\p{L}/u;
 const digit = /\p{Nd}/u;
 
-/** Draws that may give the value itself before the alias is refused; each is unlikely, so this many never happens. */
+/**
+ * Maximum number of draws that give the value itself before the alias is refused. Each is unlikely, so the limit is practically never
+ * reached.
+ */
 const maxDraws = 16;
 
 function randomOf(alphabet: string, random: RandomInt): string {
@@ -35,14 +38,14 @@ function aliasFilter(name: string, alphabetOf: (character: string) => string | u
             .join('');
           if (alias !== text) return alias;
         }
-        // An alias is an id, shown to anyone: it must not be the value it stands for.
+        // An alias is an id that anyone may see: it must not be equal to the value.
         throw new FilterValueError('needs a value with something left to randomize');
       };
     },
   };
 }
 
-/** Letters of any script become random lower-case letters, digits random digits; all else stays. */
+/** Letters of any script become random lower-case letters, digits become random digits; other characters stay. */
 export const aliasPreserveFormat = aliasFilter('alias_preserve_format', (character) => {
   if (letter.test(character)) return letters;
   return digit.test(character) ? digits : undefined;

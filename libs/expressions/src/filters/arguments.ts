@@ -40,7 +40,7 @@ export function charactersArgument(value: unknown, name: string): ReadonlySet<st
   return new Set(codePoints(value));
 }
 
-/** The value as text: numbers and booleans as JSON writes them; objects and arrays have none. */
+/** The value as text: numbers and booleans as in JSON; objects and arrays are refused. */
 export function textValue(value: Exclude<Json, null>): string {
   if (typeof value === 'string') return value;
   if (typeof value === 'object') throw new FilterValueError('needs text, a number or a boolean');

@@ -4,7 +4,7 @@ import { FilterValueError, type RandomInt, type VaultFilter } from './filter.ts'
 
 const separators: ReadonlySet<string> = new Set([' ', '-']);
 
-/** Issuers use 8-digit identification numbers on cards of 16 digits and more, 6 on shorter ones (rules.md §4). */
+/** Identification numbers have 8 digits on cards of 16 digits and more, and 6 on shorter ones (rules.md §4). */
 function binLength(digits: number): number {
   return digits < 16 ? 6 : 8;
 }
@@ -13,14 +13,14 @@ function isDigit(character: string): boolean {
   return character >= '0' && character <= '9';
 }
 
-/** Which digits of a card number are shown, by the digit's ordinal. */
+/** Whether a digit of a card number is shown, by the digit's ordinal. */
 function revealedDigits(count: number, bin: boolean, last4: boolean): (ordinal: number) => boolean {
   const binEnd = bin ? binLength(count) : 0;
   const last4Start = last4 ? count - 4 : count;
   return (ordinal) => ordinal < binEnd || ordinal >= last4Start;
 }
 
-/** ISO/IEC 7812-1: whether the check digit fits. */
+/** ISO/IEC 7812-1: whether the check digit is correct. */
 function isLuhnValid(digits: readonly string[]): boolean {
   const sum = digits.toReversed().reduce((total, digit, index) => {
     const doubled = index % 2 === 0 ? Number(digit) : Number(digit) * 2;
@@ -35,7 +35,7 @@ function drawDigits(original: readonly string[], open: readonly number[], random
   const isRefused = (candidate: readonly string[]) =>
     isLuhnValid(candidate) || candidate.every((digit, index) => digit === original[index]);
   if (!isRefused(digits)) return digits;
-  // Of the ten values of one digit, one passes the check and one at most restores the original: eight remain.
+  // Of the ten values of a digit, one passes the check and at most one restores the original: eight remain.
   const last = open[open.length - 1] ?? 0;
   const allowed = Array.from({ length: 10 }, (_, digit) => digits.with(last, String(digit))).filter(
     (candidate) => !isRefused(candidate),
@@ -44,9 +44,9 @@ function drawDigits(original: readonly string[], open: readonly number[], random
 }
 
 /**
- * A random alias in the format of the card number: digits are drawn, spaces and dashes stay. The alias never passes the
- * Luhn check, so it cannot be taken for, or happen to be, a card number (PCI DSS Tokenization Guidelines: tokens must be
- * distinguishable from card numbers), and never equals the number it stands for.
+ * A random alias in the format of the card number: digits are drawn, spaces and dashes stay. The alias never passes the Luhn check, so it
+ * cannot be mistaken for a card number (PCI DSS Tokenization Guidelines: tokens must be distinguishable from card numbers). It is never
+ * equal to the original number.
  */
 export const aliasCard: VaultFilter = {
   name: 'alias_card',
@@ -72,7 +72,7 @@ export const aliasCard: VaultFilter = {
   },
 };
 
-/** Masks a card number but for, on demand, its BIN and last four. Separators inside a shown part stay. */
+/** Masks a card number. On request its BIN and its last four digits stay visible, with the separators inside them. */
 export const cardMask: VaultFilter = {
   name: 'card_mask',
   maxArguments: 4,
@@ -103,7 +103,7 @@ export const cardMask: VaultFilter = {
   },
 };
 
-/** The leading 6 or 8 digits, whatever separates them; too few digits for a BIN is an error, not the whole value. */
+/** The leading 6 or 8 digits, with any separators removed. Too few digits for a BIN are an error; the whole value is never shown. */
 export const cardBin: VaultFilter = {
   name: 'card_bin',
   maxArguments: 1,

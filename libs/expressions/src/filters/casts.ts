@@ -9,14 +9,14 @@ function cast(name: string, apply: (value: Exclude<Json, null>) => Json): VaultF
   return { name, maxArguments: 0, bind: () => (value) => (value === null ? null : apply(value)) };
 }
 
-/** Compact JSON; text stays as it is. */
+/** Compact JSON; text does not change. */
 export const stringify = cast('stringify', (value) =>
   typeof value === 'string' ? value : JSON.stringify(value),
 );
 
 export const toText = cast('to_string', textValue);
 
-/** A number written as an integer that a double cannot hold, such as a 19-digit card number, is refused, not rounded. */
+/** An integer that a double cannot hold, such as a 19-digit card number, is refused, not rounded. */
 export const toNumber = cast('to_number', (value) => {
   if (typeof value === 'number') return value;
   if (typeof value !== 'string') throw new FilterValueError('needs a number');

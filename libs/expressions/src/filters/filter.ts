@@ -1,14 +1,14 @@
 import type { Json } from '../json.ts';
 
-/** A uniformly distributed integer in [0, exclusiveMax). node:crypto's `randomInt` unless a test injects another. */
+/** A uniformly distributed integer in [0, exclusiveMax). node:crypto's `randomInt` unless a test injects another function. */
 export type RandomInt = (exclusiveMax: number) => number;
 
-/** A filter with its arguments checked: what remains is a function of the value. */
-export type BoundFilter = (value: Json, random: RandomInt) => Json;
+/** A filter whose arguments were checked: a function of the value. */
+type BoundFilter = (value: Json, random: RandomInt) => Json;
 
 /**
- * A filter of rules.md §4. `bind` checks the arguments, once at compile time when all are literals, and throws
- * FilterArgumentError; the bound function throws FilterValueError when the value does not suit.
+ * A filter of rules.md §4. `bind` checks the arguments (once, at compile time, when all are literals) and throws FilterArgumentError. The
+ * bound function throws FilterValueError when it cannot handle the value.
  */
 export interface VaultFilter {
   readonly name: string;
@@ -16,12 +16,12 @@ export interface VaultFilter {
   bind(args: readonly unknown[]): BoundFilter;
 }
 
-/** Its message names the argument, never its value: an argument may be computed from data. */
+/** The message names the argument, never its value: an argument may be computed from data. */
 export class FilterArgumentError extends Error {
   override readonly name = 'FilterArgumentError';
 }
 
-/** Its message says what kind of value the filter needs, never the value. */
+/** The message names the kind of value that the filter needs, never the value. */
 export class FilterValueError extends Error {
   override readonly name = 'FilterValueError';
 }

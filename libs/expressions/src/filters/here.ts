@@ -1,8 +1,8 @@
 import { isSingularPath } from './json-path.ts';
 
 /**
- * Filters of Liquid that the short cut knows too, over text and with one text as argument or none: the default search indexes use
- * `remove`, the others are as common. They give what the engine's give.
+ * Filters of Liquid that the short cut also implements, over text and with one text argument or none. The default search indexes use
+ * `remove`; the others are as common. The results are equal to those of the engine.
  */
 const standardFilters: Readonly<Record<string, (value: string, argument: string) => string>> = {
   append: (value, argument) => value + argument,
@@ -24,12 +24,12 @@ export function standardFilter(
   return apply && isSuited ? (value) => apply(value, argument) : undefined;
 }
 
-/** An alias that equals its value is drawn again. */
+/** An alias that is equal to its value is drawn again. */
 const weightOfAliases = 16;
 
 /**
- * Steps that a filter of ours takes for each character or node of its value; undefined for one that may take any number, as a
- * JSONPath does that looks for its value.
+ * Steps of one of our filters for each character or node of its value. Undefined for a filter whose number of steps is not limited, e.g. a
+ * JSONPath that searches for its value.
  */
 export function weightHere(name: string, [path]: readonly unknown[]): number | undefined {
   if (name === 'json') return typeof path === 'string' && isSingularPath(path) ? 0 : undefined;

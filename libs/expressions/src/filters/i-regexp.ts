@@ -1,6 +1,6 @@
 /** Counted repetitions are unrolled; a pattern that needs more states is refused. */
 const maxStates = 2_000;
-/** Parts built, also those without a state of their own: `((){999}){999}` has none. */
+/** Maximum number of parts, including those without a state: `((){999}){999}` has no state. */
 const maxParts = 10_000;
 const maxPatternLength = 1_000;
 
@@ -115,7 +115,7 @@ class Parser {
   }
 }
 
-/** Thompson's construction: gives the first state of `node` when what follows it begins at `next`. */
+/** Thompson's construction: returns the first state of `node`, when the next part begins at state `next`. */
 function build(node: Node, next: number, states: State[], budget: { partsLeft: number }): number {
   budget.partsLeft -= 1;
   if (budget.partsLeft < 0) throw new PatternError('too many parts');
@@ -157,7 +157,7 @@ export class Regexp {
     this.#start = start;
   }
 
-  /** Whether the whole text, or a part of it, matches. `spend` is told of every step, and may throw. */
+  /** Whether the whole text, or a part of it, matches. `spend` is called for every step, and may throw. */
   test(text: string, scope: 'whole' | 'part', spend: (steps: number) => void): boolean {
     let active = this.#reach([this.#start]);
     for (const character of text) {
@@ -192,7 +192,7 @@ export class Regexp {
   }
 }
 
-/** Compiles an I-Regexp (RFC 9485); undefined when it is not one, or is unreasonably large. */
+/** Compiles an I-Regexp (RFC 9485); undefined when it is not valid, or too large. */
 export function compileRegexp(pattern: string): Regexp | undefined {
   if (pattern.length > maxPatternLength) return undefined;
   try {

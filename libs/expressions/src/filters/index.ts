@@ -6,7 +6,7 @@ import { padLeft, padRight } from './pad.ts';
 import { last4, reveal, revealLast } from './reveal.ts';
 import { FilterArgumentError, FilterValueError, type VaultFilter } from './filter.ts';
 
-/** Makes the filter's errors whole sentences that name it. */
+/** Makes whole sentences of the filter's errors, with the name of the filter. */
 function nameErrors(filter: VaultFilter): VaultFilter {
   const named = (error: unknown): unknown => {
     if (error instanceof FilterArgumentError)
@@ -34,7 +34,7 @@ function nameErrors(filter: VaultFilter): VaultFilter {
   };
 }
 
-/** The filters that rules.md §4 adds to standard Liquid, by name. `json` replaces Liquid's. */
+/** The filters that rules.md §4 adds to standard Liquid, by name. `json` replaces Liquid's filter. */
 export const vaultFilters: ReadonlyMap<string, VaultFilter> = new Map(
   [
     aliasCard,
@@ -56,4 +56,4 @@ export const vaultFilters: ReadonlyMap<string, VaultFilter> = new Map(
 );
 
 export { FilterArgumentError, FilterValueError };
-export type { BoundFilter, RandomInt, VaultFilter } from './filter.ts';
+export type { RandomInt, VaultFilter } from './filter.ts';

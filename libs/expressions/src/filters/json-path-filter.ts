@@ -2,7 +2,7 @@ import { compileJsonPath, JsonPathLimitError } from './json-path.ts';
 import { FilterArgumentError, FilterValueError, type VaultFilter } from './filter.ts';
 import { limits } from '../limits.ts';
 
-/** The one value an RFC 9535 query selects; none or several is an error. */
+/** The only value that an RFC 9535 query selects; no value or several values are an error. */
 export const json: VaultFilter = {
   name: 'json',
   maxArguments: 1,

@@ -12,7 +12,7 @@ export class JsonPathLimitError extends Error {
   override readonly name = 'JsonPathLimitError';
 }
 
-/** Steps left of the evaluation under way. Evaluation is synchronous, so one counter serves every query. */
+/** Remaining steps of the current evaluation. Evaluation is synchronous, so one counter serves every query. */
 let stepsLeft = 0;
 
 function spend(steps: number): void {
@@ -28,7 +28,7 @@ function childCount(value: unknown): number {
 class LimitedEnvironment extends JSONPathEnvironment {
   override setupFilterFunctions(): void {
     super.setupFilterFunctions();
-    // The library runs I-Regexp on V8's backtracking engine, which `(a+)+$` over stored data would hold for hours.
+    // The library runs I-Regexp on V8's backtracking engine, which `(a+)+$` over stored data would block for hours.
     this.functionRegister.set('match', new LinearMatch('whole', spend));
     this.functionRegister.set('search', new LinearMatch('part', spend));
   }
@@ -36,7 +36,7 @@ class LimitedEnvironment extends JSONPathEnvironment {
 
 const environment = new LimitedEnvironment({ maxRecursionDepth: limits.depth + 2 });
 
-/** Whether a filter compares two queries, which may compare whole documents with each other. */
+/** Whether a filter compares two queries, which may compare whole documents. */
 function comparesQueries(expression: FilterExpression): boolean {
   if (expression instanceof expressions.LogicalExpression) return comparesQueries(expression.expression);
   if (expression instanceof expressions.PrefixExpression) return comparesQueries(expression.right);
@@ -57,7 +57,7 @@ function meterExpression(expression: FilterExpression): void {
   else if (expression instanceof expressions.FilterQuery) meterQuery(expression.path);
 }
 
-/** Makes the selector pay for the node it is given: every visit of a query, nested or not, passes here. */
+/** Counts a step for each node of the selector: every visit of a query, nested or not, calls this. */
 function meterSelector(selector: Selector): void {
   const resolve = selector.resolve.bind(selector);
   const isSingular =
@@ -77,11 +77,11 @@ function meterQuery(query: JSONPathQuery): void {
 }
 
 export interface JsonPath {
-  /** The first two values selected, enough to know whether there is exactly one. @throws {JsonPathLimitError} */
+  /** The first two selected values, which show whether there is exactly one. @throws {JsonPathLimitError} */
   firstTwo(value: Json): readonly Json[];
 }
 
-/** Whether a valid path names one place, such as `$.data.number`, and hence takes as many steps as it has names. */
+/** Whether a valid path names one place, such as `$.data.number`, and so takes as many steps as it has names. */
 export function isSingularPath(path: string): boolean {
   try {
     return environment.compile(path).singularQuery();
@@ -90,7 +90,7 @@ export function isSingularPath(path: string): boolean {
   }
 }
 
-/** Compiles an RFC 9535 query, no code evaluated; undefined when it is not one. */
+/** Compiles an RFC 9535 query without evaluating code; undefined when it is not valid. */
 export function compileJsonPath(path: string): JsonPath | undefined {
   let query: JSONPathQuery;
   try {

@@ -5,8 +5,8 @@ import type { VaultFilter } from './filter.ts';
 const notDash = /[^-]/gu;
 
 /**
- * Masks all but the first and last characters. When that would hide nothing (too short, or only preserved characters
- * in between), every character is masked: a mask must never show the whole value.
+ * Masks all but the first and last characters. If that would hide no character (the value is too short, or only preserved characters are in
+ * between), every character is masked: a mask must never show the whole value.
  */
 export const reveal: VaultFilter = {
   name: 'reveal',
@@ -31,7 +31,7 @@ export const reveal: VaultFilter = {
   },
 };
 
-/** Keeps the last `length` characters and every `-`; a value no longer than `length` is shown unchanged. */
+/** Keeps the last `length` characters and every `-`. A value that is not longer than `length` is shown unchanged. */
 export const revealLast: VaultFilter = {
   name: 'reveal_last',
   maxArguments: 2,

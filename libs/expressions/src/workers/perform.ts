@@ -3,7 +3,7 @@ import { ClockMeter } from '../meter.ts';
 import type { Allowance, WorkerAnswer } from '../request.ts';
 import { OutputBudget } from '../output-budget.ts';
 
-/** Runs a job within an allowance. @param now a clock in milliseconds, of processor time where there is one */
+/** Runs a job within an allowance. @param now a clock in milliseconds, of processor time where available */
 export function perform(job: Job, allowance: Allowance, now: () => number): WorkerAnswer {
   const began = now();
   const { ms, memory, output } = allowance;

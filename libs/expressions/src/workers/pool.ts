@@ -1,20 +1,20 @@
 import { availableParallelism } from 'node:os';
+import { FairQueue } from '@token-vault/batching';
 import { UnavailableError } from '@token-vault/contracts';
 import type { Job } from '../job.ts';
 import type { Allowance, ExpressionWorkers, WorkerAnswer } from '../request.ts';
-import { FairQueue } from './fair-queue.ts';
 import { Thread } from './thread.ts';
 
 export interface ExpressionWorkerOptions {
-  /** Threads at most; by default as many as there are processors, but between two and four. */
+  /** Maximum number of threads; by default the number of processors, but between two and four. */
   readonly size?: number;
-  /** After so long without work a thread ends, and with it all that its heap may still hold. */
+  /** A thread that was idle for this time ends, so that its heap keeps no data. */
   readonly idleMs?: number;
   /** How long a job may wait for a thread. */
   readonly waitMs?: number;
   /** Jobs of one tenant that may wait. */
   readonly waitingOfTenant?: number;
-  /** What threads run. For tests. */
+  /** The script of the threads. For tests. */
   readonly script?: URL;
 }
 
@@ -25,7 +25,7 @@ interface Waiting {
 
 const maxWaiting = 2_000;
 
-/** Threads that start when they are needed. One tenant has at most half of them, and tenants take turns. */
+/** Threads that are started when needed. One tenant uses at most half of them, and tenants take turns. */
 class Pool implements ExpressionWorkers {
   readonly #size: number;
   readonly #idleMs: number;
@@ -116,7 +116,7 @@ class Pool implements ExpressionWorkers {
     this.#free.push({ thread, timer });
   }
 
-  /** From now on no job is given to it. */
+  /** From now on the thread gets no job. */
   #forget(thread: Thread): void {
     const index = this.#free.findIndex((it) => it.thread === thread);
     if (index >= 0) this.#free.splice(index, 1);

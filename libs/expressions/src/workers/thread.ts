@@ -6,24 +6,24 @@ import type { Allowance, WorkerAnswer } from '../request.ts';
 import type { JobMessage } from './worker.ts';
 
 /**
- * The heap of a worker. What the engine may allocate is bounded far below (limits.ts); should a job reach this all the same, V8 ends
- * the thread, for which it needs that no single step allocates more than it has left.
+ * The heap of a worker. The limit of the engine's allocations is far below (limits.ts). If a job still reaches the heap limit, V8 ends the
+ * thread; that works only when no single step allocates more than the remaining heap.
  */
 const heapMb = 128;
-/** Wall time that a job may take, for its processor time and besides, until its thread is ended from outside. */
+/** The wall time after which the thread of a job is terminated: its processor time and a reserve. */
 const wallMs = (ms: number): number => 1_000 + 4 * ms;
 
-/** A worker thread, which runs one job at a time. It keeps the process alive only while it does. */
+/** A worker thread that runs one job at a time. It keeps the process alive only while it runs a job. */
 export class Thread {
   readonly #worker: Worker;
   readonly #gone = Promise.withResolvers<void>();
   #underWay: { readonly allowance: Allowance; readonly done: PromiseWithResolvers<WorkerAnswer> } | undefined;
   #timer: NodeJS.Timeout | undefined;
-  /** What the job under way did that ended the thread; undefined when that was not its doing. */
+  /** The reason why the current job ended the thread; undefined when the job was not the cause. */
   #reason: string | undefined;
   #isEnding = false;
 
-  /** @param onGone when it has ended, by whatever cause; what it ran has then been answered */
+  /** @param onGone called when the thread has ended, for any reason; its job has then been answered */
   constructor(script: URL, onGone: () => void) {
     this.#worker = new Worker(script, {
       name: 'expressions',
@@ -49,7 +49,7 @@ export class Thread {
   }
 
   /**
-   * What overruns its allowance, or breaks the thread, has failed and used all that it was given.
+   * A job that exceeds its allowance, or breaks the thread, has failed and counts as having used its whole allowance.
    * @throws UnavailableError when the thread ended for another reason
    */
   run(job: Job, allowance: Allowance): Promise<WorkerAnswer> {
@@ -59,14 +59,14 @@ export class Thread {
     try {
       this.#worker.postMessage({ job, allowance } satisfies JobMessage);
     } catch {
-      // Data of a depth that cannot be cloned.
+      // The data is nested too deeply to be cloned.
       this.#finish();
       const outcome = failed('The expression cannot be evaluated over this data.');
       return Promise.resolve({ outcome, used: allowance });
     }
     this.#worker.ref();
     this.#timer = setTimeout(() => {
-      // An answer that has arrived meanwhile comes first, should the main thread have been late itself.
+      // If the main thread itself was late, an answer that has arrived meanwhile comes first.
       setImmediate(() => this.#underWay === underWay && this.#overrun());
     }, wallMs(allowance.ms));
     return done.promise;

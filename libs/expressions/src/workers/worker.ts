@@ -1,5 +1,5 @@
-// The thread that evaluates expressions of tenants: one job after the other, each with contexts of its own. It has no environment
-// variables, and knows of a job only what is in its message.
+// The thread that evaluates expressions of tenants: one job after the other, with new contexts for each. It has no environment variables,
+// and gets only the message of a job.
 import { readlinkSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
 import { parentPort } from 'node:worker_threads';
@@ -14,17 +14,17 @@ export interface JobMessage {
 
 const levelsBelow = 10;
 
-/** Requests that need no worker come first (ADR 22). On Linux threads have priorities; lowering one's own needs no privilege. */
+/** Requests that need no worker come first (ADR 22). On Linux threads have priorities; lowering its own priority needs no privilege. */
 function lowerPriority(): void {
   try {
     const thread = Number(readlinkSync('/proc/thread-self').split('/').at(-1));
     setPriority(thread, Math.min(19, getPriority(thread) + levelsBelow));
   } catch {
-    // It is then as the others.
+    // The thread keeps its priority.
   }
 }
 
-/** Milliseconds of processor time of this thread: a busy machine takes nothing from a tenant's allowance. */
+/** Milliseconds of processor time of this thread: other load on the machine does not reduce a tenant's allowance. */
 function cpuMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1_000;
@@ -36,7 +36,7 @@ parentPort?.on('message', ({ job, allowance }: JobMessage) => {
   try {
     parentPort?.postMessage(answer);
   } catch {
-    // A value of a depth that cannot be cloned.
+    // The value is nested too deeply to be cloned.
     parentPort?.postMessage({ ...answer, outcome: failed('The expressions give too much.') });
   }
 });

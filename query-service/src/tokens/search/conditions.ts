@@ -5,11 +5,11 @@ import { allOf, anyOf, sql, type Sql } from '../../sql.ts';
 import { hasIdOf, idsByIndex, idsByMetadata } from '../filters.ts';
 import type { SearchQuery, Stretch, TextField } from './query.ts';
 
-/** Whose tokens are searched. Values become parameters or, for data, keyed hashes of the tenant. */
+/** The tenant and the rights of a search. Values become parameters or, for data, keyed hashes of the tenant. */
 export interface Searched {
   readonly tenantId: string;
   readonly hashes: Pick<TenantHashes, 'blindIndex'>;
-  /** Where terms over `data` may match. */
+  /** The tokens that terms over `data` may match. */
   readonly searchable: SearchableData;
 }
 
@@ -25,7 +25,7 @@ export function searchCondition(query: SearchQuery, searched: Searched): Sql {
       return ids ? hasIdOf(ids) : anyOf(query.of.map((each) => searchCondition(each, searched)));
     }
     case 'not':
-      // What is unset does not equal, so its negation holds.
+      // An unset column does not equal the value, so the negation holds for it.
       return sql`(${searchCondition(query.of, searched)}) is not true`;
     case 'text':
       return textCondition(query.field, query.value, searched);
@@ -65,8 +65,8 @@ const idsByData = (value: string, searched: Searched): Sql =>
   idsByIndex(searched.tenantId, dataHash(value, searched), searched.searchable);
 
 /**
- * The ids a query finds, where indexes give them by themselves; undefined otherwise. Alternatives of such are one set of
- * ids: as conditions of their own, each would be tried on every token of the tenant.
+ * The ids that a query finds, when indexes alone give them. Undefined otherwise. Alternatives of this kind become one
+ * set of ids: as separate conditions, each would be evaluated for every token of the tenant.
  */
 function idsOf(query: SearchQuery, searched: Searched): Sql | undefined {
   if (query.kind === 'metadata') return idsByMetadata(searched.tenantId, query.key, query.value);
@@ -79,7 +79,7 @@ function idsOf(query: SearchQuery, searched: Searched): Sql | undefined {
     : undefined;
 }
 
-/** `/a/*` is for `/a/` and everything below. */
+/** `/a/*` matches `/a/` and every container below it. */
 function containerCondition(path: string): Sql {
   return path.endsWith('/*')
     ? sql`starts_with(t.container, ${path.slice(0, -1)})`

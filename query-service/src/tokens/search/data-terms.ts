@@ -5,7 +5,10 @@ import type { TokenScope } from '../queries.ts';
 import { dataHash, type Searched } from './conditions.ts';
 import type { SearchQuery } from './query.ts';
 
-/** The keyed hashes of all terms over `data` of a query, negated ones too: each is a guess, whatever stands beside it. */
+/**
+ * The keyed hashes of all terms over `data` in a query. Negated terms are included: each term is a guess of the data,
+ * wherever it stands in the query.
+ */
 export function dataTermsOf(query: SearchQuery, searched: Searched): ReadonlySet<string> {
   switch (query.kind) {
     case 'all-of':
@@ -20,7 +23,10 @@ export function dataTermsOf(query: SearchQuery, searched: Searched): ReadonlySet
   }
 }
 
-/** How many of the terms match a token that the caller may find, at most one index lookup and one token a term. */
+/**
+ * The number of terms that match a token that the caller may find. It costs at most one index lookup and one token
+ * for each term.
+ */
 export async function countFound(
   reader: Reader,
   { tenantId, now, visibility }: TokenScope,

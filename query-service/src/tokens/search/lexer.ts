@@ -1,6 +1,6 @@
 import { badQuery } from './query.ts';
 
-/** A value as written: `isQuoted` tells `"*"` from `*`. */
+/** A value as written in the query. `isQuoted` distinguishes `"*"` from `*`. */
 export interface Value {
   readonly text: string;
   readonly isQuoted: boolean;
@@ -22,7 +22,7 @@ export interface Range {
 const signs = { '(': 'open', ')': 'close', '!': 'not', '-': 'not' } as const;
 const words = { AND: 'and', '&&': 'and', OR: 'or', '||': 'or', NOT: 'not' } as const;
 
-// Each is anchored where it is tried and has one way to match, so that reading is linear in the query's length.
+// Each pattern is anchored and has one way to match, so the time of reading is linear in the length of the query.
 const space = /\s*/y;
 const word = /(?:AND|OR|NOT)(?=[\s()]|$)|&&|\|\|/y;
 const fieldName = /((?:\\.|[^\s:()"\\[\]{}])+):/sy;
@@ -33,7 +33,7 @@ const to = /\s+TO\s+/y;
 
 const unescaped = (text: string): string => text.replaceAll(/\\(.)/gs, '$1');
 
-/** Splits a query into what its grammar is made of; the last lexeme is the end. @throws ValidationError of `query`. */
+/** Splits a query into lexemes. The last lexeme is `end`. @throws ValidationError of `query`. */
 export function readLexemes(query: string): Lexeme[] {
   let at = 0;
 

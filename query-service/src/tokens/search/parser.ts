@@ -16,9 +16,9 @@ const isMomentField = (name: string): name is MomentField =>
 const metadataPrefix = 'metadata.';
 
 /**
- * Reads a query: `field:value`, quotes, ranges, AND, OR, NOT (also `!` and `-`), parentheses. NOT binds closest, then AND, then
- * OR. Terms side by side are read as Lucene does: any of them may hold, and none of those that are negated.
- * An empty query is for everything. @throws ValidationError of `query`.
+ * Reads a query: `field:value`, quotes, ranges, AND, OR, NOT (also `!` and `-`), parentheses. NOT binds closest, then
+ * AND, then OR. Terms side by side are read as Lucene does: any of the positive ones may hold, and none of the
+ * negated ones. An empty query matches all tokens. @throws ValidationError of `query`.
  */
 export function parseQuery(query: string): SearchQuery {
   const lexemes = readLexemes(query);
@@ -55,7 +55,7 @@ class Parser {
     return true;
   }
 
-  /** Joined by OR or by nothing. */
+  /** Terms joined by OR or by nothing. */
   #alternatives(): SearchQuery {
     const wanted: SearchQuery[] = [];
     const prohibited: SearchQuery[] = [];

@@ -13,13 +13,13 @@ export type TextField = (typeof textFields)[number];
 export const momentFields = ['created_at', 'modified_at'] as const;
 export type MomentField = (typeof momentFields)[number];
 
-/** A stretch of time: from an instant on, up to but without another. Open where absent. */
+/** A stretch of time: from an instant (included) to another (excluded). A missing end is open. */
 export interface Stretch {
   readonly from?: Date;
   readonly before?: Date;
 }
 
-/** What a query of POST /tokens/search asks for (rules.md §8). */
+/** The parsed query of POST /tokens/search (rules.md §8). */
 export type SearchQuery =
   | { readonly kind: 'everything' }
   | { readonly kind: 'all-of' | 'any-of'; readonly of: readonly SearchQuery[] }
@@ -28,9 +28,12 @@ export type SearchQuery =
   | { readonly kind: 'metadata'; readonly key: string; readonly value: string }
   | { readonly kind: 'moment'; readonly field: MomentField; readonly within: Stretch };
 
-/** Bounds what one query may cost to parse and to run. */
+/** Limits of one query, which bound the cost to parse and to run it. */
 export const searchLimits = { depth: 20, terms: 100 } as const;
 
-/** @param at where in the query, from 0. The message never quotes the query: it may hold what it looks for. */
+/**
+ * @param at the offset in the query, from 0. The message never quotes the query: it may hold the value that the
+ * caller searches for.
+ */
 export const badQuery = (message: string, at: number): ValidationError =>
   ValidationError.of('query', `${message} (at character ${at + 1})`);

@@ -1,7 +1,7 @@
 import { parseChecked } from '../checked-json.ts';
 import type { SandboxLimits } from '../limits.ts';
 
-/** What leaves for the pool: small JSON, and bytes that are not read on the way. */
+/** The parts that are sent to the pool: small JSON, and bytes that are not parsed on the way. */
 export interface CallParts {
   readonly payload: string;
   readonly body?: Buffer;
@@ -15,7 +15,9 @@ export interface CallRefusal {
 const tooLarge: CallRefusal = { code: 'request-too-large', message: 'The request body is too large' };
 const invalid: CallRefusal = { code: 'invalid-request', message: 'The request is not valid' };
 
-/** Takes a call of guest code apart. It is counted here, where parsing costs the run its own time. */
+/**
+ * Splits a call of guest code into its parts. The limits are checked here, where parsing costs the run's own time.
+ */
 export function partsOf(method: string, text: string, limits: SandboxLimits): CallParts | CallRefusal {
   if (method !== 'fetch') return argumentsOf(text, limits);
   const { body, ...head } = JSON.parse(text) as { readonly body?: unknown };

@@ -5,8 +5,8 @@ import type { CompileProblem } from '../outcome.ts';
 const prefix = '(function (module, exports, require) {';
 
 /**
- * Parses the code as the body of a CommonJS function, without running it. Parsing it as a body, not as text between
- * braces, is what keeps `}); … (function () {` from closing our wrapper.
+ * Parses the code as the body of a CommonJS function, without running it. Because it is parsed as a body, and not as
+ * text between braces, `}); … (function () {` cannot close the wrapper.
  */
 export function findSyntaxError(isolate: IsolatedVm.Isolate, code: string): CompileProblem | undefined {
   try {
@@ -36,7 +36,7 @@ function locate(isolate: IsolatedVm.Isolate, code: string): CompileProblem | und
   }
 }
 
-/** What is found beyond the code is the end of our wrapper: something in the code was not closed. */
+/** An error after the end of the code is at the end of the wrapper: a bracket in the code was not closed. */
 function within(
   code: string,
   problem: CompileProblem & { readonly line: number; readonly column: number },
@@ -47,7 +47,7 @@ function within(
   return { message: 'SyntaxError: Unexpected end of input', line: lines.length, column };
 }
 
-/** Where the code says what it exports, for code whose export is no function; else its first line. */
+/** The line of the code's export, for code whose export is no function. Otherwise its first line. */
 export function lineOfExport(code: string): number {
   const index = Math.max(0, code.search(/\bexports\b/));
   return code.slice(0, index).split('\n').length;

@@ -3,7 +3,7 @@ import type { ConsoleLine, GuestConsole } from '../outcome.ts';
 
 const levels: readonly string[] = ['debug', 'error', 'info', 'log', 'warn'] satisfies ConsoleLine['level'][];
 
-/** Collects what a guest prints, up to the limits; the rest is dropped and said to be. */
+/** Collects the output of a guest up to the limits. Further output is dropped, and a flag says so. */
 export function createConsoleCapture(limits: SandboxLimits) {
   const lines: ConsoleLine[] = [];
   let left = limits.consoleBytes;

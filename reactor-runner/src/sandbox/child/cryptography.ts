@@ -3,8 +3,8 @@ import type { KeyObject } from 'node:crypto';
 import { ciphers, digests } from '../algorithms.ts';
 
 /**
- * Cryptography for guests, done in the child: JSON in, JSON out, binary as base64. Algorithms are named in a list, sizes
- * and work factors are bounded, because nothing can interrupt an operation once it runs but the end of the process.
+ * Cryptography for guests, in the child: JSON in, JSON out, binary as base64. The algorithms are a fixed list, and
+ * sizes and work factors are bounded, because a running operation can only be interrupted by the end of the process.
  */
 export function performCrypto(text: string): string {
   try {
@@ -106,7 +106,7 @@ function createCipher(
   algorithm: string,
   { key, iv, tagLength, isDecryption }: Input,
 ): crypto.CipherGCM | crypto.DecipherGCM {
-  // One set of types for all modes: the authenticated ones have more methods, called for them only.
+  // One type for all modes. The authenticated modes have more methods, which are called for them only.
   const name = algorithm as crypto.CipherGCMTypes;
   const options = authenticated.test(algorithm) ? { authTagLength: count(tagLength ?? 16, 16) } : undefined;
   const vector = (iv === null ? null : bytes(iv)) as Buffer;
@@ -210,7 +210,7 @@ function digest(name: unknown): string {
   return known;
 }
 
-/** Ed25519 signs without a digest of its own. */
+/** Ed25519 signs without a separate digest. */
 function signatureDigest(name: unknown): string | null {
   return name === null || name === undefined ? null : digest(name);
 }

@@ -13,9 +13,15 @@ type Ending = ChildOutcome extends infer Each
     : never
   : never;
 
+interface Machinery {
+  readonly limits: SandboxLimits;
+  readonly factory: IsolateFactory;
+  readonly prepared: PreparedIsolate;
+}
+
 /**
- * One run of a tenant's code in an isolate of its own, on this process's only thread (ADR 12). So nothing in here watches
- * code while it runs: its CPU time, its memory and the end of what V8 cannot interrupt are the business of the pool.
+ * One run of a tenant's code in its own isolate, on this process's only thread (ADR 12). So this process cannot watch
+ * the code while it runs: the pool limits its CPU time and memory, and ends code that V8 cannot interrupt.
  */
 export class Invocation {
   readonly #run: ChildRun;
@@ -25,9 +31,10 @@ export class Invocation {
   readonly #send: (message: FromChild) => void;
   readonly #console;
   readonly #timers = new Map<string, NodeJS.Timeout>();
-  /** By id, the bytes that the pool holds of each. */
+  /** The number of bytes that the pool holds of each call, by id. */
   readonly #calls = new Map<string, number>();
   #bytesInFlight = 0;
+  #headsBytes = 0;
   readonly #deadline: number;
   readonly #deadlineTimer: NodeJS.Timeout;
   readonly #onOver: (outcome: ChildOutcome) => void;
@@ -36,12 +43,10 @@ export class Invocation {
   #isInside = false;
   #ending: Ending | undefined;
 
-  /** @param onOver called once, when no code of the tenant runs any more: the isolate may go */
+  /** @param onOver called once, when no code of the tenant runs any more and the isolate may be disposed */
   constructor(
     run: ChildRun,
-    limits: SandboxLimits,
-    factory: IsolateFactory,
-    prepared: PreparedIsolate,
+    { limits, factory, prepared }: Machinery,
     send: (message: FromChild) => void,
     onOver: (outcome: ChildOutcome) => void,
   ) {
@@ -54,7 +59,7 @@ export class Invocation {
     this.#console = createConsoleCapture(limits);
     this.#deadline = performance.now() + run.timeoutMs;
     this.#deadlineTimer = setTimeout(() => this.#finish({ kind: 'timed-out' }), run.timeoutMs);
-    // By a name: V8 gives a function that is assigned where it is written a long life (ADR 13).
+    // Assigned by a name: V8 keeps a function that is written at its assignment alive longer (ADR 13).
     const onHost: HostFunction = (operation, first, second) => this.#onHost(operation, first, second);
     prepared.onHost = onHost;
   }
@@ -74,7 +79,7 @@ export class Invocation {
     this.#enter('answer', `${call}`, JSON.stringify({ ok, payload }));
   }
 
-  /** The code is a function body by now (checked), so this stores a function and runs nothing of the tenant's. */
+  /** The code was checked to be a function body, so this only defines a function and runs no code of the tenant. */
   #load(): boolean {
     try {
       const { isolate, context } = this.#prepared;
@@ -93,7 +98,7 @@ export class Invocation {
     }
   }
 
-  /** Every entry has a time limit: asynchronous answers enter by a call, never by a promise left inside. */
+  /** Every entry has a time limit. Asynchronous answers enter by a call, never by a promise that is left inside. */
   #enter(kind: string, first: string, second = ''): void {
     const timeout = Math.max(1, Math.ceil(this.#deadline - performance.now()));
     this.#isInside = true;
@@ -103,7 +108,7 @@ export class Invocation {
       this.#finish(this.#endingOf(error));
     }
     this.#isInside = false;
-    // Nothing outside will call back either: a promise that is open now stays open for ever.
+    // No timer and no call is left, so an open promise would stay open for ever.
     if (this.#timers.size + this.#calls.size === 0) this.#ending ??= { kind: 'never-settled' };
     if (this.#ending !== undefined) this.#over(this.#ending);
   }
@@ -179,6 +184,11 @@ export class Invocation {
       setImmediate(() => this.answer(Number(id), false, JSON.stringify(parts)));
       return;
     }
+    this.#headsBytes += Buffer.byteLength(JSON.stringify(parts.payload));
+    if (this.#headsBytes > this.#limits.requestHeadsBytes) {
+      this.#finish({ kind: 'limit-exceeded', limit: 'bytes of request heads' });
+      return;
+    }
     const bytes = parts.payload.length + (parts.body?.length ?? 0);
     if (this.#bytesInFlight + bytes > this.#limits.requestBytesInFlight) {
       this.#finish({ kind: 'limit-exceeded', limit: 'bytes of requests in flight' });
@@ -189,7 +199,7 @@ export class Invocation {
     this.#send({ type: 'call', run: this.#run.run, call: Number(id), method, ...parts });
   }
 
-  /** False when there is no such call under way. */
+  /** False when no such call is running. */
   #release(id: string): boolean {
     this.#bytesInFlight -= this.#calls.get(id) ?? 0;
     return this.#calls.delete(id);
@@ -228,7 +238,7 @@ export class Invocation {
     }
   }
 
-  /** The first ending counts. One that comes while the code runs is told when the code has returned. */
+  /** The first ending counts. When the code is still running, the ending is sent after the code has returned. */
   #finish(ending: Ending): void {
     if (this.#ending !== undefined) return;
     this.#ending = ending;

@@ -4,12 +4,12 @@ import type { SandboxLimits } from '../limits.ts';
 
 export type HostFunction = (operation: string, first: string, second: string) => string | undefined;
 
-/** An isolate with the runtime loaded and no code of a tenant yet. Serves one run, then is disposed. */
+/** An isolate with the runtime loaded and without code of a tenant. It serves one run and is then disposed. */
 export interface PreparedIsolate {
   readonly isolate: IsolatedVm.Isolate;
   readonly context: IsolatedVm.Context;
   readonly dispatch: IsolatedVm.Reference<(kind: string, first: string, second: string) => void>;
-  /** Answers the guest's host operations from now on. */
+  /** From now on this function answers the guest's host operations. */
   onHost: HostFunction;
 }
 
@@ -17,7 +17,7 @@ const coreFilename = 'vault:core';
 
 export interface IsolateFactory {
   prepare(): PreparedIsolate;
-  /** Defines the modules the code mentions, so that requiring them costs no compilation. */
+  /** Defines the modules that the code mentions, so that requiring them needs no compilation. */
   preload(prepared: PreparedIsolate, code: string): void;
   sourceOf(module: string): string | undefined;
 }
@@ -27,7 +27,7 @@ export function createIsolateFactory(
   bundle: ChildBundle,
   limits: SandboxLimits,
 ): IsolateFactory {
-  // Code caches are made by the process that uses them, and of our own scripts only.
+  // A code cache is made in the process that uses it, and only of the vault's own scripts.
   const caches = new Map<string, IsolatedVm.ExternalCopy<ArrayBuffer>>();
 
   const runOwn = (
@@ -41,7 +41,7 @@ export function createIsolateFactory(
       ...(cachedData === undefined ? { produceCachedData: true } : { cachedData }),
     }) as IsolatedVm.Script & IsolatedVm.CachedDataResult;
     if (script.cachedData !== undefined) caches.set(filename, script.cachedData);
-    // No time limit on what is ours: each would wake isolated-vm's timer thread once more.
+    // The vault's own scripts have no time limit: each limit would wake isolated-vm's timer thread.
     script.runSync(context);
     script.release();
   };
@@ -49,8 +49,8 @@ export function createIsolateFactory(
   return {
     prepare() {
       const prepared: { onHost: HostFunction } = { onHost: () => undefined };
-      // Without `onCatastrophicError`, which needs a second thread: when V8 is out of memory it aborts, and the pool
-      // knows what that signal means.
+      // Without `onCatastrophicError`, which needs a second thread. When V8 is out of memory it aborts, and the pool
+      // recognises that signal.
       const isolate = new ivm.Isolate({ memoryLimit: limits.isolateMemoryMb });
       const context = isolate.createContextSync();
       context.global.setSync(
@@ -67,7 +67,8 @@ export function createIsolateFactory(
     },
     preload(prepared, code) {
       for (const name of mentioned(bundle, code)) {
-        // Strict, as `core` is: `caller` and `arguments` of a function of the tenant's show nothing of what called it.
+        // Strict, as `core` is: `caller` and `arguments` of a tenant's function show nothing of the functions that
+        // called it.
         const wrapped = `__define(${JSON.stringify(name)},(function(module,exports,require,internal){"use strict";${bundle.modules[name]?.source}\n}))`;
         runOwn(prepared, `vault:${name}`, wrapped);
       }
@@ -77,7 +78,7 @@ export function createIsolateFactory(
   };
 }
 
-/** A guess that only costs time when it is wrong: what is missed is compiled when it is required. */
+/** A guess. When it is wrong it costs only time: a missed module is compiled when it is required. */
 function mentioned(bundle: ChildBundle, code: string): Set<string> {
   const names = new Set<string>();
   const add = (name: string): void => {

@@ -1,6 +1,6 @@
 /**
- * The program of a sandbox child: isolates and nothing else. It has no environment, no credentials, no files and, where
- * the host allows, no network; it speaks with the pool over the socket on descriptor 3.
+ * The program of a sandbox child: it runs isolates and does nothing else. It has no environment, no credentials, no
+ * files and, where the host allows, no network. It speaks with the pool over the socket on descriptor 3.
  */
 import { Socket } from 'node:net';
 import { setFlagsFromString } from 'node:v8';
@@ -13,12 +13,12 @@ import { Invocation } from './invocation.ts';
 import { createIsolateFactory } from './isolate.ts';
 import type { IsolateFactory, PreparedIsolate } from './isolate.ts';
 
-// Only SIGKILL ends a process with a stuck guest thread: process.exit() would wait for it.
+// Only SIGKILL ends a process with a stuck guest thread: process.exit() would wait for the thread.
 const die = (): void => {
   try {
     process.kill(process.pid, 'SIGKILL');
   } finally {
-    // The first process of a PID namespace cannot kill itself, and behind the filter there is no `kill`.
+    // The first process of a PID namespace cannot kill itself, and the filter allows no `kill`.
     process.abort();
   }
 };
@@ -26,8 +26,9 @@ const die = (): void => {
 process.on('uncaughtException', die);
 process.on('unhandledRejection', die);
 
-// Functions of our scripts come compiled out of the code cache: a third less time for a trivial run. Not on the command line,
-// where Node's own modules would be compiled whole as well: a fifth more of a start.
+// Functions of the vault's scripts come compiled out of the code cache: a third less time for a trivial run. Set here
+// and not on the command line, where Node's own modules would be compiled completely too: a fifth more time for a
+// start.
 setFlagsFromString('--no-lazy');
 
 const addon = { exports: {} as { ivm: typeof IsolatedVm } };
@@ -64,7 +65,7 @@ function receive(message: ToChild): void {
       if (factory === undefined) return die();
       const prepared = next ?? factory.prepare();
       next = undefined;
-      current = new Invocation(message, limits, factory, prepared, send, (outcome) => {
+      current = new Invocation(message, { limits, factory, prepared }, send, (outcome) => {
         current = undefined;
         send({ type: 'outcome', run: message.run, outcome });
         setImmediate(() => replace(prepared));
@@ -74,7 +75,7 @@ function receive(message: ToChild): void {
   }
 }
 
-/** An isolate goes, and that of the next run is made, while nobody waits for it. */
+/** The used isolate is disposed and the next one is made after the answer, so that no caller waits for it. */
 function replace({ isolate }: PreparedIsolate): void {
   if (!isolate.isDisposed) isolate.dispose();
   next ??= current === undefined ? factory?.prepare() : undefined;

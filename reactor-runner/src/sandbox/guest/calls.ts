@@ -8,7 +8,7 @@ interface Waiting {
 const waiting = new Map<string, Waiting>();
 let lastCall = 0;
 
-/** An error reported by the host or a service: `status` and `problem` are there when the service gave them. */
+/** An error reported by the host or a service. `status` and `problem` are set when the service gave them. */
 export class ServiceError extends BaseError {
   override name = 'ServiceError';
   declare readonly code?: string;

@@ -1,16 +1,8 @@
-import {
-  apply,
-  asString,
-  BaseError,
-  BaseRangeError,
-  CompileFunction,
-  host,
-  parse,
-  stringify,
-} from './bridge.ts';
+import { apply, asString, BaseError, CompileFunction, host, parse } from './bridge.ts';
 import type { Internal } from './bridge.ts';
 import { answer, call, sync } from './calls.ts';
-import { brandOf, createErrors, errorsFrom } from './errors.ts';
+import { createErrors } from './errors.ts';
+import { reportFailure, reportLoadFailure, reportResponse } from './report.ts';
 import { createServiceClient } from './service-client.ts';
 import { fire, timerGlobals } from './timers.ts';
 
@@ -66,7 +58,7 @@ function guestRequire(request: unknown): unknown {
   return load(name);
 }
 
-/** What belongs to the runtime itself is made when it is first asked for, too. */
+/** Parts of the runtime itself are also made at their first use. */
 function define(name: string, make: () => unknown): void {
   factories.set(name, (module) => {
     module.exports = make();
@@ -87,7 +79,7 @@ function setGlobal(name: string, value: unknown): void {
   Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
 }
 
-/** A global that is loaded when first read: an unused polyfill costs a run nothing. */
+/** A global that is loaded when it is first read: an unused polyfill costs a run no time. */
 function lazyGlobal(name: string, from: string, pick?: string): void {
   Object.defineProperty(globalThis, name, {
     configurable: true,
@@ -136,7 +128,7 @@ function installGlobals(): void {
   refuseResizableBuffers();
 }
 
-/** Libraries look at `process`; it tells them nothing. */
+/** Libraries read `process`. It holds no information here. */
 function deadProcess() {
   return {
     env: {},
@@ -220,67 +212,10 @@ async function invoke(handler: (request: unknown) => unknown, input: Input): Pro
   }
 }
 
-function reportResponse(response: unknown): void {
-  if (
-    response !== undefined &&
-    response !== null &&
-    (typeof response !== 'object' || Array.isArray(response))
-  ) {
-    reportFailure(new BaseError('A reactor must return an object with raw or tokenize'));
-    return;
-  }
-  let text: string;
-  try {
-    const { raw, tokenize } = (response ?? {}) as { raw?: unknown; tokenize?: unknown };
-    text = stringify({ raw, tokenize });
-  } catch (error) {
-    host(isNative(error, 'Invalid string length') ? 'output-too-large' : 'not-serialisable');
-    return;
-  }
-  host('succeeded', text);
-}
-
-function isNative(error: unknown, message: string): boolean {
-  return error instanceof BaseRangeError && error.message === message;
-}
-
-function reportFailure(error: unknown): void {
-  try {
-    if (isNative(error, 'Array buffer allocation failed')) host('out-of-memory');
-    else host('failed', stringify(brandOf(error) ?? unbranded(error)));
-  } catch {
-    host(
-      'failed',
-      '{"status":500,"detail":"Reactor Runtime Error","errors":{"error":["The reactor failed"]}}',
-    );
-  }
-}
-
-/** The message only: an HTTP client's error carries its request, and with it perhaps a card number. */
-function unbranded(error: unknown) {
-  const text =
-    error instanceof BaseError ? asString(error.message) : typeof error === 'string' ? error : undefined;
-  return { status: 500, detail: 'Reactor Runtime Error', errors: errorsFrom(text, 'The reactor failed') };
-}
-
-function reportLoadFailure(error: unknown): void {
-  let message = 'The code failed while it was loaded';
-  let position = '';
-  try {
-    if (error instanceof BaseError) {
-      message = `${error.name}: ${error.message}`.slice(0, 1_000);
-      position = /reactor\.js:(\d+:\d+)/.exec(asString(error.stack))?.[1] ?? '';
-    }
-  } catch {
-    // A hostile error object: the generic message stands.
-  }
-  host('load-failed', message, position);
-}
-
 scope['__define'] = (name: string, factory: Factory) => {
   factories.set(name, factory);
 };
-// The last of them to be called, before any code of a tenant runs.
+// The last of these functions to be called, before any code of a tenant runs.
 scope['__main'] = (factory: Main) => {
   main = factory;
   for (const name of ['__define', '__dispatch', '__main']) delete scope[name];

@@ -1,7 +1,7 @@
 import { apply, asString, BaseError, isArray } from './bridge.ts';
 import { ServiceError } from './calls.ts';
 
-/** What an error of ours says, kept where the guest cannot change or forge it. */
+/** The content of a vault error, kept where the guest can neither change nor forge it. */
 export interface Branded {
   readonly status: number;
   readonly detail: string;
@@ -36,7 +36,9 @@ function messages(value: unknown): string[] {
   return isArray(value) ? value.slice(0, maxMessages).map(message) : [message(value)];
 }
 
-/** Array → `{error: […]}`, Error → its message, object → each property as texts, text → itself, nothing → `generic`. */
+/**
+ * Array → `{error: […]}`, Error → its message, object → each property as texts, text → itself, no value → `generic`.
+ */
 export function errorsFrom(cause: unknown, generic: string): Record<string, string[]> {
   if (cause === undefined || cause === null) return { error: [generic] };
   if (isArray(cause)) return { error: messages(cause) };
@@ -61,7 +63,7 @@ function errorClass(name: string, status: number, detail: string, generic: strin
   return defined;
 }
 
-export class CustomHttpResponseError extends BaseError {
+class CustomHttpResponseError extends BaseError {
   override name = 'CustomHttpResponseError';
   readonly status: number;
   constructor(response: { status?: unknown; headers?: unknown; body?: unknown } = {}) {

@@ -9,7 +9,9 @@ interface Armed {
 const armed = new Map<string, Armed>();
 let lastTimer = 0;
 
-/** What Node calls a Timeout; every timer of a guest ends with its run, so `ref` and `unref` change nothing. */
+/**
+ * The equivalent of Node's Timeout. Every timer of a guest ends with its run, so `ref` and `unref` change nothing.
+ */
 class Timer {
   readonly #id: string;
   constructor(id: string) {

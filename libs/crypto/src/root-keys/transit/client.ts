@@ -3,7 +3,7 @@ import { RootKeyUnavailableError, RootKeyUnusableError } from '../../errors.ts';
 import { exchange, type Reply } from './exchange.ts';
 import { readAuthority, readToken, requireTransitOptions, type TransitOptions } from './options.ts';
 
-/** The engine understood and said no (400). `words` are its own: compare them, never show them. */
+/** The transit engine understood the request and refused it (400). `words` are texts of the engine: compare them, never show them. */
 export class TransitRefusal extends Error {
   readonly words: string;
   constructor(words: string) {
@@ -23,7 +23,7 @@ export interface TransitClient {
 const firstPauseMs = 100;
 const longestPauseMs = 3_000;
 
-/** Of Node and OpenSSL, when a certificate is not to be trusted: no later attempt will be. */
+/** Error codes of Node and OpenSSL for a certificate that is not trusted. A later attempt would fail too. */
 const distrust = /^(CERT_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|ERR_TLS_|ERR_SSL_|HOSTNAME_MISMATCH|EPROTO)/;
 
 type Outcome =
@@ -37,7 +37,7 @@ function wordsOf(json: unknown): string {
   return Array.isArray(errors) ? errors.filter((each) => typeof each === 'string').join('; ') : '';
 }
 
-/** Statuses as HashiCorp Vault and OpenBao use them (api-docs: HTTP status codes). */
+/** Meaning of the HTTP statuses of HashiCorp Vault and OpenBao (api-docs: HTTP status codes). */
 function judge({ status, json, retryAfterMs }: Reply): Outcome {
   if (status === 200) return { data: (json as { data?: unknown } | null | undefined)?.data };
   const words = wordsOf(json);
@@ -61,10 +61,10 @@ function judgeFailure(error: unknown): Outcome {
 }
 
 /**
- * Speaks to a transit engine: bounded in time, repeated with growing pauses when it is sealed, overloaded or not there. Every
- * call may be repeated without harm.
- * @throws RootKeyUnusableError, from every call too: an operator has to act.
- * @throws RootKeyUnavailableError from a call: it may go well later.
+ * A client of a transit engine. Each call has a time limit and is repeated with growing pauses when the engine is sealed, overloaded or
+ * does not answer. Every call may be repeated without harm.
+ * @throws RootKeyUnusableError, also from every call: an operator has to act.
+ * @throws RootKeyUnavailableError from a call: a later call may succeed.
  */
 export function createTransitClient(options: TransitOptions): TransitClient {
   requireTransitOptions(options);
@@ -103,7 +103,7 @@ export function createTransitClient(options: TransitOptions): TransitClient {
       if ('data' in outcome) return outcome.data;
       if ('refusal' in outcome) throw new TransitRefusal(outcome.refusal);
       if ('never' in outcome) throw new RootKeyUnusableError(`root key: transit ${place} ${outcome.never}`);
-      // Up to half of it by chance, so that many vaults do not return all at once.
+      // Up to half of the pause is random, so that many vaults do not all repeat at the same time.
       const waitMs = Math.max(outcome.pauseMs, pauseMs * (0.5 + Math.random() / 2));
       if (performance.now() + waitMs >= end)
         throw new RootKeyUnavailableError(`root key: transit ${place} ${outcome.later}; try again later`);

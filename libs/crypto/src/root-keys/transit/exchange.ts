@@ -17,7 +17,7 @@ export interface Reply {
   readonly json: unknown;
 }
 
-/** Keys and ciphertexts are short: what is longer is not from a transit engine. */
+/** Keys and ciphertexts are short: a longer answer does not come from a transit engine. */
 const longestReply = 64 * 1024;
 
 function parse(text: string): unknown {
@@ -28,7 +28,10 @@ function parse(text: string): unknown {
   }
 }
 
-/** One request over a connection of its own, redirected nowhere: the token is for this host only. Rejects with errors of Node. */
+/**
+ * Sends one request over a connection of its own. Redirects are not followed, because the token is for this host only. Rejects with errors
+ * of Node.
+ */
 export function exchange(what: Exchange): Promise<Reply> {
   const { method, url, headers, body, authority, timeoutMs } = what;
   const send = url.protocol === 'https:' ? tlsRequest : plainRequest;

@@ -9,11 +9,11 @@ export { requireTransitOptions, type TransitOptions } from './options.ts';
 /** A key of a transit engine. Each of its versions is a root key. */
 export interface TransitKey {
   /**
-   * The newest version. Proves that the token may wrap and unwrap, and that the binding is kept.
+   * The newest version. Proves that the token may wrap and unwrap, and that the engine checks the associated data.
    * @throws RootKeyUnusableError, RootKeyUnavailableError
    */
   newest(): Promise<RootKeyProvider>;
-  /** The version of this id; undefined when it is not of this key, or not to be had any more. @throws as `newest` */
+  /** The version with this id; undefined when the id is of another key, or the version is no longer available. @throws as `newest` */
   find(rootKeyId: string): Promise<RootKeyProvider | undefined>;
 }
 
@@ -23,7 +23,7 @@ export const isTransitRootKeyId = (rootKeyId: string): boolean => rootKeyId.star
 const authenticated = /^(aes(128|256)-gcm96|chacha20-poly1305)$/;
 
 interface KeyDescription {
-  /** Version → when it was made, in seconds. */
+  /** Version → time of its creation, in seconds. */
   readonly versions: ReadonlyMap<number, number>;
   readonly newest: number;
 }
@@ -48,7 +48,7 @@ function textOf(data: unknown, field: string, place: string): string {
   throw new RootKeyUnusableError(`root key: transit ${place} does not answer as a transit engine does`);
 }
 
-/** What a failed decryption is told by; any other refusal is not for bytes that are wrong. */
+/** The texts of a failed decryption. Any other refusal does not mean that the bytes are wrong. */
 const broken = /message authentication failed|invalid ciphertext/i;
 
 function explain(error: unknown, place: string): unknown {
@@ -62,8 +62,8 @@ function explain(error: unknown, place: string): unknown {
 }
 
 /**
- * One version of the key. The name, the version and the time it was made are the id: addresses may change, and a key of the
- * same name elsewhere is another.
+ * One version of the key. Its id contains the name, the version and the time of creation: the address of the engine may change, and a key
+ * of the same name in another engine is a different key.
  */
 function providerOf(client: TransitClient, key: string, version: number, made: number): RootKeyProvider {
   const prefix = `vault:v${version}:`;
@@ -97,7 +97,7 @@ function providerOf(client: TransitClient, key: string, version: number, made: n
   };
 }
 
-/** An engine that is too old passes over associated data, and then any row could stand in for another. */
+/** An engine that is too old ignores associated data. Then one row could replace another, so such an engine is refused. */
 async function prove(provider: RootKeyProvider, place: string): Promise<void> {
   const bytes = randomBytes(32);
   const wrapped = await provider.wrap(bytes, Buffer.from('proof'));
@@ -117,9 +117,9 @@ async function prove(provider: RootKeyProvider, place: string): Promise<void> {
 }
 
 /**
- * A root key that never leaves a KMS: HashiCorp Vault or OpenBao, transit secrets engine. The token needs `read` on
- * `<mount>/keys/<key>` and `update` on `<mount>/encrypt/<key>` and `<mount>/decrypt/<key>`, and no `create`: with that, writing
- * to a key that is not there would make one.
+ * A root key that never leaves a KMS: HashiCorp Vault or OpenBao, transit secrets engine. The token needs `read` on `<mount>/keys/<key>`
+ * and `update` on `<mount>/encrypt/<key>` and `<mount>/decrypt/<key>`. It must not have `create`: then an encryption under an absent key
+ * would create that key.
  * @throws RootKeyUnusableError when the options are wrong.
  */
 export function transitKey(options: TransitOptions): TransitKey {

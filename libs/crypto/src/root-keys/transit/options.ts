@@ -1,20 +1,20 @@
 import { readFile } from 'node:fs/promises';
 import { RootKeyUnusableError } from '../../errors.ts';
 
-/** Where a key of the transit engine of HashiCorp Vault or OpenBao is, and how to get at it. */
+/** The address of a key in the transit engine of HashiCorp Vault or OpenBao, and the credential for it. */
 export interface TransitOptions {
-  /** `https://…`; `http://…` for a loopback address only. May have a path, before `/v1/…`. */
+  /** `https://…`; `http://…` for a loopback address only. May have a path before `/v1/…`. */
   readonly url: string;
   readonly key: string;
   /** Path of the secrets engine; `transit` by default. */
   readonly mount?: string | undefined;
   readonly namespace?: string | undefined;
-  /** One of the two. The file is read at each use, so that an agent may renew what is in it. */
+  /** Either the token or a file that holds it. The file is read at each use, so that an agent may replace the token. */
   readonly token?: string | undefined;
   readonly tokenFile?: string | undefined;
-  /** PEM file of the authority that its certificate is from; those of Node by default. */
+  /** PEM file of the certificate authority of the engine; the authorities of Node by default. */
   readonly caFile?: string | undefined;
-  /** Longest time for one attempt (5 s) and for all attempts of one call (15 s). */
+  /** Time limit of one attempt (5 s) and of all attempts of one call (15 s). */
   readonly attemptMs?: number;
   readonly deadlineMs?: number;
 }
@@ -38,7 +38,7 @@ function problemOf(options: TransitOptions): string | undefined {
   return undefined;
 }
 
-/** @throws RootKeyUnusableError naming what is wrong, without its value. */
+/** @throws RootKeyUnusableError that names the wrong option, without its value. */
 export function requireTransitOptions(options: TransitOptions): void {
   const problem = problemOf(options);
   if (problem !== undefined) throw new RootKeyUnusableError(`transit: ${problem}`);
@@ -58,7 +58,7 @@ async function readText(file: string, what: string): Promise<string> {
 /** @throws RootKeyUnusableError */
 export async function readToken({ token, tokenFile = '' }: TransitOptions): Promise<string> {
   const text = (token ?? (await readText(tokenFile, 'token'))).trim();
-  // What a header cannot hold would end in an error that quotes it.
+  // A token with characters that a header cannot hold would cause an error that quotes the token.
   if (!/^[!-~]{1,8192}$/.test(text))
     throw new RootKeyUnusableError('transit: its token is empty or not a token');
   return text;

@@ -1,6 +1,6 @@
 import { Buffer } from 'buffer';
 
-/** A binary value with a type; what `fetch` needs of it. */
+/** A binary value with a type: the part that `fetch` needs. */
 export class Blob {
   readonly type: string;
   readonly #bytes: Uint8Array;

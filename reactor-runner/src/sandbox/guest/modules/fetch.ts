@@ -21,7 +21,10 @@ function defined({ method, headers, redirect, signal }: Init): Init {
   );
 }
 
-/** Parsing is left to the host, which judges the address anyway: the URL polyfill would cost each request its start. */
+/**
+ * The host parses the address, because it checks it anyway. The URL polyfill would add its start to the time of each
+ * request.
+ */
 function addressOf(input: unknown): string {
   return typeof input === 'string' ? input : String((input as { href?: string }).href ?? input);
 }

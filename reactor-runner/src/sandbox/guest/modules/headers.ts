@@ -28,7 +28,7 @@ export class Headers {
   getSetCookie(): string[] {
     return [...(this.#values.get('set-cookie') ?? [])];
   }
-  /** As `node-fetch` gives them: every name with all of its values. */
+  /** In the form of `node-fetch`: every name with all of its values. */
   raw(): Record<string, string[]> {
     return Object.fromEntries(this.#values);
   }

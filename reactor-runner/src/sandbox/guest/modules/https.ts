@@ -1,4 +1,4 @@
-/** The part of `https` that HTTP clients of reactors use, over `fetch`; the body is read whole. */
+/** The part of `https` that HTTP clients of reactors use, built on `fetch`. The body is read as a whole. */
 import { Buffer } from 'buffer';
 import { EventEmitter } from 'events';
 import { Readable } from 'stream';

@@ -1,12 +1,12 @@
 const maxEntries = 100;
 const maxChars = 16_384;
 
-/** A short reading of any value, in the manner of `util.inspect`; getters are named, not run. */
+/** A short text of any value, similar to `util.inspect`. Getters are named, not run. */
 export function inspect(value: unknown, depth = 3): string {
   return render(value, depth, []);
 }
 
-/** `%s %d %i %f %j %o %O %%`, the rest joined by spaces, as `util.format` does. */
+/** `%s %d %i %f %j %o %O %%`, further values joined by spaces, as in `util.format`. */
 export function format(...values: unknown[]): string {
   const [first, ...rest] = values;
   if (typeof first !== 'string') return cut(values.map(asText).join(' '));

@@ -5,7 +5,10 @@ import { Collector, decoded, output } from './shared.ts';
 
 export const getCiphers = (): string[] => [...ciphers];
 
-/** The whole text goes through in `final`: `update` gives an empty piece. Callers that concatenate both see no difference. */
+/**
+ * The whole text is processed in `final`, and `update` gives an empty piece. Callers that concatenate both see no
+ * difference.
+ */
 class Cipher extends Collector {
   readonly #settings: Record<string, unknown>;
   #tag: Buffer | undefined;

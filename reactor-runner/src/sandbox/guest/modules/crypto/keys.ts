@@ -3,8 +3,6 @@ import type { Internal } from '../../bridge.ts';
 
 declare const internal: Internal;
 
-export type Binary = ArrayBuffer | ArrayBufferView | string;
-
 export function toBuffer(value: unknown, encoding?: string): Buffer {
   if (typeof value === 'string') return Buffer.from(value, (encoding ?? 'utf8') as 'utf8');
   if (value instanceof KeyObject) return value.bytes();
@@ -31,7 +29,7 @@ export interface KeyDescription {
   readonly namedCurve?: string;
 }
 
-/** A key as Node's `KeyObject` shows it; asymmetric keys are kept as PEM. */
+/** A key in the form of Node's `KeyObject`. Asymmetric keys are kept as PEM. */
 export class KeyObject {
   readonly type: 'private' | 'public' | 'secret';
   readonly #secret: Buffer | undefined;
@@ -71,7 +69,7 @@ export class KeyObject {
   }
 }
 
-/** What the host takes as a key: PEM, or `{pem, passphrase}`, `{der, type}`, `{jwk}`. */
+/** The forms of a key that the host accepts: PEM, or `{pem, passphrase}`, `{der, type}`, `{jwk}`. */
 export function keyInput(key: unknown): unknown {
   if (key instanceof KeyObject) return key.pem;
   if (typeof key === 'string' || ArrayBuffer.isView(key)) return toBuffer(key).toString('utf8');

@@ -3,7 +3,7 @@ import { toBuffer } from './keys.ts';
 
 export type Done = (error: Error | null, value?: unknown) => void;
 
-/** Callback forms of Node's functions: the same result, a tick later. */
+/** The callback forms of Node's functions: the same result, a tick later. */
 export function deferred<T>(make: () => T, done?: Done): T | undefined {
   if (done === undefined) return make();
   setTimeout(() => {

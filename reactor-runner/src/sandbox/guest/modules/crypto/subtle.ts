@@ -21,7 +21,7 @@ export class CryptoKey {
     this.usages = [...usages];
     this.#key = key;
   }
-  /** The key behind it, for a use it was made for. */
+  /** The key object of a CryptoKey, for a use that the key allows. */
   static open(key: CryptoKey, usage?: string): KeyObject {
     if (usage !== undefined && !key.usages.includes(usage))
       throw new TypeError(`The key is not usable for ${usage}`);
@@ -73,7 +73,7 @@ function cipher(algorithm: Algorithm, key: CryptoKey, data: unknown, isDecryptio
   return decoded(hostCrypto<{ data: string }>('cipher', input).data);
 }
 
-/** Web cryptography appends the tag to the text; Node's ciphers keep it apart. */
+/** Web cryptography appends the tag to the ciphertext. Node's ciphers keep it separate. */
 function gcm(
   algorithm: Algorithm,
   secret: KeyObject,

@@ -1,0 +1,155 @@
+import { decideTokenAccess, lesserOf, refusalText, shownBy, type Principal } from '@token-vault/access';
+import {
+  entityTypeOfToken,
+  ForbiddenError,
+  TokensRead,
+  type DataOf,
+  type SeenToken,
+  type TokenShowing,
+} from '@token-vault/contracts';
+import {
+  createRequestContext,
+  withReason,
+  type AuditTrail,
+  type RequestContext,
+} from '@token-vault/operations';
+import { createTokenFinder, type TokenFinderDependencies } from './find.ts';
+import { shownTo, type Shown } from './shown.ts';
+import type { TokenDetails } from './state.ts';
+
+/**
+ * An application with its present rights. Undefined when it has ended. @throws UnavailableError when its rights cannot
+ * be read
+ */
+export type FindApplication = (tenantId: string, applicationId: string) => Promise<Principal | undefined>;
+
+export interface SeenTokensDependencies extends TokenFinderDependencies {
+  readonly audit: AuditTrail;
+  readonly findApplication: FindApplication;
+}
+
+/** How tokens that reactor code was shown may be shown now, as part of the outcome of the run. */
+interface SeenDecision {
+  /** About the first token that the application of its reactor may not be shown now as the code was shown it. */
+  readonly refusal: ForbiddenError | undefined;
+  /** Records the reading by each application. Must be durable before the outcome is shown once more. */
+  record(): Promise<void>;
+}
+
+/**
+ * Decides about the outcome of a run by the tokens that its code was shown: in the answer, in a repeat of the request
+ * and in each delivery (rules.md §2; ADR 16). Tokens that are gone are left out.
+ */
+export type DecideSeen = (tokens: readonly SeenToken[], context: RequestContext) => Promise<SeenDecision>;
+
+interface Showing {
+  readonly details: TokenDetails;
+  readonly shown: TokenShowing;
+}
+
+const isOf = (token: SeenToken): token is SeenToken & { readonly shown: TokenShowing } =>
+  token.shown !== undefined;
+
+const reduced = 'The application of the reactor may no longer see a token as its code was shown it.';
+
+type Granted = Pick<Shown, 'transform' | 'isBreakGlass'>;
+
+/** How the application may be shown the token now, or the text of the refusal. */
+function shownNow(
+  application: Principal | undefined,
+  { details: { id, content }, shown: before }: Showing,
+): Granted | string {
+  const token = { id, containers: content.containers };
+  const { permission } = before;
+  if (!application) return reduced;
+  const access = decideTokenAccess(application, permission, token);
+  if (!access.isGranted) return refusalText(access, reduced);
+  // The answer of an update shows data only to an application that may read it.
+  const isUpdate = permission === 'token:update';
+  const shown: Granted = isUpdate ? shownTo(application, token, access.transform) : access;
+  const transform = shownBy(shown.transform, content.mask !== undefined);
+  return lesserOf(transform, before.transform) === before.transform ? shown : reduced;
+}
+
+const entityOf = ({ details: { id, type } }: Showing) => ({ type: entityTypeOfToken(type), id });
+
+/** A reading as it is recorded. The outcome shows the token as the code was shown it. */
+interface Reading {
+  readonly operation: 'use' | 'read';
+  readonly token: DataOf<'TokensRead'>['tokens'][number];
+}
+
+const readingOf = ({ details, shown }: Showing, { isBreakGlass }: Granted): Reading => ({
+  operation: shown.permission === 'token:use' ? 'use' : 'read',
+  token: {
+    token_id: details.id,
+    token_type: details.type,
+    transform: shown.transform,
+    ...(isBreakGlass ? { break_glass: true } : {}),
+  },
+});
+
+function decideAll(
+  showings: readonly Showing[],
+  applications: ReadonlyMap<string, Principal | undefined>,
+): { readonly refusal: ForbiddenError } | { readonly readings: ReadonlyMap<Principal, readonly Reading[]> } {
+  const readings = new Map<Principal, Reading[]>();
+  for (const showing of showings) {
+    const application = applications.get(showing.shown.applicationId);
+    const now = shownNow(application, showing);
+    if (!application || typeof now === 'string')
+      return { refusal: new ForbiddenError(typeof now === 'string' ? now : reduced, entityOf(showing)) };
+    const before = readings.get(application) ?? [];
+    before.push(readingOf(showing, now));
+    readings.set(application, before);
+  }
+  return { readings };
+}
+
+/** `DecideSeen` by the present rights of applications, with the reason that the caller gave for its request. */
+export function createSeenTokens(dependencies: SeenTokensDependencies): DecideSeen {
+  const { audit, findApplication } = dependencies;
+  const find = createTokenFinder(dependencies);
+
+  async function findAll(tokens: readonly SeenToken[], context: RequestContext): Promise<Showing[]> {
+    const known = new Map<string, Promise<TokenDetails | undefined>>();
+    const found = tokens.filter(isOf).map(async ({ id, shown }) => {
+      const finding = known.get(id) ?? find(id, context);
+      known.set(id, finding);
+      const details = await finding;
+      return details && { details, shown };
+    });
+    return (await Promise.all(found)).filter((each) => each !== undefined);
+  }
+
+  async function applicationsOf(showings: readonly Showing[], { principal }: RequestContext) {
+    const ids = [...new Set(showings.map(({ shown }) => shown.applicationId))];
+    const found = ids.map(async (id) => {
+      const application = await findApplication(principal.tenant.id, id);
+      return [id, application && withReason(application, principal.reason)] as const;
+    });
+    return new Map(await Promise.all(found));
+  }
+
+  /** The records name the application as the actor, and the trace id of the request that shows the outcome. */
+  async function record(
+    readings: ReadonlyMap<Principal, readonly Reading[]>,
+    { traceId, now }: RequestContext,
+  ): Promise<void> {
+    for (const [principal, of] of readings) {
+      const context = createRequestContext({ principal, traceId, now, request: 'react' });
+      const events = (['use', 'read'] as const).flatMap((operation) => {
+        const tokens = of.filter((each) => each.operation === operation).map(({ token }) => token);
+        return tokens.length > 0 ? [context.event(TokensRead, { operation, tokens })] : [];
+      });
+      await audit.recordAll(context, events);
+    }
+  }
+
+  return async (tokens, context) => {
+    const showings = await findAll(tokens, context);
+    const decided = decideAll(showings, await applicationsOf(showings, context));
+    if ('refusal' in decided) return { refusal: decided.refusal, record: () => Promise.resolve() };
+    return { refusal: undefined, record: () => record(decided.readings, context) };
+  };
+}

@@ -1,0 +1,63 @@
+import { createRequestContext } from '@token-vault/operations';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { createTokenUse } from '../../src/index.ts';
+import { openVault, type TestVault } from '../tokens/vault.ts';
+
+let vault: TestVault;
+beforeAll(async () => {
+  vault = await openVault();
+});
+beforeEach(async () => {
+  await vault.newTenant();
+});
+afterAll(() => vault.close());
+
+const kibibyte = 1024;
+
+async function create(count: number, bytes: number): Promise<string[]> {
+  const ids = Array.from({ length: count }, (_, index) => `large-${index}`);
+  for (const id of ids) await vault.create({ id, type: 'token', data: 'x'.repeat(bytes) });
+  return ids;
+}
+
+function tokenUse() {
+  let reads = 0;
+  const store = {
+    ...vault.log,
+    readStream: (...read: Parameters<typeof vault.log.readStream>) => {
+      reads += 1;
+      return vault.log.readStream(...read);
+    },
+  };
+  const { keyRing, clock, principal } = vault;
+  const context = createRequestContext({ principal, traceId: 'use', now: clock.now() });
+  return { use: createTokenUse({ store, keyRing, clock }), context, reads: () => reads };
+}
+
+const referencesTo = (ids: readonly string[]) => ({
+  tokens: new Map(ids.map((id, index) => [id, `args[${index}]`])),
+  ambiguous: new Map<string, string>(),
+  hasFilters: false,
+});
+
+it('tokens with 4 MiB of data together are opened, each with its data', async () => {
+  const ids = await create(8, 500 * kibibyte);
+  const { use, context } = tokenUse();
+  const { tokens } = await use.take(referencesTo(ids), context);
+  const opened = await tokens;
+  expect([...opened.keys()].sort()).toEqual(ids);
+  expect(opened.get('large-7')).toMatchObject({
+    data: 'x'.repeat(500 * kibibyte),
+    token: { id: 'large-7', type: 'token' },
+  });
+});
+
+it('more is refused before all tokens are read: a request of 5 KB must not open 50 MiB', async () => {
+  const ids = await create(27, 170 * kibibyte);
+  const { use, context, reads } = tokenUse();
+  const refusal = { errors: { 'args.24': ['names tokens that have more than 4 MiB of data together'] } };
+  await expect(use.take(referencesTo(ids), context)).rejects.toMatchObject(refusal);
+  expect(reads()).toBeLessThanOrEqual(25);
+  await expect(use.check(referencesTo(ids), context)).rejects.toMatchObject(refusal);
+  await expect(use.open(ids, context)).rejects.toMatchObject({ errors: { args: [expect.any(String)] } });
+});

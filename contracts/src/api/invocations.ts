@@ -1,0 +1,51 @@
+import { z } from 'zod';
+import { page, paging } from './paging.ts';
+
+export const invocationStates = ['waiting', 'running', 'succeeded', 'failed'] as const;
+export type InvocationRunState = (typeof invocationStates)[number];
+export const deliveryStates = ['due', 'delivered', 'given-up'] as const;
+export type DeliveryState = (typeof deliveryStates)[number];
+
+/** Not `{id}`: the executor takes a parameter of that name for the id of the operation's entity, which is the reactor. */
+export const invocationParams = z.object({ invocation_id: z.uuid().toLowerCase() });
+
+export const listInvocationsQuery = z.object({
+  reactor_id: z.uuid().toLowerCase().optional(),
+  state: z.enum(invocationStates).optional(),
+  ...paging,
+});
+
+const attempt = z.object({
+  number: z.int(),
+  attempted_at: z.string(),
+  /** Why the attempt failed, in a word of the vault's own, such as `refused-address` or `status 500`. Absent when it succeeded. */
+  reason: z.string().optional(),
+});
+
+/** One run of a reactor, as the log tells it. It holds no arguments, no result and no text of the code. */
+export const invocation = z.object({
+  id: z.uuid(),
+  tenant_id: z.uuid(),
+  reactor: z.object({ id: z.uuid() }),
+  mode: z.enum(['sync', 'async']),
+  state: z.enum(invocationStates),
+  /** The application or session that asked for the run. */
+  invoked_by: z.string(),
+  invoked_at: z.string(),
+  started_at: z.string().optional(),
+  ended_at: z.string().optional(),
+  /** From the start to the end; waiting for a process of the sandbox counts. */
+  duration_ms: z.int().optional(),
+  /** `class`: one of the vault's own words, such as `timed-out`; `failed` when the code itself threw. */
+  error: z.object({ status: z.int(), class: z.string() }).optional(),
+  delivery: z
+    .object({
+      state: z.enum(deliveryStates),
+      /** When the next attempt is due. */
+      next_at: z.string().optional(),
+      attempts: z.array(attempt),
+    })
+    .optional(),
+});
+export type Invocation = z.infer<typeof invocation>;
+export const invocationPage = page(invocation);

@@ -1,0 +1,62 @@
+import type { Json } from '../json.ts';
+import type { TokenPermission, Transform } from '../permissions.ts';
+import { AlteredRecordError } from '../problems.ts';
+import type { InvocationField, ReactorFailed, ReactorSucceeded } from './invocation.ts';
+import type { EventOf } from './registry.ts';
+
+/** The right by which reactor code was shown a token by `req.svc`, and how the token was shown. */
+export interface TokenShowing {
+  /** The application of the reactor whose code was shown the token. */
+  readonly applicationId: string;
+  readonly permission: TokenPermission;
+  readonly transform: Transform;
+}
+
+/** A token whose data the outcome of a run may contain. */
+export interface SeenToken {
+  readonly id: string;
+  /** Unset when no right was needed: the token was made of the output of the run. */
+  readonly shown?: TokenShowing | undefined;
+}
+
+/**
+ * The sealed content of an outcome. The tokens are sealed together with the result, because they decide who is given
+ * the result: an attacker who can write the log cannot remove one (ADR 20).
+ */
+export interface OutcomeContent {
+  readonly type: 'ReactorSucceeded' | 'ReactorFailed';
+  /** The body of the answer, or the problem. */
+  readonly value: Json;
+  readonly seen: readonly SeenToken[];
+  /** False when the tokens are unknown, or when there are more than `maxSeenTokens`. */
+  readonly isSeenComplete: boolean;
+  /** RFC 3339. When the first cvc that was shown to the code expires. Unset when no cvc was shown. */
+  readonly cvcEndsAt?: string | undefined;
+}
+
+/** Whether the outcome may hold data of tokens that it does not name. A failure without any is the vault's own, and tells of none. */
+export const mayHoldUnnamedTokens = ({ type, seen, isSeenComplete }: OutcomeContent): boolean =>
+  !isSeenComplete && (type === 'ReactorSucceeded' || seen.length > 0);
+
+type Outcome = Pick<EventOf<typeof ReactorSucceeded | typeof ReactorFailed>, 'type' | 'data'>;
+
+/** The sealed value of an outcome, and the field (AAD) under which it was sealed. */
+export const sealedOutcome = ({
+  data,
+}: Outcome): { readonly sealed: string; readonly field: InvocationField } => ({
+  sealed: 'result' in data ? data.result : data.problem,
+  field: data.sealed_with_tokens === true ? 'outcome_with_tokens' : 'outcome',
+});
+
+/**
+ * The content of an outcome from its opened value. An older release sealed the value alone; then the tokens are
+ * unknown.
+ * @throws AlteredRecordError when the event is not the one that was sealed
+ */
+export function outcomeContentOf({ type, data }: Outcome, opened: Json): OutcomeContent {
+  if (data.sealed_with_tokens !== true)
+    return { type, value: opened, seen: [], isSeenComplete: false, cvcEndsAt: data.cvc_ends_at };
+  const content = opened as unknown as OutcomeContent;
+  if (content.type !== type) throw new AlteredRecordError('invocation');
+  return content;
+}

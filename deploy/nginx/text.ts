@@ -1,0 +1,2 @@
+export const indented = (lines: readonly string[]): string[] =>
+  lines.map((line) => (line === '' ? '' : `  ${line}`));

@@ -1,0 +1,42 @@
+import type { AccessRule, TokenPermission } from '@token-vault/contracts';
+import type { Grants, Principal } from './principal.ts';
+import type { TokenAccess } from './token-access.ts';
+
+/** The permissions by which a caller, or code or a server on its behalf, gets data that is in the vault. */
+const reading: ReadonlySet<TokenPermission> = new Set(['token:read', 'token:search', 'token:use']);
+
+/** A token is used in plaintext, so without a reason a rule with `break_glass` does not let it be used at all. */
+const needsReason = (rule: AccessRule, permission: TokenPermission): boolean =>
+  reading.has(permission) &&
+  (rule.reason === 'required' || (rule.break_glass === true && permission === 'token:use'));
+
+/**
+ * What the rule that decides grants (docs/reference/reasons.md). A rule with `break_glass` reveals nothing but by reading, and only with a reason;
+ * otherwise it masks.
+ */
+export function decisionOf(
+  rule: AccessRule,
+  permission: TokenPermission,
+  reason: string | undefined,
+): TokenAccess {
+  if (reason === undefined && needsReason(rule, permission)) return { isGranted: false, needsReason: true };
+  if (rule.break_glass !== true) return { isGranted: true, transform: rule.transform };
+  return reading.has(permission) && reason !== undefined
+    ? { isGranted: true, transform: 'reveal', isBreakGlass: true }
+    : { isGranted: true, transform: 'mask' };
+}
+
+/** Whether a list or a search needs a reason: a rule by which its tokens may be shown requires one. */
+export function listNeedsReason(
+  { authorizer, reason, ...own }: Principal,
+  permission: TokenPermission,
+): boolean {
+  if (reason !== undefined) return false;
+  const demands = ({ rules }: Grants) =>
+    rules.some((rule) => rule.permissions.includes(permission) && needsReason(rule, permission));
+  return demands(own) || (authorizer !== undefined && demands(authorizer));
+}
+
+/** The rule reveals what it covers, whether a reason is given or not, and without a webhook. */
+export const revealsPlainly = (rule: AccessRule): boolean =>
+  rule.transform === 'reveal' && rule.break_glass !== true && rule.reason === undefined;

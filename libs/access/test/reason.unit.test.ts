@@ -1,0 +1,114 @@
+import type { AccessRule, TokenPermission } from '@token-vault/contracts';
+import { describe, expect, it } from 'vitest';
+import {
+  checkGrants,
+  decideTokenAccess,
+  searchableData,
+  seesEverything,
+  seesMoreAfterMove,
+  tokenVisibility,
+  type Principal,
+} from '../src/index.ts';
+
+const all: TokenPermission[] = ['token:read', 'token:search', 'token:use', 'token:update', 'token:create'];
+const rule = (overrides: Partial<AccessRule>): AccessRule => ({
+  description: undefined,
+  priority: 1,
+  container: '/',
+  conditions: undefined,
+  transform: 'reveal',
+  permissions: all,
+  ...overrides,
+});
+const principal = (rules: AccessRule[], more: Partial<Principal> = {}): Principal => ({
+  tenant: { id: 't', plan: 'standard', settings: {} },
+  actor: { kind: 'application', id: 'a' },
+  applicationId: 'a',
+  applicationType: 'private',
+  permissions: [],
+  rules,
+  ...more,
+});
+const card = { id: 'card-1', containers: ['/pci/high/'] };
+const reasoned = { reason: 'ticket 12' };
+const required = rule({ reason: 'required' });
+const glass = rule({ break_glass: true });
+const needsReason = { isGranted: false, needsReason: true };
+const masked = { isGranted: true, transform: 'mask' };
+const broken = { isGranted: true, transform: 'reveal', isBreakGlass: true };
+
+describe('a rule that requires a reason', () => {
+  it.each(['token:read', 'token:search', 'token:use'] as const)('refuses %s without one', (permission) => {
+    expect(decideTokenAccess(principal([required]), permission, card)).toEqual(needsReason);
+    expect(decideTokenAccess(principal([required], reasoned), permission, card)).toEqual({
+      isGranted: true,
+      transform: 'reveal',
+    });
+  });
+
+  it('does not hinder a write', () => {
+    expect(decideTokenAccess(principal([required]), 'token:create', card).isGranted).toBe(true);
+  });
+
+  it('does not give way to a later rule or to a plain permission', () => {
+    const rules = [required, rule({ priority: 2, transform: 'mask' })];
+    const caller = principal(rules, { permissions: ['token:read'] });
+    expect(decideTokenAccess(caller, 'token:read', card)).toEqual(needsReason);
+  });
+
+  it('holds for the sessions of its application', () => {
+    const session = principal([rule({})], { authorizer: { permissions: [], rules: [required] } });
+    expect(decideTokenAccess(session, 'token:read', card)).toEqual(needsReason);
+    expect(tokenVisibility(session, 'token:read')).toEqual({ kind: 'needs-reason' });
+  });
+
+  it('refuses a list or a search as a whole', () => {
+    const caller = principal([required], { permissions: ['token:read'] });
+    expect(tokenVisibility(caller, 'token:read')).toEqual({ kind: 'needs-reason' });
+    expect(tokenVisibility({ ...caller, ...reasoned }, 'token:read')).toEqual({ kind: 'all' });
+  });
+});
+
+describe('a rule with break_glass', () => {
+  it('masks a read without a reason, and reveals a read with one', () => {
+    expect(decideTokenAccess(principal([glass]), 'token:read', card)).toEqual(masked);
+    expect(decideTokenAccess(principal([glass], reasoned), 'token:read', card)).toEqual(broken);
+  });
+
+  it('lets a token be used only with a reason', () => {
+    expect(decideTokenAccess(principal([glass]), 'token:use', card)).toEqual(needsReason);
+    expect(decideTokenAccess(principal([glass], reasoned), 'token:use', card)).toEqual(broken);
+  });
+
+  it('never reveals by a write', () => {
+    expect(decideTokenAccess(principal([glass], reasoned), 'token:update', card)).toEqual(masked);
+    expect(decideTokenAccess(principal([glass], reasoned), 'token:create', card)).toEqual(masked);
+  });
+
+  it('is told of when the application of a session has it', () => {
+    const session = principal([rule({})], { authorizer: { permissions: [], rules: [glass] }, ...reasoned });
+    expect(decideTokenAccess(session, 'token:read', card)).toEqual(broken);
+    const masking = { authorizer: { permissions: [], rules: [rule({ transform: 'mask' })] }, ...reasoned };
+    expect(decideTokenAccess(principal([glass], masking), 'token:read', card)).toEqual(masked);
+  });
+
+  it('does not make hidden data searchable, nor count as seeing everything', () => {
+    const caller = principal([rule({ break_glass: true, search_data: false })], reasoned);
+    expect(searchableData(caller)).toMatchObject({ rules: [{ isSearchable: false }] });
+    expect(seesEverything(caller, 'token:read')).toBe(false);
+    expect(seesEverything(principal([required], reasoned), 'token:read')).toBe(false);
+  });
+
+  it.each([glass, required])('keeps its tokens from being moved to where no reason is asked', (strict) => {
+    const rules = [{ ...strict, container: '/pci/' }, rule({ priority: 2, container: '/' })];
+    const moved = { id: card.id, containers: ['/low/'] };
+    expect(seesMoreAfterMove(principal(rules, reasoned), card, moved)).toBe(true);
+  });
+
+  it('is refused for another transform than reveal', () => {
+    const rules = [rule({ transform: 'mask', break_glass: true })];
+    expect(checkGrants('private', { permissions: [], rules })).toEqual({
+      'rules.0.break_glass': ['needs the transform reveal'],
+    });
+  });
+});

@@ -1,0 +1,234 @@
+import { AuditCheckpointSigned, streams } from '@token-vault/contracts';
+import { TenantKeysMissingError, type KeyRing } from '@token-vault/crypto';
+import {
+  comparePositions,
+  parsePosition,
+  startPosition,
+  type EventStore,
+  type Position,
+  type StoredEvent,
+} from '@token-vault/event-store';
+import {
+  digestOf,
+  extendChain,
+  hashOf,
+  splitDigests,
+  startOfChain,
+  type ChainState,
+  type EventHash,
+} from './chain.ts';
+import { checkpointOf, isSignedBy, type Checkpoint } from './checkpoint.ts';
+import { compareStretch, nameOf, type Finding, type Found } from './compare.ts';
+import { signerOf } from './signature.ts';
+import { tenantOf } from './tenant-of.ts';
+
+export interface AuditOptions {
+  readonly store: EventStore;
+  readonly keyRing: Pick<KeyRing, 'hashes'>;
+  /** Positions: the pass begins at the last stretch that ended at or before `from`, and ends at `to`. */
+  readonly from?: Position | undefined;
+  readonly to?: Position | undefined;
+  readonly onProgress?: (position: Position, until: Position, events: number) => void;
+  readonly signal?: AbortSignal;
+}
+
+export interface AuditReport {
+  readonly findings: readonly Finding[];
+  readonly events: number;
+  readonly checkpoints: number;
+  /** Events after the last checkpoint of their tenant: they are not signed yet. */
+  readonly unsealed: number;
+  /** Tenants whose keys are destroyed: their checkpoints are checked with the public key that the checkpoints name. */
+  readonly withoutKeys: readonly string[];
+  readonly after: string;
+  readonly through: string;
+}
+
+/** Enough to see the kind of the change; a log that was rewritten differs everywhere. */
+const mostFindings = 1_000;
+
+/** Events of a tenant since its last checkpoint, and where its chain is. */
+interface TenantState {
+  chain: ChainState;
+  revision: number;
+  through: bigint;
+  pending: { readonly hash: EventHash; readonly found: Found }[];
+}
+
+/** One pass over the log. Its memory is limited by the events between two checkpoints. */
+class Verifier {
+  readonly findings: Finding[] = [];
+  readonly withoutKeys = new Set<string>();
+  events = 0;
+  checkpoints = 0;
+  /** Where the pass begins: the end of a stretch, or the beginning of the log. */
+  after = startPosition;
+  readonly #store: EventStore;
+  readonly #keyRing: AuditOptions['keyRing'];
+  readonly #publicKeys = new Map<string, string | undefined>();
+  readonly #states = new Map<string, TenantState>();
+  #position = 0n;
+
+  constructor({ store, keyRing }: AuditOptions) {
+    this.#store = store;
+    this.#keyRing = keyRing;
+  }
+
+  #tell(position: string, tenantId: string, problem: string): void {
+    if (this.findings.length < mostFindings) this.findings.push({ position, tenantId, problem });
+  }
+
+  /** Begins at the end of the last stretch that does not go beyond `from`. */
+  async beginAt(from: Position): Promise<void> {
+    for await (const events of this.#store.readStoredBackwards()) {
+      for (const event of events) {
+        const checkpoint = checkpointOf(event);
+        if (!checkpoint || isLater(checkpoint.through, from)) continue;
+        if (!isSignedBy(checkpoint, await this.#publicKeyOf(checkpoint))) continue;
+        this.after = parsePosition(checkpoint.through);
+        this.#position = BigInt(this.after);
+        return;
+      }
+    }
+  }
+
+  /** The first event of a tenant in this pass: its chain continues from its last checkpoint before the start of the pass. */
+  async #meet(tenantId: string): Promise<TenantState> {
+    const state: TenantState = { chain: startOfChain(tenantId), revision: -1, through: 0n, pending: [] };
+    this.#states.set(tenantId, state);
+    if (this.after === startPosition) return state;
+    for await (const event of this.#store.readStoredStream(streams.audit(tenantId), { backwards: true })) {
+      const found = checkpointOf(event);
+      if (found && isLater(found.through, this.after)) continue;
+      const checkpoint = await this.#readCheckpoint(event, tenantId);
+      if (checkpoint) goOn(state, checkpoint, event.revision);
+      return state;
+    }
+    return state;
+  }
+
+  /** The public key of the tenant's keys; if these are destroyed, the key that the checkpoint names. */
+  async #publicKeyOf({ tenant_id: tenantId, public_key: named }: Checkpoint): Promise<string> {
+    if (!this.#publicKeys.has(tenantId)) {
+      try {
+        this.#publicKeys.set(tenantId, (await signerOf(this.#keyRing, tenantId)).publicKey);
+      } catch (error) {
+        if (!(error instanceof TenantKeysMissingError)) throw error;
+        this.withoutKeys.add(tenantId);
+        this.#publicKeys.set(tenantId, named);
+      }
+    }
+    return this.#publicKeys.get(tenantId) ?? named;
+  }
+
+  async #readCheckpoint(event: StoredEvent, tenantId: string): Promise<Checkpoint | undefined> {
+    const checkpoint = checkpointOf(event);
+    const isOwn = checkpoint?.tenant_id === tenantId;
+    if (checkpoint && isOwn && isSignedBy(checkpoint, await this.#publicKeyOf(checkpoint))) return checkpoint;
+    this.#tell(event.position, tenantId, 'the checkpoint is not signed by its tenant');
+    return undefined;
+  }
+
+  /** Only some events have to be awaited; a promise for each event would cost more than its hash. */
+  read(event: StoredEvent): Promise<void> | undefined {
+    const tenantId = tenantOf(event);
+    this.#count(event, tenantId);
+    if (tenantId === undefined) {
+      this.#tell(event.position, '-', `${nameOf(event)} names no tenant`);
+      return undefined;
+    }
+    const state = this.#states.get(tenantId);
+    if (!state) return this.#meet(tenantId).then((met) => this.#readInto(met, event, tenantId));
+    return this.#readInto(state, event, tenantId);
+  }
+
+  #count({ position: text }: StoredEvent, tenantId = '-'): void {
+    const position = BigInt(text);
+    if (this.#store.hasDensePositions && position !== this.#position + 1n) {
+      const first = this.#position + 1n;
+      const gap = position - first;
+      this.#tell(
+        first.toString(),
+        tenantId,
+        gap === 1n ? 'the event is missing' : `${gap} events are missing from here on`,
+      );
+    }
+    this.#position = position;
+    this.events += 1;
+  }
+
+  #readInto(state: TenantState, event: StoredEvent, tenantId: string): Promise<void> | undefined {
+    if (event.type === AuditCheckpointSigned.type) return this.#check(state, event, tenantId);
+    const hash = hashOf(event);
+    const { position, type, stream, revision } = event;
+    state.pending.push({ hash, found: { position, digest: digestOf(hash), type, stream, revision } });
+    return undefined;
+  }
+
+  async #check(state: TenantState, row: StoredEvent, tenantId: string): Promise<void> {
+    const checkpoint = await this.#readCheckpoint(row, tenantId);
+    if (!checkpoint || BigInt(checkpoint.through) <= state.through) return;
+    this.checkpoints += 1;
+    const { through } = checkpoint;
+    const end = state.pending.findIndex(({ found }) => BigInt(found.position) > BigInt(through));
+    const covered = state.pending.splice(0, end < 0 ? state.pending.length : end);
+    const chain = extendChain(
+      state.chain,
+      covered.map(({ hash }) => hash),
+    );
+    const signed = splitDigests(checkpoint.digests);
+    if (row.revision !== state.revision + 1 || state.chain.count + signed.length !== checkpoint.count)
+      this.#tell(row.position, tenantId, 'a checkpoint before this one is missing');
+    const found = covered.map((each) => each.found);
+    const differences = compareStretch(tenantId, signed, found, through);
+    for (const { position, problem } of differences) this.#tell(position, tenantId, problem);
+    const head = chain.head.toString('base64url');
+    if (differences.length === 0 && head !== checkpoint.head)
+      this.#tell(row.position, tenantId, 'the chain up to this checkpoint is not the one that was signed');
+    // Continues from the signed state, so that one difference is reported once.
+    goOn(state, checkpoint, row.revision);
+  }
+
+  end(head: string): number {
+    if (this.#store.hasDensePositions && this.#position < BigInt(head))
+      this.#tell(
+        (this.#position + 1n).toString(),
+        '-',
+        `${BigInt(head) - this.#position} events at the end of the log are missing`,
+      );
+    let unsealed = 0;
+    for (const { pending } of this.#states.values()) unsealed += pending.length;
+    return unsealed;
+  }
+}
+
+function goOn(state: TenantState, { count, head, through }: Checkpoint, revision: number): void {
+  state.chain = { count, head: Buffer.from(head, 'base64url') };
+  state.revision = revision;
+  state.through = BigInt(through);
+}
+
+const isLater = (position: string, than: string): boolean => BigInt(position) > BigInt(than);
+
+/**
+ * Computes every chain again from the stored log and compares it with the signed checkpoints. Reads only. Where positions have no gaps, a
+ * missing event is found even where no checkpoint covers it yet.
+ */
+export async function verifyAudit(options: AuditOptions): Promise<AuditReport> {
+  const { store, from, to, onProgress, signal } = options;
+  const head = await store.head();
+  const through = to !== undefined && comparePositions(to, head) < 0 ? to : head;
+  const verifier = new Verifier(options);
+  if (from !== undefined) await verifier.beginAt(from);
+  for await (const events of store.readStored(verifier.after, { until: through })) {
+    signal?.throwIfAborted();
+    for (const event of events) {
+      const checked = verifier.read(event);
+      if (checked) await checked;
+    }
+    onProgress?.(events.at(-1)?.position ?? verifier.after, through, events.length);
+  }
+  const unsealed = verifier.end(through);
+  const { findings, events, checkpoints, withoutKeys, after } = verifier;
+  return { findings, events, checkpoints, unsealed, withoutKeys: [...withoutKeys], after, through };
+}

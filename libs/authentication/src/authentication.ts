@@ -1,0 +1,126 @@
+import type { Principal } from '@token-vault/access';
+import { hashApiKey } from '@token-vault/crypto';
+import type { Clock, RetiredKey } from '@token-vault/operations';
+import { createCallers, type Caller, type CallerDependencies, type Callers } from './callers.ts';
+import type { Pool } from './rows.ts';
+import type { ReadModelWatch } from '@token-vault/read-models';
+import { expiredKeyOf, findRetiredKey } from './retired-keys.ts';
+
+export type Authentication =
+  | {
+      readonly kind: 'authenticated';
+      readonly principal: Principal;
+      /** SHA-256 of the key, hex. */
+      readonly keyHash: string;
+    }
+  | { readonly kind: 'retired'; readonly key: RetiredKey }
+  | { readonly kind: 'unknown' };
+
+export interface Authenticator {
+  /** @throws UnavailableError when the read models of authentication have stopped */
+  authenticate(apiKey: string): Promise<Authentication>;
+  /** Clears the cache: called when a key, a rule, a session or a tenant may have changed. */
+  forget(): void;
+}
+
+interface Cached {
+  readonly authentication: Authentication;
+  readonly expiresAt: number;
+  readonly loadedAt: number;
+  readonly accessGeneration: string;
+}
+
+/** Changes that are not confirmed (e.g. a new plan) reach every replica within this time, also when a notification is lost. */
+const cacheMs = 1000;
+const cacheSize = 10_000;
+const keyPattern = /^[\x21-\x7e]{8,200}$/;
+
+interface Found {
+  readonly authentication: Authentication;
+  /** Undefined for a key that names no caller. */
+  readonly caller?: Caller;
+}
+
+async function find(
+  { callers, pool, clock }: { readonly callers: Callers; readonly pool: Pool; readonly clock: Clock },
+  hash: string,
+  checked: Caller | undefined,
+): Promise<Found> {
+  const caller = await callers.byKeyHash(hash, checked);
+  if (!caller) {
+    const key = await findRetiredKey(pool, hash);
+    return { authentication: key ? { kind: 'retired', key } : { kind: 'unknown' } };
+  }
+  const { principal, expiresAt } = caller;
+  if (clock.now().getTime() >= expiresAt)
+    return { authentication: { kind: 'retired', key: expiredKeyOf(principal) }, caller };
+  return { authentication: { kind: 'authenticated', principal, keyHash: hash }, caller };
+}
+
+/**
+ * Authenticates the caller by the SHA-256 of its key. This is the only decision that is made from a read model: its rows are signed, and
+ * the log has no newer events for them (ADR 20). The expiry is checked against the clock at every use, so it is exact.
+ */
+export function createAuthenticator(
+  options: CallerDependencies & {
+    readonly clock: Clock;
+    readonly watch: Pick<ReadModelWatch, 'current'>;
+  },
+): Authenticator {
+  const { pool, clock, watch } = options;
+  const callers = createCallers(options);
+  const cache = new Map<string, Cached>();
+  /** Requests with the same key share a look-up, unless a record changed since it began. */
+  let loading = new Map<string, Promise<Found>>();
+  let generation = 0;
+
+  const isFresh = ({ loadedAt, expiresAt }: Cached, now: number): boolean =>
+    // `loadedAt <= now`: a clock that was set back must not lengthen the lifetime of a cache entry.
+    loadedAt <= now && now < loadedAt + cacheMs && now < expiresAt;
+
+  async function load(hash: string, accessGeneration: string, checked?: Caller): Promise<Found> {
+    const startedIn = generation;
+    const loadedAt = clock.now().getTime();
+    const found = await find({ callers, pool, clock }, hash, checked);
+    const { authentication, caller } = found;
+    // Not cached when a record changed while the query ran: the row may be the old one.
+    if (caller && authentication.kind === 'authenticated' && startedIn === generation) {
+      if (cache.size >= cacheSize) cache.clear();
+      cache.set(hash, { authentication, expiresAt: caller.expiresAt, loadedAt, accessGeneration });
+    }
+    return found;
+  }
+
+  function loadOnce(hash: string, accessGeneration: string, checked?: Caller): Promise<Found> {
+    const call = `${hash} ${accessGeneration}`;
+    const shared = loading.get(call);
+    if (shared) return shared;
+    const among = loading;
+    const result = load(hash, accessGeneration, checked).finally(() => among.delete(call));
+    among.set(call, result);
+    return result;
+  }
+
+  return {
+    async authenticate(apiKey) {
+      if (!keyPattern.test(apiKey)) return { kind: 'unknown' };
+      const hash = hashApiKey(apiKey);
+      // Other callers' revocations have this caller read again. Only the rows are: to check equal rows again would take longer than a
+      // revocation on a busy machine, so the request would never end.
+      let checked: Caller | undefined;
+      return watch.current(async (accessGeneration) => {
+        const cached = cache.get(hash);
+        const isCurrent = cached?.accessGeneration === accessGeneration;
+        if (cached && isCurrent && isFresh(cached, clock.now().getTime())) return cached.authentication;
+        const { authentication, caller } = await loadOnce(hash, accessGeneration, checked);
+        checked = caller;
+        return authentication;
+      });
+    },
+    forget() {
+      generation += 1;
+      cache.clear();
+      loading = new Map();
+    },
+  };
+}

@@ -1,0 +1,141 @@
+import {
+  UnavailableError,
+  type AccessRule,
+  type ActorKind,
+  type ApplicationType,
+  type Permission,
+  type Plan,
+} from '@token-vault/contracts';
+import type pg from 'pg';
+
+export type Pool = Pick<pg.Pool, 'query'>;
+
+/** Codes of Postgres: a column or a table is missing. */
+const undefinedNames: readonly unknown[] = ['42703', '42P01'];
+
+export interface TenantRow {
+  readonly tenant_id: string;
+  readonly plan: Plan;
+  readonly settings: Record<string, string>;
+  readonly accepts_unsigned: boolean;
+  readonly tenant_signature: string | null;
+}
+
+interface GrantRow extends TenantRow {
+  readonly id: string;
+  readonly permissions: Permission[];
+  readonly rules: AccessRule[];
+  /** The signed expiry, which decides. The other column holds it as a time, to find what is due. */
+  readonly expires_at_text: string | null;
+  readonly signature: string | null;
+}
+
+export interface ApplicationRow extends GrantRow {
+  readonly kind: Extract<ActorKind, 'application'>;
+  readonly type: ApplicationType;
+  /** The main key. Null when it was deleted. */
+  readonly key_hash: string | null;
+  readonly key_id: string | null;
+  /** All keys but the main one. */
+  readonly keys: readonly StoredKey[];
+}
+
+interface StoredKey {
+  readonly id: string;
+  readonly hash: string;
+  readonly created_at: string;
+  readonly expires_at?: string;
+}
+
+export interface SessionRow extends GrantRow {
+  readonly kind: Extract<ActorKind, 'session'>;
+  readonly key_hash: string;
+  readonly expires_at_text: string;
+  readonly application_id: string;
+  readonly authorized_by: string;
+  /** Null for a session of an older release. */
+  readonly opener_key_hash: string | null;
+  readonly authorizer_key_hash: string | null;
+}
+
+const tenantColumns =
+  't.id as tenant_id, t.plan, t.settings, t.accepts_unsigned, t.signature as tenant_signature';
+const applicationColumns =
+  'a.id, a.key_hash, a.permissions, a.rules, a.expires_at_text, a.signature, a.type, a.key_id, a.keys';
+
+const fromApplications = (where: string): string => `
+      from rm_applications.application a
+      join rm_tenants.tenant t on t.id = a.tenant_id and not t.is_deleted
+     where ${where}`;
+
+/** Authorised sessions only: an unauthorised session has no rights. */
+const sessions = (where: string): string => `
+    select 'session' as kind, s.id, s.key_hash, s.permissions, s.rules, s.expires_at_text, s.signature,
+           null::text as type, null::uuid as key_id, null::jsonb as keys, s.application_id, s.authorized_by,
+           s.opener_key_hash, s.authorizer_key_hash, ${tenantColumns}
+      from rm_applications.session s
+      join rm_tenants.tenant t on t.id = s.tenant_id and not t.is_deleted
+     where ${where} and s.is_authorized`;
+
+const callingApplications = (where: string): string => `
+    select 'application' as kind, ${applicationColumns}, null::uuid as application_id, null::uuid as authorized_by,
+           null::text as opener_key_hash, null::text as authorizer_key_hash, ${tenantColumns} ${fromApplications(where)}`;
+
+/**
+ * `application_key` says only where to look: a key counts when the signed row of its application names it. So a row of a deleted key finds
+ * an application whose row does not, and gives no caller.
+ */
+const byKey = {
+  name: 'caller-by-key',
+  text: `${callingApplications('a.key_hash = $1')}
+    union all ${callingApplications(
+      'a.id = (select k.application_id from rm_applications.application_key k where k.key_hash = $1)',
+    )}
+    union all ${sessions('s.key_hash = $1')}`,
+};
+
+const applicationById = {
+  name: 'application-by-id',
+  text: `select 'application' as kind, ${applicationColumns}, ${tenantColumns}
+    ${fromApplications('a.tenant_id = $1 and a.id = $2')}`,
+};
+
+const sessionById = { name: 'session-by-id', text: sessions('s.tenant_id = $1 and s.id = $2') };
+
+const tenantById = {
+  name: 'tenant-by-id',
+  text: `select ${tenantColumns} from rm_tenants.tenant t where t.id = $1 and not t.is_deleted`,
+};
+
+/**
+ * The first row. A new release may start on tables of the one before, which lack columns or tables until its projectors have rebuilt them.
+ * @throws UnavailableError until then
+ */
+async function first<Row extends pg.QueryResultRow>(
+  pool: Pool,
+  query: { readonly name: string; readonly text: string },
+  values: readonly string[],
+): Promise<Row | undefined> {
+  try {
+    return (await pool.query<Row>({ ...query, values: [...values] })).rows[0];
+  } catch (cause) {
+    if (!undefinedNames.includes((cause as { code?: unknown }).code)) throw cause;
+    throw new UnavailableError('The read models are being rebuilt for this release.', { cause });
+  }
+}
+
+/** Each query gives at most one row. */
+export const rows = {
+  async byKey(pool: Pool, hash: string): Promise<ApplicationRow | SessionRow | undefined> {
+    return first(pool, byKey, [hash]);
+  },
+  async application(pool: Pool, tenantId: string, id: string): Promise<ApplicationRow | undefined> {
+    return first(pool, applicationById, [tenantId, id]);
+  },
+  async session(pool: Pool, tenantId: string, id: string): Promise<SessionRow | undefined> {
+    return first(pool, sessionById, [tenantId, id]);
+  },
+  async tenant(pool: Pool, tenantId: string): Promise<TenantRow | undefined> {
+    return first(pool, tenantById, [tenantId]);
+  },
+};

@@ -1,0 +1,97 @@
+import { FairQueue } from './fair-queue.ts';
+
+export interface FairPlacesOptions {
+  /** Number of places for all tenants together. */
+  readonly places: number;
+  /** Number of places that this tenant may have now, at least one. Called again whenever a place becomes free. */
+  readonly placesOf: (tenantId: string) => number;
+  /** Maximum number of waiting callers of one tenant, and of all tenants. */
+  readonly waitingOfTenant: number;
+  readonly maxWaiting: number;
+  /** The error when more callers want to wait. */
+  readonly refuse: () => Error;
+}
+
+export interface WaitingForPlace {
+  /** Resolves when the caller has its place; rejects when the caller gives up before. */
+  readonly begun: Promise<void>;
+  /** Does nothing once the caller has its place. */
+  giveUp(error: Error): void;
+}
+
+interface Waiting {
+  readonly start: () => void;
+}
+
+/** A limited number of places, which tenants take in turns. A caller that takes a place returns it by `leave`. */
+export class FairPlaces {
+  readonly #options: FairPlacesOptions;
+  readonly #waiting = new FairQueue<Waiting>();
+  readonly #taken = new Map<string, number>();
+  #total = 0;
+
+  constructor(options: FairPlacesOptions) {
+    this.#options = options;
+  }
+
+  /** The number of waiting callers. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  /** The number of places that other tenants have or wait for. */
+  wantedByOthers(tenantId: string): number {
+    return this.#total + this.#waiting.size - this.#takenBy(tenantId) - this.#waiting.sizeOf(tenantId);
+  }
+
+  /** Undefined when the caller gets a place at once. @throws the error of `refuse` when too many callers wait */
+  enter(tenantId: string): WaitingForPlace | undefined {
+    const { places, waitingOfTenant, maxWaiting, refuse } = this.#options;
+    const waitingOwn = this.#waiting.sizeOf(tenantId);
+    if (waitingOwn === 0 && this.#total < places && this.#mayTake(tenantId)) {
+      this.#take(tenantId);
+      return undefined;
+    }
+    if (waitingOwn >= waitingOfTenant || this.#waiting.size >= maxWaiting) throw refuse();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const waiting = { start: resolve };
+    this.#waiting.push(tenantId, waiting);
+    this.#startNext();
+    return {
+      begun: promise,
+      giveUp: (error) => {
+        if (this.#waiting.remove(tenantId, waiting)) reject(error);
+      },
+    };
+  }
+
+  leave(tenantId: string): void {
+    const left = this.#takenBy(tenantId) - 1;
+    if (left > 0) this.#taken.set(tenantId, left);
+    else this.#taken.delete(tenantId);
+    this.#total -= 1;
+    this.#startNext();
+  }
+
+  #startNext(): void {
+    while (this.#total < this.#options.places) {
+      const next = this.#waiting.take((tenantId) => this.#mayTake(tenantId) && this.#take(tenantId));
+      if (!next) return;
+      next.start();
+    }
+  }
+
+  #takenBy(tenantId: string): number {
+    return this.#taken.get(tenantId) ?? 0;
+  }
+
+  #mayTake(tenantId: string): boolean {
+    return this.#takenBy(tenantId) < this.#options.placesOf(tenantId);
+  }
+
+  #take(tenantId: string): true {
+    this.#taken.set(tenantId, this.#takenBy(tenantId) + 1);
+    this.#total += 1;
+    return true;
+  }
+}

@@ -1,0 +1,68 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { ThreadShares } from '../src/index.ts';
+
+let nowMs: number;
+let shares: ThreadShares;
+/** Names of the work that was done, in order. */
+let done: string[];
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  nowMs = 0;
+  shares = new ThreadShares(() => nowMs);
+  done = [];
+});
+afterEach(() => vi.useRealTimers());
+
+async function bring(tenantId: string, name: string, { takesMs = 0, timesAsLong = 1 } = {}): Promise<void> {
+  const work = () => {
+    done.push(name);
+    nowMs += takesMs;
+  };
+  void shares.run(tenantId, work, timesAsLong);
+  await nextTurn();
+}
+
+describe('long work of one tenant', () => {
+  it('gets a quarter of the time, including the work that it starts', async () => {
+    await bring('a', 'first', { takesMs: 10, timesAsLong: 4 });
+    await bring('a', 'second', { takesMs: 10 });
+    await vi.advanceTimersByTimeAsync(149);
+    expect(done).toEqual(['first']);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(done).toEqual(['first', 'second']);
+  });
+
+  it('is done in the order in which it came, one at a time', async () => {
+    for (const name of ['first', 'second', 'third']) await bring('a', name, { takesMs: 10 });
+    expect(done).toEqual(['first']);
+    await vi.advanceTimersByTimeAsync(30);
+    expect(done).toEqual(['first', 'second']);
+    await vi.advanceTimersByTimeAsync(30);
+    expect(done).toEqual(['first', 'second', 'third']);
+  });
+
+  it('does not pause after work that was short', async () => {
+    await bring('a', 'first', { takesMs: 2 });
+    await bring('a', 'second');
+    expect(done).toEqual(['first', 'second']);
+  });
+
+  it('does not delay the work of other tenants', async () => {
+    await bring('a', 'first', { takesMs: 1_000 });
+    await bring('b', 'other');
+    expect(done).toEqual(['first', 'other']);
+  });
+
+  it('goes on after work that failed', async () => {
+    const failing = shares.run('a', () => {
+      nowMs += 10;
+      throw new Error('not JSON');
+    });
+    await expect(failing).rejects.toThrow('not JSON');
+    await bring('a', 'next');
+    await vi.advanceTimersByTimeAsync(30);
+    expect(done).toEqual(['next']);
+  });
+});

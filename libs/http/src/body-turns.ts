@@ -1,0 +1,70 @@
+import { threadShares, type ThreadShares } from '@token-vault/batching';
+import type { ServerResponse } from 'node:http';
+
+/** Smaller bodies do not wait for a turn: parsing them takes less than a millisecond. */
+const largeBytes = 16 * 1024;
+/** Maximum bytes of one tenant's large bodies that are parsed at a time. A single body is always accepted, whatever its size. */
+const bytesAtOnce = 1024 * 1024;
+/** A body whose answer takes longer waits for other work, such as a run of a reactor, and is not counted any more. */
+const workedAtMs = 1_000;
+
+interface Waiting {
+  readonly size: number;
+  readonly start: () => void;
+}
+
+interface Tenant {
+  bytes: number;
+  readonly waiting: Waiting[];
+}
+
+/**
+ * Parsing a body of 1 MiB may take about 50 ms of the thread that serves all requests: eight at once would block the others for almost half
+ * a second. So the large bodies of one tenant are parsed one after the other, within the tenant's share of the thread, and wait for the
+ * answers of those before them. Bodies of different tenants do not wait for each other. The bytes that a tenant may hold limit the number
+ * of waiting bodies (in-flight.ts).
+ */
+export class BodyTurns {
+  readonly #tenants = new Map<string, Tenant>();
+  readonly #shares: Pick<ThreadShares, 'run'>;
+
+  constructor(shares: Pick<ThreadShares, 'run'> = threadShares) {
+    this.#shares = shares;
+  }
+
+  /** Runs `parse` when it is the tenant's turn. The body counts until its answer is done. */
+  async take<Result>(
+    { tenantId, size, response }: { tenantId: string; size: number; response: ServerResponse },
+    parse: () => Result,
+  ): Promise<Result> {
+    if (size < largeBytes) return parse();
+    const tenant = this.#tenants.get(tenantId) ?? { bytes: 0, waiting: [] };
+    this.#tenants.set(tenantId, tenant);
+    await new Promise<void>((resolve) => {
+      tenant.waiting.push({ size, start: resolve });
+      this.#startNext(tenantId, tenant);
+    });
+    const leave = () => {
+      clearTimeout(timer);
+      response.off('close', leave);
+      tenant.bytes -= size;
+      this.#startNext(tenantId, tenant);
+    };
+    const timer = setTimeout(leave, response.destroyed ? 0 : workedAtMs).unref();
+    response.once('close', leave);
+    return this.#shares.run(tenantId, parse);
+  }
+
+  #startNext(tenantId: string, tenant: Tenant): void {
+    for (let next = tenant.waiting[0]; next; next = tenant.waiting[0]) {
+      if (tenant.bytes > 0 && tenant.bytes + next.size > bytesAtOnce) return;
+      tenant.waiting.shift();
+      tenant.bytes += next.size;
+      next.start();
+    }
+    if (tenant.bytes === 0) this.#tenants.delete(tenantId);
+  }
+}
+
+/** One instance for the process, because its bodies share one thread. */
+export const bodyTurns = new BodyTurns();

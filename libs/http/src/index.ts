@@ -1,0 +1,18 @@
+export { refuse } from './answer.ts';
+export { createApp, finishApp, type AppDependencies } from './app.ts';
+export { bodyLimitBytes, collectBody, rawBodyLimitBytes } from './body.ts';
+export { mountHealth, type HealthCheck } from './health.ts';
+export { createMissLimit, type CountedTries, type MissLimit } from './miss-limit.ts';
+export { mountMetrics } from './mount-metrics.ts';
+export { problemDetails, toProblem, type Problem } from './problem.ts';
+export {
+  createRateLimits,
+  defaultFailuresPerMinute,
+  defaultRequestsPerMinute,
+  RateLimitedError,
+  type RateLimitOptions,
+  type RateLimits,
+} from './rate-limits.ts';
+export { mountReference } from './reference.ts';
+export { observeRequests, type AnsweredRequest, type RequestObserver } from './request-metrics.ts';
+export { listen, type RunningServer } from './server.ts';

@@ -1,0 +1,144 @@
+import { operations, type Operation, type OperationId, type RawRequest } from '@token-vault/contracts';
+import type { Answer, Executor, Identity, OperationRequest } from '@token-vault/operations';
+import type { Request, Response } from 'express';
+import type { Authenticator } from '@token-vault/authentication';
+import { collectBody, rawBodyLimitBytes, readBody, tooMuchAtOnce } from './body.ts';
+import { inFlight } from './in-flight.ts';
+import type { RateLimits } from './rate-limits.ts';
+import { requestTurns, type RequestTurns, type Turn } from './request-turns.ts';
+
+export interface HttpCallers {
+  readonly isLenient?: boolean;
+  readonly authenticator: Authenticator;
+  readonly rateLimits?: RateLimits;
+  /** By default the turns of the process. */
+  readonly turns?: RequestTurns;
+}
+
+export interface OperationCall {
+  readonly id: OperationId;
+  readonly request: Request;
+  readonly response: Response;
+  readonly traceId: string;
+}
+
+const header = (request: Request, name: string): string | undefined => {
+  const value = request.headers[name];
+  return typeof value === 'string' && value !== '' ? value : undefined;
+};
+
+const asUtf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** Node gives the bytes of a header as Latin-1. Clients write UTF-8, or Latin-1 where that is no UTF-8. */
+function utf8(value: string | undefined): string | undefined {
+  if (value === undefined) return undefined;
+  try {
+    return asUtf8.decode(Buffer.from(value, 'latin1'));
+  } catch {
+    return value;
+  }
+}
+
+async function identify(
+  { request, response }: OperationCall,
+  { authenticator, rateLimits }: HttpCallers,
+): Promise<Identity> {
+  const key = header(request, 'svc-api-key');
+  const find = () => (key === undefined ? Promise.resolve(undefined) : authenticator.authenticate(key));
+  const result = await (rateLimits ? rateLimits.look(request.ip, key, find, response) : find());
+  if (result?.kind === 'authenticated') {
+    const { principal, keyHash } = result;
+    rateLimits?.passed({ id: principal.actor.id, keyHash }, response);
+    return result;
+  }
+  return result ?? { kind: 'unknown' };
+}
+
+/** Preferences of RFC 7240. Their names and values ignore case. */
+function prefers(request: Request, preference: string): boolean {
+  const given = header(request, 'prefer')?.toLowerCase().split(/[,;]/) ?? [];
+  return given.some((each) => each.replaceAll(/[\s"]/g, '') === preference);
+}
+
+/** The request as it came: the parts that go on to another server. */
+async function readRaw(
+  { request, response }: OperationCall,
+  begin: () => Promise<void>,
+): Promise<RawRequest> {
+  const abort = new AbortController();
+  response.once('close', () => {
+    if (!response.writableFinished) abort.abort();
+  });
+  const { method = 'GET', rawHeaders, originalUrl } = request;
+  const mark = originalUrl.indexOf('?');
+  const body = await collectBody(request, response, rawBodyLimitBytes);
+  await begin();
+  return {
+    method,
+    query: mark < 0 ? '' : originalUrl.slice(mark + 1),
+    headers: rawHeaders.flatMap((name, index) =>
+      index % 2 === 0 ? [[name, rawHeaders[index + 1] ?? ''] as const] : [],
+    ),
+    body,
+    signal: abort.signal,
+  };
+}
+
+/** Answers name a run from when it is in the log, errors too, so that the caller can look it up. */
+function nameInvocation(response: Response, invocationId: string): void {
+  response.setHeader('SVC-INVOCATION-ID', invocationId);
+  response.setHeader('Location', `/invocations/${invocationId}`);
+}
+
+function toOperationRequest(call: OperationCall, callers: HttpCallers, turn: Turn): OperationRequest {
+  const { request, response, traceId } = call;
+  const isLenient = prefers(request, 'handling=lenient');
+  if (isLenient) response.setHeader('Preference-Applied', 'handling=lenient');
+  const operation: Operation = operations[call.id];
+  let isCounted = false;
+  let tenantId = '';
+  return {
+    traceId,
+    identify: async () => {
+      if (isCounted) return identify(call, { authenticator: callers.authenticator });
+      isCounted = true;
+      const identity = await identify(call, callers);
+      if (identity.kind === 'authenticated') {
+        tenantId = identity.principal.tenant.id;
+        if (!inFlight.assign(response, tenantId)) throw tooMuchAtOnce();
+        if (operation.body === undefined && !operation.isRaw) await turn.begin(tenantId);
+      }
+      return identity;
+    },
+    params: request.params,
+    // Of a query that goes on to another server nothing is read.
+    query: operation.isRaw ? {} : request.query,
+    readRaw: () => readRaw(call, () => turn.begin(tenantId)),
+    // A request whose body arrives slowly holds no place meanwhile.
+    readBody: () => readBody(request, response, tenantId, () => turn.begin(tenantId)),
+    onWaiting: () => turn.end(),
+    onInvoked: (invocationId) => nameInvocation(response, invocationId),
+    mediaType: header(request, 'content-type') ?? '',
+    transactionId: header(request, 'svc-transaction-id'),
+    position: header(request, 'svc-position'),
+    idempotencyKey: header(request, 'svc-idempotency-key'),
+    reason: utf8(header(request, 'svc-reason')),
+    isAsync: prefers(request, 'respond-async'),
+    isLenient: isLenient || callers.isLenient === true,
+  };
+}
+
+/** Passes an HTTP request to the executor, and writes the outcome of its own writes into the headers of the answer. */
+export async function runOperation(
+  call: OperationCall,
+  executor: Executor,
+  callers: HttpCallers,
+): Promise<Answer> {
+  const turn = (callers.turns ?? requestTurns).of(call.response);
+  const execution = executor.execute(call.id, toOperationRequest(call, callers, turn));
+  const { answer, isVisible } = await execution.finally(() => turn.end());
+  if (answer.invocationId !== undefined) nameInvocation(call.response, answer.invocationId);
+  if (answer.position !== undefined) call.response.setHeader('SVC-POSITION', answer.position);
+  if (!isVisible) call.response.setHeader('SVC-CONSISTENCY', 'pending');
+  return answer;
+}

@@ -1,0 +1,197 @@
+import { randomUUID } from 'node:crypto';
+import {
+  createServer,
+  STATUS_CODES,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+import { traceIdOf } from './trace-id.ts';
+
+export interface RunningServer {
+  readonly port: number;
+  /**
+   * Prepares a stop: the process still answers, but `/health/ready` reports that it is not ready, and each connection ends with its next
+   * answer. So routers choose another process, and no request arrives on a connection that is being closed. Resolves when no connection is
+   * left, or after `drainMs`.
+   */
+  drain(drainMs: number): Promise<void>;
+  /** Accepts no new requests, waits for those under way, and cuts off the rest after `graceMs`. */
+  stop(graceMs: number): Promise<void>;
+}
+
+const statusOfParseError: Readonly<Record<string, number>> = {
+  HPE_HEADER_OVERFLOW: 431,
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+};
+
+/** Problem details for requests that reach no app. Their path is not known, or not trustworthy. */
+function plainProblem(status: number, detail: string, traceId: string): string {
+  const title = STATUS_CODES[status] ?? 'Bad Request';
+  return JSON.stringify({ type: 'about:blank', title, status, detail, instance: '/', trace_id: traceId });
+}
+
+/** Malformed HTTP never becomes a request; it still gets a problem as its answer. */
+function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (!socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const status = statusOfParseError[error.code ?? ''] ?? 400;
+  const traceId = randomUUID();
+  const body = plainProblem(status, 'The request is not valid HTTP.', traceId);
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/problem+json\r\nContent-Length: ${body.length}\r\n` +
+      `SVC-TRACE-ID: ${traceId}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n${body}`,
+  );
+}
+
+/** Answers requests that Node would refuse without a body and a trace id. */
+function refusePlainly(
+  request: IncomingMessage,
+  response: ServerResponse,
+  status: number,
+  detail: string,
+): void {
+  const traceId = traceIdOf(request);
+  const body = plainProblem(status, detail, traceId);
+  response.writeHead(status, {
+    'Content-Type': 'application/problem+json',
+    'Content-Length': Buffer.byteLength(body),
+    'SVC-TRACE-ID': traceId,
+    'Cache-Control': 'no-store',
+    Connection: 'close',
+  });
+  response.end(body);
+}
+
+/**
+ * Maximum number of unanswered requests on one connection; a client that sends more is cut off. Node reads on although the socket is
+ * paused, and dropping 150,000 requests of a closed connection takes it 20 s, in which it serves no other request.
+ */
+const mostWaiting = 1_000;
+/** Maximum bytes of the waiting requests on one connection: a thousand heads of 16 KiB would be 16 MiB, a thousand bodies 64 MiB. */
+const mostWaitingBytes = 256 * 1024;
+
+/** The state of an open connection. */
+interface UnderWay {
+  readonly answers: Set<ServerResponse>;
+  last: ServerResponse | undefined;
+  /** Bytes of the waiting requests: their heads, and the received parts of all bodies but the last. */
+  waitingBytes: number;
+}
+
+const headBytes = ({ url = '', rawHeaders }: IncomingMessage): number =>
+  rawHeaders.reduce((sum, text) => sum + text.length, url.length);
+
+/**
+ * The answers under way on each connection. A client may send the next request, or malformed bytes, before it has the last answer. That
+ * answer must leave first, because its write was done. The next requests wait for it: otherwise a thousand requests of one connection would
+ * run at once, and the requests of other clients would wait for them.
+ */
+class AnswersUnderWay {
+  readonly #bySocket = new WeakMap<Duplex, UnderWay>();
+
+  /** Calls `run` when the earlier requests of the connection have their answers; never when the connection is closed by then. */
+  add(request: IncomingMessage, response: ServerResponse, run: () => void): void {
+    const { socket } = request;
+    let underWay = this.#bySocket.get(socket);
+    if (!underWay)
+      this.#bySocket.set(socket, (underWay = { answers: new Set(), last: undefined, waitingBytes: 0 }));
+    const { answers } = underWay;
+    const last = answers.size === 0 ? undefined : underWay.last;
+    underWay.last = response;
+    answers.add(response);
+    response.on('close', () => answers.delete(response));
+    if (last) this.#wait(underWay, last, request, run);
+    else run();
+  }
+
+  #wait(underWay: UnderWay, last: ServerResponse, request: IncomingMessage, run: () => void): void {
+    // The body of the previous request is complete by now. If that request waits too, none of its body has been read.
+    const bytes = headBytes(request) + last.req.readableLength;
+    underWay.waitingBytes += bytes;
+    if (underWay.answers.size > mostWaiting || underWay.waitingBytes > mostWaitingBytes)
+      return void request.socket.destroy();
+    last.once('close', () => {
+      underWay.waitingBytes -= bytes;
+      if (!request.socket.destroyed) run();
+    });
+  }
+
+  /** Resolves when every request that arrived completely on this connection has its answer. */
+  async ended(socket: Duplex): Promise<void> {
+    // A request with a malformed body gets the refusal as its only answer.
+    const answers = [...(this.#bySocket.get(socket)?.answers ?? [])].filter(({ req }) => req.complete);
+    await Promise.all(answers.map((each) => new Promise<void>((resolve) => each.once('close', resolve))));
+  }
+}
+
+const sweepMs = 50;
+
+const connectionsOf = (server: Server): Promise<number> =>
+  new Promise((resolve) => server.getConnections((_error, count) => resolve(count)));
+
+/** Listens; rejects with the system's error (EADDRINUSE, EACCES …). */
+export async function listen(
+  listener: RequestListener,
+  options: { readonly host: string; readonly port: number },
+): Promise<RunningServer> {
+  const underWay = new AnswersUnderWay();
+  let isDraining = false;
+  const server = createServer({
+    keepAliveTimeout: 65_000,
+    headersTimeout: 20_000,
+    requestTimeout: 60_000,
+    // Checked below, so that the refusal is a problem.
+    requireHostHeader: false,
+  });
+  server.on('request', (request, response) => {
+    underWay.add(request, response, () => {
+      if (isDraining) response.shouldKeepAlive = false;
+      if (isDraining && request.url === '/health/ready')
+        refusePlainly(request, response, 503, 'The service is stopping.');
+      else if (request.headers.host === undefined && request.httpVersion === '1.1')
+        refusePlainly(request, response, 400, 'The Host header is missing.');
+      else listener(request, response);
+    });
+  });
+  server.on('checkExpectation', (request, response) =>
+    underWay.add(request, response, () =>
+      refusePlainly(request, response, 417, 'The only expectation that is met is 100-continue.'),
+    ),
+  );
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    if (error.code === 'ECONNRESET') socket.destroy();
+    else void underWay.ended(socket).then(() => refuseMalformed(error, socket));
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(options.port, options.host, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    async drain(drainMs) {
+      isDraining = true;
+      const until = performance.now() + drainMs;
+      while ((await connectionsOf(server)) > 0 && performance.now() < until) await delay(sweepMs);
+    },
+    async stop(graceMs) {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      server.closeIdleConnections();
+      const timer = setTimeout(() => server.closeAllConnections(), graceMs);
+      // A kept-alive connection becomes idle only after its answer, so closing the idle ones once is not enough.
+      const sweep = setInterval(() => server.closeIdleConnections(), sweepMs);
+      await closed;
+      clearTimeout(timer);
+      clearInterval(sweep);
+    },
+  };
+}

@@ -1,0 +1,91 @@
+import { ThreadShares } from '@token-vault/batching';
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { BodyTurns } from '../src/body-turns.ts';
+
+const large = 600_000;
+let now: number;
+let turns: BodyTurns;
+/** Names of the parsed bodies, in order. */
+let parsed: string[];
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  now = 0;
+  turns = new BodyTurns(new ThreadShares(() => now));
+  parsed = [];
+});
+afterEach(() => vi.useRealTimers());
+
+const settle = () => new Promise((resolve) => setImmediate(resolve));
+
+/** Sends a body whose parsing takes `takesMs`; returns the function that ends its answer. */
+async function bring(
+  tenantId: string,
+  name: string,
+  { size = large, takesMs = 0 } = {},
+): Promise<() => void> {
+  const response = new ServerResponse(new IncomingMessage(new Socket()));
+  void turns.take({ tenantId, size, response }, () => {
+    parsed.push(name);
+    now += takesMs;
+  });
+  await settle();
+  return () => {
+    response.destroyed = true;
+    response.emit('close');
+  };
+}
+
+describe('large bodies of one tenant', () => {
+  it('are worked at together up to 1 MiB; the next one waits for an answer', async () => {
+    const end = await bring('a', 'first', { size: 400_000 });
+    await bring('a', 'second', { size: 400_000 });
+    await bring('a', 'third', { size: 400_000 });
+    expect(parsed).toEqual(['first', 'second']);
+    end();
+    await settle();
+    expect(parsed).toEqual(['first', 'second', 'third']);
+  });
+
+  it('do not wait for an answer that takes longer than a second', async () => {
+    const end = await bring('a', 'react');
+    await bring('a', 'next');
+    expect(parsed).toEqual(['react']);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(parsed).toEqual(['react', 'next']);
+    end();
+    await bring('a', 'last');
+    expect(parsed).toEqual(['react', 'next']);
+  });
+
+  it('wait after one that held the thread, three times as long as it did', async () => {
+    const end = await bring('a', 'slow', { takesMs: 50 });
+    end();
+    await bring('a', 'next');
+    await vi.advanceTimersByTimeAsync(149);
+    expect(parsed).toEqual(['slow']);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(parsed).toEqual(['slow', 'next']);
+  });
+
+  it('are not waited for by other tenants, or by small ones of the same', async () => {
+    await bring('a', 'slow', { takesMs: 50 });
+    await bring('a', 'waits');
+    await bring('b', 'other');
+    await bring('a', 'small', { size: 1_000 });
+    expect(parsed).toEqual(['slow', 'other', 'small']);
+  });
+
+  it('are let in alone whatever their size, and when the client has gone meanwhile', async () => {
+    const end = await bring('a', 'whole', { size: 1_048_576 });
+    const endOfNext = await bring('a', 'next', { size: 1_048_576 });
+    endOfNext();
+    end();
+    await vi.advanceTimersByTimeAsync(0);
+    await settle();
+    await bring('a', 'last');
+    expect(parsed).toEqual(['whole', 'next', 'last']);
+  });
+});

@@ -1,0 +1,76 @@
+import { waitUntil } from '@token-vault/test-support';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+import { InFlightBytes } from '../src/in-flight.ts';
+import { createMetrics } from '@token-vault/observability';
+import { listen, mountMetrics, type RunningServer } from '../src/index.ts';
+import express from 'express';
+
+let server: RunningServer;
+afterEach(() => server.stop(0));
+
+const large = Buffer.alloc(32 * 1024 * 1024, 'x');
+
+async function ask(): Promise<Socket> {
+  const socket = connect(server.port, '127.0.0.1');
+  await once(socket, 'connect');
+  socket.write('GET / HTTP/1.1\r\nHost: vault\r\n\r\n');
+  return socket;
+}
+
+describe('an answer', () => {
+  it('that is not read counts, keeps bodies out, and is cut', async () => {
+    const inFlight = new InFlightBytes(large.length + 1000, 300);
+    server = await listen(
+      (_request, response) => {
+        response.setHeader('Content-Length', large.length);
+        inFlight.send(response, large);
+      },
+      { host: '127.0.0.1', port: 0 },
+    );
+    const socket = await ask();
+    socket.pause();
+    const closed = once(socket, 'close');
+    await waitUntil(() => inFlight.held === large.length);
+    expect(inFlight.admits(1001, {} as never)).toBe(false);
+    await waitUntil(() => inFlight.held === 0);
+    socket.on('error', () => undefined).resume();
+    await closed;
+  });
+
+  it('that is read slowly is not cut', async () => {
+    const inFlight = new InFlightBytes(large.length, 300);
+    server = await listen(
+      (_request, response) => {
+        response.setHeader('Content-Length', large.length).setHeader('Connection', 'close');
+        inFlight.send(response, large);
+      },
+      { host: '127.0.0.1', port: 0 },
+    );
+    const socket = await ask();
+    let received = 0;
+    for await (const chunk of socket as AsyncIterable<Buffer>) {
+      received += chunk.length;
+      // Slower than the limit in total, but never between two reads.
+      if (received % 20 === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(received).toBeGreaterThan(large.length);
+    expect(inFlight.held).toBe(0);
+  });
+});
+
+describe('the metrics', () => {
+  it('are computed once for concurrent requests', async () => {
+    const metrics = createMetrics('test');
+    let computed = 0;
+    const registry = { contentType: 'text/plain', metrics: async () => `computed ${(computed += 1)}` };
+    const app = express();
+    mountMetrics(app, { ...metrics, registry: registry as never });
+    server = await listen(app, { host: '127.0.0.1', port: 0 });
+    const texts = await Promise.all(
+      Array.from({ length: 20 }, async () => (await fetch(`http://127.0.0.1:${server.port}/metrics`)).text()),
+    );
+    expect(new Set(texts)).toEqual(new Set(['computed 1']));
+  });
+});

@@ -1,0 +1,213 @@
+import { EventEmitter } from 'node:events';
+import type { Response } from 'express';
+import { afterEach, describe, expect, it } from 'vitest';
+import { hashApiKey } from '@token-vault/crypto';
+import { createRateLimits, type RateLimits } from '../src/index.ts';
+import { addressGroup } from '../src/rate-limits.ts';
+import { goodKey, principalWith, startTinyApp, type TinyApp } from './tiny-app.ts';
+
+let nowMs = 0;
+let app: TinyApp | undefined;
+
+afterEach(async () => {
+  await app?.stop();
+  app = undefined;
+});
+
+async function start(rateLimits: RateLimits): Promise<TinyApp> {
+  const other = principalWith({ actor: { kind: 'application', id: 'other' } });
+  app = await startTinyApp({
+    handlers: { getToken: async () => ({ body: {} }) },
+    dependencies: { rateLimits },
+    authentications: {
+      [goodKey]: { kind: 'authenticated', principal: principalWith(), keyHash: hashApiKey(goodKey) },
+      key_pvt_other: { kind: 'authenticated', principal: other, keyHash: hashApiKey('key_pvt_other') },
+    },
+  });
+  return app;
+}
+
+const bad = { headers: { 'SVC-API-KEY': 'key_pvt_wrong' } };
+const other = { headers: { 'SVC-API-KEY': 'key_pvt_other' } };
+
+describe('requests of one caller', () => {
+  it('above the limit get 429 and the time to wait; others and the next minute are free', async () => {
+    nowMs = 0;
+    const { send } = await start(createRateLimits({ requestsPerMinute: 2, nowMs: () => nowMs }));
+    const first = await send('/tokens/abc');
+    expect(first.headers['ratelimit-policy']).toBe('"caller";q=2;w=60');
+    expect(first.headers.ratelimit).toBe('"caller";r=1;t=60');
+    nowMs = 20_500;
+    expect((await send('/tokens/abc')).headers.ratelimit).toBe('"caller";r=0;t=40');
+    const refused = await send('/tokens/abc');
+    expect(refused.status).toBe(429);
+    expect(refused.headers['content-type']).toBe('application/problem+json');
+    expect(refused.headers['retry-after']).toBe('40');
+    expect((await send('/tokens/abc', other)).status).toBe(200);
+    nowMs = 60_000;
+    expect((await send('/tokens/abc')).status).toBe(200);
+  });
+
+  it('are not limited when the limit is 0', async () => {
+    const { send } = await start(createRateLimits({ requestsPerMinute: 0 }));
+    const reply = await send('/tokens/abc');
+    expect([reply.status, reply.headers.ratelimit]).toEqual([200, undefined]);
+  });
+});
+
+describe('an address with too many failed authentications', () => {
+  it('is refused without a look-up, but for keys that were good', async () => {
+    nowMs = 0;
+    const { send } = await start(createRateLimits({ failuresPerMinute: 2, nowMs: () => nowMs }));
+    await send('/tokens/abc');
+    expect((await send('/tokens/abc', bad)).status).toBe(401);
+    expect((await send('/tokens/abc', bad)).status).toBe(401);
+    const refused = await send('/tokens/abc', bad);
+    expect([refused.status, refused.headers['retry-after']]).toEqual([429, '60']);
+    expect((await send('/tokens/abc')).status).toBe(200);
+    // A key that this address has not used before is still looked up.
+    expect((await send('/tokens/abc', other)).status).toBe(200);
+    nowMs = 60_000;
+    expect((await send('/tokens/abc', bad)).status).toBe(401);
+  });
+
+  it('is known by its network in IPv6', () => {
+    expect(addressGroup('2001:db8:1:2:3:4:5:6')).toBe(addressGroup('2001:db8:1:2::9'));
+    expect(addressGroup('2001:db8:1:3::9')).not.toBe(addressGroup('2001:db8:1:2::9'));
+    expect(addressGroup('2001:db8::9')).toBe('2001:db8:0:0');
+    expect(addressGroup('::1')).toBe('0:0:0:0');
+    expect(addressGroup('::ffff:10.0.0.1')).toBe('10.0.0.1');
+    expect(addressGroup('10.0.0.1')).toBe('10.0.0.1');
+  });
+
+  it('costs no more memory than allowed, however many there are', async () => {
+    const limits = createRateLimits({ failuresPerMinute: 1, maxEntries: 3, nowMs: () => 0 });
+    const fail = (address: string) => limits.look(address, undefined, () => Promise.resolve(undefined));
+    for (const address of ['1', '2', '3', '4']) await fail(address);
+    await expect(fail('3')).rejects.toThrow('Too many failed authentications');
+    // The oldest entry was dropped.
+    await expect(fail('1')).resolves.toBeUndefined();
+  });
+
+  it('does not keep a new good key from being found, and bounds how many keys are looked up at once', async () => {
+    const limits = createRateLimits({ failuresPerMinute: 10, nowMs: () => 0 });
+    let running = 0;
+    let most = 0;
+    const find = (kind: string) => async () => {
+      running += 1;
+      most = Math.max(most, running);
+      await new Promise((resolve) => setImmediate(resolve));
+      running -= 1;
+      return { kind };
+    };
+    for (let count = 0; count < 10; count += 1) await limits.look('a', `bad ${count}`, find('unknown'));
+    most = 0;
+    const flood = Array.from({ length: 600 }, (_, index) =>
+      limits.look('a', `bad key ${index}`, find('unknown')).catch((error: { code?: string }) => error.code),
+    );
+    const good = limits.look('a', 'a new good key', find('authenticated'));
+    expect(await good).toEqual({ kind: 'authenticated' });
+    expect(new Set(await Promise.all(flood))).toEqual(new Set(['rate_limited']));
+    expect(most).toBeLessThanOrEqual(4);
+  });
+});
+
+describe('look-ups of keys that the process does not know', () => {
+  /** A find that counts how many run at once. */
+  function counting() {
+    const counts = { running: 0, most: 0, done: 0 };
+    const find = (kind: string) => async () => {
+      counts.running += 1;
+      counts.most = Math.max(counts.most, counts.running);
+      await new Promise((resolve) => setImmediate(resolve));
+      counts.running -= 1;
+      counts.done += 1;
+      return { kind };
+    };
+    return { counts, find };
+  }
+  const flood = (limits: RateLimits, find: () => Promise<{ kind: string }>, size: number) =>
+    Array.from({ length: size }, (_, index) =>
+      limits.look('a', `bad key ${index}`, find).then(
+        ({ kind } = { kind: 'none' }) => kind,
+        (error: { code?: string }) => error.code,
+      ),
+    );
+
+  it('are few at once from the first one on, and no valid key of the address is refused', async () => {
+    const limits = createRateLimits({ failuresPerMinute: 600, nowMs: () => 0 });
+    const { counts, find } = counting();
+    const bad = flood(limits, find('unknown'), 1_400);
+    expect(await limits.look('a', 'a new good key', find('authenticated'))).toEqual({
+      kind: 'authenticated',
+    });
+    const answers = await Promise.all(bad);
+    expect(counts.most).toBeLessThanOrEqual(4);
+    expect(answers.filter((answer) => answer === 'unknown')).toHaveLength(600);
+    expect(answers.filter((answer) => answer === 'rate_limited')).toHaveLength(800);
+  });
+
+  it('are bounded also when failures are not limited', async () => {
+    const limits = createRateLimits({ failuresPerMinute: 0 });
+    const { counts, find } = counting();
+    expect(new Set(await Promise.all(flood(limits, find('unknown'), 100)))).toEqual(new Set(['unknown']));
+    expect(counts.most).toBeLessThanOrEqual(4);
+  });
+
+  it('take turns by address', async () => {
+    const limits = createRateLimits({ nowMs: () => 0 });
+    const { counts, find } = counting();
+    const bad = flood(limits, find('unknown'), 1_000);
+    await limits.look('b', 'a new good key', find('authenticated'));
+    expect(counts.done).toBeLessThan(20);
+    await Promise.all(bad);
+  });
+
+  it('that cannot be waited for are 503, not 429', async () => {
+    const limits = createRateLimits({ nowMs: () => 0 });
+    const { promise, resolve } = Promise.withResolvers<{ kind: string }>();
+    const bad = flood(limits, () => promise, 10_004);
+    await expect(limits.look('a', 'a new good key', () => promise)).rejects.toMatchObject({ status: 503 });
+    // Other addresses still wait.
+    const other = limits.look('b', 'a new good key', async () => ({ kind: 'authenticated' }));
+    resolve({ kind: 'unknown' });
+    expect(await other).toEqual({ kind: 'authenticated' });
+    await Promise.all(bad);
+  });
+
+  it('end when the client goes away', async () => {
+    const limits = createRateLimits({ nowMs: () => 0 });
+    const { promise, resolve } = Promise.withResolvers<{ kind: string }>();
+    const bad = flood(limits, () => promise, 4);
+    const gone = new EventEmitter();
+    let isLookedUp = false;
+    const find = async () => {
+      isLookedUp = true;
+      return { kind: 'unknown' };
+    };
+    const left = limits.look('a', 'bad', find, gone);
+    gone.emit('close');
+    await expect(left).rejects.toThrow('the client went away');
+    resolve({ kind: 'unknown' });
+    await Promise.all(bad);
+    expect([isLookedUp, gone.listenerCount('close')]).toEqual([false, 0]);
+  });
+
+  it('do not delay keys that were used a moment ago, however many other keys were good since', async () => {
+    const limits = createRateLimits({ nowMs: () => 0, maxEntries: 3 });
+    const response = { setHeader: () => undefined } as unknown as Response;
+    const pass = (key: string) => limits.passed({ id: key, keyHash: hashApiKey(key) }, response);
+    for (const key of ['used', 'x', 'y', 'used', 'z', 'w']) pass(key);
+    const { promise, resolve } = Promise.withResolvers<{ kind: string }>();
+    const bad = flood(limits, () => promise, 20);
+    const good = async () => ({ kind: 'authenticated' });
+    expect(await limits.look('a', 'used', good)).toEqual({ kind: 'authenticated' });
+    let isFound = false;
+    const oldest = limits.look('a', 'y', good).finally(() => (isFound = true));
+    await new Promise((done) => setImmediate(done));
+    // The key that was used longest ago was dropped, so it waits.
+    expect(isFound).toBe(false);
+    resolve({ kind: 'unknown' });
+    await Promise.all([oldest, ...bad]);
+  });
+});

@@ -1,0 +1,93 @@
+import { waitUntil } from '@token-vault/test-support';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { RequestTurns } from '../src/request-turns.ts';
+import { goodKey, principalWith, send, startTinyApp, type TinyApp } from './tiny-app.ts';
+
+const otherKey = 'key_pvt_other00000000000000000';
+const otherTenant = '33333333-3333-4333-8333-333333333333';
+const tenant = { id: otherTenant, plan: 'standard' as const, settings: {} };
+
+let app: TinyApp;
+let turns: RequestTurns;
+/** Tenants, in the order in which their requests began. */
+let begun: string[];
+let [running, most] = [0, 0];
+let [finished, finish] = [Promise.resolve(), () => {}];
+
+beforeEach(async () => {
+  begun = [];
+  ({ promise: finished, resolve: finish } = Promise.withResolvers<void>());
+  [running, most] = [0, 0];
+  turns = new RequestTurns({ countedMs: 60_000 });
+  app = await startTinyApp({
+    authentications: {
+      [otherKey]: { kind: 'authenticated', principal: principalWith({ tenant }), keyHash: 'other' },
+    },
+    dependencies: { turns },
+    handlers: {
+      createToken: async () => ({ body: {} }),
+      async getToken({ params }, context) {
+        begun.push(context.principal.tenant.id === otherTenant ? 'other' : 'greedy');
+        running += 1;
+        most = Math.max(most, running);
+        if (params.id === 'waits') context.waitsForOthers();
+        if (params.id !== 'some-token') await finished;
+        running -= 1;
+        return { body: {} };
+      },
+    },
+  });
+});
+afterEach(() => app.stop());
+
+const readAs = (key: string, id = 'some-token') =>
+  send(app.port, `/tokens/${id}`, { headers: { 'SVC-API-KEY': key } });
+
+describe('a tenant that sends 400 requests at once', () => {
+  it('keeps a request of another tenant waiting for those that run, not for those that wait', async () => {
+    const all = Array.from({ length: 400 }, () => readAs(goodKey, 'long'));
+    await waitUntil(() => turns.waiting === 336);
+    const others = [readAs(otherKey)];
+    await waitUntil(() => turns.waiting === 337);
+    finish();
+    const replies = await Promise.all([...all, ...others]);
+    expect(replies.every(({ status }) => status === 200)).toBe(true);
+    expect(begun.indexOf('other')).toBeLessThanOrEqual(65);
+    expect(most).toBe(64);
+  });
+
+  it('has those of a client that went away taken out of the queue', async () => {
+    const long = Array.from({ length: 64 }, () => readAs(goodKey, 'long'));
+    await waitUntil(() => running === 64);
+    const socket = connect(app.port, '127.0.0.1');
+    await once(socket, 'connect');
+    socket.write(`GET /tokens/waits HTTP/1.1\r\nHost: vault\r\nSVC-API-KEY: ${goodKey}\r\n\r\n`);
+    await waitUntil(() => turns.waiting === 1);
+    socket.destroy();
+    await waitUntil(() => turns.waiting === 0);
+    finish();
+    await Promise.all(long);
+    expect(begun.length).toBe(64);
+  });
+});
+
+describe('a request that holds no place', () => {
+  it('is one that waits for other requests: reactor code may send as many requests as it likes', async () => {
+    const waiting = Array.from({ length: 100 }, () => readAs(goodKey, 'waits'));
+    await waitUntil(() => running === 100);
+    expect((await readAs(goodKey)).status).toBe(200);
+    finish();
+    await Promise.all(waiting);
+  });
+
+  it('is one whose body has not arrived', async () => {
+    const head = `POST /tokens HTTP/1.1\r\nHost: vault\r\nSVC-API-KEY: ${goodKey}\r\nContent-Length: 9\r\n\r\n`;
+    const sockets = Array.from({ length: 100 }, () => connect(app.port, '127.0.0.1'));
+    await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+    for (const socket of sockets) socket.write(`${head}{`);
+    expect((await readAs(goodKey)).status).toBe(200);
+    for (const socket of sockets) socket.destroy();
+  });
+});

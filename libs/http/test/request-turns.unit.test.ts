@@ -1,0 +1,122 @@
+import { EventEmitter } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { UnavailableError } from '@token-vault/contracts';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { RequestTurns, type Turn } from '../src/request-turns.ts';
+
+let nowMs: number;
+let turns: RequestTurns;
+let running: { readonly tenant: string; readonly turn: Turn }[];
+const order = () => running.map(({ tenant }) => tenant);
+const countOf = (tenant: string) => order().filter((each) => each === tenant).length;
+
+/** A response of which only the end of its connection is used. */
+const responseOf = () => new EventEmitter() as ServerResponse;
+
+function arrive(tenant: string, response = responseOf()): Promise<void> {
+  const turn = turns.of(response);
+  return turn.begin(tenant).then(() => void running.push({ tenant, turn }));
+}
+
+async function arriveMany(tenant: string, count: number): Promise<void> {
+  for (let index = 0; index < count; index += 1) void arrive(tenant).catch(() => undefined);
+  await nextTurn();
+}
+
+/** Ends the oldest running request of the tenant. */
+async function end(tenant: string): Promise<void> {
+  const index = running.findIndex((each) => each.tenant === tenant);
+  running.splice(index, 1)[0]?.turn.end();
+  await nextTurn();
+}
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  nowMs = 1_000_000;
+  running = [];
+  turns = new RequestTurns({ nowMs: () => nowMs });
+});
+afterEach(() => vi.useRealTimers());
+
+describe('the requests of a tenant', () => {
+  it('run 64 at a time when it is alone, in their order', async () => {
+    await arriveMany('greedy', 1_000);
+    expect([running.length, turns.waiting]).toEqual([64, 936]);
+    await end('greedy');
+    expect([running.length, turns.waiting]).toEqual([64, 935]);
+  });
+
+  it('let a neighbour run after one of them at most', async () => {
+    await arriveMany('greedy', 1_000);
+    await arriveMany('neighbour', 1);
+    await end('greedy');
+    expect(order().at(-1)).toBe('neighbour');
+  });
+
+  it('are no more than eight beside a neighbour with few', async () => {
+    await arriveMany('greedy', 1_000);
+    await arriveMany('neighbour', 8);
+    for (let ended = 0; ended < 64; ended += 1) await end('greedy');
+    expect([countOf('greedy'), countOf('neighbour')]).toEqual([8, 8]);
+  });
+
+  it('are as many as the others have together, when those are more', async () => {
+    await arriveMany('one', 10);
+    await arriveMany('two', 10);
+    await arriveMany('greedy', 1_000);
+    expect(countOf('greedy')).toBe(20);
+  });
+
+  it('are taken in turns when all places are taken', async () => {
+    await arriveMany('first', 1_000);
+    await arriveMany('second', 1_000);
+    await arriveMany('third', 1_000);
+    for (let ended = 0; ended < 6; ended += 1) await end('first');
+    expect(order().slice(-6)).toEqual(['first', 'second', 'third', 'first', 'second', 'third']);
+  });
+
+  it('stay few while a neighbour reads an answer, and are many again when it has gone', async () => {
+    await arriveMany('neighbour', 1);
+    await arriveMany('greedy', 1_000);
+    await end('neighbour');
+    nowMs += 99;
+    await end('greedy');
+    expect(countOf('greedy')).toBe(8);
+    nowMs += 1;
+    await end('greedy');
+    expect(countOf('greedy')).toBe(64);
+  });
+
+  it('count no more after 2 s', async () => {
+    await arriveMany('greedy', 128);
+    expect(running.length).toBe(64);
+    vi.advanceTimersByTime(2_000);
+    await nextTurn();
+    expect(running.length).toBe(128);
+    // Requests that no longer hold a place release none.
+    for (let ended = 0; ended < 64; ended += 1) await end('greedy');
+    await arriveMany('greedy', 1);
+    expect([running.length, turns.waiting]).toEqual([64, 1]);
+  });
+
+  it('do not run when the client has gone meanwhile, and leave no place taken', async () => {
+    await arriveMany('greedy', 64);
+    const response = responseOf();
+    const gone = arrive('greedy', response);
+    response.emit('close');
+    await expect(gone).rejects.toThrow('the client went away');
+    expect(turns.waiting).toBe(0);
+    for (let ended = 0; ended < 64; ended += 1) await end('greedy');
+    await arriveMany('greedy', 64);
+    expect(running.length).toBe(64);
+  });
+
+  it('are refused when 2,000 of them wait, and those of others are not', async () => {
+    await arriveMany('greedy', 2_064);
+    await expect(arrive('greedy')).rejects.toThrow(UnavailableError);
+    await arriveMany('neighbour', 1);
+    await end('greedy');
+    expect(order().at(-1)).toBe('neighbour');
+  });
+});

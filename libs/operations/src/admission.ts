@@ -1,0 +1,78 @@
+import type { Principal } from '@token-vault/access';
+import { UnauthenticatedError, type Operation, type OperationId } from '@token-vault/contracts';
+import type { AuditTrail } from './audit-trail.ts';
+import { authorize } from './authorization.ts';
+import type { RetiredKey } from './callers.ts';
+import type { Clock } from './clock.ts';
+import type { OperationRequest } from './operation-request.ts';
+import { withReason } from './reason.ts';
+import { recordRetiredKey } from './refusals.ts';
+
+export interface AdmissionDependencies {
+  readonly audit: AuditTrail;
+  readonly clock: Clock;
+  /** Called when a refusal could not be written to the log. */
+  readonly onUnrecorded?: (error: unknown, request: OperationRequest, id: OperationId) => void;
+}
+
+/** One request that the executor handles. */
+export interface Call {
+  readonly id: OperationId;
+  readonly operation: Operation;
+  readonly request: OperationRequest;
+}
+
+/** The authenticated caller of a request. */
+export interface Admitted {
+  readonly principal: Principal;
+  /** Time of the authentication, on the monotonic clock. */
+  readonly atMs: number;
+}
+
+/** For this time after the authentication the caller is not authenticated again. */
+const admittedMs = 100;
+
+/** Authenticates the caller. @throws UnauthenticatedError, ValidationError for its reason */
+export async function authenticate(call: Call, dependencies: AdmissionDependencies): Promise<Principal> {
+  const result = await call.request.identify();
+  if (result.kind === 'authenticated') return withReason(result.principal, call.request.reason);
+  if (result.kind === 'unknown') throw new UnauthenticatedError();
+  await refuseRetired(result.key, call, dependencies);
+  throw new UnauthenticatedError(result.detail);
+}
+
+async function refuseRetired(
+  key: RetiredKey,
+  call: Call,
+  dependencies: AdmissionDependencies,
+): Promise<void> {
+  const { traceId, causationId } = call.request;
+  const request = { traceId, causationId, now: dependencies.clock.now(), request: call.id };
+  await settled(recordRetiredKey(dependencies.audit, key, request), call, dependencies);
+}
+
+/** Records a refusal. If the record fails, the answer is still the refusal: it shows no data. */
+export async function settled(
+  recording: Promise<unknown>,
+  { id, request }: Call,
+  { onUnrecorded }: AdmissionDependencies,
+): Promise<void> {
+  await recording.catch((error: unknown) => onUnrecorded?.(error, request, id));
+}
+
+/**
+ * Authenticates and authorises the caller again when the body came slowly or the answer took long: rights may have been withdrawn meanwhile
+ * (rules.md §6).
+ * @throws UnauthenticatedError, ForbiddenError
+ */
+export async function stillAdmitted(
+  call: Call,
+  admitted: Admitted,
+  dependencies: AdmissionDependencies,
+): Promise<Admitted> {
+  const atMs = performance.now();
+  if (atMs - admitted.atMs < admittedMs) return admitted;
+  const principal = await authenticate(call, dependencies);
+  authorize(call.operation, principal);
+  return { principal, atMs };
+}

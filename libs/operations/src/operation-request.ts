@@ -1,0 +1,38 @@
+import type { RawRequest } from '@token-vault/contracts';
+import type { Identity } from './callers.ts';
+
+/** One request, as an entrance (HTTP, reactor code) passes it on. No part of it is validated. */
+export interface OperationRequest {
+  readonly traceId: string;
+  /**
+   * Finds the owner of the request's credential at this moment. Called again when reading the rest of the request took long.
+   * @throws DomainError
+   */
+  identify(): Promise<Identity>;
+  readonly params: unknown;
+  readonly query: unknown;
+  /** Reads the body. Called after the other parts are validated. @throws DomainError */
+  readBody(): Promise<unknown>;
+  /** Likewise, for an operation that is given the request as it came. Absent where requests do not come over HTTP. */
+  readRaw?: (() => Promise<RawRequest>) | undefined;
+  /** The media type of the body; absent when the body is already a value. */
+  readonly mediaType?: string | undefined;
+  /** SVC-TRANSACTION-ID, SVC-POSITION, SVC-IDEMPOTENCY-KEY. */
+  readonly transactionId?: string | undefined;
+  readonly position?: string | undefined;
+  readonly idempotencyKey?: string | undefined;
+  /** SVC-REASON: why the caller wants it. */
+  readonly reason?: string | undefined;
+  /** The caller does not wait for the read models. */
+  readonly isAsync?: boolean | undefined;
+  /** Unknown fields are ignored (`Prefer: handling=lenient`, rules.md §1). */
+  readonly isLenient?: boolean | undefined;
+  /** The invocation whose code sent the request. */
+  readonly causationId?: string | undefined;
+  /** Called when the request waits for other requests (RequestContext.waitsForOthers). */
+  readonly onWaiting?: (() => void) | undefined;
+  /** Called with the invocation that the request began (RequestContext.hasInvoked), also when its answer is a stored one. */
+  readonly onInvoked?: ((invocationId: string) => void) | undefined;
+  /** The texts from which the ids of its events are derived, when the entrance itself may repeat the request. */
+  readonly idempotencyScope?: readonly string[] | undefined;
+}

@@ -1,0 +1,18 @@
+import { EventStoreUnavailableError } from '@token-vault/event-store';
+
+/** Codes of Postgres: connection lost or refused, shutting down, no resources, statement or lock timeout, deadlock, read-only. */
+const unavailableCodes =
+  /^(08...|53...|57P0.|57014|55P03|40P01|40001|25006|ECONN\w+|ETIMEDOUT|EPIPE|ENOENT|ENOTFOUND|EAI_AGAIN|E\w+UNREACH)$/;
+
+/** Messages of errors that pg throws itself; they have no code. */
+const unavailableMessages =
+  /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered|Client was closed|Cannot use a pool after)/;
+
+/** Whether an error means that the event store or Postgres is not usable now. */
+export function isUnavailable(error: unknown): boolean {
+  if (error instanceof EventStoreUnavailableError) return true;
+  if (!(error instanceof Error)) return false;
+  const code: unknown = (error as { code?: unknown }).code;
+  if (typeof code === 'string' && unavailableCodes.test(code)) return true;
+  return unavailableMessages.test(error.message);
+}

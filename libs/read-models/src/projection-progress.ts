@@ -1,0 +1,242 @@
+import { openListener } from '@token-vault/postgres';
+import type pg from 'pg';
+import { comparePositions, parsePosition, type Position } from '@token-vault/event-store';
+import { readCheckpoints, type Checkpoint, type CheckpointsRead } from './checkpoints.ts';
+import { errorFields, type Logger } from '@token-vault/observability';
+
+export interface ProjectionProgress {
+  /**
+   * Resolves to true when the named projections (by default all awaited ones) have passed `position`. Resolves to false when `timeoutMs` is
+   * over, or one of them has failed and cannot reach it (rules.md: the answer then says that it is pending).
+   */
+  waitFor(position: Position, timeoutMs: number, names?: readonly string[]): Promise<boolean>;
+  /** `waitFor` for a reader: asks projections that delay their commits to commit up to `position` at once. */
+  reach(position: Position, timeoutMs: number, names?: readonly string[]): Promise<boolean>;
+  /**
+   * Resolves to true when the read models are known to be at least as new as this process has seen them; to false after `timeoutMs`. Read
+   * models do not flush their own commits, so a crash of Postgres sets them back until the events are replayed. Until then a read would
+   * miss confirmed writes.
+   */
+  recovered(timeoutMs: number): Promise<boolean>;
+  /** The number of lost connections. Rows read after a loss may be older than rows read before it. */
+  readonly losses: number;
+  /** Reads the checkpoints of all projections from the database; undefined when they cannot be read. */
+  read(): Promise<CheckpointsRead | undefined>;
+  close(): Promise<void>;
+}
+
+export interface ProjectionProgressOptions {
+  readonly connectionString: string;
+  readonly logger: Logger;
+  /** The interval between reads of the checkpoints while a call waits, in case a notification is lost. */
+  readonly pollMs?: number;
+  /** Projections that are awaited only when they are named. */
+  readonly unawaited?: readonly string[];
+  /** Makes projections commit all events up to a position at once. */
+  readonly hurry?: (position: Position) => Promise<void>;
+  /** A projection has failed, was paused, or is live again. */
+  readonly onStatusChange?: () => void;
+}
+
+interface Waiter {
+  readonly position: Position;
+  readonly names: readonly string[] | undefined;
+  readonly resolve: (passed: boolean) => void;
+}
+
+/** Listens for the positions of the projections (`projection_progress`, `<name>:<position>`) on one connection for the process. */
+class Progress implements ProjectionProgress {
+  readonly #options: ProjectionProgressOptions;
+  #checkpoints = new Map<string, Checkpoint>();
+  /** A list that is replaced when waiters leave: a Set would keep removed waiters alive (ADR 13). */
+  #waiters: Waiter[] = [];
+  #client: pg.Client | undefined;
+  #connecting: Promise<pg.Client | undefined> | undefined;
+  #refreshing: Promise<CheckpointsRead | undefined> | undefined;
+  #poll: NodeJS.Timeout | undefined;
+  #isClosed = false;
+  #losses = 0;
+  /** Until the checkpoints of all projections were read, a notification of one says nothing about the others. */
+  #isRead = false;
+  /** The position that the read models must reach again after a lost connection. */
+  #floor: Position | undefined;
+
+  constructor(options: ProjectionProgressOptions) {
+    this.#options = options;
+  }
+
+  waitFor(position: Position, timeoutMs: number, names?: readonly string[]): Promise<boolean> {
+    if (this.#isClosed) return Promise.resolve(false);
+    const early = this.#verdict({ position, names, resolve: () => {} });
+    if (early !== undefined && this.#client) return Promise.resolve(early);
+    return new Promise((resolve) => {
+      const waiter: Waiter = {
+        position,
+        names,
+        resolve: (passed) => {
+          clearTimeout(timer);
+          resolve(passed);
+        },
+      };
+      const timer = setTimeout(() => {
+        this.#waiters = this.#waiters.filter((each) => each !== waiter);
+        waiter.resolve(false);
+      }, timeoutMs);
+      this.#waiters.push(waiter);
+      this.#startPolling();
+    });
+  }
+
+  reach(position: Position, timeoutMs: number, names?: readonly string[]): Promise<boolean> {
+    const isThere = this.#verdict({ position, names, resolve: () => {} }) === true;
+    // If this fails, the projections still commit, but later.
+    if (!isThere) this.#options.hurry?.(position).catch(() => undefined);
+    return this.waitFor(position, timeoutMs, names);
+  }
+
+  async recovered(timeoutMs: number): Promise<boolean> {
+    const floor = this.#floor;
+    if (floor === undefined) return true;
+    const isRecovered = await this.waitFor(floor, timeoutMs);
+    if (isRecovered && this.#floor === floor) this.#floor = undefined;
+    return isRecovered;
+  }
+
+  get losses(): number {
+    return this.#losses;
+  }
+
+  /** A lost connection may mean that Postgres crashed: notified positions may not have been stored. */
+  #drop(client: pg.Client): void {
+    if (this.#client !== client) return;
+    this.#client = undefined;
+    this.#losses += 1;
+    this.#isRead = false;
+    for (const { position } of this.#checkpoints.values()) {
+      if (this.#floor === undefined || comparePositions(position, this.#floor) > 0) this.#floor = position;
+    }
+    this.#checkpoints.clear();
+  }
+
+  async start(): Promise<void> {
+    await this.#refresh();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#poll);
+    for (const waiter of this.#waiters.splice(0)) waiter.resolve(false);
+    await this.#refreshing;
+    await this.#client?.end().catch(() => undefined);
+  }
+
+  /** Undefined while the waiter has to wait. */
+  #verdict(waiter: Waiter): boolean | undefined {
+    if (!this.#isRead || this.#checkpoints.size === 0) return undefined;
+    let isPassed = waiter.names?.every((name) => this.#checkpoints.has(name)) ?? true;
+    for (const [name, checkpoint] of this.#checkpoints) {
+      const isConcerned = waiter.names?.includes(name) ?? !this.#options.unawaited?.includes(name);
+      if (!isConcerned) continue;
+      if (comparePositions(checkpoint.position, waiter.position) >= 0) continue;
+      if (checkpoint.status !== 'live') return false;
+      isPassed = false;
+    }
+    return isPassed ? true : undefined;
+  }
+
+  #settle(): void {
+    this.#waiters = this.#waiters.filter((waiter) => {
+      const verdict = this.#verdict(waiter);
+      if (verdict !== undefined) waiter.resolve(verdict);
+      return verdict === undefined;
+    });
+  }
+
+  #hear(payload: string): void {
+    const separator = payload.lastIndexOf(':');
+    const name = payload.slice(0, separator);
+    const known = this.#checkpoints.get(name);
+    const position = parsePosition(payload.slice(separator + 1));
+    if (known && comparePositions(known.position, position) >= 0) return;
+    this.#checkpoints.set(name, { position, status: 'live' });
+    this.#settle();
+  }
+
+  #startPolling(): void {
+    if (this.#poll) return;
+    if (!this.#client) void this.#refresh();
+    this.#poll = setInterval(() => {
+      if (this.#waiters.length > 0) {
+        void this.#refresh();
+        return;
+      }
+      clearInterval(this.#poll);
+      this.#poll = undefined;
+    }, this.#options.pollMs ?? 200);
+    this.#poll.unref();
+  }
+
+  read(): Promise<CheckpointsRead | undefined> {
+    return this.#refresh();
+  }
+
+  /** One read at a time: reads of a database that does not answer must not accumulate. */
+  #refresh(): Promise<CheckpointsRead | undefined> {
+    this.#refreshing ??= this.#readCheckpoints().finally(() => {
+      this.#refreshing = undefined;
+    });
+    return this.#refreshing;
+  }
+
+  async #readCheckpoints(): Promise<CheckpointsRead | undefined> {
+    try {
+      const client = await this.#connect();
+      if (!client) return undefined;
+      const read = await readCheckpoints(client, this.#checkpoints);
+      this.#checkpoints = read.checkpoints;
+      this.#isRead = true;
+      this.#settle();
+      return { ...read, checkpoints: new Map(read.checkpoints) };
+    } catch (error) {
+      this.#options.logger.warn(errorFields(error), 'projection progress is not readable');
+      // The next attempt gets a new connection, whatever the error was.
+      const client = this.#client;
+      if (!client) return undefined;
+      this.#drop(client);
+      client.end().catch(() => undefined);
+      return undefined;
+    }
+  }
+
+  #connect(): Promise<pg.Client | undefined> {
+    if (this.#client || this.#isClosed) return Promise.resolve(this.#client);
+    this.#connecting ??= this.#listen().finally(() => {
+      this.#connecting = undefined;
+    });
+    return this.#connecting;
+  }
+
+  async #listen(): Promise<pg.Client> {
+    const settings = {
+      connectionString: this.#options.connectionString,
+      application_name: 'vault-progress',
+      query_timeout: 5_000,
+    };
+    const channels = {
+      projection_progress: (payload: string) => this.#hear(payload),
+      projection_status: () => this.#options.onStatusChange?.(),
+    };
+    const client = await openListener(settings, channels, (lost) => this.#drop(lost));
+    if (this.#isClosed) await client.end();
+    else this.#client = client;
+    return client;
+  }
+}
+
+export async function createProjectionProgress(
+  options: ProjectionProgressOptions,
+): Promise<ProjectionProgress> {
+  const progress = new Progress(options);
+  await progress.start();
+  return progress;
+}

@@ -1,0 +1,108 @@
+import { authenticationReadModels, UnavailableError } from '@token-vault/contracts';
+import type { Position } from '@token-vault/event-store';
+import type { Revocations } from '@token-vault/operations';
+import type pg from 'pg';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ProjectionProgress } from './projection-progress.ts';
+import { leaseMs } from './read-model-watch.ts';
+
+export interface RevocationsOptions {
+  /** A pool of the primary. */
+  readonly pool: Pick<pg.Pool, 'connect' | 'query'>;
+  readonly progress: Pick<ProjectionProgress, 'waitFor'>;
+  /** rules.md §6. */
+  readonly withinMs?: number;
+}
+
+/** Timers may end a little early. */
+const timerErrorMs = 10;
+
+const unconfirmed =
+  'It is stored, but not yet certain that every process goes by it. Repeat the request to have it confirmed.';
+
+/**
+ * First the read models show the revocation. Then the generation is incremented. Every process compares it with the generation of its
+ * cached callers, and knows it for no longer than the lease whenever it uses the cache. So after the lease no process uses data from
+ * before. A process that does not answer, or is not known, need not be asked. A revocation that cannot be confirmed is noted.
+ */
+export function createRevocations({ pool, progress, withinMs = 2_000 }: RevocationsOptions): Revocations {
+  const raise = shared(() => raiseGeneration(pool));
+
+  async function confirmBy(position: Position, deadlineMs: number): Promise<'as usual' | 'was unconfirmed'> {
+    if (!(await progress.waitFor(position, withinMs, authenticationReadModels)))
+      throw new UnavailableError(unconfirmed);
+    await raise();
+    if (performance.now() + leaseMs > deadlineMs) throw new UnavailableError(unconfirmed);
+    await delay(leaseMs + timerErrorMs);
+    const { rowCount } = await pool.query(
+      'delete from projections.unconfirmed_revocation where position = $1',
+      [position],
+    );
+    return rowCount === 1 ? 'was unconfirmed' : 'as usual';
+  }
+
+  return {
+    async confirm(position) {
+      try {
+        return await within(withinMs, confirmBy(position, performance.now() + withinMs));
+      } catch (cause) {
+        // If this fails too, a repeat is still confirmed, but is answered like the repeat of a confirmed revocation.
+        await within(withinMs, note(pool, position)).catch(() => undefined);
+        throw cause instanceof UnavailableError ? cause : new UnavailableError(unconfirmed, { cause });
+      }
+    },
+  };
+}
+
+const note = (pool: Pick<pg.Pool, 'query'>, position: Position) =>
+  pool.query('insert into projections.unconfirmed_revocation (position) values ($1) on conflict do nothing', [
+    position,
+  ]);
+
+/** Calls that come while one is under way share the next one: one row and one flush for many revocations. */
+function shared(work: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> | undefined;
+  let next: Promise<void> | undefined;
+  return () => {
+    if (next) return next;
+    if (!running) return (running = work().finally(() => (running = undefined)));
+    next = running
+      .catch(() => undefined)
+      .then(() => {
+        next = undefined;
+        return (running = work().finally(() => (running = undefined)));
+      });
+    return next;
+  };
+}
+
+/**
+ * This commit is flushed, and with it all earlier commits in Postgres' log, among them the rows of read models, which are not flushed by
+ * themselves. So a crash cannot undo the revocation.
+ */
+async function raiseGeneration(pool: Pick<pg.Pool, 'connect'>): Promise<void> {
+  const client = await pool.connect();
+  try {
+    await client.query('begin; set local synchronous_commit = on');
+    await client.query('update projections.access set generation = generation + 1');
+    await client.query('commit');
+    client.release();
+  } catch (error) {
+    client.release(true);
+    throw error;
+  }
+}
+
+async function within<Result>(ms: number, work: Promise<Result>): Promise<Result> {
+  const end = new AbortController();
+  const late = delay(ms, undefined, { signal: end.signal }).then(() => {
+    throw new UnavailableError(unconfirmed);
+  });
+  work.catch(() => undefined);
+  late.catch(() => undefined);
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    end.abort();
+  }
+}

@@ -1,0 +1,200 @@
+import {
+  authenticationReadModels,
+  operations,
+  UnavailableError,
+  type Operation,
+} from '@token-vault/contracts';
+import type { Position } from '@token-vault/event-store';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { watchReadModels, type ReadModelWatch } from '../src/index.ts';
+
+const at = (position: number) => String(position) as Position;
+
+let nowMs: number;
+let reads: number;
+let statuses: Record<string, { position: Position; status: string }>;
+let accessGeneration: string;
+/** Runs while a read is under way. */
+let meanwhile: () => void;
+let isReadable: boolean;
+let watch: ReadModelWatch;
+
+beforeEach(() => {
+  nowMs = 1_000_000;
+  reads = 0;
+  accessGeneration = '1';
+  meanwhile = () => {};
+  isReadable = true;
+  statuses = {
+    applications: { position: at(5), status: 'live' },
+    tenants: { position: at(5), status: 'live' },
+    tokens: { position: at(5), status: 'live' },
+  };
+  watch = watchReadModels({
+    nowMs: () => nowMs,
+    progress: {
+      read: async () => {
+        reads += 1;
+        if (!isReadable) return undefined;
+        const read = { beganMs: nowMs, checkpoints: new Map(Object.entries(statuses)), accessGeneration };
+        meanwhile();
+        return read;
+      },
+    },
+  });
+});
+
+const stands = (name: 'applications' | 'tenants' | 'tokens') =>
+  expect(watch.requireMoving([name])).rejects.toThrow(UnavailableError);
+const moves = (name: 'applications' | 'tenants' | 'tokens') =>
+  expect(watch.requireMoving([name])).resolves.toBeUndefined();
+
+describe('a read model', () => {
+  it.each(['failed', 'paused'])('that is %s counts as stopped, the others do not', async (status) => {
+    statuses['tokens'] = { position: at(5), status };
+    await stands('tokens');
+    await moves('applications');
+  });
+
+  it('that does not exist counts as stopped', async () => {
+    delete statuses['tokens'];
+    await stands('tokens');
+  });
+
+  it('that an older release made moves as long as it is not behind', async () => {
+    statuses['tokens'] = { position: at(5), status: 'outdated' };
+    await moves('tokens');
+  });
+
+  it('counts as stopped when it has not applied an event that this process stored 10 s ago, until it has applied it', async () => {
+    watch.noteAppend(at(6));
+    nowMs += 9_999;
+    await moves('tokens');
+    nowMs += 1;
+    await stands('tokens');
+    statuses['tokens'] = { position: at(6), status: 'live' };
+    nowMs += 250;
+    await moves('tokens');
+  });
+
+  it('is judged by the oldest event it has not applied, however many came since', async () => {
+    for (let event = 6; event < 1_000; event += 1) {
+      watch.noteAppend(at(event));
+      nowMs += 20;
+      statuses['tokens'] = { position: at(event - 400), status: 'live' };
+      if (event > 600) await moves('tokens');
+    }
+    statuses['tokens'] = { position: at(400), status: 'live' };
+    nowMs += 250;
+    await stands('tokens');
+  });
+
+  it('is not behind in an idle vault', async () => {
+    watch.noteAppend(at(5));
+    nowMs += 3_600_000;
+    await moves('tokens');
+  });
+
+  it('counts as stopped when it is 10 s behind another one', async () => {
+    statuses['applications'] = { position: at(9), status: 'live' };
+    await moves('tokens');
+    nowMs += 10_000;
+    await stands('tokens');
+    await moves('applications');
+  });
+});
+
+describe('what is known', () => {
+  it('is read once for as long as the lease lasts, and renewed before it ends', async () => {
+    await moves('tokens');
+    nowMs += 99;
+    await moves('tokens');
+    expect(reads).toBe(1);
+    nowMs += 1;
+    await moves('tokens');
+    expect(reads).toBe(2);
+    statuses['tokens'] = { position: at(5), status: 'failed' };
+    await moves('tokens');
+    nowMs += 250;
+    await stands('tokens');
+  });
+
+  it('is asked for anew when a status is said to have changed, also while it is being asked for', async () => {
+    await moves('tokens');
+    meanwhile = () => {
+      meanwhile = () => {};
+      statuses['tokens'] = { position: at(5), status: 'paused' };
+      nowMs += 1;
+      watch.forget();
+    };
+    watch.forget();
+    await stands('tokens');
+  });
+
+  it('has to be readable', async () => {
+    isReadable = false;
+    await stands('tokens');
+    expect(reads).toBeLessThan(10);
+  });
+
+  it('of a process that was stopped is not used: it is read again', async () => {
+    meanwhile = () => {
+      // The answer waited for an hour in the stopped process.
+      meanwhile = () => {};
+      nowMs += 3_600_000;
+      statuses['tokens'] = { position: at(5), status: 'failed' };
+    };
+    await stands('tokens');
+  });
+});
+
+describe('who calls', () => {
+  it('is looked up again when a revocation was confirmed meanwhile, even by a process that was stopped', async () => {
+    const rights = ['reveal', 'none'];
+    const found = await watch.current(() => {
+      const right = rights.shift();
+      // The process is stopped here. Meanwhile another process confirms a revocation, which takes longer than the lease.
+      if (right === 'reveal') {
+        accessGeneration = '2';
+        nowMs += 251;
+      }
+      return right;
+    });
+    expect(found).toBe('none');
+  });
+
+  it.each(authenticationReadModels)('is not known while %s has stopped', async (name) => {
+    statuses[name] = { position: at(5), status: 'paused' };
+    await expect(watch.current(() => 'somebody')).rejects.toThrow(UnavailableError);
+  });
+
+  it('is known although the rights of others change all the time, as long as each look-up is short', async () => {
+    const generations: string[] = [];
+    const found = await watch.current((generation) => {
+      generations.push(generation);
+      accessGeneration += '0';
+      // The read state is renewed meanwhile.
+      nowMs += generations.length === 1 ? 251 : 120;
+      return 'somebody';
+    });
+    expect(found).toBe('somebody');
+    // The second call looks up again: its generation has no cached result.
+    expect(generations).toHaveLength(2);
+    expect(generations[1]).not.toBe('10');
+  });
+
+  it('is not known when rights change all the time and each look-up takes longer than the lease', async () => {
+    const change = () => {
+      accessGeneration += '0';
+      nowMs += 251;
+    };
+    await expect(watch.current(change)).rejects.toThrow(UnavailableError);
+  });
+});
+
+describe('the operations table', () => {
+  it('says of every query which read models it answers from', () => {
+    for (const operation of Object.values<Operation>(operations))
+      expect(operation.answersFrom !== undefined).toBe(operation.service === 'query');
+  });
+});

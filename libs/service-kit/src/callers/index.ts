@@ -1,1 +1,0 @@
-export { createCallers, type Caller, type CallerDependencies, type Callers } from './callers.ts';

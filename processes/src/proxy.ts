@@ -1,0 +1,36 @@
+import { createLogger } from '@token-vault/observability';
+import { runProcess } from '@token-vault/process';
+import { openKeyRing, openLog, openReadModels, type ProcessContext } from './data.ts';
+import { openExpressions } from './expressions.ts';
+import { createServiceApp, openServiceParts } from './http.ts';
+import { openProxy } from './proxies.ts';
+import { readEgressAllow, readLimitSettings, readProcessSettings, readRootKeySources } from './settings.ts';
+import { explainedCodes, startService } from './start.ts';
+
+const service = 'proxy';
+
+function readSettings(environment: NodeJS.ProcessEnv) {
+  return {
+    ...readProcessSettings(environment),
+    limits: readLimitSettings(environment),
+    rootKeys: readRootKeySources(environment),
+    egressAllow: readEgressAllow(environment),
+  };
+}
+
+/** Sends requests on to other servers. */
+async function open(context: ProcessContext, settings: ReturnType<typeof readSettings>) {
+  const keyRing = await openKeyRing(context, settings.rootKeys);
+  const expressions = openExpressions(context);
+  const data = { keyRing, ...(await openReadModels(context, await openLog(context))) };
+  const parts = { ...(await openServiceParts(context, data, settings.limits)), expressions };
+  return createServiceApp(context, parts, openProxy(context, parts, settings));
+}
+
+await runProcess({
+  service,
+  readSettings,
+  createLogger: ({ logLevel: level }) => createLogger({ service, level }),
+  start: (settings, logger, signal) => startService({ service, settings, logger, signal }, open),
+  explained: explainedCodes,
+});

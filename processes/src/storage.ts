@@ -1,0 +1,110 @@
+import { InsufficientStorageError, type EventStore } from '@token-vault/event-store';
+import { errorFields, type Logger, type Metrics } from '@token-vault/observability';
+import type { Space } from '@token-vault/operations';
+import { statfs } from 'node:fs/promises';
+
+const mebibyte = 1024 * 1024;
+/** Four segments of Postgres's log. Postgres panics when it cannot make the next one. */
+const leastReserve = 64 * mebibyte;
+const reservedShare = 0.02;
+const fullShare = 0.9;
+const intervalMs = 1_000;
+/** Near the reserve: a busy vault writes tens of MiB a second. */
+const shortIntervalMs = 100;
+
+interface Room {
+  readonly freeBytes: number;
+  readonly sizeBytes: number;
+}
+
+/** The free space of the file system that holds the database, as it was at most a second ago. */
+export interface StorageWatch extends Space {
+  close(): Promise<void>;
+}
+
+export interface StorageOptions {
+  /** VAULT_STORAGE_PATH: any directory on that file system. Undefined: this process does not see it, and nothing is refused. */
+  readonly path: string | undefined;
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'gauge'>;
+}
+
+/** The larger of 64 MiB and 2 %. */
+const reserveOf = ({ sizeBytes }: Room): number => Math.max(leastReserve, sizeBytes * reservedShare);
+
+async function roomAt(path: string): Promise<Room> {
+  const { bavail, blocks, bsize } = await statfs(path);
+  return { freeBytes: bavail * bsize, sizeBytes: blocks * bsize };
+}
+
+/**
+ * Watches the file system at `path`: gauges for Prometheus, one warning when 90 % are in use, and one error when the reserve is reached.
+ * From then on `requireSpace` throws, until there is room again. Below the reserve only what is already accepted is written.
+ * Where the file system cannot be asked, nothing is refused.
+ */
+export async function watchStorage({ path, logger, metrics }: StorageOptions): Promise<StorageWatch> {
+  if (path === undefined) return { requireSpace: () => undefined, close: async () => undefined };
+  let room: Room | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let isClosed = false;
+  const tell = reporter(logger);
+
+  async function look(at: string): Promise<void> {
+    try {
+      room = await roomAt(at);
+      tell(room);
+    } catch (error) {
+      if (room) logger.warn(errorFields(error), 'the free space of the database cannot be read');
+      room = undefined;
+    }
+    if (isClosed) return;
+    const isNear = room !== undefined && room.freeBytes < 4 * reserveOf(room);
+    timer = setTimeout(() => void look(at), isNear ? shortIntervalMs : intervalMs).unref();
+  }
+
+  await look(path);
+  metrics.gauge('vault_storage_bytes', 'The file system of the database.', 'part', () =>
+    room ? { free: room.freeBytes, size: room.sizeBytes, reserve: reserveOf(room) } : {},
+  );
+  return {
+    requireSpace() {
+      if (room && room.freeBytes < reserveOf(room)) throw new InsufficientStorageError();
+    },
+    async close() {
+      isClosed = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
+type Fill = 'roomy' | 'filling' | 'full';
+
+function fillOf(room: Room): Fill {
+  if (room.freeBytes < reserveOf(room)) return 'full';
+  return room.freeBytes < room.sizeBytes * (1 - fullShare) ? 'filling' : 'roomy';
+}
+
+/** Logs each change once. */
+function reporter(logger: Logger): (room: Room) => void {
+  let last: Fill = 'roomy';
+  return (room) => {
+    const fill = fillOf(room);
+    if (fill === last) return;
+    const sizes = { free_bytes: room.freeBytes, size_bytes: room.sizeBytes, reserve_bytes: reserveOf(room) };
+    if (fill === 'full') logger.error(sizes, 'the disk of the database is full: writes are refused');
+    else if (last === 'full') logger.warn(sizes, 'the disk of the database has room again: writes go on');
+    else if (fill === 'filling') logger.warn(sizes, 'the disk of the database is more than 90 % full');
+    last = fill;
+  };
+}
+
+/** Every write of every entrance is an append: HTTP, reactor code, feeds, housekeeping, proxy, commands. */
+export function appendWithSpace(store: EventStore, storage: Space): EventStore {
+  return {
+    ...store,
+    async append(...given) {
+      storage.requireSpace();
+      return store.append(...given);
+    },
+  };
+}

@@ -1,0 +1,64 @@
+import { authorOf, type DataOf, type EventMetadata, type Json } from '@token-vault/contracts';
+import type { Occurrence, Projection, SqlOp } from '../projection.ts';
+
+type Access = Pick<Occurrence, 'id' | 'metadata'>;
+type Told = DataOf<'TokensExported'>['tokens'];
+
+/** What the webhook says. Never data of a token. */
+const contentOf = (
+  { actor, trace_id, request, reason, occurred_at, ...rest }: EventMetadata,
+  tokens: Told,
+) => ({
+  tenant_id: rest.tenant_id,
+  actor_id: actor.id,
+  actor_type: actor.kind,
+  application_id: authorOf({ actor, ...rest }),
+  reason: reason ?? null,
+  request: request ?? null,
+  trace_id,
+  tokens: tokens.map(({ token_id: id, token_type: type }) => ({ id, type })),
+  created_at: occurred_at,
+});
+
+/** The webhook is due at once. One for each record: a page of a list, an invocation, a page of an export. */
+function due({ id, metadata }: Access, operation: string, tokens: Told): SqlOp[] {
+  const revealed = tokens.filter(({ break_glass: isBreakGlass }) => isBreakGlass);
+  if (revealed.length === 0) return [];
+  const { tenant_id, occurred_at: next_at } = metadata;
+  const content: Json = { operation, ...contentOf(metadata, revealed) };
+  return [{ kind: 'insert', table: 'delivery', row: { id, tenant_id, next_at, content } }];
+}
+
+const end = ({ data }: { readonly data: { readonly alert_id: string } }): SqlOp[] => [
+  { kind: 'delete', table: 'delivery', key: { id: data.alert_id } },
+];
+
+/** Security webhooks that are due: reveals by rules with `break_glass` (docs/reference/reasons.md). Empty when all are delivered. */
+export const alerts: Projection<'alerts'> = {
+  name: 'alerts',
+  version: 1,
+  isAwaited: false,
+  tables: [
+    {
+      name: 'delivery',
+      columns: {
+        id: 'uuid not null',
+        tenant_id: 'uuid not null',
+        next_at: 'timestamptz not null',
+        content: 'jsonb not null',
+      },
+      primaryKey: ['id'],
+      indexes: [{ on: '(next_at)' }],
+    },
+  ],
+  on: {
+    TokensRead: (event) => due(event, event.data.operation, event.data.tokens),
+    TokensExported: (event) => due(event, 'export', event.data.tokens),
+    AlertAttemptFailed: ({ data: { alert_id: id, next_at } }) => [
+      { kind: 'update', table: 'delivery', key: { id }, set: { next_at } },
+    ],
+    AlertDelivered: end,
+    AlertGivenUp: end,
+    TenantDeleted: ({ data: { tenant_id } }) => [{ kind: 'sweep', table: 'delivery', where: { tenant_id } }],
+  },
+};

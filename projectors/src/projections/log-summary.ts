@@ -1,0 +1,65 @@
+import type { VaultEventType } from '@token-vault/contracts';
+import type { Occurrence, Projection, Row, SqlOp, Table } from '../projection.ts';
+import { logHandlers } from './log-entries.ts';
+
+const grains = { minute: 60_000, hour: 3_600_000 } as const;
+type Grain = keyof typeof grains;
+
+const dimensions = ['actor_id', 'entity_type', 'operation', 'transform', 'request'] as const;
+
+/**
+ * The number of log entries of each kind, by minute and by hour. Ids of entities and of traces are not counted: there may be as many as
+ * entries. A reason is free text, so entries with one are counted a second time in tables of their own. Callers who give another
+ * reason each time make only those long, never longer than the log.
+ */
+const counterTable = (name: string, columns: readonly string[]): Table => ({
+  name,
+  columns: {
+    tenant_id: 'uuid not null',
+    ...Object.fromEntries(columns.map((column) => [column, 'text collate "C" not null'])),
+    at: 'timestamptz not null',
+    count: 'bigint not null',
+  },
+  // Queries name a tenant and a range. A new counter comes after the older ones of its tenant.
+  primaryKey: ['tenant_id', 'at', ...columns],
+});
+
+const tables = (['minute', 'hour'] as const).flatMap((grain) => [
+  counterTable(`${grain}_count`, dimensions),
+  counterTable(`${grain}_reason_count`, [...dimensions, 'reason']),
+]);
+
+const startOf = (grain: Grain, moment: string): string =>
+  new Date(Math.floor(Date.parse(moment) / grains[grain]) * grains[grain]).toISOString();
+
+/** The counters of one log entry. An absent value is the empty text, because a column of a primary key cannot be null. */
+function countersOf(entry: Row): SqlOp[] {
+  const kind = Object.fromEntries(dimensions.map((column) => [column, entry[column] ?? '']));
+  const { tenant_id, reason, created_at } = entry;
+  if (typeof created_at !== 'string') throw new TypeError('an entry of the log has no time');
+  return (['minute', 'hour'] as const).flatMap((grain): SqlOp[] => {
+    const key = { tenant_id, ...kind, at: startOf(grain, created_at) };
+    const counted: SqlOp = { kind: 'count', table: `${grain}_count`, key };
+    if (reason === undefined || reason === null) return [counted];
+    return [counted, { kind: 'count', table: `${grain}_reason_count`, key: { ...key, reason } }];
+  });
+}
+
+/** The entries that the read model `log` makes of the event are what is counted, so that both agree. */
+function counting<Type extends VaultEventType>(type: Type): (event: Occurrence<Type>) => SqlOp[] {
+  const entriesOf = logHandlers[type] as ((event: Occurrence<Type>) => readonly SqlOp[]) | undefined;
+  return (event) =>
+    (entriesOf?.(event) ?? []).flatMap((op) => (op.kind === 'insert' ? countersOf(op.row) : []));
+}
+
+const logged = Object.keys(logHandlers) as VaultEventType[];
+
+/** Counters for `GET /logs/summary`. Like the log, they stay when their tenant is deleted. */
+export const logSummary: Projection<'log_summary'> = {
+  name: 'log_summary',
+  version: 1,
+  // Its readers wait for it themselves.
+  isAwaited: false,
+  tables,
+  on: Object.fromEntries(logged.map((type) => [type, counting(type)])),
+};

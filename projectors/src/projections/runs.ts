@@ -1,0 +1,134 @@
+import type { DataOf } from '@token-vault/contracts';
+import type { Occurrence, Projection, SqlOp } from '../projection.ts';
+
+interface Attempt {
+  readonly data: {
+    readonly invocation_id: string;
+    readonly attempt: number;
+    readonly reason?: string | undefined;
+  };
+  readonly metadata: Occurrence['metadata'];
+}
+
+/** A run is over. The result of an asynchronous one is due for delivery from now on. */
+const end = (
+  { invocation_id: id, mode }: Pick<DataOf<'ReactorFailed'>, 'invocation_id' | 'mode'>,
+  { occurred_at: ended_at }: Occurrence['metadata'],
+  how: { readonly state: string; readonly status?: number; readonly reason?: string },
+): SqlOp[] => [
+  {
+    kind: 'update',
+    table: 'run',
+    key: { id },
+    set: { ...how, ended_at, ...(mode === 'async' ? { delivery: 'due', next_at: ended_at } : {}) },
+  },
+];
+
+/** A delivery was tried. `delivery`: what becomes of it. */
+const tried = (
+  { data, metadata }: Attempt,
+  { delivery, next_at = null }: { readonly delivery: string; readonly next_at?: string | null },
+): SqlOp[] => [
+  {
+    kind: 'insert',
+    table: 'attempt',
+    row: {
+      run_id: data.invocation_id,
+      number: data.attempt,
+      tenant_id: metadata.tenant_id,
+      attempted_at: metadata.occurred_at,
+      reason: data.reason ?? null,
+    },
+  },
+  { kind: 'update', table: 'run', key: { id: data.invocation_id }, set: { delivery, next_at } },
+];
+
+/** Every run of a reactor, for those who look after reactors. Arguments, results and texts of the code are not in it. */
+export const runs: Projection<'runs'> = {
+  name: 'runs',
+  version: 1,
+  // Its readers wait for it themselves.
+  isAwaited: false,
+  tables: [
+    {
+      name: 'run',
+      columns: {
+        id: 'uuid not null',
+        tenant_id: 'uuid not null',
+        reactor_id: 'uuid not null',
+        mode: 'text not null',
+        state: 'text not null',
+        invoked_by: 'text not null',
+        invoked_at: 'timestamptz not null',
+        started_at: 'timestamptz',
+        ended_at: 'timestamptz',
+        status: 'integer',
+        reason: 'text',
+        delivery: 'text',
+        next_at: 'timestamptz',
+        seq: 'bigint not null',
+      },
+      primaryKey: ['id'],
+      indexes: [
+        { on: '(tenant_id, seq desc, id)', isForReaders: true },
+        { on: '(tenant_id, reactor_id, seq desc, id)', isForReaders: true },
+      ],
+    },
+    {
+      name: 'attempt',
+      columns: {
+        run_id: 'uuid not null',
+        number: 'integer not null',
+        tenant_id: 'uuid not null',
+        attempted_at: 'timestamptz not null',
+        reason: 'text',
+      },
+      primaryKey: ['run_id', 'number'],
+      addressedBy: 'none',
+    },
+  ],
+  on: {
+    ReactorInvoked: ({ data, metadata, position }) => [
+      {
+        kind: 'insert',
+        table: 'run',
+        row: {
+          id: data.invocation_id,
+          tenant_id: metadata.tenant_id,
+          reactor_id: data.reactor_id,
+          mode: data.mode,
+          state: 'waiting',
+          invoked_by: metadata.actor.id,
+          invoked_at: metadata.occurred_at,
+          seq: position,
+        },
+      },
+    ],
+    ReactorStarted: ({ data, metadata }) => [
+      {
+        kind: 'update',
+        table: 'run',
+        key: { id: data.invocation_id },
+        set: { state: 'running', started_at: metadata.occurred_at },
+      },
+    ],
+    ReactorSucceeded: ({ data, metadata }) => end(data, metadata, { state: 'succeeded' }),
+    ReactorFailed: ({ data, metadata }) =>
+      end(data, metadata, { state: 'failed', status: data.status, reason: data.reason }),
+    WebhookDelivered: (event) => tried(event, { delivery: 'delivered' }),
+    WebhookAttemptFailed: (event) => tried(event, { delivery: 'due', next_at: event.data.next_at }),
+    WebhookGivenUp: (event) => tried(event, { delivery: 'given-up' }),
+    WebhookRedeliveryRequested: ({ data, metadata }) => [
+      {
+        kind: 'update',
+        table: 'run',
+        key: { id: data.invocation_id },
+        set: { delivery: 'due', next_at: metadata.occurred_at },
+      },
+    ],
+    TenantDeleted: ({ data: { tenant_id } }) => [
+      { kind: 'sweep', table: 'run', where: { tenant_id } },
+      { kind: 'sweep', table: 'attempt', where: { tenant_id } },
+    ],
+  },
+};

@@ -1,0 +1,50 @@
+import type { TenantContext } from '@token-vault/access';
+import {
+  coversDestination,
+  FieldForbiddenError,
+  parseDestinations,
+  proxyDestinationsSetting,
+  ValidationError,
+  type RawRequest,
+} from '@token-vault/contracts';
+
+const header = 'SVC-PROXY-URL';
+const maxLength = 2_000;
+/** Visible ASCII: a URL that is written otherwise could be read differently here and there. */
+const written = /^https?:\/\/[\x21-\x5b\x5d-\x7e]+$/i;
+const expression = /(\{|%7b){2}/i;
+
+/** Where the request is to go. @throws ValidationError */
+function requestedUrl(headers: RawRequest['headers']): URL {
+  const given = headers.filter(([name]) => name.toLowerCase() === header.toLowerCase());
+  const [text] = given.map(([, value]) => value);
+  if (text === undefined || text === '') throw ValidationError.of(header, 'is required');
+  if (given.length > 1) throw ValidationError.of(header, 'must be given once');
+  if (text.length > maxLength) throw ValidationError.of(header, `must have at most ${maxLength} characters`);
+  if (expression.test(text))
+    throw ValidationError.of(header, 'must not hold an expression; the query of the request may');
+  const url = written.test(text) ? URL.parse(text) : null;
+  if (url === null)
+    throw ValidationError.of(header, 'must be an https URL of visible ASCII characters, without a backslash');
+  if (url.username !== '' || url.password !== '')
+    throw ValidationError.of(header, 'must not hold a user name or password');
+  url.hash = '';
+  return url;
+}
+
+/**
+ * Where the request is to go, if the tenant allows that (its setting `proxy_destinations`). On an enterprise plan nothing is allowed that is
+ * not in the list. The address is judged by the egress broker when it is connected with.
+ * @throws ValidationError, FieldForbiddenError
+ */
+export function destinationOf({ headers }: RawRequest, { plan, settings }: TenantContext): URL {
+  const url = requestedUrl(headers);
+  const patterns = parseDestinations(settings[proxyDestinationsSetting] ?? '') ?? [];
+  const isOpen = patterns.length === 0 && plan !== 'enterprise';
+  if (!isOpen && !coversDestination(patterns, url))
+    throw new FieldForbiddenError(
+      [header],
+      `is not among the destinations of the tenant (setting ${proxyDestinationsSetting})`,
+    );
+  return url;
+}

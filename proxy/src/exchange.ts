@@ -1,0 +1,79 @@
+import { ProxyAnswered, ProxyInvoked, type VaultEvent } from '@token-vault/contracts';
+import type { Position } from '@token-vault/event-store';
+import { EgressError, type EgressAnswer } from '@token-vault/egress';
+import type { AuditTrail, RequestContext } from '@token-vault/operations';
+import type { Readable } from 'node:stream';
+
+interface Begin {
+  readonly audit: AuditTrail;
+  readonly context: RequestContext;
+  readonly destination: URL;
+  readonly method: string;
+  readonly tokenIds: readonly string[];
+}
+
+/** The records of one exchange: that it begins, before anything leaves; and how it ended. */
+export class Exchange {
+  readonly #begin: Begin;
+  readonly #id: string;
+  readonly #sinceMs = performance.now();
+  #status: number | undefined;
+  #requestBytes = 0;
+  #responseBytes = 0;
+
+  constructor(begin: Begin) {
+    this.#begin = begin;
+    this.#id = begin.context.newEntityId();
+  }
+
+  /** Durable when it resolves. `use`: the record of the tokens, which is of the same append. */
+  async begin(use: readonly VaultEvent[]): Promise<Position> {
+    const { audit, context, destination, method, tokenIds } = this.#begin;
+    const invoked = context.event(ProxyInvoked, {
+      invocation_id: this.#id,
+      destination: destination.origin,
+      method,
+      token_ids: [...tokenIds],
+    });
+    return audit.recordAll(context, [invoked, ...use]);
+  }
+
+  /** The destination has answered a request with a body of so many bytes. */
+  sent(bytes: number, { status }: EgressAnswer): void {
+    this.#requestBytes = bytes;
+    this.#status = status;
+  }
+
+  /** The failure of an exchange that its caller gets no answer of. */
+  failureBy(error: unknown): string {
+    return this.#status === undefined ? failureOf(error) : 'answer-withheld';
+  }
+
+  /** Counts the answer as it is read. `ended` is called once, with the error that ended it early. */
+  watch({ body }: EgressAnswer, ended: (failure: string | undefined) => void): Readable {
+    let failure: string | undefined = 'client-gone';
+    body.on('data', (chunk: Buffer) => (this.#responseBytes += chunk.length)).pause();
+    body.once('end', () => (failure = undefined));
+    body.once('error', (error) => (failure = failureOf(error)));
+    body.once('close', () => ended(failure));
+    return body;
+  }
+
+  async end(failure: string | undefined): Promise<void> {
+    const { audit, context } = this.#begin;
+    await audit.record(context, ProxyAnswered, {
+      invocation_id: this.#id,
+      ...(this.#status === undefined ? {} : { status: this.#status }),
+      request_bytes: this.#requestBytes,
+      response_bytes: this.#responseBytes,
+      duration_ms: Math.round(performance.now() - this.#sinceMs),
+      ...(failure === undefined ? {} : { failure }),
+    });
+  }
+}
+
+/** In a word of ours: messages of others may quote data. */
+function failureOf(error: unknown): string {
+  if (error instanceof EgressError) return error.code === 'aborted' ? 'client-gone' : error.code;
+  return error instanceof Error && error.name === 'AbortError' ? 'client-gone' : 'not-sent';
+}

@@ -1,0 +1,52 @@
+import { DomainError, ValidationError, type RawRequest } from '@token-vault/contracts';
+import type { Pieces, Template, Writing } from './template.ts';
+
+/**
+ * Headers that stay behind: the vault's own, cookies (those of a client are for the vault's name), what gateways before the vault have added,
+ * and those of the connection, which is made anew (as libs/egress does with the others).
+ */
+const own = /^(svc-.*|cookie2?|forwarded|via|x-forwarded-.*|x-real-ip)$/i;
+
+export interface HeaderPieces {
+  readonly name: string;
+  readonly value: Pieces;
+}
+
+const namedByConnection = (headers: RawRequest['headers']): ReadonlySet<string> =>
+  new Set(
+    headers
+      .filter(([name]) => name.toLowerCase() === 'connection')
+      .flatMap(([, value]) => value.toLowerCase().split(','))
+      .map((name) => name.trim()),
+  );
+
+/** RFC 9110, 5.5. A line end would begin a header of its own, a NUL is taken for an end by some. */
+const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+const inHeader =
+  (field: string): Writing =>
+  (text) => {
+    if (fieldValue.test(text)) return text;
+    throw new DomainError('value_unfit', `${field}: the value of a token cannot stand in a header.`, {
+      errors: { [field]: ['would hold a character that no header may hold'] },
+    });
+  };
+
+/** The headers that go on. @throws ValidationError */
+export function piecesOfHeaders(template: Template, { headers }: RawRequest): readonly HeaderPieces[] {
+  const ofConnection = namedByConnection(headers);
+  return headers
+    .filter(([name]) => !own.test(name) && !ofConnection.has(name.toLowerCase()))
+    .map(([name, value]) => {
+      const field = `headers.${name.toLowerCase()}`;
+      const pieces = value.includes('{{') ? template.cut(field, value, { value: inHeader(field) }) : [value];
+      return { name, value: pieces };
+    });
+}
+
+/** What a header says that may be given once. @throws ValidationError */
+export function onlyOne({ headers }: RawRequest, name: string): string {
+  const values = headers.filter(([given]) => given.toLowerCase() === name).map(([, value]) => value);
+  if (values.length > 1) throw ValidationError.of(`headers.${name}`, 'must be given once');
+  return values[0] ?? '';
+}

@@ -1,0 +1,1 @@
+export { createProxyHandlers, type ProxyDependencies, type ProxyHandlers } from './routes.ts';

@@ -1,0 +1,32 @@
+import { DomainError, FieldForbiddenError, ValidationError } from '@token-vault/contracts';
+import { EgressError, type EgressErrorCode } from '@token-vault/egress';
+
+const refuse = (reason: string) => () => new FieldForbiddenError(['SVC-PROXY-URL'], reason);
+const failed = (detail: string) => () => new DomainError('destination_failed', detail);
+const invalid = () => ValidationError.of('request', 'cannot be sent as it is');
+
+/** What the caller is told when there is no answer. Nothing of it is the destination's own words. */
+const errors: Readonly<Record<EgressErrorCode, () => DomainError>> = {
+  'refused-address': refuse('leads to an address or a port that requests may not go to'),
+  'refused-scheme': refuse('must be https'),
+  'request-too-large': () =>
+    new DomainError(
+      'payload_too_large',
+      'The request body is larger than 16 MiB with the data of its tokens.',
+    ),
+  'response-too-large': failed('The destination answered with more than 16 MiB.'),
+  timeout: () =>
+    new DomainError('destination_timed_out', 'The destination did not answer in time. It may have acted.'),
+  network: failed(
+    'The destination could not be reached, or broke off before it answered. It may have acted.',
+  ),
+  aborted: failed('The exchange was broken off. The destination may have acted.'),
+  'invalid-request': invalid,
+  unsupported: invalid,
+  'too-many-redirects': invalid,
+  'unexpected-redirect': invalid,
+};
+
+/** An exchange that failed, as the error that its caller is answered. */
+export const asRefusal = (error: unknown): unknown =>
+  error instanceof EgressError ? errors[error.code]() : error;

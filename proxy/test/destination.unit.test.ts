@@ -1,0 +1,111 @@
+import { DomainError, parseDestinations, type Plan } from '@token-vault/contracts';
+import { describe, expect, it } from 'vitest';
+import { destinationOf } from '../src/destination.ts';
+
+function ask(url: string | readonly string[], plan: Plan = 'standard', list?: string): string {
+  const headers = [url].flat().map((value) => ['Svc-Proxy-Url', value] as const);
+  const raw = {
+    method: 'GET',
+    query: '',
+    headers,
+    body: Buffer.alloc(0),
+    signal: new AbortController().signal,
+  };
+  const settings: Record<string, string> = list === undefined ? {} : { proxy_destinations: list };
+  try {
+    return destinationOf(raw, { id: 't', plan, settings }).href;
+  } catch (error) {
+    if (error instanceof DomainError) return `${error.status} ${Object.keys(error.errors ?? {}).join()}`;
+    throw error;
+  }
+}
+
+describe('SVC-PROXY-URL', () => {
+  it.each([
+    '',
+    'api.test',
+    '//api.test/',
+    'ftp://api.test/',
+    'file:///etc/passwd',
+    'https://',
+    'https://user@api.test/',
+    'https://user:secret@api.test/',
+    'https://api.test\\@evil.test/',
+    'https://api.test/a b',
+    'https://api.test/\t',
+    'https://\u00e4pi.test/',
+    'https://１２７.０.０.１/',
+    'https://{{ card }}.test/',
+    'https://api.test/{{ card }}',
+    'https://api.test/%7B%7Bcard%7D%7D',
+    'https://api.test/?a={{ card }}',
+    `https://api.test/${'a'.repeat(2_000)}`,
+    'https://api.test:70000/',
+    'https://1.2.3.4.5/',
+  ])('may not be %s', (url) => {
+    expect(ask(url)).toBe('400 SVC-PROXY-URL');
+  });
+
+  it('must be there, once', () => {
+    expect(ask([])).toBe('400 SVC-PROXY-URL');
+    expect(ask(['https://api.test/', 'https://evil.test/'])).toBe('400 SVC-PROXY-URL');
+  });
+
+  it('is used without its fragment', () => {
+    expect(ask('https://API.test:443/v1?a=1#x')).toBe('https://api.test/v1?a=1');
+  });
+});
+
+describe('the destinations of a tenant', () => {
+  const list = 'https://api.test, https://*.example.com https://other.test:8443,http://10.0.0.1:8080';
+
+  it.each([
+    'https://api.test/',
+    'https://API.TEST/x?y',
+    'https://a.example.com/',
+    'https://a.b.example.com/',
+    'https://other.test:8443/',
+    'http://10.0.0.1:8080/',
+    'http://0xa000001:8080/',
+  ])('cover %s', (url) => {
+    expect(ask(url, 'enterprise', list)).toMatch(/^http/);
+  });
+
+  it.each([
+    'http://api.test/',
+    'https://api.test:444/',
+    'https://api.test./',
+    'https://api.test.evil.test/',
+    'https://xapi.test/',
+    'https://example.com/',
+    'https://evilexample.com/',
+    'https://other.test/',
+    'https://10.0.0.1:8080/',
+  ])('do not cover %s', (url) => {
+    expect(ask(url, 'enterprise', list)).toBe('403 SVC-PROXY-URL');
+    expect(ask(url, 'standard', list)).toBe('403 SVC-PROXY-URL');
+  });
+
+  it('are none on an enterprise plan without a list, and all on others', () => {
+    expect(ask('https://api.test/', 'enterprise')).toBe('403 SVC-PROXY-URL');
+    expect(ask('https://api.test/', 'enterprise', ' , ')).toBe('403 SVC-PROXY-URL');
+    expect(ask('https://api.test/', 'standard')).toBe('https://api.test/');
+  });
+
+  it.each([
+    'api.test',
+    '*.example.com',
+    'https://*',
+    'https://*.',
+    'https://a.*.com',
+    'https://**.example.com',
+    'https://*.10.0.0.1',
+    'https://api.test/path',
+    'https://api.test?x',
+    'https://user@api.test',
+    'ftp://api.test',
+    'https://api.test https',
+  ])('cannot be %s', (text) => {
+    expect(parseDestinations(text)).toBeUndefined();
+  });
+});

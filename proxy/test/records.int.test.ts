@@ -1,0 +1,221 @@
+import type { Principal } from '@token-vault/access';
+import {
+  eventRegistry,
+  ForbiddenError,
+  TokensRead,
+  type RawRequest,
+  type VaultEvent,
+} from '@token-vault/contracts';
+import { createEgressBroker } from '@token-vault/egress';
+import { EventStoreUnavailableError, startPosition, type EventStore } from '@token-vault/event-store';
+import { createMemoryEventStore } from '@token-vault/event-store/memory';
+import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
+import { silentLogger } from '@token-vault/observability';
+import {
+  createAuditTrail,
+  createRequestContext,
+  type Answer,
+  type RequestContext,
+} from '@token-vault/operations';
+import { waitUntil } from '@token-vault/test-support';
+import { randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createProxyHandlers, type ProxyDependencies } from '../src/routes.ts';
+
+const number = '4111111111111111';
+const cleanups: (() => Promise<unknown> | void)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+let store: EventStore;
+/** The types of the events in the log at the moment when each request arrived. */
+let arrivals: (readonly string[])[];
+let answering: (request: IncomingMessage, response: ServerResponse) => void;
+let url: string;
+/** Makes the next appends fail. */
+let isLogDown: boolean;
+
+async function events(): Promise<readonly VaultEvent[]> {
+  const found: VaultEvent[] = [];
+  for await (const event of store.readAll(startPosition)) found.push(event);
+  return found;
+}
+const read = (stream: Answer['stream']): Promise<string> => text(stream?.body ?? Readable.from([]));
+const typesInLog = async (): Promise<string[]> => (await events()).map(({ type }) => type);
+
+beforeEach(async () => {
+  const log = createMemoryEventStore({ registry: eventRegistry });
+  isLogDown = false;
+  store = {
+    ...log,
+    append: (...given) =>
+      isLogDown ? Promise.reject(new EventStoreUnavailableError('the disk is full')) : log.append(...given),
+  };
+  arrivals = [];
+  answering = (_request, response) => void response.end('done');
+  const server = createServer((request, response) => {
+    void typesInLog().then((types) => {
+      arrivals.push(types);
+      answering(request, response);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  cleanups.push(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+});
+
+const principalOf = (tenantId: string, settings: Record<string, string> = {}): Principal => ({
+  tenant: { id: tenantId, plan: 'standard', settings },
+  actor: { kind: 'application', id: randomUUID() },
+  applicationId: randomUUID(),
+  applicationType: 'private',
+  permissions: ['token:use'],
+  rules: [],
+});
+
+/** The proxy on the real broker and a real destination. Only the tokens are given, and the log is in memory. */
+function openProxy(change: Partial<ProxyDependencies> = {}) {
+  const broker = createEgressBroker({ allowCidrs: ['127.0.0.1/32'] });
+  const proxy = createProxyHandlers({
+    audit: createAuditTrail(store),
+    expressions: createExpressions(createInlineWorkers()),
+    logger: silentLogger,
+    guess: (_context, _isMiss, work) => work(),
+    send: broker.send,
+    takeTokens: async ({ tokens }, context) => ({
+      use: [...tokens.keys()].map((token_id) =>
+        context.event(TokensRead, {
+          operation: 'use',
+          tokens: [{ token_id, token_type: 'card', transform: 'reveal' }],
+        }),
+      ),
+      tokens: Promise.resolve(
+        new Map([...tokens.keys()].map((id) => [id, { data: number, token: { id, data: number } }])),
+      ),
+    }),
+    checkTokens: async () => undefined,
+    refuseUse: async () => undefined,
+    ...change,
+  });
+  cleanups.push(
+    () => proxy.close(),
+    () => broker.close(),
+  );
+  return (tenantId: string = randomUUID(), renewed?: RequestContext['renewed']) => {
+    const now = new Date('2030-01-01T00:00:00Z');
+    const made = createRequestContext({ principal: principalOf(tenantId), traceId: 't', now });
+    const context = { ...made, ...(renewed && { renewed }) };
+    const raw: RawRequest = {
+      method: 'POST',
+      query: '',
+      headers: [
+        ['SVC-PROXY-URL', url],
+        ['Content-Type', 'text/plain'],
+      ],
+      body: Buffer.from('{{ card-1 }}'),
+      signal: new AbortController().signal,
+    };
+    return proxy.handlers.proxy({ params: undefined, query: undefined, body: raw }, context);
+  };
+}
+
+describe('the record of a proxied request', () => {
+  it('is in the log when the first byte arrives, with the use of the token; the end follows', async () => {
+    const { stream } = await openProxy()();
+    expect(await read(stream)).toBe('done');
+    expect(arrivals).toEqual([['ProxyInvoked', 'TokensRead']]);
+    await waitUntil(async () => (await typesInLog()).length === 3, { what: 'the end' });
+    expect((await events())[2]).toMatchObject({ type: 'ProxyAnswered', data: { status: 200 } });
+  });
+
+  it('that cannot be made is 503, and nothing leaves', async () => {
+    isLogDown = true;
+    await expect(openProxy()()).rejects.toMatchObject({ code: 'unavailable' });
+    expect([arrivals, await typesInLog()]).toEqual([[], []]);
+  });
+
+  it('does not go without its answer when only the end cannot be recorded', async () => {
+    answering = (_request, response) => {
+      isLogDown = true;
+      response.end('done');
+    };
+    const { stream } = await openProxy()();
+    expect(await read(stream)).toBe('done');
+    expect(await typesInLog()).toEqual(['ProxyInvoked', 'TokensRead']);
+  });
+});
+
+describe('a right that is withdrawn while the request is being recorded', () => {
+  const endsUnsent = async (): Promise<void> => {
+    expect(arrivals).toEqual([]);
+    await waitUntil(async () => (await typesInLog()).length === 3, { what: 'the end' });
+    expect((await events())[2]).toMatchObject({ type: 'ProxyAnswered', data: { failure: 'not-sent' } });
+  };
+  const renewedTo =
+    (principal: Principal): RequestContext['renewed'] =>
+    async () =>
+      createRequestContext({ principal, traceId: 't', now: new Date() });
+
+  it('to use the token: 403, nothing leaves, and the log says that nothing was sent', async () => {
+    const tenantId = randomUUID();
+    const checkTokens = () => Promise.reject(new ForbiddenError('no more'));
+    const proxy = openProxy({ checkTokens });
+    await expect(proxy(tenantId, renewedTo(principalOf(tenantId)))).rejects.toThrow('no more');
+    await endsUnsent();
+  });
+
+  it('to send there: likewise', async () => {
+    const tenantId = randomUUID();
+    const narrowed = principalOf(tenantId, { proxy_destinations: 'https://elsewhere.example' });
+    await expect(openProxy()(tenantId, renewedTo(narrowed))).rejects.toMatchObject({ code: 'forbidden' });
+    await endsUnsent();
+  });
+
+  it('altogether: likewise', async () => {
+    const gone = () => Promise.reject(new ForbiddenError('gone'));
+    await expect(openProxy()(randomUUID(), gone)).rejects.toThrow('gone');
+    await endsUnsent();
+  });
+});
+
+describe('128 requests of a tenant that are under way', () => {
+  it('are the most: another is 503 and not sent, those of other tenants go on, and an end frees a place', async () => {
+    const held: ServerResponse[] = [];
+    answering = (_request, response) => void held.push(response);
+    const proxy = openProxy();
+    const tenantId = randomUUID();
+    const all = Array.from({ length: 128 }, () => proxy(tenantId));
+    await waitUntil(() => Promise.resolve(held.length === 128), { what: 'all of them' });
+    await expect(proxy(tenantId)).rejects.toMatchObject({ code: 'unavailable' });
+    const before = (await typesInLog()).filter((type) => type === 'ProxyInvoked');
+    expect([before.length, held.length]).toEqual([128, 128]);
+
+    const others = proxy(randomUUID());
+    await waitUntil(() => Promise.resolve(held.length === 129), { what: 'that of another tenant' });
+    answering = (_request, response) => void response.end('late');
+    held.forEach((response) => response.end('done'));
+    const answers = await Promise.all([...all, others]);
+    expect(await Promise.all(answers.map(({ stream }) => read(stream)))).toEqual(
+      Array.from({ length: 129 }, () => 'done'),
+    );
+    expect(await read((await proxy(tenantId)).stream)).toBe('late');
+  });
+
+  it('do not count those that failed', async () => {
+    answering = (_request, response) => void response.destroy();
+    const proxy = openProxy();
+    const tenantId = randomUUID();
+    for (let round = 0; round < 3; round += 1)
+      await Promise.all(
+        Array.from({ length: 64 }, () => expect(proxy(tenantId)).rejects.toMatchObject({ status: 502 })),
+      );
+  });
+});

@@ -1,0 +1,82 @@
+import type { Execution } from './execution.ts';
+
+/**
+ * How long a run must be still before it counts as waiting. CPU time is known in steps of 10 ms, so code that uses more
+ * than a fifth of a core is never still for so long.
+ */
+const stillMs = 50;
+
+/** What the last looks at a run found, while it was still. */
+export interface Stillness {
+  readonly execution: Execution;
+  readonly moves: number;
+  readonly cpuMs: number;
+  readonly since: number;
+  readonly isLongEnough: boolean;
+}
+
+/** What one look at a process found. */
+export interface Look {
+  readonly cpuMs: number;
+  readonly rssMb: number;
+  /** Whether every thread of the process sleeps. It costs some reads, so it is asked last. */
+  readonly isAsleep: () => boolean;
+}
+
+/**
+ * A run is still while the service owes it the answer to a call, its process uses no CPU time, and all its threads
+ * sleep. The last condition is needed on a busy host: a loop that gets no core uses no CPU time either, but it is
+ * runnable. A run that holds more memory than an idle process may hold is never still.
+ */
+export function stillnessOf(
+  before: Stillness | undefined,
+  execution: Execution,
+  { cpuMs, rssMb, isAsleep }: Look,
+  mostRssMb: number,
+): Stillness | undefined {
+  if (!execution.awaitsAnswer || rssMb > mostRssMb || !isAsleep()) return undefined;
+  const { moves } = execution;
+  const now = performance.now();
+  const isSame = before?.execution === execution && before.moves === moves && before.cpuMs === cpuMs;
+  const since = isSame ? before.since : now;
+  return { execution, moves, cpuMs, since, isLongEnough: now - since >= stillMs };
+}
+
+/**
+ * Whether the run only waits for the network, so that it needs no CPU place. An answer or a new call ends this at once.
+ */
+export function isWaiting({
+  execution,
+  stillness,
+}: {
+  readonly execution?: Execution;
+  readonly stillness?: Stillness | undefined;
+}): boolean {
+  return (
+    execution !== undefined &&
+    stillness?.execution === execution &&
+    stillness.isLongEnough &&
+    stillness.moves === execution.moves &&
+    execution.awaitsAnswer
+  );
+}
+
+interface Held {
+  readonly tenantId: string;
+  readonly rssMb: number;
+}
+
+/**
+ * The run to end when all runs together hold more than `mostMb`: the largest one of the tenant that holds the most.
+ * Undefined when they hold less.
+ */
+export function heaviest<Each extends Held>(held: readonly Each[], mostMb: number): Each | undefined {
+  const sums = new Map<string, number>();
+  for (const { tenantId, rssMb } of held) sums.set(tenantId, (sums.get(tenantId) ?? 0) + rssMb);
+  const all = [...sums.values()].reduce((sum, each) => sum + each, 0);
+  if (all <= mostMb) return undefined;
+  const most = Math.max(...sums.values());
+  return held
+    .filter(({ tenantId }) => sums.get(tenantId) === most)
+    .reduce((largest, each) => (each.rssMb > largest.rssMb ? each : largest));
+}

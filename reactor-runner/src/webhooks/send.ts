@@ -1,0 +1,66 @@
+import { securityWebhookSetting, streams } from '@token-vault/contracts';
+import type { KeyRing, SealedValue, Secret } from '@token-vault/crypto';
+import type { EgressFetch } from '@token-vault/egress';
+import type { EventStore } from '@token-vault/event-store';
+import { signatureHeaders } from './signature.ts';
+
+const timeoutMs = 15_000;
+
+export interface Webhook {
+  readonly tenantId: string;
+  /** `webhook-id`: the same for each attempt. */
+  readonly id: string;
+  readonly traceId: string;
+  readonly url: string;
+  readonly body: string;
+  readonly contentType: string;
+}
+
+/** Undefined when the receiver accepted the webhook; else the reason why not. @throws EgressError */
+export async function sendWebhook(
+  fetch: EgressFetch,
+  secret: Secret<string>,
+  { tenantId, id, traceId, url, body, contentType }: Webhook,
+  at: Date,
+): Promise<string | undefined> {
+  const { status } = await fetch({
+    tenantId,
+    url,
+    method: 'POST',
+    headers: [
+      ['content-type', contentType],
+      ['user-agent', 'token-vault-webhooks'],
+      ['svc-trace-id', traceId],
+      ...signatureHeaders(secret.expose(), { id, at, body }),
+    ],
+    body: Buffer.from(body, 'utf8'),
+    redirect: 'manual',
+    timeoutMs,
+  });
+  return status >= 200 && status < 300 ? undefined : `status ${status}`;
+}
+
+export interface TenantWebhooks {
+  readonly secret: Secret<string>;
+  /** The setting `security_webhook_url`. */
+  readonly securityUrl: string | undefined;
+}
+
+/** The present secret and setting of a tenant, from its own stream. They may differ from those at the time of the request. */
+export async function readTenantWebhooks(
+  { store, keyRing }: { readonly store: EventStore; readonly keyRing: KeyRing },
+  tenantId: string,
+): Promise<TenantWebhooks> {
+  let sealed: string | undefined;
+  let securityUrl: string | undefined;
+  for await (const event of store.readStream(streams.tenant(tenantId))) {
+    if (event.type === 'TenantWebhookSecretRotated') ({ secret: sealed } = event.data);
+    if (event.type === 'TenantCreated' || event.type === 'TenantUpdated')
+      securityUrl = event.data.settings[securityWebhookSetting];
+  }
+  if (sealed === undefined) throw new Error('the tenant has no webhook secret');
+  // The place (AAD) with which command-service sealed it.
+  const place = { tenantId, entity: `tenant:${tenantId}`, field: 'webhook_secret' };
+  const secret = await keyRing.open<string>(place, sealed as SealedValue);
+  return { secret, securityUrl: securityUrl === '' ? undefined : securityUrl };
+}

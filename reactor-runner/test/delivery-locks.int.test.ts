@@ -1,0 +1,25 @@
+import { silentLogger } from '@token-vault/observability';
+import { createTestDatabase, waitUntil } from '@token-vault/test-support';
+import pg from 'pg';
+import { expect, it, onTestFinished } from 'vitest';
+import { createLocks } from '../src/webhooks/locks.ts';
+
+it('a delivery whose holder is frozen is made by another replica', async () => {
+  const database = await createTestDatabase();
+  onTestFinished(() => database.drop());
+  const frozen = new pg.Client({ connectionString: database.url });
+  frozen.on('error', () => undefined);
+  await frozen.connect();
+  onTestFinished(() => frozen.end().catch(() => undefined));
+  // As a stopped process: its session holds the lock, and says nothing.
+  await frozen.query(`select pg_advisory_lock($1, hashtext('delivery'))`, [0x7765_6268]);
+  const locks = createLocks(database.url, silentLogger);
+  onTestFinished(() => locks.close());
+  let made = 0;
+  const isMade = async () => {
+    await locks.hold('delivery', async () => void (made += 1));
+    return made > 0;
+  };
+  expect(await isMade()).toBe(false);
+  await waitUntil(isMade, { timeoutMs: 15_000, what: 'the delivery' });
+});

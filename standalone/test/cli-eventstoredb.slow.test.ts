@@ -1,0 +1,126 @@
+import {
+  cardNumber,
+  cardToken,
+  createDataDirectory,
+  eventStoreDoubleOf,
+  plainApplication,
+  printed,
+  removeDataDirectory,
+  runCommand,
+  startStandaloneProcess,
+  type StandaloneProcess,
+} from '@token-vault/test-support';
+import { access, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+
+// A stack of nine processes, and commands beside it.
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
+
+const number = cardNumber();
+let dataDir: string;
+let vault: StandaloneProcess;
+let environment: Record<string, string>;
+let tokenId: string;
+
+beforeAll(async () => {
+  dataDir = await createDataDirectory();
+  const env = { VAULT_STACK_REPLICAS: '1' };
+  vault = await startStandaloneProcess({ dataDir, stack: 'eventstoredb', env });
+  environment = { EVENT_STORE: 'eventstoredb', EVENTSTOREDB_URL: vault.eventStoreUrl ?? '' };
+  const body = plainApplication();
+  const made = await vault.client().expect<{ key: string }>(201, 'POST', '/applications', { body });
+  const client = vault.client(made.body.key);
+  tokenId = (await client.expect<{ id: string }>(201, 'POST', '/tokens', { body: cardToken(number) })).body
+    .id;
+  await client.expect(204, 'DELETE', `/tokens/${tokenId}`);
+  await done('audit', 'seal');
+});
+afterAll(async () => {
+  await vault.stop();
+  await removeDataDirectory(dataDir);
+});
+
+const run = (...args: string[]) => runCommand(dataDir, args, environment);
+
+/** The output of a command that succeeds. */
+async function done(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await run(...args);
+  expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
+  return stdout;
+}
+
+/** The last line on stderr of a command that fails. */
+async function refused(...args: string[]): Promise<string> {
+  const { code, stderr } = await run(...args);
+  expect(code).toBe(1);
+  return stderr.trim().split('\n').at(-1) ?? '';
+}
+
+describe('the command line of a vault whose log is in EventStoreDB', () => {
+  it('verifies the log and the read models', async () => {
+    expect(await done('audit', 'verify')).toMatch(/^the log is as it was signed: \d+ events after 0/m);
+    expect(await done('projections', 'verify', 'tokens')).toMatch(
+      /^tokens: \d+ rows in 4 tables are what the log gives/m,
+    );
+    expect(await done('projections', 'status')).toMatch(/^tokens\s/m);
+  });
+
+  it('exports the log without plaintext', async () => {
+    const lines = await done('audit', 'export', '--tenant', vault.credentials.tenant_id);
+    const types = lines.trim().split('\n').map((line) => (JSON.parse(line) as { type: string }).type); // prettier-ignore
+    expect(types).toEqual(expect.arrayContaining(['TenantCreated', 'TokenDeleted', 'AuditCheckpointSigned']));
+    expect(lines).not.toContain(number);
+  });
+
+  it('certifies an erasure, and verifies the certificate', async () => {
+    const text = await done('erasure', 'certificate', tokenId);
+    const { public_key: publicKey } = JSON.parse(text) as { public_key: string };
+    const file = path.join(dataDir, 'certificate.json');
+    await writeFile(file, text);
+    expect(await done('erasure', 'verify', file, '--public-key', publicKey)).toContain('was erased by');
+  });
+
+  it('rebuilds a read model', async () => {
+    await done('projections', 'rebuild', 'tokens');
+    expect(await done('projections', 'verify', 'tokens')).toMatch(
+      /^tokens: \d+ rows in 4 tables are what the log gives/m,
+    );
+  });
+
+  it('makes tenants and rotates keys', async () => {
+    const created = await done('tenants', 'create', 'Another');
+    expect(printed(created, 'management key')).toMatch(/^key_mgt_/);
+    expect(await done('keys', 'rotate-tenant', vault.credentials.tenant_id)).not.toBe('');
+  });
+});
+
+describe('a backup by command of a vault whose log is in EventStoreDB', () => {
+  const words = /^vault: the log is in EventStoreDB \(EVENT_STORE\), .*docs\/how-to\/back-up-and-restore\.md/;
+
+  it('is refused with the name of the tool to use, and writes nothing', async () => {
+    const place = path.join(dataDir, 'no-backup');
+    expect(await refused('backup', 'create', place)).toMatch(words);
+    expect(await refused('backup', 'tombstones', place)).toMatch(words);
+    expect(await refused('backup', 'restore', place)).toMatch(words);
+    await expect(access(place)).rejects.toThrow('ENOENT');
+    await expect(access(`${place}.keys`)).rejects.toThrow('ENOENT');
+  });
+});
+
+// The last: it leaves the log altered.
+describe('an event altered in EventStoreDB', () => {
+  it('is named by the verification', async () => {
+    const double = await eventStoreDoubleOf(dataDir);
+    await double.tell('alter ApplicationCreated backend Backend');
+    const found = await run('audit', 'verify', '--no-rows');
+    expect(found.code).toBe(1);
+    expect(found.stdout).toMatch(
+      new RegExp(
+        `^position \\d+, tenant ${vault.credentials.tenant_id}: ApplicationCreated of \\S+, revision 0, is not what was signed$`,
+        'm',
+      ),
+    );
+    expect(found.stderr).toMatch(/^vault: the log was altered: 1 findings in .+\n$/m);
+  });
+});

@@ -1,0 +1,144 @@
+import { randomUUID } from 'node:crypto';
+import type { Application, Reactor } from '@token-vault/contracts';
+import {
+  type Client,
+  createDataDirectory,
+  removeDataDirectory,
+  startStandaloneProcess,
+} from '@token-vault/test-support';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+
+interface Opened {
+  readonly session_key: string;
+  readonly nonce: string;
+}
+/** Gives the status of the answer to a guess. */
+type Guess = (session: Client) => Promise<number>;
+
+const limit = 2;
+const permissions = ['token:create', 'token:use'];
+let dataDir: string;
+let manager: Client;
+let reactors: Record<'output' | 'service' | 'plain', string>;
+let opener: Client;
+let authorizer: Client;
+
+async function makeApplication(body: object): Promise<Application> {
+  const given = { name: 'a', permissions, ...body };
+  return (await manager.expect<Application>(201, 'POST', '/applications', { body: given })).body;
+}
+const clientOf = async (body: object) => manager.withKey((await makeApplication(body)).key ?? '');
+
+async function makeReactor(code: string): Promise<string> {
+  const { id: application } = await makeApplication({ type: 'private' });
+  const body = { name: 'r', code, configuration: {}, application: { id: application } };
+  return `/reactors/${(await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id}/react`;
+}
+
+async function openSession(): Promise<Client> {
+  const { session_key: key, nonce } = (await opener.expect<Opened>(201, 'POST', '/sessions')).body;
+  await authorizer.expect(200, 'POST', '/sessions/authorize', { body: { nonce, permissions } });
+  return manager.withKey(key);
+}
+
+beforeAll(async () => {
+  dataDir = await createDataDirectory();
+  manager = (await startStandaloneProcess({ dataDir, env: { VAULT_EGRESS_ALLOW: '127.0.0.1/32' } })).client();
+  const body = {
+    name: 'tenant',
+    settings: { data_misses_per_minute: String(limit), proxy_destinations: 'https://127.0.0.1:1' },
+  };
+  await manager.expect(200, 'PUT', '/tenants/self', { body });
+});
+afterAll(() => removeDataDirectory(dataDir));
+beforeEach(async () => {
+  // A window of the limit belongs to one application.
+  opener = await clientOf({ type: 'public', permissions: ['token:create'] });
+  authorizer = await clientOf({ type: 'private' });
+  reactors = {
+    plain: await makeReactor('module.exports = async () => ({ raw: 1 });'),
+    output: await makeReactor('module.exports = async (req) => ({ tokenize: req.args });'),
+    service: await makeReactor(`module.exports = async (req) => ({
+      raw: { status: await req.svc.tokenize(req.args).then(() => 200, (error) => error.status) },
+    });`),
+  };
+});
+
+const probe = () => ({ type: 'token', data: randomUUID(), deduplicate_token: true });
+const guesses: Readonly<Record<string, Guess>> = {
+  HTTP: async (session) => (await session.request('POST', '/tokens', { body: probe() })).status,
+  'the output of a reactor': async (session) =>
+    (await session.request('POST', reactors.output, { body: { args: { guess: probe() } } })).status,
+  'the code of a reactor': async (session) => {
+    const ask = { body: { args: { guess: probe() } } };
+    const { body } = await session.expect<{ raw: { status: number } }>(200, 'POST', reactors.service, ask);
+    return body.raw.status;
+  },
+};
+
+/** A caller that may use a token and not see it asks by an expression that gives no value unless the data matches. */
+describe('expressions over hidden data that give no value', () => {
+  let tokenId: string;
+  let user: Client;
+  /** 400 or 429 for a miss. Else 502 of the proxy, since nothing listens there, and 200 of a reactor. */
+  type Ask = (pattern: string) => Promise<{ status: number; body: { errors?: Record<string, string[]> } }>;
+  const expression = (pattern: string) => `{{ ${tokenId} | json: '$[?match(@,"${pattern}")]' }}`;
+  const asks: Readonly<Record<string, Ask>> = {
+    'the proxy': (pattern) =>
+      user.request('GET', `/proxy?x=${encodeURIComponent(expression(pattern))}`, {
+        headers: { 'SVC-PROXY-URL': 'https://127.0.0.1:1' },
+      }),
+    'a header of the proxy': (pattern) =>
+      user.request('GET', '/proxy', {
+        headers: {
+          'SVC-PROXY-URL': 'https://127.0.0.1:1',
+          'X-Value': `{{ ${tokenId} | json: '$.${pattern === 'hid.*' ? 'a' : 'b'}' }}`,
+        },
+      }),
+    'the arguments of a reactor': (pattern) =>
+      user.request('POST', reactors.plain, { body: { args: { guess: expression(pattern) } } }),
+  };
+
+  beforeEach(async () => {
+    const writer = await clientOf({ type: 'private' });
+    const body = { type: 'token', data: { a: 'hidden', b: 'line\nend' } };
+    tokenId = (await writer.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body.id;
+    user = await clientOf({ type: 'private', permissions: ['token:use'] });
+  });
+
+  it.each(Object.keys(asks))('are limited through %s, and then matches are refused too', async (by) => {
+    const ask = asks[by] as Ask;
+    const right = await ask('hid.*');
+    expect([400, 422, 429]).not.toContain(right.status);
+    const wrong = [await ask('hin.*'), await ask('her.*'), await ask('other')];
+    const miss = by === 'a header of the proxy' ? 422 : 400;
+    expect(wrong.map(({ status }) => status)).toEqual([miss, miss, 429]);
+    if (miss === 400)
+      expect(Object.values(wrong[0]?.body.errors ?? {})).toEqual([['An expression gives no value.']]);
+    expect((await ask('hid.*')).status).toBe(429);
+  });
+
+  it('do not count for a caller that sees every token', async () => {
+    const rules = [
+      { priority: 1, container: '/', transform: 'reveal', permissions: ['token:read', 'token:use'] },
+    ];
+    user = await clientOf({ type: 'private', permissions: [], rules });
+    const ask = asks['the proxy'] as Ask;
+    const statuses = [];
+    for (let n = 0; n < limit + 2; n += 1) statuses.push((await ask('other')).status);
+    expect(new Set(statuses)).toEqual(new Set([400]));
+  });
+});
+
+describe('misses of deduplication', () => {
+  it.each(Object.keys(guesses))(
+    'count together for all sessions of an application, through %s',
+    async (by) => {
+      const statuses = [];
+      for (let session = 0; session < limit + 2; session += 1)
+        statuses.push(await guesses[by]?.(await openSession()));
+      const answered = by === 'HTTP' ? 201 : 200;
+      expect(statuses).toEqual([answered, answered, 429, 429]);
+    },
+  );
+});

@@ -1,0 +1,269 @@
+import { randomUUID } from 'node:crypto';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Application, LogEntry, Reactor, Token } from '@token-vault/contracts';
+import {
+  cardNumber,
+  cardToken,
+  type Client,
+  createDataDirectory,
+  removeDataDirectory,
+  startStandaloneProcess,
+  waitUntil,
+} from '@token-vault/test-support';
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startReceiver, type Receiver } from '../e2e/receiver.ts';
+
+const number = cardNumber();
+const permissions = ['token:create', 'token:read', 'token:search', 'token:update', 'token:use'];
+const rule = (changes: object = {}) => ({
+  description: 'of the test',
+  priority: 1,
+  container: '/',
+  transform: 'reveal',
+  permissions,
+  ...changes,
+});
+
+interface Gate {
+  readonly url: string;
+  readonly waiting: ServerResponse[];
+  close(): void;
+}
+
+let dataDir: string;
+let manager: Client;
+let database: pg.Client;
+let gate: Gate;
+/** Invokes reactors and has no right to read. */
+let caller: Client;
+/** The application by whose rights the code reads. */
+let reader: { readonly id: string; readonly client: Client };
+let cardId: string;
+
+/** Requests to the gate wait until the test answers them. */
+async function startGate(): Promise<Gate> {
+  const waiting: ServerResponse[] = [];
+  const server = createServer((_request, response) => void waiting.push(response));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  return { url, waiting, close: () => void server.close().closeAllConnections() };
+}
+
+async function makeApplication(grants: object) {
+  const body = { name: 'a', type: 'private', ...grants };
+  const made = await manager.expect<Application>(201, 'POST', '/applications', { body });
+  return { id: made.body.id, client: manager.withKey(made.body.key ?? '') };
+}
+
+const narrow = (rules: readonly object[]) =>
+  manager.expect(200, 'PUT', `/applications/${reader.id}`, { body: { name: 'a', rules } });
+
+async function makeReactor(code: string, application: string = reader.id): Promise<string> {
+  const body = {
+    name: 'r',
+    configuration: { GATE: gate.url },
+    code: `module.exports = async ({ args, svc, configuration }) => { ${code} }`,
+    application: { id: application },
+  };
+  return `/reactors/${(await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id}/react`;
+}
+
+function repeatable(path: string, args: object) {
+  const headers = { 'SVC-IDEMPOTENCY-KEY': randomUUID() };
+  return () => caller.request('POST', path, { headers, body: { args } });
+}
+
+/** As if the process had died before it stored the answers of the requests so far. */
+const cutOff = () => database.query(`update idempotency.answer set answer = null, held_until = '-infinity'`);
+
+const readings = async (): Promise<readonly LogEntry[]> => {
+  const path = `/logs?entity_id=${cardId}&actor_id=${reader.id}&operation=read&size=100`;
+  return (await manager.expect<{ data: LogEntry[] }>(200, 'GET', path)).body.data;
+};
+
+beforeAll(async () => {
+  dataDir = await createDataDirectory();
+  gate = await startGate();
+  const vault = await startStandaloneProcess({ dataDir, env: { VAULT_EGRESS_ALLOW: '127.0.0.0/8' } });
+  manager = vault.client();
+  database = new pg.Client(await vault.databaseUrl());
+  await database.connect();
+  await database.query('set session_replication_role = replica');
+  caller = (await makeApplication({ permissions: ['token:use'] })).client;
+});
+afterAll(async () => {
+  gate.close();
+  await database.end();
+  await removeDataDirectory(dataDir);
+});
+beforeEach(async () => {
+  reader = await makeApplication({ rules: [rule()] });
+  cardId = (await reader.client.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body.id;
+});
+
+const withdrawals: Readonly<Record<string, () => Promise<unknown>>> = {
+  'may only see it masked': () => narrow([rule({ transform: 'mask' })]),
+  'may not read its container': () => narrow([rule({ container: '/elsewhere/' })]),
+  'was deleted': () => manager.expect(204, 'DELETE', `/applications/${reader.id}`),
+};
+const reading = 'return { raw: await svc.tokens.retrieve(args.id) };';
+
+/** What the code can do to be shown the card. */
+const codes = {
+  retrieve: reading,
+  list: 'return { raw: await svc.tokens.list({ id: [args.id] }) };',
+  search: "return { raw: await svc.tokens.search({ query: 'id:' + args.id }) };",
+  update: "return { raw: await svc.tokens.update(args.id, { metadata: { seen: 'yes' } }) };",
+};
+
+describe('the repeat of a run whose code was shown a card by req.svc', () => {
+  it('is recorded as a reading by the application of the reactor', async () => {
+    const send = repeatable(await makeReactor(reading), { id: cardId });
+    const first = await send();
+    expect(first.text).toContain(number);
+    expect(await readings()).toHaveLength(1);
+    expect((await send()).text).toBe(first.text);
+    expect(await readings()).toHaveLength(2);
+    await cutOff();
+    expect((await send()).text).toBe(first.text);
+    const all = await readings();
+    expect(all.map(({ transform, request }) => [transform, request])).toEqual([
+      ['reveal', 'react'],
+      ['reveal', 'react'],
+      ['reveal', 'getToken'],
+    ]);
+  });
+
+  it.each(Object.entries(withdrawals))('is refused once that application %s', async (_how, withdraw) => {
+    const send = repeatable(await makeReactor(reading), { id: cardId });
+    expect((await send()).text).toContain(number);
+    await withdraw();
+    const refused = await send();
+    expect(refused.status).toBe(403);
+    expect(refused.text).not.toContain(number);
+    await cutOff();
+    const later = await send();
+    expect([later.status, later.text.includes(number)]).toEqual([403, false]);
+  });
+
+  it.each(Object.entries(codes))('is refused by whichever call it was shown (%s)', async (_call, code) => {
+    const send = repeatable(await makeReactor(code), { id: cardId });
+    expect((await send()).text).toContain(number);
+    expect((await send()).status).toBe(200);
+    await narrow([rule({ transform: 'mask' })]);
+    const refused = await send();
+    expect([refused.status, refused.text.includes(number)]).toEqual([403, false]);
+  });
+
+  it('is shown while the application may still see as much as the code was shown', async () => {
+    await narrow([rule({ transform: 'mask' })]);
+    const send = repeatable(await makeReactor(reading), { id: cardId });
+    const first = await send();
+    await narrow([rule({ description: 'another rule', priority: 7 })]);
+    expect((await send()).text).toBe(first.text);
+  });
+
+  it('is decided by the application of the inner run, where runs are nested', async () => {
+    const inner = await makeReactor(reading);
+    const id = inner.split('/')[2];
+    const outside = await makeApplication({ permissions: ['token:use'] });
+    const code = `return { raw: await svc.reactors.react('${id}', { args }) };`;
+    const send = repeatable(await makeReactor(code, outside.id), { id: cardId });
+    expect((await send()).text).toContain(number);
+    await narrow([rule({ transform: 'mask' })]);
+    const refused = await send();
+    expect([refused.status, refused.text.includes(number)]).toEqual([403, false]);
+  });
+
+  it('is not shown when the record of what the code was shown was changed in the database', async () => {
+    const send = repeatable(await makeReactor(reading), { id: cardId });
+    expect((await send()).text).toContain(number);
+    await narrow([rule({ transform: 'mask' })]);
+    await database.query(
+      `update event_store.event set data = ((data::jsonb - 'sealed_with_tokens') || '{"seen_token_ids": []}')::json
+        where type = 'ReactorSucceeded'`,
+    );
+    await cutOff();
+    const refused = await send();
+    expect(refused.status).toBeGreaterThanOrEqual(400);
+    expect(refused.text).not.toContain(number);
+  });
+});
+
+const readingThenWaiting = `const card = await svc.tokens.retrieve(args.id);
+  await fetch(configuration.GATE);
+  if (args.fails) throw new Error(JSON.stringify(card));
+  return { raw: card };`;
+
+describe('the answer of a run whose code was shown a card by req.svc', () => {
+  it.each(Object.entries(withdrawals))(
+    'is refused when that application %s before the run ends',
+    async (_how, withdraw) => {
+      const path = await makeReactor(readingThenWaiting);
+      const before = gate.waiting.length;
+      const running = caller.request('POST', path, { body: { args: { id: cardId } } });
+      await waitUntil(() => gate.waiting.length > before, { what: 'the code at the gate' });
+      await withdraw();
+      gate.waiting.at(-1)?.end('open');
+      const refused = await running;
+      expect([refused.status, refused.text.includes(number)]).toEqual([403, false]);
+    },
+  );
+
+  it('quotes nothing of it in the error of the code either', async () => {
+    const path = await makeReactor(readingThenWaiting);
+    const before = gate.waiting.length;
+    const running = caller.request('POST', path, { body: { args: { id: cardId, fails: true } } });
+    await waitUntil(() => gate.waiting.length > before, { what: 'the code at the gate' });
+    await narrow([rule({ transform: 'mask' })]);
+    gate.waiting.at(-1)?.end('open');
+    const refused = await running;
+    expect([refused.status, refused.text.includes(number)]).toEqual([403, false]);
+  });
+
+  it('is given although a token that it was shown is gone meanwhile', async () => {
+    const path = await makeReactor(readingThenWaiting);
+    const before = gate.waiting.length;
+    const running = caller.request('POST', path, { body: { args: { id: cardId } } });
+    await waitUntil(() => gate.waiting.length > before, { what: 'the code at the gate' });
+    await narrow([rule({ permissions: ['token:delete'] })]);
+    await reader.client.expect(204, 'DELETE', `/tokens/${cardId}`);
+    gate.waiting.at(-1)?.end('open');
+    expect((await running).status).toBe(200);
+  });
+});
+
+describe('the delivery of a result whose code was shown a card by req.svc', () => {
+  let receiver: Receiver;
+  beforeEach(async () => {
+    receiver = await startReceiver();
+    return () => receiver.close();
+  });
+
+  it.each(Object.entries(withdrawals))(
+    'sends a refusal once that application %s, and every sending is a reading on record',
+    async (_how, withdraw) => {
+      const path = await makeReactor(reading);
+      receiver.plan(500);
+      const body = { args: { id: cardId }, callback_url: receiver.url };
+      await caller.expect(202, 'POST', path, { body });
+      await waitUntil(() => receiver.deliveries.length === 1, { timeoutMs: 15_000, what: 'a first attempt' });
+      expect(receiver.deliveries[0]?.text).toContain(number);
+      await withdraw();
+      await waitUntil(() => receiver.deliveries.length === 2, {
+        timeoutMs: 25_000,
+        what: 'a second attempt',
+      });
+      const refused = receiver.deliveries[1]?.text ?? '';
+      expect(JSON.parse(refused)).toMatchObject({ status: 403, detail: 'Forbidden' });
+      expect(refused).not.toContain(number);
+      expect((await readings()).map(({ request }) => request)).toEqual(['react', 'getToken']);
+      const path403 = `/logs?entity_id=${cardId}&operation=denied`;
+      const denied = await manager.expect<{ data: LogEntry[] }>(200, 'GET', path403);
+      expect(denied.body.data).toHaveLength(1);
+    },
+    60_000,
+  );
+});

@@ -1,0 +1,223 @@
+import { randomUUID } from 'node:crypto';
+import type { Application, Reactor } from '@token-vault/contracts';
+import { type Client, plainApplication, waitUntil } from '@token-vault/test-support';
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startSignalledStack, type SignalledStack } from './signalled-stack.ts';
+
+let stack: SignalledStack;
+let manager: Client;
+let backend: Client;
+let key: string;
+let slowReactor: string;
+let database: pg.Client;
+
+beforeAll(async () => {
+  stack = await startSignalledStack({});
+  manager = stack.vault.client();
+  const body = plainApplication({ permissions: ['token:create', 'token:read', 'token:use'] });
+  const made = await manager.expect<Application>(201, 'POST', '/applications', { body });
+  key = made.body.key ?? '';
+  backend = manager.withKey(key);
+  database = await connected();
+  const reactor = { name: 'slow', configuration: {}, code: slowCode };
+  slowReactor = (await manager.expect<Reactor>(201, 'POST', '/reactors', { body: reactor })).body.id;
+}, 420_000);
+const slowCode = `module.exports = async (req) => {
+  await new Promise((resolve) => setTimeout(resolve, req.args.ms));
+  return { raw: 'done' };
+};`;
+afterAll(async () => {
+  await database.end();
+  await stack.remove();
+});
+
+async function connected(): Promise<pg.Client> {
+  const client = new pg.Client(await stack.vault.databaseUrl());
+  // One of the tests ends Postgres, which closes this connection.
+  client.on('error', () => undefined);
+  await client.connect();
+  return client;
+}
+
+/** The number of runs that are claimed and not over. */
+async function running(): Promise<number> {
+  const { rows } = await database.query<{ count: number }>(
+    'select count(*)::int as count from rm_invocations.running',
+  );
+  return rows[0]?.count ?? 0;
+}
+
+describe('SIGTERM to the runners of reactors', () => {
+  it('lets what is begun end, and what is not begun is run after the next start', async () => {
+    const invoked = Array.from({ length: 18 }, () =>
+      backend.request('POST', `/reactors/${slowReactor}/react`, { body: { args: { ms: 1_500 } } }),
+    );
+    await waitUntil(async () => (await running()) >= 4);
+    const runners = [await stack.member('reactor-runner 1'), await stack.member('reactor-runner 2')];
+    for (const { pid } of runners) process.kill(pid, 'SIGTERM');
+    const answers = await Promise.all(invoked);
+    expect(answers.map(({ status, text }) => `${status} ${text}`)).toEqual(
+      answers.map(() => '200 {"raw":"done"}'),
+    );
+    await Promise.all(runners.map((runner) => stack.replaced(runner)));
+  });
+});
+
+describe('SIGKILL of a command-service', () => {
+  it('leaves its idempotency keys in flight for seconds, and says when to come again', async () => {
+    const before = await stack.member('command-service 1');
+    const options = { body: { args: { ms: 8_000 } }, headers: { 'SVC-IDEMPOTENCY-KEY': randomUUID() } };
+    const ask = (client: Client) => client.request('POST', `/reactors/${slowReactor}/react`, options);
+    const other = await stack.clientOf('command-service 2', key);
+    const cutOff = ask(await stack.clientOf('command-service 1', key)).catch(() => 'cut off');
+    await waitUntil(async () => (await running()) > 0);
+    const early = await ask(other);
+    expect([early.status, early.headers.get('retry-after')]).toEqual([409, '1']);
+    process.kill(before.pid, 'SIGKILL');
+    expect(await cutOff).toBe('cut off');
+    const late = await waitUntil(
+      async () => {
+        const answer = await ask(other);
+        return answer.status !== 409 && answer;
+      },
+      { timeoutMs: 30_000, what: 'the end of the lease' },
+    );
+    expect([late.status, late.text]).toEqual([200, '{"raw":"done"}']);
+    await stack.replaced(before);
+  });
+});
+
+describe('an append that is cut off', () => {
+  it('has an unknown outcome, by the router too', async () => {
+    await database.query('begin; select * from event_store.head for update');
+    const cutOff = backend.request('POST', '/tokens', { body: { type: 'token', data: 'cut off' } });
+    await waitUntil(async () => {
+      const { rows } = await database.query<{ is_cut: boolean }>(
+        `select pg_terminate_backend(pid) as is_cut from pg_stat_activity
+         where query like '%append_events%' and wait_event_type = 'Lock'`,
+      );
+      return rows.length > 0;
+    });
+    const { status, text } = await cutOff;
+    await database.query('rollback');
+    expect([status, text]).toEqual([502, expect.stringContaining(':outcome-unknown"')]);
+  });
+});
+
+/** Writes and reads until stopped, over keep-alive connections. Gives the unexpected answers. */
+function load(clients: number) {
+  const end = new AbortController();
+  const wrong: string[] = [];
+  let done = 0;
+  const ask = async (status: number, method: string, at: string, body?: object) => {
+    const answer = await backend.request<{ id: string }>(method, at, body && { body }).catch(String);
+    if (typeof answer === 'string') wrong.push(`${method} ${at}: ${answer}`);
+    else if (answer.status !== status) wrong.push(`${method} ${at}: ${answer.status} ${answer.text}`);
+    done += 1;
+    return typeof answer === 'string' ? undefined : answer.body;
+  };
+  const life = async () => {
+    while (!end.signal.aborted) {
+      const made = await ask(201, 'POST', '/tokens', { type: 'token', data: 'load' });
+      if (made?.id) await ask(200, 'GET', `/tokens/${made.id}`);
+    }
+  };
+  const lives = Promise.all(Array.from({ length: clients }, life));
+  return {
+    wrong,
+    done: () => done,
+    async stop() {
+      end.abort();
+      await lives;
+    },
+  };
+}
+
+describe('SIGTERM to each service in turn', () => {
+  it('fails no request', async () => {
+    const traffic = load(8);
+    for (const name of ['command-service 1', 'query-service 1', 'command-service 2', 'query-service 2']) {
+      const before = traffic.done();
+      await waitUntil(() => traffic.done() > before + 50, { timeoutMs: 60_000 });
+      const service = await stack.member(name);
+      process.kill(service.pid, 'SIGTERM');
+      await stack.replaced(service);
+    }
+    await traffic.stop();
+    expect(traffic.wrong).toEqual([]);
+  });
+});
+
+describe('SIGTERM to the router', () => {
+  it('ends with the requests under way', async () => {
+    const router = await stack.member('gateway');
+    const underWay = backend.request('POST', `/reactors/${slowReactor}/react`, {
+      body: { args: { ms: 2_000 } },
+    });
+    await waitUntil(async () => (await running()) > 0);
+    process.kill(router.pid, 'SIGTERM');
+    expect((await underWay).status).toBe(200);
+    await stack.replaced(router);
+  });
+});
+
+describe('a service that stands still', () => {
+  it('gets no more requests; its reads are answered by another, the outcome of its writes is unknown', async () => {
+    const stopped = [await stack.member('command-service 1'), await stack.member('query-service 1')];
+    for (const { pid } of stopped) process.kill(pid, 'SIGSTOP');
+    try {
+      const writes = Array.from({ length: 8 }, () =>
+        backend.request('POST', '/tokens', { body: { type: 'token', data: 'still' } }),
+      );
+      const reads = Array.from({ length: 8 }, () => backend.request('GET', '/tokens?size=1'));
+      // Shorter than the 240 s that an answer may take.
+      const answered = Promise.all([Promise.all(writes), Promise.all(reads)]);
+      const [written, read] = await Promise.race([answered, delay(60_000, [[], []] as const)]);
+      expect(new Set(read.map(({ status }) => status))).toEqual(new Set([200]));
+      expect(new Set(written.map(({ status }) => status))).toEqual(new Set([201, 504]));
+      const traffic = load(4);
+      await waitUntil(() => traffic.done() > 50);
+      await traffic.stop();
+      expect(traffic.wrong).toEqual([]);
+    } finally {
+      for (const { pid } of stopped) process.kill(pid, 'SIGCONT');
+    }
+  });
+});
+
+describe('projectors that stand still', () => {
+  it.each(['projectors 1', 'projectors 2'])('are relieved by the others: %s', async (name) => {
+    const { pid } = await stack.member(name);
+    process.kill(pid, 'SIGSTOP');
+    try {
+      const isShown = async () => {
+        const body = { type: 'token', data: 'relieved' };
+        const made = await backend.request('POST', '/tokens', { body });
+        return made.status === 201 && !made.headers.has('svc-consistency');
+      };
+      await waitUntil(isShown, { timeoutMs: 60_000, what: 'read models that go on' });
+    } finally {
+      process.kill(pid, 'SIGCONT');
+    }
+  });
+});
+
+describe('SIGKILL of Postgres', () => {
+  it('is overcome: the stack starts it anew', async () => {
+    const ended = new Promise<void>((resolve) => database.once('end', resolve));
+    const before = await stack.vault.postmasterPid();
+    process.kill(before, 'SIGKILL');
+    await ended;
+    const body = { type: 'token', data: 'after' };
+    await waitUntil(async () => (await backend.request('POST', '/tokens', { body })).status === 201, {
+      timeoutMs: 60_000,
+      what: 'a vault that goes on',
+    });
+    const now = await stack.member('postgres');
+    expect(now.pid).not.toBe(before);
+    expect(now.pid).toBe(await stack.vault.postmasterPid());
+    database = await connected();
+  });
+});

@@ -1,0 +1,98 @@
+import type { Application, LogEntry, Token } from '@token-vault/contracts';
+import {
+  cardNumber,
+  cardToken,
+  type Client,
+  createDataDirectory,
+  printed,
+  removeDataDirectory,
+  runCommand,
+  type StandaloneProcess,
+  startStandaloneProcess,
+} from '@token-vault/test-support';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { startDestination, type Destination } from './destination.ts';
+
+const rounds = 8;
+const atOnce = 24;
+
+let dataDir: string;
+let destination: Destination;
+let vault: StandaloneProcess;
+let managementKey: string;
+let manager: Client;
+let key: string;
+let card: string;
+
+const start = async (): Promise<void> => {
+  const env = { VAULT_EGRESS_ALLOW: '127.0.0.1/32', NODE_EXTRA_CA_CERTS: destination.caFile };
+  vault = await startStandaloneProcess({ dataDir, env });
+  manager = vault.client(managementKey);
+};
+beforeAll(async () => {
+  destination = await startDestination();
+  dataDir = await createDataDirectory();
+  await start();
+  const made = await runCommand(dataDir, ['tenants', 'create', 'sender', '--plan', 'standard']);
+  managementKey = printed(made.stdout, 'management key');
+  manager = vault.client(managementKey);
+  const caller = { name: 'c', type: 'private', permissions: ['token:create', 'token:use'] };
+  key = (await manager.expect<Application>(201, 'POST', '/applications', { body: caller })).body.key ?? '';
+  const body = cardToken(cardNumber());
+  card = (await manager.withKey(key).expect<Token>(201, 'POST', '/tokens', { body })).body.id;
+});
+afterAll(async () => {
+  await destination.close();
+  await removeDataDirectory(dataDir);
+});
+
+const send = (trace: string): Promise<unknown> =>
+  fetch(`${vault.url}/proxy`, {
+    method: 'POST',
+    headers: {
+      'SVC-API-KEY': key,
+      'SVC-PROXY-URL': destination.url,
+      'SVC-TRACE-ID': trace,
+      'X-Trace': trace,
+      'Content-Type': 'text/plain',
+    },
+    body: `{{ ${card} }}`,
+  }).catch(() => undefined);
+
+/** Kills the vault in the moment when so many requests have arrived. */
+async function killed(after: number): Promise<void> {
+  const before = destination.arrived.length;
+  const usual = destination.answer;
+  await new Promise<void>((resolve) => {
+    destination.answer = (request, response) => {
+      if (destination.arrived.length >= before + after) resolve();
+      usual(request, response);
+    };
+  });
+  destination.answer = usual;
+  await vault.kill();
+}
+
+it(
+  'what arrived is in the log, with the use of its token, whenever the vault was killed',
+  { timeout: 300_000 },
+  async () => {
+    for (let round = 0; round < rounds; round += 1) {
+      const sent = Array.from({ length: atOnce }, (_, index) => send(`round-${round}-${index}`));
+      // With each round some more have arrived when the vault is killed; the others are on their way.
+      await killed(1 + 2 * round);
+      await Promise.all(sent);
+      await start();
+    }
+    const arrived = destination.arrived.map(({ headers }) => String(headers['x-trace']));
+    for (const trace of arrived) {
+      const path = `/logs?trace_id=${trace}&size=10`;
+      const { data } = (await manager.expect<{ data: LogEntry[] }>(200, 'GET', path)).body;
+      const messages = data.map(({ message }) => message);
+      expect([trace, messages]).toEqual([trace, expect.arrayContaining(['Token used'])]);
+      expect(messages.some((message) => message.startsWith('Proxy invoked: POST'))).toBe(true);
+    }
+    expect(arrived.length).toBeGreaterThan(0);
+    expect(arrived.length).toBeLessThan(rounds * atOnce);
+  },
+);

@@ -1,0 +1,141 @@
+import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import type { Application, LogEntry, Token } from '@token-vault/contracts';
+import {
+  cardNumber,
+  cardToken,
+  type Client,
+  createDataDirectory,
+  removeDataDirectory,
+  type StandaloneProcess,
+  startStandaloneProcess,
+  waitUntil,
+} from '@token-vault/test-support';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startDestination, type Destination } from './destination.ts';
+
+// Issue 18, rules.md §6: after a withdrawal is answered, nothing goes by the old right. Here the destination holds up the connection.
+
+const number = cardNumber();
+let dataDir: string;
+let vault: StandaloneProcess;
+let manager: Client;
+let owner: Client;
+let destination: Destination;
+/** Accepts connections and does nothing with them. */
+let gate: Server;
+let gateUrl: string;
+let held: Socket[] = [];
+
+const settingsWith = (proxy_destinations: string) => ({
+  body: { name: 'tenant', settings: { proxy_destinations } },
+});
+async function application(permissions: readonly string[]): Promise<Application & { client: Client }> {
+  const body = { name: 'caller', type: 'private', permissions };
+  const made = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
+  return { ...made, client: manager.withKey(made.key ?? '') };
+}
+
+beforeAll(async () => {
+  destination = await startDestination();
+  gate = createServer((socket) => held.push(socket.on('error', () => undefined)));
+  await new Promise<void>((resolve) => gate.listen(0, '127.0.0.1', resolve));
+  gateUrl = `https://127.0.0.1:${(gate.address() as AddressInfo).port}`;
+  dataDir = await createDataDirectory();
+  const env = { VAULT_EGRESS_ALLOW: '127.0.0.1/32', NODE_EXTRA_CA_CERTS: destination.caFile };
+  vault = await startStandaloneProcess({ dataDir, env });
+  manager = vault.client();
+  owner = (await application(['token:create', 'token:delete'])).client;
+});
+afterAll(async () => {
+  await vault.stop();
+  gate.close();
+  await destination.close();
+  await removeDataDirectory(dataDir);
+});
+beforeEach(async () => {
+  // The vault keeps connections for its next requests.
+  held.forEach((socket) => socket.destroy());
+  held = [];
+  destination.arrived.length = 0;
+  await manager.expect(200, 'PUT', '/tenants/self', settingsWith(gateUrl));
+});
+
+interface Withdrawn {
+  readonly applicationId: string;
+  readonly tokenId: string;
+}
+
+const elsewhere = 'https://api.example.com';
+const withdrawals: readonly [string, number, (of: Withdrawn) => Promise<unknown>][] = [
+  [
+    'the application is deleted',
+    401,
+    (of) => manager.expect(204, 'DELETE', `/applications/${of.applicationId}`),
+  ],
+  ['the token is deleted', 400, (of) => owner.expect(204, 'DELETE', `/tokens/${of.tokenId}`)],
+  [
+    'the destination is not allowed any more',
+    403,
+    () => manager.expect(200, 'PUT', '/tenants/self', settingsWith(elsewhere)),
+  ],
+];
+
+async function begin() {
+  const caller = await application(['token:use']);
+  const token = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+  const trace = `withdrawn-${token.id}`;
+  const sinceMs = performance.now();
+  const answer = caller.client.request('POST', '/proxy', {
+    body: { card: `{{ ${token.id} }}` },
+    headers: { 'SVC-PROXY-URL': gateUrl, 'SVC-TRACE-ID': trace },
+  });
+  /** Later than a decision may be used. */
+  const passTime = () => waitUntil(() => performance.now() - sinceMs > 250, { what: 'the time' });
+  return { answer, trace, passTime, ids: { applicationId: caller.id, tokenId: token.id } };
+}
+
+async function messagesOf(trace: string): Promise<string[]> {
+  const log = await manager.expect<{ data: LogEntry[] }>(200, 'GET', `/logs?trace_id=${trace}`);
+  return log.body.data.map(({ message }) => message);
+}
+
+describe('a request whose connection is held up by its destination', () => {
+  it.each(withdrawals)('is not sent when %s meanwhile', async (_what, status, withdraw) => {
+    const { answer, ids, trace, passTime } = await begin();
+    await waitUntil(() => held.length === 1, { what: 'the connection' });
+    await withdraw(ids);
+    await passTime();
+    held.forEach((socket) => destination.take(socket));
+    expect((await answer).status).toBe(status);
+    expect(destination.arrived).toEqual([]);
+    // The caller does not wait for the record of the end.
+    await waitUntil(async () => (await messagesOf(trace)).includes('Proxy failed: not-sent'), {
+      what: 'the record of the end',
+    });
+  });
+
+  it('is sent once when nothing was withdrawn', async () => {
+    const { answer, passTime } = await begin();
+    await waitUntil(() => held.length === 1, { what: 'the connection' });
+    await passTime();
+    held.forEach((socket) => destination.take(socket));
+    expect((await answer).status).toBe(200);
+    expect(destination.arrived.map(({ body }) => body.toString())).toEqual([expect.stringContaining(number)]);
+  });
+
+  it('has its answer withheld when its caller is deleted before it comes', async () => {
+    const { answer, ids, passTime } = await begin();
+    let release = (): void => undefined;
+    destination.answer = (request, response) => {
+      release = () => void response.end(request.body);
+    };
+    await waitUntil(() => held.length === 1, { what: 'the connection' });
+    held.forEach((socket) => destination.take(socket));
+    await waitUntil(() => destination.arrived.length === 1, { what: 'the request' });
+    await manager.expect(204, 'DELETE', `/applications/${ids.applicationId}`);
+    await passTime();
+    release();
+    const { status, text } = await answer;
+    expect([status, text.includes(number)]).toEqual([401, false]);
+  });
+});

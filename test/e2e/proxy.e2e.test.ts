@@ -1,0 +1,374 @@
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import type { Application, LogEntry, Token } from '@token-vault/contracts';
+import {
+  type Answer,
+  cardNumber,
+  cardToken,
+  type Client,
+  createDataDirectory,
+  removeDataDirectory,
+  runCommand,
+  type RequestOptions,
+  type StandaloneProcess,
+  startStandaloneProcess,
+  printed,
+  waitUntil,
+} from '@token-vault/test-support';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startDestination, type Destination } from './destination.ts';
+
+interface Problem {
+  readonly type: string;
+  readonly detail: string;
+  readonly errors?: Readonly<Record<string, readonly string[]>>;
+}
+
+const number = cardNumber();
+const mebibyte = 1024 * 1024;
+let dataDir: string;
+let vault: StandaloneProcess;
+let manager: Client;
+let backend: Client;
+let destination: Destination;
+let usual: Destination['answer'];
+let card: Token;
+let traces = 0;
+
+async function newCaller(body: object): Promise<Client> {
+  const given = { name: 'caller', type: 'private', ...body };
+  const { key } = (await manager.expect<Application>(201, 'POST', '/applications', { body: given })).body;
+  return manager.withKey(key ?? '');
+}
+const newToken = async (body: object): Promise<string> =>
+  (await backend.expect<Token>(201, 'POST', '/tokens', { body })).body.id;
+
+type Sent = RequestOptions & { readonly to?: string; readonly query?: string; readonly by?: Client };
+
+/** By a request of its own trace, so that the log can be asked about it. */
+async function proxy(method: string, sent: Sent = {}): Promise<Answer<Problem> & { trace: string }> {
+  const { to = `${destination.url}/v1`, query = '', by = backend, headers, ...rest } = sent;
+  const trace = `proxied-${(traces += 1)}`;
+  const all = { 'SVC-PROXY-URL': to, 'SVC-TRACE-ID': trace, ...headers };
+  return { ...(await by.request<Problem>(method, `/proxy${query}`, { ...rest, headers: all })), trace };
+}
+
+async function logOf(trace: string): Promise<readonly LogEntry[]> {
+  const { body } = await manager.expect<{ data: LogEntry[] }>(200, 'GET', `/logs?trace_id=${trace}&size=100`);
+  return body.data.toReversed();
+}
+const messagesOf = async (trace: string) => (await logOf(trace)).map(({ message }) => message);
+
+beforeAll(async () => {
+  destination = await startDestination();
+  usual = destination.answer;
+  dataDir = await createDataDirectory();
+  const env = { VAULT_EGRESS_ALLOW: '127.0.0.1/32', NODE_EXTRA_CA_CERTS: destination.caFile };
+  vault = await startStandaloneProcess({ dataDir, env });
+  manager = vault.client();
+  const settings = {
+    proxy_destinations: `${destination.url} https://127.0.0.1:1 https://169.254.169.254 https://[::1] https://10.0.0.1 http://10.0.0.1 https://*.localhost https://localhost`,
+  };
+  await manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'tenant', settings } });
+  backend = await newCaller({ permissions: ['token:create', 'token:read', 'token:use', 'token:delete'] });
+  card = (await backend.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+});
+afterAll(async () => {
+  await vault.stop();
+  await destination.close();
+  await removeDataDirectory(dataDir);
+});
+beforeEach(() => {
+  destination.arrived.length = 0;
+  destination.answer = usual;
+});
+
+describe('a request through the proxy', () => {
+  it('brings the card to the destination, and to nobody else; the log tells of both', async () => {
+    const text = `{"amount": 12345678901234567890, "card": "{{ ${card.id} }}", "number": "{{ ${card.id} | json: '$.number' }}"}`;
+    destination.answer = (_request, response) =>
+      void response
+        .writeHead(201, { 'X-Request-Id': 'r1', 'Set-Cookie': 'a=b', 'Content-Type': 'application/json' })
+        .end('{"id":"ch_1"}');
+    const headers = {
+      Authorization: 'Bearer s3cr3t',
+      'X-Last': `{{ ${card.id} | json: '$.number' | last4 }}`,
+    };
+    const query = `?expand=a&number={{${card.id}|json:'$.number'}}`;
+    const answer = await proxy('POST', { text, headers, query });
+
+    expect([answer.status, answer.text]).toEqual([201, '{"id":"ch_1"}']);
+    expect(answer.headers.get('svc-proxy-status')).toBe('201');
+    expect(answer.headers.get('x-request-id')).toBe('r1');
+    expect(answer.headers.get('set-cookie')).toBeNull();
+    expect(JSON.stringify([...answer.headers]) + answer.text).not.toContain(number);
+    const [arrived] = destination.arrived;
+    expect(arrived?.url).toBe(`/v1?expand=a&number=${number}`);
+    expect(arrived?.body.toString()).toBe(
+      `{"amount": 12345678901234567890, "card": {"cvc":"737","number":"${number}","expiration_month":12,"expiration_year":2040}, "number": "${number}"}`.replace(
+        /\{"cvc.*?\}/,
+        JSON.stringify((JSON.parse(arrived?.body.toString() ?? '') as { card: object }).card),
+      ),
+    );
+    expect(arrived?.headers).toMatchObject({ authorization: 'Bearer s3cr3t', 'x-last': number.slice(-4) });
+    expect(Object.keys(arrived?.headers ?? {}).filter((name) => /^svc-|forwarded|cookie/.test(name))).toEqual(
+      [],
+    );
+
+    await waitUntil(async () => (await messagesOf(answer.trace)).includes('Proxy answered 201'), {
+      what: 'the log',
+    });
+    const entries = await logOf(answer.trace);
+    expect(entries.map(({ message, entity_type, operation }) => [message, entity_type, operation])).toEqual([
+      [`Proxy invoked: POST ${destination.url}`, 'proxy', 'invoke'],
+      ['Token used', 'card', 'use'],
+      ['Proxy answered 201', 'proxy', 'invoke'],
+    ]);
+    expect(JSON.stringify(entries)).not.toMatch(new RegExp(`${number}|s3cr3t|ch_1|/v1`));
+  });
+
+  it.each(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])('goes on as %s', async (method) => {
+    const answer = await proxy(method);
+    expect([answer.status, destination.arrived.map((each) => each.method)]).toEqual([200, [method]]);
+  });
+
+  it('is refused for other methods, which nothing is sent for', async () => {
+    const answer = await proxy('PROPFIND');
+    expect([answer.status, answer.headers.get('allow')]).toEqual([
+      405,
+      'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
+    ]);
+    expect(destination.arrived).toEqual([]);
+  });
+
+  it('gives back what the destination answers: errors, redirects, compressed bodies, nothing', async () => {
+    for (const [status, headers, body] of [
+      [402, { 'content-type': 'application/problem+json' }, '{"type":"theirs"}'],
+      [302, { location: 'http://169.254.169.254/' }, ''],
+      [204, {}, ''],
+      [503, { 'retry-after': '7', 'cache-control': 'public', 'access-control-allow-origin': '*' }, 'busy'],
+    ] as const) {
+      destination.answer = (_request, response) => void response.writeHead(status, headers).end(body);
+      const response = await fetch(`${vault.url}/proxy`, {
+        redirect: 'manual',
+        headers: {
+          'SVC-PROXY-URL': destination.url,
+          'SVC-API-KEY': String((await keyOf(backend)) ?? ''),
+        },
+      });
+      expect([response.status, response.headers.get('svc-proxy-status'), await response.text()]).toEqual([
+        status,
+        String(status),
+        body,
+      ]);
+      expect(response.headers.get('location')).toBe('location' in headers ? headers.location : null);
+      expect(response.headers.get('cache-control')).toBe('no-store');
+      expect(response.headers.get('access-control-allow-origin')).toBeNull();
+    }
+    expect(destination.arrived).toHaveLength(4);
+  });
+});
+
+/** The client keeps its key to itself; the vault tells whose it is, a new one is made for plain requests. */
+let plainKey: string | undefined;
+async function keyOf(_client: Client): Promise<string | undefined> {
+  if (plainKey === undefined) {
+    const body = { name: 'plain', type: 'private', permissions: ['token:use'] };
+    plainKey = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body.key;
+  }
+  return plainKey;
+}
+
+describe('a body of 16 MiB', () => {
+  it('goes to the destination and comes back, within bounded memory', async () => {
+    const text = JSON.stringify({
+      card: `{{ ${card.id} | json: '$.number' }}`,
+      file: 'a'.repeat(15 * mebibyte),
+    });
+    const back = Buffer.alloc(16 * mebibyte, 'b');
+    destination.answer = (_request, response) => void response.end(back);
+    for (let round = 0; round < 4; round += 1) {
+      const answer = await proxy('POST', { text });
+      expect(answer.status).toBe(200);
+      expect(createHash('sha256').update(answer.text).digest('hex')).toBe(
+        createHash('sha256').update(back).digest('hex'),
+      );
+    }
+    const [arrived] = destination.arrived;
+    expect(arrived?.body.subarray(0, 60).toString()).toContain(number);
+    expect(arrived?.body.length).toBe(Buffer.byteLength(text.replace(/\{\{.*?\}\}/, number)));
+    expect(residentMebibytes(vault.pid)).toBeLessThan(700);
+  });
+
+  it('is the largest: more is 413, or 502 when the destination answers so', async () => {
+    const length = String(16 * mebibyte + 1);
+    const refused = await statusOfHead({ 'Content-Length': length, 'Content-Type': 'text/plain' });
+    expect([refused, destination.arrived.length]).toEqual([413, 0]);
+    destination.answer = (_request, response) => void response.end(Buffer.alloc(16 * mebibyte + 1));
+    const answer = await proxy('GET');
+    expect([answer.status, answer.body.type]).toEqual([502, 'urn:token-vault:problem:destination-failed']);
+    expect(answer.headers.get('svc-proxy-status')).toBeNull();
+  });
+});
+
+/** The status that a request is answered before its body is sent: a client that is still sending may not see the answer. */
+async function statusOfHead(headers: Readonly<Record<string, string>>): Promise<number | undefined> {
+  const key = String(await keyOf(backend));
+  const all = { 'SVC-API-KEY': key, 'SVC-PROXY-URL': destination.url, ...headers };
+  const request = httpRequest(`${vault.url}/proxy`, { method: 'POST', headers: all });
+  request.flushHeaders();
+  const [answer] = (await once(request, 'response')) as [IncomingMessage];
+  request.on('error', () => undefined).destroy();
+  return answer.statusCode;
+}
+
+const residentMebibytes = (pid: number): number =>
+  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
+
+describe('a destination that fails', () => {
+  it('is 502 when nobody listens there, and the log says so', async () => {
+    const answer = await proxy('POST', { to: 'https://127.0.0.1:1/', body: { card: `{{ ${card.id} }}` } });
+    expect([answer.status, answer.body.type]).toEqual([502, 'urn:token-vault:problem:destination-failed']);
+    await waitUntil(async () => (await messagesOf(answer.trace)).includes('Proxy failed: network'), {
+      what: 'the log',
+    });
+  });
+
+  it('is cut where it breaks off, so that the answer does not look whole', async () => {
+    destination.answer = (_request, response) => {
+      response.writeHead(200);
+      response.write('half', () => response.destroy());
+    };
+    await expect(proxy('GET')).rejects.toThrow();
+    await waitUntil(
+      async () => (await messagesOf(`proxied-${traces}`)).includes('Proxy answered 200: network'),
+      {
+        what: 'the log',
+      },
+    );
+  });
+
+  it('is left when the client goes away', async () => {
+    let isCut = false;
+    destination.answer = (_request, response) => void response.on('close', () => (isCut = true));
+    const abort = new AbortController();
+    const headers = {
+      'SVC-PROXY-URL': destination.url,
+      'SVC-API-KEY': String(await keyOf(backend)),
+      'SVC-TRACE-ID': 'gone-client',
+    };
+    const asked = fetch(`${vault.url}/proxy`, { headers, signal: abort.signal });
+    await waitUntil(() => Promise.resolve(destination.arrived.length > 0), { what: 'the request' });
+    abort.abort();
+    await expect(asked).rejects.toThrow();
+    await waitUntil(() => Promise.resolve(isCut), { what: 'the end of the exchange' });
+    await waitUntil(async () => (await messagesOf('gone-client')).includes('Proxy failed: client-gone'), {
+      what: 'the log',
+    });
+  });
+});
+
+describe('a token', () => {
+  const use = (id: string, by: Client = backend) => proxy('POST', { body: { v: `{{ ${id} }}` }, by });
+
+  it('that may not be used is refused by its container, and the refusal is recorded; nothing is sent', async () => {
+    const rule = {
+      description: 'r',
+      priority: 1,
+      container: '/bank/',
+      transform: 'reveal',
+      permissions: ['token:use'],
+    };
+    const answer = await use(card.id, await newCaller({ rules: [rule] }));
+    expect(answer.status).toBe(403);
+    expect(await messagesOf(answer.trace)).toEqual(['Token access denied']);
+    expect(destination.arrived).toEqual([]);
+  });
+
+  it('is sent in plaintext by a rule that masks: the mask is for who reads', async () => {
+    const rule = {
+      description: 'r',
+      priority: 1,
+      container: '/pci/',
+      transform: 'mask',
+      permissions: ['token:use'],
+    };
+    const answer = await use(card.id, await newCaller({ rules: [rule] }));
+    expect([answer.status, destination.arrived[0]?.body.toString().includes(number)]).toEqual([200, true]);
+  });
+
+  it('needs token:use, also for a request that names none', async () => {
+    const reader = await newCaller({ permissions: ['token:read'] });
+    expect((await proxy('GET', { by: reader })).status).toBe(403);
+    expect((await proxy('GET', { by: manager })).status).toBe(403);
+    expect((await proxy('GET', { by: manager.withKey('key_pvt_unknown') })).status).toBe(401);
+    expect(destination.arrived).toEqual([]);
+  });
+
+  it('that is deleted, expired, unknown or of another tenant is a 400 that names its place', async () => {
+    const gone = await newToken({ type: 'token', data: 'x' });
+    await backend.expect(204, 'DELETE', `/tokens/${gone}`);
+    const expires_at = new Date(Date.now() + 1_000).toISOString();
+    const expired = await newToken({ type: 'token', data: 'x', expires_at });
+    await waitUntil(() => Promise.resolve(Date.now() > Date.parse(expires_at)), { what: 'the expiry' });
+    const other = printed(
+      (await runCommand(dataDir, ['tenants', 'create', 'other', '--plan', 'standard'])).stdout,
+      'management key',
+    );
+    const body = { name: 'o', type: 'private', permissions: ['token:use'] };
+    const { key } = (await manager.withKey(other).expect<Application>(201, 'POST', '/applications', { body }))
+      .body;
+    const stranger = manager.withKey(key ?? '');
+    for (const [id, by] of [[gone], [expired], ['never-made'], [card.id, stranger]] as [string, Client?][]) {
+      const answer = await use(id, by);
+      expect([answer.status, answer.body.errors]).toEqual([
+        400,
+        { body: [`names a token that does not exist: ${id}`] },
+      ]);
+    }
+    expect(destination.arrived).toEqual([]);
+    // A standard plan without a list may send anywhere.
+    expect((await proxy('GET', { by: stranger })).status).toBe(200);
+  });
+
+  it('whose value would begin a header of its own is 422; nothing is sent', async () => {
+    const id = await newToken({ type: 'token', data: 'a\r\nX-Injected: 1' });
+    const answer = await proxy('GET', { headers: { 'X-Value': `{{ ${id} }}` } });
+    expect([answer.status, Object.keys(answer.body.errors ?? {})]).toEqual([422, ['headers.x-value']]);
+    expect(answer.text).not.toContain('Injected');
+    expect(destination.arrived).toEqual([]);
+    expect(await messagesOf(answer.trace)).toContain('Token used');
+  });
+});
+
+describe('the walls', () => {
+  it.each([
+    'https://169.254.169.254/latest/meta-data',
+    'https://[::1]/',
+    'https://10.0.0.1/',
+    'http://10.0.0.1/',
+    'https://0xa000001/',
+    'https://metadata.localhost/',
+  ])('refuse %s though the tenant allows it', async (to) => {
+    const answer = await proxy('POST', { to, body: { card: `{{ ${card.id} }}` } });
+    expect([answer.status, Object.keys(answer.body.errors ?? {})]).toEqual([403, ['SVC-PROXY-URL']]);
+    expect(answer.text).not.toMatch(/169\.254|10\.0/);
+  });
+
+  it('refuse what the tenant has not allowed, and record it', async () => {
+    const answer = await proxy('GET', { to: 'https://elsewhere.example/' });
+    expect([answer.status, Object.keys(answer.body.errors ?? {})]).toEqual([403, ['SVC-PROXY-URL']]);
+    expect(await messagesOf(answer.trace)).toEqual(['Proxy access denied']);
+  });
+
+  it('refuse a list that cannot be read', async () => {
+    const settings = { proxy_destinations: 'example.com' };
+    const answer = await manager.request<Problem>('PUT', '/tenants/self', { body: { name: 't', settings } });
+    expect([answer.status, Object.keys(answer.body.errors ?? {})]).toEqual([
+      400,
+      ['settings.proxy_destinations'],
+    ]);
+  });
+});

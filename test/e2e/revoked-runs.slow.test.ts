@@ -1,0 +1,353 @@
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Application, LogEntry, Reactor, Token } from '@token-vault/contracts';
+import {
+  type Client,
+  cardToken,
+  createDataDirectory,
+  plainApplication,
+  removeDataDirectory,
+  startStandaloneProcess,
+  waitUntil,
+} from '@token-vault/test-support';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startReceiver, type Receiver } from './receiver.ts';
+
+/** The number of asynchronous runs of a tenant at once. */
+const places = 3;
+const permissions = ['token:create', 'token:read', 'token:use'];
+
+let dataDir: string;
+let manager: Client;
+let databaseUrl: string;
+let gate: Gate;
+let receivers: Receiver[];
+
+interface Gate {
+  readonly url: string;
+  readonly waiting: ServerResponse[];
+  open(): void;
+  close(): void;
+}
+
+/** Requests to the gate wait until it is opened. */
+async function startGate(): Promise<Gate> {
+  const waiting: ServerResponse[] = [];
+  const server = createServer((_request, response) => void waiting.push(response));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    waiting,
+    open: () => waiting.forEach((response) => response.end('open')),
+    close: () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+async function receiver(): Promise<Receiver> {
+  const made = await startReceiver();
+  receivers.push(made);
+  return made;
+}
+
+async function makeApplication(grants: object = { permissions }): Promise<{ path: string; client: Client }> {
+  const body = plainApplication(grants);
+  const { id, key } = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
+  return { path: `/applications/${id}`, client: manager.withKey(key ?? '') };
+}
+
+async function makeReactor(code: string): Promise<string> {
+  const body = { name: 'r', configuration: { GATE: gate.url }, code };
+  return `/reactors/${(await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id}/react`;
+}
+
+const waiting = 'module.exports = async (req) => { await fetch(req.configuration.GATE); return { raw: 1 } };';
+const showing = 'module.exports = async (req) => ({ raw: { seen: req.args.card.expiration_year } });';
+
+async function invoke(client: Client, path: string, args: object): Promise<Receiver> {
+  const made = await receiver();
+  await client.expect(202, 'POST', path, { body: { args, callback_url: made.url } });
+  return made;
+}
+
+/** Later invocations wait until the gate opens. */
+async function takeAllPlaces(client: Client): Promise<void> {
+  const before = gate.waiting.length;
+  const waits = await makeReactor(waiting);
+  await Promise.all(Array.from({ length: places }, () => invoke(client, waits, {})));
+  await waitUntil(() => gate.waiting.length === before + places, { what: 'runs that take all places' });
+}
+
+async function resultOf({ deliveries }: Receiver): Promise<unknown> {
+  await waitUntil(() => deliveries.length > 0, { timeoutMs: 20_000, what: 'the result of a run' });
+  return JSON.parse(deliveries[0]?.text ?? '');
+}
+
+beforeAll(async () => {
+  receivers = [];
+  gate = await startGate();
+  dataDir = await createDataDirectory();
+  const vault = await startStandaloneProcess({ dataDir, env: { VAULT_EGRESS_ALLOW: '127.0.0.0/8' } });
+  manager = vault.client();
+  databaseUrl = await vault.databaseUrl();
+});
+afterAll(async () => {
+  gate.close();
+  await Promise.all(receivers.map((each) => each.close()));
+  await removeDataDirectory(dataDir);
+});
+
+it('what a deleted or narrowed application, or a key that was regenerated, had queued ends as Forbidden and opens no token', async () => {
+  const [deleted, narrowed, kept] = [
+    await makeApplication(),
+    await makeApplication(),
+    await makeApplication(),
+  ];
+  const regenerated = await makeApplication();
+  const token = (await kept.client.expect<Token>(201, 'POST', '/tokens', { body: cardToken() })).body;
+  const shows = await makeReactor(showing);
+  await takeAllPlaces(kept.client);
+
+  const args = { card: `{{ ${token.id} }}` };
+  const ofDeleted = await invoke(deleted.client, shows, args);
+  const ofNarrowed = await invoke(narrowed.client, shows, args);
+  const ofRegenerated = await invoke(regenerated.client, shows, args);
+  const ofKept = await invoke(kept.client, shows, args);
+  await manager.expect(204, 'DELETE', deleted.path);
+  await manager.expect(200, 'POST', `${regenerated.path}/regenerate`);
+  const elsewhere = [
+    {
+      description: 'elsewhere',
+      priority: 1,
+      container: '/x/',
+      transform: 'reveal',
+      permissions: ['token:use'],
+    },
+  ];
+  await manager.expect(200, 'PUT', narrowed.path, { body: { name: 'narrow', rules: elsewhere } });
+  gate.open();
+
+  expect(await resultOf(ofKept)).toEqual({ raw: { seen: 2040 } });
+  for (const ended of [ofDeleted, ofNarrowed, ofRegenerated])
+    expect(await resultOf(ended)).toMatchObject({ title: 'Forbidden', status: 403, detail: 'Forbidden' });
+
+  const { data } = (
+    await manager.expect<{ data: LogEntry[] }>(200, 'GET', `/logs?entity_id=${token.id}&operation=use`)
+  ).body;
+  expect(data).toHaveLength(1);
+  const denied = (await manager.expect<{ data: LogEntry[] }>(200, 'GET', `/logs?operation=denied`)).body.data;
+  expect(denied.map(({ entity_type: type, entity_id: id }) => [type, id === token.id])).toEqual(
+    expect.arrayContaining([
+      ['card', true],
+      ['reactor', false],
+    ]),
+  );
+  const database = new pg.Client(databaseUrl);
+  await database.connect();
+  const { rows } = await database.query<{ count: number }>(
+    `select count(*)::int as count from key_ring.data_key where purpose = 'args'`,
+  );
+  await database.end();
+  expect(rows[0]?.count).toBe(0);
+});
+
+interface Opened {
+  readonly session_key: string;
+  readonly nonce: string;
+}
+
+/** A session that may use tokens, authorised by `by`. `path` is that of the application that opened it. */
+async function openSession(by: Client, expiresAt: Date): Promise<{ path: string; client: Client }> {
+  const body = { name: 'page', type: 'public', permissions: ['token:create'] };
+  const page = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
+  const opened = (await manager.withKey(page.key ?? '').expect<Opened>(201, 'POST', '/sessions')).body;
+  await by.expect(200, 'POST', '/sessions/authorize', {
+    body: { nonce: opened.nonce, permissions: ['token:use'], expires_at: expiresAt.toISOString() },
+  });
+  return { path: `/applications/${page.id}`, client: manager.withKey(opened.session_key) };
+}
+
+it('what a session had queued ends as Forbidden once it has expired, or an application behind it is deleted or has a new key', async () => {
+  const [kept, deleted, renewed] = [
+    await makeApplication(),
+    await makeApplication(),
+    await makeApplication(),
+  ];
+  const token = (await kept.client.expect<Token>(201, 'POST', '/tokens', { body: cardToken() })).body;
+  const shows = await makeReactor(showing);
+  await takeAllPlaces(kept.client);
+
+  const [soon, later] = [new Date(Date.now() + 5_000), new Date(Date.now() + 3_600_000)];
+  const { client: expiring } = await openSession(kept.client, soon);
+  const { client: orphaned } = await openSession(deleted.client, later);
+  const { client: authorizedBefore } = await openSession(renewed.client, later);
+  const { client: openedBefore, path: opener } = await openSession(kept.client, later);
+  const { client: living } = await openSession(kept.client, later);
+  const args = { card: `{{ ${token.id} }}` };
+  const ofEnded = [];
+  for (const each of [expiring, orphaned, authorizedBefore, openedBefore])
+    ofEnded.push(await invoke(each, shows, args));
+  const ofLiving = await invoke(living, shows, args);
+  await manager.expect(204, 'DELETE', deleted.path);
+  await manager.expect(200, 'POST', `${renewed.path}/regenerate`);
+  await manager.expect(200, 'POST', `${opener}/regenerate`);
+  await waitUntil(async () => (await expiring.request('POST', shows, { body: { args } })).status === 401, {
+    timeoutMs: 20_000,
+    what: 'the end of the session',
+  });
+  gate.open();
+
+  expect(await resultOf(ofLiving)).toEqual({ raw: { seen: 2040 } });
+  for (const ended of ofEnded)
+    expect(await resultOf(ended)).toMatchObject({ title: 'Forbidden', status: 403, detail: 'Forbidden' });
+});
+
+it('what a deleted application was to be sent again is a refusal by then', async () => {
+  const { path, client } = await makeApplication();
+  const token = (await client.expect<Token>(201, 'POST', '/tokens', { body: cardToken() })).body;
+  const shows = await makeReactor('module.exports = async (req) => ({ raw: req.args });');
+  const made = await receiver();
+  const { url, deliveries } = made;
+  made.plan(500);
+  const args = { card: `{{ ${token.id} }}` };
+  await client.expect(202, 'POST', shows, { body: { args, callback_url: url } });
+  await waitUntil(() => deliveries.length === 1, { what: 'the first delivery' });
+  expect(JSON.parse(deliveries[0]?.text ?? '')).toMatchObject({ raw: { card: { expiration_year: 2040 } } });
+  await manager.expect(204, 'DELETE', path);
+  await waitUntil(() => deliveries.length === 2, { timeoutMs: 20_000, what: 'the second delivery' });
+  expect(JSON.parse(deliveries[1]?.text ?? '')).toMatchObject({ status: 403, detail: 'Forbidden' });
+  expect(deliveries[1]?.text).not.toContain('2040');
+});
+
+/** A change of the log by an attacker with the database: the invocation seems to have come after the new key. */
+const swapPositions = async (database: pg.Client, applicationId: string): Promise<void> => {
+  const { rows } = await database.query<{ id: string; position: string }>(
+    `select id, position from event_store.event
+      where (type = 'ReactorInvoked' and metadata->'actor'->>'id' = $1)
+         or (type = 'ApplicationKeyRegenerated' and data->>'application_id' = $1)`,
+    [applicationId],
+  );
+  const [one, other] = rows;
+  if (!one || !other || rows.length !== 2) throw new Error('the events are not there');
+  const move = 'update event_store.event set position = $2 where id = $1';
+  await database.query('set session_replication_role = replica');
+  await database.query('begin');
+  await database.query(move, [one.id, -1]);
+  await database.query(move, [other.id, one.position]);
+  await database.query(move, [one.id, other.position]);
+  await database.query('commit');
+};
+
+it('what a key had queued opens nothing after a new one, wherever the log is made to say it was queued', async () => {
+  const [kept, renewed] = [await makeApplication(), await makeApplication()];
+  const token = (await kept.client.expect<Token>(201, 'POST', '/tokens', { body: cardToken() })).body;
+  const shows = await makeReactor(showing);
+  await takeAllPlaces(kept.client);
+  const result = await invoke(renewed.client, shows, { card: `{{ ${token.id} }}` });
+  await manager.expect(200, 'POST', `${renewed.path}/regenerate`);
+  const database = new pg.Client(databaseUrl);
+  await database.connect();
+  await swapPositions(database, renewed.path.split('/')[2] ?? '');
+  await database.end();
+  gate.open();
+  expect(await resultOf(result)).toMatchObject({ status: 403, detail: 'Forbidden' });
+});
+
+describe('a synchronous caller that loses its rights while the code runs', () => {
+  const elsewhere = (transform: string, granted: readonly string[]) => [
+    { description: 'narrow', priority: 1, container: '/x/', transform, permissions: granted },
+  ];
+  const deleting = (path: string) => manager.expect(204, 'DELETE', path);
+  const regenerating = (path: string) => manager.expect(200, 'POST', `${path}/regenerate`);
+  const narrowing = (path: string) =>
+    manager.expect(200, 'PUT', path, {
+      body: { name: 'narrow', rules: elsewhere('reveal', ['token:use']) },
+    });
+  const moving = async (_path: string, token: string) => {
+    const rules = [
+      {
+        description: 'all',
+        priority: 1,
+        container: '/',
+        transform: 'reveal',
+        permissions: ['token:update'],
+      },
+    ];
+    const body = { name: 'mover', type: 'private', rules };
+    const { key } = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
+    const patch = { body: { containers: ['/moved/'] } };
+    await manager.withKey(key ?? '').expect(200, 'PATCH', `/tokens/${token}`, patch);
+  };
+  /** The rules for the container of this suite's tokens. A token that is moved leaves it. */
+  const ownRules = {
+    permissions: [],
+    rules: [
+      {
+        description: 'own',
+        priority: 1,
+        container: '/general/',
+        transform: 'reveal',
+        permissions: ['token:create', 'token:delete', 'token:use'],
+      },
+    ],
+  };
+  const shown = 'return { raw: req.args };';
+  const thrown = 'throw new Error(JSON.stringify(req.args));';
+  const custom = `const { CustomHttpResponseError } = require('@token-vault/reactor');
+    throw new CustomHttpResponseError({ status: 402, headers: {}, body: req.args });`;
+
+  it.each([
+    ['is deleted', 401, shown, deleting],
+    ['has its key regenerated', 401, shown, regenerating],
+    ['is narrowed', 403, shown, narrowing],
+    ['is narrowed, and whose code throws what it saw', 403, thrown, narrowing],
+    ['is narrowed, and whose code chose the whole answer', 403, custom, narrowing],
+    ['may not use the container that the token is moved to', 403, shown, moving],
+  ])('and %s is answered %i and shown nothing', async (_what, status, ends, lose) => {
+    const { path, client } = await makeApplication(ownRules);
+    const { id } = (
+      await client.expect<Token>(201, 'POST', '/tokens', { body: { type: 'token', data: 'CANARY-4242' } })
+    ).body;
+    const code = `module.exports = async (req) => { await fetch(req.configuration.GATE); ${ends} };`;
+    const react = await makeReactor(code);
+    const before = gate.waiting.length;
+    const answered = client.request('POST', react, { body: { args: { secret: `{{ ${id} }}` } } });
+    await waitUntil(() => gate.waiting.length > before, { what: 'the run that waits' });
+    const sinceMs = performance.now();
+    await lose(path, id);
+    // The rights of a request are decided again when they were read more than 100 ms ago.
+    await waitUntil(() => performance.now() - sinceMs > 150, { what: 'the time' });
+    gate.open();
+    const answer = await answered;
+    expect(answer.text).not.toContain('CANARY-4242');
+    expect(answer.status).toBe(status);
+    if (status !== 403) return;
+    const denied = await manager.expect<{ data: LogEntry[] }>(
+      200,
+      'GET',
+      `/logs?operation=denied&entity_id=${id}`,
+    );
+    expect(denied.body.data.map(({ request }) => request)).toEqual(['react']);
+  });
+
+  it('is answered although a token that its code used is deleted meanwhile, as long as it keeps its rights', async () => {
+    const { path, client } = await makeApplication(ownRules);
+    const { id } = (
+      await client.expect<Token>(201, 'POST', '/tokens', { body: { type: 'token', data: 'CANARY-4242' } })
+    ).body;
+    const react = await makeReactor(
+      'module.exports = async (req) => { await fetch(req.configuration.GATE); return { raw: req.args }; };',
+    );
+    const before = gate.waiting.length;
+    const answered = client.request('POST', react, { body: { args: { secret: `{{ ${id} }}` } } });
+    await waitUntil(() => gate.waiting.length > before, { what: 'the run that waits' });
+    await client.expect(204, 'DELETE', `/tokens/${id}`);
+    // A change of its application that keeps its rights.
+    await manager.expect(200, 'PUT', path, { body: { name: 'renamed', ...ownRules } });
+    gate.open();
+    expect(await answered).toMatchObject({ status: 200, body: { raw: { secret: 'CANARY-4242' } } });
+  });
+});

@@ -1,0 +1,166 @@
+import type { Application, Invocation, LogEntry, Reactor, Token } from '@token-vault/contracts';
+import {
+  cardNumber,
+  cardToken,
+  type Client,
+  createDataDirectory,
+  plainApplication,
+  removeDataDirectory,
+  type StandaloneProcess,
+  startStandaloneProcess,
+  waitUntil,
+} from '@token-vault/test-support';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Receiver, startReceiver } from './receiver.ts';
+
+const env = { VAULT_EGRESS_ALLOW: '127.0.0.0/8' };
+
+let dataDir: string;
+let vault: StandaloneProcess;
+let manager: Client;
+let backend: Client;
+let receiver: Receiver;
+let card: Token;
+
+beforeAll(async () => {
+  receiver = await startReceiver();
+  dataDir = await createDataDirectory();
+  vault = await startStandaloneProcess({ dataDir, env });
+  manager = vault.client();
+  backend = (await newCaller()).client;
+  card = (await backend.expect<Token>(201, 'POST', '/tokens', { body: cardToken(cardNumber()) })).body;
+});
+afterAll(async () => {
+  await receiver.close();
+  await removeDataDirectory(dataDir);
+});
+
+async function newCaller(): Promise<{ id: string; client: Client }> {
+  const body = plainApplication({ permissions: ['token:create', 'token:read', 'token:use'] });
+  const { id, key } = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
+  return { id, client: manager.withKey(key ?? '') };
+}
+async function newReactor(body: string): Promise<string> {
+  const code = `module.exports = async (req) => {\n${body}\n};`;
+  const reactor = { name: 'r', configuration: {}, code };
+  return (await manager.expect<Reactor>(201, 'POST', '/reactors', { body: reactor })).body.id;
+}
+const react = (id: string, body: object = {}, headers = {}, by = backend) =>
+  by.request('POST', `/reactors/${id}/react`, { body, headers });
+const idOf = ({ headers }: { readonly headers: Headers }): string => headers.get('svc-invocation-id') ?? '';
+const runOf = async (id: string): Promise<Invocation> =>
+  (await manager.expect<Invocation>(200, 'GET', `/invocations/${id}`)).body;
+const until = (id: string, delivery: string) =>
+  waitUntil(async () => (await runOf(id)).delivery?.state === delivery, { what: delivery });
+const untilTried = (id: string, attempts: number) =>
+  waitUntil(async () => (await runOf(id)).delivery?.attempts.length === attempts, { what: 'the attempt' });
+const redeliver = (id: string, by = manager) => by.request('POST', `/invocations/${id}/redeliver`);
+
+describe('an answer to react', () => {
+  it('names the run, which can be looked up at once', async () => {
+    const reactor = await newReactor('return { raw: 1 };');
+    const answer = await react(reactor);
+    const at = answer.headers.get('location') ?? '';
+    expect([answer.status, at]).toEqual([200, `/invocations/${idOf(answer)}`]);
+    const { body } = await manager.expect<Invocation>(200, 'GET', at);
+    expect(body).toMatchObject({ id: idOf(answer), reactor: { id: reactor }, state: 'succeeded' });
+    expect(body.duration_ms).toBeGreaterThanOrEqual(0);
+  });
+
+  it('does so when the code failed, and when it chose its own response', async () => {
+    const failed = await react(await newReactor('throw new Error("the pan is " + 4);'));
+    expect([failed.status, await runOf(idOf(failed))]).toMatchObject([
+      500,
+      { state: 'failed', error: { status: 500, class: 'failed' } },
+    ]);
+    const custom = `const { CustomHttpResponseError } = require('@token-vault/reactor');
+      throw new CustomHttpResponseError({ status: 201, headers: { Location: '/elsewhere', 'SVC-INVOCATION-ID': 'x' } });`;
+    const chosen = await react(await newReactor(custom));
+    expect([chosen.status, chosen.headers.get('location')]).toEqual([201, '/elsewhere']);
+    expect((await runOf(idOf(chosen))).id).toBe(idOf(chosen));
+  });
+
+  it('names none when nothing was invoked', async () => {
+    const answer = await react(await newReactor('return {};'), { args: { a: '{{ missing }}' } });
+    expect([answer.status, idOf(answer), answer.headers.get('location')]).toEqual([400, '', null]);
+  });
+
+  it('that is repeated names the same run, from the stored answer too', async () => {
+    const reactor = await newReactor('return { raw: 1 };');
+    const once = { 'SVC-IDEMPOTENCY-KEY': 'runs-once' };
+    const [first, second] = [await react(reactor, {}, once), await react(reactor, {}, once)];
+    expect([second.status, idOf(second)]).toEqual([200, idOf(first)]);
+    const slow = { 'SVC-IDEMPOTENCY-KEY': 'runs-async' };
+    const body = { callback_url: receiver.url };
+    const [third, fourth] = [await react(reactor, body, slow), await react(reactor, body, slow)];
+    expect([fourth.status, idOf(fourth)]).toEqual([202, idOf(third)]);
+    expect(idOf(third)).not.toBe(idOf(first));
+  });
+});
+
+describe('a run', () => {
+  it('is shown to those who may read reactors, without any data', async () => {
+    const number = cardNumber();
+    const token = (await backend.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+    const reactor = await newReactor('throw new Error(req.args.card.number);');
+    const answer = await react(reactor, { args: { card: `{{ ${token.id} }}` } });
+    const shown = await manager.expect(200, 'GET', `/invocations/${idOf(answer)}`);
+    expect(shown.text).not.toContain(number);
+    const listed = await manager.expect(200, 'GET', `/invocations?reactor_id=${reactor}`);
+    expect([listed.text.includes(idOf(answer)), listed.text.includes(number)]).toEqual([true, false]);
+    const refused = await backend.request('GET', `/invocations/${idOf(answer)}`);
+    expect(refused.status).toBe(403);
+  });
+
+  it('tells why a delivery was refused', async () => {
+    const answer = await react(await newReactor('return {};'), { callback_url: 'https://10.0.0.1/' });
+    expect(answer.status).toBe(202);
+    await untilTried(idOf(answer), 1);
+    const { delivery } = await runOf(idOf(answer));
+    expect(delivery?.attempts[0]).toMatchObject({ number: 1, reason: 'refused-address' });
+  });
+});
+
+describe('a result that was not delivered', () => {
+  it('is delivered at once when a caller wants it, which is in the log', async () => {
+    const reactor = await newReactor('return { raw: 7 };');
+    // The second attempt would come after 2 s, the third after 5 s more.
+    receiver.plan(500, 500);
+    const id = idOf(await react(reactor, { callback_url: receiver.url }));
+    await untilTried(id, 2);
+    expect((await redeliver(id)).status).toBe(202);
+    await until(id, 'delivered');
+    expect(receiver.deliveries.filter(({ headers }) => headers['webhook-id'] === id)).toHaveLength(3);
+    expect(receiver.deliveries.at(-1)?.text).toBe('{"raw":7}');
+    const { body } = await manager.expect<{ data: LogEntry[] }>(
+      200,
+      'GET',
+      `/logs?entity_id=${reactor}&size=100`,
+    );
+    expect(body.data.map(({ message }) => message)).toContain('Reactor webhook redelivery requested');
+  });
+
+  it('is decided anew: to a caller who lost the right goes a refusal', async () => {
+    const { id: callerId, client } = await newCaller();
+    const reactor = await newReactor('return { raw: req.args.card.number };');
+    receiver.plan(500);
+    const args = { card: `{{ ${card.id} }}` };
+    const id = idOf(await react(reactor, { args, callback_url: receiver.url }, {}, client));
+    await untilTried(id, 1);
+    await manager.expect(204, 'DELETE', `/applications/${callerId}`);
+    expect([202, 409]).toContain((await redeliver(id)).status);
+    await until(id, 'delivered');
+    expect(JSON.parse(receiver.deliveries.at(-1)?.text ?? '')).toMatchObject({ status: 403 });
+  });
+
+  it('cannot be wanted when there is none', async () => {
+    const reactor = await newReactor('return {};');
+    const sync = await redeliver(idOf(await react(reactor)));
+    const delivered = idOf(await react(reactor, { callback_url: receiver.url }));
+    await until(delivered, 'delivered');
+    const over = await redeliver(delivered);
+    const none = await redeliver('00000000-0000-4000-8000-000000000000');
+    const refused = await redeliver(delivered, backend);
+    expect([sync, over, none, refused].map(({ status }) => status)).toEqual([409, 409, 404, 403]);
+  });
+});

@@ -1,0 +1,224 @@
+import { eventRegistry, newId } from '@token-vault/contracts';
+import { createPostgresEventStore } from '@token-vault/event-store/postgres';
+import { createProjectionAdmin } from '@token-vault/projectors';
+import {
+  cardToken,
+  plainApplication,
+  revealingApplication,
+  testStack,
+  waitUntil,
+} from '@token-vault/test-support';
+import pg from 'pg';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { startVault, type Call, type RunningVault } from './running-vault.ts';
+
+let vault: RunningVault;
+let database: pg.Client;
+let manager: string;
+/** The key of an application that creates and reveals tokens. */
+let key: string;
+let applicationPath: string;
+let tokenPath: string;
+
+beforeEach(async () => {
+  vault = await startVault();
+  manager = vault.managementKey;
+  database = new pg.Client(vault.databaseUrl);
+  await database.connect();
+  const made = await vault.must(201, {
+    method: 'POST',
+    path: '/applications',
+    key: manager,
+    body: revealingApplication(),
+  });
+  key = String(made.key);
+  applicationPath = `/applications/${String(made.id)}`;
+  const token = await vault.must(201, { method: 'POST', path: '/tokens', key, body: cardToken() });
+  tokenPath = `/tokens/${String(token.id)}`;
+});
+
+afterEach(async () => {
+  await database.end();
+  await vault.stop();
+});
+
+const setStatus = (status: string, names: readonly string[]) =>
+  database.query('update projections.checkpoint set status = $1 where name = any($2)', [status, names]);
+
+/** Appends an event of a newer release. */
+async function appendUnknownEvent(): Promise<void> {
+  await database.query(
+    `select event_store.append_events(array['newer-' || $1], array[-1], array[1], array[1], array[$1::uuid],
+       array['MadeByANewerRelease'], array[1], array['{}'::json],
+       array[(select metadata from event_store.event order by position limit 1)])`,
+    [newId()],
+  );
+}
+
+/** A replica may learn of it 250 ms later than another. */
+async function refused(call: Call): Promise<void> {
+  const what = `the refusal of ${call.method ?? 'GET'} ${call.path}`;
+  await waitUntil(
+    async () => {
+      const reply = await vault.call(call);
+      if (reply.status === 503) expect(reply.headers.get('retry-after')).toMatch(/^\d+$/);
+      return reply.status === 503;
+    },
+    { timeoutMs: 2_000, what },
+  );
+}
+
+const create = (): Call => ({ method: 'POST', path: '/tokens', key, body: cardToken() });
+
+describe('a read model that callers are made of', () => {
+  it.each(['applications', 'tenants'])(
+    'stops everything while %s is paused, and nothing afterwards',
+    async (name) => {
+      await setStatus('paused', [name]);
+      await refused({ path: tokenPath, key });
+      for (const call of [
+        create(),
+        { path: tokenPath, key },
+        { path: '/tokens', key },
+        { path: '/logs', key: manager },
+      ])
+        await refused(call);
+      await refused({ method: 'DELETE', path: applicationPath, key: manager });
+      await refused({ path: '/tokens', key: 'key_pvt_nobodyhasthiskey00000000' });
+      await setStatus('live', [name]);
+      await waitUntil(async () => (await vault.call({ path: tokenPath, key })).status === 200);
+      await vault.must(204, { method: 'DELETE', path: applicationPath, key: manager });
+      expect((await vault.call({ path: tokenPath, key })).status).toBe(401);
+    },
+  );
+});
+
+describe('a read model that answers come from', () => {
+  it('stops those answers alone while it is paused: a write is stored, and shown when it goes on', async () => {
+    await setStatus('paused', ['tokens']);
+    await refused({ path: tokenPath, key });
+    await refused({ path: '/tokens', key });
+    await refused({ method: 'POST', path: '/tokens/search', key, body: { query: 'type:card' } });
+    await refused({ path: '/tenants/self/reports/usage', key: manager });
+    await vault.must(200, { path: applicationPath, key: manager });
+    const written = await vault.call(create());
+    expect([written.status, written.headers.get('svc-consistency')]).toEqual([201, 'pending']);
+    await setStatus('live', ['tokens']);
+    const path = `/tokens/${String((written.body as { id: string }).id)}`;
+    await waitUntil(async () => {
+      const { status } = await vault.call({ path, key });
+      expect([200, 503]).toContain(status);
+      return status === 200;
+    });
+  });
+
+  it('stops reading the log while that is paused', async () => {
+    await setStatus('paused', ['log']);
+    await refused({ path: '/logs', key: manager });
+    await vault.must(200, { path: tokenPath, key });
+  });
+});
+
+it.skipIf(testStack !== 'standalone')(
+  'the metrics of projections are those of the standalone vault too',
+  async () => {
+    await setStatus('paused', ['log']);
+    const isTold = async () => {
+      const { text } = await vault.call({ path: '/metrics' });
+      return /^vault_projection_live\{projection="log",[^}]*\} 0$/m.test(text);
+    };
+    await waitUntil(isTold, { what: 'the metric of a paused projection' });
+    const { text } = await vault.call({ path: '/metrics' });
+    expect(text).toMatch(/^vault_projection_live\{projection="tokens",[^}]*\} 1$/m);
+    expect(text).toMatch(/^vault_projection_lag_positions\{projection="log",[^}]*\} \d+$/m);
+    expect(text).toMatch(/^vault_projection_stalled_seconds\{projection="tokens",[^}]*\} [\d.]+$/m);
+  },
+);
+
+describe('a rebuild beside the live read models', () => {
+  it.skipIf(testStack === 'eventstoredb-kafka')('stops no answer', async () => {
+    const connection = { connectionString: vault.databaseUrl };
+    const store = createPostgresEventStore({ registry: eventRegistry, connection });
+    const admin = createProjectionAdmin({ store, connectionString: vault.databaseUrl });
+    let isOver = false;
+    const rebuilding = (async () => {
+      for (const name of ['applications', 'tenants', 'tokens'])
+        expect(await admin.rebuild(name)).toBe('swapped');
+    })().finally(() => (isOver = true));
+    const statuses = new Set<number>();
+    do {
+      statuses.add((await vault.call({ path: tokenPath, key })).status);
+      statuses.add((await vault.call(create())).status);
+    } while (!isOver);
+    await rebuilding;
+    await store.close();
+    expect([...statuses].sort()).toEqual([200, 201]);
+  });
+});
+
+describe('a revocation', () => {
+  it.skipIf(testStack === 'eventstoredb-kafka')(
+    'is not confirmed when the read models fail at an event of a newer release, and nobody is let in',
+    async () => {
+      await appendUnknownEvent();
+      const reply = await vault.call({ method: 'DELETE', path: applicationPath, key: manager });
+      expect(reply.status).toBe(503);
+      expect(reply.headers.get('retry-after')).toBe('1');
+      expect((await vault.call({ path: '/health/ready' })).status).toBe(503);
+      for (const call of [create(), { path: tokenPath, key }, { path: '/tokens', key }]) await refused(call);
+      await refused({ method: 'DELETE', path: applicationPath, key: manager });
+    },
+  );
+
+  it('that could not be confirmed is confirmed by its repeat; a repeat after that finds nothing', async () => {
+    // The projection stops in the middle of the request without a notice: a lock keeps it from moving.
+    const locker = new pg.Client(vault.databaseUrl);
+    await locker.connect();
+    const deletion: Call = { method: 'DELETE', path: applicationPath, key: manager };
+    try {
+      await locker.query(`begin; select from projections.checkpoint where name = 'applications' for update`);
+      const reply = await vault.call(deletion);
+      expect(reply.status).toBe(503);
+      expect(reply.text).toContain('is stored');
+      expect(reply.headers.get('retry-after')).toBe('1');
+    } finally {
+      await locker.end();
+    }
+    await vault.must(204, deletion);
+    expect((await vault.call({ path: tokenPath, key })).status).toBe(401);
+    expect((await vault.call(deletion)).status).toBe(404);
+  });
+
+  it('ends a request that was begun with the old rights and goes on slowly', async () => {
+    const body = new ReadableStream({
+      async pull(controller) {
+        if (isBegun) {
+          await vault.must(204, { method: 'DELETE', path: applicationPath, key: manager });
+          controller.enqueue(text.slice(10));
+          controller.close();
+        } else controller.enqueue(text.slice(0, 10));
+        isBegun = true;
+      },
+    });
+    let isBegun = false;
+    const text = new TextEncoder().encode(JSON.stringify(cardToken()));
+    const headers = { 'SVC-API-KEY': key, 'Content-Type': 'application/json' };
+    const init = { method: 'POST', headers, body, duplex: 'half' } as RequestInit;
+    expect((await fetch(`${vault.url}/tokens`, init)).status).toBe(401);
+  });
+
+  it('of rights is confirmed too: what was withdrawn is not done any more', async () => {
+    const { permissions } = plainApplication({ permissions: ['token:read'] });
+    await vault.must(200, {
+      method: 'PUT',
+      path: applicationPath,
+      key: manager,
+      body: { name: 'narrow', permissions },
+    });
+    expect((await vault.call(create())).status).toBe(403);
+    const { rows } = await database.query<{ generation: string }>(
+      'select generation from projections.access',
+    );
+    expect(Number(rows[0]?.generation)).toBeGreaterThan(0);
+  });
+});
