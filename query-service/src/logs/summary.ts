@@ -31,10 +31,10 @@ const maxEntries = 100_000;
 export function requireBoundedRange(interval: LogInterval, { from, before }: Range, now: Date): void {
   const most = longest[interval];
   if (most === Number.POSITIVE_INFINITY) return;
-  const needed = `must be at most ${most / dayMs} days before the end of the range for the interval ${interval}`;
-  if (!from) throw ValidationError.of('start_date', needed);
+  const bound = `at most ${most / dayMs} days before the end of the range for the interval ${interval}`;
+  if (!from) throw ValidationError.of('start_date', `is required, ${bound}`);
   const end = Math.min(before?.getTime() ?? now.getTime(), now.getTime());
-  if (end - from.getTime() > most) throw ValidationError.of('start_date', needed);
+  if (end - from.getTime() > most) throw ValidationError.of('start_date', `must be ${bound}`);
 }
 
 /**
