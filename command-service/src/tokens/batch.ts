@@ -34,8 +34,10 @@ function asItemError(error: unknown): DomainError {
 /**
  * Does the work of each item, by the rules of the single operation; an item that fails leaves the others alone. The ids of an item's events
  * depend on its place only, so a repeat of the request under its idempotency key does no item twice. The writes of a transaction are made
- * one after the other, since all of them change the stream of the transaction.
- * @throws the first error that is not about an item, when all items of its chunk have ended
+ * one after the other, since all of them change the stream of the transaction. Each chunk is decided by the present rights of the caller: a
+ * key that was taken away writes nothing more (rules.md §6).
+ * @throws the first error that is not about an item, when all items of its chunk have ended; UnauthenticatedError, ForbiddenError when the
+ * caller may not go on
  */
 async function eachItem<Item, Result>(
   items: readonly Item[],
@@ -45,13 +47,14 @@ async function eachItem<Item, Result>(
   const size = context.transactionId === undefined ? chunkSize : 1;
   const outcomes: Outcome<Result>[] = [];
   for (let from = 0; from < items.length; from += size) {
+    const current = (await context.renewed()) ?? context;
     const running: Promise<Result>[] = [];
     const chunk = items.slice(from, from + size);
     const group = new AppendGroup(chunk.length);
     for (const [index, item] of chunk.entries()) {
       if ((from + index) % begunAtOnce === 0) await nextTurn();
       const member = group.join();
-      const one = work(item, context.part(from + index), member).finally(() => member.leave());
+      const one = work(item, current.part(from + index), member).finally(() => member.leave());
       // It is awaited below, when the rest of its chunk has begun.
       one.catch(() => undefined);
       running.push(one);

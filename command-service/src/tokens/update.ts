@@ -65,7 +65,10 @@ export class TokenUpdate {
   async update(id: string, patch: PatchTokenBody, context: RequestContext): Promise<UpdatedToken> {
     try {
       const attempts = attemptsOf(context);
-      return await retryOnConflict(() => this.#attempt(id, patch, context, attempts));
+      // Conflicts may hold the patch up for seconds, so each attempt is decided by the present rights of the caller.
+      return await retryOnConflict(async () =>
+        this.#attempt(id, patch, (await context.renewed()) ?? context, attempts),
+      );
     } catch (error) {
       // The token was deleted during the update.
       if (error instanceof KeyDestroyedError) throw new NotFoundError('The token');

@@ -94,6 +94,20 @@ describe('a caller that may not see the data of a token', () => {
       );
   });
 
+  it('may not change its mask when it was allowed to until another writer held the patch up', async () => {
+    await createCard();
+    let attempts = 0;
+    const principalNow = () => Promise.resolve((attempts += 1) === 1 ? undefined : updater().as);
+    vault.faults.interpose = async (stream) => {
+      vault.faults.interpose = async () => undefined;
+      if (stream.startsWith('token-')) await vault.update('tok', { metadata: { by: 'another' } });
+    };
+    await expect(vault.update('tok', { mask: '{{ data }}' }, { principalNow })).rejects.toMatchObject(
+      refusal('forbidden', 'mask'),
+    );
+    expect(attempts).toBe(2);
+  });
+
   it('may send back the stored values, and change fields that depend on no data', async () => {
     const token = await createCard();
     const same = {

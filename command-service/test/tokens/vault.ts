@@ -56,6 +56,8 @@ export interface CallOptions {
   readonly idempotencyKey?: string;
   /** The handlers of another process. */
   readonly on?: Handlers | undefined;
+  /** Authenticates the caller again while the request is under way. */
+  readonly principalNow?: () => Promise<Principal | undefined>;
 }
 type Input = { params?: unknown; query?: unknown; body?: unknown };
 
@@ -173,6 +175,7 @@ export class TestVault {
       now: this.clock.now(),
       transactionId: transaction,
       idempotencyScope: idempotencyKey === undefined ? undefined : [principal.tenant.id, idempotencyKey],
+      principalNow: options.principalNow,
     });
     const handler = (options.on ?? this.#handlers)[id] as Handler<OperationId> | undefined;
     if (!handler) throw new Error(`no handler for ${id}`);

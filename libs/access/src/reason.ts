@@ -1,6 +1,7 @@
 import type { AccessRule, TokenPermission } from '@token-vault/contracts';
 import type { Grants, Principal } from './principal.ts';
 import type { TokenAccess } from './token-access.ts';
+import { lesserOf } from './transforms.ts';
 
 /** The permissions by which a caller, or code or a server on its behalf, gets data that is in the vault. */
 const reading: ReadonlySet<TokenPermission> = new Set(['token:read', 'token:search', 'token:use']);
@@ -12,7 +13,8 @@ const needsReason = (rule: AccessRule, permission: TokenPermission): boolean =>
 
 /**
  * What the rule that decides grants (docs/reference/reasons.md). A rule with `break_glass` reveals nothing but by reading, and only with a reason;
- * otherwise it masks.
+ * otherwise it masks. A change without a required reason is decided as by a rule that masks: by changing the mask the caller could have
+ * others, and itself by another rule, shown what it may see with a reason only.
  */
 export function decisionOf(
   rule: AccessRule,
@@ -20,7 +22,10 @@ export function decisionOf(
   reason: string | undefined,
 ): TokenAccess {
   if (reason === undefined && needsReason(rule, permission)) return { isGranted: false, needsReason: true };
-  if (rule.break_glass !== true) return { isGranted: true, transform: rule.transform };
+  if (rule.break_glass !== true) {
+    const isBlind = permission === 'token:update' && rule.reason === 'required' && reason === undefined;
+    return { isGranted: true, transform: isBlind ? lesserOf(rule.transform, 'mask') : rule.transform };
+  }
   return reading.has(permission) && reason !== undefined
     ? { isGranted: true, transform: 'reveal', isBreakGlass: true }
     : { isGranted: true, transform: 'mask' };

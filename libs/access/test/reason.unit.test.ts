@@ -50,6 +50,15 @@ describe('a rule that requires a reason', () => {
     expect(decideTokenAccess(principal([required]), 'token:create', card).isGranted).toBe(true);
   });
 
+  it('does not count as seeing the data in a change without one', () => {
+    expect(decideTokenAccess(principal([required]), 'token:update', card)).toEqual(masked);
+    const redacting = principal([rule({ reason: 'required', transform: 'redact' })]);
+    expect(decideTokenAccess(redacting, 'token:update', card)).toMatchObject({ transform: 'redact' });
+    expect(decideTokenAccess(principal([required], reasoned), 'token:update', card)).toMatchObject({
+      transform: 'reveal',
+    });
+  });
+
   it('does not give way to a later rule or to a plain permission', () => {
     const rules = [required, rule({ priority: 2, transform: 'mask' })];
     const caller = principal(rules, { permissions: ['token:read'] });

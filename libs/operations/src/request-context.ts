@@ -101,6 +101,13 @@ export function createRequestContext(options: RequestContextOptions): RequestCon
     count += 1;
     return idFrom(...idempotencyScope, kind, String(count));
   };
+  const partsFor = (by: Principal) => (index: number) =>
+    createRequestContext({
+      ...options,
+      principal: by,
+      identity,
+      idempotencyScope: idempotencyScope && [...idempotencyScope, 'item', String(index)],
+    });
   const context: RequestContext = {
     principal,
     traceId,
@@ -109,16 +116,11 @@ export function createRequestContext(options: RequestContextOptions): RequestCon
     metadata,
     async renewed() {
       const now = await options.principalNow?.();
-      return now && { ...context, principal: now };
+      return now && { ...context, principal: now, part: partsFor(now) };
     },
     identity,
     isRepeatable: idempotencyScope !== undefined,
-    part: (index) =>
-      createRequestContext({
-        ...options,
-        identity,
-        idempotencyScope: idempotencyScope && [...idempotencyScope, 'item', String(index)],
-      }),
+    part: partsFor(principal),
     isTakenOver: options.isTakenOver ?? idempotencyScope !== undefined,
     waitsForOthers: () => options.onWaiting?.(),
     hasInvoked: (invocationId) => options.onInvoked?.(invocationId),

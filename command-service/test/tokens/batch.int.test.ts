@@ -1,0 +1,40 @@
+import { UnauthenticatedError, type DeleteTokensAnswer } from '@token-vault/contracts';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { openVault, type TestVault } from './vault.ts';
+
+let vault: TestVault;
+beforeAll(async () => {
+  vault = await openVault();
+});
+afterAll(() => vault.close());
+
+const ids = Array.from({ length: 101 }, (_, index) => `token-${index}`);
+const last = 'token-100';
+beforeEach(async () => {
+  await vault.newTenant();
+  await Promise.all(ids.map((id) => vault.create({ id, type: 'token', data: id })));
+});
+
+/** Deletes all tokens; from the second chunk on the caller is what `then` says. */
+async function removeAll(then: () => Promise<TestVault['principal']>): Promise<DeleteTokensAnswer> {
+  let chunks = 0;
+  const principalNow = () => {
+    chunks += 1;
+    return chunks === 1 ? Promise.resolve(undefined) : then();
+  };
+  return (await vault.call('deleteTokens', { body: { ids } }, { principalNow })).body as DeleteTokensAnswer;
+}
+
+describe('a batch that takes long', () => {
+  it('goes on by the rights that its caller has by then', async () => {
+    const { results } = await removeAll(() => Promise.resolve({ ...vault.principal, rules: [] }));
+    expect(results.map(({ status }) => status)).toEqual([...Array<number>(100).fill(204), 403]);
+    expect(await vault.live()).toEqual([last]);
+  });
+
+  it('writes nothing more once the key of its caller is taken away', async () => {
+    const removing = removeAll(() => Promise.reject(new UnauthenticatedError()));
+    await expect(removing).rejects.toBeInstanceOf(UnauthenticatedError);
+    expect(await vault.live()).toEqual([last]);
+  });
+});
