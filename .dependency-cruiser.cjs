@@ -12,6 +12,7 @@ const law = {
   'libs/crypto': ['contracts', 'libs/(batching|postgres)'],
   'libs/expressions': ['contracts', 'libs/batching'],
   'libs/access': ['contracts', 'libs/batching'],
+  'libs/tokens': ['contracts', 'libs/(crypto|expressions)'],
   'libs/operations': ['contracts', 'libs/(access|event-store)'],
   'libs/observability': ['libs/(crypto|event-store)'],
   'libs/process': ['libs/observability'],
@@ -76,6 +77,7 @@ const fromNpm = {
   'libs/expressions': ['liquidjs', 'json-p3'],
   'libs/event-store': ['pg', '@eventstore/db-client'],
   'libs/audit': ['pg', 'zod'],
+  'libs/tokens': ['zod'],
   'libs/crypto': ['pg', '@aws-sdk/[^/]+', '@google-cloud/kms', '@azure/[^/]+'],
   projectors: ['pg', 'knex', 'kafkajs', 'pino', 'prom-client'],
 };

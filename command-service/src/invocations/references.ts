@@ -1,7 +1,7 @@
 import { ValidationError } from '@token-vault/contracts';
 import type { TokenReferences } from '@token-vault/expressions';
+import type { TokenDetails } from '@token-vault/tokens';
 import { dotted } from '../tokens/expression-errors.ts';
-import type { TokenDetails } from '../tokens/state.ts';
 
 /** The message holds the id: the reader of the message wrote that id into the arguments. */
 export const missingMessage = (tokenId: string): string => `names a token that does not exist: ${tokenId}`;

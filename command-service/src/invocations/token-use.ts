@@ -14,11 +14,9 @@ import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { DetokenizedToken, TokenReferences } from '@token-vault/expressions';
 import type { Clock, RequestContext } from '@token-vault/operations';
+import { cvcEndOf, openToken, presentToken, type TokenDetails } from '@token-vault/tokens';
 import { dataBytesOf, findReferences, findWithinBounds, missingMessage } from './references.ts';
 import { createTokenFinder } from '../tokens/find.ts';
-import { presentToken } from '../tokens/present.ts';
-import { cvcEndOf, openToken } from '../tokens/sealing.ts';
-import type { TokenDetails } from '../tokens/state.ts';
 
 /** The tokens that reactor arguments name (interface.md, react; rules.md §4). */
 export interface TokenUse {
@@ -113,12 +111,11 @@ async function openOne(
   const tenantId = context.principal.tenant.id;
   try {
     const opened = await openToken(keyRing, { tenantId, tokenId: details.id }, details.content, context.now);
-    const data = opened.expose();
     return {
-      data,
+      data: opened.expose(),
       // Made when an expression asks for the whole token. Converted by JSON, so that undefined fields are absent.
       get token() {
-        return JSON.parse(JSON.stringify(presentToken(tenantId, details, data))) as Json;
+        return JSON.parse(JSON.stringify(presentToken(tenantId, details, opened))) as Json;
       },
     };
   } catch (error) {

@@ -17,6 +17,7 @@ import {
   type Position,
 } from '@token-vault/event-store';
 import type { RequestContext, Showing } from '@token-vault/operations';
+import { cvcEndOf, presentToken, sealNewToken, type TokenDetails } from '@token-vault/tokens';
 import { expressionsOf } from '../dependencies.ts';
 import { expectedAt } from '../aggregates/decider.ts';
 import { keyIdsOf, tokenDecider } from './decider.ts';
@@ -26,10 +27,9 @@ import { Duplicates } from './duplicates.ts';
 import { eventsOf } from './enlistment.ts';
 import { ExistingTokens } from './existing.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
-import { presentToken, transformData } from './present.ts';
-import { cvcEndOf, sealNewToken } from './sealing.ts';
 import { signTokenEvents } from './signed.ts';
-import { evolve, initialState, isExpired, type TokenDetails } from './state.ts';
+import { transformWrittenData } from './written-data.ts';
+import { evolve, initialState, isExpired } from './state.ts';
 
 export interface CreatedToken {
   readonly token: Token;
@@ -190,7 +190,7 @@ export class TokenCreation {
     if (history) await keyRing.destroyKeys(tenantId, history.decidedKeyIds);
     if (context.transactionId === undefined) await this.#dependencies.erasure.carryOut(tenantId, id, facts);
     const expressions = expressionsOf(this.#dependencies, context);
-    const data = await transformData(expressions, draft.transform, draft.data, draft.mask);
+    const data = await transformWrittenData(expressions, draft.transform, draft.mask, () => draft.data);
     return {
       token: presentToken(tenantId, newDetails(draft, context, id, content), data),
       position,

@@ -12,8 +12,9 @@ import {
   type Transform,
 } from '@token-vault/contracts';
 import { keyIdOf, type SealedValue } from '@token-vault/crypto';
+import type { TokenDetails } from '@token-vault/tokens';
 import { fact, type Decider, type Fact } from '../aggregates/decider.ts';
-import { evolve, initialState, isExpired, type TokenDetails, type TokenState } from './state.ts';
+import { evolve, initialState, isExpired, type TokenState } from './state.ts';
 
 export type TokenCommand =
   | {

@@ -1,13 +1,13 @@
 import { ConflictError, streams } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/operations';
+import type { TokenDetails } from '@token-vault/tokens';
 import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
 import { requirePresent, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { requireAccess } from './drafts.ts';
 import { eventsOf } from './enlistment.ts';
 import { readTokenHistory } from './history.ts';
-import type { TokenDetails } from './state.ts';
 
 /**
  * Deletes a token. The event is durable first, then the keys of the token are destroyed, and the answer comes last.

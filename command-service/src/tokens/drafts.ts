@@ -13,13 +13,11 @@ import { secret, type Secret } from '@token-vault/crypto';
 import type { GroupMember } from '@token-vault/event-store';
 import { containsExpression, evaluateId } from '@token-vault/expressions';
 import type { RequestContext } from '@token-vault/operations';
+import { lastingPart, typeDefaults, validateData } from '@token-vault/tokens';
 import { expressionsOf, type CommandDependencies } from '../dependencies.ts';
 import { deriveValues, type DerivedValues } from './derived-values.ts';
 import { refuseBadExpressions, refuseBadMask } from './expression-errors.ts';
 import { parseExpiry } from './expiry.ts';
-import { lastingPart } from './sealing.ts';
-import { typeDefaults } from './types/defaults.ts';
-import { validateData } from './types/validate-data.ts';
 
 export type DraftDependencies = Pick<CommandDependencies, 'expressions' | 'keyRing'>;
 

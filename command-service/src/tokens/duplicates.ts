@@ -4,11 +4,12 @@ import { FingerprintClaimVoided, streams } from '@token-vault/contracts';
 import { comparePositions, RevisionConflictError, type Position } from '@token-vault/event-store';
 import type { CountedTries } from '@token-vault/http';
 import type { RequestContext } from '@token-vault/operations';
+import type { TokenDetails } from '@token-vault/tokens';
 import { expectedAt } from '../aggregates/decider.ts';
 import { outsideTransaction } from '../transactions/context.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
-import { hasFingerprint, type TokenDetails } from './state.ts';
+import { hasFingerprint } from './state.ts';
 
 /** The token that has the fingerprint, or the function that claims it. */
 export interface Clearance {

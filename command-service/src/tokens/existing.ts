@@ -1,14 +1,13 @@
 import { shownBy } from '@token-vault/access';
 import type { Json, Token, Transform } from '@token-vault/contracts';
-import { KeyDestroyedError } from '@token-vault/crypto';
+import { KeyDestroyedError, type Secret } from '@token-vault/crypto';
 import type { RequestContext, Showing } from '@token-vault/operations';
+import { openToken, presentToken, type TokenDetails } from '@token-vault/tokens';
 import { expressionsOf } from '../dependencies.ts';
 import type { TokenDependencies } from './dependencies.ts';
-import { presentToken, transformData } from './present.ts';
-import { openToken } from './sealing.ts';
 import { requireSignedToken } from './signed.ts';
 import { recordShown, shownTo, withoutUnreadable } from './shown.ts';
-import type { TokenDetails } from './state.ts';
+import { transformWrittenData } from './written-data.ts';
 
 /** A duplicate as an answer shows it. `shown` is unset when the caller may not read it. */
 export interface ShownDuplicate {
@@ -64,13 +63,16 @@ export class ExistingTokens {
     context: RequestContext,
     details: TokenDetails,
     transform: Transform,
-  ): Promise<Json | undefined> {
+  ): Promise<Secret<Json> | undefined> {
     const { id, content } = details;
-    if (transform === 'redact') return undefined;
     const place = { tenantId: context.principal.tenant.id, tokenId: id };
     try {
-      const data = await openToken(this.#dependencies.keyRing, place, content, context.now);
-      return await transformData(expressionsOf(this.#dependencies, context), transform, data, content.mask);
+      return await transformWrittenData(
+        expressionsOf(this.#dependencies, context),
+        transform,
+        content.mask,
+        () => openToken(this.#dependencies.keyRing, place, content, context.now),
+      );
     } catch (error) {
       if (error instanceof KeyDestroyedError) return undefined;
       throw error;

@@ -1,10 +1,11 @@
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Clock, RequestContext } from '@token-vault/operations';
+import type { TokenDetails } from '@token-vault/tokens';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 import { readTokenHistory } from './history.ts';
 import { requireSignedToken } from './signed.ts';
-import { isExpired, type TokenDetails } from './state.ts';
+import { isExpired } from './state.ts';
 
 export interface TokenFinderDependencies {
   readonly store: EventStore;

@@ -10,10 +10,9 @@ import {
   type Transform,
 } from '@token-vault/contracts';
 import type { RequestContext } from '@token-vault/operations';
-import { fieldsOfShape } from './types/data-shapes.ts';
+import { fieldsOfShape, type TokenDetails } from '@token-vault/tokens';
 import { lookOfPatch, type Look } from './patch-look.ts';
 import { mergeMask, replace } from './patched-fields.ts';
-import type { TokenDetails } from './state.ts';
 
 /**
  * A patch and the rights of its caller. `transform`: how token:update shows the present token. `target`: how it shows

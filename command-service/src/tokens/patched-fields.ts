@@ -1,8 +1,7 @@
 import { ValidationError, type Json, type PatchTokenBody, type TokenContent } from '@token-vault/contracts';
 import { secret, type Secret } from '@token-vault/crypto';
+import { validateData, type TokenDetails } from '@token-vault/tokens';
 import { mergePatch } from './merge-patch.ts';
-import type { TokenDetails } from './state.ts';
-import { validateData } from './types/validate-data.ts';
 
 export function mergeMetadata(
   before: TokenContent['metadata'],

@@ -13,16 +13,15 @@ import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Expressions } from '@token-vault/expressions';
 import type { AuditTrail, Clock, RequestContext, StoredToken, TokenReplay } from '@token-vault/operations';
+import { openToken, presentToken, type TokenDetails } from '@token-vault/tokens';
 import { expressionsOf } from '../dependencies.ts';
 import { outsideTransaction } from '../transactions/context.ts';
 import { requireAccess } from './drafts.ts';
+import { transformWrittenData } from './written-data.ts';
 import { ExistingTokens } from './existing.ts';
 import { createTokenFinder } from './find.ts';
-import { presentToken, transformData } from './present.ts';
-import { openToken } from './sealing.ts';
 import { createSeenTokens, type FindApplication } from './seen.ts';
 import { shownTo, withoutUnreadable, type Shown } from './shown.ts';
-import type { TokenDetails } from './state.ts';
 
 export interface TokenReplayDependencies {
   readonly store: EventStore;
@@ -132,15 +131,12 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
     if (token.by === 'duplicate-of-update') return (await existing.show(context, details, 'update')).token;
     const tenantId = context.principal.tenant.id;
     const place = { tenantId, tokenId: details.id };
-    const data =
-      shown.transform === 'redact'
-        ? undefined
-        : await transformData(
-            expressionsOf(dependencies, context),
-            shown.transform,
-            await openToken(keyRing, place, details.content, context.now),
-            details.content.mask,
-          );
+    const data = await transformWrittenData(
+      expressionsOf(dependencies, context),
+      shown.transform,
+      details.content.mask,
+      () => openToken(keyRing, place, details.content, context.now),
+    );
     return withoutUnreadable(presentToken(tenantId, details, data), shown);
   }
 

@@ -13,9 +13,9 @@ import {
   type AuditTrail,
   type RequestContext,
 } from '@token-vault/operations';
+import type { TokenDetails } from '@token-vault/tokens';
 import { createTokenFinder, type TokenFinderDependencies } from './find.ts';
 import { shownTo, type Shown } from './shown.ts';
-import type { TokenDetails } from './state.ts';
 
 /**
  * An application with its present rights. Undefined when it has ended. @throws UnavailableError when its rights cannot

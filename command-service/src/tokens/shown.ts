@@ -1,8 +1,8 @@
 import { decideTokenAccess, lesserOf, shownBy, type Principal } from '@token-vault/access';
 import { TokensRead, type DataOf, type Token, type Transform } from '@token-vault/contracts';
 import type { AuditTrail, RequestContext } from '@token-vault/operations';
+import type { TokenDetails } from '@token-vault/tokens';
 import { outsideTransaction } from '../transactions/context.ts';
-import type { TokenDetails } from './state.ts';
 
 /** How the answer of a write shows a token whose data the request did not hold completely. */
 export interface Shown {

@@ -7,8 +7,9 @@ import {
 } from '@token-vault/contracts';
 import { TenantKeysMissingError, type KeyRing } from '@token-vault/crypto';
 import { noRevision } from '@token-vault/event-store';
+import type { TokenDetails } from '@token-vault/tokens';
 import { signEvents, type Signer } from '../aggregates/signing.ts';
-import { evolve, initialState, type TokenDetails, type TokenState } from './state.ts';
+import { evolve, initialState, type TokenState } from './state.ts';
 
 const tokenSigner: Signer<TokenState> = {
   statementOf: (state) =>

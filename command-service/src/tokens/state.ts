@@ -7,17 +7,8 @@ import {
   type TypeIn,
 } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
+import type { TokenDetails } from '@token-vault/tokens';
 import { evolveBy } from '../aggregates/evolve.ts';
-
-export interface TokenDetails {
-  readonly id: string;
-  readonly type: TokenType;
-  readonly content: TokenContent;
-  readonly createdBy: string;
-  readonly createdAt: string;
-  readonly modifiedBy: string | undefined;
-  readonly modifiedAt: string | undefined;
-}
 
 export type TokenState =
   | { readonly kind: 'absent' }

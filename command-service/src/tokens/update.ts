@@ -11,6 +11,15 @@ import {
 import { KeyDestroyedError, type Secret } from '@token-vault/crypto';
 import type { Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/operations';
+import {
+  cvcEndOf,
+  lastingPart,
+  openToken,
+  presentToken,
+  resealToken,
+  typeDefaults,
+  type TokenDetails,
+} from '@token-vault/tokens';
 import { expressionsOf } from '../dependencies.ts';
 import { attemptsOf, type Attempts } from '../aggregates/attempts.ts';
 import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
@@ -27,13 +36,11 @@ import { parseExpiry } from './expiry.ts';
 import { isDataHidden, refuseUseOfHiddenData, type PatchAttempt } from './hidden-data.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
 import { isCvcIn, mergeData, mergeMask, mergeMetadata, replace } from './patched-fields.ts';
-import { presentToken, transformData } from './present.ts';
-import { cvcEndOf, lastingPart, openToken, resealToken } from './sealing.ts';
 import { requireSignedToken, signTokenEvents } from './signed.ts';
 import { recordShown, shownTo, withoutUnreadable } from './shown.ts';
-import { evolve, type TokenDetails } from './state.ts';
+import { evolve } from './state.ts';
 import { repeated, type UpdatedToken } from './updated.ts';
-import { typeDefaults } from './types/defaults.ts';
+import { transformWrittenData } from './written-data.ts';
 
 /** What `#append` needs besides the change. */
 interface Write {
@@ -120,7 +127,8 @@ export class TokenUpdate {
         transform: shown,
       });
     const expressions = expressionsOf(this.#dependencies, context);
-    const data = await transformData(expressions, toCaller.transform, change.data, change.rest.mask);
+    const open = () => change.data;
+    const data = await transformWrittenData(expressions, toCaller.transform, change.rest.mask, open);
     const token = withoutUnreadable(presentToken(tenantId, updated, data), toCaller);
     const showing = { permission: 'token:update', transform: shown } as const;
     return { token, position, cvcEndsAt: cvcEndOf(updated.content, context.now), shown: showing };

@@ -1,9 +1,7 @@
 import type { Token } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import type { Showing } from '@token-vault/operations';
-import { presentToken } from './present.ts';
-import { cvcEndOf } from './sealing.ts';
-import type { TokenDetails } from './state.ts';
+import { cvcEndOf, presentToken, type TokenDetails } from '@token-vault/tokens';
 
 export interface UpdatedToken {
   readonly token: Token;

@@ -36,7 +36,7 @@ import { asOlderRelease } from '@token-vault/crypto/older-release';
 import { createCommandHandlers, createTokenReplay } from '../../src/index.ts';
 import { TokenErasure } from '../../src/tokens/erasure.ts';
 import { readTokenHistory } from '../../src/tokens/history.ts';
-import { openToken } from '../../src/tokens/sealing.ts';
+import { openToken } from '@token-vault/tokens';
 import { Transactions } from '../../src/transactions/handlers.ts';
 import { createTransactionOutcomes } from '../../src/transactions/outcomes.ts';
 import { createFaultyStore, watchKeys, type FaultyStore } from './faults.ts';

@@ -26,6 +26,10 @@ export class TenantKeysMissingError extends Error {
   }
 }
 
+/** The entity of a sealed value, or its tenant, was deleted: the value cannot be opened any more, and counts as absent. */
+export const isErased = (error: unknown): boolean =>
+  error instanceof KeyDestroyedError || error instanceof TenantKeysMissingError;
+
 /** The given root key is not the key that wraps this key ring. The message is one line for an operator. */
 export class WrongRootKeyError extends Error {
   readonly code = 'wrong_root_key';

@@ -1,5 +1,4 @@
-import type { KeyRing, Secret } from '@token-vault/crypto';
-import { isErased } from '../erased.ts';
+import { isErased, type KeyRing, type Secret } from '@token-vault/crypto';
 import type { ReactorRow } from './queries.ts';
 
 type Configuration = Record<string, string>;

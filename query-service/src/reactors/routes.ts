@@ -5,8 +5,7 @@ import {
   reactorStatement,
   type Reactor,
 } from '@token-vault/contracts';
-import type { KeyRing } from '@token-vault/crypto';
-import { isErased } from '../erased.ts';
+import { isErased, type KeyRing } from '@token-vault/crypto';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
 import type { Pool } from 'pg';
 import type { FairReads } from '../fair-reads.ts';

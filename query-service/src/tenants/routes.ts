@@ -1,9 +1,8 @@
 import { EntitiesRead, NotFoundError } from '@token-vault/contracts';
-import type { KeyRing } from '@token-vault/crypto';
+import { isErased, type KeyRing } from '@token-vault/crypto';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
 import type { Pool } from 'pg';
 import type { FairReads } from '../fair-reads.ts';
-import { isErased } from '../erased.ts';
 import { countActiveTokens, countTokensByType, findTenant, findWebhookSecret } from './queries.ts';
 
 export interface TenantDependencies {

@@ -21,8 +21,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FairReads } from '../fair-reads.ts';
 import { PageBytes } from './page-bytes.ts';
 import { findTokensByIds } from './queries.ts';
-import { cvcEndOf } from './reveal.ts';
-import { isExpired, type TokenRow } from './row.ts';
+import { cvcEndOfRow, isExpired, type TokenRow } from './row.ts';
 import { createTokenShow, type GrantedToken, type ShowTokens } from './show.ts';
 import { requireSignedRows } from './signed-rows.ts';
 
@@ -108,7 +107,7 @@ class Detokenization {
       // It was deleted meanwhile.
       if (!this.shown.has(row.id)) this.notOpened.push({ id: row.id, reason: 'not-found' });
       const shown = { permission: 'token:read', transform: shownBy(transform, row.mask !== null) } as const;
-      this.seen.push({ id: row.id, by: 'seen', shown, cvcEndsAt: cvcEndOf(row, now)?.toISOString() });
+      this.seen.push({ id: row.id, by: 'seen', shown, cvcEndsAt: cvcEndOfRow(row, now) });
     }
   }
 

@@ -1,12 +1,11 @@
 import { decideTokenAccess, type TokenAccess } from '@token-vault/access';
 import { authenticationReadModels, TokensExported, type DataOf, type Json } from '@token-vault/contracts';
-import type { KeyRing } from '@token-vault/crypto';
+import { isErased, type KeyRing } from '@token-vault/crypto';
 import type { AuditTrail, RequestContext } from '@token-vault/operations';
 import type { ReadModelWatch } from '@token-vault/read-models';
+import { openLastingData } from '@token-vault/tokens';
 import type { Pool } from 'pg';
-import { isErased } from '../erased.ts';
 import { compile, sql } from '../sql.ts';
-import { openLastingData } from './reveal.ts';
 import { requireSignedRows } from './signed-rows.ts';
 import { isExpired, tokenColumns, type TokenRow } from './row.ts';
 
@@ -63,7 +62,10 @@ export function createTokenExport({
 
   async function openOne(row: TokenRow): Promise<ExportedToken | undefined> {
     try {
-      return exported(row, (await openLastingData(keyRing, row)).expose());
+      return exported(
+        row,
+        (await openLastingData(keyRing, { tenantId: row.tenant_id, tokenId: row.id }, row)).expose(),
+      );
     } catch (error) {
       if (isErased(error)) return undefined;
       throw error;

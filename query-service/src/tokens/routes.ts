@@ -24,8 +24,7 @@ import { createTokenLookup } from './lookup.ts';
 import { checkMetadataFilters } from './metadata-filters.ts';
 import { requireSmallPage } from './page-bytes.ts';
 import { findTokens, listTokens, type TokenScope } from './queries.ts';
-import { cvcEndOf } from './reveal.ts';
-import { isExpired, type TokenRow } from './row.ts';
+import { cvcEndOfRow, isExpired, type TokenRow } from './row.ts';
 import { searchCondition } from './search/conditions.ts';
 import { countFound, dataTermsOf } from './search/data-terms.ts';
 import { parseQuery } from './search/parser.ts';
@@ -124,7 +123,7 @@ const seenIn = (
     id: row.id,
     by: 'seen',
     shown: { permission, transform: shownBy(transform, row.mask !== null) },
-    cvcEndsAt: cvcEndOf(row, now)?.toISOString(),
+    cvcEndsAt: cvcEndOfRow(row, now),
   }));
 
 /** The transform of a row that the query selected. The query applies the same rules, so a rule always grants it. */

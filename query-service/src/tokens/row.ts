@@ -1,11 +1,13 @@
+import type { Json, TokenType } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
+import { cvcEndOf, type TokenDetails } from '@token-vault/tokens';
 import { sql } from '../sql.ts';
 
 /** A row of the read model `tokens`. `mask`, `metadata` and `search_indexes` are JSON texts. */
 export interface TokenRow {
   readonly tenant_id: string;
   readonly id: string;
-  readonly type: string;
+  readonly type: TokenType;
   /** Without a card's cvc. */
   readonly data: SealedValue;
   readonly cvc: SealedValue | null;
@@ -19,7 +21,7 @@ export interface TokenRow {
   readonly expires_at: Date | null;
   /** As the author wrote it, with the offset. */
   readonly expires_at_text: string | null;
-  readonly created_by: string | null;
+  readonly created_by: string;
   readonly created_at: Date;
   readonly modified_by: string | null;
   readonly modified_at: Date | null;
@@ -36,3 +38,31 @@ export const tokenColumns = sql`t.tenant_id, t.id, t.type, t.data, t.cvc, t.cvc_
 /** A token is absent from the instant of its expiry, also before the sweeper has ended it (rules.md §3). */
 export const isExpired = (row: { readonly expires_at: Date | null }, now: Date): boolean =>
   row.expires_at !== null && row.expires_at <= now;
+
+const parsed = <Value>(json: string | null): Value | undefined =>
+  json === null ? undefined : (JSON.parse(json) as Value);
+
+export const detailsOf = (row: TokenRow): TokenDetails => ({
+  id: row.id,
+  type: row.type,
+  content: {
+    data: row.data,
+    cvc: row.cvc ?? undefined,
+    cvc_expires_at: row.cvc_expires_at?.toISOString(),
+    mask: parsed<Json>(row.mask),
+    containers: [row.container],
+    metadata: parsed<Record<string, string>>(row.metadata),
+    search_indexes: parsed<string[]>(row.search_indexes),
+    fingerprint: row.fingerprint ?? undefined,
+    fingerprint_expression: row.fingerprint_expression ?? undefined,
+    expires_at: row.expires_at_text ?? undefined,
+  },
+  createdBy: row.created_by,
+  createdAt: row.created_at.toISOString(),
+  modifiedBy: row.modified_by ?? undefined,
+  modifiedAt: row.modified_at?.toISOString(),
+});
+
+/** The end of the cvc. Undefined when there is no cvc that may be shown. */
+export const cvcEndOfRow = ({ cvc, cvc_expires_at: endsAt }: TokenRow, now: Date): string | undefined =>
+  cvcEndOf({ cvc: cvc ?? undefined, cvc_expires_at: endsAt?.toISOString() }, now);

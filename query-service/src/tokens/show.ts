@@ -1,10 +1,9 @@
+import { isErased } from '@token-vault/crypto';
 import { shownBy } from '@token-vault/access';
 import { TokensRead, type DataOf, type Token, type Transform } from '@token-vault/contracts';
 import type { Expressions } from '@token-vault/expressions';
 import type { AuditTrail, RequestContext } from '@token-vault/operations';
-import { isErased } from '../erased.ts';
-import { presentToken } from './present.ts';
-import { showData, type Showing, type TokenOpener } from './reveal.ts';
+import { showToken, type Showing, type TokenOpener } from './reveal.ts';
 import type { TokenRow } from './row.ts';
 import { Turns } from './turns.ts';
 
@@ -35,7 +34,7 @@ export function createTokenShow(
 ): ShowTokens {
   async function showOne({ row, transform }: GrantedToken, showing: Showing): Promise<Token | undefined> {
     try {
-      return presentToken(row, await showData(showing, row, transform));
+      return await showToken(showing, row, transform);
     } catch (error) {
       if (isErased(error)) return undefined;
       throw error;

@@ -1,7 +1,6 @@
 import type { TenantContext } from '@token-vault/access';
 import { AlteredRecordError, tokenStatement } from '@token-vault/contracts';
-import type { KeyRing, TenantHashes } from '@token-vault/crypto';
-import { isErased } from '../erased.ts';
+import { isErased, type KeyRing, type TenantHashes } from '@token-vault/crypto';
 import type { TokenRow } from './row.ts';
 
 /**

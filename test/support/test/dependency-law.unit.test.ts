@@ -28,6 +28,7 @@ const packages = [
     'authentication',
     'idempotency',
     'http',
+    'tokens',
   ].map((name) => `libs/${name}`),
   ...[
     'command-service',
@@ -59,6 +60,8 @@ const violations: [file: string, code: string, rule: string][] = [
   ['libs/expressions/src/b.ts', `import 'pg';`, 'npm-libs-expressions'],
   ['libs/access/src/a.ts', `import type {} from '@token-vault/http';`, 'law-libs-access'],
   ['libs/access/src/b.ts', `import 'pg';`, 'npm-libs-access'],
+  ['libs/tokens/src/a.ts', `import '@token-vault/access';`, 'law-libs-tokens'],
+  ['libs/tokens/src/b.ts', `import 'pg';`, 'npm-libs-tokens'],
   ['libs/egress/src/a.ts', `import '@token-vault/contracts';`, 'law-libs-egress'],
   ['libs/egress/src/b.ts', `import 'express';`, 'npm-libs-egress'],
   ['libs/operations/src/a.ts', `import type {} from '@token-vault/http';`, 'law-libs-operations'],

@@ -1,0 +1,7 @@
+export { cvcEndOf, openLastingData, openToken } from './opening.ts';
+export { presentToken, transformData, type TokenDetails } from './present.ts';
+export { resealToken, sealNewToken } from './sealing.ts';
+export { lastingPart } from './sealed-apart.ts';
+export { fieldsOfShape } from './types/data-shapes.ts';
+export { typeDefaults } from './types/defaults.ts';
+export { validateData } from './types/validate-data.ts';
