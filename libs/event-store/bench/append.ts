@@ -1,18 +1,27 @@
 /**
  * Appends a second from 1 and from 64 callers, and events a second of a replay and of a live subscription.
- * node libs/event-store/bench/append.ts <connection string of an empty database> [seconds per part, 3 by default]
+ * node libs/event-store/bench/append.ts <connection string> [seconds per part, 3 by default]
+ * The connection string is that of an empty database, or an `esdb://…`: of a server, or of the double
+ * (`node test/doubles/eventstoredb/main.ts`).
  */
 import { randomUUID } from 'node:crypto';
 import type { NewEvent } from '@token-vault/contracts';
+import { createEventStoreDbEventStore } from '../src/eventstoredb/index.ts';
 import { createEventStoreSchema, createPostgresEventStore } from '../src/postgres/index.ts';
-import { startPosition } from '../src/index.ts';
+import { startPosition, type EventStore } from '../src/index.ts';
 import { asSuiteStore, noted, testRegistry, type SuiteStore } from '../src/contract-suite/test-events.ts';
 
 const [url, seconds = '3'] = process.argv.slice(2);
 if (!url) throw new Error('usage: node append.ts <connection string> [seconds]');
-const connection = { connectionString: url };
-await createEventStoreSchema(connection);
-const store = asSuiteStore(createPostgresEventStore({ connection, registry: testRegistry }));
+const store = asSuiteStore(await open(url));
+
+async function open(connectionString: string): Promise<EventStore> {
+  if (connectionString.startsWith('esdb'))
+    return createEventStoreDbEventStore({ connectionString, registry: testRegistry });
+  const connection = { connectionString };
+  await createEventStoreSchema(connection);
+  return createPostgresEventStore({ connection, registry: testRegistry });
+}
 
 /** About the size of a token's event with its sealed data. */
 function bigNote(): NewEvent {

@@ -63,6 +63,8 @@ export class Appends {
   }
 
   batchAppend(call: BatchCall): void {
+    if (!this.#faults.batchAppend)
+      return void call.emit('error', rpcError(status.UNIMPLEMENTED, 'there is no BatchAppend'));
     const pending = new Map<string, PendingBatch>();
     this.#batchCalls.add(call);
     call.on('data', (request: streams.BatchAppendReq) => {
@@ -99,13 +101,17 @@ export class Appends {
     });
   }
 
-  /** Breaks every open batch stream. */
-  killBatch(): void {
-    for (const call of this.#batchCalls)
+  /** Breaks the oldest open batch streams; all by default. */
+  killBatch(count = Infinity): void {
+    for (const call of [...this.#batchCalls].slice(0, count)) {
+      this.#batchCalls.delete(call);
       call.emit('error', rpcError(status.UNAVAILABLE, 'Server Is Too Busy'));
+    }
   }
 
   #finish(call: BatchCall, correlationId: shared.UUID | undefined, { options, events }: PendingBatch): void {
+    if (this.#faults.failAppends)
+      return void call.emit('error', rpcError(this.#faults.failAppends, 'told to fail'));
     const name = streamName(options.getStreamIdentifier());
     const expected = expectedOf(options, options.getStreamPosition());
     this.#store(name, expected, events, (outcome) => {

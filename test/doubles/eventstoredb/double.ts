@@ -34,8 +34,8 @@ export interface EventStoreDbDouble {
   peak(method: string): number;
   /** The number of open reads and subscriptions. */
   openReads(): number;
-  /** Breaks every open BatchAppend stream. */
-  killBatch(): void;
+  /** Breaks the oldest open BatchAppend streams; all by default. */
+  killBatch(count?: number): void;
   /** Ends every subscription: with UNAVAILABLE, or without an error. */
   dropSubscriptions(how?: 'error' | 'end'): void;
   /** Breaks every connection. New ones succeed. Appends that have arrived are still stored. */
@@ -91,7 +91,7 @@ export async function startEventStoreDbDouble(options: DoubleOptions = {}): Prom
     calls,
     peak: (method) => peaks.get(method) ?? 0,
     openReads: () => open.get('read')?.size ?? 0,
-    killBatch: () => appends.killBatch(),
+    killBatch: (count) => appends.killBatch(count),
     dropSubscriptions: (how = 'error') => reads.drop(how),
     cutConnections: () => link.cut(),
     freeze: () => link.freeze(),

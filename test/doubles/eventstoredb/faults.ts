@@ -7,11 +7,11 @@ export interface Faults {
   commitMs: number;
   /** The time after which an append that repeats a running one fails: 2 s in the server's default settings. */
   commitTimeoutMs: number;
-  /** Whether the server tells clients that it supports BatchAppend. */
+  /** Whether the server has BatchAppend, and tells clients so. */
   batchAppend: boolean;
   /** The request for the server's features fails with INTERNAL. */
   failFeatures: boolean;
-  /** Appends fail with this gRPC status code. */
+  /** Appends fail with this gRPC status code, in BatchAppend their whole call. */
   failAppends: number | undefined;
   /** Subscriptions stay open and give no more events. */
   stallSubscriptions: boolean;

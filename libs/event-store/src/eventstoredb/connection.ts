@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { EventStoreDBClient } from '@eventstore/db-client';
+import { AppendStream } from './append-stream.ts';
 
 export interface ConnectionSettings {
   /** `esdb://…` or `esdb+discover://…` of an EventStoreDB 24.10 or newer, or a KurrentDB. */
@@ -13,7 +14,7 @@ interface ClientInternals {
   supports: () => Promise<boolean>;
   handleError: (...details: unknown[]) => Promise<void>;
   getChannel: () => Promise<Channel>;
-  /** Used by `readFiltered`. */
+  /** Used by `readConverted` and `AppendStream`. */
   GRPCStreamCreator: unknown;
   callArguments: unknown;
 }
@@ -36,6 +37,8 @@ let connections = 0;
 /** A client with a connection of its own. Connects at its first use. */
 export class Connection {
   readonly client: EventStoreDBClient;
+  /** Opened by its first append. */
+  readonly appends: AppendStream;
   #channel: Promise<Channel> | undefined;
   #uses = 0;
   #isRetired = false;
@@ -50,10 +53,10 @@ export class Connection {
         'this version of @eventstore/db-client has changed inside: see libs/event-store/src/eventstoredb',
       );
     }
-    // Always plain Append. The client's BatchAppend has no deadline, and one promise bank for the whole process: the broken stream of one
-    // client rejects the appends of the others, and a late answer ends the process. The server is not asked for its features either: a
-    // failure of that call would stay with the client for ever.
+    // `appendToStream` is always a plain Append; `AppendStream` has the reasons. The server is not asked for its features either: a failure of
+    // that call would stay with the client for ever.
     internals.supports = async () => false;
+    this.appends = new AppendStream(this.client);
     // No caller awaits this promise: a rejection (a cluster that cannot be discovered) would end the process.
     internals.handleError = (...details) => handleError(...details).catch(() => undefined);
     internals.getChannel = () => {

@@ -63,9 +63,9 @@ const unsentMessages = /No connection established|Failed to discover/i;
 
 /** As `asUnavailable`, for an append that was passed to the client. */
 export function asUnanswered(error: unknown, right: string): Error {
+  if (error instanceof EventStoreUnavailableError) return error;
   const failure = asUnavailable(error, right);
-  if (!(failure instanceof EventStoreUnavailableError) || failure instanceof AppendUnansweredError)
-    return failure;
+  if (!(failure instanceof EventStoreUnavailableError)) return failure;
   const isUnsent =
     refusedKinds.has(errorKind(error)) || (error instanceof Error && unsentMessages.test(error.message));
   return isUnsent ? failure : new AppendUnansweredError(failure.message, { cause: error });

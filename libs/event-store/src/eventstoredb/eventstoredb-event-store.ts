@@ -27,7 +27,7 @@ export interface EventStoreDbOptions {
   readonly streamPrefix?: string | undefined;
   /** Time limit of a call before the store counts as unavailable, and twice the time limit of its wait for a turn; 10 000 by default. */
   readonly deadlineMs?: number;
-  /** 64 by default and at most: servers refuse more than 100 calls on a connection. */
+  /** 256 by default. */
   readonly maxConcurrentAppends?: number;
   /** 32 by default, 64 at most. */
   readonly maxConcurrentReads?: number;
@@ -39,7 +39,7 @@ export interface EventStoreDbOptions {
   readonly stallCheckMs?: number;
 }
 
-const maxConcurrentCalls = 64;
+const maxConcurrentReads = 64;
 const maxSubscriptionBatch = 1_000;
 
 /**
@@ -136,13 +136,13 @@ function openParts(options: EventStoreDbOptions): { readonly reader: Reader; rea
     ...connection,
     registry,
     streamPrefix,
-    maxConcurrentReads: Math.min(options.maxConcurrentReads ?? 32, maxConcurrentCalls),
+    maxConcurrentReads: Math.min(options.maxConcurrentReads ?? 32, maxConcurrentReads),
     maxPageBytes: options.maxPageBytes ?? 4 * 1024 * 1024,
   });
   const appender = new Appender({
     ...connection,
     scope: () => reader.scope(),
-    maxConcurrentAppends: Math.min(options.maxConcurrentAppends ?? 64, maxConcurrentCalls),
+    maxConcurrentAppends: options.maxConcurrentAppends ?? 256,
     maxAppendBytes: options.maxAppendBytes ?? 1_000_000,
   });
   return { reader, appender };

@@ -22,7 +22,7 @@ const exactText = new TextDecoder('utf-8', { ignoreBOM: true });
  * The event in the form of the protocol. Data is bytes, not objects: the client would serialise objects a second time, and a value that is
  * not JSON would leave the append without an answer. The metadata is that of the event, preceded by the schema version.
  */
-export function proposedEvent(event: EncodedEvent): EventData {
+export function proposedEvent(event: EncodedEvent) {
   return {
     id: event.id,
     contentType: 'application/octet-stream',
@@ -30,7 +30,7 @@ export function proposedEvent(event: EncodedEvent): EventData {
     data: utf8.encode(event.data),
     // A Uint8Array and not a Buffer, which the client would write as an object of numbers.
     metadata: utf8.encode(`{"version":${event.version},${event.metadata.slice(1)}`),
-  };
+  } as const satisfies EventData;
 }
 
 /** Exactly the form that `proposedEvent` writes: an altered event must not give the texts of the original one. */
