@@ -26,6 +26,8 @@ export interface EdgeOptions extends LimitConfig {
   readonly store: Pick<EventStore, 'readStream'>;
   readonly keyRing: KeyRing;
   readonly logger: Logger;
+  /** No other process uses this database: one that used it before has ended. */
+  readonly isAlone?: boolean;
 }
 
 const sweepMs = 10 * 60_000;
@@ -41,6 +43,7 @@ export async function openEdge(options: EdgeOptions): Promise<Edge & { close(): 
     onTenantKeysDestroyed: (tenantId) => keyRing.forgetTenant(tenantId),
   });
   const idempotency = createIdempotentAnswers({ pool: writePool, keyRing, clock: systemClock, logger });
+  if (options.isAlone) await idempotency.abandonAll();
   const sweep = setInterval(() => {
     idempotency
       .sweep(systemClock.now())

@@ -19,7 +19,7 @@ import { createEntityFinder } from '@token-vault/read-models';
 import type { Span } from '@token-vault/observability';
 import express, { type Express } from 'express';
 import { openPool, type ReadModels, type ProcessContext } from './data.ts';
-import { openEdge, type Edge } from './edge.ts';
+import { openEdge, type Edge, type EdgeOptions } from './edge.ts';
 import type { LimitConfig } from './limits.ts';
 import { applicationFinder } from './reactors/principals.ts';
 import { release } from './release.ts';
@@ -34,7 +34,7 @@ export interface ServiceParts extends ReadModels {
 export async function openServiceParts(
   context: ProcessContext,
   parts: ReadModels & { readonly keyRing: KeyRing },
-  limits: LimitConfig,
+  limits: LimitConfig & Pick<EdgeOptions, 'isAlone'>,
 ): Promise<ServiceParts> {
   const { settings, logger, closers } = context;
   const writePool = openPool(context, 'idempotency', 4);

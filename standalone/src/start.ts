@@ -96,8 +96,8 @@ export async function startStandalone(config: StandaloneConfig): Promise<Running
     const database = await openDatabase(config, directory, logger);
     postgres = database.postgres;
     const { storagePath } = database;
-    const options = { ...config, databaseUrl: database.url, storagePath, directory, baseUrl: url, logger };
-    vault = await openVault(options);
+    const place = { databaseUrl: database.url, isAlone: postgres !== undefined, storagePath };
+    vault = await openVault({ ...config, ...place, directory, baseUrl: url, logger });
     current = vault.app;
     return { url, directory, credentials: vault.credentials, stop, databaseLost: whenLost(postgres) };
   } catch (error) {

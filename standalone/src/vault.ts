@@ -45,6 +45,8 @@ import type { DataDirectory } from './data-directory.ts';
 
 export interface VaultOptions extends LimitConfig, RootKeySettings {
   readonly databaseUrl: string;
+  /** No other vault can use this database: one that used it before has ended. */
+  readonly isAlone: boolean;
   readonly directory: DataDirectory;
   readonly baseUrl: string;
   /** VAULT_EGRESS_ALLOW. */

@@ -41,20 +41,24 @@ async function connected(): Promise<pg.Client> {
   return client;
 }
 
-/** The number of runs that are claimed and not over. */
-async function running(): Promise<number> {
+/** The number of runs that a runner has begun for requests with this trace. The log is asked: a read model may be behind. */
+async function begun(trace: string): Promise<number> {
   const { rows } = await database.query<{ count: number }>(
-    'select count(*)::int as count from rm_invocations.running',
+    `select count(*)::int as count from event_store.event
+     where type = 'ReactorStarted' and metadata->>'trace_id' = $1`,
+    [trace],
   );
   return rows[0]?.count ?? 0;
 }
 
 describe('SIGTERM to the runners of reactors', () => {
   it('lets what is begun end, and what is not begun is run after the next start', async () => {
+    const trace = randomUUID();
+    const options = { body: { args: { ms: 1_500 } }, headers: { 'SVC-TRACE-ID': trace } };
     const invoked = Array.from({ length: 18 }, () =>
-      backend.request('POST', `/reactors/${slowReactor}/react`, { body: { args: { ms: 1_500 } } }),
+      backend.request('POST', `/reactors/${slowReactor}/react`, options),
     );
-    await waitUntil(async () => (await running()) >= 4);
+    await waitUntil(async () => (await begun(trace)) >= 4);
     const runners = [await stack.member('reactor-runner 1'), await stack.member('reactor-runner 2')];
     for (const { pid } of runners) process.kill(pid, 'SIGTERM');
     const answers = await Promise.all(invoked);
@@ -68,11 +72,13 @@ describe('SIGTERM to the runners of reactors', () => {
 describe('SIGKILL of a command-service', () => {
   it('leaves its idempotency keys in flight for seconds, and says when to come again', async () => {
     const before = await stack.member('command-service 1');
-    const options = { body: { args: { ms: 8_000 } }, headers: { 'SVC-IDEMPOTENCY-KEY': randomUUID() } };
+    const trace = randomUUID();
+    const headers = { 'SVC-IDEMPOTENCY-KEY': randomUUID(), 'SVC-TRACE-ID': trace };
+    const options = { body: { args: { ms: 8_000 } }, headers };
     const ask = (client: Client) => client.request('POST', `/reactors/${slowReactor}/react`, options);
     const other = await stack.clientOf('command-service 2', key);
     const cutOff = ask(await stack.clientOf('command-service 1', key)).catch(() => 'cut off');
-    await waitUntil(async () => (await running()) > 0);
+    await waitUntil(async () => (await begun(trace)) > 0);
     const early = await ask(other);
     expect([early.status, early.headers.get('retry-after')]).toEqual([409, '1']);
     process.kill(before.pid, 'SIGKILL');
@@ -153,10 +159,10 @@ describe('SIGTERM to each service in turn', () => {
 describe('SIGTERM to the router', () => {
   it('ends with the requests under way', async () => {
     const router = await stack.member('gateway');
-    const underWay = backend.request('POST', `/reactors/${slowReactor}/react`, {
-      body: { args: { ms: 2_000 } },
-    });
-    await waitUntil(async () => (await running()) > 0);
+    const trace = randomUUID();
+    const options = { body: { args: { ms: 2_000 } }, headers: { 'SVC-TRACE-ID': trace } };
+    const underWay = backend.request('POST', `/reactors/${slowReactor}/react`, options);
+    await waitUntil(async () => (await begun(trace)) > 0);
     process.kill(router.pid, 'SIGTERM');
     expect((await underWay).status).toBe(200);
     await stack.replaced(router);

@@ -105,7 +105,12 @@ export class AnyRun {
     return this.#ids.get(of) ?? randomUUID();
   }
 
-  async #call(id: Parameters<Call>[0], input: object, transaction?: number, principal = this.#principal) {
+  async #call(
+    id: Parameters<Call>[0],
+    input: Parameters<Call>[2],
+    transaction?: number,
+    principal = this.#principal,
+  ) {
     const transactionId = transaction === undefined ? undefined : this.#ids.get(`transaction${transaction}`);
     try {
       return await this.#of.call(id, principal, input, transactionId);

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
 import { createCommandHandlers, housekeepingMigrations } from '@token-vault/command-service';
-import { operations, type OperationId } from '@token-vault/contracts';
+import { operations, type Operation, type OperationId } from '@token-vault/contracts';
 import { createKeyRing, environmentRootKey, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { projectorMigrations } from '@token-vault/projectors';
@@ -9,18 +9,25 @@ import { createExpressions, createInlineWorkers } from '@token-vault/expressions
 import {
   createAuditTrail,
   createRequestContext,
+  type Answer,
   type Clock,
-  type Handler,
   type Handlers,
+  type RequestContext,
 } from '@token-vault/operations';
 import { silentLogger } from '@token-vault/observability';
 import type { Pool } from 'pg';
+
+interface Request {
+  readonly params?: unknown;
+  readonly query?: unknown;
+  readonly body?: unknown;
+}
 
 /** Calls an operation as the HTTP edge does. Gives undefined for 404 and throws any other refusal. */
 export type Call = (
   id: OperationId,
   principal: Principal,
-  input: object,
+  input: Request,
   transactionId?: string,
 ) => Promise<unknown>;
 
@@ -49,11 +56,9 @@ export async function openCommands(pool: Pool, store: EventStore, clock: Clock):
     keyRing,
     async call(id, principal, input, transactionId) {
       const context = createRequestContext({ principal, traceId: 'test', now: clock.now(), transactionId });
-      const handler = handlers[id] as Handler<OperationId>;
-      const operation = operations[id] as { body?: { parse(value: unknown): unknown } };
-      const body = operation.body?.parse((input as { body?: unknown }).body);
+      const handler = handlers[id] as (input: unknown, of: RequestContext) => Promise<Answer>;
       try {
-        const answer = await handler({ ...input, body } as Parameters<typeof handler>[0], context);
+        const answer = await handler(inputOf(operations[id], input), context);
         // As the executor answers the repeat of a revocation that was confirmed.
         if (answer.ifConfirmedBefore) throw answer.ifConfirmedBefore;
         return answer.body ?? true;
@@ -62,6 +67,15 @@ export async function openCommands(pool: Pool, store: EventStore, clock: Clock):
         throw error;
       }
     },
+  };
+}
+
+/** The parts of a request as the executor hands them on: handlers rely on the defaults of the schemas. */
+function inputOf(operation: Operation, { params, query, body }: Request) {
+  return {
+    params: operation.params?.parse(params),
+    query: operation.query?.parse(query ?? {}),
+    body: operation.body?.parse(body),
   };
 }
 

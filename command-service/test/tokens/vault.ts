@@ -179,7 +179,8 @@ export class TestVault {
     });
     const handler = (options.on ?? this.#handlers)[id] as Handler<OperationId> | undefined;
     if (!handler) throw new Error(`no handler for ${id}`);
-    const request = { params: input.params, query: input.query ?? {}, body: parsed?.data };
+    const query = operation.query?.parse(input.query ?? {});
+    const request = { params: input.params, query, body: parsed?.data };
     const answer = await handler(request as unknown as Parameters<typeof handler>[0], context);
     return answer.isRepeat === true ? this.#asRepeat(answer, context) : answer;
   }

@@ -97,6 +97,11 @@ export function createAnswerTable(pool: Queryable, leaseMs: number) {
       });
     },
 
+    /** Ends the leases of all requests. */
+    async abandonAll(): Promise<void> {
+      await pool.query(`update idempotency.answer set held_until = '-infinity' where answer is null`);
+    },
+
     /** It is not known what the request did: the next request continues in its place, with the same event ids. */
     async abandon(scope: Buffer, holder: string): Promise<void> {
       await pool.query({

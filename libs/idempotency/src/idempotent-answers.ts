@@ -137,6 +137,10 @@ class PostgresIdempotentAnswers implements IdempotentAnswers {
     }
   }
 
+  abandonAll(): Promise<void> {
+    return this.#table.abandonAll();
+  }
+
   /** Deletes rows. The keys of their answers expire by their own time, which is the same or earlier. */
   sweep(now: Date): Promise<number> {
     return sweepAnswers(this.#options.pool, now);
@@ -194,6 +198,8 @@ class PostgresIdempotentAnswers implements IdempotentAnswers {
 export type SweptIdempotentAnswers = IdempotentAnswers & {
   /** Deletes expired answers; any replica may call it. Returns the number of deleted answers. */
   sweep(now: Date): Promise<number>;
+  /** Lets repeats go on at once in the place of all requests under way. Only for a process that knows that those which ran them have ended. */
+  abandonAll(): Promise<void>;
 };
 
 /**

@@ -61,6 +61,7 @@ function openAnswers(options: IdempotentAnswersOptions) {
     run: (request: IdempotentRequest, handle: (scope: readonly string[]) => Promise<Answer>) =>
       opened.run(request, handle, repeating),
     sweep: (now: Date) => opened.sweep(now),
+    abandonAll: () => opened.abandonAll(),
   };
 }
 
@@ -207,18 +208,17 @@ describe('a request sent again with its idempotency key', () => {
 });
 
 describe('a request whose process was killed', () => {
+  /** The answers of a process that extends no lease. */
+  const withoutExtensions = (leaseMs = 5) => {
+    const query = (asked: pg.QueryConfig) =>
+      asked.name === 'idempotency-extend' ? undefined : pool.query(asked);
+    return openAnswers({ pool: { query } as never, keyRing, clock, leaseMs });
+  };
+
   /** The row that a killed process leaves: without an answer, and its lease is not extended. */
-  async function cutOff(scopes: (readonly string[])[]): Promise<void> {
+  async function cutOff(scopes: (readonly string[])[], leaseMs?: number): Promise<void> {
     await restart();
-    const dead = openAnswers({
-      pool: {
-        query: (query: pg.QueryConfig) =>
-          query.name === 'idempotency-extend' ? undefined : pool.query(query),
-      } as never,
-      keyRing,
-      clock,
-      leaseMs: 5,
-    });
+    const dead = withoutExtensions(leaseMs);
     void dead.run(requestOf(), (scope) => {
       scopes.push(scope);
       return new Promise(() => {});
@@ -240,19 +240,21 @@ describe('a request whose process was killed', () => {
     expect(scopes[1]).toEqual(scopes[0]);
   });
 
+  it('is taken over at once when the process that starts then knows that it is alone', async () => {
+    const { handle, scopes } = handler();
+    await cutOff(scopes, 60_000);
+    await expect(answers.run(requestOf(), handle)).rejects.toThrow('is running');
+    await answers.abandonAll();
+    await answers.run(requestOf(), handle);
+    expect(scopes).toHaveLength(2);
+    expect(scopes[1]).toEqual(scopes[0]);
+  });
+
   it('leaves the answer of the one that took over when it wakes after all', async () => {
     const late: Answer = { status: 200, body: { is: 'late' } };
     const { promise: held, resolve: wake } = Promise.withResolvers<void>();
     await restart();
-    const sleeper = openAnswers({
-      pool: {
-        query: (query: pg.QueryConfig) =>
-          query.name === 'idempotency-extend' ? undefined : pool.query(query),
-      } as never,
-      keyRing,
-      clock,
-      leaseMs: 5,
-    });
+    const sleeper = withoutExtensions();
     let isAsleep = false;
     const sleeping = sleeper.run(requestOf(), async () => {
       isAsleep = true;
