@@ -36,6 +36,8 @@ const law = {
   // Describes the vault to others; generates from the operations table and imports no service.
   deploy: ['contracts'],
   gateway: ['contracts', 'libs/(http|observability|process)'],
+  // The browser uses types of the contracts only. Whoever serves its files imports its door.
+  console: ['contracts'],
   // Puts each process together. No service imports another, so what one needs of another meets here (ADR 10).
   processes: [
     'contracts',
@@ -162,7 +164,7 @@ module.exports = {
     enhancedResolveOptions: {
       exportsFields: ['exports'],
       conditionNames: ['import', 'node', 'default', 'types'],
-      extensions: ['.ts', '.mjs', '.js', '.cjs', '.json'],
+      extensions: ['.ts', '.tsx', '.mjs', '.js', '.cjs', '.json'],
     },
   },
 };

@@ -31,7 +31,8 @@ const tasks = {
   'bench:lists': ['test/bench/lists.ts'],
   'bench:rebuild': ['test/bench/rebuild.ts'],
   lint: tool('eslint/bin/eslint.js', '.', '--max-warnings', '0'),
-  types: tool('typescript/bin/tsc', '-p', 'tsconfig.json'),
+  // The console runs in a browser: it has types of its own.
+  types: tool('typescript/bin/tsc', '--build', 'tsconfig.json', 'console/tsconfig.json'),
   deps: tool('dependency-cruiser/bin/dependency-cruiser.mjs', '--config', '.dependency-cruiser.cjs', '.'),
   // What no file uses: exports, files, packages.
   unused: tool('knip/bin/knip.js', '--no-config-hints'),

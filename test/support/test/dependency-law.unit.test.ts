@@ -39,6 +39,7 @@ const packages = [
     'deploy',
     'processes',
     'gateway',
+    'console',
     'standalone',
     'test/support',
   ],
@@ -100,6 +101,7 @@ const violations: [file: string, code: string, rule: string][] = [
   ['processes/src/a.ts', `import '@token-vault/standalone';`, 'law-processes'],
   ['deploy/a.ts', `import '@token-vault/command-service';`, 'law-deploy'],
   ['gateway/src/a.ts', `import '@token-vault/command-service';`, 'law-gateway'],
+  ['console/a.ts', `import '@token-vault/http';`, 'law-console'],
   ['standalone/src/a.ts', `import './a.unit.test.ts';`, 'production-does-not-import-tests'],
 ];
 

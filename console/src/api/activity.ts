@@ -1,0 +1,10 @@
+/** A page that nobody uses must not keep its session alive, so what repeats by itself stops after this time. */
+const restsAfterMs = 5 * 60_000;
+let lastInputAt = Date.now();
+for (const event of ['pointerdown', 'pointermove', 'keydown', 'scroll', 'hashchange']) {
+  addEventListener(event, () => (lastInputAt = Date.now()), { capture: true, passive: true });
+}
+
+/** Whether the page is visible and was used lately. */
+export const isInUse = (): boolean =>
+  document.visibilityState === 'visible' && Date.now() - lastInputAt < restsAfterMs;

@@ -1,0 +1,6 @@
+import { createRoot } from 'react-dom/client';
+import { App } from './app/app.tsx';
+import './styles/main.css';
+
+const root = document.getElementById('root');
+if (root !== null) createRoot(root).render(<App />);

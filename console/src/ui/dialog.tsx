@@ -1,0 +1,37 @@
+import { type ReactNode, useEffect, useId, useRef } from 'react';
+
+interface DialogProps {
+  readonly title: string;
+  readonly isWide?: boolean;
+  /** The dialog is closed by its buttons only, because it shows what is not shown again. */
+  readonly isKept?: boolean;
+  readonly onClose: () => void;
+  readonly children: ReactNode;
+}
+
+/** A modal dialog of the browser's own: it keeps the focus, and gives it back when it closes. */
+export function Dialog({ title, isWide, isKept, onClose, children }: DialogProps) {
+  const ref = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const dialog = ref.current;
+    dialog?.showModal();
+    return () => dialog?.close();
+  }, []);
+  return (
+    <dialog
+      ref={ref}
+      className={isWide ? 'dialog wide' : 'dialog'}
+      aria-labelledby={id}
+      onCancel={(event) => {
+        event.preventDefault();
+        if (!isKept) onClose();
+      }}
+    >
+      <header>
+        <h2 id={id}>{title}</h2>
+      </header>
+      <div className="body">{children}</div>
+    </dialog>
+  );
+}

@@ -1,0 +1,171 @@
+import { type ButtonHTMLAttributes, type InputHTMLAttributes, type ReactNode, useId } from 'react';
+
+interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
+  readonly look?: 'primary' | 'danger' | 'plain';
+  readonly isSmall?: boolean;
+}
+
+export function Button({ look, isSmall, className, ...rest }: ButtonProps) {
+  const classes = ['button', look, isSmall && 'small', className].filter(Boolean).join(' ');
+  return <button type="button" {...rest} className={classes} />;
+}
+
+interface FieldProps {
+  readonly label: string;
+  readonly hint?: string | undefined;
+  readonly fault?: string | undefined;
+  readonly children: (id: string, describedBy: string | undefined) => ReactNode;
+}
+
+/** A label with its control, and the fault that the vault found in it. */
+function Field({ label, hint, fault, children }: FieldProps) {
+  const id = useId();
+  const told = fault ?? hint;
+  return (
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      {children(id, told === undefined ? undefined : `${id}-told`)}
+      {told !== undefined && (
+        <span id={`${id}-told`} className={fault === undefined ? 'muted small' : 'fault'}>
+          {told}
+        </span>
+      )}
+    </div>
+  );
+}
+
+interface TextFieldProps extends Omit<InputHTMLAttributes<HTMLInputElement>, 'onChange' | 'value'> {
+  readonly label: string;
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly hint?: string;
+  readonly fault?: string | undefined;
+}
+
+export function TextField({ label, value, onChange, hint, fault, ...rest }: TextFieldProps) {
+  return (
+    <Field label={label} hint={hint} fault={fault}>
+      {(id, describedBy) => (
+        <input
+          {...rest}
+          id={id}
+          className="input"
+          autoComplete="off"
+          spellCheck={false}
+          value={value}
+          aria-describedby={describedBy}
+          aria-invalid={fault !== undefined}
+          onChange={(event) => onChange(event.target.value)}
+        />
+      )}
+    </Field>
+  );
+}
+
+interface Choice {
+  readonly value: string;
+  readonly label: string;
+}
+
+interface SelectFieldProps {
+  readonly label: string;
+  readonly value: string;
+  readonly choices: readonly (string | Choice)[];
+  readonly onChange: (value: string) => void;
+  readonly fault?: string | undefined;
+  readonly disabled?: boolean;
+}
+
+export function SelectField({ label, value, choices, onChange, fault, disabled }: SelectFieldProps) {
+  return (
+    <Field label={label} fault={fault}>
+      {(id, describedBy) => (
+        <select
+          id={id}
+          className="input"
+          value={value}
+          disabled={disabled}
+          aria-describedby={describedBy}
+          onChange={(event) => onChange(event.target.value)}
+        >
+          {choices.map((choice) => {
+            const each = typeof choice === 'string' ? { value: choice, label: choice } : choice;
+            return (
+              <option key={each.value} value={each.value}>
+                {each.label}
+              </option>
+            );
+          })}
+        </select>
+      )}
+    </Field>
+  );
+}
+
+export type Tone = 'ok' | 'warn' | 'bad' | 'info';
+
+export function Badge({
+  tone,
+  children,
+}: {
+  readonly tone?: Tone | undefined;
+  readonly children: ReactNode;
+}) {
+  return <span className={`badge ${tone ?? ''}`}>{children}</span>;
+}
+
+interface CardProps {
+  readonly title: string;
+  readonly actions?: ReactNode;
+  /** The content brings its own inner space, as a table does. */
+  readonly isFlush?: boolean;
+  readonly children: ReactNode;
+}
+
+export function Card({ title, actions, isFlush, children }: CardProps) {
+  const id = useId();
+  return (
+    <section className="card" aria-labelledby={id}>
+      <header>
+        <h2 id={id}>{title}</h2>
+        {actions !== undefined && <div className="row">{actions}</div>}
+      </header>
+      {isFlush ? children : <div className="body">{children}</div>}
+    </section>
+  );
+}
+
+export function PageHead({ title, children }: { readonly title: string; readonly children?: ReactNode }) {
+  return (
+    <div className="page-head">
+      <h1 className="grow">{title}</h1>
+      {children}
+    </div>
+  );
+}
+
+export function Facts({ facts }: { readonly facts: readonly (readonly [string, ReactNode])[] }) {
+  return (
+    <dl className="facts">
+      {facts
+        .filter(([, value]) => value !== undefined && value !== '')
+        .map(([name, value]) => (
+          <FactPair key={name} name={name} value={value} />
+        ))}
+    </dl>
+  );
+}
+
+function FactPair({ name, value }: { readonly name: string; readonly value: ReactNode }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </>
+  );
+}
+
+/** How data is shown, in its colour and in words. */
+export function Shown({ transform }: { readonly transform: string | undefined }) {
+  return transform === undefined ? null : <span className={`shown ${transform}`}>{transform}</span>;
+}
