@@ -130,6 +130,7 @@ export interface StatedToken {
   readonly fingerprint: string | null;
   readonly fingerprintExpression: string | null;
   readonly expiresAt: string | null;
+  readonly setWithoutSight: string | null;
 }
 
 /** Key id, initialisation vector and tag identify the sealed value, because the tag covers all of it. */
@@ -150,6 +151,8 @@ export const tokenStatement = (token: StatedToken): Statement => ({
     token.fingerprint ?? '',
     token.fingerprintExpression ?? '',
     token.expiresAt ?? '',
+    // Most tokens have none, as those of older releases, whose signatures stay valid.
+    ...(token.setWithoutSight === null ? [] : [token.setWithoutSight]),
   ],
 });
 
@@ -226,6 +229,7 @@ interface TokenContentLike {
   readonly fingerprint?: string | undefined;
   readonly fingerprint_expression?: string | undefined;
   readonly expires_at?: string | undefined;
+  readonly set_without_sight?: object | undefined;
 }
 
 const asText = (value: unknown): string | null => (value === undefined ? null : JSON.stringify(value));
@@ -244,4 +248,5 @@ export const tokenStatementOf = (id: string, type: string, content: TokenContent
     fingerprint: content.fingerprint ?? null,
     fingerprintExpression: content.fingerprint_expression ?? null,
     expiresAt: content.expires_at ?? null,
+    setWithoutSight: asText(content.set_without_sight),
   });

@@ -85,6 +85,7 @@ function tokenAt(n: number, hashes: SeededTenant['hashes']) {
       searchIndexes: null,
       fingerprint: null,
       fingerprintExpression: null,
+      setWithoutSight: null,
     },
   });
   return { n, id, type, container, expiry: expiresAt, signature: hashes.sign(statement, 0) };

@@ -52,6 +52,7 @@ describe('a row whose columns were changed in the database:', () => {
     ['the end of its cvc', `update token set cvc_expires_at = '2040-01-01' where tenant_id = $1`],
     ['the cvc', `update token set cvc = data where tenant_id = $1`],
     ['the fingerprint expression', `update token set fingerprint_expression = 'x' where tenant_id = $1`],
+    ['who set its mask', `update token set set_without_sight = '{"mask":"x"}' where tenant_id = $1`],
     ['the signature', `update token set signature = null where tenant_id = $1`],
   ])('%s is refused, alone and in a list', async (_what, sql) => {
     await write(sql);

@@ -1,31 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { seesMoreAfterMove } from '@token-vault/access';
-import {
-  entityTypeOfToken,
-  FieldForbiddenError,
-  type Json,
-  type PatchTokenBody,
-  type TokenContent,
-  type TokenType,
-  type Transform,
-} from '@token-vault/contracts';
-import type { RequestContext } from '@token-vault/operations';
+import { entityTypeOfToken, FieldForbiddenError, type Json, type TokenType } from '@token-vault/contracts';
 import { fieldsOfShape, type TokenDetails } from '@token-vault/tokens';
+import { changedDescriptions, describedBefore, type Described } from './descriptions.ts';
+import type { PatchAttempt } from './patch-attempt.ts';
 import { lookOfPatch, type Look } from './patch-look.ts';
-import { mergeMask, replace } from './patched-fields.ts';
-
-/**
- * A patch and the rights of its caller. `transform`: how token:update shows the present token. `target`: how it shows
- * the token in its new container.
- */
-export interface PatchAttempt {
-  readonly details: TokenDetails;
-  readonly patch: PatchTokenBody;
-  readonly context: RequestContext;
-  readonly target: readonly string[];
-  readonly transform: Transform;
-  readonly targetTransform: Transform;
-}
 
 function isObject(value: Json | undefined): value is Record<string, Json> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -69,18 +48,15 @@ export function refuseUseOfHiddenData(attempt: PatchAttempt): void {
 const refusalOf = ({ id, type }: TokenDetails, fields: readonly string[], reason: string): Error =>
   new FieldForbiddenError(fields, reason, { type: entityTypeOfToken(type), id });
 
-/** Compared with the stored fields, so that a client may send the token back unchanged. */
-function changedFields({ details: { content }, patch, target }: PatchAttempt): string[] {
-  const { search_indexes: indexes = [], fingerprint_expression: expression } = content;
-  const isChanged = {
-    mask: !isDeepStrictEqual(mergeMask(content.mask, patch.mask), content.mask),
-    search_indexes: !isDeepStrictEqual(replace(indexes, patch.search_indexes) ?? [], indexes),
-    fingerprint_expression: replace(expression, patch.fingerprint_expression) !== expression,
-    containers: !isDeepStrictEqual(target, content.containers),
+function changedFields(attempt: PatchAttempt): string[] {
+  const { details, patch, target } = attempt;
+  const isMoved = !isDeepStrictEqual(target, details.content.containers);
+  return [
+    ...changedDescriptions(attempt),
+    ...(isMoved ? ['containers'] : []),
     // The flag searches for a token of equal data, and may make the fingerprint by which other writers find this one.
-    deduplicate_token: patch.deduplicate_token === true,
-  };
-  return Object.entries(isChanged).flatMap(([field, is]) => (is ? [field] : []));
+    ...(patch.deduplicate_token === true ? ['deduplicate_token'] : []),
+  ];
 }
 
 /** The new container needs the same rights as the old one, and may not show the caller more (rules.md §5). */
@@ -110,12 +86,9 @@ function refuseWideningMove(attempt: PatchAttempt): void {
  * that the caller chose: when a property that served as salt is removed, the fingerprint can be guessed.
  */
 function refuseMixtures(attempt: PatchAttempt): void {
-  const {
-    details: { content },
-    patch,
-  } = attempt;
+  const { patch } = attempt;
   if (patch.data === undefined && patch.metadata === undefined) return;
-  for (const expression of expressionsOf(content)) {
+  for (const expression of expressionsOf(describedBefore(attempt))) {
     const look: Look = lookOfPatch(expression, patch);
     if (look.readsHidden && (look.changesData || look.changesMetadata)) {
       const field = look.changesData ? 'data' : 'metadata';
@@ -132,7 +105,7 @@ function expressionsOf({
   mask,
   search_indexes: indexes = [],
   fingerprint_expression: own,
-}: TokenContent): string[] {
+}: Described): string[] {
   return [...textsOf(mask), ...indexes, ...(own === undefined ? [] : [own])];
 }
 

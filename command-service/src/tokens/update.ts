@@ -28,12 +28,14 @@ import { keyIdsOf, requirePresent, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { deriveValues, type DerivedValues } from './derived-values.ts';
 import { fingerprintExpressionFor, isDeduplicated, isFingerprintAsked, requireAccess } from './drafts.ts';
+import { describedBefore, setWithoutSightAfter } from './descriptions.ts';
 import { Duplicates } from './duplicates.ts';
 import { eventsOf } from './enlistment.ts';
 import { ExistingTokens } from './existing.ts';
 import { refuseBadMask } from './expression-errors.ts';
 import { parseExpiry } from './expiry.ts';
-import { isDataHidden, refuseUseOfHiddenData, type PatchAttempt } from './hidden-data.ts';
+import { isDataHidden, refuseUseOfHiddenData } from './hidden-data.ts';
+import type { PatchAttempt } from './patch-attempt.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
 import { isCvcIn, mergeData, mergeMask, mergeMetadata, replace } from './patched-fields.ts';
 import { requireSignedToken, signTokenEvents } from './signed.ts';
@@ -187,7 +189,9 @@ export class TokenUpdate {
     const { content, type } = details;
     const isHidden = isDataHidden(attempt);
     const data = mergeData(details, await this.#open(details, context), patch.data);
-    const mask = mergeMask(content.mask, patch.mask);
+    const before = describedBefore(attempt);
+    const mask = mergeMask(before.mask, patch.mask);
+    const expression = replace(before.fingerprint_expression, patch.fingerprint_expression);
     const expressions = expressionsOf(this.#dependencies, context);
     // A caller that may not see the data may not learn whether a mask works on it.
     if (!isHidden && (patch.mask !== undefined || patch.data !== undefined))
@@ -206,21 +210,12 @@ export class TokenUpdate {
         type,
         data: lastingPart(type, data),
         metadata,
-        searchIndexes: replace(content.search_indexes, patch.search_indexes) ?? [],
+        searchIndexes: replace(before.search_indexes, patch.search_indexes) ?? [],
         // A setting of the tenant does not add a fingerprint to hidden data.
         fingerprintExpression: isHidden
-          ? content.fingerprint_expression
-          : fingerprintExpressionFor(
-              context,
-              type,
-              replace(content.fingerprint_expression, patch.fingerprint_expression),
-              deduplicate,
-            ),
-        isFingerprintAsked: isFingerprintAsked(
-          type,
-          replace(content.fingerprint_expression, patch.fingerprint_expression),
-          patch,
-        ),
+          ? before.fingerprint_expression
+          : fingerprintExpressionFor(context, type, expression, deduplicate),
+        isFingerprintAsked: isFingerprintAsked(type, expression, patch),
       },
     );
     const rest = {
@@ -228,6 +223,7 @@ export class TokenUpdate {
       containers: [...target],
       ...(metadata === undefined ? {} : { metadata }),
       ...derived,
+      ...setWithoutSightAfter(attempt),
       ...(deduplicateToken === undefined ? {} : { deduplicate_token: deduplicateToken }),
       ...(expiresAt === undefined ? {} : { expires_at: expiresAt }),
     };

@@ -92,4 +92,5 @@ export const eventHistory: readonly (readonly string[])[] = [
   ['TransactionOpened.v2'],
   ['ReactorSucceeded.v3', 'ReactorFailed.v3'],
   ['ApplicationKeyRegenerated.v3', 'ApplicationKeyAdded.v1', 'ApplicationKeyDeleted.v1'],
+  ['TokenUpdated.v3'],
 ];

@@ -25,8 +25,18 @@ const content = {
   expires_at: moment.optional(),
   signature,
 };
-export const tokenContent = z.object(content);
-export type TokenContent = z.infer<typeof tokenContent>;
+
+/** The fields that say what others see of the data, or are computed from it. */
+export const descriptions = ['mask', 'search_indexes', 'fingerprint_expression'] as const;
+
+/**
+ * The fields that an application changed without seeing the data, together with the whole data, and that application. They end when
+ * another application changes the data (rules.md §5).
+ */
+const set_without_sight = z.partialRecord(z.enum(descriptions), z.string()).optional();
+
+const updatedContent = { ...content, set_without_sight };
+export type TokenContent = z.infer<z.ZodObject<typeof updatedContent>>;
 
 /**
  * How the answer to the write showed the token's data: part of the write's own entry in the log. Added in version 2. Absent when the
@@ -37,19 +47,22 @@ const shown = z.enum(transforms).optional();
 export const TokenCreated = defineEvent('TokenCreated', z.object({ ...identity, ...content, shown }), [
   unchanged,
 ]);
-/** The whole token after the change, so no earlier event has to be read. Version 2 has all fields except the content. */
+/**
+ * The whole token after the change, so no earlier event has to be read. Version 1 has the content only, version 2 all but
+ * `set_without_sight`.
+ */
 export const TokenUpdated = defineEvent(
   'TokenUpdated',
   z.object({
     ...identity,
-    ...content,
+    ...updatedContent,
     shown,
     created_by: z.string().optional(),
     created_at: moment.optional(),
     /** Data keys that this event destroys: the key of a cvc that was replaced or removed. */
     key_ids: z.array(keyId).optional(),
   }),
-  [unchanged],
+  [unchanged, unchanged],
 );
 /** Signs a token of a release that did not sign tokens, in its present state. */
 export const TokenSigned = defineEvent(

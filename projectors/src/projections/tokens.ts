@@ -18,6 +18,7 @@ function contentColumns(content: TokenContent): Row {
     fingerprint_expression: content.fingerprint_expression ?? null,
     expires_at: content.expires_at ?? null,
     expires_at_text: content.expires_at ?? null,
+    set_without_sight: asText(content.set_without_sight),
     signature: content.signature ?? null,
   };
 }
@@ -49,7 +50,7 @@ const removal = (tenantId: string, tokenId: string): SqlOp[] => [
 /** Sealed tokens, the values they are found by, and the number of tokens of each container and type. */
 export const tokens: Projection<'tokens'> = {
   name: 'tokens',
-  version: 3,
+  version: 4,
   tables: [
     {
       name: 'token',
@@ -72,6 +73,8 @@ export const tokens: Projection<'tokens'> = {
         created_at: 'timestamptz not null',
         modified_by: 'text',
         modified_at: 'timestamptz',
+        // Signed with the rest.
+        set_without_sight: 'text',
         signature: 'text',
         seq: 'bigint not null',
         // The order among the changes of one transaction, which share `seq`.

@@ -25,6 +25,8 @@ export interface TokenRow {
   readonly created_at: Date;
   readonly modified_by: string | null;
   readonly modified_at: Date | null;
+  /** JSON text; only a part of what is signed. */
+  readonly set_without_sight: string | null;
   readonly signature: string | null;
 }
 
@@ -33,7 +35,7 @@ export interface TokenRow {
  */
 export const tokenColumns = sql`t.tenant_id, t.id, t.type, t.data, t.cvc, t.cvc_expires_at, t.mask, t.container, t.metadata,
   t.search_indexes, t.fingerprint, t.fingerprint_expression, t.expires_at, t.expires_at_text,
-  t.created_by, t.created_at, t.modified_by, t.modified_at, t.signature`;
+  t.created_by, t.created_at, t.modified_by, t.modified_at, t.set_without_sight, t.signature`;
 
 /** A token is absent from the instant of its expiry, also before the sweeper has ended it (rules.md §3). */
 export const isExpired = (row: { readonly expires_at: Date | null }, now: Date): boolean =>

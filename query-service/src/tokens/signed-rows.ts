@@ -42,6 +42,7 @@ const statementOf = (row: TokenRow) =>
     fingerprint: row.fingerprint,
     fingerprintExpression: row.fingerprint_expression,
     expiresAt: row.expires_at_text,
+    setWithoutSight: row.set_without_sight,
   });
 
 /**

@@ -1,0 +1,93 @@
+import type { Principal } from '@token-vault/access';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { card, openVault, type TestVault } from './vault.ts';
+
+let vault: TestVault;
+beforeAll(async () => {
+  vault = await openVault();
+});
+beforeEach(async () => {
+  vault.clock.set('2030-01-01T00:00:00Z');
+  await vault.newTenant();
+});
+afterAll(() => vault.close());
+
+const theirs = { number: '5555555555554444', expiration_month: 1, expiration_year: 2040, cvc: null };
+const shows = {
+  mask: '{{ data }}',
+  search_indexes: ['{{ data.number }}'],
+  fingerprint_expression: '{{ data.number | slice: 0, 8 }}',
+};
+const defaultMask = { number: '{{ data.number | reveal_last: 4 }}' };
+/** May update, and sees no data. */
+const blind = (id = 'blind'): Principal => ({
+  ...vault.principal,
+  actor: { kind: 'application', id },
+  applicationId: id,
+  rules: [],
+  permissions: ['token:update'],
+});
+const of = async () => {
+  const { content } = (await vault.stored('tok')) ?? {};
+  const { mask, search_indexes: indexes = [], fingerprint_expression: expression } = content ?? {};
+  return { mask, indexes, expression, by: content?.set_without_sight };
+};
+const asSet = {
+  mask: shows.mask,
+  indexes: shows.search_indexes,
+  expression: shows.fingerprint_expression,
+};
+
+describe('what a caller that may not see the data said of data that it brought whole', () => {
+  beforeEach(async () => {
+    await vault.create({ type: 'card', id: 'tok', data: { number: card } });
+    await vault.update('tok', { data: theirs, ...shows }, { as: blind() });
+  });
+
+  it('holds for that data', async () => {
+    expect(await of()).toMatchObject(asSet);
+    await vault.update('tok', { metadata: { k: 'v' } });
+    await vault.update('tok', { data: { ...theirs, expiration_month: 2 } }, { as: blind() });
+    expect(await of()).toMatchObject(asSet);
+  });
+
+  it.each([['one that sees it'], ['one that does not see it either']])(
+    'ends when another caller changes the data, %s',
+    async (who) => {
+      const as = who === 'one that sees it' ? vault.principal : blind('other');
+      await vault.update('tok', { data: { expiration_month: 2 } }, { as });
+      const { mask, indexes, expression, by } = await of();
+      expect(mask).toMatchObject(defaultMask);
+      expect([indexes, expression, by]).toEqual([[], undefined, undefined]);
+    },
+  );
+
+  it('stays where that caller says it with the data, and other fields end', async () => {
+    await vault.update('tok', { data: { number: card }, mask: shows.mask });
+    expect(await of()).toEqual({ mask: shows.mask, indexes: [], expression: undefined, by: undefined });
+  });
+
+  it('ends in the transaction of another caller', async () => {
+    const transaction = await vault.begin();
+    await vault.update('tok', { data: { number: card } }, { transaction });
+    await vault.end('commit', transaction);
+    expect((await of()).mask).toMatchObject(defaultMask);
+  });
+
+  it('shows nothing of the data afterwards that it hid before', async () => {
+    await vault.update('tok', { data: theirs, mask: null }, { as: blind() });
+    await vault.update('tok', { data: { number: card } });
+    expect((await of()).mask).toBeUndefined();
+  });
+});
+
+describe('what a caller said that sees the data, or that made the token', () => {
+  it('stays when another caller changes the data', async () => {
+    await vault.create({ type: 'card', id: 'tok', data: { number: card } });
+    await vault.update('tok', { data: theirs, ...shows });
+    await vault.update('tok', { data: { ...theirs, expiration_month: 2 } }, { as: blind() });
+    expect(await of()).toMatchObject({ ...asSet, by: undefined });
+    await vault.update('tok', { data: theirs, mask: shows.mask }, { as: blind() });
+    expect((await of()).by).toBeUndefined();
+  });
+});
