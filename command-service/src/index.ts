@@ -6,6 +6,8 @@ import { applicationRoutes } from './applications/routes.ts';
 import type { CommandDependencies } from './dependencies.ts';
 import { Invocations } from './invocations/react.ts';
 import { invocationRoutes, redeliveryRoutes } from './invocations/routes.ts';
+import { Proxies } from './proxies/handlers.ts';
+import { proxyRoutes } from './proxies/routes.ts';
 import { Reactors } from './reactors/handlers.ts';
 import { reactorRoutes } from './reactors/routes.ts';
 import { createSessionHandlers } from './sessions/handlers.ts';
@@ -68,6 +70,7 @@ export function createCommandHandlers(dependencies: CommandDependencies): Handle
     ...applicationRoutes(createApplicationHandlers(dependencies)),
     ...sessionRoutes(createSessionHandlers(dependencies)),
     ...reactorRoutes(new Reactors(dependencies)),
+    ...proxyRoutes(new Proxies(dependencies)),
     ...(invocations ? invocationRoutes(new Invocations({ ...dependencies, ...invocations })) : noInvocations),
     ...redeliveryRoutes(dependencies),
     ...tenantRoutes(createTenantHandlers(dependencies)),

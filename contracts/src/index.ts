@@ -5,6 +5,7 @@ export * from './api/applications.ts';
 export * from './api/invocations.ts';
 export * from './api/logs.ts';
 export * from './api/paging.ts';
+export * from './api/proxies.ts';
 export * from './api/reactors.ts';
 export * from './api/tenants.ts';
 export * from './api/tokens.ts';

@@ -5,6 +5,7 @@ export const readModelNames = [
   'tokens',
   'log',
   'reactors',
+  'proxies',
   'transactions',
   'invocations',
   'alerts',

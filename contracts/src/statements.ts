@@ -6,7 +6,8 @@ import type { EventMetadata } from './metadata.ts';
  * event and the read model carry the signature. Code that decides by the record checks the signature (ADR 20).
  */
 export interface Statement {
-  readonly kind: 'application' | 'session' | 'tenant' | 'token' | 'reactor' | 'invocation' | 'answer';
+  readonly kind:
+    'application' | 'session' | 'tenant' | 'token' | 'reactor' | 'proxy' | 'invocation' | 'answer';
   /** The tenant is not among the texts, because the signing key belongs to the tenant. */
   readonly texts: readonly string[];
 }
@@ -173,6 +174,36 @@ export const reactorStatement = (reactor: StatedReactor): Statement => ({
     reactor.code,
     identityOf(reactor.configuration),
     reactor.applicationId ?? '',
+  ],
+});
+
+export interface StatedProxy {
+  readonly id: string;
+  readonly name: string;
+  readonly destination: string;
+  readonly destinations: readonly string[];
+  readonly requestCode: string | null | undefined;
+  readonly responseCode: string | null | undefined;
+  readonly requireAuth: boolean;
+  readonly configuration: string;
+  readonly applicationId: string | null | undefined;
+  readonly keys: readonly object[];
+}
+
+/** Says where plaintext goes, by which code and for whom, so every part of the proxy is signed. */
+export const proxyStatement = (proxy: StatedProxy): Statement => ({
+  kind: 'proxy',
+  texts: [
+    proxy.id,
+    proxy.name,
+    proxy.destination,
+    canonical(proxy.destinations),
+    proxy.requestCode ?? '',
+    proxy.responseCode ?? '',
+    String(proxy.requireAuth),
+    identityOf(proxy.configuration),
+    proxy.applicationId ?? '',
+    canonical(proxy.keys),
   ],
 });
 

@@ -20,6 +20,7 @@ export const streams = {
   token: aggregate('token'),
   fingerprint: aggregate('fingerprint'),
   reactor: aggregate('reactor'),
+  proxy: aggregate('proxy'),
   transaction: aggregate('transaction'),
   /** The open transactions of an application. */
   transactionsOf: aggregate('transactions'),

@@ -67,7 +67,8 @@ class Historian {
         );
         return;
       case 'reactor':
-        return this.#changeReactor(id);
+        this.#changeReactor(id);
+        return this.#changeProxy(id);
       case 'commit':
       case 'rollback':
         return this.#close(transactionIds[entity] as string, what === 'commit');
@@ -132,6 +133,34 @@ class Historian {
       this.events.push(event('ReactorDeleted', { reactor_id: id, key_ids: [] }));
     else this.events.push(event('ReactorUpdated', content));
     if (this.events.at(-1)?.type === 'ReactorDeleted') this.#there.delete(key);
+    else this.#there.add(key);
+    this.#serial++;
+  }
+
+  #changeProxy(id: string): void {
+    const key = `proxy ${id}`;
+    const signature = `m1.0.${'A'.repeat(22)}`;
+    const content = {
+      proxy_id: id,
+      name: `P${this.#serial}`,
+      destination: 'https://destination.example',
+      destinations: [],
+      require_auth: true,
+      configuration: sealed('c'),
+      signature,
+    };
+    const stored = { id, hash: String(this.#serial).padStart(64, '0'), created_at: '2030-01-01T11:00:00Z' };
+    const changes = [
+      event('ProxyUpdated', content),
+      event('ProxyKeyAdded', { proxy_id: id, key_id: id, keys: [stored], signature }),
+      event('ProxyKeyDeleted', { proxy_id: id, key_id: id, keys: [], signature }),
+      event('ProxyDeleted', { proxy_id: id, key_ids: [] }),
+    ];
+    const next = this.#there.has(key)
+      ? changes[this.#serial % changes.length]
+      : event('ProxyCreated', content);
+    if (next) this.events.push(next);
+    if (next?.type === 'ProxyDeleted') this.#there.delete(key);
     else this.#there.add(key);
     this.#serial++;
   }

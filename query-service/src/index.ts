@@ -9,6 +9,7 @@ import { createApplicationHandlers } from './applications/routes.ts';
 import { createFairReads } from './fair-reads.ts';
 import { createInvocationHandlers } from './invocations/routes.ts';
 import { createLogHandlers, type WaitForProjections } from './logs/routes.ts';
+import { createProxyHandlers } from './proxies/routes.ts';
 import { createReactorHandlers } from './reactors/routes.ts';
 import { createTenantHandlers } from './tenants/routes.ts';
 import { createDetokenize } from './tokens/detokenize.ts';
@@ -44,6 +45,7 @@ export function createQueryHandlers(dependencies: QueryDependencies): HandlersOf
     ...createKeyHandlers(parts),
     ...createLogHandlers(parts),
     ...createReactorHandlers(parts),
+    ...createProxyHandlers(parts),
     ...createInvocationHandlers(parts),
     ...createTenantHandlers(parts),
   };

@@ -1,6 +1,8 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import {
   ApplicationCreated,
+  ProxyCreated,
+  proxyStatement,
   ReactorCreated,
   reactorStatement,
   streams,
@@ -38,6 +40,7 @@ export interface Seeds {
     tenantId: string,
     seed?: { name?: string; application_id?: string; configuration?: Record<string, string> },
   ): Promise<string>;
+  proxy(tenantId: string, configuration?: Record<string, string>): Promise<string>;
   readonly append: <Type extends VaultEventType>(
     tenantId: string,
     stream: string,
@@ -114,7 +117,7 @@ function createEntitySeeds({
   append,
   sealed,
   keyRing,
-}: Recorder): Pick<Seeds, 'tenant' | 'application' | 'reactor'> {
+}: Recorder): Pick<Seeds, 'tenant' | 'application' | 'reactor' | 'proxy'> {
   return {
     async tenant(settings = {}) {
       const id = randomUUID();
@@ -151,6 +154,24 @@ function createEntitySeeds({
       const signature = (await keyRing.hashes(tenantId)).sign(statement, 0);
       const data = { reactor_id: id, ...content, signature };
       await append(tenantId, streams.reactor(tenantId, id), ReactorCreated, data);
+      return id;
+    },
+
+    async proxy(tenantId, configuration = {}) {
+      const id = randomUUID();
+      const place = { tenantId, entity: `proxy:${id}`, field: 'configuration' };
+      const content = {
+        name: 'Pay',
+        destination: 'https://pay.example',
+        destinations: [],
+        require_auth: true,
+        configuration: await sealed(place, configuration),
+      };
+      const unset = { requestCode: null, responseCode: null, applicationId: null };
+      const statement = proxyStatement({ id, ...content, ...unset, requireAuth: true, keys: [] });
+      const signature = (await keyRing.hashes(tenantId)).sign(statement, 0);
+      const data = { proxy_id: id, ...content, signature };
+      await append(tenantId, streams.proxy(tenantId, id), ProxyCreated, data);
       return id;
     },
   };

@@ -89,7 +89,7 @@ const everywhere = (container: string, transform: string) => [
   },
 ];
 
-const findable: ReadonlySet<EntityType> = new Set(['token', 'application', 'reactor']);
+const findable: ReadonlySet<EntityType> = new Set(['token', 'application', 'proxy', 'reactor']);
 
 /**
  * The entity of a refusal, if it was found. A token in the arguments of a reactor is found before the reactor runs. `detokenize` refuses a

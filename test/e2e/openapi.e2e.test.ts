@@ -280,6 +280,27 @@ describe('a running vault', () => {
     await check('rotateWebhookSecret', 200);
   });
 
+  it('answers as documented: proxies', async () => {
+    const body = { name: 'p', destination: 'https://destination.invalid/v1/', require_auth: true };
+    const { id } = await check('createProxy', 201, { body });
+    const path = `/proxies/${String(id)}`;
+    expect(await check('getProxy', 200, { path })).toMatchObject({
+      destination: 'https://destination.invalid/v1',
+    });
+    await check('listProxies', 200, { path: '/proxies?name=p*' });
+    const { data } = (await check('listApplications', 200)) as { data: { id: string; type: string }[] };
+    const application = { id: data.find(({ type }) => type === 'private')?.id };
+    await check('createProxyKey', 400, { path: `${path}/keys`, body: {} });
+    await check('updateProxy', 200, { path, body: { ...body, application } });
+    await check('patchProxy', 204, { path, body: { configuration: { A: 'b' } } });
+    await check('createProxy', 422, { body: { ...body, request: { code: 'this is not code' } } });
+    const { id: keyId } = await check('createProxyKey', 201, { path: `${path}/keys`, body: {} });
+    await check('deleteProxyKey', 204, { path: `${path}/keys/${String(keyId)}` });
+    await check('deleteProxyKey', 404, { path: `${path}/keys/${String(keyId)}` });
+    await check('deleteProxy', 204, { path });
+    await check('getProxy', 404, { path });
+  });
+
   it('answers a repeated idempotency key with the first answer', async () => {
     const call = {
       key: keys.private,

@@ -54,6 +54,11 @@ const steps = {
     slot: two,
     verb: fc.constantFrom('create', 'update', 'delete'),
   }),
+  proxy: fc.record({
+    kind: kind('proxy'),
+    slot: two,
+    verb: fc.constantFrom('create', 'update', 'key', 'delete'),
+  }),
   invocation: fc.record({
     kind: kind('invocation'),
     ends: fc.constantFrom('not', 'well', 'badly', 'delivered'),
@@ -175,6 +180,20 @@ export class AnyRun {
     else await this.#call('deleteReactor', { params });
   }
 
+  async #proxy({ slot: of, verb }: Steps['proxy']): Promise<void> {
+    const application = { id: this.#id(`application${of}`) };
+    const body = {
+      name: 'p',
+      destination: 'https://destination.example',
+      configuration: { k: randomUUID() },
+    };
+    const params = { id: this.#id(`proxy${of}`) };
+    if (verb === 'create') await this.#make(`proxy${of}`, this.#call('createProxy', { body }));
+    else if (verb === 'update') await this.#call('updateProxy', { params, body: { ...body, application } });
+    else if (verb === 'key') await this.#call('createProxyKey', { params, body: {} });
+    else await this.#call('deleteProxy', { params });
+  }
+
   /** Appends the events without a runner, which would need a sandbox. */
   async #invocation({ ends }: Steps['invocation']): Promise<void> {
     const identity = { invocation_id: newId(), reactor_id: newId() };
@@ -234,6 +253,8 @@ export class AnyRun {
         return this.#session(next);
       case 'reactor':
         return this.#reactor(next);
+      case 'proxy':
+        return this.#proxy(next);
       case 'invocation':
         return this.#invocation(next);
       case 'application':
@@ -255,7 +276,18 @@ export class AnyRun {
   #change(
     next: Exclude<
       AnyStep,
-      { kind: 'create' | 'session' | 'reactor' | 'invocation' | 'application' | 'read' | 'open' | 'wait' }
+      {
+        kind:
+          | 'create'
+          | 'session'
+          | 'reactor'
+          | 'proxy'
+          | 'invocation'
+          | 'application'
+          | 'read'
+          | 'open'
+          | 'wait';
+      }
     >,
   ) {
     switch (next.kind) {

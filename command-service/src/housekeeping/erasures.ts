@@ -1,6 +1,6 @@
 import type { KeyRing } from '@token-vault/crypto';
 import { comparePositions, type RecordedEvent } from '@token-vault/event-store';
-import { reactorEntity } from '../reactors/configuration.ts';
+import { entityOf } from '../reactors/configuration.ts';
 import type { TokenErasure } from '../tokens/erasure.ts';
 import type { Transactions } from '../transactions/handlers.ts';
 import type { TransactionOutcomes } from '../transactions/outcomes.ts';
@@ -66,7 +66,12 @@ function planFor(plan: Plan, dependencies: ErasureDependencies, event: RecordedE
     }
     case 'ReactorDeleted': {
       const { reactor_id: id } = event.data;
-      plan.set(event.id, () => keyRing.destroyKeysOfEntity(tenantId, reactorEntity(id)));
+      plan.set(event.id, () => keyRing.destroyKeysOfEntity(tenantId, entityOf('reactor', id)));
+      return;
+    }
+    case 'ProxyDeleted': {
+      const { proxy_id: id } = event.data;
+      plan.set(event.id, () => keyRing.destroyKeysOfEntity(tenantId, entityOf('proxy', id)));
       return;
     }
     case 'TenantDeleted':

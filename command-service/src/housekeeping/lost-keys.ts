@@ -1,10 +1,13 @@
 import { streams, type SystemTask } from '@token-vault/contracts';
 import { keyIdOf, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import type { Clock } from '@token-vault/operations';
-import { execute, expectedAt, retryOnConflict } from '../aggregates/decider.ts';
+import type { Clock, RequestContext } from '@token-vault/operations';
+import { execute, expectedAt, retryOnConflict, type Decider } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
+import { proxyDecider } from '../proxies/decider.ts';
+import type { ProxyState } from '../proxies/state.ts';
 import { reactorDecider } from '../reactors/decider.ts';
+import type { ReactorState } from '../reactors/state.ts';
 import { tenantDecider } from '../tenants/decider.ts';
 import { tokenDecider } from '../tokens/decider.ts';
 import { readTokenHistory } from '../tokens/history.ts';
@@ -23,7 +26,7 @@ export interface LostKey {
  */
 export interface LostKeys {
   /**
-   * Ends the token, the cvc or the reactor that the key opened, as its deletion would have. True when the log had no
+   * Ends the token, the cvc, the reactor or the proxy that the key opened, as its deletion would have. True when the log had no
    * record of it. False when it had one, or when the key belonged to something that ends by itself.
    */
   record(key: LostKey): Promise<boolean>;
@@ -32,6 +35,34 @@ export interface LostKeys {
    * the tenant.
    */
   recordTenant(tenantId: string): Promise<boolean>;
+}
+
+interface LostConfiguration {
+  readonly store: EventStore;
+  readonly context: RequestContext;
+  readonly keyId: string;
+}
+
+/** Deletes the reactor or the proxy whose configuration the key opened. */
+async function endConfigured<State extends ReactorState | ProxyState>(
+  { store, context, keyId }: LostConfiguration,
+  stream: string,
+  decider: Decider<State, { readonly kind: 'delete' }>,
+): Promise<boolean> {
+  const { position } = await execute({
+    store,
+    stream,
+    decider: {
+      ...decider,
+      decide: (state) =>
+        state.kind === 'active' && keyIdOf(state.details.configuration) === keyId
+          ? decider.decide(state, { kind: 'delete' })
+          : [],
+    },
+    command: undefined,
+    event: context.event.bind(context),
+  });
+  return position !== undefined;
 }
 
 /** The log names `task` as the actor. No key is changed. */
@@ -57,29 +88,14 @@ export function createLostKeys(options: {
       return true;
     });
 
-  const endReactor = async (tenantId: string, reactorId: string, keyId: string): Promise<boolean> => {
-    const context = systemContext(tenantId, task, clock);
-    const { position } = await execute({
-      store,
-      stream: streams.reactor(tenantId, reactorId),
-      decider: {
-        ...reactorDecider,
-        decide: (state) =>
-          state.kind === 'active' && keyIdOf(state.details.configuration) === keyId
-            ? reactorDecider.decide(state, { kind: 'delete' })
-            : [],
-      },
-      command: undefined,
-      event: context.event.bind(context),
-    });
-    return position !== undefined;
-  };
-
   return {
-    async record({ tenantId, keyId, entity }) {
+    async record(key) {
+      const { tenantId, keyId, entity } = key;
       const [kind, id = ''] = splitOnce(entity);
       if (kind === 'token') return endToken(tenantId, id, keyId);
-      if (kind === 'reactor') return endReactor(tenantId, id, keyId);
+      const work = { store, context: systemContext(tenantId, task, clock), keyId };
+      if (kind === 'reactor') return endConfigured(work, streams.reactor(tenantId, id), reactorDecider);
+      if (kind === 'proxy') return endConfigured(work, streams.proxy(tenantId, id), proxyDecider);
       return false;
     },
 

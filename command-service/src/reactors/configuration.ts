@@ -1,4 +1,4 @@
-import { NotFoundError, ValidationError } from '@token-vault/contracts';
+import { NotFoundError, ValidationError, type PatchReactorBody } from '@token-vault/contracts';
 import {
   KeyDestroyedError,
   secret,
@@ -8,58 +8,77 @@ import {
   type Secret,
 } from '@token-vault/crypto';
 
+import { mergePatch } from '../tokens/merge-patch.ts';
+
 export type Configuration = Readonly<Record<string, string>>;
 
 /** rules.md §3. The request schema limits the entries of one request; a merge adds them to stored entries. */
 const maxEntries = 25;
 
-export const reactorEntity = (reactorId: string): string => `reactor:${reactorId}`;
+/** What has a configuration. */
+export type ConfiguredKind = 'reactor' | 'proxy';
 
-/** The place (AAD) under which a reactor's configuration is sealed. query-service and reactor-runner use the same. */
-const placeOf = (tenantId: string, reactorId: string): SealContext => ({
-  tenantId,
-  entity: reactorEntity(reactorId),
-  field: 'configuration',
-});
+/** Its entity in the key ring. */
+export const entityOf = (kind: ConfiguredKind, id: string): string => `${kind}:${id}`;
 
 export interface Configurations {
-  seal(tenantId: string, reactorId: string, configuration: Configuration): Promise<SealedValue>;
-  /** @throws NotFoundError when the reactor was deleted meanwhile. */
+  seal(tenantId: string, id: string, configuration: Configuration): Promise<SealedValue>;
+  /** @throws NotFoundError when the entity was deleted meanwhile. */
   reseal(
     tenantId: string,
-    reactorId: string,
+    id: string,
     before: SealedValue,
     configuration: Configuration,
   ): Promise<SealedValue>;
-  /** @throws NotFoundError when the reactor was deleted meanwhile. */
-  open(tenantId: string, reactorId: string, sealed: SealedValue): Promise<Secret<Configuration>>;
+  /** The configuration after a merge patch. @throws ValidationError, NotFoundError as `reseal` */
+  patched(
+    tenantId: string,
+    id: string,
+    before: SealedValue,
+    patch: PatchReactorBody['configuration'],
+  ): Promise<SealedValue>;
+  /** @throws NotFoundError when the entity was deleted meanwhile. */
+  open(tenantId: string, id: string, sealed: SealedValue): Promise<Secret<Configuration>>;
 }
 
-/**
- * The key of a configuration is destroyed only when its reactor is deleted, so a missing key means a missing reactor.
- */
-async function orNotFound<Result>(work: Promise<Result>): Promise<Result> {
-  try {
-    return await work;
-  } catch (error) {
-    if (error instanceof KeyDestroyedError) throw new NotFoundError('The reactor');
-    throw error;
-  }
-}
-
-export function createConfigurations(keyRing: KeyRing): Configurations {
-  return {
-    seal: (tenantId, reactorId, configuration) =>
-      keyRing.sealNew(placeOf(tenantId, reactorId), secret({ ...configuration }), { durability: 'own' }),
-    reseal: (tenantId, reactorId, before, configuration) =>
-      orNotFound(keyRing.sealAgain(placeOf(tenantId, reactorId), before, secret({ ...configuration }))),
-    open: (tenantId, reactorId, sealed) =>
-      orNotFound(keyRing.open<Record<string, string>>(placeOf(tenantId, reactorId), sealed)),
+export function createConfigurations(keyRing: KeyRing, kind: ConfiguredKind): Configurations {
+  /** The place (AAD) under which a configuration is sealed. query-service, reactor-runner and proxy use the same. */
+  const placeOf = (tenantId: string, id: string): SealContext => ({
+    tenantId,
+    entity: entityOf(kind, id),
+    field: 'configuration',
+  });
+  /** The key of a configuration is destroyed only when its entity is deleted, so a missing key means a missing entity. */
+  const orNotFound = async <Result>(work: Promise<Result>): Promise<Result> => {
+    try {
+      return await work;
+    } catch (error) {
+      if (error instanceof KeyDestroyedError) throw new NotFoundError(`The ${kind}`);
+      throw error;
+    }
   };
+  const configurations: Configurations = {
+    seal: (tenantId, id, configuration) =>
+      keyRing.sealNew(placeOf(tenantId, id), secret({ ...configuration }), { durability: 'own' }),
+    reseal: (tenantId, id, before, configuration) =>
+      orNotFound(keyRing.sealAgain(placeOf(tenantId, id), before, secret({ ...configuration }))),
+    async patched(tenantId, id, before, patch) {
+      if (patch === undefined) return before;
+      // An answer always has the field, so a patch with null leaves an empty configuration.
+      if (patch === null) return configurations.reseal(tenantId, id, before, {});
+      const opened = await configurations.open(tenantId, id, before);
+      const configuration = mergePatch({ ...opened.expose() }, patch) as Configuration;
+      requireFewEntries(configuration);
+      return configurations.reseal(tenantId, id, before, configuration);
+    },
+    open: (tenantId, id, sealed) =>
+      orNotFound(keyRing.open<Record<string, string>>(placeOf(tenantId, id), sealed)),
+  };
+  return configurations;
 }
 
 /** @throws ValidationError */
-export function requireFewEntries(configuration: Configuration): void {
+function requireFewEntries(configuration: Configuration): void {
   if (Object.keys(configuration).length > maxEntries) {
     throw ValidationError.of('configuration', `must have at most ${maxEntries} entries`);
   }

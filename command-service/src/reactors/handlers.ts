@@ -5,15 +5,8 @@ import type { AnswerOwner, RequestContext } from '@token-vault/operations';
 import { attemptsOf } from '../aggregates/attempts.ts';
 import { execute, expectedAt, retryOnConflict } from '../aggregates/decider.ts';
 import { signed } from '../aggregates/signing.ts';
-import { mergePatch } from '../tokens/merge-patch.ts';
 import { parsesOnly, requireCompiled, type CompileCode } from './code-check.ts';
-import {
-  createConfigurations,
-  reactorEntity,
-  requireFewEntries,
-  type Configuration,
-  type Configurations,
-} from './configuration.ts';
+import { createConfigurations, entityOf, type Configuration, type Configurations } from './configuration.ts';
 import { reactorDecider } from './decider.ts';
 import { loadReactor } from './load.ts';
 import { reactorOwner } from './owner.ts';
@@ -84,7 +77,7 @@ export class Reactors {
     this.#dependencies = dependencies;
     this.#store = store;
     this.#keyRing = keyRing;
-    this.#configurations = createConfigurations(keyRing);
+    this.#configurations = createConfigurations(keyRing, 'reactor');
     this.#compileCode = compileCode ?? parsesOnly;
   }
 
@@ -134,7 +127,12 @@ export class Reactors {
     return this.#change(context, id, async (details) => ({
       name: patch.name ?? details.name,
       code: patch.code ?? details.code,
-      configuration: await this.#patchedConfiguration(context, details, patch.configuration),
+      configuration: await this.#configurations.patched(
+        tenantOf(context),
+        id,
+        details.configuration,
+        patch.configuration,
+      ),
       applicationId: patch.application === undefined ? details.applicationId : application?.id,
     }));
   }
@@ -148,7 +146,7 @@ export class Reactors {
       command: { kind: 'delete' },
       event: context.event.bind(context),
     });
-    await this.#keyRing.destroyKeysOfEntity(tenantOf(context), reactorEntity(id));
+    await this.#keyRing.destroyKeysOfEntity(tenantOf(context), entityOf('reactor', id));
     return position;
   }
 
@@ -203,20 +201,6 @@ export class Reactors {
 
   #reseal(context: RequestContext, details: ReactorDetails, configuration: Configuration) {
     return this.#configurations.reseal(tenantOf(context), details.id, details.configuration, configuration);
-  }
-
-  async #patchedConfiguration(
-    context: RequestContext,
-    details: ReactorDetails,
-    patch: PatchReactorBody['configuration'],
-  ) {
-    if (patch === undefined) return details.configuration;
-    // The field is required, so a patch with null leaves an empty configuration.
-    if (patch === null) return this.#reseal(context, details, {});
-    const before = await this.#configurations.open(tenantOf(context), details.id, details.configuration);
-    const configuration = mergePatch({ ...before.expose() }, patch) as Configuration;
-    requireFewEntries(configuration);
-    return this.#reseal(context, details, configuration);
   }
 
   async #referenced(

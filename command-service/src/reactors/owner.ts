@@ -2,7 +2,7 @@ import { streams } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
 import type { AnswerOwner } from '@token-vault/operations';
 import { load } from '../aggregates/decider.ts';
-import { reactorEntity } from './configuration.ts';
+import { entityOf } from './configuration.ts';
 import { reactorDecider } from './decider.ts';
 
 /**
@@ -11,7 +11,7 @@ import { reactorDecider } from './decider.ts';
  */
 export function reactorOwner(store: EventStore, tenantId: string, reactorId: string): AnswerOwner {
   return {
-    entity: reactorEntity(reactorId),
+    entity: entityOf('reactor', reactorId),
     async isThere() {
       const { state } = await load(store, streams.reactor(tenantId, reactorId), reactorDecider);
       return state.kind === 'active';

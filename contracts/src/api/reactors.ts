@@ -5,9 +5,10 @@ import { entityName } from './applications.ts';
 import { page, paging, repeatable } from './paging.ts';
 
 const maxConfiguration = 25;
-const configuration = boundedMap(text(1, 200), text(0, 10_000), maxConfiguration);
-const code = text(1, 50_000);
-const applicationReference = z.object({ id: z.uuid() });
+export const configuration = boundedMap(text(1, 200), text(0, 10_000), maxConfiguration);
+export const configurationPatch = boundedMap(text(1, 200), text(0, 10_000).nullable(), 2 * maxConfiguration);
+export const code = text(1, 50_000);
+export const applicationReference = z.object({ id: z.uuid() });
 
 export const reactorBody = z.object({
   name: entityName,
@@ -20,7 +21,7 @@ export type ReactorBody = z.infer<typeof reactorBody>;
 export const patchReactorBody = z.object({
   name: entityName.optional(),
   code: code.optional(),
-  configuration: boundedMap(text(1, 200), text(0, 10_000).nullable(), 2 * maxConfiguration).nullish(),
+  configuration: configurationPatch.nullish(),
   application: applicationReference.nullish(),
 });
 export type PatchReactorBody = z.infer<typeof patchReactorBody>;

@@ -50,7 +50,7 @@ const recordedKey = z.object({
   created_at: moment,
   expires_at: moment.optional(),
 });
-const keys = z.array(recordedKey);
+export const storedKeys = z.array(recordedKey);
 
 export const ApplicationKeyRegenerated = defineEvent(
   'ApplicationKeyRegenerated',
@@ -59,7 +59,7 @@ export const ApplicationKeyRegenerated = defineEvent(
     key_hash: keyHash,
     /** Version 3 added the id of the new main key, and all other keys of the application after the change. */
     key_id: z.uuid().optional(),
-    keys: keys.optional(),
+    keys: storedKeys.optional(),
     /** The hash of the main key before, when it lives on for a while. */
     kept_key_hash: keyHash.optional(),
     signature,
@@ -73,7 +73,7 @@ export const ApplicationKeyAdded = defineEvent(
     application_id: applicationId,
     key_id: z.uuid(),
     key_hash: keyHash,
-    keys,
+    keys: storedKeys,
     signature,
   }),
 );
@@ -85,7 +85,7 @@ export const ApplicationKeyDeleted = defineEvent(
     key_id: z.uuid(),
     key_hash: keyHash,
     was_main: z.boolean(),
-    keys,
+    keys: storedKeys,
     signature,
   }),
 );

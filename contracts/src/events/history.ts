@@ -93,4 +93,5 @@ export const eventHistory: readonly (readonly string[])[] = [
   ['ReactorSucceeded.v3', 'ReactorFailed.v3'],
   ['ApplicationKeyRegenerated.v3', 'ApplicationKeyAdded.v1', 'ApplicationKeyDeleted.v1'],
   ['TokenUpdated.v3'],
+  ['ProxyCreated.v1', 'ProxyUpdated.v1', 'ProxyKeyAdded.v1', 'ProxyKeyDeleted.v1', 'ProxyDeleted.v1'],
 ];

@@ -1,5 +1,42 @@
 import { z } from 'zod';
 import { defineEvent } from './registry.ts';
+import { storedKeys } from './application.ts';
+import { requiredSignature, sealedValue } from './sealed.ts';
+
+const proxyId = z.uuid();
+const content = {
+  proxy_id: proxyId,
+  name: z.string(),
+  /** Scheme, host, port and base path, without a slash at the end. */
+  destination: z.string(),
+  /** Where the code of its transforms may send requests besides. */
+  destinations: z.array(z.string()),
+  /** Code that changes each request, and each answer. */
+  request_code: z.string().optional(),
+  response_code: z.string().optional(),
+  /** False: a key of the proxy is enough to use it. */
+  require_auth: z.boolean(),
+  /** Sealed JSON object of configuration names and values, which are credentials of third parties. */
+  configuration: sealedValue,
+  application_id: z.uuid().optional(),
+  signature: requiredSignature,
+};
+
+export const ProxyCreated = defineEvent('ProxyCreated', z.object(content));
+export const ProxyUpdated = defineEvent('ProxyUpdated', z.object(content));
+/** `keys` has all keys of the proxy after the change. */
+export const ProxyKeyAdded = defineEvent(
+  'ProxyKeyAdded',
+  z.object({ proxy_id: proxyId, key_id: z.uuid(), keys: storedKeys, signature: requiredSignature }),
+);
+export const ProxyKeyDeleted = defineEvent(
+  'ProxyKeyDeleted',
+  z.object({ proxy_id: proxyId, key_id: z.uuid(), keys: storedKeys, signature: requiredSignature }),
+);
+export const ProxyDeleted = defineEvent(
+  'ProxyDeleted',
+  z.object({ proxy_id: proxyId, key_ids: z.array(z.uuid()) }),
+);
 
 /**
  * A request is about to leave for another server: durable, together with the record of its tokens (`TokensRead`), before its first
@@ -32,4 +69,12 @@ export const ProxyAnswered = defineEvent(
   }),
 );
 
-export const proxyEvents = [ProxyInvoked, ProxyAnswered] as const;
+export const proxyEvents = [
+  ProxyCreated,
+  ProxyUpdated,
+  ProxyKeyAdded,
+  ProxyKeyDeleted,
+  ProxyDeleted,
+  ProxyInvoked,
+  ProxyAnswered,
+] as const;

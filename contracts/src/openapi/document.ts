@@ -33,6 +33,7 @@ const notes: Partial<Record<OperationId, string>> = {
   listTokens: 'Filters by metadata as `metadata.<key>=<value>`, ANDed, case-insensitive.',
   updateToken: 'A merge patch (RFC 7386): null removes.',
   patchReactor: 'A merge patch (RFC 7386): null removes.',
+  patchProxy: 'A merge patch (RFC 7386): null removes.',
   proxy:
     "Method, query, headers and body go on to `SVC-PROXY-URL` (but `SVC-*`, cookies, and what is of the connection). Each `{{ <token id> | filters }}` in values of the query, in headers, and in a body of JSON, a form, XML or text is replaced by data. The answer comes back with `SVC-PROXY-STATUS`; an error without it is the vault's own. Bodies have up to 16 MiB each way.",
 };

@@ -1,17 +1,14 @@
 import type { z } from 'zod';
 import type { OperationId, Operations } from '../operations/index.ts';
+import { applicationId, created, listOf, tenantId } from './example-parts.ts';
+import { proxyExamples } from './proxy-examples.ts';
 
 export interface OperationExamples {
   readonly body?: unknown;
   readonly response?: unknown;
 }
 
-const tenantId = '6f1c0f2e-6a0e-4a86-9a53-5d7d5a1f6d11';
-const applicationId = '3c9d3c64-9a0b-4a77-8a66-2d9fb3c0c3a5';
 const reactorId = 'd5b6b2a4-5c0f-4c0e-8f9a-6f0f4b1e9c77';
-const created = { created_by: applicationId, created_at: '2026-01-31T09:30:00.000Z' };
-const one = { total_items: 1, page_number: 1, page_size: 20, total_pages: 1 };
-const listOf = (item: unknown) => ({ pagination: one, data: [item] });
 
 const token = {
   id: '0f0e5bb2-5e0b-44c1-8f39-3b9d6a1c6b0e',
@@ -208,6 +205,7 @@ export const operationExamples: Readonly<Partial<Record<OperationId, OperationEx
   updateReactor: { body: reactorBody, response: reactor },
   patchReactor: { body: { configuration: { ENDPOINT: null } } },
   react: { body: { args: { card: `{{ ${token.id} }}`, amount: 100 } }, response: { raw: { last4: '4242' } } },
+  ...proxyExamples,
   listInvocations: { response: listOf(invocation) },
   getInvocation: { response: invocation },
   listLogs: {

@@ -94,7 +94,7 @@ function errorStatuses(operation: Operation): number[] {
     ...(operation.params || isWriting ? [404] : []),
     ...(isWriting ? [409] : []),
     ...(operation.body ? [413, 415] : []),
-    ...(operation.entity === 'reactor' && operation.body ? [422] : []),
+    ...(['reactor', 'proxy'].includes(operation.entity) && operation.body ? [422] : []),
     429,
     431,
     500,

@@ -1,8 +1,8 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { base58Alphabet } from './base58.ts';
 
-/** The key types: public, private and management applications, and sessions. */
-export const apiKeyTypes = ['pub', 'pvt', 'mgt', 'ses'] as const;
+/** The key types: public, private and management applications, sessions, and proxies. */
+export const apiKeyTypes = ['pub', 'pvt', 'mgt', 'ses', 'prx'] as const;
 export type ApiKeyType = (typeof apiKeyTypes)[number];
 
 /** 24 base-58 characters carry 140 bits (rules.md §6 asks for 22 or more and 128 bits). */

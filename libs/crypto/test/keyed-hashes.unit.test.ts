@@ -136,7 +136,7 @@ describe('base 58', () => {
 
 describe('an API key', () => {
   it('names its type and carries 24 random base-58 characters', () => {
-    for (const type of ['pub', 'pvt', 'mgt', 'ses'] as const) {
+    for (const type of ['pub', 'pvt', 'mgt', 'ses', 'prx'] as const) {
       expect(generateApiKey(type)).toMatch(new RegExp(`^key_${type}_[1-9A-HJ-NP-Za-km-z]{24}$`));
     }
   });

@@ -46,7 +46,7 @@ function entityIdOf(answer: Answer, params: unknown, context: RequestContext, op
   return typeof id === 'string' ? id : undefined;
 }
 
-const foundInReadModels: ReadonlySet<string> = new Set(['application', 'reactor']);
+const foundInReadModels: ReadonlySet<string> = new Set(['application', 'proxy', 'reactor']);
 
 /** When an answer is shown again, its entity must still exist, and the read is recorded. */
 async function readAgain(

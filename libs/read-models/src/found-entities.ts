@@ -6,6 +6,7 @@ const lookups: Readonly<Partial<Record<EntityType, string>>> = {
   application:
     'select id::text, null as token_type from rm_applications.application where tenant_id = $1 and id = $2',
   reactor: 'select id::text, null as token_type from rm_reactors.reactor where tenant_id = $1 and id = $2',
+  proxy: 'select id::text, null as token_type from rm_proxies.proxy where tenant_id = $1 and id = $2',
   token: 'select id, type as token_type from rm_tokens.token where tenant_id = $1 and id = $2',
 };
 

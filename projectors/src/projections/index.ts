@@ -5,6 +5,7 @@ import { applications } from './applications.ts';
 import { invocations } from './invocations.ts';
 import { logSummary } from './log-summary.ts';
 import { log } from './log.ts';
+import { proxies } from './proxies.ts';
 import { reactors } from './reactors.ts';
 import { runs } from './runs.ts';
 import { tenants } from './tenants.ts';
@@ -18,6 +19,7 @@ const byName: { readonly [Name in ReadModelName]: Projection<Name> } = {
   tokens,
   log,
   reactors,
+  proxies,
   transactions,
   invocations,
   alerts,

@@ -67,6 +67,7 @@ const withKey = (message: string, keyId?: string): string =>
   keyId === undefined ? message : `${message}: ${keyId}`;
 const session = about('session', 'session_id');
 const reactor = about('reactor', 'reactor_id');
+const proxy = about('proxy', 'proxy_id');
 /** The deliveries of security webhooks. */
 const alert = (message: string) => (event: Told<unknown>) =>
   entries(event, [
@@ -122,7 +123,7 @@ const nameOf = (entity: EntityType): string =>
   capitalised(entity === 'card' || entity === 'bank' ? 'token' : entity);
 
 /** Of a request that a proxy sent: where it went is told, since that is what an auditor asks first. */
-const proxy = (message: string): Entry => ({
+const exchange = (message: string): Entry => ({
   entityType: 'proxy',
   entityId: undefined,
   operation: 'invoke',
@@ -172,12 +173,17 @@ export const logHandlers: Handlers = {
   AlertAttemptFailed: alert('Security webhook attempt failed'),
   AlertGivenUp: alert('Security webhook given up'),
 
+  ProxyCreated: proxy('create', 'Proxy created'),
+  ProxyUpdated: proxy('update', 'Proxy updated'),
+  ProxyKeyAdded: (event) => proxy('update', withKey('Proxy key added', event.data.key_id))(event),
+  ProxyKeyDeleted: (event) => proxy('update', withKey('Proxy key deleted', event.data.key_id))(event),
+  ProxyDeleted: proxy('delete', 'Proxy deleted'),
   ProxyInvoked: (event) =>
-    entries(event, [proxy(`Proxy invoked: ${event.data.method} ${event.data.destination}`)]),
+    entries(event, [exchange(`Proxy invoked: ${event.data.method} ${event.data.destination}`)]),
   ProxyAnswered: (event) => {
     const { status, failure } = event.data;
     const answered = status === undefined ? 'Proxy failed' : `Proxy answered ${status}`;
-    return entries(event, [proxy(failure === undefined ? answered : `${answered}: ${failure}`)]);
+    return entries(event, [exchange(failure === undefined ? answered : `${answered}: ${failure}`)]);
   },
 
   TransactionOpened: transaction('create', 'Transaction created'),

@@ -3,13 +3,14 @@ import type { ReactorRow } from './queries.ts';
 
 type Configuration = Record<string, string>;
 
-/** Opens a reactor's configuration. Undefined when the reactor was deleted meanwhile. */
+/** Opens the configuration of a reactor or a proxy. Undefined when it was deleted meanwhile. */
 export async function openConfiguration(
   keyRing: Pick<KeyRing, 'open'>,
-  { tenant_id: tenantId, id, configuration }: ReactorRow,
+  kind: 'reactor' | 'proxy',
+  { tenant_id: tenantId, id, configuration }: Pick<ReactorRow, 'tenant_id' | 'id' | 'configuration'>,
 ): Promise<Secret<Configuration> | undefined> {
   try {
-    const context = { tenantId, entity: `reactor:${id}`, field: 'configuration' };
+    const context = { tenantId, entity: `${kind}:${id}`, field: 'configuration' };
     return await keyRing.open<Configuration>(context, configuration);
   } catch (error) {
     if (isErased(error)) return undefined;

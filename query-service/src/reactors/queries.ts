@@ -44,6 +44,10 @@ function namePattern(name: string): string {
   return literal.includes('*') ? literal.replaceAll(/\*+/g, '%') : `%${literal}%`;
 }
 
+/** The condition of a name, if one is given. */
+export const nameIs = (column: Sql, name: string | undefined): readonly Sql[] =>
+  name === undefined ? [] : [sql`${column} ilike ${namePattern(name)}`];
+
 export async function findReactor(
   pool: Pool,
   tenantId: string,
@@ -65,7 +69,7 @@ export function listReactors(
   const condition = allOf([
     sql`r.tenant_id = ${tenantId}::uuid`,
     ...(ids.length > 0 ? [sql`r.id = any(${ids}::uuid[])`] : []),
-    ...(name === undefined ? [] : [sql`r.name ilike ${namePattern(name)}`]),
+    ...nameIs(sql`r.name`, name),
   ]);
   return fetchPage(
     page,

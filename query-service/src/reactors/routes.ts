@@ -5,7 +5,7 @@ import {
   reactorStatement,
   type Reactor,
 } from '@token-vault/contracts';
-import { isErased, type KeyRing } from '@token-vault/crypto';
+import { isErased, type KeyRing, type TenantHashes } from '@token-vault/crypto';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
 import type { Pool } from 'pg';
 import type { FairReads } from '../fair-reads.ts';
@@ -18,6 +18,27 @@ export interface ReactorDependencies {
   readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly audit: AuditTrail;
 }
+
+/** Undefined when the tenant was deleted meanwhile: then no configuration of it can be opened. */
+export async function hashesOf(
+  keyRing: Pick<KeyRing, 'hashes'>,
+  tenantId: string,
+): Promise<TenantHashes | undefined> {
+  try {
+    return await keyRing.hashes(tenantId);
+  } catch (error) {
+    if (isErased(error)) return undefined;
+    throw error;
+  }
+}
+
+/** The application as answers show it. Its name and type are unset when it is deleted or expired. */
+export const applicationOf = ({
+  application_id: id,
+  application_name: name,
+  application_type: type,
+}: Pick<ReactorRow, 'application_id' | 'application_name' | 'application_type'>): Reactor['application'] =>
+  id === null ? undefined : { id, name: name ?? undefined, type: type ?? undefined };
 
 type ReactorQueries = Pick<HandlersOf<'query'>, 'getReactor' | 'listReactors'>;
 
@@ -42,11 +63,7 @@ export function createReactorHandlers({ pool, reads, keyRing, audit }: ReactorDe
    * would then sign it (ADR 20).
    */
   async function requireSigned(rows: readonly ReactorRow[], tenantId: string): Promise<void> {
-    const hashes = await keyRing.hashes(tenantId).catch((error: unknown) => {
-      // The tenant was deleted meanwhile, so no configuration of it can be opened.
-      if (isErased(error)) return undefined;
-      throw error;
-    });
+    const hashes = await hashesOf(keyRing, tenantId);
     for (const row of rows) {
       const statement = reactorStatement({ ...row, applicationId: row.application_id });
       if (hashes?.isBelieved(statement, row.signature) === false) throw new AlteredRecordError('reactor');
@@ -54,7 +71,7 @@ export function createReactorHandlers({ pool, reads, keyRing, audit }: ReactorDe
   }
 
   async function showOne(row: ReactorRow): Promise<Reactor | undefined> {
-    const configuration = await openConfiguration(keyRing, row);
+    const configuration = await openConfiguration(keyRing, 'reactor', row);
     return configuration && present(row, configuration.expose());
   }
 
@@ -88,14 +105,7 @@ function present(row: ReactorRow, configuration: Record<string, string>): Reacto
     name: row.name,
     code: row.code,
     configuration,
-    application:
-      row.application_id === null
-        ? undefined
-        : {
-            id: row.application_id,
-            name: row.application_name ?? undefined,
-            type: row.application_type ?? undefined,
-          },
+    application: applicationOf(row),
     created_by: row.created_by ?? undefined,
     created_at: row.created_at.toISOString(),
     modified_by: row.modified_by ?? undefined,

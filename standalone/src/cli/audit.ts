@@ -53,7 +53,15 @@ async function verifyEvents(parts: Parts, range: Range, terminal: Terminal): Pro
 /**
  * The read models that decide about access, runs and deliveries, and that of the log. Each is compared with the log.
  */
-const readModels = ['tenants', 'applications', 'tokens', 'reactors', 'invocations', 'log'] as const;
+const readModels = [
+  'tenants',
+  'applications',
+  'tokens',
+  'reactors',
+  'proxies',
+  'invocations',
+  'log',
+] as const;
 
 /** @throws CommandError */
 async function verifyReadModels(work: Work): Promise<void> {

@@ -31,6 +31,11 @@ const sessionRules = [
 ];
 const code = 'module.exports = async () => ({ raw: 1 });';
 const reactor = { name: 'r', code, configuration: { 'some-key': 'v' } };
+const proxy = {
+  name: 'p',
+  destination: 'https://destination.invalid/v1',
+  configuration: { 'some-key': 'v' },
+};
 const path = (number: string): string => `/card-${number}/`;
 const comment = (number: string): string => `${code} // ${number}`;
 const uuidOf = (text: string): string =>
@@ -63,6 +68,22 @@ async function onKey(world: World): Promise<Ready> {
   const id = await freshApplication(world);
   return { params: { id, key_id: await idOf(managerOf(world), `/applications/${id}/keys`, {}) } };
 }
+
+/** A proxy that may have keys of its own. */
+async function onProxy(world: World): Promise<{ readonly params: { readonly id: string } }> {
+  const application = { id: await freshApplication(world) };
+  return { params: { id: await idOf(managerOf(world), '/proxies', { ...proxy, application }) } };
+}
+async function onProxyKey(world: World): Promise<Ready> {
+  const { id } = (await onProxy(world)).params;
+  return { params: { id, key_id: await idOf(managerOf(world), `/proxies/${id}/keys`, {}) } };
+}
+const writtenProxy = {
+  'body.request.code': comment,
+  'body.response.code': comment,
+  'body.destination': (number: string) => `https://destination.invalid/${number}`,
+  'body.destinations[]': (number: string) => `https://card-${number}.invalid`,
+};
 
 const token = () => ({ type: 'card', data: { number: cardNumber('5'), cvc: '123' } });
 const writtenToken = {
@@ -253,6 +274,30 @@ export const plans: Readonly<Record<OperationId, Plan>> = {
   getInvocation: { by: 'management', ready: undelivered, written: { 'path.invocation_id': uuidOf } },
   redeliverInvocation: { by: 'management', ready: undelivered, written: { 'path.invocation_id': uuidOf } },
 
+  createProxy: { by: 'management', ready: () => ({ body: proxy }), written: writtenProxy },
+  listProxies: { by: 'management', ready: () => ({ query: { size: '1' } }) },
+  getProxy: { by: 'management', ready: onProxy, written: { 'path.id': uuidOf } },
+  updateProxy: {
+    by: 'management',
+    ready: async (world) => ({ ...(await onProxy(world)), body: proxy }),
+    written: { ...writtenProxy, 'path.id': uuidOf },
+  },
+  patchProxy: {
+    by: 'management',
+    ready: async (world) => ({ ...(await onProxy(world)), body: { name: 'p' } }),
+    written: { ...writtenProxy, 'path.id': uuidOf },
+  },
+  deleteProxy: { by: 'management', ready: onProxy, written: { 'path.id': uuidOf } },
+  createProxyKey: {
+    by: 'management',
+    ready: async (world) => ({ ...(await onProxy(world)), body: {} }),
+    written: { 'path.id': uuidOf },
+  },
+  deleteProxyKey: {
+    by: 'management',
+    ready: onProxyKey,
+    written: { 'path.id': uuidOf, 'path.key_id': uuidOf },
+  },
   proxy: {
     by: 'revealing',
     ready: (world) => ({ headers: { 'svc-proxy-url': world.receiverUrl } }),

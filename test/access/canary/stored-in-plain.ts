@@ -41,6 +41,11 @@ const rules: Allowance = {
 };
 const reactors: Allowance = { places: ['body.name', 'body.code'], reason: names };
 
+const proxies: Allowance = {
+  places: ['body.name', 'body.destination', 'body.destinations[]', 'body.request.code', 'body.response.code'],
+  reason: 'what a proxy does is shown to all who may list (docs/reference/proxy.md)',
+};
+
 export const storedInPlain: Readonly<Partial<Record<OperationId, readonly Allowance[]>>> = {
   createToken: [...tokenFields, { places: ['body.id'], reason: ids, isLogged: true }],
   updateToken: tokenFields,
@@ -52,6 +57,9 @@ export const storedInPlain: Readonly<Partial<Record<OperationId, readonly Allowa
   createReactor: [reactors],
   updateReactor: [reactors],
   patchReactor: [reactors],
+  createProxy: [proxies],
+  updateProxy: [proxies],
+  patchProxy: [proxies],
   updateTenant: [{ places: ['body.name', 'body.settings.*', 'body.settings.* name'], reason: settings }],
 };
 

@@ -1,0 +1,96 @@
+import {
+  AlteredRecordError,
+  EntitiesRead,
+  NotFoundError,
+  proxyStatement,
+  type Proxy,
+} from '@token-vault/contracts';
+import type { HandlersOf, RequestContext } from '@token-vault/operations';
+import { openConfiguration } from '../reactors/configuration.ts';
+import { applicationOf, hashesOf, type ReactorDependencies } from '../reactors/routes.ts';
+import { findProxy, listProxies, type ProxyRow } from './queries.ts';
+
+type ProxyQueries = Pick<HandlersOf<'query'>, 'getProxy' | 'listProxies'>;
+
+/** The signature covers all that decides: an administrator could write a planted row back, and the vault would then sign it (ADR 20). */
+const statementOf = (row: ProxyRow) =>
+  proxyStatement({
+    ...row,
+    requestCode: row.request_code,
+    responseCode: row.response_code,
+    requireAuth: row.require_auth,
+    applicationId: row.application_id,
+  });
+
+export function createProxyHandlers({ pool, reads, keyRing, audit }: ReactorDependencies): ProxyQueries {
+  /** A configuration holds credentials of third parties, so it is recorded before it is shown, as token data is. */
+  async function show(
+    rows: readonly ProxyRow[],
+    context: RequestContext,
+    operation: 'read' | 'list',
+  ): Promise<Proxy[]> {
+    const hashes = await hashesOf(keyRing, context.principal.tenant.id);
+    if (hashes && rows.some((row) => !hashes.isSigned(statementOf(row), row.signature)))
+      throw new AlteredRecordError('proxy');
+    const [shown] = await Promise.all([
+      Promise.all(rows.map((row) => showOne(row, context.now))),
+      audit.record(context, EntitiesRead, {
+        entity_type: 'proxy',
+        operation,
+        entity_ids: rows.map(({ id }) => id),
+      }),
+    ]);
+    return shown.filter((proxy) => proxy !== undefined);
+  }
+
+  async function showOne(row: ProxyRow, now: Date): Promise<Proxy | undefined> {
+    const configuration = await openConfiguration(keyRing, 'proxy', row);
+    return configuration && present(row, configuration.expose(), now);
+  }
+
+  return {
+    async getProxy({ params }, context) {
+      const row = await findProxy(pool, context.principal.tenant.id, params.id, context.now);
+      if (!row) throw new NotFoundError('Proxy');
+      const [shown] = await show([row], context, 'read');
+      if (!shown) throw new NotFoundError('Proxy');
+      return { body: shown };
+    },
+
+    async listProxies({ query }, context) {
+      const { tenant } = context.principal;
+      const { pagination, data } = await listProxies(
+        reads.of(tenant.id),
+        { tenantId: tenant.id, now: context.now },
+        { ids: query.id, name: query.name },
+        query,
+      );
+      return { body: { pagination, data: await show(data, context, 'list') } };
+    },
+  };
+}
+
+const isLive = ({ expires_at: end }: ProxyRow['keys'][number], now: Date): boolean =>
+  end === undefined || Date.parse(end) > now.getTime();
+
+function present(row: ProxyRow, configuration: Record<string, string>, now: Date): Proxy {
+  return {
+    id: row.id,
+    tenant_id: row.tenant_id,
+    name: row.name,
+    destination: row.destination,
+    destinations: row.destinations.length === 0 ? undefined : [...row.destinations],
+    application: applicationOf(row),
+    request: row.request_code === null ? undefined : { code: row.request_code },
+    response: row.response_code === null ? undefined : { code: row.response_code },
+    require_auth: row.require_auth,
+    configuration,
+    keys: row.keys
+      .filter((key) => isLive(key, now))
+      .map(({ id, created_at, expires_at }) => ({ id, created_at, expires_at })),
+    created_by: row.created_by ?? undefined,
+    created_at: row.created_at.toISOString(),
+    modified_by: row.modified_by ?? undefined,
+    modified_at: row.modified_at?.toISOString(),
+  };
+}
