@@ -48,7 +48,7 @@ export interface StoredEvent extends EventPlace {
 }
 
 export interface AppendResult {
-  /** Position of the last event of this append. */
+  /** Position of the last event of this append. A store that joins appends that expect `any` may give that of a neighbour stored with it. */
   readonly position: Position;
   readonly revision: number;
 }

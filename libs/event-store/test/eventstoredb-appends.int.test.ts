@@ -105,6 +105,42 @@ describe('the appends of a store', () => {
   });
 });
 
+describe('appends to one stream that expect no revision', () => {
+  it('go together while one is under way, in their order, each with its own revision', async () => {
+    const store = open();
+    double.faults.commitMs = 50;
+    const appends = Array.from({ length: 100 }, (_, index) =>
+      store.append('access', [noted(`${index} a`), noted(`${index} b`)], 'any'),
+    );
+    const results = await Promise.all(appends);
+    expect(results.map(({ revision }) => revision)).toEqual(results.map((_, index) => 2 * index + 1));
+    expect(new Set(results.map(({ position }) => position)).size).toBe(2);
+    const stored = await collect(store.readStream('access'));
+    expect(stored).toEqual(results.flatMap((_, index) => [`${index} a`, `${index} b`]));
+  });
+
+  it('are stored once each, also when some repeat what is stored', async () => {
+    const store = open();
+    const repeated = noted('repeated');
+    await store.append('access', [repeated], 'any');
+    double.faults.commitMs = 50;
+    const events = [noted('first'), repeated, noted('second'), noted('third')];
+    await Promise.all(events.map((event) => store.append('access', [event], 'any')));
+    expect(await collect(store.readStream('access'))).toEqual(['repeated', 'first', 'second', 'third']);
+  });
+
+  it('that wait too long are unavailable, and are not sent', async () => {
+    const store = open({ deadlineMs: 300 });
+    double.faults.swallow = 'after-storing';
+    const stuck = store.append('access', [noted('stuck')], 'any');
+    const waiting = store.append('access', [noted('waiting')], 'any');
+    await expect(waiting).rejects.toBeInstanceOf(EventStoreUnavailableError);
+    await expect(waiting).rejects.not.toBeInstanceOf(AppendUnansweredError);
+    await expect(stuck).rejects.toBeInstanceOf(AppendUnansweredError);
+    expect(streamsOf().filter((stream) => stream === 'vault.access')).toHaveLength(1);
+  });
+});
+
 describe('the appends of a store on a server without BatchAppend', () => {
   beforeEach(() => {
     double.faults.batchAppend = false;

@@ -35,8 +35,14 @@ function describeOrder(fixture: Fixture): void {
     const log = await collect(fixture.store.readAll(after));
     checkOrder(log);
     expect(texts(log).toSorted()).toEqual(results.flatMap(({ written }) => written).toSorted());
-    for (const { position, last } of results.flatMap(({ answers }) => answers)) {
-      expect(log.find((event) => event.position === position)?.data.text).toBe(last);
+    for (const { stream, position, revision, last } of results.flatMap(({ answers }) => answers)) {
+      const stored = log.find((event) => event.stream === stream && event.revision === revision);
+      expect(stored?.data.text).toBe(last);
+      // Appends to the shared streams may have been stored as one.
+      const told = log.find((event) => event.position === position);
+      if (shared.includes(stream)) expect(told?.stream).toBe(stream);
+      else expect(told).toBe(stored);
+      expect(comparePositions(position, stored?.position ?? position)).toBeGreaterThanOrEqual(0);
     }
     await vi.waitUntil(() => tails.every((tail) => tail.batches.at(-1)?.position === head), {
       timeout: 20_000,
@@ -81,7 +87,7 @@ async function firstAfterHead(store: SuiteStore): Promise<{ after: Position; fir
 async function writeMany(store: SuiteStore, writer: string, shared: readonly string[]) {
   const own = newStream();
   const written: string[] = [];
-  const answers: (AppendResult & { last: string })[] = [];
+  const answers: (AppendResult & { stream: string; last: string })[] = [];
   let revision = -1;
   for (let round = 0; round < 40; round++) {
     const names = Array.from({ length: 1 + (round % 3) }, (_, index) => `${writer} ${round} ${index}`);
@@ -94,7 +100,7 @@ async function writeMany(store: SuiteStore, writer: string, shared: readonly str
     );
     if (isOwn) ({ revision } = answer);
     written.push(...names);
-    answers.push({ ...answer, last: names.at(-1) as string });
+    answers.push({ ...answer, stream, last: names.at(-1) as string });
   }
   return { written, answers };
 }

@@ -10,6 +10,7 @@ import {
   type AppendResult,
 } from '../port.ts';
 import { NoAppendStreamError } from './append-stream.ts';
+import { AppendsTogether } from './append-together.ts';
 import { LastingConnection, type Connection, type ConnectionSettings } from './connection.ts';
 import { asTooLarge, asUnanswered, asUnavailable, errorKind } from './errors.ts';
 import { Gate } from './gate.ts';
@@ -36,15 +37,21 @@ export class Appender {
   readonly #connection: LastingConnection;
   readonly #gate: Gate;
   readonly #plainGate: Gate;
+  readonly #together: AppendsTogether;
 
   constructor(settings: AppenderSettings) {
     this.#settings = settings;
     this.#connection = new LastingConnection(settings.connectionString);
     this.#gate = new Gate(settings.maxConcurrentAppends, settings.deadlineMs / 2);
     this.#plainGate = new Gate(maxPlainAppends, settings.deadlineMs / 2);
+    this.#together = new AppendsTogether((request) => this.#append(request), settings.deadlineMs / 2);
   }
 
-  async append(request: AppendRequest): Promise<AppendResult> {
+  append(request: AppendRequest): Promise<AppendResult> {
+    return request.expected === 'any' ? this.#together.append(request) : this.#append(request);
+  }
+
+  async #append(request: AppendRequest): Promise<AppendResult> {
     const bytes = request.events.reduce((sum, event) => sum + proposedBytes(event), 0);
     const { maxAppendBytes } = this.#settings;
     if (bytes > maxAppendBytes) throw new AppendTooLargeError(bytes, maxAppendBytes);
@@ -63,6 +70,7 @@ export class Appender {
 
   /** Resolves after the appends under way. */
   async close(): Promise<void> {
+    await this.#together.idle();
     await this.#gate.idle();
     await this.#connection.close();
   }
