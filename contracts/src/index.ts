@@ -19,7 +19,7 @@ export * from './openapi/index.ts';
 export * from './operations/index.ts';
 export * from './permissions.ts';
 export * from './problems.ts';
-export * from './read-models.ts';
+export * from './read-models/index.ts';
 export * from './statements.ts';
 export * from './streams.ts';
 export * from './text.ts';

@@ -1,4 +1,10 @@
-import type { DataOf, EventMetadata, Json, VaultEventType } from '@token-vault/contracts';
+import {
+  liveSchema,
+  type DataOf,
+  type EventMetadata,
+  type Json,
+  type VaultEventType,
+} from '@token-vault/contracts';
 
 /**
  * Values by column. Timestamps are RFC 3339 text, 64-bit integers decimal text, `json` columns any JSON value, text
@@ -115,5 +121,4 @@ export function addressOf(table: Table): readonly string[] {
   return table.addressedBy ?? table.primaryKey;
 }
 
-export const liveSchema = (name: string): string => `rm_${name}`;
-export const nextSchema = (name: string): string => `rm_${name}_next`;
+export const nextSchema = (name: string): string => `${liveSchema(name)}_next`;

@@ -1,3 +1,4 @@
+import { aliased } from '@token-vault/contracts';
 import type { Pool } from 'pg';
 import { rowsOf } from './read-model.ts';
 
@@ -15,10 +16,14 @@ const mostCounted = 100_000;
 const counted = (rows: string): string =>
   `(select count(*)::integer from (select from ${rows} limit ${mostCounted}) as counted)`;
 
+const w = aliased('invocations', 'waiting', 'w');
+const r = aliased('invocations', 'running', 'r');
+const d = aliased('invocations', 'delivery', 'd');
+
 const statement = `select
-  ${counted('rm_invocations.waiting w where not exists (select from rm_invocations.running r where r.id = w.id)')} as waiting,
-  ${counted('rm_invocations.running')} as running,
-  ${counted('rm_invocations.delivery')} as undelivered`;
+  ${counted(`${w.source} where not exists (select from ${r.source} where ${r.id} = ${w.id})`)} as waiting,
+  ${counted(r.source)} as running,
+  ${counted(d.source)} as undelivered`;
 
 /** The unfinished invocations of the read model. Every runner gives the same. */
 export async function countPending(pool: Pool): Promise<PendingInvocations> {

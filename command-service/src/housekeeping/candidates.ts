@@ -1,3 +1,4 @@
+import { aliased } from '@token-vault/contracts';
 import type { Pool } from 'pg';
 
 /** An entity that is due according to a read model. Its own stream decides whether it has really ended. */
@@ -8,34 +9,25 @@ export interface Candidate {
 
 /** The read model table and columns of due entities. All parts are constants of this file. */
 interface Source {
-  readonly table: string;
+  readonly of: { readonly source: string; readonly tenant_id: string; readonly id: string };
   readonly due: string;
   readonly idType: 'text' | 'uuid';
   readonly condition: string;
 }
 
+const t = aliased('tokens', 'token', 't');
+const a = aliased('applications', 'application', 'a');
+const s = aliased('applications', 'session', 's');
+const x = aliased('transactions', 'transaction', 'x');
+const isOpen = `${x.status} = 'open'`;
+
 export const sources = {
-  expiredTokens: { table: 'rm_tokens.token', due: 'expires_at', idType: 'text', condition: 'true' },
-  dueCvcs: { table: 'rm_tokens.token', due: 'cvc_expires_at', idType: 'text', condition: 'cvc is not null' },
-  expiredApplications: {
-    table: 'rm_applications.application',
-    due: 'expires_at',
-    idType: 'uuid',
-    condition: 'true',
-  },
-  expiredSessions: { table: 'rm_applications.session', due: 'expires_at', idType: 'uuid', condition: 'true' },
-  expiredTransactions: {
-    table: 'rm_transactions.transaction',
-    due: 'expires_at',
-    idType: 'uuid',
-    condition: `status = 'open'`,
-  },
-  abandonedTransactions: {
-    table: 'rm_transactions.transaction',
-    due: 'created_at',
-    idType: 'uuid',
-    condition: `status = 'open'`,
-  },
+  expiredTokens: { of: t, due: t.expires_at, idType: 'text', condition: 'true' },
+  dueCvcs: { of: t, due: t.cvc_expires_at, idType: 'text', condition: `${t.cvc} is not null` },
+  expiredApplications: { of: a, due: a.expires_at, idType: 'uuid', condition: 'true' },
+  expiredSessions: { of: s, due: s.expires_at, idType: 'uuid', condition: 'true' },
+  expiredTransactions: { of: x, due: x.expires_at, idType: 'uuid', condition: isOpen },
+  abandonedTransactions: { of: x, due: x.created_at, idType: 'uuid', condition: isOpen },
 } as const satisfies Record<string, Source>;
 export type SourceName = keyof typeof sources;
 
@@ -48,11 +40,11 @@ interface CandidateRow {
 
 const firstUuid = '00000000-0000-0000-0000-000000000000';
 
-const statement = ({ table, due, idType, condition }: Source): string => `
-  select tenant_id, id::text as id, ${due}::text as due_at from ${table}
+const statement = ({ of, due, idType, condition }: Source): string => `
+  select ${of.tenant_id}, ${of.id}::text as id, ${due}::text as due_at from ${of.source}
    where ${condition} and ${due} <= $1
-     and (${due}, tenant_id, id) > ($2::timestamptz, $3::uuid, $4::${idType})
-   order by ${due}, tenant_id, id limit $5`;
+     and (${due}, ${of.tenant_id}, ${of.id}) > ($2::timestamptz, $3::uuid, $4::${idType})
+   order by ${due}, ${of.tenant_id}, ${of.id} limit $5`;
 
 /** The projection runner makes the tables at its first start. Before that nothing is due. */
 function isNotThereYet(error: unknown): boolean {

@@ -1,4 +1,4 @@
-import type { Plan } from '@token-vault/contracts';
+import { aliased, type Plan } from '@token-vault/contracts';
 import type { Pool } from 'pg';
 
 export interface TenantSummary {
@@ -9,14 +9,15 @@ export interface TenantSummary {
 }
 
 const pageSize = 500;
+const t = aliased('tenants', 'tenant', 't');
 
 /** All tenants that are not deleted, ordered by id, a page at a time, from their read model. For operators. */
 export async function* listTenants(pool: Pool): AsyncGenerator<TenantSummary, void> {
   let after = '00000000-0000-0000-0000-000000000000';
   for (;;) {
     const { rows } = await pool.query<TenantSummary>(
-      `select t.id, t.name, t.plan, t.created_at as "createdAt" from rm_tenants.tenant t
-        where t.id > $1 and not t.is_deleted order by t.id limit $2`,
+      `select ${t.id}, ${t.name}, ${t.plan}, ${t.created_at} as "createdAt" from ${t.source}
+        where ${t.id} > $1 and not ${t.is_deleted} order by ${t.id} limit $2`,
       [after, pageSize],
     );
     yield* rows;

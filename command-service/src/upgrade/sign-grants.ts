@@ -1,4 +1,4 @@
-import { streams } from '@token-vault/contracts';
+import { aliased, streams } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { errorFields, type Logger } from '@token-vault/observability';
@@ -21,6 +21,8 @@ export interface SigningDependencies {
 }
 
 const task = 'upgrade';
+const t = aliased('tenants', 'tenant', 't');
+const a = aliased('applications', 'application', 'a');
 
 /** The read models of this release do not exist yet. */
 function isNotThereYet(error: unknown): boolean {
@@ -33,7 +35,7 @@ export async function tenantsToSign({ keyRing, pool }: SigningDependencies): Pro
   const ids = await keyRing.tenantsThatAcceptUnsigned();
   if (ids.length === 0) return [];
   const { rows } = await pool.query<{ id: string }>(
-    'select id from rm_tenants.tenant where id = any($1::uuid[]) and not is_deleted order by id',
+    `select ${t.id} from ${t.source} where ${t.id} = any($1::uuid[]) and not ${t.is_deleted} order by ${t.id}`,
     [ids],
   );
   return rows.map(({ id }) => id);
@@ -66,7 +68,7 @@ async function signTenant(dependencies: SigningDependencies, tenantId: string): 
   const { state } = await load(store, stream, tenantDecider);
   if (state.kind !== 'active' || state.details.wasSigned) return false;
   const { rows } = await pool.query<{ id: string }>(
-    'select id from rm_applications.application where tenant_id = $1',
+    `select ${a.id} from ${a.source} where ${a.tenant_id} = $1`,
     [tenantId],
   );
   for (const { id } of rows) await signApplication(dependencies, tenantId, id);

@@ -1,4 +1,4 @@
-import { streams } from '@token-vault/contracts';
+import { aliased, streams } from '@token-vault/contracts';
 import { comparePositions } from '@token-vault/event-store';
 import { errorFields } from '@token-vault/observability';
 import { readCheckpoints } from '@token-vault/read-models';
@@ -12,23 +12,28 @@ import { signInvocation, signReactor, signToken, type SigningWork } from './sign
 const pageSize = 500;
 const atOnce = 32;
 
+const t = aliased('tokens', 'token', 't');
+const r = aliased('reactors', 'reactor', 'r');
+
+interface Listed {
+  readonly source: string;
+  readonly tenant_id: string;
+  readonly id: string;
+}
+
+const list = ({ source, tenant_id, id }: Listed, idType: 'text' | 'uuid', condition: string): string =>
+  `select ${id} from ${source} where ${condition} and ${tenant_id} = $1 and ${id} > $2::${idType}
+    order by ${id} limit ${pageSize}`;
+
 /**
  * The kinds of records that are signed while the vault serves. The read models list the records; that of invocations
  * lists only unfinished ones.
  */
 const kinds = [
-  {
-    rows: 'select id from rm_tokens.token where signature is null and tenant_id = $1',
-    type: 'text',
-    sign: signToken,
-  },
-  {
-    rows: 'select id from rm_reactors.reactor where signature is null and tenant_id = $1',
-    type: 'uuid',
-    sign: signReactor,
-  },
-  ...['waiting', 'running', 'delivery'].map((table) => ({
-    rows: `select id from rm_invocations.${table} where tenant_id = $1`,
+  { rows: list(t, 'text', `${t.signature} is null`), type: 'text', sign: signToken },
+  { rows: list(r, 'uuid', `${r.signature} is null`), type: 'uuid', sign: signReactor },
+  ...(['waiting', 'running', 'delivery'] as const).map((table) => ({
+    rows: list(aliased('invocations', table, 'i'), 'uuid', 'true'),
     type: 'uuid',
     sign: signInvocation,
   })),
@@ -61,10 +66,7 @@ async function signAll(
 ): Promise<boolean> {
   let areAllSigned = true;
   for (let after: string = first[type as keyof typeof first]; ;) {
-    const { rows } = await work.pool.query<{ id: string }>(
-      `${statement} and id > $2::${type} order by id limit ${pageSize}`,
-      [tenantId, after],
-    );
+    const { rows } = await work.pool.query<{ id: string }>(statement, [tenantId, after]);
     for (let at = 0; at < rows.length; at += atOnce) {
       if (work.signal.aborted) return false;
       const signed = await Promise.all(rows.slice(at, at + atOnce).map(({ id }) => sign(work, tenantId, id)));

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { EntityType } from '../api/logs.ts';
 import type { Permission } from '../permissions.ts';
-import type { ReadModelName } from '../read-models.ts';
+import type { ReadModelName } from '../read-models/index.ts';
 
 /** One operation of the HTTP interface. Routing, validation, gateway, OpenAPI and tests derive from it. */
 export interface Operation {

@@ -1,3 +1,4 @@
+import { aliased } from '@token-vault/contracts';
 import type { RetiredKey } from '@token-vault/operations';
 import type { Principal } from '@token-vault/access';
 import type pg from 'pg';
@@ -9,18 +10,22 @@ interface RetiredRow {
   readonly reason: string;
 }
 
+const r = aliased('applications', 'retired_key', 'r');
+const k = aliased('applications', 'application_key', 'k');
+const s = aliased('applications', 'session_key', 's');
+
 /** All keys of a session are kept, so that the use of a key before its authorisation or after its end names the session. */
 const retiredByKey = {
   name: 'retired-by-key',
   text: `
-    select tenant_id, application_id, null::uuid as session_id, reason
-      from rm_applications.retired_key where key_hash = $1
+    select ${r.tenant_id}, ${r.application_id}, null::uuid as session_id, ${r.reason}
+      from ${r.source} where ${r.key_hash} = $1
     union all
-    select tenant_id, application_id, null::uuid, reason
-      from rm_applications.application_key where key_hash = $1
+    select ${k.tenant_id}, ${k.application_id}, null::uuid, ${k.reason}
+      from ${k.source} where ${k.key_hash} = $1
     union all
-    select tenant_id, application_id, session_id, reason
-      from rm_applications.session_key where key_hash = $1`,
+    select ${s.tenant_id}, ${s.application_id}, ${s.session_id}, ${s.reason}
+      from ${s.source} where ${s.key_hash} = $1`,
 };
 
 /** The owner of a key that is no longer valid; undefined when the key never existed. */

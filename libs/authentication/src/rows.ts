@@ -1,4 +1,5 @@
 import {
+  aliased,
   UnavailableError,
   type AccessRule,
   type ActorKind,
@@ -58,24 +59,29 @@ export interface SessionRow extends GrantRow {
   readonly authorizer_key_hash: string | null;
 }
 
-const tenantColumns =
-  't.id as tenant_id, t.plan, t.settings, t.accepts_unsigned, t.signature as tenant_signature';
-const applicationColumns =
-  'a.id, a.key_hash, a.permissions, a.rules, a.expires_at_text, a.signature, a.type, a.key_id, a.keys';
+const a = aliased('applications', 'application', 'a');
+const k = aliased('applications', 'application_key', 'k');
+const s = aliased('applications', 'session', 's');
+const t = aliased('tenants', 'tenant', 't');
+
+const tenantColumns = `${t.id} as tenant_id, ${t.plan}, ${t.settings}, ${t.accepts_unsigned},
+  ${t.signature} as tenant_signature`;
+const applicationColumns = `${a.id}, ${a.key_hash}, ${a.permissions}, ${a.rules}, ${a.expires_at_text}, ${a.signature},
+  ${a.type}, ${a.key_id}, ${a.keys}`;
 
 const fromApplications = (where: string): string => `
-      from rm_applications.application a
-      join rm_tenants.tenant t on t.id = a.tenant_id and not t.is_deleted
+      from ${a.source}
+      join ${t.source} on ${t.id} = ${a.tenant_id} and not ${t.is_deleted}
      where ${where}`;
 
 /** Authorised sessions only: an unauthorised session has no rights. */
 const sessions = (where: string): string => `
-    select 'session' as kind, s.id, s.key_hash, s.permissions, s.rules, s.expires_at_text, s.signature,
-           null::text as type, null::uuid as key_id, null::jsonb as keys, s.application_id, s.authorized_by,
-           s.opener_key_hash, s.authorizer_key_hash, ${tenantColumns}
-      from rm_applications.session s
-      join rm_tenants.tenant t on t.id = s.tenant_id and not t.is_deleted
-     where ${where} and s.is_authorized`;
+    select 'session' as kind, ${s.id}, ${s.key_hash}, ${s.permissions}, ${s.rules}, ${s.expires_at_text}, ${s.signature},
+           null::text as type, null::uuid as key_id, null::jsonb as keys, ${s.application_id}, ${s.authorized_by},
+           ${s.opener_key_hash}, ${s.authorizer_key_hash}, ${tenantColumns}
+      from ${s.source}
+      join ${t.source} on ${t.id} = ${s.tenant_id} and not ${t.is_deleted}
+     where ${where} and ${s.is_authorized}`;
 
 const callingApplications = (where: string): string => `
     select 'application' as kind, ${applicationColumns}, null::uuid as application_id, null::uuid as authorized_by,
@@ -87,24 +93,24 @@ const callingApplications = (where: string): string => `
  */
 const byKey = {
   name: 'caller-by-key',
-  text: `${callingApplications('a.key_hash = $1')}
+  text: `${callingApplications(`${a.key_hash} = $1`)}
     union all ${callingApplications(
-      'a.id = (select k.application_id from rm_applications.application_key k where k.key_hash = $1)',
+      `${a.id} = (select ${k.application_id} from ${k.source} where ${k.key_hash} = $1)`,
     )}
-    union all ${sessions('s.key_hash = $1')}`,
+    union all ${sessions(`${s.key_hash} = $1`)}`,
 };
 
 const applicationById = {
   name: 'application-by-id',
   text: `select 'application' as kind, ${applicationColumns}, ${tenantColumns}
-    ${fromApplications('a.tenant_id = $1 and a.id = $2')}`,
+    ${fromApplications(`${a.tenant_id} = $1 and ${a.id} = $2`)}`,
 };
 
-const sessionById = { name: 'session-by-id', text: sessions('s.tenant_id = $1 and s.id = $2') };
+const sessionById = { name: 'session-by-id', text: sessions(`${s.tenant_id} = $1 and ${s.id} = $2`) };
 
 const tenantById = {
   name: 'tenant-by-id',
-  text: `select ${tenantColumns} from rm_tenants.tenant t where t.id = $1 and not t.is_deleted`,
+  text: `select ${tenantColumns} from ${t.source} where ${t.id} = $1 and not ${t.is_deleted}`,
 };
 
 /**

@@ -1,13 +1,23 @@
-import { entityTypeOfToken, isUuid, type EntityType, type FoundEntity } from '@token-vault/contracts';
+import {
+  aliased,
+  entityTypeOfToken,
+  isUuid,
+  type EntityType,
+  type FoundEntity,
+} from '@token-vault/contracts';
 import type { FindEntity } from '@token-vault/operations';
 import type { Pool } from 'pg';
 
+const a = aliased('applications', 'application', 'a');
+const p = aliased('proxies', 'proxy', 'p');
+const r = aliased('reactors', 'reactor', 'r');
+const t = aliased('tokens', 'token', 't');
+
 const lookups: Readonly<Partial<Record<EntityType, string>>> = {
-  application:
-    'select id::text, null as token_type from rm_applications.application where tenant_id = $1 and id = $2',
-  reactor: 'select id::text, null as token_type from rm_reactors.reactor where tenant_id = $1 and id = $2',
-  proxy: 'select id::text, null as token_type from rm_proxies.proxy where tenant_id = $1 and id = $2',
-  token: 'select id, type as token_type from rm_tokens.token where tenant_id = $1 and id = $2',
+  application: `select ${a.id}::text, null as token_type from ${a.source} where ${a.tenant_id} = $1 and ${a.id} = $2`,
+  reactor: `select ${r.id}::text, null as token_type from ${r.source} where ${r.tenant_id} = $1 and ${r.id} = $2`,
+  proxy: `select ${p.id}::text, null as token_type from ${p.source} where ${p.tenant_id} = $1 and ${p.id} = $2`,
+  token: `select ${t.id}, ${t.type} as token_type from ${t.source} where ${t.tenant_id} = $1 and ${t.id} = $2`,
 };
 
 interface FoundRow {

@@ -1,4 +1,4 @@
-import { authorOf, type DataOf, type EventMetadata, type Json } from '@token-vault/contracts';
+import { tableOf, authorOf, type DataOf, type EventMetadata, type Json } from '@token-vault/contracts';
 import type { Occurrence, Projection, SqlOp } from '../projection.ts';
 
 type Access = Pick<Occurrence, 'id' | 'metadata'>;
@@ -40,13 +40,7 @@ export const alerts: Projection<'alerts'> = {
   isAwaited: false,
   tables: [
     {
-      name: 'delivery',
-      columns: {
-        id: 'uuid not null',
-        tenant_id: 'uuid not null',
-        next_at: 'timestamptz not null',
-        content: 'jsonb not null',
-      },
+      ...tableOf('alerts', 'delivery'),
       primaryKey: ['id'],
       indexes: [{ on: '(next_at)' }],
     },

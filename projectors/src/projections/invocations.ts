@@ -1,4 +1,4 @@
-import type { DataOf } from '@token-vault/contracts';
+import { tableOf, type DataOf } from '@token-vault/contracts';
 import type { Occurrence, Projection, SqlOp } from '../projection.ts';
 
 /** The run is over. The result of an asynchronous invocation is due for delivery from now on. */
@@ -24,7 +24,6 @@ const endDelivery = ({ invocation_id: id }: { readonly invocation_id: string }):
 ];
 
 const due = (column: string) => ({
-  columns: { id: 'uuid not null', tenant_id: 'uuid not null', [column]: 'timestamptz not null' },
   primaryKey: ['id'],
   indexes: [{ on: `(${column})` }],
 });
@@ -39,13 +38,12 @@ export const invocations: Projection<'invocations'> = {
   isAwaited: false,
   tables: [
     {
-      name: 'waiting',
-      columns: { id: 'uuid not null', tenant_id: 'uuid not null', invoked_at: 'timestamptz not null' },
+      ...tableOf('invocations', 'waiting'),
       primaryKey: ['id'],
       indexes: [{ on: '(tenant_id, invoked_at, id)', isForReaders: true }],
     },
-    { name: 'running', ...due('deadline') },
-    { name: 'delivery', ...due('next_at') },
+    { ...tableOf('invocations', 'running'), ...due('deadline') },
+    { ...tableOf('invocations', 'delivery'), ...due('next_at') },
   ],
   on: {
     ReactorInvoked: ({ data, metadata: { tenant_id, occurred_at: invoked_at } }) =>

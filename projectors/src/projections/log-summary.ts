@@ -1,4 +1,4 @@
-import type { VaultEventType } from '@token-vault/contracts';
+import { tableOf, type VaultEventType } from '@token-vault/contracts';
 import type { Occurrence, Projection, Row, SqlOp, Table } from '../projection.ts';
 import { logHandlers } from './log-entries.ts';
 
@@ -12,14 +12,11 @@ const dimensions = ['actor_id', 'entity_type', 'operation', 'transform', 'reques
  * entries. A reason is free text, so entries with one are counted a second time in tables of their own. Callers who give another
  * reason each time make only those long, never longer than the log.
  */
-const counterTable = (name: string, columns: readonly string[]): Table => ({
-  name,
-  columns: {
-    tenant_id: 'uuid not null',
-    ...Object.fromEntries(columns.map((column) => [column, 'text collate "C" not null'])),
-    at: 'timestamptz not null',
-    count: 'bigint not null',
-  },
+const counterTable = (
+  name: 'minute_count' | 'minute_reason_count' | 'hour_count' | 'hour_reason_count',
+  columns: readonly string[],
+): Table => ({
+  ...tableOf('log_summary', name),
   // Queries name a tenant and a range. A new counter comes after the older ones of its tenant.
   primaryKey: ['tenant_id', 'at', ...columns],
 });

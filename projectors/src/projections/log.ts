@@ -1,11 +1,9 @@
+import { tableOf } from '@token-vault/contracts';
 import type { Projection } from '../projection.ts';
 import { logHandlers } from './log-entries.ts';
 
 const kind = ['entity_type', 'operation', 'transform', 'request'] as const;
-/** An absent value is stored as the empty text, because a column of a primary key cannot be null. */
 const counters = {
-  // Each counter has about a tenth of the rows of the next one. The first counts a whole log, the last the entries of
-  // one actor.
   entry_count: ['tenant_id', 'entity_type'],
   entry_kind_count: ['tenant_id', ...kind],
   actor_kind_count: ['tenant_id', 'actor_id', ...kind],
@@ -37,15 +35,9 @@ $$;
 create trigger count_on_insert after insert on entry referencing new table as new_rows
   for each statement execute function count_on_insert()`;
 
-const counterTables = Object.entries(counters).map(([name, columns]) => ({
-  name,
-  columns: {
-    tenant_id: 'uuid not null',
-    ...Object.fromEntries(columns.slice(1).map((column) => [column, 'text collate "C" not null'])),
-    hour: 'timestamptz not null',
-    count: 'bigint not null',
-  },
-  primaryKey: [...columns, 'hour'],
+const counterTables = (['entry_count', 'entry_kind_count', 'actor_kind_count'] as const).map((name) => ({
+  ...tableOf('log', name),
+  primaryKey: [...counters[name], 'hour'],
 }));
 
 const order = ['created_at', 'seq', 'ordinal'];
@@ -71,23 +63,7 @@ export const log: Projection<'log'> = {
   isAwaited: false,
   tables: [
     {
-      name: 'entry',
-      columns: {
-        tenant_id: 'uuid not null',
-        seq: 'bigint not null',
-        ordinal: 'integer not null',
-        actor_id: 'text collate "C"',
-        actor_type: 'text',
-        entity_type: 'text collate "C" not null',
-        entity_id: 'text collate "C"',
-        operation: 'text collate "C" not null',
-        transform: 'text collate "C"',
-        request: 'text collate "C"',
-        trace_id: 'text collate "C"',
-        reason: 'text collate "C"',
-        message: 'text not null',
-        created_at: 'timestamptz not null',
-      },
+      ...tableOf('log', 'entry'),
       // The log is answered in this order, backwards. A new entry sorts after equal ones. If it sorted before them,
       // each index page would be split into two half-empty pages.
       primaryKey: ['tenant_id', ...order],

@@ -1,4 +1,4 @@
-import { authorOf, type DataOf, type EventMetadata } from '@token-vault/contracts';
+import { tableOf, authorOf, type DataOf, type EventMetadata } from '@token-vault/contracts';
 import type { Projection, Row, SqlOp } from '../projection.ts';
 
 const contentColumns = (data: DataOf<'ProxyCreated'>): Row => ({
@@ -39,26 +39,7 @@ export const proxies: Projection<'proxies'> = {
   version: 1,
   tables: [
     {
-      name: 'proxy',
-      columns: {
-        id: 'uuid not null',
-        tenant_id: 'uuid not null',
-        name: 'text not null',
-        destination: 'text not null',
-        destinations: 'jsonb not null',
-        request_code: 'text',
-        response_code: 'text',
-        require_auth: 'boolean not null',
-        configuration: 'text not null',
-        application_id: 'uuid',
-        keys: 'jsonb not null',
-        signature: 'text not null',
-        created_by: 'text not null',
-        created_at: 'timestamptz not null',
-        modified_by: 'text',
-        modified_at: 'timestamptz',
-        seq: 'bigint not null',
-      },
+      ...tableOf('proxies', 'proxy'),
       primaryKey: ['id'],
       sealedColumns: ['configuration'],
       indexes: [{ on: '(tenant_id, seq desc, id)' }],

@@ -1,4 +1,4 @@
-import { authorOf, type DataOf } from '@token-vault/contracts';
+import { tableOf, authorOf, type DataOf } from '@token-vault/contracts';
 import type { Projection, Row } from '../projection.ts';
 
 const contentColumns = (data: DataOf<'ReactorCreated'>): Row => ({
@@ -14,21 +14,7 @@ export const reactors: Projection<'reactors'> = {
   version: 4,
   tables: [
     {
-      name: 'reactor',
-      columns: {
-        id: 'uuid not null',
-        tenant_id: 'uuid not null',
-        name: 'text not null',
-        code: 'text not null',
-        configuration: 'text not null',
-        application_id: 'uuid',
-        signature: 'text',
-        created_by: 'text not null',
-        created_at: 'timestamptz not null',
-        modified_by: 'text',
-        modified_at: 'timestamptz',
-        seq: 'bigint not null',
-      },
+      ...tableOf('reactors', 'reactor'),
       primaryKey: ['id'],
       sealedColumns: ['configuration'],
       indexes: [{ on: '(tenant_id, seq desc, id)' }],

@@ -1,4 +1,4 @@
-import type { DataOf } from '@token-vault/contracts';
+import { tableOf, type DataOf } from '@token-vault/contracts';
 import type { Occurrence, Projection, SqlOp } from '../projection.ts';
 
 interface Attempt {
@@ -51,23 +51,7 @@ export const runs: Projection<'runs'> = {
   isAwaited: false,
   tables: [
     {
-      name: 'run',
-      columns: {
-        id: 'uuid not null',
-        tenant_id: 'uuid not null',
-        reactor_id: 'uuid not null',
-        mode: 'text not null',
-        state: 'text not null',
-        invoked_by: 'text not null',
-        invoked_at: 'timestamptz not null',
-        started_at: 'timestamptz',
-        ended_at: 'timestamptz',
-        status: 'integer',
-        reason: 'text',
-        delivery: 'text',
-        next_at: 'timestamptz',
-        seq: 'bigint not null',
-      },
+      ...tableOf('runs', 'run'),
       primaryKey: ['id'],
       indexes: [
         { on: '(tenant_id, seq desc, id)', isForReaders: true },
@@ -75,14 +59,7 @@ export const runs: Projection<'runs'> = {
       ],
     },
     {
-      name: 'attempt',
-      columns: {
-        run_id: 'uuid not null',
-        number: 'integer not null',
-        tenant_id: 'uuid not null',
-        attempted_at: 'timestamptz not null',
-        reason: 'text',
-      },
+      ...tableOf('runs', 'attempt'),
       primaryKey: ['run_id', 'number'],
       addressedBy: 'none',
     },

@@ -1,4 +1,4 @@
-import { authorOf } from '@token-vault/contracts';
+import { tableOf, authorOf } from '@token-vault/contracts';
 import type { Projection } from '../projection.ts';
 import { accessChangesOf } from './access-changes.ts';
 
@@ -7,20 +7,7 @@ export const tenants: Projection<'tenants'> = {
   version: 4,
   tables: [
     {
-      name: 'tenant',
-      columns: {
-        id: 'uuid not null',
-        name: 'text not null',
-        plan: 'text not null',
-        settings: 'jsonb not null',
-        webhook_secret: 'text',
-        accepts_unsigned: 'boolean not null',
-        signature: 'text',
-        is_deleted: 'boolean not null',
-        created_at: 'timestamptz not null',
-        modified_at: 'timestamptz',
-        modified_by: 'text',
-      },
+      ...tableOf('tenants', 'tenant'),
       primaryKey: ['id'],
       sealedColumns: ['webhook_secret'],
     },

@@ -1,5 +1,5 @@
 import type { Projection, Row, SqlOp } from '../projection.ts';
-import { authorOf, type TokenContent } from '@token-vault/contracts';
+import { tableOf, authorOf, type TokenContent } from '@token-vault/contracts';
 import { countTokens } from './token-count.ts';
 
 const asText = (value: unknown): string | null => (value === undefined ? null : JSON.stringify(value));
@@ -53,33 +53,7 @@ export const tokens: Projection<'tokens'> = {
   version: 4,
   tables: [
     {
-      name: 'token',
-      columns: {
-        tenant_id: 'uuid not null',
-        id: 'text collate "C" not null',
-        type: 'text collate "C" not null',
-        data: 'text not null',
-        cvc: 'text',
-        cvc_expires_at: 'timestamptz',
-        mask: 'text',
-        container: 'text collate "C" not null',
-        metadata: 'text',
-        search_indexes: 'text',
-        fingerprint: 'text collate "C"',
-        fingerprint_expression: 'text',
-        expires_at: 'timestamptz',
-        expires_at_text: 'text',
-        created_by: 'text not null',
-        created_at: 'timestamptz not null',
-        modified_by: 'text',
-        modified_at: 'timestamptz',
-        // Signed with the rest.
-        set_without_sight: 'text',
-        signature: 'text',
-        seq: 'bigint not null',
-        // The order among the changes of one transaction, which share `seq`.
-        ordinal: 'integer not null',
-      },
+      ...tableOf('tokens', 'token'),
       primaryKey: ['tenant_id', 'id'],
       sealedColumns: ['data', 'cvc'],
       indexes: [
@@ -104,13 +78,7 @@ export const tokens: Projection<'tokens'> = {
       ],
     },
     {
-      name: 'token_metadata',
-      columns: {
-        tenant_id: 'uuid not null',
-        token_id: 'text collate "C" not null',
-        key: 'text collate "C" not null',
-        value: 'text collate "C" not null',
-      },
+      ...tableOf('tokens', 'token_metadata'),
       primaryKey: ['tenant_id', 'token_id', 'key'],
       addressedBy: ['tenant_id', 'token_id'],
       // The value is hashed, because 1,000 characters may exceed the size of an index row. A query must give both
@@ -118,24 +86,13 @@ export const tokens: Projection<'tokens'> = {
       indexes: [{ on: '(tenant_id, key, md5(value), token_id)', isForReaders: true }],
     },
     {
-      name: 'token_search_index',
-      columns: {
-        tenant_id: 'uuid not null',
-        token_id: 'text collate "C" not null',
-        hash: 'text collate "C" not null',
-      },
+      ...tableOf('tokens', 'token_search_index'),
       primaryKey: ['tenant_id', 'token_id', 'hash'],
       addressedBy: ['tenant_id', 'token_id'],
       indexes: [{ on: '(tenant_id, hash, token_id)', isForReaders: true }],
     },
     {
-      name: 'token_count',
-      columns: {
-        tenant_id: 'uuid not null',
-        container: 'text collate "C" not null',
-        type: 'text collate "C" not null',
-        count: 'bigint not null',
-      },
+      ...tableOf('tokens', 'token_count'),
       primaryKey: ['tenant_id', 'container', 'type'],
     },
   ],

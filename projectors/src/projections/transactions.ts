@@ -1,4 +1,4 @@
-import { authorOf } from '@token-vault/contracts';
+import { tableOf, authorOf } from '@token-vault/contracts';
 import type { Projection, SqlOp } from '../projection.ts';
 
 const end = (transactionId: string, status: string): SqlOp[] => [
@@ -11,15 +11,7 @@ export const transactions: Projection<'transactions'> = {
   version: 3,
   tables: [
     {
-      name: 'transaction',
-      columns: {
-        id: 'uuid not null',
-        tenant_id: 'uuid not null',
-        status: 'text not null',
-        created_by: 'text not null',
-        created_at: 'timestamptz not null',
-        expires_at: 'timestamptz not null',
-      },
+      ...tableOf('transactions', 'transaction'),
       primaryKey: ['id'],
       indexes: [{ on: '(tenant_id)' }, { on: `(expires_at) where status = 'open'` }],
     },

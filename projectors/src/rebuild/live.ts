@@ -1,9 +1,10 @@
+import { liveSchema } from '@token-vault/contracts';
 import { parsePosition, type Position } from '@token-vault/event-store';
-import { liveSchema, nextSchema } from '../projection.ts';
+import { nextSchema } from '../projection.ts';
 import type { Session } from '../runner/session.ts';
 import { statement } from '../runner/statements.ts';
 
-const formerSchema = (name: string): string => `rm_${name}_former`;
+const formerSchema = (name: string): string => `${liveSchema(name)}_former`;
 
 /**
  * Stops the live read model at its position until the transaction of this session ends: projectors wait at their

@@ -1,6 +1,7 @@
+import { liveSchema } from '@token-vault/contracts';
 import pg from 'pg';
 import { parsePosition, type Position } from '@token-vault/event-store';
-import { liveSchema, nextSchema, type Projection, type Table } from '../projection.ts';
+import { nextSchema, type Projection, type Table } from '../projection.ts';
 import { releaseLive } from './live.ts';
 import { fillToEnd, fillWhileHeld, withSuccessor, type RebuildOptions } from './rebuild.ts';
 import { dropSuccessor } from './successor.ts';

@@ -1,5 +1,6 @@
+import { liveSchema } from '@token-vault/contracts';
 import { parsePosition, startPosition, type Position } from '@token-vault/event-store';
-import { liveSchema, type Projection } from '../projection.ts';
+import type { Projection } from '../projection.ts';
 import { schemaSql } from './schema.ts';
 import type { Session } from './session.ts';
 import { statement } from './statements.ts';

@@ -1,10 +1,11 @@
+import { liveSchema } from '@token-vault/contracts';
 import {
   PositionBeyondHeadError,
   type EventStore,
   type Position,
   type RecordedEvent,
 } from '@token-vault/event-store';
-import { liveSchema, type Projection } from '../projection.ts';
+import type { Projection } from '../projection.ts';
 import { BatchWriter } from './batch-writer.ts';
 import {
   changeStatus,

@@ -1,4 +1,4 @@
-import { streams } from '@token-vault/contracts';
+import { aliased, streams } from '@token-vault/contracts';
 import { TenantKeysMissingError } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { errorFields, type Logger } from '@token-vault/observability';
@@ -47,22 +47,25 @@ const retryMs = 1_000;
 
 const firstTenant = '00000000-0000-0000-0000-000000000000';
 
+const w = aliased('invocations', 'waiting', 'w');
+const r = aliased('invocations', 'running', 'r');
+
 /**
  * Reads the index tenant by tenant, so that the cost does not depend on the number of rows. For each tenant it gives
  * the oldest invocations that are not running.
  */
 const waiting = `
 with recursive tenant (id, ordinal) as (
-  (select tenant_id, 1 from rm_invocations.waiting where tenant_id > $1 order by tenant_id limit 1)
+  (select ${w.tenant_id}, 1 from ${w.source} where ${w.tenant_id} > $1 order by ${w.tenant_id} limit 1)
   union all
-  select (select w.tenant_id from rm_invocations.waiting w where w.tenant_id > t.id order by w.tenant_id limit 1), t.ordinal + 1
+  select (select ${w.tenant_id} from ${w.source} where ${w.tenant_id} > t.id order by ${w.tenant_id} limit 1), t.ordinal + 1
   from tenant t where t.id is not null and t.ordinal < ${tenantsAtOnce}
 )
 select t.id as tenant_id, due.id from tenant t left join lateral (
-  select w.id from rm_invocations.waiting w
-  where w.tenant_id = t.id and w.id <> all ($2::uuid[])
-    and not exists (select from rm_invocations.running r where r.id = w.id)
-  order by w.invoked_at, w.id limit ${pageSize}
+  select ${w.id} from ${w.source}
+  where ${w.tenant_id} = t.id and ${w.id} <> all ($2::uuid[])
+    and not exists (select from ${r.source} where ${r.id} = ${w.id})
+  order by ${w.invoked_at}, ${w.id} limit ${pageSize}
 ) due on true
 where t.id is not null
 order by t.ordinal`;

@@ -1,4 +1,5 @@
 import {
+  aliased,
   AlertAttemptFailed,
   AlertDelivered,
   AlertGivenUp,
@@ -16,6 +17,8 @@ import type { Pool } from 'pg';
 import { rowsOf } from '../read-model.ts';
 import { retryAfter } from './schedule.ts';
 import { readTenantWebhooks, sendWebhook } from './send.ts';
+
+const d = aliased('alerts', 'delivery', 'd');
 
 export interface AlertDependencies {
   readonly store: EventStore;
@@ -114,7 +117,7 @@ export async function deliverAlert(
   const stream = streams.alert(tenantId, id);
   const { made, isOver, dueAt, revision } = await attemptsOf(store, stream);
   if (isOver || (dueAt && dueAt > clock.now())) return;
-  const text = 'select content from rm_alerts.delivery where id = $1 and tenant_id = $2';
+  const text = `select ${d.content} from ${d.source} where ${d.id} = $1 and ${d.tenant_id} = $2`;
   const [row] = await rowsOf<AlertRow>(pool, text, [id, tenantId]);
   if (!row) return;
   const failure = await attempt(dependencies, tenantId, id, row);

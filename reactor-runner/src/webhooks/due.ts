@@ -1,3 +1,4 @@
+import { aliased } from '@token-vault/contracts';
 import type { Clock } from '@token-vault/operations';
 import { errorFields, type Logger } from '@token-vault/observability';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -22,12 +23,14 @@ export interface DueWorkOptions {
   readonly pollMs?: number;
 }
 
+const r = aliased('invocations', 'running', 'r');
+const d = aliased('invocations', 'delivery', 'd');
+const a = aliased('alerts', 'delivery', 'a');
+
 const queries = {
-  running:
-    'select tenant_id, id from rm_invocations.running where deadline <= $1 order by deadline limit 200',
-  delivery:
-    'select tenant_id, id from rm_invocations.delivery where next_at <= $1 order by next_at limit 200',
-  alert: 'select tenant_id, id from rm_alerts.delivery where next_at <= $1 order by next_at limit 200',
+  running: `select ${r.tenant_id}, ${r.id} from ${r.source} where ${r.deadline} <= $1 order by ${r.deadline} limit 200`,
+  delivery: `select ${d.tenant_id}, ${d.id} from ${d.source} where ${d.next_at} <= $1 order by ${d.next_at} limit 200`,
+  alert: `select ${a.tenant_id}, ${a.id} from ${a.source} where ${a.next_at} <= $1 order by ${a.next_at} limit 200`,
 } as const;
 
 const deliveriesAtOnce = 64;

@@ -1,0 +1,9 @@
+/** The columns of the read model `alerts`, with SQL types and constraints. Raise the version of the projection when they change. */
+export const alertTables = {
+  delivery: {
+    id: 'uuid not null',
+    tenant_id: 'uuid not null',
+    next_at: 'timestamptz not null',
+    content: 'jsonb not null',
+  },
+} as const;

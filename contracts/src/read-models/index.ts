@@ -1,0 +1,2 @@
+export * from './names.ts';
+export { aliased, liveSchema, tableOf, type Aliased } from './tables.ts';
