@@ -1,3 +1,4 @@
+import { runsOf } from '@token-vault/test-support';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { direct } from './entrances.ts';
@@ -11,6 +12,9 @@ interface Lanes {
   readonly lanes: number;
   readonly runsOfLane: number;
 }
+
+/** The number of stories in the two slow files together: all 10,000 with TEST_RUNS=full. */
+export const histories = runsOf(10_000, 0.2);
 
 // The property stops before the test would time out, and then reports its progress.
 const limitMs = 1_000_000;

@@ -12,8 +12,12 @@ export default class RunSummary implements Reporter {
     if (flaky.length > 0) {
       const heading =
         'Passed at the second attempt only: a defect of the test, or of the vault, to be found:';
-      const names = flaky.map((test) => `  ${test.module.moduleId}: ${test.fullName}`);
-      process.stdout.write(`\n${[heading, ...names].join('\n')}\n`);
+      const lines = flaky.flatMap((test) => [
+        `  ${test.module.moduleId}: ${test.fullName}`,
+        // What the first attempt failed with is printed nowhere else.
+        ...(test.result().errors ?? []).map(({ message, diff }) => `    ${message}\n${diff ?? ''}`),
+      ]);
+      process.stdout.write(`\n${[heading, ...lines].join('\n')}\n`);
     }
     const file = process.env['TEST_RESULTS'];
     if (file) appendFileSync(file, tests.map((test) => `${test.result().state}\n`).join(''));

@@ -1,0 +1,5 @@
+const isFull = process.env['TEST_RUNS'] === 'full';
+
+/** How often a costly property runs: a share of the promised number, or all of it with TEST_RUNS=full. */
+export const runsOf = (promised: number, share: number): number =>
+  isFull ? promised : Math.ceil(promised * share);
