@@ -1,6 +1,8 @@
 import type { Pagination } from '@token-vault/contracts';
 import type { Reader } from './fair-reads.ts';
-import { compile, nothing, sql, type Sql } from './sql.ts';
+import type { Knex } from 'knex';
+import type { QueryResultRow } from 'pg';
+import { compile, db, descending, sql, type Sql } from './statements.ts';
 
 /** The page of a list. `page` counts from 1. `size` may be 0, which asks for the pagination object only. */
 export interface PageRequest {
@@ -15,8 +17,9 @@ export interface Page<Item> {
 
 const offsetOf = ({ page, size }: PageRequest): number => (page - 1) * size;
 
-export const limits = (request: PageRequest): Sql =>
-  sql`limit ${request.size} ${request.page > 1 ? sql`offset ${offsetOf(request)}` : nothing}`;
+/** The rows of the page. */
+export const pageOf = (query: Knex.QueryBuilder, request: PageRequest): Knex.QueryBuilder =>
+  query.limit(request.size).offset(offsetOf(request));
 
 /**
  * Counts the items, then fetches the page. A page beyond the last one is not fetched at all. `total_pages` is 0 when
@@ -40,10 +43,43 @@ export async function fetchPage<Item>(
   };
 }
 
-/**
- * The column `total` of a statement's only row. It is float8, which is exact up to 2^53 and needs no parsing of text.
- */
-export async function totalOf(reader: Reader, statement: Sql): Promise<number> {
+/** The rows of a list. */
+interface Listed {
+  readonly reader: Reader;
+  /** The rows that are counted. Without columns. */
+  readonly chosen: Knex.QueryBuilder;
+  readonly of: { readonly seq: string; readonly id: string };
+  /** Adds the columns, and the tables that only they need. */
+  readonly withColumns: (query: Knex.QueryBuilder) => Knex.QueryBuilder;
+}
+
+/** A page of the chosen rows, newest first. */
+export function listNewest<Row extends QueryResultRow>(
+  { reader, chosen, of, withColumns }: Listed,
+  page: PageRequest,
+): Promise<Page<Row>> {
+  return fetchPage(
+    page,
+    () => countOf(reader, chosen),
+    async () => {
+      const sorted = withColumns(chosen.clone()).orderBy([...descending(of.seq), of.id]);
+      return (await reader.query<Row>(compile(pageOf(sorted, page)))).rows;
+    },
+  );
+}
+
+/** Exact up to 2^53, and no text to parse. */
+const asTotal = '::float8 as total';
+
+/** The number of rows of the query. */
+export const countOf = (reader: Reader, query: Knex.QueryBuilder): Promise<number> =>
+  totalOf(reader, query.clone().select(db.raw(`count(*)${asTotal}`)));
+
+/** The value of an SQL expression with a number. */
+export const valueOf = (reader: Reader, expression: Sql): Promise<number> =>
+  totalOf(reader, sql(`select (?)${asTotal}`, expression));
+
+async function totalOf(reader: Reader, statement: Knex.QueryBuilder | Sql): Promise<number> {
   const { rows } = await reader.query<{ readonly total: number }>(compile(statement));
   // The difference of two counts is negative when the projection advanced between them.
   return Math.max(rows[0]?.total ?? 0, 0);

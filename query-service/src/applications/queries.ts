@@ -1,8 +1,9 @@
-import type { AccessRule, ApplicationType, Permission } from '@token-vault/contracts';
+import { aliased, type AccessRule, type ApplicationType, type Permission } from '@token-vault/contracts';
+import type { Knex } from 'knex';
 import type { Pool } from 'pg';
 import type { Reader } from '../fair-reads.ts';
-import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
-import { allOf, compile, sql, type Sql } from '../sql.ts';
+import { listNewest, type Page, type PageRequest } from '../paging.ts';
+import { allOf, db, isOneOf, sql } from '../statements.ts';
 
 /** A row of the read model `applications`, without the hash of the key. */
 export interface ApplicationRow {
@@ -20,8 +21,22 @@ export interface ApplicationRow {
   readonly expires_at_text: string | null;
 }
 
-const columns = sql`a.tenant_id, a.id, a.name, a.type, a.permissions, a.rules, a.created_by, a.created_at,
-  a.modified_by, a.modified_at, a.expires_at, a.expires_at_text`;
+const a = aliased('applications', 'application', 'a');
+
+const columns = [
+  a.tenant_id,
+  a.id,
+  a.name,
+  a.type,
+  a.permissions,
+  a.rules,
+  a.created_by,
+  a.created_at,
+  a.modified_by,
+  a.modified_at,
+  a.expires_at,
+  a.expires_at_text,
+];
 
 export interface ApplicationFilters {
   readonly ids: readonly string[];
@@ -29,8 +44,8 @@ export interface ApplicationFilters {
 }
 
 /** An expired application is treated as absent from the instant of its expiry. */
-const isThere = (tenantId: string, now: Date): Sql =>
-  sql`a.tenant_id = ${tenantId}::uuid and (a.expires_at is null or a.expires_at > ${now})`;
+const isNotOver = `(${a.expires_at} is null or ${a.expires_at} >`;
+const byId = `from ${a.source} where ${a.tenant_id} = $1 and ${isNotOver} $2) and ${a.id} = $3`;
 
 export async function findApplication(
   pool: Pool,
@@ -38,9 +53,9 @@ export async function findApplication(
   id: string,
   now: Date,
 ): Promise<ApplicationRow | undefined> {
-  const statement = sql`select ${columns} from rm_applications.application a
-    where ${isThere(tenantId, now)} and a.id = ${id}::uuid`;
-  return (await pool.query<ApplicationRow>({ name: 'find_application', ...compile(statement) })).rows[0];
+  const text = `select ${columns.join(', ')} ${byId}`;
+  const values = [tenantId, now, id];
+  return (await pool.query<ApplicationRow>({ name: 'find_application', text, values })).rows[0];
 }
 
 export interface KeysRow {
@@ -62,9 +77,9 @@ export async function findKeys(
   id: string,
   now: Date,
 ): Promise<KeysRow | undefined> {
-  const statement = sql`select a.id, a.key_hash is not null as has_main, a.key_id, a.key_created_at, a.keys
-    from rm_applications.application a where ${isThere(tenantId, now)} and a.id = ${id}::uuid`;
-  return (await pool.query<KeysRow>({ name: 'find_application_keys', ...compile(statement) })).rows[0];
+  const text = `select ${a.id}, ${a.key_hash} is not null as has_main, ${a.key_id}, ${a.key_created_at}, ${a.keys} ${byId}`;
+  const values = [tenantId, now, id];
+  return (await pool.query<KeysRow>({ name: 'find_application_keys', text, values })).rows[0];
 }
 
 /** A tenant's applications, newest first. */
@@ -74,22 +89,11 @@ export function listApplications(
   { ids, types }: ApplicationFilters,
   page: PageRequest,
 ): Promise<Page<ApplicationRow>> {
-  const condition = allOf([
-    isThere(tenantId, now),
-    ...(ids.length > 0 ? [sql`a.id = any(${ids}::uuid[])`] : []),
-    ...(types.length > 0 ? [sql`a.type = any(${types}::text[])`] : []),
-  ]);
-  return fetchPage(
-    page,
-    () =>
-      totalOf(
-        reader,
-        sql`select count(*)::float8 as total from rm_applications.application a where ${condition}`,
-      ),
-    async () => {
-      const fetch = sql`select ${columns} from rm_applications.application a where ${condition}
-        order by a.seq desc, a.id ${limits(page)}`;
-      return (await reader.query<ApplicationRow>(compile(fetch))).rows;
-    },
-  );
+  const chosen = db(a.source)
+    .where(a.tenant_id, tenantId)
+    .where(
+      allOf([sql(`${isNotOver} ?)`, now), ...isOneOf(a.id, 'uuid', ids), ...isOneOf(a.type, 'text', types)]),
+    );
+  const withColumns = (query: Knex.QueryBuilder) => query.select(columns);
+  return listNewest<ApplicationRow>({ reader, chosen, of: a, withColumns }, page);
 }

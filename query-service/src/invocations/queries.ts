@@ -1,7 +1,8 @@
-import type { DeliveryState, InvocationRunState } from '@token-vault/contracts';
+import { aliased, type DeliveryState, type InvocationRunState } from '@token-vault/contracts';
+import type { Knex } from 'knex';
 import type { Reader } from '../fair-reads.ts';
-import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
-import { allOf, compile, sql } from '../sql.ts';
+import { listNewest, type Page, type PageRequest } from '../paging.ts';
+import { allOf, db, equals } from '../statements.ts';
 
 /** A row of the read model `runs`. */
 export interface RunRow {
@@ -32,13 +33,30 @@ export interface RunFilters {
   readonly state: InvocationRunState | undefined;
 }
 
-const columns = sql`r.id, r.tenant_id, r.reactor_id, r.mode, r.state, r.invoked_by, r.invoked_at, r.started_at, r.ended_at,
-  r.status, r.reason, r.delivery, r.next_at`;
+const r = aliased('runs', 'run', 'r');
+const a = aliased('runs', 'attempt', 'a');
+
+const columns = [
+  r.id,
+  r.tenant_id,
+  r.reactor_id,
+  r.mode,
+  r.state,
+  r.invoked_by,
+  r.invoked_at,
+  r.started_at,
+  r.ended_at,
+  r.status,
+  r.reason,
+  r.delivery,
+  r.next_at,
+];
+const byId = `select ${columns.join(', ')} from ${r.source} where ${r.tenant_id} = $1 and ${r.id} = $2`;
+const attemptsOfRuns = `select ${a.run_id}, ${a.number}, ${a.attempted_at}, ${a.reason} from ${a.source}
+  where ${a.tenant_id} = $1 and ${a.run_id} = any($2::uuid[]) order by ${a.run_id}, ${a.number}`;
 
 export async function findRun(reader: Reader, tenantId: string, id: string): Promise<RunRow | undefined> {
-  const statement = sql`select ${columns} from rm_runs.run r
-    where r.tenant_id = ${tenantId}::uuid and r.id = ${id}::uuid`;
-  return (await reader.query<RunRow>(compile(statement))).rows[0];
+  return (await reader.query<RunRow>({ text: byId, values: [tenantId, id] })).rows[0];
 }
 
 /** A tenant's runs, newest first. */
@@ -48,20 +66,11 @@ export function listRuns(
   { reactorId, state }: RunFilters,
   page: PageRequest,
 ): Promise<Page<RunRow>> {
-  const condition = allOf([
-    sql`r.tenant_id = ${tenantId}::uuid`,
-    ...(reactorId === undefined ? [] : [sql`r.reactor_id = ${reactorId}::uuid`]),
-    ...(state === undefined ? [] : [sql`r.state = ${state}`]),
-  ]);
-  return fetchPage(
-    page,
-    () => totalOf(reader, sql`select count(*)::float8 as total from rm_runs.run r where ${condition}`),
-    async () => {
-      const statement = sql`select ${columns} from rm_runs.run r where ${condition}
-        order by r.seq desc, r.id ${limits(page)}`;
-      return (await reader.query<RunRow>(compile(statement))).rows;
-    },
-  );
+  const chosen = db(r.source)
+    .where(r.tenant_id, tenantId)
+    .where(allOf([...equals(r.reactor_id, reactorId), ...equals(r.state, state)]));
+  const withColumns = (query: Knex.QueryBuilder) => query.select(columns);
+  return listNewest<RunRow>({ reader, chosen, of: r, withColumns }, page);
 }
 
 /** The attempts to deliver the results of these runs, in their order. */
@@ -72,8 +81,5 @@ export async function attemptsOf(
 ): Promise<readonly AttemptRow[]> {
   const delivered = runs.filter(({ delivery }) => delivery !== null).map(({ id }) => id);
   if (delivered.length === 0) return [];
-  const statement = sql`select a.run_id, a.number, a.attempted_at, a.reason from rm_runs.attempt a
-    where a.tenant_id = ${tenantId}::uuid and a.run_id = any(${delivered}::uuid[])
-    order by a.run_id, a.number`;
-  return (await reader.query<AttemptRow>(compile(statement))).rows;
+  return (await reader.query<AttemptRow>({ text: attemptsOfRuns, values: [tenantId, delivered] })).rows;
 }

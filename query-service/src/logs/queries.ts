@@ -1,7 +1,8 @@
-import type { Transform } from '@token-vault/contracts';
+import { aliased, type Transform } from '@token-vault/contracts';
+import type { Knex } from 'knex';
 import type { Reader } from '../fair-reads.ts';
-import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
-import { allOf, compile, nothing, sql, type Sql } from '../sql.ts';
+import { fetchPage, pageOf, valueOf, type Page, type PageRequest } from '../paging.ts';
+import { allOf, compile, db, descending, equals, isWithin, sql, type Range } from '../statements.ts';
 
 /** A row of the read model `log`. */
 export interface LogRow {
@@ -19,7 +20,24 @@ export interface LogRow {
   readonly created_at: Date;
 }
 
-export interface LogFilters {
+const e = aliased('log', 'entry', 'e');
+const order = [e.created_at, e.seq, e.ordinal] as const;
+const columns = [
+  e.tenant_id,
+  e.actor_id,
+  e.actor_type,
+  e.entity_type,
+  e.entity_id,
+  e.operation,
+  e.transform,
+  e.request,
+  e.trace_id,
+  e.reason,
+  e.message,
+  e.created_at,
+];
+
+export interface LogFilters extends Range {
   readonly entityType?: string | undefined;
   readonly entityId?: string | undefined;
   readonly actorId?: string | undefined;
@@ -28,10 +46,6 @@ export interface LogFilters {
   readonly request?: string | undefined;
   readonly traceId?: string | undefined;
   readonly reason?: string | undefined;
-  /** The first instant of the range (included). */
-  readonly from?: Date | undefined;
-  /** The end of the range (excluded). */
-  readonly before?: Date | undefined;
 }
 
 /** A tenant's log entries, newest first by `occurred_at`, the time by which the range is cut too. */
@@ -45,42 +59,37 @@ export function listLogs(
     page,
     () => countEntries(reader, tenantId, filters),
     async () => {
-      const statement = sql`
-        with chosen as materialized (
-          select e.tenant_id, e.created_at, e.seq, e.ordinal from rm_log.entry e
-          where ${entryCondition(tenantId, filters)}
-          order by e.created_at desc, e.seq desc, e.ordinal desc ${limits(page)}
-        )
-        select e.tenant_id, e.actor_id, e.actor_type, e.entity_type, e.entity_id,
-          e.operation, e.transform, e.request, e.trace_id, e.reason, e.message, e.created_at
-        from chosen
-        join rm_log.entry e using (tenant_id, created_at, seq, ordinal)
-        order by chosen.created_at desc, chosen.seq desc, chosen.ordinal desc`;
+      const chosen = entriesOf(tenantId, filters)
+        .select(e.tenant_id, ...order)
+        .orderBy(descending(...order));
+      const statement = db
+        .withMaterialized('chosen', pageOf(chosen, page))
+        .select(columns)
+        .from('chosen')
+        .joinRaw(`join ${e.source} using (tenant_id, created_at, seq, ordinal)`)
+        .orderBy(descending('chosen.created_at', 'chosen.seq', 'chosen.ordinal'));
       return (await reader.query<LogRow>(compile(statement))).rows;
     },
   );
 }
 
-/** The condition that `column` equals `value`. No condition when `value` is undefined. */
-export const equals = (column: Sql, value: string | undefined): Sql[] =>
-  value === undefined ? [] : [sql`${column} = ${value}`];
-
-export function entryCondition(tenantId: string, filters: LogFilters): Sql {
-  const { from, before } = filters;
-  return allOf([
-    sql`e.tenant_id = ${tenantId}::uuid`,
-    ...equals(sql`e.entity_type`, filters.entityType),
-    ...equals(sql`e.entity_id`, filters.entityId),
-    ...equals(sql`e.actor_id`, filters.actorId),
-    ...equals(sql`e.operation`, filters.operation),
-    ...equals(sql`e.transform`, filters.transform),
-    ...equals(sql`e.request`, filters.request),
-    ...equals(sql`e.trace_id`, filters.traceId),
-    ...equals(sql`e.reason`, filters.reason),
-    ...(from === undefined ? [] : [sql`e.created_at >= ${from}`]),
-    ...(before === undefined ? [] : [sql`e.created_at < ${before}`]),
-  ]);
-}
+/** The entries of the log, with the alias `e`. */
+export const entriesOf = (tenantId: string, filters: LogFilters): Knex.QueryBuilder =>
+  db(e.source)
+    .where(e.tenant_id, tenantId)
+    .where(
+      allOf([
+        ...equals(e.entity_type, filters.entityType),
+        ...equals(e.entity_id, filters.entityId),
+        ...equals(e.actor_id, filters.actorId),
+        ...equals(e.operation, filters.operation),
+        ...equals(e.transform, filters.transform),
+        ...equals(e.request, filters.request),
+        ...equals(e.trace_id, filters.traceId),
+        ...equals(e.reason, filters.reason),
+        ...isWithin(e.created_at, filters),
+      ]),
+    );
 
 /**
  * Whole hours are summed from their counters, so that a count of millions touches few rows. The entries at the two
@@ -90,15 +99,12 @@ export function entryCondition(tenantId: string, filters: LogFilters): Sql {
 function countEntries(reader: Reader, tenantId: string, filters: LogFilters): Promise<number> {
   const isOfOne = [filters.entityId, filters.traceId, filters.reason].some((each) => each !== undefined);
   const hours = isOfOne ? undefined : wholeUnits(filters);
-  const statement = hours
-    ? sql`select ((${counted(tenantId, filters, hours)}) ${edges(tenantId, filters, hours)})::float8 as total`
-    : sql`select (${scanned(tenantId, filters)})::float8 as total`;
-  return totalOf(reader, statement);
-}
-
-export interface Range {
-  readonly from?: Date | undefined;
-  readonly before?: Date | undefined;
+  const scanned = (range: Range) => entriesOf(tenantId, { ...filters, ...range }).count('*');
+  if (!hours) return valueOf(reader, sql('?', scanned(filters)));
+  const parts = [counted(tenantId, filters, hours)];
+  if (filters.from?.getTime() !== hours.from?.getTime()) parts.push(scanned({ before: hours.from }));
+  if (filters.before?.getTime() !== hours.before?.getTime()) parts.push(scanned({ from: hours.before }));
+  return valueOf(reader, sql(parts.map(() => '(?)').join(' + '), ...parts));
 }
 
 /** The whole units (UTC), an hour each by default, of a range; undefined when there are none. */
@@ -108,34 +114,27 @@ export function wholeUnits({ from, before }: Range, unitMs = 3_600_000): Range |
   return first && end && first >= end ? undefined : { from: first, before: end };
 }
 
-const scanned = (tenantId: string, filters: LogFilters): Sql =>
-  sql`select count(*) from rm_log.entry e where ${entryCondition(tenantId, filters)}`;
+const byActor = aliased('log', 'actor_kind_count', 'c');
+const byKind = aliased('log', 'entry_kind_count', 'c');
+const byType = aliased('log', 'entry_count', 'c');
 
 /** The smallest counter table that holds all columns of the filter. */
-function countersFor({ actorId, operation, transform, request }: LogFilters): Sql {
-  if (actorId !== undefined) return sql`rm_log.actor_kind_count`;
-  return [operation, transform, request].every((each) => each === undefined)
-    ? sql`rm_log.entry_count`
-    : sql`rm_log.entry_kind_count`;
+function countersFor({ actorId, operation, transform, request }: LogFilters): string {
+  if (actorId !== undefined) return byActor.source;
+  return [operation, transform, request].every((each) => each === undefined) ? byType.source : byKind.source;
 }
 
-const counted = (tenantId: string, filters: LogFilters, { from, before }: Range): Sql =>
-  sql`select coalesce(sum(c.count), 0) from ${countersFor(filters)} c where ${allOf([
-    sql`c.tenant_id = ${tenantId}::uuid`,
-    ...equals(sql`c.actor_id`, filters.actorId),
-    ...equals(sql`c.entity_type`, filters.entityType),
-    ...equals(sql`c.operation`, filters.operation),
-    ...equals(sql`c.transform`, filters.transform),
-    ...equals(sql`c.request`, filters.request),
-    ...(from === undefined ? [] : [sql`c.hour >= ${from}`]),
-    ...(before === undefined ? [] : [sql`c.hour < ${before}`]),
-  ])}`;
-
-function edges(tenantId: string, filters: LogFilters, hours: Range): Sql {
-  const head = { ...filters, before: hours.from };
-  const tail = { ...filters, from: hours.before };
-  const hasHead = filters.from?.getTime() !== hours.from?.getTime();
-  const hasTail = filters.before?.getTime() !== hours.before?.getTime();
-  return sql`${hasHead ? sql`+ (${scanned(tenantId, head)})` : nothing}
-    ${hasTail ? sql`+ (${scanned(tenantId, tail)})` : nothing}`;
-}
+const counted = (tenantId: string, filters: LogFilters, hours: Range): Knex.QueryBuilder =>
+  db(countersFor(filters))
+    .select(db.raw(`coalesce(sum(${byType.count}), 0)`))
+    .where(byType.tenant_id, tenantId)
+    .where(
+      allOf([
+        ...equals(byActor.actor_id, filters.actorId),
+        ...equals(byType.entity_type, filters.entityType),
+        ...equals(byKind.operation, filters.operation),
+        ...equals(byKind.transform, filters.transform),
+        ...equals(byKind.request, filters.request),
+        ...isWithin(byType.hour, hours),
+      ]),
+    );

@@ -1,7 +1,8 @@
-import { ValidationError, type LogGroup, type LogInterval } from '@token-vault/contracts';
+import { aliased, ValidationError, type LogGroup, type LogInterval } from '@token-vault/contracts';
+import type { Knex } from 'knex';
 import type { Reader } from '../fair-reads.ts';
-import { allOf, compile, sql, type Sql } from '../sql.ts';
-import { entryCondition, equals, wholeUnits, type LogFilters, type Range } from './queries.ts';
+import { allOf, compile, db, equals, isWithin, sql, type Range, type Sql } from '../statements.ts';
+import { entriesOf, wholeUnits, type LogFilters } from './queries.ts';
 
 export interface SummaryRow {
   readonly start: Date;
@@ -49,11 +50,13 @@ export async function summarizeLogs(
   filters: LogFilters,
   shape: SummaryShape,
 ): Promise<readonly SummaryRow[]> {
-  const statement = sql`
-    select date_trunc(${shape.interval}, s.at, 'UTC') as start, nullif(s.value, '') as value,
-      sum(s.count)::float8 as count
-    from (${sourceOf(tenantId, filters, shape)}) s
-    group by 1, 2 having sum(s.count) <> 0 order by 1, 2 limit ${maxCounts + 1}`;
+  const statement = sql(
+    `select date_trunc(?, s.at, 'UTC') as start, nullif(s.value, '') as value, sum(s.count)::float8 as count
+    from (?) s group by 1, 2 having sum(s.count) <> 0 order by 1, 2 limit ?`,
+    shape.interval,
+    sourceOf(tenantId, filters, shape),
+    maxCounts + 1,
+  );
   const { rows } = await reader.query<SummaryRow>(compile(statement));
   if (rows.length > maxCounts)
     throw ValidationError.of(
@@ -75,59 +78,76 @@ const singleOf = ({ entityId, traceId }: LogFilters): string | undefined => {
 function sourceOf(tenantId: string, filters: LogFilters, { interval, group }: SummaryShape): Sql {
   const unitMs = interval === 'minute' ? minuteMs : hourMs;
   const whole = singleOf(filters) === undefined ? wholeUnits(filters, unitMs) : undefined;
-  if (!whole) return sql`${entries(tenantId, filters, group)} limit ${maxEntries + 1}`;
+  if (!whole) return sql('? limit ?', entries(tenantId, filters, group), maxEntries + 1);
   const { from, before } = filters;
   const pieces = counted(tenantId, { ...filters, ...whole }, { interval, group });
   if (from?.getTime() !== whole.from?.getTime())
     pieces.push(entries(tenantId, { ...filters, before: whole.from }, group));
   if (before?.getTime() !== whole.before?.getTime())
     pieces.push(entries(tenantId, { ...filters, from: whole.before }, group));
-  return pieces.reduce((all, piece) => sql`${all} union all ${piece}`);
+  return sql(pieces.map(() => '(?)').join(' union all '), ...pieces);
 }
 
-const columns: Readonly<Record<LogGroup, Sql>> = {
-  actor: sql`actor_id`,
-  operation: sql`operation`,
-  entity_type: sql`entity_type`,
-  transform: sql`transform`,
-  reason: sql`reason`,
-};
-const none = sql`''::text`;
-const valueOf = (group: LogGroup | undefined): Sql => (group === undefined ? none : columns[group]);
-
-const entries = (tenantId: string, filters: LogFilters, group: LogGroup | undefined): Sql =>
-  sql`select e.created_at as at, coalesce(${valueOf(group)}, '') as value, 1::bigint as count
-    from rm_log.entry e where ${entryCondition(tenantId, filters)}`;
-
+const e = aliased('log', 'entry', 'e');
 const tables = {
-  minute: { plain: sql`rm_log_summary.minute_count`, reasons: sql`rm_log_summary.minute_reason_count` },
-  hour: { plain: sql`rm_log_summary.hour_count`, reasons: sql`rm_log_summary.hour_reason_count` },
+  minute: {
+    plain: aliased('log_summary', 'minute_count', 'c'),
+    reasons: aliased('log_summary', 'minute_reason_count', 'c'),
+  },
+  hour: {
+    plain: aliased('log_summary', 'hour_count', 'c'),
+    reasons: aliased('log_summary', 'hour_reason_count', 'c'),
+  },
 };
+/** All four tables have these names of columns, the tables of reasons one more. */
+const { plain: c, reasons: byReason } = tables.hour;
+
+/** The columns of a group, in the log and in its counters. */
+const columns: Readonly<Record<LogGroup, readonly [entry: string, counter: string]>> = {
+  actor: [e.actor_id, c.actor_id],
+  operation: [e.operation, c.operation],
+  entity_type: [e.entity_type, c.entity_type],
+  transform: [e.transform, c.transform],
+  reason: [e.reason, byReason.reason],
+};
+const none = "''::text";
+
+const entries = (tenantId: string, filters: LogFilters, group: LogGroup | undefined): Knex.QueryBuilder =>
+  entriesOf(tenantId, filters).select(
+    `${e.created_at} as at`,
+    db.raw(`coalesce(${group === undefined ? none : columns[group][0]}, '') as value`),
+    db.raw('1::bigint as count'),
+  );
 
 /** Entries without a reason are all entries less those with one. */
-function counted(tenantId: string, filters: LogFilters, { interval, group }: SummaryShape): Sql[] {
+function counted(
+  tenantId: string,
+  filters: LogFilters,
+  { interval, group }: SummaryShape,
+): Knex.QueryBuilder[] {
   const { plain, reasons } = tables[interval === 'minute' ? 'minute' : 'hour'];
-  const condition = counterCondition(tenantId, filters);
-  const from = (table: Sql, value: Sql, count: Sql): Sql =>
-    sql`select c.at, ${value} as value, ${count} as count from ${table} c where ${condition}`;
-  if (filters.reason !== undefined) return [from(reasons, valueOf(group), sql`c.count`)];
-  if (group !== 'reason') return [from(plain, valueOf(group), sql`c.count`)];
-  return [
-    from(plain, none, sql`c.count`),
-    from(reasons, none, sql`-c.count`),
-    from(reasons, columns.reason, sql`c.count`),
-  ];
+  const value = group === undefined ? none : columns[group][1];
+  const from = (
+    { source }: { readonly source: string },
+    of: string,
+    sign: '' | '-' = '',
+  ): Knex.QueryBuilder =>
+    db(source)
+      .select(`${c.at} as at`, db.raw(`${of} as value`), db.raw(`${sign}${c.count} as count`))
+      .where(counterCondition(tenantId, filters));
+  if (filters.reason !== undefined) return [from(reasons, value)];
+  if (group !== 'reason') return [from(plain, value)];
+  return [from(plain, none), from(reasons, none, '-'), from(reasons, byReason.reason)];
 }
 
 const counterCondition = (tenantId: string, filters: LogFilters): Sql =>
   allOf([
-    sql`c.tenant_id = ${tenantId}::uuid`,
-    ...equals(sql`c.actor_id`, filters.actorId),
-    ...equals(sql`c.entity_type`, filters.entityType),
-    ...equals(sql`c.operation`, filters.operation),
-    ...equals(sql`c.transform`, filters.transform),
-    ...equals(sql`c.request`, filters.request),
-    ...equals(sql`c.reason`, filters.reason),
-    ...(filters.from === undefined ? [] : [sql`c.at >= ${filters.from}`]),
-    ...(filters.before === undefined ? [] : [sql`c.at < ${filters.before}`]),
+    sql(`${c.tenant_id} = ?`, tenantId),
+    ...equals(c.actor_id, filters.actorId),
+    ...equals(c.entity_type, filters.entityType),
+    ...equals(c.operation, filters.operation),
+    ...equals(c.transform, filters.transform),
+    ...equals(c.request, filters.request),
+    ...equals(byReason.reason, filters.reason),
+    ...isWithin(c.at, filters),
   ]);

@@ -1,9 +1,11 @@
+import { aliased } from '@token-vault/contracts';
+import type { Knex } from 'knex';
 import type { SealedValue } from '@token-vault/crypto';
 import type { Pool } from 'pg';
 import type { Reader } from '../fair-reads.ts';
-import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
-import { nameIs, type ReactorFilters, type ReactorRow } from '../reactors/queries.ts';
-import { allOf, compile, sql, type Sql } from '../sql.ts';
+import { listNewest, type Page, type PageRequest } from '../paging.ts';
+import { isApplicationOf, nameIs, type ReactorFilters, type ReactorRow } from '../reactors/queries.ts';
+import { allOf, db, isOneOf } from '../statements.ts';
 
 interface StoredKey {
   readonly id: string;
@@ -23,13 +25,34 @@ export interface ProxyRow extends Omit<ReactorRow, 'code'> {
   readonly keys: readonly StoredKey[];
 }
 
-const columns = sql`p.tenant_id, p.id, p.name, p.destination, p.destinations, p.request_code, p.response_code, p.require_auth,
-  p.configuration, p.application_id, p.keys, p.signature, a.name as application_name, a.type as application_type,
-  p.created_by, p.created_at, p.modified_by, p.modified_at`;
+const p = aliased('proxies', 'proxy', 'p');
+const a = aliased('applications', 'application', 'a');
 
-const withApplication = (now: Date): Sql => sql`rm_proxies.proxy p
-  left join rm_applications.application a
-    on a.id = p.application_id and a.tenant_id = p.tenant_id and (a.expires_at is null or a.expires_at > ${now})`;
+const columns = [
+  p.tenant_id,
+  p.id,
+  p.name,
+  p.destination,
+  p.destinations,
+  p.request_code,
+  p.response_code,
+  p.require_auth,
+  p.configuration,
+  p.application_id,
+  p.keys,
+  p.signature,
+  `${a.name} as application_name`,
+  `${a.type} as application_type`,
+  p.created_by,
+  p.created_at,
+  p.modified_by,
+  p.modified_at,
+];
+const byId = {
+  name: 'find_proxy',
+  text: `select ${columns.join(', ')} from ${p.source} left join ${a.source} on ${isApplicationOf(p)} $1)
+    where ${p.tenant_id} = $2 and ${p.id} = $3`,
+};
 
 export async function findProxy(
   pool: Pool,
@@ -37,9 +60,7 @@ export async function findProxy(
   id: string,
   now: Date,
 ): Promise<ProxyRow | undefined> {
-  const statement = sql`select ${columns} from ${withApplication(now)}
-    where p.tenant_id = ${tenantId}::uuid and p.id = ${id}::uuid`;
-  return (await pool.query<ProxyRow>({ name: 'find_proxy', ...compile(statement) })).rows[0];
+  return (await pool.query<ProxyRow>({ ...byId, values: [now, tenantId, id] })).rows[0];
 }
 
 /** A tenant's proxies, newest first. */
@@ -49,18 +70,10 @@ export function listProxies(
   { ids, name }: ReactorFilters,
   page: PageRequest,
 ): Promise<Page<ProxyRow>> {
-  const condition = allOf([
-    sql`p.tenant_id = ${tenantId}::uuid`,
-    ...(ids.length > 0 ? [sql`p.id = any(${ids}::uuid[])`] : []),
-    ...nameIs(sql`p.name`, name),
-  ]);
-  return fetchPage(
-    page,
-    () => totalOf(reader, sql`select count(*)::float8 as total from rm_proxies.proxy p where ${condition}`),
-    async () => {
-      const statement = sql`select ${columns} from ${withApplication(now)} where ${condition}
-        order by p.seq desc, p.id ${limits(page)}`;
-      return (await reader.query<ProxyRow>(compile(statement))).rows;
-    },
-  );
+  const chosen = db(p.source)
+    .where(p.tenant_id, tenantId)
+    .where(allOf([...isOneOf(p.id, 'uuid', ids), ...nameIs(p.name, name)]));
+  const withColumns = (query: Knex.QueryBuilder) =>
+    query.select(columns).joinRaw(`left join ${a.source} on ${isApplicationOf(p)} ?)`, [now]);
+  return listNewest<ProxyRow>({ reader, chosen, of: p, withColumns }, page);
 }

@@ -1,9 +1,10 @@
-import type { ApplicationType } from '@token-vault/contracts';
+import { aliased, type ApplicationType } from '@token-vault/contracts';
+import type { Knex } from 'knex';
 import type { SealedValue } from '@token-vault/crypto';
 import type { Pool } from 'pg';
 import type { Reader } from '../fair-reads.ts';
-import { fetchPage, limits, totalOf, type Page, type PageRequest } from '../paging.ts';
-import { allOf, compile, sql, type Sql } from '../sql.ts';
+import { listNewest, type Page, type PageRequest } from '../paging.ts';
+import { allOf, db, isOneOf, sql, type Sql } from '../statements.ts';
 
 /** A row of the read model `reactors`, with the name of its application for the answer. */
 export interface ReactorRow {
@@ -23,12 +24,32 @@ export interface ReactorRow {
   readonly modified_at: Date | null;
 }
 
-const columns = sql`r.tenant_id, r.id, r.name, r.code, r.configuration, r.application_id, r.signature,
-  a.name as application_name, a.type as application_type, r.created_by, r.created_at, r.modified_by, r.modified_at`;
+const r = aliased('reactors', 'reactor', 'r');
+const a = aliased('applications', 'application', 'a');
 
-const withApplication = (now: Date): Sql => sql`rm_reactors.reactor r
-  left join rm_applications.application a
-    on a.id = r.application_id and a.tenant_id = r.tenant_id and (a.expires_at is null or a.expires_at > ${now})`;
+const columns = [
+  r.tenant_id,
+  r.id,
+  r.name,
+  r.code,
+  r.configuration,
+  r.application_id,
+  r.signature,
+  `${a.name} as application_name`,
+  `${a.type} as application_type`,
+  r.created_by,
+  r.created_at,
+  r.modified_by,
+  r.modified_at,
+];
+
+/** The condition on `a` that it is the application of `owner`, and there at the instant that follows. */
+export const isApplicationOf = (owner: {
+  readonly application_id: string;
+  readonly tenant_id: string;
+}): string =>
+  `${a.id} = ${owner.application_id} and ${a.tenant_id} = ${owner.tenant_id}
+    and (${a.expires_at} is null or ${a.expires_at} >`;
 
 export interface ReactorFilters {
   readonly ids: readonly string[];
@@ -45,8 +66,14 @@ function namePattern(name: string): string {
 }
 
 /** The condition of a name, if one is given. */
-export const nameIs = (column: Sql, name: string | undefined): readonly Sql[] =>
-  name === undefined ? [] : [sql`${column} ilike ${namePattern(name)}`];
+export const nameIs = (column: string, name: string | undefined): readonly Sql[] =>
+  name === undefined ? [] : [sql(`${column} ilike ?`, namePattern(name))];
+
+const byId = {
+  name: 'find_reactor',
+  text: `select ${columns.join(', ')} from ${r.source} left join ${a.source} on ${isApplicationOf(r)} $1)
+    where ${r.tenant_id} = $2 and ${r.id} = $3`,
+};
 
 export async function findReactor(
   pool: Pool,
@@ -54,9 +81,7 @@ export async function findReactor(
   id: string,
   now: Date,
 ): Promise<ReactorRow | undefined> {
-  const statement = sql`select ${columns} from ${withApplication(now)}
-    where r.tenant_id = ${tenantId}::uuid and r.id = ${id}::uuid`;
-  return (await pool.query<ReactorRow>({ name: 'find_reactor', ...compile(statement) })).rows[0];
+  return (await pool.query<ReactorRow>({ ...byId, values: [now, tenantId, id] })).rows[0];
 }
 
 /** A tenant's reactors, newest first. */
@@ -66,19 +91,10 @@ export function listReactors(
   { ids, name }: ReactorFilters,
   page: PageRequest,
 ): Promise<Page<ReactorRow>> {
-  const condition = allOf([
-    sql`r.tenant_id = ${tenantId}::uuid`,
-    ...(ids.length > 0 ? [sql`r.id = any(${ids}::uuid[])`] : []),
-    ...nameIs(sql`r.name`, name),
-  ]);
-  return fetchPage(
-    page,
-    () =>
-      totalOf(reader, sql`select count(*)::float8 as total from rm_reactors.reactor r where ${condition}`),
-    async () => {
-      const statement = sql`select ${columns} from ${withApplication(now)} where ${condition}
-        order by r.seq desc, r.id ${limits(page)}`;
-      return (await reader.query<ReactorRow>(compile(statement))).rows;
-    },
-  );
+  const chosen = db(r.source)
+    .where(r.tenant_id, tenantId)
+    .where(allOf([...isOneOf(r.id, 'uuid', ids), ...nameIs(r.name, name)]));
+  const withColumns = (query: Knex.QueryBuilder) =>
+    query.select(columns).joinRaw(`left join ${a.source} on ${isApplicationOf(r)} ?)`, [now]);
+  return listNewest<ReactorRow>({ reader, chosen, of: r, withColumns }, page);
 }

@@ -1,9 +1,9 @@
-import { tokenTypes, type Plan } from '@token-vault/contracts';
+import { aliased, tokenTypes, type Plan } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import type { Pool } from 'pg';
 import type { Reader } from '../fair-reads.ts';
-import { totalOf } from '../paging.ts';
-import { compile, sql } from '../sql.ts';
+import { valueOf } from '../paging.ts';
+import { db, sql } from '../statements.ts';
 
 export interface TenantRow {
   readonly id: string;
@@ -15,10 +15,16 @@ export interface TenantRow {
   readonly modified_by: string | null;
 }
 
+const t = aliased('tenants', 'tenant', 't');
+const byId = {
+  name: 'find_tenant',
+  text: `select ${t.id}, ${t.name}, ${t.plan}, ${t.settings}, ${t.created_at}, ${t.modified_at}, ${t.modified_by}
+    from ${t.source} where ${t.id} = $1 and not ${t.is_deleted}`,
+};
+const secretById = `select ${t.webhook_secret} from ${t.source} where ${t.id} = $1 and not ${t.is_deleted}`;
+
 export async function findTenant(pool: Pool, tenantId: string): Promise<TenantRow | undefined> {
-  const statement = sql`select t.id, t.name, t.plan, t.settings, t.created_at, t.modified_at, t.modified_by
-    from rm_tenants.tenant t where t.id = ${tenantId}::uuid and not t.is_deleted`;
-  return (await pool.query<TenantRow>({ name: 'find_tenant', ...compile(statement) })).rows[0];
+  return (await pool.query<TenantRow>({ ...byId, values: [tenantId] })).rows[0];
 }
 
 /** Null when the tenant has no secret, undefined when the tenant does not exist. */
@@ -26,9 +32,7 @@ export async function findWebhookSecret(
   pool: Pool,
   tenantId: string,
 ): Promise<SealedValue | null | undefined> {
-  const statement = sql`select t.webhook_secret from rm_tenants.tenant t
-    where t.id = ${tenantId}::uuid and not t.is_deleted`;
-  const { rows } = await pool.query<{ webhook_secret: SealedValue | null }>(compile(statement));
+  const { rows } = await pool.query<{ webhook_secret: SealedValue | null }>(secretById, [tenantId]);
   return rows[0]?.webhook_secret;
 }
 
@@ -37,6 +41,28 @@ export interface TypeUsage {
   readonly count: number;
   readonly last_created_at: Date | null;
 }
+
+const token = aliased('tokens', 'token', 'token');
+const counter = aliased('tokens', 'token_count', 'counter');
+const usage = `
+  with counted as (
+    select w.type, (
+      (select coalesce(sum(${counter.count}), 0) from ${counter.source}
+       where ${counter.tenant_id} = $1 and ${counter.type} = w.type)
+      - (select count(*) from ${token.source}
+         where ${token.tenant_id} = $1 and ${token.type} = w.type and ${token.expires_at} <= $2)
+    )::float8 as count
+    from unnest($3::text[]) as w (type)
+  )
+  select counted.type, counted.count, newest.created_at as last_created_at
+  from counted
+  left join lateral (
+    select ${token.created_at} from ${token.source}
+    where ${token.tenant_id} = $1 and ${token.type} = counted.type
+      and (${token.expires_at} is null or ${token.expires_at} > $2)
+    order by ${token.seq} desc, ${token.ordinal} desc limit 1
+  ) newest on true
+  where counted.count > 0`;
 
 /**
  * The number of tokens by type: the counters, less the tokens that have expired and that the sweeper has not ended
@@ -47,34 +73,18 @@ export async function countTokensByType(
   tenantId: string,
   now: Date,
 ): Promise<readonly TypeUsage[]> {
-  const statement = sql`
-    with counted as (
-      select w.type, (
-        (select coalesce(sum(c.count), 0) from rm_tokens.token_count c
-         where c.tenant_id = ${tenantId}::uuid and c.type = w.type)
-        - (select count(*) from rm_tokens.token e
-           where e.tenant_id = ${tenantId}::uuid and e.type = w.type and e.expires_at <= ${now})
-      )::float8 as count
-      from unnest(${tokenTypes}::text[]) as w (type)
-    )
-    select counted.type, counted.count, newest.created_at as last_created_at
-    from counted
-    left join lateral (
-      select t.created_at from rm_tokens.token t
-      where t.tenant_id = ${tenantId}::uuid and t.type = counted.type
-        and (t.expires_at is null or t.expires_at > ${now})
-      order by t.seq desc, t.ordinal desc limit 1
-    ) newest on true
-    where counted.count > 0`;
-  return (await reader.query<TypeUsage>(compile(statement))).rows;
+  return (await reader.query<TypeUsage>({ text: usage, values: [tenantId, now, tokenTypes] })).rows;
 }
+
+const e = aliased('log', 'entry', 'e');
 
 /** The number of different tokens that have a log entry since `from`. */
 export function countActiveTokens(reader: Reader, tenantId: string, from: Date): Promise<number> {
-  return totalOf(
-    reader,
-    sql`select count(distinct e.entity_id)::float8 as total from rm_log.entry e
-      where e.tenant_id = ${tenantId}::uuid and e.created_at >= ${from}
-        and e.entity_type in ('token', 'card', 'bank') and e.operation in ('create', 'read', 'update', 'use', 'list', 'search')`,
-  );
+  const active = db(e.source)
+    .countDistinct(e.entity_id)
+    .where(e.tenant_id, tenantId)
+    .where(e.created_at, '>=', from)
+    .whereIn(e.entity_type, ['token', 'card', 'bank'])
+    .whereIn(e.operation, ['create', 'read', 'update', 'use', 'list', 'search']);
+  return valueOf(reader, sql('?', active));
 }

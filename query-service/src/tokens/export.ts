@@ -5,9 +5,8 @@ import type { AuditTrail, RequestContext } from '@token-vault/operations';
 import type { ReadModelWatch } from '@token-vault/read-models';
 import { openLastingData } from '@token-vault/tokens';
 import type { Pool } from 'pg';
-import { compile, sql } from '../sql.ts';
 import { requireSignedRows } from './signed-rows.ts';
-import { isExpired, tokenColumns, type TokenRow } from './row.ts';
+import { isExpired, t, tokenColumns, type TokenRow } from './row.ts';
 
 /** A token in plaintext, in the shape of a request that creates it again in another vault. */
 export interface ExportedToken {
@@ -35,6 +34,8 @@ export type ExportTokens = (
 ) => AsyncGenerator<ExportPage, void>;
 
 const pageSize = 200;
+const pageAfter = `select ${tokenColumns.join(', ')} from ${t.source}
+  where ${t.tenant_id} = $1 and ${t.id} > $2 order by ${t.id} limit ${pageSize}`;
 
 /**
  * All tokens of the caller's tenant that the caller's rules reveal, ordered by id, one page at a time. An export may
@@ -55,9 +56,7 @@ export function createTokenExport({
 }): ExportTokens {
   async function readPage(tenantId: string, after: string): Promise<TokenRow[]> {
     await watch.requireMoving([...authenticationReadModels, 'tokens']);
-    const statement = sql`select ${tokenColumns} from rm_tokens.token t
-      where t.tenant_id = ${tenantId}::uuid and t.id > ${after} order by t.id limit ${pageSize}`;
-    return (await pool.query<TokenRow>(compile(statement))).rows;
+    return (await pool.query<TokenRow>(pageAfter, [tenantId, after])).rows;
   }
 
   async function openOne(row: TokenRow): Promise<ExportedToken | undefined> {

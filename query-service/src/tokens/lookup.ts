@@ -1,7 +1,6 @@
 import { createBatcher } from '@token-vault/batching';
 import type { Pool } from 'pg';
-import { compile, sql } from '../sql.ts';
-import { tokenColumns, type TokenRow } from './row.ts';
+import { t, tokenColumns, type TokenRow } from './row.ts';
 
 interface Wanted {
   readonly tenantId: string;
@@ -10,12 +9,13 @@ interface Wanted {
 
 // `limit 1` makes the planner use one index lookup for each wanted token. A plain join may become a scan while the
 // table is small.
-const { text } = compile(sql`
-select w.ordinal::integer, ${tokenColumns}
+const columns = tokenColumns.join(', ');
+const text = `
+select w.ordinal::integer, ${columns}
 from unnest($1::uuid[], $2::text[]) with ordinality as w (tenant_id, id, ordinal)
 cross join lateral (
-  select ${tokenColumns} from rm_tokens.token t where t.tenant_id = w.tenant_id and t.id = w.id limit 1
-) t`);
+  select ${columns} from ${t.source} where ${t.tenant_id} = w.tenant_id and ${t.id} = w.id limit 1
+) t`;
 
 const maxTokensOfBatch = 200;
 

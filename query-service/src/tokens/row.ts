@@ -1,7 +1,6 @@
-import type { Json, TokenType } from '@token-vault/contracts';
+import { aliased, type Json, type TokenType } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import { cvcEndOf, type TokenDetails } from '@token-vault/tokens';
-import { sql } from '../sql.ts';
 
 /** A row of the read model `tokens`. `mask`, `metadata` and `search_indexes` are JSON texts. */
 export interface TokenRow {
@@ -30,12 +29,33 @@ export interface TokenRow {
   readonly signature: string | null;
 }
 
+export const t = aliased('tokens', 'token', 't');
+
 /**
  * The columns are named one by one: `select *` breaks prepared statements when a rebuilt projection is swapped in.
  */
-export const tokenColumns = sql`t.tenant_id, t.id, t.type, t.data, t.cvc, t.cvc_expires_at, t.mask, t.container, t.metadata,
-  t.search_indexes, t.fingerprint, t.fingerprint_expression, t.expires_at, t.expires_at_text,
-  t.created_by, t.created_at, t.modified_by, t.modified_at, t.set_without_sight, t.signature`;
+export const tokenColumns: readonly string[] = [
+  t.tenant_id,
+  t.id,
+  t.type,
+  t.data,
+  t.cvc,
+  t.cvc_expires_at,
+  t.mask,
+  t.container,
+  t.metadata,
+  t.search_indexes,
+  t.fingerprint,
+  t.fingerprint_expression,
+  t.expires_at,
+  t.expires_at_text,
+  t.created_by,
+  t.created_at,
+  t.modified_by,
+  t.modified_at,
+  t.set_without_sight,
+  t.signature,
+];
 
 /** A token is absent from the instant of its expiry, also before the sweeper has ended it (rules.md §3). */
 export const isExpired = (row: { readonly expires_at: Date | null }, now: Date): boolean =>

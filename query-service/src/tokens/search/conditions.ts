@@ -1,8 +1,10 @@
 import type { SearchableData } from '@token-vault/access';
 import { hashDomains } from '@token-vault/contracts';
 import type { TenantHashes } from '@token-vault/crypto';
-import { allOf, anyOf, sql, type Sql } from '../../sql.ts';
+import type { Knex } from 'knex';
+import { allOf, anyOf, isWithin, sql, type Sql } from '../../statements.ts';
 import { hasIdOf, idsByIndex, idsByMetadata } from '../filters.ts';
+import { t } from '../row.ts';
 import type { SearchQuery, Stretch, TextField } from './query.ts';
 
 /** The tenant and the rights of a search. Values become parameters or, for data, keyed hashes of the tenant. */
@@ -13,11 +15,11 @@ export interface Searched {
   readonly searchable: SearchableData;
 }
 
-/** A query as a condition on `t` (rm_tokens.token). */
+/** A query as a condition on `t`. */
 export function searchCondition(query: SearchQuery, searched: Searched): Sql {
   switch (query.kind) {
     case 'everything':
-      return sql`true`;
+      return sql('true');
     case 'all-of':
       return allOf(query.of.map((each) => searchCondition(each, searched)));
     case 'any-of': {
@@ -26,33 +28,30 @@ export function searchCondition(query: SearchQuery, searched: Searched): Sql {
     }
     case 'not':
       // An unset column does not equal the value, so the negation holds for it.
-      return sql`(${searchCondition(query.of, searched)}) is not true`;
+      return sql('(?) is not true', searchCondition(query.of, searched));
     case 'text':
       return textCondition(query.field, query.value, searched);
     case 'metadata':
       return hasIdOf(idsByMetadata(searched.tenantId, query.key, query.value));
     case 'moment':
-      return momentCondition(
-        query.field === 'created_at' ? sql`t.created_at` : sql`t.modified_at`,
-        query.within,
-      );
+      return momentCondition(query.field === 'created_at' ? t.created_at : t.modified_at, query.within);
   }
 }
 
 function textCondition(field: TextField, value: string, searched: Searched): Sql {
   switch (field) {
     case 'id':
-      return sql`t.id = ${value}`;
+      return sql(`${t.id} = ?`, value);
     case 'data':
       return hasIdOf(idsByData(value, searched));
     case 'type':
-      return sql`t.type = ${value.toLowerCase()}`;
+      return sql(`${t.type} = ?`, value.toLowerCase());
     case 'fingerprint':
-      return sql`t.fingerprint = ${value}`;
+      return sql(`${t.fingerprint} = ?`, value);
     case 'created_by':
-      return sql`t.created_by = ${value.toLowerCase()}`;
+      return sql(`${t.created_by} = ?`, value.toLowerCase());
     case 'modified_by':
-      return sql`t.modified_by = ${value.toLowerCase()}`;
+      return sql(`${t.modified_by} = ?`, value.toLowerCase());
     case 'container':
       return containerCondition(value.toLowerCase());
   }
@@ -61,34 +60,29 @@ function textCondition(field: TextField, value: string, searched: Searched): Sql
 export const dataHash = (value: string, { hashes }: Pick<Searched, 'hashes'>): string =>
   hashes.blindIndex(hashDomains.searchIndex, value);
 
-const idsByData = (value: string, searched: Searched): Sql =>
+const idsByData = (value: string, searched: Searched): Knex.QueryBuilder =>
   idsByIndex(searched.tenantId, dataHash(value, searched), searched.searchable);
 
 /**
  * The ids that a query finds, when indexes alone give them. Undefined otherwise. Alternatives of this kind become one
  * set of ids: as separate conditions, each would be evaluated for every token of the tenant.
  */
-function idsOf(query: SearchQuery, searched: Searched): Sql | undefined {
+function idsOf(query: SearchQuery, searched: Searched): Knex.QueryBuilder | Sql | undefined {
   if (query.kind === 'metadata') return idsByMetadata(searched.tenantId, query.key, query.value);
   if (query.kind === 'text' && query.field === 'data') return idsByData(query.value, searched);
-  if (query.kind === 'text' && query.field === 'id') return sql`select ${query.value}::text`;
+  if (query.kind === 'text' && query.field === 'id') return sql('select ?::text', query.value);
   if (query.kind !== 'any-of') return undefined;
   const sets = query.of.map((each) => idsOf(each, searched));
   return sets.every((set) => set !== undefined)
-    ? sets.reduce((union, set) => sql`${union} union ${set}`)
+    ? sql(sets.map(() => '(?)').join(' union '), ...sets)
     : undefined;
 }
 
 /** `/a/*` matches `/a/` and every container below it. */
-function containerCondition(path: string): Sql {
-  return path.endsWith('/*')
-    ? sql`starts_with(t.container, ${path.slice(0, -1)})`
-    : sql`t.container = ${path}`;
-}
+const containerCondition = (path: string): Sql =>
+  path.endsWith('/*')
+    ? sql(`starts_with(${t.container}, ?)`, path.slice(0, -1))
+    : sql(`${t.container} = ?`, path);
 
-const momentCondition = (column: Sql, { from, before }: Stretch): Sql =>
-  allOf([
-    sql`${column} is not null`,
-    ...(from ? [sql`${column} >= ${from}`] : []),
-    ...(before ? [sql`${column} < ${before}`] : []),
-  ]);
+const momentCondition = (column: string, within: Stretch): Sql =>
+  allOf([sql(`${column} is not null`), ...isWithin(column, within)]);

@@ -1,7 +1,8 @@
 import type { Reader } from '../../fair-reads.ts';
-import { allOf, compile, sql } from '../../sql.ts';
+import { allOf, compile, db, sql } from '../../statements.ts';
 import { hasIdOf, idsByIndex, isThere } from '../filters.ts';
 import type { TokenScope } from '../queries.ts';
+import { t } from '../row.ts';
 import { dataHash, type Searched } from './conditions.ts';
 import type { SearchQuery } from './query.ts';
 
@@ -33,9 +34,15 @@ export async function countFound(
   terms: ReadonlySet<string>,
   { searchable }: Searched,
 ): Promise<number> {
-  const isFound = (hash: string) => sql`(exists (select from rm_tokens.token t
-    where ${allOf([isThere(tenantId, now, visibility), hasIdOf(idsByIndex(tenantId, hash, searchable))])}))::integer`;
-  const sum = [...terms].map(isFound).reduce((total, each) => sql`${total} + ${each}`, sql`0`);
-  const { rows } = await reader.query<{ found: number }>(compile(sql`select ${sum} as found`));
+  const isFound = (hash: string) => {
+    const condition = allOf([
+      isThere(tenantId, now, visibility),
+      hasIdOf(idsByIndex(tenantId, hash, searchable)),
+    ]);
+    return sql('(exists ?)::integer', db(t.source).select(t.id).where(condition));
+  };
+  const found = [...terms].map(isFound);
+  const sum = sql(['0', ...found.map(() => '?')].join(' + '), ...found);
+  const { rows } = await reader.query<{ found: number }>(compile(sql('select ? as found', sum)));
   return rows[0]?.found ?? 0;
 }
