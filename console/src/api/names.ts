@@ -5,7 +5,6 @@ import { call, type Page, withQuery } from './client.ts';
 
 const known = new Map<string, string>();
 
-/** Keeps the names of applications that an answer brought along. */
 function learnNames(applications: readonly { readonly id: string; readonly name: string }[]): void {
   for (const { id, name } of applications) known.set(id, name);
 }

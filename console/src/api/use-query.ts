@@ -20,10 +20,13 @@ interface State<Data> {
 export interface QueryOptions {
   /** Repeats the request after this time while the page is in use. */
   readonly everyMs?: number | undefined;
+  /** Reads by POST with this body instead. */
+  readonly body?: object | undefined;
 }
 
 /** Reads `path` by GET, again when it changes. Undefined reads nothing. */
-export function useQuery<Data>(path: string | undefined, { everyMs }: QueryOptions = {}): Query<Data> {
+export function useQuery<Data>(path: string | undefined, { everyMs, body }: QueryOptions = {}): Query<Data> {
+  const text = body && JSON.stringify(body);
   const [state, setState] = useState<State<Data>>({
     path: undefined,
     data: undefined,
@@ -36,14 +39,18 @@ export function useQuery<Data>(path: string | undefined, { everyMs }: QueryOptio
     if (path === undefined) return;
     const abort = new AbortController();
     setState((before) => ({ ...before, isLoading: true }));
-    call<Data>('GET', path, { signal: abort.signal })
+    const request =
+      text === undefined
+        ? call<Data>('GET', path, { signal: abort.signal })
+        : call<Data>('POST', path, { signal: abort.signal, body: JSON.parse(text) as unknown });
+    request
       .then((data) => setState({ path, data, error: undefined, isLoading: false }))
       .catch((error: unknown) => {
         if (abort.signal.aborted) return;
         setState({ path, data: undefined, error: asApiError(error), isLoading: false });
       });
     return () => abort.abort();
-  }, [path, round]);
+  }, [path, text, round]);
   useEffect(() => {
     if (everyMs === undefined) return;
     const timer = setInterval(() => {

@@ -33,7 +33,7 @@ export function hrefOf(parts: readonly string[], query: Values = {}): string {
   return `#/${parts.map(encodeURIComponent).join('/')}${search === '' ? '' : `?${search}`}`;
 }
 
-function go(href: string): void {
+export function go(href: string): void {
   location.hash = href;
 }
 

@@ -1,6 +1,14 @@
 import { type ReactNode, Suspense, useEffect, useRef, useState } from 'react';
-import { Overview } from '../screens/overview.tsx';
+import { Application } from '../screens/application.tsx';
+import { Applications } from '../screens/applications.tsx';
 import { Audit } from '../screens/audit.tsx';
+import { Operations } from '../screens/operations.tsx';
+import { Overview } from '../screens/overview.tsx';
+import { NewReactor, Reactor } from '../screens/reactor.tsx';
+import { Reactors } from '../screens/reactors.tsx';
+import { Tenant } from '../screens/tenant.tsx';
+import { Token } from '../screens/token.tsx';
+import { Tokens } from '../screens/tokens.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Button } from '../ui/parts.tsx';
 import { Note } from '../ui/states.tsx';
@@ -17,8 +25,26 @@ interface Screen {
 
 const screens: readonly Screen[] = [
   { name: 'overview', title: 'Overview', show: () => <Overview /> },
+  {
+    name: 'tokens',
+    title: 'Tokens',
+    show: ([id]) => (id === undefined ? <Tokens /> : <Token key={id} id={id} />),
+  },
+  {
+    name: 'applications',
+    title: 'Applications',
+    show: ([id]) => (id === undefined ? <Applications /> : <Application key={id} id={id} />),
+  },
   { name: 'audit', title: 'Audit', show: () => <Audit /> },
+  { name: 'reactors', title: 'Reactors', show: ([id]) => reactorsOf(id) },
+  { name: 'operations', title: 'Operations', show: () => <Operations /> },
+  { name: 'tenant', title: 'Tenant', show: () => <Tenant /> },
 ];
+
+function reactorsOf(id: string | undefined): ReactNode {
+  if (id === undefined) return <Reactors />;
+  return id === 'new' ? <NewReactor /> : <Reactor key={id} id={id} />;
+}
 
 function Navigation({ current }: { readonly current: string }) {
   return (

@@ -40,7 +40,7 @@ function AuditPage() {
   const [now, setNow] = useState(() => new Date());
   const range = rangeOf(filters, now);
   const parameters = parametersOf(filters, range);
-  const entries = useQuery<Page<LogEntry>>(withQuery('/logs', { ...parameters, page, size: 50 }));
+  const entries = useQuery<Page<LogEntry>>(withQuery('/logs', { ...parameters, page, size: 25 }));
   const change = (changes: Filters) => {
     setNow(new Date());
     setFilters({ ...Object.fromEntries(filterNames.map((name) => [name, ''])), ...changes });

@@ -5,7 +5,7 @@ import type { Overview as OverviewAnswer } from '../api/types.ts';
 import { useQuery } from '../api/use-query.ts';
 import { hrefOf } from '../app/router.ts';
 import { useMay } from '../app/session.tsx';
-import { Chart, Numbers } from '../ui/chart.tsx';
+import { Chart, Numbers, timeLabel } from '../ui/chart.tsx';
 import { formatAgo, formatNumber, formatRate, formatTime, plural } from '../ui/format.ts';
 import { Badge, Card, Facts, PageHead } from '../ui/parts.tsx';
 import { Empty, Loaded, Missing } from '../ui/states.tsx';
@@ -56,7 +56,7 @@ function Figures({ overview }: { readonly overview: OverviewAnswer }) {
     ['Appends a second', formatRate(rates.appends)],
     ['Events behind, at most', formatNumber(behind)],
     ['Runs waiting', formatNumber(overview.runs_waiting)],
-    ['Events not yet signed', formatNumber(overview.audit.unsigned_events)],
+    ['Entries not yet signed', formatNumber(overview.audit.unsigned_entries)],
   ] as const;
   return (
     <dl className="figures">
@@ -110,7 +110,7 @@ function MinuteChart({ data, total, end }: MinuteChartProps) {
       height: 150,
       marginLeft: 48,
       marginTop: 12,
-      x: { type: 'utc', domain: [new Date(end.getTime() - hourMs), end], label: null },
+      x: { type: 'utc', domain: [new Date(end.getTime() - hourMs), end], label: null, tickFormat: timeLabel },
       y: { grid: true, label: null, nice: true, ticks: 4 },
       marks: [
         plot.rectY(data, {
@@ -172,12 +172,12 @@ function Kinds({ rows }: { readonly rows: OverviewAnswer['last_hour'] }) {
 }
 
 function Signed({ audit }: { readonly audit: OverviewAnswer['audit'] }) {
-  const { checkpoint, unsigned_events: unsigned } = audit;
+  const { checkpoint, unsigned_entries: unsigned } = audit;
   return (
     <Card title="Signed log">
       {checkpoint === undefined ? (
         <p className="muted">
-          No checkpoint has been signed yet. {plural(unsigned, 'event')} will be in the first one.
+          No checkpoint has been signed yet. {plural(unsigned, 'entry', 'entries')} will be in the first one.
         </p>
       ) : (
         <Facts
@@ -187,7 +187,7 @@ function Signed({ audit }: { readonly audit: OverviewAnswer['audit'] }) {
               `${formatTime(checkpoint.signed_at)} UTC (${formatAgo(checkpoint.signed_at)})`,
             ],
             ['Signed through', `position ${checkpoint.through}, ${plural(checkpoint.events, 'event')}`],
-            ['Not yet signed', plural(unsigned, 'event')],
+            ['Not yet signed', plural(unsigned, 'entry', 'entries')],
           ]}
         />
       )}
@@ -195,7 +195,7 @@ function Signed({ audit }: { readonly audit: OverviewAnswer['audit'] }) {
   );
 }
 
-function StatusBadge({ status }: { readonly status: string }) {
+export function StatusBadge({ status }: { readonly status: string }) {
   const tone = status === 'live' ? 'ok' : status === 'failed' ? 'bad' : 'warn';
   return <Badge tone={tone}>{status}</Badge>;
 }

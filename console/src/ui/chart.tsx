@@ -36,6 +36,12 @@ function show(room: HTMLElement, { figure, styles }: ReturnType<typeof drawApart
   }
 }
 
+/** The labels of an axis of time: 24 hours, UTC, the date at midnight. */
+export function timeLabel(time: Date): string {
+  const text = time.toISOString();
+  return text.slice(11, 16) === '00:00' ? text.slice(5, 10) : text.slice(11, 16);
+}
+
 /** The width of an element, which changes with the window. */
 function useWidth(ref: React.RefObject<HTMLElement | null>): number {
   const [width, setWidth] = useState(0);

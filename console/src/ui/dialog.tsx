@@ -1,4 +1,5 @@
 import { type ReactNode, useEffect, useId, useRef } from 'react';
+import { Button } from './parts.tsx';
 
 interface DialogProps {
   readonly title: string;
@@ -33,5 +34,28 @@ export function Dialog({ title, isWide, isKept, onClose, children }: DialogProps
       </header>
       <div className="body">{children}</div>
     </dialog>
+  );
+}
+
+interface ConfirmProps {
+  readonly title: string;
+  readonly action: string;
+  readonly isRunning: boolean;
+  readonly onConfirm: () => void;
+  readonly onClose: () => void;
+  readonly children: ReactNode;
+}
+
+export function Confirm({ title, action, isRunning, onConfirm, onClose, children }: ConfirmProps) {
+  return (
+    <Dialog title={title} onClose={onClose}>
+      {children}
+      <div className="row end">
+        <Button onClick={onClose}>Cancel</Button>
+        <Button look="danger" disabled={isRunning} onClick={onConfirm}>
+          {action}
+        </Button>
+      </div>
+    </Dialog>
   );
 }

@@ -17,7 +17,7 @@ export function formatTime(text: string | Date | undefined, unit: 'second' | 'mi
     .slice(0, unit === 'second' ? 19 : 16);
 }
 
-function formatDuration(ms: number | undefined): string {
+export function formatDuration(ms: number | undefined): string {
   if (ms === undefined) return '';
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 120_000) return `${decimals.format(ms / 1000)} s`;

@@ -18,7 +18,7 @@ interface FieldProps {
 }
 
 /** A label with its control, and the fault that the vault found in it. */
-function Field({ label, hint, fault, children }: FieldProps) {
+export function Field({ label, hint, fault, children }: FieldProps) {
   const id = useId();
   const told = fault ?? hint;
   return (
@@ -102,6 +102,27 @@ export function SelectField({ label, value, choices, onChange, fault, disabled }
   );
 }
 
+interface CheckProps {
+  readonly label: string;
+  readonly checked: boolean;
+  readonly onChange: (checked: boolean) => void;
+  readonly disabled?: boolean;
+}
+
+export function Check({ label, checked, onChange, disabled }: CheckProps) {
+  return (
+    <label className="check">
+      <input
+        type="checkbox"
+        checked={checked}
+        disabled={disabled}
+        onChange={(event) => onChange(event.target.checked)}
+      />
+      {label}
+    </label>
+  );
+}
+
 export type Tone = 'ok' | 'warn' | 'bad' | 'info';
 
 export function Badge({
@@ -148,7 +169,7 @@ export function Facts({ facts }: { readonly facts: readonly (readonly [string, R
   return (
     <dl className="facts">
       {facts
-        .filter(([, value]) => value !== undefined && value !== '')
+        .filter(([, value]) => value !== undefined && value !== '' && value !== false)
         .map(([name, value]) => (
           <FactPair key={name} name={name} value={value} />
         ))}

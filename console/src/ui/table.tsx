@@ -28,7 +28,7 @@ export function Table<Row>({ label, columns, rows, keyOf, empty }: TableProps<Ro
   if (rows.length === 0) return <Empty>{empty ?? 'There is nothing here yet.'}</Empty>;
   return (
     <div className="table-scroll" tabIndex={0} role="region" aria-label={label}>
-      <table className="table folding" role="table" aria-label={label}>
+      <table className={columns.length > 3 ? 'table folding' : 'table'} role="table" aria-label={label}>
         <thead role="rowgroup">
           <tr role="row">
             {columns.map((column) => (

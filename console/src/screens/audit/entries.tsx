@@ -35,7 +35,10 @@ function EntityLink({ entry }: { readonly entry: LogEntry }) {
   );
 }
 
-function actorOf({ actor_id: id, actor_type: type }: LogEntry, names: ReadonlyMap<string, string>): string {
+export function actorOf(
+  { actor_id: id, actor_type: type }: LogEntry,
+  names: ReadonlyMap<string, string>,
+): string {
   if (id === undefined) return type ?? '';
   const name = names.get(id);
   if (name !== undefined) return name;

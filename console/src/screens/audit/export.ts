@@ -1,4 +1,5 @@
 import type { LogEntry } from '@token-vault/contracts';
+import { csvCell } from './csv.ts';
 import { call, type Page, type Parameters, withQuery } from '../../api/client.ts';
 
 /** More is the work of `vault audit export`, which also signs what it gives. */
@@ -17,12 +18,6 @@ const columns = [
   'trace_id',
   'message',
 ] as const satisfies readonly (keyof LogEntry)[];
-
-/** A cell of CSV. Text that a spreadsheet would take for a formula is led by an apostrophe. */
-function csvCell(value: string): string {
-  const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-}
 
 export const formats = {
   ndjson: { type: 'application/x-ndjson', head: '', line: (entry: LogEntry) => JSON.stringify(entry) },

@@ -1,6 +1,6 @@
 import { type PointerEvent, useCallback, useState } from 'react';
 import type { LogSummary } from '@token-vault/contracts';
-import { Chart, Numbers } from '../../ui/chart.tsx';
+import { Chart, Numbers, timeLabel } from '../../ui/chart.tsx';
 import { formatNumber, formatTime, plural } from '../../ui/format.ts';
 import { lengthsMs, type Range } from './range.ts';
 
@@ -25,7 +25,7 @@ export function Timeline({ summary, range, onSelect }: TimelineProps) {
       marginLeft: margin.left,
       marginRight: margin.right,
       marginTop: 12,
-      x: { type: 'utc', domain: [new Date(from), new Date(to)], label: null },
+      x: { type: 'utc', domain: [new Date(from), new Date(to)], label: null, tickFormat: timeLabel },
       y: { grid: true, label: null, nice: true, ticks: 4 },
       marks: [
         plot.rectY(data, {
