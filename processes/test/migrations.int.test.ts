@@ -3,8 +3,10 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createTestDatabase, createTestPool, type TestDatabase } from '@token-vault/test-support';
 import {
   finishRestore,
+  isMigrated,
   migrate,
   MigrationError,
+  readApplied,
   SchemaMismatchError,
   SchemaTooNewError,
   unfinishedRestore,
@@ -33,10 +35,17 @@ afterEach(async () => {
 });
 
 async function applied(): Promise<string[]> {
-  const { rows } = await pool.query<{ set: string; id: number }>(
-    'select set, id from vault_schema order by set, id',
-  );
-  return rows.map(({ set, id }) => `${set}/${id}`);
+  const steps = (await readApplied(pool)) ?? [];
+  return steps.map(({ set, id }) => `${set}/${id}`).sort();
+}
+
+async function isMigratedBy(sets: typeof release1): Promise<boolean> {
+  const client = await pool.connect();
+  try {
+    return await isMigrated(client, sets);
+  } finally {
+    client.release();
+  }
 }
 
 describe('migrating', () => {
@@ -81,6 +90,43 @@ describe('migrating', () => {
     await migrate(database.url, step('select 1;\nselect 2;'));
     await migrate(database.url, step('select 1;\r\nselect 2;'));
     expect(await applied()).toEqual(['orchard/1']);
+  });
+});
+
+describe('a database of a release before Knex', () => {
+  beforeEach(async () => {
+    await migrate(database.url, release1);
+    await pool.query(
+      `create table vault_schema (
+        set text not null, id integer not null, name text not null, checksum text not null,
+        applied_at timestamptz not null default now(), primary key (set, id))`,
+    );
+    const [step] = (await readApplied(pool)) ?? [];
+    const row = [step?.set, step?.id, step?.name, step?.checksum];
+    await pool.query('insert into vault_schema (set, id, name, checksum) values ($1, $2, $3, $4)', row);
+    await pool.query('drop table schema_migration, schema_migration_lock');
+  });
+
+  it('is taken over with its records: only what is new is applied', async () => {
+    expect(await isMigratedBy(release1)).toBe(false);
+    await Promise.all([1, 2, 3].map(() => migrate(database.url, release2)));
+    expect(await applied()).toEqual(['orchard/1', 'orchard/2']);
+    expect((await pool.query('select name, colour from fruit')).rows).toEqual([{ name: '1', colour: null }]);
+    expect(await isMigratedBy(release2)).toBe(true);
+  });
+
+  it('is then refused by such a release, which finds records that it does not know', async () => {
+    await migrate(database.url, release2);
+    const { rows } = await pool.query<{ set: string }>(`select set from vault_schema where set <> 'orchard'`);
+    expect(rows).toEqual([{ set: 'schema_migration' }]);
+  });
+
+  it('is refused, and not taken over half, when its newest step is unknown here', async () => {
+    await pool.query(
+      `insert into vault_schema (set, id, name, checksum) values ('orchard', 9, 'of tomorrow', '-')`,
+    );
+    await expect(migrate(database.url, release2)).rejects.toThrow(SchemaTooNewError);
+    expect((await pool.query('select * from fruit')).rows).toEqual([{ name: '1' }]);
   });
 });
 

@@ -126,29 +126,23 @@ describe('a data directory', () => {
   });
 
   it('of a newer version is refused and left as it is', async () => {
-    await alterDatabase(
-      `insert into vault_schema (set, id, name, checksum) values ('event-store', 999, 'of tomorrow', '-')`,
-    );
+    await alterDatabase(`insert into schema_migration (name) values ('event-store/999 (of tomorrow) -')`);
     expect(await complaintOf()).toMatch(
       /"event-store" is at 999, this release knows up to \d+: start the newer/,
     );
-    await alterDatabase('delete from vault_schema where id = 999');
+    await alterDatabase(`delete from schema_migration where name like '%of tomorrow%'`);
   });
 
   it('whose log may hold events of a newer version is refused and left as it is', async () => {
-    await alterDatabase(
-      `insert into vault_schema (set, id, name, checksum) values ('events', 999, 'of tomorrow', '-')`,
-    );
+    await alterDatabase(`insert into schema_migration (name) values ('events/999 (of tomorrow) -')`);
     expect(await complaintOf()).toMatch(/"events" is at 999, this release knows up to \d+: start the newer/);
-    await alterDatabase('delete from vault_schema where id = 999');
+    await alterDatabase(`delete from schema_migration where name like '%of tomorrow%'`);
   });
 
   it('with tables that this release does not know is refused and left as it is', async () => {
-    await alterDatabase(
-      `insert into vault_schema (set, id, name, checksum) values ('counters', 1, 'of tomorrow', '-')`,
-    );
+    await alterDatabase(`insert into schema_migration (name) values ('counters/1 (of tomorrow) -')`);
     expect(await complaintOf()).toMatch(/the schema "counters", which this release does not know/);
-    await alterDatabase(`delete from vault_schema where set = 'counters'`);
+    await alterDatabase(`delete from schema_migration where name like 'counters/%'`);
   });
 
   it('in which a restore was cut off is refused', async () => {

@@ -5,11 +5,5 @@ export {
   SchemaTooNewError,
   SchemaUnknownError,
 } from './errors.ts';
-export {
-  finishRestore,
-  isMigrated,
-  migrate,
-  unfinishedRestore,
-  type Migration,
-  type MigrationSet,
-} from './migrate.ts';
+export { hasMigrations, migrationTables, readApplied, type MigrationSet } from './applied.ts';
+export { finishRestore, isMigrated, migrate, unfinishedRestore } from './migrate.ts';

@@ -1,6 +1,15 @@
-import { createHash } from 'node:crypto';
 import { lock, lockKeys, unlock } from '@token-vault/postgres';
+import knex, { type Knex } from 'knex';
 import pg from 'pg';
+import {
+  checksumOf,
+  migrationTable,
+  readApplied,
+  recordOf,
+  takeOver,
+  type Applied,
+  type MigrationSet,
+} from './applied.ts';
 import {
   MigrationError,
   RestoreUnfinishedError,
@@ -8,19 +17,6 @@ import {
   SchemaTooNewError,
   SchemaUnknownError,
 } from './errors.ts';
-
-/** One numbered step. Released steps never change: a checksum covers their text (except line endings). */
-export interface Migration {
-  readonly id: number;
-  readonly name: string;
-  readonly sql: string;
-}
-
-/** The steps of one package, with their own numbers, ascending. */
-export interface MigrationSet {
-  readonly name: string;
-  readonly migrations: readonly Migration[];
-}
 
 /**
  * Recorded while a backup is being restored. A start does not know this set, and so refuses a half-restored database.
@@ -32,15 +28,17 @@ export const unfinishedRestore: MigrationSet = {
 
 /** Removes the mark of an unfinished restore. From now on the database is a vault. */
 export async function finishRestore(client: Pick<pg.ClientBase, 'query'>): Promise<void> {
-  await client.query('delete from vault_schema where set = $1', [unfinishedRestore.name]);
+  const marks = stepsOf(unfinishedRestore).map(recordOf);
+  await client.query(`delete from ${migrationTable} where name = any($1::text[])`, [marks]);
 }
 
-interface Applied {
-  readonly set: string;
-  readonly id: number;
-  readonly name: string;
-  readonly checksum: string;
+/** A step of a set, as it is recorded. */
+interface Step extends Applied {
+  readonly sql: string;
 }
+
+const stepsOf = ({ name: set, migrations }: MigrationSet): Step[] =>
+  migrations.map((step) => ({ ...step, set, checksum: checksumOf(step) }));
 
 /**
  * Brings the database to this release's schema. It changes nothing when the database has it already. Processes that
@@ -74,28 +72,54 @@ export async function migrate(
  * @throws SchemaTooNewError, SchemaMismatchError as `migrate`
  */
 export async function isMigrated(client: pg.ClientBase, sets: readonly MigrationSet[]): Promise<boolean> {
-  const { rows: found } = await client.query(`select to_regclass('vault_schema') is not null as is_there`);
-  if ((found[0] as { is_there?: boolean } | undefined)?.is_there !== true) return false;
-  const { rows } = await client.query<Applied>(
-    'select set, id, name, checksum from vault_schema order by set, id',
-  );
-  requireKnown(sets, rows);
-  return sets.every((set) => pendingOf(set, rows).length === 0);
+  const applied = await readApplied(client);
+  if (!applied) return false;
+  requireKnown(sets, applied);
+  return sets.every((set) => pendingOf(set, applied).length === 0);
 }
 
+/** Knex runs the steps on this session. It opens no connections, and its messages are our errors. */
+function knexOn(client: pg.ClientBase): Knex {
+  const silent = () => undefined;
+  const on = knex({ client: 'pg', log: { warn: silent, error: silent, debug: silent, deprecate: silent } });
+  return Object.assign(on, {
+    client: Object.assign(on.client as object, {
+      acquireConnection: () => Promise.resolve(client),
+      releaseConnection: () => Promise.resolve(),
+    }),
+  });
+}
+
+/** The text of a step runs on the session as it is: Knex would take `?` for a parameter, also in comments. */
+const configOf = (client: pg.ClientBase, steps: readonly Step[]): Knex.MigratorConfig => ({
+  tableName: migrationTable,
+  // The checks of this file say more, and come before the first step.
+  disableMigrationsListValidation: true,
+  migrationSource: {
+    getMigrations: () => Promise.resolve([...steps]),
+    getMigrationName: recordOf,
+    getMigration: ({ sql }: Step) =>
+      Promise.resolve({ up: () => client.query(sql), down: () => Promise.reject(new Error('only forward')) }),
+  },
+});
+
+/** The lock of Postgres ends with the session, however that ends. The one of Knex alone does not cover its first start. */
 async function migrateLocked(client: pg.ClientBase, sets: readonly MigrationSet[]): Promise<void> {
   await lock(client, lockKeys.migration);
   try {
-    await client.query(`create table if not exists vault_schema (
-      set text not null, id integer not null, name text not null, checksum text not null,
-      applied_at timestamptz not null default now(), primary key (set, id))`);
-    const { rows } = await client.query<Applied>(
-      'select set, id, name, checksum from vault_schema order by set, id',
-    );
-    requireKnown(sets, rows);
-    const pending = sets.map((set) => ({ set, steps: pendingOf(set, rows) }));
-    for (const { set, steps } of pending) {
-      for (const step of steps) await apply(client, set, step);
+    const migrator = knexOn(client).migrate;
+    // Makes the tables of Knex.
+    await migrator.list(configOf(client, []));
+    await takeOver(client);
+    const applied = (await readApplied(client)) ?? [];
+    requireKnown(sets, applied);
+    const pending = sets.flatMap((set) => pendingOf(set, applied));
+    for (const step of pending) {
+      try {
+        await migrator.up(configOf(client, [step]));
+      } catch (error) {
+        throw new MigrationError(label(step), error);
+      }
     }
   } finally {
     // A broken connection has released its lock already. Its own error must be the one that is reported.
@@ -110,61 +134,38 @@ function requireKnown(sets: readonly MigrationSet[], rows: readonly Applied[]): 
   if (unknown !== undefined) throw new SchemaUnknownError(unknown);
 }
 
-function pendingOf(set: MigrationSet, rows: readonly Applied[]): readonly Migration[] {
+function pendingOf(set: MigrationSet, rows: readonly Applied[]): readonly Step[] {
   const applied = rows.filter((row) => row.set === set.name);
   const last = applied.at(-1)?.id ?? 0;
   const known = set.migrations.at(-1)?.id ?? 0;
   if (last > known) throw new SchemaTooNewError(set.name, last, known);
+  const steps = stepsOf(set);
   const byId = new Map(applied.map((row) => [row.id, row]));
-  for (const migration of set.migrations.filter(({ id }) => id <= last)) {
-    const row = byId.get(migration.id);
-    byId.delete(migration.id);
-    if (row?.checksum === checksumOf(migration)) continue;
+  for (const step of steps.filter(({ id }) => id <= last)) {
+    const row = byId.get(step.id);
+    byId.delete(step.id);
+    if (row?.checksum === step.checksum) continue;
     const what = row
       ? `was applied with another text`
       : `is older than ${last}, the last applied, but was not applied`;
-    throw new SchemaMismatchError(`migration ${label(set, migration)} ${what}`);
+    throw new SchemaMismatchError(`migration ${label(step)} ${what}`);
   }
-  for (const row of byId.values()) {
+  for (const row of byId.values())
     throw new SchemaMismatchError(
-      `migration ${label(set, row)} was applied, but this release has none of that number`,
+      `migration ${label(row)} was applied, but this release has none of that number`,
     );
-  }
-  return set.migrations.filter(({ id }) => id > last);
-}
-
-async function apply(client: pg.ClientBase, set: MigrationSet, migration: Migration): Promise<void> {
-  try {
-    await client.query('begin');
-    await client.query(migration.sql);
-    await client.query('insert into vault_schema (set, id, name, checksum) values ($1, $2, $3, $4)', [
-      set.name,
-      migration.id,
-      migration.name,
-      checksumOf(migration),
-    ]);
-    await client.query('commit');
-  } catch (error) {
-    await client.query('rollback').catch(() => undefined);
-    throw new MigrationError(label(set, migration), error);
-  }
+  return steps.filter(({ id }) => id > last);
 }
 
 function requireAscending(set: MigrationSet): void {
   let previous = 0;
   for (const migration of set.migrations) {
-    if (!Number.isSafeInteger(migration.id) || migration.id <= previous) {
-      throw new SchemaMismatchError(`migration ${label(set, migration)} is out of order: ids ascend from 1`);
-    }
+    if (!Number.isSafeInteger(migration.id) || migration.id <= previous)
+      throw new SchemaMismatchError(
+        `migration ${label({ ...migration, set: set.name })} is out of order: ids ascend from 1`,
+      );
     previous = migration.id;
   }
 }
 
-/** Line endings are left out, so that a checkout with CRLF has the same checksum. */
-function checksumOf(migration: Migration): string {
-  return createHash('sha256').update(migration.sql.replaceAll('\r\n', '\n')).digest('hex');
-}
-
-function label(set: { readonly name: string }, step: { readonly id: number; readonly name: string }): string {
-  return `${set.name}/${step.id} (${step.name})`;
-}
+const label = ({ set, id, name }: Pick<Applied, 'set' | 'id' | 'name'>): string => `${set}/${id} (${name})`;

@@ -4,6 +4,7 @@ import pg from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import { readLogIdentity } from '@token-vault/event-store/postgres';
 import { release } from '@token-vault/processes';
+import { readApplied } from '@token-vault/processes/migrations';
 import { BundleWriter } from './bundle-writer.ts';
 import { copyOut, parts } from './contents.ts';
 import { BackupError, bundleKinds, formatVersion, type BundleKind, type Manifest } from './format.ts';
@@ -89,8 +90,6 @@ export async function requireLogIdentity(client: pg.Client): Promise<Manifest['l
 }
 
 async function readSchema(client: pg.Client): Promise<Record<string, number>> {
-  const { rows } = await client.query<{ set: string; id: number }>(
-    'select set, max(id) as id from vault_schema group by set order by set',
-  );
-  return Object.fromEntries(rows.map(({ set, id }) => [set, id]));
+  // Sorted by id: the last one of a set counts.
+  return Object.fromEntries(((await readApplied(client)) ?? []).map(({ set, id }) => [set, id]));
 }

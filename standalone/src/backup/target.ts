@@ -7,6 +7,7 @@ import { openDataDirectory, type DataDirectory } from '../data-directory.ts';
 import { requireReachable } from '../external-database.ts';
 import { runningPostgres, startEmbeddedPostgres } from '@token-vault/embedded-postgres';
 import { logSchema } from '@token-vault/event-store/postgres';
+import { hasMigrations, migrationTables } from '@token-vault/processes/migrations';
 import { syncDirectory } from './bundle-writer.ts';
 import { BackupError } from './format.ts';
 
@@ -90,10 +91,7 @@ async function removeLeftover(dataDir: string): Promise<void> {
 async function openExternal(url: string, directory: DataDirectory): Promise<RestoreTarget> {
   await requireReachable(url);
   await withClient(url, async (client) => {
-    const { rows } = await client.query<{ found: string | null }>(
-      `select to_regclass('vault_schema')::text as found`,
-    );
-    if (typeof rows[0]?.found === 'string')
+    if (await hasMigrations(client))
       throw new BackupError('the database of DATABASE_URL is not empty: restore into a new one');
   });
   let isOver = false;
@@ -127,5 +125,5 @@ async function dropEverything(client: pg.Client): Promise<void> {
     [logSchema],
   );
   for (const { name } of rows) await client.query(`drop schema ${name} cascade`);
-  await client.query('drop table if exists vault_schema');
+  await client.query(`drop table if exists ${migrationTables.join(', ')}`);
 }
