@@ -1,4 +1,5 @@
 import { userInfo } from 'node:os';
+import { ownName } from './account/account-for.ts';
 import type { RunningStandalone } from './start.ts';
 
 /** The text for the user when the vault is up: its address, the place of the first key, a first command. */
@@ -21,7 +22,8 @@ export function banner({ url, directory, credentials }: RunningStandalone): stri
 
 /** The account that the process has now, for good (ADR 23). */
 function account(): string {
-  if (process.getuid?.() === 0) return 'root; set VAULT_ACCOUNT to one that you have made for the vault';
+  if (process.getuid?.() === 0)
+    return `root; set VAULT_ACCOUNT, or make the account ${ownName}: useradd --system ${ownName}`;
   try {
     return userInfo().username;
   } catch {

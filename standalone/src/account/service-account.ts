@@ -9,6 +9,7 @@ import {
   formerAccounts,
   type Account,
 } from '@token-vault/embedded-postgres';
+import { accountFor } from './account-for.ts';
 import { handOver } from './hand-over.ts';
 
 /**
@@ -18,9 +19,8 @@ import { handOver } from './hand-over.ts';
 const notForServices = [0, 65_533, 65_534];
 
 /**
- * As root, switches for good to the account of VAULT_ACCOUNT and gives it the data directory. Without the setting it
- * takes the account of the directory and its root key, when both have the same. Call it after privileged ports are
- * open. A process that is not root changes nothing.
+ * As root, switches for good to the account that `accountFor` gives, and gives it the data directory. Call it after
+ * privileged ports are open. A process that is not root changes nothing.
  * @throws StandaloneError when there is no such account, or when it may not enter the data directory or the program
  */
 export async function takeAccount(
@@ -29,7 +29,7 @@ export async function takeAccount(
 ): Promise<void> {
   if (process.getuid?.() !== 0) return;
   const { accounts } = await currentIdentity();
-  const account = setting === undefined ? await ownerOf(directory, accounts) : named(setting, accounts);
+  const account = await accountFor(setting, directory, accounts);
   if (account === undefined) return;
   requireUnprivileged(account);
   await requireOpen(import.meta.dirname, account);
@@ -40,33 +40,7 @@ export async function takeAccount(
   become(account);
 }
 
-/** Undefined when the owner is root, or when the files have different owners. */
-async function ownerOf(
-  { root, rootKeyFile, postgres }: Pick<DataDirectory, 'postgres' | 'root' | 'rootKeyFile'>,
-  accounts: readonly Account[],
-): Promise<Account | undefined> {
-  const [ofAll, ofKey, ofPostgres] = await Promise.all(
-    [root, rootKeyFile, postgres].map((place) => stat(place).catch(() => undefined)),
-  );
-  // The root key may be stored elsewhere, and the owner of the directory can remove it. That must not make root work
-  // in that directory.
-  const ofWithin = ofKey ?? ofPostgres;
-  if (ofAll === undefined || ofAll.uid === 0 || ofAll.uid !== ofWithin?.uid) return undefined;
-  const { uid, gid } = ofAll;
-  return accounts.find((account) => account.uid === uid) ?? { name: `user ${uid}`, uid, gid };
-}
-
-/**
- * By name or user id. An account that the host does not know cannot make the files of Postgres: initdb needs its
- * name.
- */
-function named(setting: string, accounts: readonly Account[]): Account {
-  const account = accounts.find(({ name, uid }) => name === setting || `${uid}` === setting);
-  if (account === undefined) throw new StandaloneError('VAULT_ACCOUNT: this host has no such account');
-  return account;
-}
-
-/** Checked for both ways in which the account is found. */
+/** Checked for all ways in which the account is found. */
 function requireUnprivileged({ name, uid, gid }: Account): void {
   if (notForServices.includes(uid))
     throw new StandaloneError('VAULT_ACCOUNT must not be root or nobody: make an account for the vault');
