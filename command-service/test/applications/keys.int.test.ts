@@ -55,7 +55,8 @@ it('a deletion that is repeated confirms the first one and appends nothing', asy
 });
 
 it('two regenerations at once with an overlap keep the first key and the one that lost', async () => {
-  const regenerate = () => vault.call('regenerateApplicationKey', { params: { id }, query: { overlap: 60 } });
+  const regenerate = () =>
+    vault.call('regenerateApplicationKey', { params: { id }, query: { overlap: '60' } });
   const made = (await Promise.all([regenerate(), regenerate()])).map(({ body }) => body as Application);
   const last = (await vault.events()).at(-1);
   const { keys, key_hash: main } = fieldsOf(last) as { keys: { hash: string }[]; key_hash: string };
