@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { VaultEvent } from '@token-vault/contracts';
 import type { EventStore, ExpectedRevision, Position } from '@token-vault/event-store';
 import { noRevision, RevisionConflictError } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/operations';
@@ -75,11 +76,50 @@ export async function retryOnConflict<Result>(attempt: () => Promise<Result>): P
   }
 }
 
+/** What an attempt appends. Without events there is nothing to change. */
+interface Decision {
+  readonly events: readonly VaultEvent[];
+}
+
+export interface Change<Before extends { readonly revision: number }, Decided extends Decision> {
+  readonly store: Pick<EventStore, 'append'>;
+  readonly stream: string;
+  /** The present state and the revision of the stream that it comes from. */
+  readonly load: () => Promise<Before>;
+  readonly decide: (before: Before) => Decided | Promise<Decided>;
+}
+
+export interface Changed<Before, Decided> {
+  readonly before: Before;
+  readonly decided: Decided;
+  /** Undefined when there was nothing to change. */
+  readonly position: Position | undefined;
+}
+
+/** Loads, decides and appends. Repeats on a conflict: each attempt loads and decides anew. */
+export function change<Before extends { readonly revision: number }, Decided extends Decision>({
+  store,
+  stream,
+  load,
+  decide,
+}: Change<Before, Decided>): Promise<Changed<Before, Decided>> {
+  return retryOnConflict(async () => {
+    const before = await load();
+    // The revision of the state that is decided on: what is loaded may be shared, and go on meanwhile.
+    const { revision } = before;
+    const decided = await decide(before);
+    if (decided.events.length === 0) return { before, decided, position: undefined };
+    const { position } = await store.append(stream, decided.events, expectedAt(revision));
+    return { before, decided, position };
+  });
+}
+
 export interface Execution<State, Command> {
   readonly store: EventStore;
   readonly stream: string;
   readonly decider: Decider<State, Command>;
-  readonly command: Command;
+  /** A function when the command has to be made from the present state, for example to seal a value. */
+  readonly command: Command | ((state: State) => Promise<Command>);
   /** Makes the event. Its id and metadata come from the request. */
   readonly event: RequestContext['event'];
   /** For a command that must not be done again after others changed its result. Its events have the ids of the command. */
@@ -88,18 +128,30 @@ export interface Execution<State, Command> {
   readonly signing?: Signing<State>;
 }
 
-/** Loads, decides and appends. Repeats on a conflict, unless an earlier attempt stored the events. */
-export function execute<State, Command>(execution: Execution<State, Command>): Promise<Executed<State>> {
+const isMade = <State, Command>(
+  command: Command | ((state: State) => Promise<Command>),
+): command is (state: State) => Promise<Command> => typeof command === 'function';
+
+/** `change` of an aggregate by its decider, unless an earlier attempt of the request stored the events. */
+export async function execute<State, Command>(
+  execution: Execution<State, Command>,
+): Promise<Executed<State>> {
   const { store, stream, decider, command, event, signing, attempts } = execution;
-  return retryOnConflict(async () => {
-    const { state, revision } = await load(store, stream, decider);
-    const stored = await attempts?.stored(store, stream);
-    if (stored) return { position: stored.position, before: state, isRepeat: true };
-    const facts = decider.decide(state, command);
-    if (facts.length === 0) return { position: undefined, before: state };
-    const plain = attempts?.events(facts) ?? facts.map((each) => event(each, each.data));
-    const events = signing ? await signed(plain, { state, revision }, decider.evolve, signing) : plain;
-    const { position } = await store.append(stream, events, expectedAt(revision));
-    return { position, before: state };
+  const { before, decided, position } = await change({
+    store,
+    stream,
+    load: () => load(store, stream, decider),
+    async decide({ state, revision }) {
+      const stored = await attempts?.stored(store, stream);
+      if (stored) return { events: [], stored };
+      const facts = decider.decide(state, isMade(command) ? await command(state) : command);
+      const plain = attempts?.events(facts) ?? facts.map((each) => event(each, each.data));
+      const events = signing ? await signed(plain, { state, revision }, decider.evolve, signing) : plain;
+      return { events, stored: undefined };
+    },
   });
+  const { stored } = decided;
+  return stored
+    ? { position: stored.position, before: before.state, isRepeat: true }
+    : { position, before: before.state };
 }

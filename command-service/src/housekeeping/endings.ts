@@ -2,15 +2,14 @@ import { streams, type SystemTask } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/operations';
-import { execute, expectedAt, retryOnConflict, type Decider } from '../aggregates/decider.ts';
+import { execute, type Decider } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
 import { applicationDecider } from '../applications/decider.ts';
 import { sessionDecider } from '../sessions/decider.ts';
+import { changeToken } from '../tokens/change.ts';
 import { tokenDecider } from '../tokens/decider.ts';
 import type { TokenErasure } from '../tokens/erasure.ts';
-import { readTokenHistory } from '../tokens/history.ts';
 import type { Transactions } from '../transactions/handlers.ts';
-import { signTokenEvents } from '../tokens/signed.ts';
 import { isOpenerGone } from '../transactions/opener.ts';
 import type { TransactionOutcomes } from '../transactions/outcomes.ts';
 import type { Candidate, SourceName } from './candidates.ts';
@@ -35,22 +34,17 @@ export type Ending = (candidate: Candidate, now: Date) => Promise<boolean>;
  * once.
  */
 export function createEndings(dependencies: EndingDependencies): Readonly<Record<SourceName, Ending>> {
-  const { store, keyRing, clock, outcomes, erasure, transactions } = dependencies;
+  const { store, clock, outcomes, erasure, transactions } = dependencies;
 
   /** A token that an open transaction locks waits for the end of the transaction, at most an hour. */
   const endToken =
     (kind: 'expire' | 'purge-cvc', task: SystemTask): Ending =>
     async ({ tenantId, id }, now) => {
-      const facts = await retryOnConflict(async () => {
-        const history = await readTokenHistory({ store, outcomes }, tenantId, id);
-        if (history.lockedBy !== undefined) return [];
-        const context = systemContext(tenantId, task, clock);
-        const facts = tokenDecider.decide(history.state, { kind, now });
-        if (facts.length === 0) return facts;
-        const plain = facts.map((each) => context.event(each, each.data));
-        const events = await signTokenEvents(keyRing, tenantId, plain, history);
-        await store.append(streams.token(tenantId, id), events, expectedAt(history.revision));
-        return facts;
+      const { facts } = await changeToken(dependencies, {
+        tokenId: id,
+        context: systemContext(tenantId, task, clock),
+        decide: ({ state, lockedBy }) =>
+          lockedBy === undefined ? tokenDecider.decide(state, { kind, now }) : [],
       });
       await erasure.carryOut(tenantId, id, facts);
       return facts.length > 0;

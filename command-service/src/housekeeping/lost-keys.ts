@@ -2,16 +2,15 @@ import { streams, type SystemTask } from '@token-vault/contracts';
 import { keyIdOf, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Clock, RequestContext } from '@token-vault/operations';
-import { execute, expectedAt, retryOnConflict, type Decider } from '../aggregates/decider.ts';
+import { execute, type Decider } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
 import { proxyDecider } from '../proxies/decider.ts';
 import type { ProxyState } from '../proxies/state.ts';
 import { reactorDecider } from '../reactors/decider.ts';
 import type { ReactorState } from '../reactors/state.ts';
 import { tenantDecider } from '../tenants/decider.ts';
+import { changeToken } from '../tokens/change.ts';
 import { tokenDecider } from '../tokens/decider.ts';
-import { readTokenHistory } from '../tokens/history.ts';
-import { signTokenEvents } from '../tokens/signed.ts';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 
 export interface LostKey {
@@ -75,18 +74,19 @@ export function createLostKeys(options: {
   const { store, keyRing, clock, task } = options;
   const outcomes = createTransactionOutcomes(store, clock);
 
-  const endToken = (tenantId: string, tokenId: string, keyId: string): Promise<boolean> =>
-    retryOnConflict(async () => {
-      // Open transactions are not waited for: their writes to the token cannot be opened either.
-      const history = await readTokenHistory({ store, outcomes }, tenantId, tokenId);
-      const context = systemContext(tenantId, task, clock);
-      const facts = tokenDecider.decide(history.state, { kind: 'lose-key', keyId, now: context.now });
-      if (facts.length === 0) return false;
-      const plain = facts.map((each) => context.event(each, each.data));
-      const events = await signTokenEvents(keyRing, tenantId, plain, history);
-      await store.append(streams.token(tenantId, tokenId), events, expectedAt(history.revision));
-      return true;
-    });
+  async function endToken(tenantId: string, tokenId: string, keyId: string): Promise<boolean> {
+    const context = systemContext(tenantId, task, clock);
+    // Open transactions are not waited for: their writes to the token cannot be opened either.
+    const { position } = await changeToken(
+      { store, keyRing, outcomes },
+      {
+        tokenId,
+        context,
+        decide: ({ state }) => tokenDecider.decide(state, { kind: 'lose-key', keyId, now: context.now }),
+      },
+    );
+    return position !== undefined;
+  }
 
   return {
     async record(key) {

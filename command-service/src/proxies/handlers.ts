@@ -10,17 +10,17 @@ import { generateApiKey, hashApiKey } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { AnswerOwner, RequestContext } from '@token-vault/operations';
 import { attemptsOf } from '../aggregates/attempts.ts';
-import { execute, expectedAt, load, retryOnConflict } from '../aggregates/decider.ts';
-import { signed } from '../aggregates/signing.ts';
+import { execute, load } from '../aggregates/decider.ts';
+import { requireSigned } from '../aggregates/signing.ts';
 import { withOffset } from '../applications/moment.ts';
 import { parsesOnly, requireCompiled, type CompileCode } from '../reactors/code-check.ts';
 import { createConfigurations, entityOf, type Configurations } from '../reactors/configuration.ts';
 import type { ReactorDependencies } from '../reactors/handlers.ts';
 import { referencedApplication } from '../reactors/referenced-application.ts';
 import { codesOf, contentOf, patched, present, type Shown } from './content.ts';
-import { proxyDecider, type ProxyCommand } from './decider.ts';
+import { proxyDecider, requireActive, type ProxyCommand } from './decider.ts';
 import { loadProxy } from './load.ts';
-import { evolve, proxySigner, type ProxyContent, type ProxyDetails } from './state.ts';
+import { proxySigner, type ProxyContent, type ProxyDetails } from './state.ts';
 
 interface ProxyAnswer {
   readonly proxy: Proxy;
@@ -159,17 +159,19 @@ export class Proxies {
     id: string,
     contentAfter: (before: ProxyDetails) => Promise<ProxyContent>,
   ): Promise<Changed> {
-    const attempts = attemptsOf(context);
-    return retryOnConflict(async () => {
-      const { details, revision } = await loadProxy(this.#dependencies, tenantOf(context), id);
-      const stored = await attempts.stored(this.#store, streamOf(context, id));
-      if (stored) return { position: stored.position, isRepeat: true };
-      const state = { kind: 'active', details } as const;
-      const facts = proxyDecider.decide(state, { kind: 'update', content: await contentAfter(details) });
-      const before = { state, revision };
-      const events = await signed(attempts.events(facts), before, evolve, this.#signingOf(context));
-      const { position } = await this.#store.append(streamOf(context, id), events, expectedAt(revision));
-      return { position };
+    const signing = this.#signingOf(context);
+    return execute({
+      store: this.#store,
+      stream: streamOf(context, id),
+      decider: proxyDecider,
+      async command(state) {
+        const details = requireActive(state);
+        requireSigned(proxySigner, state, await signing.hashes());
+        return { kind: 'update' as const, content: await contentAfter(details) };
+      },
+      event: context.event.bind(context),
+      attempts: attemptsOf(context),
+      signing,
     });
   }
 

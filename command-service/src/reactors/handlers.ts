@@ -3,15 +3,15 @@ import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { AnswerOwner, RequestContext } from '@token-vault/operations';
 import { attemptsOf } from '../aggregates/attempts.ts';
-import { execute, expectedAt, retryOnConflict } from '../aggregates/decider.ts';
-import { signed } from '../aggregates/signing.ts';
+import { execute } from '../aggregates/decider.ts';
+import { requireSigned } from '../aggregates/signing.ts';
 import { parsesOnly, requireCompiled, type CompileCode } from './code-check.ts';
 import { createConfigurations, entityOf, type Configuration, type Configurations } from './configuration.ts';
-import { reactorDecider } from './decider.ts';
+import { reactorDecider, requireActive } from './decider.ts';
 import { loadReactor } from './load.ts';
 import { reactorOwner } from './owner.ts';
 import { referencedApplication, type ReferencedApplication } from './referenced-application.ts';
-import { evolve, reactorSigner, type ReactorContent, type ReactorDetails } from './state.ts';
+import { reactorSigner, type ReactorContent, type ReactorDetails } from './state.ts';
 
 export interface ReactorDependencies {
   readonly store: EventStore;
@@ -53,7 +53,7 @@ function present(
 
 /** Reactors: code and sealed configuration (interface.md, Reactors; rules.md §10). */
 interface ChangedReactor {
-  readonly position: Position;
+  readonly position: Position | undefined;
   /** The request was done before: nothing was changed now. */
   readonly isRepeat?: true;
 }
@@ -168,22 +168,19 @@ export class Reactors {
     id: string,
     contentAfter: (before: ReactorDetails) => Promise<ReactorContent>,
   ): Promise<ChangedReactor> {
-    const attempts = attemptsOf(context);
-    return retryOnConflict(async () => {
-      const { details, revision } = await loadReactor(this.#dependencies, tenantOf(context), id);
-      const stored = await attempts.stored(this.#store, streamOf(context, id));
-      if (stored) return { position: stored.position, isRepeat: true };
-      const state = { kind: 'active', details } as const;
-      const content = await contentAfter(details);
-      const facts = reactorDecider.decide(state, { kind: 'update', content });
-      const events = await signed(
-        attempts.events(facts),
-        { state, revision },
-        evolve,
-        this.#signingOf(context),
-      );
-      const { position } = await this.#store.append(streamOf(context, id), events, expectedAt(revision));
-      return { position };
+    const signing = this.#signingOf(context);
+    return execute({
+      store: this.#store,
+      stream: streamOf(context, id),
+      decider: reactorDecider,
+      async command(state) {
+        const details = requireActive(state);
+        requireSigned(reactorSigner, state, await signing.hashes());
+        return { kind: 'update' as const, content: await contentAfter(details) };
+      },
+      event: context.event.bind(context),
+      attempts: attemptsOf(context),
+      signing,
     });
   }
 

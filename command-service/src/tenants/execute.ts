@@ -11,7 +11,7 @@ export async function executeTenant(options: {
   readonly store: EventStore;
   readonly keyRing: Pick<KeyRing, 'hashes'>;
   readonly tenantId: string;
-  readonly command: TenantCommand;
+  readonly command: Execution<TenantState, TenantCommand>['command'];
   readonly event: Execution<TenantState, TenantCommand>['event'];
   readonly attempts?: Attempts;
 }): Promise<Executed<TenantState>> {

@@ -3,7 +3,7 @@ import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/operations';
 import { attemptsOf } from '../aggregates/attempts.ts';
-import { expectedAt, load, retryOnConflict } from '../aggregates/decider.ts';
+import { load } from '../aggregates/decider.ts';
 import { requireActive, tenantDecider, type TenantCommand } from './decider.ts';
 import { executeTenant } from './execute.ts';
 import type { TenantDetails } from './state.ts';
@@ -47,18 +47,23 @@ export function createTenantHandlers({ store, keyRing }: { store: EventStore; ke
     },
 
     /** @throws NotFoundError */
-    rotateWebhookSecret(context: RequestContext): Promise<{ secret: string; position: Position }> {
+    async rotateWebhookSecret(
+      context: RequestContext,
+    ): Promise<{ secret: string; position: Position | undefined }> {
       const tenantId = context.principal.tenant.id;
-      const stream = streams.tenant(tenantId);
-      return retryOnConflict(async () => {
-        const { state, revision } = await load(store, stream, tenantDecider);
-        const { webhookSecret: before } = requireActive(state);
-        const { plain, sealed } = await newWebhookSecret(keyRing, tenantId, before);
-        const facts = tenantDecider.decide(state, { kind: 'rotate-webhook-secret', secret: sealed });
-        const events = facts.map((each) => context.event(each, each.data));
-        const { position } = await store.append(stream, events, expectedAt(revision));
-        return { secret: plain, position };
+      let secret = '';
+      const { position } = await executeTenant({
+        store,
+        keyRing,
+        tenantId,
+        event: context.event.bind(context),
+        async command(state) {
+          const made = await newWebhookSecret(keyRing, tenantId, requireActive(state).webhookSecret);
+          secret = made.plain;
+          return { kind: 'rotate-webhook-secret', secret: made.sealed };
+        },
       });
+      return { secret, position };
     },
   };
 }

@@ -1,7 +1,7 @@
 import { ConflictError, streams, TransactionCounted } from '@token-vault/contracts';
 import { noRevision, type EventStore } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/operations';
-import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
+import { change } from '../aggregates/decider.ts';
 import { outsideTransaction } from './context.ts';
 import type { TransactionOutcomes } from './outcomes.ts';
 
@@ -41,7 +41,7 @@ export function createTransactionCounts(
       const detail = `An application has at most ${maxOpenTransactions} transactions open. End one of them.`;
       throw new ConflictError('too_many_transactions', detail);
     }
-    return { stream, open, revision };
+    return { open, revision };
   }
 
   return {
@@ -49,13 +49,17 @@ export function createTransactionCounts(
       await read(context);
     },
 
-    add: (context, transactionId) =>
-      retryOnConflict(async () => {
-        const { stream, open, revision } = await read(context);
-        const application_id = context.principal.applicationId;
-        const data = { application_id, open: [...open, transactionId] };
-        const event = outsideTransaction(context).event(TransactionCounted, data);
-        await store.append(stream, [event], expectedAt(revision));
-      }),
+    async add(context, transactionId) {
+      const application_id = context.principal.applicationId;
+      await change({
+        store,
+        stream: streams.transactionsOf(context.principal.tenant.id, application_id),
+        load: () => read(context),
+        decide({ open }) {
+          const data = { application_id, open: [...open, transactionId] };
+          return { events: [outsideTransaction(context).event(TransactionCounted, data)] };
+        },
+      });
+    },
   };
 }

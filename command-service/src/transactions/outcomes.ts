@@ -1,7 +1,7 @@
 import { streams, type VaultEvent } from '@token-vault/contracts';
 import { noRevision, type EventStore, type RecordedEvent } from '@token-vault/event-store';
 import type { Clock, RequestContext } from '@token-vault/operations';
-import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
+import { change } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
 import { isOver, transactionDecider, type TransactionCommand } from './decider.ts';
 import type { TransactionState } from './state.ts';
@@ -114,16 +114,22 @@ export function createTransactionOutcomes(store: EventStore, clock: Clock): Tran
     transactions.forget(stream);
   }
 
-  const decide: TransactionOutcomes['decide'] = async (tenantId, command, toEvent) =>
-    retryOnConflict(async () => {
-      const stream = streamOf(tenantId, command.id);
-      const { state: before, revision } = await transactions.read(stream);
-      const [fact] = transactionDecider.decide(before, command);
-      if (!fact) return { before, position: undefined };
-      const event = toEvent(fact, fact.data);
-      const { position } = await store.append(stream, [event], expectedAt(revision));
-      return { before, position };
+  const decide: TransactionOutcomes['decide'] = async (tenantId, command, toEvent) => {
+    const stream = streamOf(tenantId, command.id);
+    const { decided, position } = await change({
+      store,
+      stream,
+      load: () => transactions.read(stream),
+      decide: ({ state }) => ({
+        before: state,
+        events: transactionDecider
+          .decide(state, command)
+          .slice(0, 1)
+          .map((each) => toEvent(each, each.data)),
+      }),
     });
+    return { before: decided.before, position };
+  };
 
   async function wholeStateOf(tenantId: string, transactionId: string): Promise<TransactionState> {
     const { state } = await transactions.read(streamOf(tenantId, transactionId));
