@@ -28,7 +28,7 @@ const open = (options: Partial<EventStoreDbOptions> = {}) => openOn(double, opti
 
 describe('an append to EventStoreDB', () => {
   it('that is never answered is unavailable at its deadline, and can be repeated whether it was stored or not', async () => {
-    const store = open({ deadlineMs: 300 });
+    const store = open({ deadlineMs: 1_000 });
     for (const swallow of ['before-storing', 'after-storing'] as const) {
       const [stream, event] = [randomUUID(), noted(swallow)];
       double.faults.swallow = swallow;

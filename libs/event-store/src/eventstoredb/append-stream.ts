@@ -8,7 +8,6 @@ import {
 import { unpackToCommandError } from '@eventstore/db-client/dist/streams/appendToStream/unpackError.js';
 import { convertToCommandError } from '@eventstore/db-client/dist/utils/CommandError.js';
 import type statuses from '@eventstore/db-client/generated/status_pb.js';
-import streamsGrpc from '@eventstore/db-client/generated/streams_grpc_pb.js';
 import type streams from '@eventstore/db-client/generated/streams_pb.js';
 import type { AppendRequest } from '../append-request.ts';
 import {
@@ -18,23 +17,10 @@ import {
   type Position,
 } from '../port.ts';
 import { batchAppendRequest, correlationIdOf } from './append-message.ts';
+import { makeCall, type StreamsClient } from './client-internals.ts';
 import { asUnanswered, errorKind } from './errors.ts';
 
-type StreamsClient = InstanceType<typeof streamsGrpc.StreamsClient>;
 type Call = ReturnType<StreamsClient['batchAppend']>;
-
-/** Members of the client that are not in its types. `Connection` checks that they exist. */
-interface ClientInternals {
-  GRPCStreamCreator(
-    service: typeof streamsGrpc.StreamsClient,
-    name: string,
-    create: (client: StreamsClient) => Call,
-  ): () => Promise<Call>;
-  callArguments(
-    options: object,
-    callOptions: { readonly deadline: number },
-  ): [Parameters<StreamsClient['read']>[1], object];
-}
 
 interface Pending {
   readonly stream: string;
@@ -104,7 +90,6 @@ export class AppendStream {
   }
 
   #open(): Opened {
-    const internals = this.#client as unknown as ClientInternals;
     const pending = new Map<string, Pending>();
     const end = (error: unknown) => {
       if (this.#opened === opened) this.#opened = undefined;
@@ -112,15 +97,15 @@ export class AppendStream {
       this.#isMissing ||= failure instanceof NoAppendStreamError;
       for (const append of [...pending.values()]) append.reject(failure);
     };
-    const create = internals.GRPCStreamCreator(streamsGrpc.StreamsClient, 'batchAppend', (client) =>
+    const call = makeCall(this.#client, 'batchAppend', (client, callArguments) =>
       client
-        .batchAppend(...internals.callArguments({}, { deadline: Infinity }))
+        .batchAppend(...callArguments)
         .on('data', (response: streams.BatchAppendResp) => answer(response, pending))
         .on('error', end)
         .on('end', () => end(new Error('the server has ended the call'))),
     );
-    const opened = { call: create(), pending };
-    opened.call.catch(end);
+    const opened = { call, pending };
+    call.catch(end);
     return opened;
   }
 }

@@ -1,27 +1,13 @@
 import { isIP } from 'node:net';
 import { EventStoreDBClient } from '@eventstore/db-client';
 import { AppendStream } from './append-stream.ts';
+import { checkInternals, internalsOf, type Channel } from './client-internals.ts';
 
 export interface ConnectionSettings {
   /** `esdb://…` or `esdb+discover://…` of an EventStoreDB 24.10 or newer, or a KurrentDB. */
   readonly connectionString: string;
   /** Time limit of a call, and of the wait of an append for its turn, before the store counts as unavailable. */
   readonly deadlineMs: number;
-}
-
-/** Members of the client that this adapter replaces. They are not in its types, so `openClient` checks that they exist. */
-interface ClientInternals {
-  supports: () => Promise<boolean>;
-  handleError: (...details: unknown[]) => Promise<void>;
-  getChannel: () => Promise<Channel>;
-  /** Used by `readConverted` and `AppendStream`. */
-  GRPCStreamCreator: unknown;
-  callArguments: unknown;
-}
-
-interface Channel {
-  close(): void;
-  readonly internalChannel?: { readonly credentials?: ChannelCredentials };
 }
 
 /** A type of grpc-js, which has no setting for the behaviour that `nameNoAddress` changes. */
@@ -45,14 +31,9 @@ export class Connection {
 
   constructor(connectionString: string) {
     this.client = EventStoreDBClient.connectionString(withOwnConnection(connectionString));
-    const internals = this.client as unknown as ClientInternals;
-    const { supports, handleError, getChannel, GRPCStreamCreator, callArguments } = internals;
-    const members = [supports, handleError, getChannel, GRPCStreamCreator, callArguments];
-    if (!members.every((member) => typeof member === 'function')) {
-      throw new Error(
-        'this version of @eventstore/db-client has changed inside: see libs/event-store/src/eventstoredb',
-      );
-    }
+    checkInternals(this.client);
+    const internals = internalsOf(this.client);
+    const { handleError, getChannel } = internals;
     // `appendToStream` is always a plain Append; `AppendStream` has the reasons. The server is not asked for its features either: a failure of
     // that call would stay with the client for ever.
     internals.supports = async () => false;

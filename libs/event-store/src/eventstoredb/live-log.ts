@@ -1,14 +1,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { STREAM_NAME, type AllStreamSubscription, type EventStoreDBClient } from '@eventstore/db-client';
+import type { EventStoreDBClient } from '@eventstore/db-client';
+import { convertToCommandError } from '@eventstore/db-client/dist/utils/CommandError.js';
 import { Bell } from '../bell.ts';
 import { EventStoreUnavailableError, type Position } from '../port.ts';
 import { asUnavailable } from './errors.ts';
-import { positionOf, readFrom } from './recorded.ts';
-import type { ServerEvent } from './server-event.ts';
+import { makeReadCall, type ReadCall } from './read-call.ts';
+import type { ReadMessage } from './read-message.ts';
 import type { Scope } from './scope.ts';
-
-/** Messages of the server other than events, in their order among the events. */
-type Marker = { readonly checkpoint: Position } | { readonly isCaughtUp: true };
+import type { ServerEvent } from './server-event.ts';
 
 export interface Received {
   readonly events: readonly ServerEvent[];
@@ -24,7 +23,7 @@ export interface Received {
 const minCapacity = 64;
 const maxWaitingBytes = 4 * 1024 * 1024;
 /** Number of events that the server examines between two checkpoints. */
-const searchWindow = 500;
+const checkpointEvery = 500;
 
 /**
  * One subscription to the log, as a queue that is limited in events and bytes. When the queue is full, the subscription is paused; by flow
@@ -33,43 +32,28 @@ const searchWindow = 500;
 export class LiveLog {
   /** Rung when a message was received, or the subscription has failed. */
   readonly bell = new Bell();
-  readonly #subscription: AllStreamSubscription;
   readonly #scope: Scope;
   readonly #maxBatch: number;
   readonly #capacity: number;
-  #queue: (ServerEvent | Marker)[] = [];
+  #call: ReadCall | undefined;
+  #queue: ReadMessage[] = [];
   #bytes = 0;
-  /** Number of events that have left the client's buffer, and the markers that belong behind a certain number of them. */
-  #emitted = 0;
-  #markers: { readonly after: number; readonly marker: Marker }[] = [];
   #messages = 0;
   #wasHeld = false;
+  #isClosed = false;
   #failure: Error | undefined;
 
   constructor(client: EventStoreDBClient, scope: Scope, after: Position, maxBatch: number) {
     this.#scope = scope;
     this.#maxBatch = maxBatch;
     this.#capacity = Math.max(maxBatch, minCapacity);
-    const subscription = client.subscribeToAll({
-      fromPosition: readFrom(after),
-      filter: {
-        filterOn: STREAM_NAME,
-        ...scope.filter,
-        checkpointInterval: 1,
-        maxSearchWindow: searchWindow,
-        // Must not throw: the client would then deliver no more messages.
-        checkpointReached: (_, position) => this.#mark({ checkpoint: positionOf(position) }),
-      },
-    });
-    subscription.on('data', ({ event }) => this.#receive(event));
-    subscription.on('caughtUp', () => this.#mark({ isCaughtUp: true }));
-    subscription.on('error', (error) => this.fail(asUnavailable(error)));
-    for (const end of ['end', 'close'] as const) {
-      subscription.on(end, () =>
-        this.fail(new EventStoreUnavailableError('the server ended the subscription')),
-      );
-    }
-    this.#subscription = subscription;
+    const subscription = { after, filter: scope.filter, checkpointEvery };
+    const fail = (error: Error) => this.fail(asUnavailable(convertToCommandError(error)));
+    makeReadCall(client, subscription, (call) => {
+      this.#call = call;
+      call.on('data', (message: ReadMessage) => this.#receive(message)).on('error', fail);
+      call.on('end', () => this.fail(new EventStoreUnavailableError('the server ended the subscription')));
+    }).then((call) => this.#isClosed && call.cancel(), fail);
   }
 
   /** The reason why no more messages will arrive. Messages received before can still be taken. */
@@ -83,7 +67,7 @@ export class LiveLog {
 
   /** Whether the subscription is paused because its reader is slow. */
   get isHeld(): boolean {
-    return this.#subscription.isPaused();
+    return this.#call?.isPaused() ?? false;
   }
 
   /** Number of messages that arrived so far: shows whether the server still sends. */
@@ -91,7 +75,7 @@ export class LiveLog {
     return this.#messages;
   }
 
-  /** Waits for the rest of the arriving events while the batch has room: the client emits events one by one. */
+  /** Waits for the rest of the arriving events while the batch has room: they arrive one by one. */
   async gather(): Promise<void> {
     for (let heard = -1; heard !== this.#messages && this.#queue.length < this.#maxBatch && !this.#failure;) {
       heard = this.#messages;
@@ -104,23 +88,23 @@ export class LiveLog {
     let checkpoint: Position | undefined;
     let isCaughtUp = false;
     let count = 0;
-    for (const item of this.#queue) {
-      const isEvent = 'type' in item;
+    for (const message of this.#queue) {
+      const isEvent = 'event' in message;
       if (isEvent && events.length === this.#maxBatch) break;
       count++;
-      if ('checkpoint' in item) ({ checkpoint } = item);
+      if ('checkpoint' in message) ({ checkpoint } = message);
       else if (!isEvent) isCaughtUp = true;
       else {
-        events.push(item);
+        events.push(message.event);
         [checkpoint, isCaughtUp] = [undefined, false];
-        this.#bytes -= sizeOf(item);
+        this.#bytes -= message.event.data.length;
       }
     }
     this.#queue = this.#queue.slice(count);
     const wasHeld = this.#wasHeld;
-    if (!this.#isFull() && this.isHeld) this.#subscription.resume();
+    if (!this.#isFull() && this.isHeld) this.#call?.resume();
     if (!this.hasReceived) this.#wasHeld = false;
-    const isMoreWaiting = this.hasReceived || this.#subscription.readableLength > 0;
+    const isMoreWaiting = this.hasReceived || (this.#call?.readableLength ?? 0) > 0;
     return { events, checkpoint, isCaughtUp, wasHeld, isMoreWaiting };
   }
 
@@ -130,39 +114,24 @@ export class LiveLog {
   }
 
   close(): void {
-    this.#subscription.unsubscribe().catch(() => undefined);
-    this.#subscription.destroy();
+    this.#isClosed = true;
+    this.#call?.cancel();
   }
 
-  #receive(event: ServerEvent | undefined): void {
+  #receive(message: ReadMessage): void {
     this.#messages++;
-    this.#emitted++;
-    if (event && this.#scope.includes(event)) this.#push(event);
     // The server's own events in a stream of the vault, e.g. a tombstone, are skipped as if the filter had removed them.
-    else if (event?.position) this.#push({ checkpoint: positionOf(event.position) });
-    while (this.#markers[0] && this.#markers[0].after <= this.#emitted) {
-      this.#push(this.#markers[0].marker);
-      this.#markers.shift();
-    }
+    if ('event' in message && !this.#scope.includes(message.event))
+      this.#push({ checkpoint: message.event.position });
+    else if ('event' in message || 'checkpoint' in message || 'isCaughtUp' in message) this.#push(message);
   }
 
-  /**
-   * The client reports these at once, while earlier events may still wait in its buffer: a checkpoint applied at that moment would skip
-   * events that were not delivered.
-   */
-  #mark(marker: Marker): void {
-    this.#messages++;
-    const waiting = this.#subscription.readableLength;
-    if (waiting === 0 && this.#markers.length === 0) this.#push(marker);
-    else this.#markers.push({ after: this.#emitted + waiting, marker });
-  }
-
-  #push(item: ServerEvent | Marker): void {
-    this.#queue.push(item);
-    this.#bytes += sizeOf(item);
+  #push(message: ReadMessage): void {
+    this.#queue.push(message);
+    if ('event' in message) this.#bytes += message.event.data.length;
     if (this.#isFull()) {
       this.#wasHeld = true;
-      this.#subscription.pause();
+      this.#call?.pause();
     }
     this.bell.ring();
   }
@@ -170,8 +139,4 @@ export class LiveLog {
   #isFull(): boolean {
     return this.#queue.length >= this.#capacity || this.#bytes >= maxWaitingBytes;
   }
-}
-
-function sizeOf(item: ServerEvent | Marker): number {
-  return 'data' in item && item.data instanceof Uint8Array ? item.data.length : 0;
 }

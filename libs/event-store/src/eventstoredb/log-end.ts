@@ -1,6 +1,4 @@
-import { BACKWARDS } from '@eventstore/db-client';
 import { comparePositions, startPosition, type Position } from '../port.ts';
-import { positionOf, readFrom } from './recorded.ts';
 import type { ServerEvent } from './server-event.ts';
 import type { Scope } from './scope.ts';
 import type { ServerCalls } from './server-calls.ts';
@@ -28,8 +26,8 @@ export class LogEnds {
 
   async find(scope: Scope): Promise<LogEnd> {
     const newest = await this.#last();
-    if (!newest?.position) return emptyLog;
-    const last = positionOf(newest.position);
+    if (!newest) return emptyLog;
+    const last = newest.position;
     const head = scope.includes(newest) ? last : await this.#headBefore(last, scope);
     const end = { last, head };
     this.#known = end;
@@ -37,7 +35,7 @@ export class LogEnds {
   }
 
   async #last(): Promise<ServerEvent | undefined> {
-    const { events } = await this.#calls.readLog({ from: 'end', direction: BACKWARDS, maxCount: 1 });
+    const { events } = await this.#calls.read({ from: 'end', isBackwards: true, maxCount: 1 });
     return events[0];
   }
 
@@ -48,17 +46,11 @@ export class LogEnds {
     const { filter } = scope;
     if (isNewer > 0) {
       // Starts at the known end, inclusive: that may be an event of the vault.
-      const { events } = await this.#calls.searchLog({ from: readFrom(known.last), maxCount: 2, filter });
-      const isAfter = (event: ServerEvent) =>
-        event.position && comparePositions(positionOf(event.position), known.last) > 0;
+      const { events } = await this.#calls.search({ from: known.last, maxCount: 2, filter });
+      const isAfter = (event: ServerEvent) => comparePositions(event.position, known.last) > 0;
       if (!events.some(isAfter)) return known.head;
     }
-    const { events } = await this.#calls.searchLog({
-      from: 'end',
-      direction: BACKWARDS,
-      maxCount: 1,
-      filter,
-    });
-    return events[0]?.position ? positionOf(events[0].position) : startPosition;
+    const { events } = await this.#calls.search({ from: 'end', isBackwards: true, maxCount: 1, filter });
+    return events[0]?.position ?? startPosition;
   }
 }

@@ -6,8 +6,8 @@ import {
   type EventStoreDBClient,
 } from '@eventstore/db-client';
 import type { AppendRequest } from '../append-request.ts';
-import { AppendUnansweredError, type AppendResult, type ExpectedRevision } from '../port.ts';
-import { positionOf, proposedEvent } from './recorded.ts';
+import { AppendUnansweredError, type AppendResult, type ExpectedRevision, type Position } from '../port.ts';
+import { proposedEvent } from './recorded.ts';
 
 /** The client's own deadline is not enough: a call that waits for a connection may wait for ever. It has so much time to apply its own. */
 const graceMs = 500;
@@ -42,7 +42,7 @@ async function send(
     deadline: deadlineMs,
   });
   if (!position) throw new AppendUnansweredError('the server did not say where it stored the append');
-  return { position: positionOf(position), revision: Number(nextExpectedRevision) };
+  return { position: String(position.commit) as Position, revision: Number(nextExpectedRevision) };
 }
 
 /** `checkAppend` has replaced `noRevision` by `no-stream`: the client has no name for revision -1. */

@@ -1,11 +1,10 @@
-import { BACKWARDS, END, FORWARDS, START, type EventStoreDBClient } from '@eventstore/db-client';
 import type { EventRegistry } from '@token-vault/contracts';
 import { maxStreamLength, restOf, type StreamRange } from '../append-request.ts';
 import type { DecodedEvents } from '../codec.ts';
-import { comparePositions, type Position, type StoredEvent } from '../port.ts';
+import { comparePositions, startPosition, type Position, type StoredEvent } from '../port.ts';
 import { LogEnds, type LogEnd } from './log-end.ts';
-import { positionOf, readFrom, recordedEvents, storedEvent } from './recorded.ts';
-import type { RawEvent, ServerEvent } from './server-event.ts';
+import { recordedEvents, storedEvent } from './recorded.ts';
+import type { ServerEvent } from './server-event.ts';
 import { checkPrefix, everyStream, Scope, scopeFrom } from './scope.ts';
 import { ServerCalls, type ServerCallSettings } from './server-calls.ts';
 
@@ -61,41 +60,34 @@ export class Reader {
   }
 
   async #findScope(): Promise<Scope> {
-    const { events } = await this.#calls.readLog({ from: START, filter: everyStream, maxCount: 1 });
+    const { events } = await this.#calls.read({ from: startPosition, filter: everyStream, maxCount: 1 });
     return scopeFrom(events[0]);
   }
 
   /** The first page of a range of a stream. */
   async streamPage(range: StreamRange): Promise<StreamPage> {
     const scope = await this.scope();
-    const maxCount = Math.min(range.maxCount, maxPageEvents);
-    const read = (client: EventStoreDBClient) =>
-      client.readStream(scope.nameOf(range.stream), { ...startOf(range), maxCount });
-    const { events, isLast } = await this.#calls.read(read, maxCount);
+    const { events, isLast } = await this.#calls.read(readOf(scope, range));
     const { next, ...page } = this.#page(scope, events, isLast);
-    return { ...page, next: next && restOf(range, events.length, Number(events.at(-1)?.revision)) };
+    return { ...page, next: next && restOf(range, events.length, next.revision - 1) };
   }
 
   /** The log after `after` (exclusive) up to `until` (inclusive). */
   async logPage(after: Position, until: Position): Promise<Page> {
     const scope = await this.scope();
     const { filter } = scope;
-    const from = readFrom(after);
-    const { events, isLast } = await this.#calls.searchLog({ from, maxCount: maxPageEvents, filter });
+    const read = { from: after, maxCount: maxPageEvents, filter };
+    const { events, isLast } = await this.#calls.search(read);
     const reached = events.at(-1);
-    const isOver = isLast || !reached?.position || comparePositions(positionOf(reached.position), until) >= 0;
-    const wanted = events.filter(
-      (event) => event.position && isWithin(positionOf(event.position), after, until),
-    );
+    const isOver = isLast || !reached || comparePositions(reached.position, until) >= 0;
+    const wanted = events.filter(({ position }) => isWithin(position, after, until));
     return this.#page(scope, wanted, isOver, reached);
   }
 
   /** As `streamPage`, with stored events. */
   async storedStreamPage(range: StreamRange): Promise<StoredPage<StreamRange>> {
     const scope = await this.scope();
-    const maxCount = Math.min(range.maxCount, maxPageEvents);
-    const stream = scope.nameOf(range.stream);
-    const { events, isLast } = await this.#calls.readRaw({ stream, ...startOf(range), maxCount });
+    const { events, isLast } = await this.#calls.read(readOf(scope, range));
     const last = events.at(-1);
     return {
       events: storedEvents(scope, events),
@@ -107,14 +99,14 @@ export class Reader {
   async storedLogPage(after: Position, until: Position): Promise<StoredPage<Position>> {
     const scope = await this.scope();
     const { filter } = scope;
-    const read = { from: readFrom(after), maxCount: maxPageEvents, filter };
-    const { events, isLast } = await this.#calls.readRaw(read);
+    const read = { from: after, maxCount: maxPageEvents, filter };
+    const { events, isLast } = await this.#calls.search(read);
     const stored = storedEvents(scope, events);
     const reached = events.at(-1);
-    const isOver = isLast || !reached || comparePositions(positionOf(reached.position), until) >= 0;
+    const isOver = isLast || !reached || comparePositions(reached.position, until) >= 0;
     return {
       events: stored.filter(({ position }) => isWithin(position, after, until)),
-      next: isOver ? undefined : positionOf(reached.position),
+      next: isOver ? undefined : reached.position,
     };
   }
 
@@ -122,13 +114,12 @@ export class Reader {
   async storedLogPageBack(before: Position | undefined): Promise<StoredPage<Position>> {
     const scope = await this.scope();
     const { filter } = scope;
-    const from = before === undefined ? END : readFrom(before);
-    const read = { from, direction: BACKWARDS, maxCount: maxPageEvents, filter } as const;
-    const { events, isLast } = await this.#calls.readRaw(read);
+    const read = { from: before ?? 'end', isBackwards: true, maxCount: maxPageEvents, filter } as const;
+    const { events, isLast } = await this.#calls.search(read);
     const reached = events.at(-1);
     return {
       events: storedEvents(scope, events),
-      next: isLast || !reached ? undefined : positionOf(reached.position),
+      next: isLast || !reached ? undefined : reached.position,
     };
   }
 
@@ -147,18 +138,21 @@ export class Reader {
     const end = isLast || decoded.failure ? undefined : reached;
     return {
       ...decoded,
-      next: end?.position && { revision: Number(end.revision) + 1, position: positionOf(end.position) },
+      next: end && { revision: end.revision + 1, position: end.position },
     };
   }
 }
 
-const storedEvents = (scope: Scope, events: readonly RawEvent[]): StoredEvent[] =>
+const storedEvents = (scope: Scope, events: readonly ServerEvent[]): StoredEvent[] =>
   events.filter((event) => scope.includes(event)).map((event) => storedEvent(scope, event));
 
-const startOf = ({ from, backwards }: StreamRange) =>
-  backwards
-    ? ({ direction: BACKWARDS, fromRevision: from === maxStreamLength ? END : BigInt(from) } as const)
-    : ({ direction: FORWARDS, fromRevision: BigInt(from) } as const);
+/** The first page of a range. */
+const readOf = (scope: Scope, { stream, from, backwards, maxCount }: StreamRange) => ({
+  stream: scope.nameOf(stream),
+  from: backwards && from === maxStreamLength ? ('end' as const) : from,
+  isBackwards: backwards,
+  maxCount: Math.min(maxCount, maxPageEvents),
+});
 
 function isWithin(position: Position, after: Position, until: Position): boolean {
   return comparePositions(position, after) > 0 && comparePositions(position, until) <= 0;

@@ -1,4 +1,4 @@
-import type { EventData, Position as ClientPosition } from '@eventstore/db-client';
+import type { EventData } from '@eventstore/db-client';
 import {
   UnknownEventError,
   type EventMetadata,
@@ -6,12 +6,9 @@ import {
   type JsonObject,
 } from '@token-vault/contracts';
 import type { DecodedEvents, EncodedEvent } from '../codec.ts';
-import { startPosition, type Position, type RecordedEvent, type StoredEvent } from '../port.ts';
+import type { RecordedEvent, StoredEvent } from '../port.ts';
 import type { Scope } from './scope.ts';
-import type { RawEvent, ServerEvent } from './server-event.ts';
-
-/** A position to read or subscribe from, in the form of the client. */
-export type ReadFrom = 'start' | ClientPosition;
+import { objectIn, type ServerEvent } from './server-event.ts';
 
 const utf8 = new TextEncoder();
 const text = new TextDecoder();
@@ -37,11 +34,11 @@ export function proposedEvent(event: EncodedEvent) {
 const writtenVersion = /^\{"version":([1-9]\d{0,8}),/;
 
 /** The texts of an event as they were written. Version 0 means that this adapter did not write the event. */
-export function storedEvent(scope: Scope, event: RawEvent): StoredEvent {
+export function storedEvent(scope: Scope, event: ServerEvent): StoredEvent {
   const written = exactText.decode(event.metadata);
   const [prefix = '', version = 0] = writtenVersion.exec(written) ?? [];
   return {
-    position: positionOf(event.position),
+    position: event.position,
     stream: scope.streamOf(event),
     revision: event.revision,
     version: Number(version),
@@ -57,22 +54,13 @@ export function proposedBytes(event: EncodedEvent): number {
   return event.bytes + `"version":${event.version},`.length + 2 * event.type.length;
 }
 
-/** Commit and prepare position are equal except in explicit transactions of very old clients. */
-export function positionOf(position: ClientPosition): Position {
-  return String(position.commit) as Position;
-}
-
-export function readFrom(position: Position): ReadFrom {
-  if (position === startPosition) return 'start';
-  const commit = BigInt(position);
-  return { commit, prepare: commit };
-}
-
 /** @throws UnknownEventError for an event that this release does not know. */
 function recordedEvent(registry: EventRegistry, scope: Scope, event: ServerEvent): RecordedEvent {
-  const { version: stored = 0, ...metadata } = (event.metadata ?? {}) as { readonly version?: number };
-  if (!Number.isInteger(stored) || stored < 1) throw new UnknownEventError(event.type, stored);
-  const { version, data } = registry.upcast(event.type, stored, dataOf(event));
+  const { version: stored, ...metadata } = objectIn(event.metadata);
+  if (typeof stored !== 'number' || !Number.isInteger(stored) || stored < 1)
+    throw new UnknownEventError(event.type, Number(stored ?? 0));
+  const written = JSON.parse(text.decode(event.data)) as JsonObject;
+  const { version, data } = registry.upcast(event.type, stored, written);
   const recorded = {
     id: event.id,
     type: event.type,
@@ -80,15 +68,11 @@ function recordedEvent(registry: EventRegistry, scope: Scope, event: ServerEvent
     data,
     metadata: metadata as EventMetadata,
     stream: scope.streamOf(event),
-    revision: Number(event.revision),
-    position: event.position ? positionOf(event.position) : startPosition,
+    revision: event.revision,
+    position: event.position,
   };
   // The registry knows the type and the version, and the schema was checked when the event was appended.
   return recorded as unknown as RecordedEvent;
-}
-
-function dataOf({ data }: ServerEvent): JsonObject {
-  return (data instanceof Uint8Array ? JSON.parse(text.decode(data)) : data) as JsonObject;
 }
 
 /**

@@ -1,5 +1,5 @@
-import type { StreamFilter } from './filtered-read.ts';
-import { isSystemEvent, type ServerEvent } from './server-event.ts';
+import type { StreamFilter } from './read-call.ts';
+import { isSystemEvent, objectIn, type ServerEvent } from './server-event.ts';
 
 type Named = Pick<ServerEvent, 'streamId' | 'type'>;
 
@@ -55,6 +55,6 @@ export const scopeFrom = (first: ServerEvent | undefined): Scope =>
   new Scope(first && isUnprefixed(first) ? '' : defaultPrefix);
 
 function isUnprefixed({ streamId, metadata }: ServerEvent): boolean {
-  const { version, tenant_id: tenantId } = (metadata ?? {}) as Record<string, unknown>;
+  const { version, tenant_id: tenantId } = objectIn(metadata);
   return Number.isInteger(version) && typeof tenantId === 'string' && !prefixPattern.test(streamId);
 }

@@ -1,10 +1,12 @@
-import { StreamNotFoundError, type EventStoreDBClient, type StreamingRead } from '@eventstore/db-client';
+import type { EventStoreDBClient } from '@eventstore/db-client';
+import { convertToCommandError } from '@eventstore/db-client/dist/utils/CommandError.js';
 import { EventStoreUnavailableError } from '../port.ts';
 import { LastingConnection, type ConnectionSettings } from './connection.ts';
 import { asUnavailable } from './errors.ts';
-import { readConverted, readFiltered, type LogRead, type StreamRead } from './filtered-read.ts';
 import { Gate } from './gate.ts';
-import { rawEventOf, type RawEvent, type ServerEvent } from './server-event.ts';
+import { makeReadCall, type LogRead, type ReadCall, type StreamRead } from './read-call.ts';
+import type { ReadMessage } from './read-message.ts';
+import type { ServerEvent } from './server-event.ts';
 
 export interface ServerCallSettings extends ConnectionSettings {
   /** Maximum number of concurrent reads, of the 100 calls that the server allows on a connection. */
@@ -13,15 +15,11 @@ export interface ServerCallSettings extends ConnectionSettings {
   readonly maxPageBytes: number;
 }
 
-export interface Drained<Event = ServerEvent> {
-  readonly events: readonly Event[];
+export interface Drained {
+  readonly events: readonly ServerEvent[];
   /** No event followed at the moment of reading. */
   readonly isLast: boolean;
 }
-
-type Read<Event> = StreamingRead<{ readonly event?: Event }>;
-/** Data that the server does not treat as JSON arrives as bytes. */
-type WithData = { readonly data?: unknown };
 
 /** A search may take so many times as long as another read. */
 const searchPatience = 6;
@@ -41,17 +39,13 @@ export class ServerCalls {
     this.#gate = new Gate(settings.maxConcurrentReads, settings.deadlineMs / 2);
   }
 
-  /** Runs the read that `start` makes. `maxCount` is the count that `start` requests. @throws EventStoreUnavailableError */
-  read<Event extends WithData>(
-    start: (client: EventStoreDBClient) => Read<Event>,
-    maxCount: number,
-    deadlineMs = this.#settings.deadlineMs,
-  ): Promise<Drained<Event>> {
-    const limits = { maxCount, deadlineMs, maxBytes: this.#settings.maxPageBytes };
+  /** @throws EventStoreUnavailableError */
+  read(read: LogRead | StreamRead, deadlineMs = this.#settings.deadlineMs): Promise<Drained> {
+    const limits = { deadlineMs, maxBytes: this.#settings.maxPageBytes };
     return this.#gate.pass(async () => {
       const connection = this.#connection.get();
       try {
-        return await connection.use((client) => drain(start(client), limits));
+        return await connection.use((client) => drain(client, read, limits));
       } catch (error) {
         const failure = asUnavailable(error);
         if (failure instanceof EventStoreUnavailableError) this.#connection.discard(connection);
@@ -60,20 +54,9 @@ export class ServerCalls {
     });
   }
 
-  /** Reads `$all`. */
-  readLog(read: LogRead, deadlineMs = this.#settings.deadlineMs): Promise<Drained> {
-    return this.read((client) => readFiltered(client, read), read.maxCount, deadlineMs);
-  }
-
   /** Reads `$all` where many events of other applications may lie in between: the server sends nothing until it finds an event. */
-  searchLog(read: LogRead): Promise<Drained> {
-    return this.readLog(read, searchPatience * this.#settings.deadlineMs);
-  }
-
-  /** Reads `$all`, as `searchLog`, or a stream; returns the events as stored. */
-  readRaw(read: LogRead | StreamRead): Promise<Drained<RawEvent>> {
-    const deadlineMs = this.#settings.deadlineMs * ('stream' in read ? 1 : searchPatience);
-    return this.read((client) => readConverted(client, read, rawEventOf), read.maxCount, deadlineMs);
+  search(read: LogRead): Promise<Drained> {
+    return this.read(read, searchPatience * this.#settings.deadlineMs);
   }
 
   /** Resolves after the reads under way. */
@@ -84,51 +67,49 @@ export class ServerCalls {
 }
 
 interface DrainLimits {
-  readonly maxCount: number;
   readonly maxBytes: number;
   readonly deadlineMs: number;
 }
 
-/**
- * The events of one call, up to the bytes of a page. The rest is cancelled and drained: the client frees a call and its buffer only when
- * the call was read to its end.
- */
-async function drain<Event extends WithData>(
-  read: Read<Event>,
-  { deadlineMs, maxBytes, maxCount }: DrainLimits,
-): Promise<Drained<Event>> {
-  const events: Event[] = [];
-  let [count, bytes] = [0, 0];
-  let isCut = false;
-  // Also receives errors after the loop has ended: an unhandled one would end the process.
-  read.on('error', () => undefined);
-  // Reads have no deadline of their own.
-  const timer = setTimeout(
-    () => read.destroy(new EventStoreUnavailableError('the read was not answered in time')),
-    deadlineMs,
-  );
-  try {
-    for await (const { event } of read as AsyncIterable<{ readonly event?: Event }>) {
-      if (isCut) continue;
+/** The events of one call, up to the bytes of a page. The rest is cancelled. */
+function drain(
+  client: EventStoreDBClient,
+  read: LogRead | StreamRead,
+  { deadlineMs, maxBytes }: DrainLimits,
+): Promise<Drained> {
+  return new Promise((resolve, reject) => {
+    const events: ServerEvent[] = [];
+    let bytes = 0;
+    let call: ReadCall | undefined;
+    let isOver = false;
+    // Reads have no deadline of their own. This one counts from the last message.
+    const timer = setTimeout(
+      () => fail(new EventStoreUnavailableError('the read was not answered in time')),
+      deadlineMs,
+    );
+    const finish = (settle: () => void) => {
+      clearTimeout(timer);
+      if (!isOver) settle();
+      isOver = true;
+      call?.cancel();
+    };
+    const fail = (error: Error) => finish(() => reject(error));
+    const take = (message: ReadMessage) => {
+      if (isOver) return;
       timer.refresh();
-      count++;
-      if (event) events.push(event);
-      bytes += event?.data instanceof Uint8Array ? event.data.length : 0;
-      isCut = bytes >= maxBytes;
-      if (isCut) cancel(read);
-    }
-    return { events, isLast: !isCut && count < maxCount };
-  } catch (error) {
-    if (error instanceof StreamNotFoundError) return { events: [], isLast: true };
-    if (isCut) return { events, isLast: false };
-    throw error;
-  } finally {
-    clearTimeout(timer);
-    cancel(read);
-  }
-}
-
-/** Not awaited: it waits for the connection, which may never be made. */
-function cancel(read: Pick<Read<unknown>, 'cancel'>): void {
-  read.cancel().catch(() => undefined);
+      if (!('event' in message)) return;
+      const { event } = message;
+      events.push(event);
+      bytes += event.data.length;
+      if (bytes >= maxBytes) finish(() => resolve({ events, isLast: false }));
+    };
+    const end = () => finish(() => resolve({ events, isLast: events.length < read.maxCount }));
+    makeReadCall(client, read, (made) => {
+      call = made;
+      made
+        .on('data', take)
+        .on('end', end)
+        .on('error', (error) => fail(convertToCommandError(error)));
+    }).then((made) => isOver && made.cancel(), fail);
+  });
 }

@@ -1,11 +1,9 @@
-import type { AllStreamResolvedEvent, Position, ResolvedEvent } from '@eventstore/db-client';
-import type streams from '@eventstore/db-client/generated/streams_pb.js';
+import type { Position } from '../port.ts';
 
-/** An event in the form of the client, of the vault or of another application. */
-export type ServerEvent = NonNullable<ResolvedEvent['event'] | AllStreamResolvedEvent['event']>;
+const text = new TextDecoder();
 
-/** An event as stored on the server: the client would parse its metadata, and the original text would be lost. */
-export interface RawEvent {
+/** An event as stored on the server, of the vault or of another application. */
+export interface ServerEvent {
   readonly streamId: string;
   readonly revision: number;
   readonly position: Position;
@@ -15,25 +13,17 @@ export interface RawEvent {
   readonly metadata: Uint8Array;
 }
 
-const utf8 = new TextDecoder();
-
-export function rawEventOf(read: streams.ReadResp.ReadEvent): { readonly event?: RawEvent } {
-  const event = read.getEvent();
-  if (!event) return {};
-  return {
-    event: {
-      streamId: utf8.decode(event.getStreamIdentifier()?.getStreamName_asU8()),
-      revision: Number(event.getStreamRevision()),
-      position: { commit: BigInt(event.getCommitPosition()), prepare: BigInt(event.getPreparePosition()) },
-      id: event.getId()?.getString() ?? '',
-      type: event.getMetadataMap().get('type') ?? '',
-      data: event.getData_asU8(),
-      metadata: event.getCustomMetadata_asU8(),
-    },
-  };
-}
-
 /** Types of system events begin with `$`, in any stream: metadata, tombstones, links, statistics. */
 export function isSystemEvent({ type, streamId }: Pick<ServerEvent, 'type' | 'streamId'>): boolean {
   return type.startsWith('$') || streamId.startsWith('$');
+}
+
+/** The JSON object in these bytes; an empty one when there is none. */
+export function objectIn(bytes: Uint8Array): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text.decode(bytes));
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
 }
