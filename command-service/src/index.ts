@@ -38,6 +38,7 @@ export {
 } from './housekeeping/index.ts';
 export { createInvocationOutcomes, type InvocationOutcomes } from './invocations/outcomes.ts';
 export { createTokenUse, type TokenUse } from './invocations/token-use.ts';
+export { createProxyFinder, type ProxyFinder } from './proxies/load.ts';
 export { createApplicationReplay } from './applications/replay.ts';
 export { createTokenReplay } from './tokens/replay.ts';
 export { createSeenTokens } from './tokens/seen.ts';

@@ -36,7 +36,7 @@ export function locations(everywhere: readonly string[]): string[] {
     '}',
     '',
     '# How large a body may be is decided by the first location.',
-    `location ~* "^/proxy/?$" {`,
+    `location ~* "^/(proxy/?|proxies/[^/]+/invoke(/.*)?)$" {`,
     `  client_max_body_size ${proxyBodyLimit};`,
     ...choice,
     '}',

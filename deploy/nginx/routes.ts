@@ -30,7 +30,10 @@ const methodPattern = (method: Operation['method']): string => {
 
 /** Matches paths as Express does: ignores case and a slash at the end, before percent-decoding. */
 const pathPattern = (path: string): string =>
-  `${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/?]+')}/?(\\?|$)`;
+  `${path
+    .replaceAll('.', '\\.')
+    .replace(/\/\{\w+\*\}$/, '(/[^?]*)?')
+    .replaceAll(/\{\w+\}/g, '[^/?]+')}/?(\\?|$)`;
 
 function routeOf({ service, method }: Operation): Route {
   if (service !== 'command') return service;
@@ -62,7 +65,7 @@ export function routedOperations(options: { readonly exposesHealth: boolean }): 
       id,
       pattern: `${methodPattern(operation.method)} ${pathPattern(operation.path)}`,
       route: routeOf(operation),
-      needsKey: true,
+      needsKey: operation.takesProxyKeys !== true,
     })),
     ...pages,
     ...(options.exposesHealth ? health : []),

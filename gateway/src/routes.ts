@@ -4,25 +4,30 @@ export type Service = Operation['service'];
 
 interface Route {
   readonly path: RegExp;
-  readonly services: ReadonlyMap<string, Service>;
+  readonly destinations: ReadonlyMap<string, Destination>;
 }
 
-/** Matches as Express does: ignores case and a slash at the end. Parameters are one segment. */
+/** Matches as Express does: ignores case and a slash at the end. Parameters are one segment, but for the rest of a path. */
 function pathPattern(path: string): RegExp {
-  return new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}/?$`, 'i');
+  const pattern = path
+    .replaceAll('.', '\\.')
+    .replace(/\/\{\w+\*\}$/, '(/.*)?')
+    .replaceAll(/\{\w+\}/g, '[^/]+');
+  return new RegExp(`^${pattern}/?$`, 'i');
 }
 
 function routesOfTable(): readonly Route[] {
-  const byPath = new Map<string, Map<string, Service>>();
+  const byPath = new Map<string, Map<string, Destination>>();
   for (const operation of Object.values(operations as Readonly<Record<string, Operation>>)) {
     const { path, service } = operation;
-    const services = byPath.get(path) ?? new Map<string, Service>();
-    byPath.set(path, services);
-    for (const method of methodsOf(operation)) services.set(method, service);
+    const destination = { service, needsKey: operation.takesProxyKeys !== true };
+    const destinations = byPath.get(path) ?? new Map<string, Destination>();
+    byPath.set(path, destinations);
+    for (const method of methodsOf(operation)) destinations.set(method, destination);
     // Express answers HEAD by the route of GET.
-    if (operation.method === 'GET') services.set('HEAD', service);
+    if (operation.method === 'GET') destinations.set('HEAD', destination);
   }
-  return [...byPath].map(([path, services]) => ({ path: pathPattern(path), services }));
+  return [...byPath].map(([path, destinations]) => ({ path: pathPattern(path), destinations }));
 }
 
 const routes = routesOfTable();
@@ -32,7 +37,7 @@ const publicPages = /^\/(health\/(live|ready)|openapi\.json|docs(\/[a-z0-9.-]+)?
 
 export interface Destination {
   readonly service: Service;
-  /** The operations of the table need a key. */
+  /** Without a key in its header the request is refused here. Keys of proxies may stand elsewhere. */
   readonly needsKey: boolean;
 }
 
@@ -55,8 +60,8 @@ export function destinationOf(method: string, target: string): Destination | und
   const matching = routes.filter((route) => route.path.test(path));
   // Where paths overlap, the more literal one comes first; one of them may have a method that the other lacks.
   for (const route of matching) {
-    const service = route.services.get(method);
-    if (service) return { service, needsKey: true };
+    const destination = route.destinations.get(method);
+    if (destination) return destination;
   }
   if (matching.length > 0 || publicPages.test(path)) return { service: 'query', needsKey: false };
   return undefined;

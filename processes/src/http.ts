@@ -12,6 +12,7 @@ import {
   observeRequests,
   type AnsweredRequest,
   type HealthCheck,
+  type ProxyKeys,
   type RequestObserver,
 } from '@token-vault/http';
 import { createAuditTrail, systemClock, type AuditTrail, type Handlers } from '@token-vault/operations';
@@ -87,7 +88,7 @@ function spanOf({ operation, status, seconds, traceId }: AnsweredRequest): Span 
 /** The app of a service: its operations, health, metrics, and the OpenAPI document. */
 export function createServiceApp(
   { logger, metrics, spans, storage }: ProcessContext,
-  parts: ServiceParts & { readonly expressions: Expressions },
+  parts: ServiceParts & { readonly expressions: Expressions; readonly proxyKeys?: ProxyKeys | undefined },
   handlers: Handlers,
 ): Express {
   const { edge, audit, progress, watch, revocations } = parts;
@@ -103,7 +104,8 @@ export function createServiceApp(
   const applicationReplay = createApplicationReplay({ ...parts, clock });
   const replays = { tokenReplay, applicationReplay };
   const executed = { ...readModels, storage, handlers, audit, clock, ...replays, findEntity };
-  const app = createApp({ ...edge, ...executed, logger, onAnswered });
+  const { proxyKeys } = parts;
+  const app = createApp({ ...edge, ...executed, proxyKeys, logger, onAnswered });
   mountHealth(app, readinessOf(parts), logger);
   mountMetrics(app, metrics);
   mountReference(app, createOpenApiDocument({ serverUrl: '/', version: release }));

@@ -1,32 +1,62 @@
-import { createTokenUse } from '@token-vault/command-service';
+import { createProxyFinder, createSeenTokens, createTokenUse } from '@token-vault/command-service';
 import { createEgressBroker } from '@token-vault/egress';
 import { createProxyHandlers } from '@token-vault/proxy';
 import { createAuditTrail, systemClock, type HandlersOf } from '@token-vault/operations';
-import { rawBodyLimitBytes } from '@token-vault/http';
+import { rawBodyLimitBytes, type ProxyKeys } from '@token-vault/http';
 import type { ProcessContext } from './data.ts';
 import { guess, type HandlerParts } from './handlers.ts';
+import { createProxyKeys } from './proxy-callers.ts';
+import { createProxyCode } from './proxy-code.ts';
+import { openReactorOperations } from './reactors/operations-of-process.ts';
+import type { ReactorParts } from './reactors/parts.ts';
+import { createPrincipals } from './reactors/principals.ts';
+
+export interface ProxyParts extends HandlerParts {
+  readonly reactors: Pick<ReactorParts, 'sandbox'>;
+  /** They answer the requests of the code of proxies. */
+  readonly handlers: HandlersOf<'command'> & HandlersOf<'query'>;
+}
 
 /** Requests to other servers, with data in place of tokens. */
 export function openProxy(
-  { closers, logger }: ProcessContext,
-  { store, keyRing, expressions }: Pick<HandlerParts, 'store' | 'keyRing' | 'expressions'>,
+  context: ProcessContext,
+  parts: ProxyParts,
   { egressAllow: allowCidrs }: { readonly egressAllow: readonly string[] },
-): HandlersOf<'proxy'> {
+): { readonly handlers: HandlersOf<'proxy'>; readonly proxyKeys: ProxyKeys } {
+  const { closers, logger } = context;
+  const { store, keyRing, expressions, readPool: pool, watch, reactors } = parts;
+  const clock = systemClock;
   const limits = { maxRequestBytes: rawBodyLimitBytes, maxResponseBytes: rawBodyLimitBytes };
-  const tokenUse = createTokenUse({ store, keyRing, clock: systemClock });
+  const tokenUse = createTokenUse({ store, keyRing, clock });
   const egress = createEgressBroker({ allowCidrs, ...limits });
+  const ofCode = closers.add(createEgressBroker({ allowCidrs }), (it) => it.close());
+  const audit = createAuditTrail(store);
+  const principals = createPrincipals({ pool, store, keyRing, clock, watch });
+  const findApplication: typeof principals.application = (...asked) => principals.application(...asked);
+  const decideSeen = createSeenTokens({ store, keyRing, clock, audit, findApplication });
+  const findProxy = createProxyFinder({ store, keyRing });
+  const operations = openReactorOperations(context, parts, principals);
   const proxy = createProxyHandlers({
-    audit: createAuditTrail(store),
+    audit,
     expressions,
     logger,
     guess,
     send: egress.send,
-    takeTokens: (references, context) => tokenUse.take(references, context),
-    checkTokens: (references, context) => tokenUse.check(references, context),
-    refuseUse: (tokenIds, context) => tokenUse.refusal(tokenIds, context),
+    takeTokens: (references, asked) => tokenUse.take(references, asked),
+    checkTokens: (references, asked) => tokenUse.check(references, asked),
+    refuseUse: (tokenIds, asked) => tokenUse.refusal(tokenIds, asked),
+    async findProxy(tenantId, id) {
+      const { details, revision, configuration } = await findProxy(tenantId, id);
+      return { ...details, revision, configuration };
+    },
+    runCode: createProxyCode({ sandbox: reactors.sandbox, fetch: ofCode.fetch, operations }),
+    refuseSeen: async (tokens, asked) => (await decideSeen(tokens, asked)).refusal,
   });
   closers.add(proxy, (it) => it.close());
   // Closed before the records are awaited: what is still under way ends by it.
   closers.add(egress, (it) => it.close());
-  return proxy.handlers;
+  return {
+    handlers: proxy.handlers,
+    proxyKeys: createProxyKeys({ pool, findProxy, findApplication, clock }),
+  };
 }

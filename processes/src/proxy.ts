@@ -2,9 +2,18 @@ import { createLogger } from '@token-vault/observability';
 import { runProcess } from '@token-vault/process';
 import { openKeyRing, openLog, openReadModels, type ProcessContext } from './data.ts';
 import { openExpressions } from './expressions.ts';
+import { commandHandlers, queryHandlers } from './handlers.ts';
 import { createServiceApp, openServiceParts } from './http.ts';
 import { openProxy } from './proxies.ts';
-import { readEgressAllow, readLimitSettings, readProcessSettings, readRootKeySources } from './settings.ts';
+import { openReactorParts } from './reactors/parts.ts';
+import {
+  readEgressAllow,
+  readLimitSettings,
+  readProcessSettings,
+  readRootKeySources,
+  readRunsPerTenant,
+  readSandboxAccounts,
+} from './settings.ts';
 import { explainedCodes, startService } from './start.ts';
 
 const service = 'proxy';
@@ -15,6 +24,8 @@ function readSettings(environment: NodeJS.ProcessEnv) {
     limits: readLimitSettings(environment),
     rootKeys: readRootKeySources(environment),
     egressAllow: readEgressAllow(environment),
+    sandboxAccounts: readSandboxAccounts(environment),
+    runsPerTenant: readRunsPerTenant(environment),
   };
 }
 
@@ -24,7 +35,12 @@ async function open(context: ProcessContext, settings: ReturnType<typeof readSet
   const expressions = openExpressions(context);
   const data = { keyRing, ...(await openReadModels(context, await openLog(context))) };
   const parts = { ...(await openServiceParts(context, data, settings.limits)), expressions };
-  return createServiceApp(context, parts, openProxy(context, parts, settings));
+  const { egressAllow, sandboxAccounts: accounts, runsPerTenant } = settings;
+  const reactors = openReactorParts(context, data.store, { accounts, runsPerTenant });
+  const { logger } = context;
+  const handlers = { ...commandHandlers(parts, reactors, { egressAllow, logger }), ...queryHandlers(parts) };
+  const proxy = openProxy(context, { ...parts, reactors, handlers }, settings);
+  return createServiceApp(context, { ...parts, proxyKeys: proxy.proxyKeys }, proxy.handlers);
 }
 
 await runProcess({

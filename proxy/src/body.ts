@@ -7,7 +7,7 @@ import type { Pieces, Template, Writing } from './template.ts';
 type Kind = 'json' | 'form' | 'xml' | 'text';
 
 /** Undefined: bytes, which go on as they are. */
-function kindOf(mediaType: string): Kind | undefined {
+export function kindOf(mediaType: string): Kind | undefined {
   const type = mediaType.split(';', 1)[0]?.trim().toLowerCase() ?? '';
   if (/^application\/([\w.-]+\+)?json$/.test(type)) return 'json';
   if (type === 'application/x-www-form-urlencoded') return 'form';

@@ -32,19 +32,28 @@ function requestedUrl(headers: RawRequest['headers']): URL {
   return url;
 }
 
-/**
- * Where the request is to go, if the tenant allows that (its setting `proxy_destinations`). On an enterprise plan nothing is allowed that is
- * not in the list. The address is judged by the egress broker when it is connected with.
- * @throws ValidationError, FieldForbiddenError
- */
-export function destinationOf({ headers }: RawRequest, { plan, settings }: TenantContext): URL {
-  const url = requestedUrl(headers);
+/** Whether the tenant allows the URL (its setting `proxy_destinations`). On an enterprise plan an empty list allows nothing. */
+export function isAllowed(url: URL, { plan, settings }: TenantContext): boolean {
   const patterns = parseDestinations(settings[proxyDestinationsSetting] ?? '') ?? [];
   const isOpen = patterns.length === 0 && plan !== 'enterprise';
-  if (!isOpen && !coversDestination(patterns, url))
+  return isOpen || coversDestination(patterns, url);
+}
+
+/** @throws FieldForbiddenError naming the field that gave the URL */
+export function requireAllowed(url: URL, tenant: TenantContext, field: string): void {
+  if (!isAllowed(url, tenant))
     throw new FieldForbiddenError(
-      [header],
+      [field],
       `is not among the destinations of the tenant (setting ${proxyDestinationsSetting})`,
     );
+}
+
+/**
+ * Where the request is to go, if the tenant allows that. The address is judged by the egress broker when it is connected with.
+ * @throws ValidationError, FieldForbiddenError
+ */
+export function destinationOf({ headers }: RawRequest, tenant: TenantContext): URL {
+  const url = requestedUrl(headers);
+  requireAllowed(url, tenant, header);
   return url;
 }

@@ -10,6 +10,8 @@ interface Begin {
   readonly destination: URL;
   readonly method: string;
   readonly tokenIds: readonly string[];
+  /** Unset for a request that names its destination itself. */
+  readonly proxyId?: string | undefined;
 }
 
 /** The records of one exchange: that it begins, before anything leaves; and how it ended. */
@@ -26,20 +28,27 @@ export class Exchange {
     this.#id = begin.context.newEntityId();
   }
 
+  get id(): string {
+    return this.#id;
+  }
+
   /** Durable when it resolves. `use`: the record of the tokens, which is of the same append. */
   async begin(use: readonly VaultEvent[]): Promise<Position> {
-    const { audit, context, destination, method, tokenIds } = this.#begin;
+    const { audit, context, destination, method, tokenIds, proxyId } = this.#begin;
+    const { proxyKeyId } = context.principal;
     const invoked = context.event(ProxyInvoked, {
       invocation_id: this.#id,
       destination: destination.origin,
       method,
       token_ids: [...tokenIds],
+      ...(proxyId === undefined ? {} : { proxy_id: proxyId }),
+      ...(proxyKeyId === undefined ? {} : { key_id: proxyKeyId }),
     });
     return audit.recordAll(context, [invoked, ...use]);
   }
 
   /** The destination has answered a request with a body of so many bytes. */
-  sent(bytes: number, { status }: EgressAnswer): void {
+  sent(bytes: number, { status }: Pick<EgressAnswer, 'status'>): void {
     this.#requestBytes = bytes;
     this.#status = status;
   }
@@ -50,7 +59,7 @@ export class Exchange {
   }
 
   /** Counts the answer as it is read. `ended` is called once, with the error that ended it early. */
-  watch({ body }: EgressAnswer, ended: (failure: string | undefined) => void): Readable {
+  watch({ body }: Pick<EgressAnswer, 'body'>, ended: (failure: string | undefined) => void): Readable {
     let failure: string | undefined = 'client-gone';
     body.on('data', (chunk: Buffer) => (this.#responseBytes += chunk.length)).pause();
     body.once('end', () => (failure = undefined));
@@ -60,8 +69,9 @@ export class Exchange {
   }
 
   async end(failure: string | undefined): Promise<void> {
-    const { audit, context } = this.#begin;
+    const { audit, context, proxyId } = this.#begin;
     await audit.record(context, ProxyAnswered, {
+      ...(proxyId === undefined ? {} : { proxy_id: proxyId }),
       invocation_id: this.#id,
       ...(this.#status === undefined ? {} : { status: this.#status }),
       request_bytes: this.#requestBytes,

@@ -20,13 +20,20 @@ const namedByConnection = (headers: RawRequest['headers']): ReadonlySet<string> 
       .map((name) => name.trim()),
   );
 
+/** RFC 9110, 5.1. */
+export const isHeaderName = (name: string): boolean => /^[\w!#$%&'*+.^`|~-]{1,200}$/.test(name);
+
+/** Of a header that code gave: whether it is not for the other side. */
+export const staysBehind = (name: string): boolean => own.test(name);
+
 /** RFC 9110, 5.5. A line end would begin a header of its own, a NUL is taken for an end by some. */
 const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
+export const isHeaderValue = (text: string): boolean => fieldValue.test(text);
 
 const inHeader =
   (field: string): Writing =>
   (text) => {
-    if (fieldValue.test(text)) return text;
+    if (isHeaderValue(text)) return text;
     throw new DomainError('value_unfit', `${field}: the value of a token cannot stand in a header.`, {
       errors: { [field]: ['would hold a character that no header may hold'] },
     });

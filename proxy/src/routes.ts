@@ -1,4 +1,5 @@
 import {
+  ConflictError,
   DomainError,
   UnavailableError,
   type ForbiddenError,
@@ -9,7 +10,9 @@ import type { EgressAnswer, EgressSend } from '@token-vault/egress';
 import type { DetokenizedToken, Expressions, TokenReferences } from '@token-vault/expressions';
 import { errorFields, type Logger } from '@token-vault/observability';
 import type { AuditTrail, HandlersOf, Answer, RequestContext } from '@token-vault/operations';
-import { destinationOf } from './destination.ts';
+import { CustomAnswerError, ProxyCode, type CodeDependencies } from './code.ts';
+import { urlOf, withoutKey, type ConfiguredProxy } from './configured.ts';
+import { destinationOf, requireAllowed } from './destination.ts';
 import { Exchange } from './exchange.ts';
 import { readOutgoing, type Outgoing, type OutgoingTemplate } from './outgoing.ts';
 import { asRefusal } from './refusal.ts';
@@ -28,7 +31,9 @@ type Guess = <Result>(
   work: () => Promise<Result>,
 ) => Promise<Result>;
 
-export interface ProxyDependencies {
+export interface ProxyDependencies extends CodeDependencies {
+  /** The proxy as the log has it now. @throws NotFoundError, AlteredRecordError */
+  readonly findProxy: (tenantId: string, id: string) => Promise<ConfiguredProxy>;
   readonly guess: Guess;
   readonly audit: AuditTrail;
   readonly expressions: Expressions;
@@ -54,7 +59,18 @@ export interface ProxyHandlers {
 /** Exchanges of one tenant at once, in this process: slow destinations must not take the connections of other tenants. */
 const mostOfTenant = 128;
 
-/** Requests that go on to other servers with data in place of tokens (ADR 28). */
+/** A request on its way out. */
+interface Going {
+  readonly raw: RawRequest;
+  readonly destination: URL;
+  /** Where requests do not name their destination themselves. */
+  readonly proxy?: ConfiguredProxy;
+  readonly template: OutgoingTemplate;
+  /** Decides about the destination once more. @throws DomainError */
+  readonly requireStanding: (context: RequestContext) => Promise<void> | void;
+}
+
+/** Requests that go on to other servers with data in place of tokens (ADR 28, ADR 30). */
 class Proxy {
   readonly #dependencies: ProxyDependencies;
   readonly #underWay = new Map<string, number>();
@@ -68,9 +84,31 @@ class Proxy {
     const { tenant } = context.principal;
     const destination = destinationOf(raw, tenant);
     const template = await readOutgoing(raw, destination, tenant.id);
-    const leave = this.#enter(tenant.id);
+    const requireStanding = ({ principal }: RequestContext) => void destinationOf(raw, principal.tenant);
+    return this.#within({ raw, destination, template, requireStanding }, context);
+  }
+
+  /** To the destination of a configured proxy. @throws NotFoundError */
+  async invokeConfigured(id: string, given: RawRequest, context: RequestContext): Promise<Answer> {
+    const { tenant } = context.principal;
+    const proxy = await this.#dependencies.findProxy(tenant.id, id);
+    const destination = urlOf(proxy, given);
+    requireAllowed(destination, tenant, 'destination');
+    const raw = withoutKey(given);
+    const template = await readOutgoing(raw, destination, tenant.id);
+    const requireStanding = async ({ principal }: RequestContext) => {
+      requireAllowed(destination, principal.tenant, 'destination');
+      const { revision } = await this.#dependencies.findProxy(tenant.id, id);
+      if (revision !== proxy.revision)
+        throw new ConflictError('conflict', 'The proxy was changed while the request was under way.');
+    };
+    return this.#within({ raw, destination, proxy, template, requireStanding }, context);
+  }
+
+  async #within(going: Going, context: RequestContext): Promise<Answer> {
+    const leave = this.#enter(context.principal.tenant.id);
     try {
-      return await this.#exchange({ raw, destination, template }, context, leave);
+      return await this.#exchange(going, context, leave);
     } catch (error) {
       leave();
       throw asRefusal(error);
@@ -95,21 +133,14 @@ class Proxy {
     };
   }
 
-  async #exchange(
-    { raw, destination, template }: { raw: RawRequest; destination: URL; template: OutgoingTemplate },
-    context: RequestContext,
-    leave: () => void,
-  ): Promise<Answer> {
-    const { audit, takeTokens, checkTokens, send, expressions, guess } = this.#dependencies;
-    const tenantId = context.principal.tenant.id;
+  async #exchange(going: Going, context: RequestContext, leave: () => void): Promise<Answer> {
+    const { raw, destination, proxy, template } = going;
+    const { audit, takeTokens } = this.#dependencies;
     const taken = await takeTokens(template.references, context);
     const tokenIds = [...template.references.tokens.keys()];
-    const exchange = new Exchange({ audit, context, destination, method: raw.method, tokenIds });
-    const fill = async (tokens: Awaited<TakenTokens['tokens']>) =>
-      template.fill(expressions.of(context.identity, tenantId), tokens);
-    const filling = taken.tokens.then((tokens) =>
-      template.references.hasFilters ? guess(context, tellsOfData, () => fill(tokens)) : fill(tokens),
-    );
+    const { method } = raw;
+    const exchange = new Exchange({ audit, context, destination, method, tokenIds, proxyId: proxy?.id });
+    const filling = this.#filled(going, taken, context);
     filling.catch(() => undefined);
     // Whatever becomes of the values, that they were taken is recorded: an expression that fails tells of them too.
     const position = await exchange.begin(taken.use).catch((cause: unknown) => {
@@ -117,44 +148,72 @@ class Proxy {
         cause,
       });
     });
+    const coded = { proxy, exchangeId: exchange.id, signal: raw.signal };
+    const code = new ProxyCode(this.#dependencies, coded, context);
     try {
       const outgoing = await filling;
       context.waitsForOthers();
-      // Rights, destination and tokens are decided again when the connection is there: a server may hold it up for seconds.
-      const permit = async (): Promise<void> => {
-        const renewed = await context.renewed();
-        if (!renewed) return;
-        destinationOf(raw, renewed.principal.tenant);
-        await checkTokens(template.references, renewed);
-      };
-      const answer = await send({ ...withoutEmptyBody(outgoing), tenantId, signal: raw.signal, permit });
-      exchange.sent(outgoing.body.length, answer);
-      await this.#requireRights(tokenIds, answer, context);
-      const body = exchange.watch(answer, (failure) => {
+      const leaving = await code.request(outgoing);
+      const answer = await this.#send(going, leaving, context);
+      exchange.sent(leaving.body.length, answer);
+      const shown = await code.answer(answer);
+      await this.#requireRights(going, context, code).catch((error: unknown) => {
+        shown.body.on('error', () => undefined).destroy();
+        throw error;
+      });
+      const body = exchange.watch(shown, (failure) => {
         leave();
         this.#end(exchange, failure, context);
       });
-      return { position, stream: { status: answer.status, headers: answer.headers, body } };
+      return { position, stream: { status: shown.status, headers: shown.headers, body } };
     } catch (error) {
       this.#end(exchange, exchange.failureBy(error), context);
+      if (code.hasRun) await this.#requireRights(going, context, code);
       throw error;
     }
   }
 
-  /** An answer may hold the data that was sent. It is given by the present rights. @throws UnauthenticatedError, ForbiddenError */
-  async #requireRights(
-    tokenIds: readonly string[],
-    { body }: EgressAnswer,
-    context: RequestContext,
-  ): Promise<void> {
-    try {
+  /** The request with data in place of its expressions. @throws DomainError */
+  #filled({ template }: Going, { tokens }: TakenTokens, context: RequestContext): Promise<Outgoing> {
+    const { expressions, guess } = this.#dependencies;
+    const { tenant } = context.principal;
+    return tokens.then((opened) => {
+      const fill = async () => template.fill(expressions.of(context.identity, tenant.id), opened);
+      return template.references.hasFilters ? guess(context, tellsOfData, fill) : fill();
+    });
+  }
+
+  async #send(going: Going, outgoing: Outgoing, context: RequestContext): Promise<EgressAnswer> {
+    const { raw, template, requireStanding } = going;
+    const { send, checkTokens } = this.#dependencies;
+    // Rights, destination and tokens are decided again when the connection is there: a server may hold it up for seconds.
+    const permit = async (): Promise<void> => {
       const renewed = await context.renewed();
-      const refusal = renewed && (await this.#dependencies.refuseUse(tokenIds, renewed));
+      if (!renewed) return;
+      await requireStanding(renewed);
+      await checkTokens(template.references, renewed);
+    };
+    const tenantId = context.principal.tenant.id;
+    return send({ ...withoutEmptyBody(outgoing), tenantId, signal: raw.signal, permit });
+  }
+
+  /**
+   * An answer may hold the data that was sent, and so may an error of code. It is given by the present rights.
+   * @throws UnauthenticatedError, ForbiddenError
+   */
+  async #requireRights(
+    { template, proxy, requireStanding }: Going,
+    context: RequestContext,
+    code: ProxyCode,
+  ): Promise<void> {
+    const renewed = await context.renewed();
+    if (renewed) {
+      if (proxy) await requireStanding(renewed);
+      const tokenIds = [...template.references.tokens.keys()];
+      const refusal = await this.#dependencies.refuseUse(tokenIds, renewed);
       if (refusal) throw refusal;
-    } catch (error) {
-      body.on('error', () => undefined).destroy();
-      throw error;
     }
+    await code.requireSeen(renewed ?? context);
   }
 
   /** The caller does not wait for it, and the log does without it when it cannot be written. */
@@ -185,7 +244,17 @@ const withoutEmptyBody = ({ body, ...rest }: Outgoing) => (body.length === 0 ? r
 export function createProxyHandlers(dependencies: ProxyDependencies): ProxyHandlers {
   const proxy = new Proxy(dependencies);
   return {
-    handlers: { proxy: ({ body }, context) => proxy.invoke(body, context) },
+    handlers: {
+      proxy: ({ body }, context) => proxy.invoke(body, context),
+      async invokeProxy({ params, body }, context) {
+        try {
+          return await proxy.invokeConfigured(params.id, body, context);
+        } catch (error) {
+          if (error instanceof CustomAnswerError) return error.answer;
+          throw error;
+        }
+      },
+    },
     close: () => proxy.close(),
   };
 }

@@ -6,6 +6,7 @@ function ask(url: string | readonly string[], plan: Plan = 'standard', list?: st
   const headers = [url].flat().map((value) => ['Svc-Proxy-Url', value] as const);
   const raw = {
     method: 'GET',
+    path: '/proxy',
     query: '',
     headers,
     body: Buffer.alloc(0),

@@ -33,6 +33,7 @@ interface Given {
 async function outgoing({ query = '', headers = [], body = '', type, url = 'https://api.test/v1' }: Given) {
   const raw: RawRequest = {
     method: 'POST',
+    path: '/proxy',
     query,
     headers: type === undefined ? headers : [...headers, ['Content-Type', type]],
     body: typeof body === 'string' ? Buffer.from(body) : body,

@@ -103,6 +103,9 @@ function openProxy(change: Partial<ProxyDependencies> = {}) {
     }),
     checkTokens: async () => undefined,
     refuseUse: async () => undefined,
+    refuseSeen: async () => undefined,
+    findProxy: () => Promise.reject(new Error('there are none')),
+    runCode: () => Promise.reject(new Error('there is no code')),
     ...change,
   });
   cleanups.push(
@@ -115,6 +118,7 @@ function openProxy(change: Partial<ProxyDependencies> = {}) {
     const context = { ...made, ...(renewed && { renewed }) };
     const raw: RawRequest = {
       method: 'POST',
+      path: '/proxy',
       query: '',
       headers: [
         ['SVC-PROXY-URL', url],

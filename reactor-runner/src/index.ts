@@ -1,6 +1,8 @@
 export { createFeedCheckpoints } from './consume/checkpoints.ts';
 export { deliveryOptions, toInvocation } from './consume/feed-options.ts';
 export { invocationFeedMigrations } from './consume/migrations.ts';
+export { runCode, type CodeDependencies } from './runs/run-code.ts';
+export { SeenTokens } from './runs/seen-tokens.ts';
 export { createLazySandbox, type LazySandbox } from './runs/lazy-sandbox.ts';
 export type {
   Asked,

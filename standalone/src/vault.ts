@@ -114,8 +114,8 @@ async function createVaultApp(
   const handlers = {
     ...commandHandlers({ ...parts, expressions }, reactors, { egressAllow, logger }),
     ...queryHandlers({ ...parts, expressions }),
-    ...openProxy(context, { ...parts, expressions }, { egressAllow }),
   };
+  const proxy = openProxy(context, { ...parts, expressions, reactors, handlers }, { egressAllow });
   const runner = {
     ...parts,
     expressions,
@@ -124,7 +124,8 @@ async function createVaultApp(
     feed: await createFeed(feed, { store, pool, logger }),
   };
   openRunner(context, runner, { egressAllow, runsPerTenant });
-  return createServiceApp(context, { ...parts, expressions }, handlers);
+  const { proxyKeys } = proxy;
+  return createServiceApp(context, { ...parts, expressions, proxyKeys }, { ...handlers, ...proxy.handlers });
 }
 
 /** Builds the vault on a Postgres: log, keys, read models and both services, in this process. */

@@ -1,14 +1,20 @@
 import { streams } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
-import type { EventStore } from '@token-vault/event-store';
+import { noRevision, type EventStore } from '@token-vault/event-store';
 import { load } from '../aggregates/decider.ts';
 import { requireSigned } from '../aggregates/signing.ts';
+import { createConfigurations, type Configuration } from '../reactors/configuration.ts';
 import { proxyDecider, requireActive } from './decider.ts';
-import { proxySigner, type ProxyDetails } from './state.ts';
+import { initialState, proxySigner, type ProxyDetails, type ProxyState } from './state.ts';
 
 export interface LoadedProxy {
   readonly details: ProxyDetails;
   readonly revision: number;
+}
+
+interface ProxyLog {
+  readonly store: Pick<EventStore, 'readStream'>;
+  readonly keyRing: Pick<KeyRing, 'hashes'>;
 }
 
 /**
@@ -16,7 +22,7 @@ export interface LoadedProxy {
  * @throws NotFoundError, AlteredRecordError
  */
 export async function loadProxy(
-  { store, keyRing }: { readonly store: EventStore; readonly keyRing: Pick<KeyRing, 'hashes'> },
+  { store, keyRing }: ProxyLog,
   tenantId: string,
   id: string,
 ): Promise<LoadedProxy> {
@@ -24,4 +30,48 @@ export async function loadProxy(
   const details = requireActive(state);
   requireSigned(proxySigner, state, await keyRing.hashes(tenantId));
   return { details, revision };
+}
+
+/** A proxy that is used. */
+interface FoundProxy extends LoadedProxy {
+  /** @throws NotFoundError when the proxy was deleted meanwhile */
+  readonly configuration: () => Promise<Configuration>;
+}
+/** @throws NotFoundError, AlteredRecordError */
+export type ProxyFinder = (tenantId: string, id: string) => Promise<FoundProxy>;
+
+const keptStates = 500;
+
+/**
+ * Finds proxies as the log has them at this moment. The state at a revision never changes, so of a stream that was read before only newer
+ * events are read.
+ */
+export function createProxyFinder({
+  store,
+  keyRing,
+}: {
+  readonly store: EventStore;
+  readonly keyRing: KeyRing;
+}): ProxyFinder {
+  const known = new Map<string, { readonly state: ProxyState; readonly revision: number }>();
+  const configurations = createConfigurations(keyRing, 'proxy');
+
+  return async (tenantId, id) => {
+    const stream = streams.proxy(tenantId, id);
+    const before = known.get(stream) ?? { state: initialState, revision: noRevision };
+    let { state, revision } = before;
+    for await (const event of store.readStream(stream, { from: before.revision + 1 })) {
+      state = proxyDecider.evolve(state, event);
+      revision = event.revision;
+    }
+    const details = requireActive(state);
+    if (revision !== before.revision) {
+      requireSigned(proxySigner, state, await keyRing.hashes(tenantId));
+      if (known.size >= keptStates) known.clear();
+      known.set(stream, { state, revision });
+    }
+    const configuration = async () =>
+      (await configurations.open(tenantId, id, details.configuration)).expose();
+    return { details, revision, configuration };
+  };
 }

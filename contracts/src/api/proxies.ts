@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { parseDestinations } from '../destinations.ts';
 import { applicationTypes } from '../permissions.ts';
 import { optional, text } from '../text.ts';
-import { applicationKey, entityName } from './applications.ts';
+import { applicationKey, entityName, uuidParams } from './applications.ts';
 import { page } from './paging.ts';
 import { applicationReference, code, configuration, configurationPatch } from './reactors.ts';
 
@@ -86,6 +86,31 @@ export const proxy = z.object({
 });
 export type Proxy = z.infer<typeof proxy>;
 export const proxyPage = page(proxy);
+
+/** `path`: below the base path of the destination. */
+export const invokeProxyParams = uuidParams.extend({ path: z.string().optional() });
+
+const proxyKeyParameter = 'svc-proxy-key';
+
+/** Whether a pair of a query holds a key of a proxy, however its name is written. */
+function holdsProxyKey(pair: string): boolean {
+  const name = pair.split('=', 1)[0] ?? '';
+  return [...new URLSearchParams(name).keys()].some((each) => each.toLowerCase() === proxyKeyParameter);
+}
+
+/** The key of a proxy in a query; undefined when there is none. Of several none is valid. */
+export function proxyKeyOf(query: string): string | undefined {
+  const pairs = query.split('&').filter(holdsProxyKey);
+  if (pairs.length === 0) return undefined;
+  return pairs.length === 1 ? ([...new URLSearchParams(pairs[0]).values()][0] ?? '') : '';
+}
+
+/** The query without keys of a proxy, the rest as it was written. */
+export const withoutProxyKeys = (query: string): string =>
+  query
+    .split('&')
+    .filter((pair) => !holdsProxyKey(pair))
+    .join('&');
 
 /** Live keys of one proxy. */
 export const maxProxyKeys = 10;

@@ -94,4 +94,5 @@ export const eventHistory: readonly (readonly string[])[] = [
   ['ApplicationKeyRegenerated.v3', 'ApplicationKeyAdded.v1', 'ApplicationKeyDeleted.v1'],
   ['TokenUpdated.v3'],
   ['ProxyCreated.v1', 'ProxyUpdated.v1', 'ProxyKeyAdded.v1', 'ProxyKeyDeleted.v1', 'ProxyDeleted.v1'],
+  ['ProxyInvoked.v2', 'ProxyAnswered.v2'],
 ];

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { defineEvent } from './registry.ts';
+import { defineEvent, unchanged } from './registry.ts';
 import { storedKeys } from './application.ts';
 import { requiredSignature, sealedValue } from './sealed.ts';
 
@@ -50,7 +50,11 @@ export const ProxyInvoked = defineEvent(
     destination: z.string(),
     method: z.string(),
     token_ids: z.array(z.string()),
+    /** Version 2 added the configured proxy, and its own key by which the request came. */
+    proxy_id: z.uuid().optional(),
+    key_id: z.uuid().optional(),
   }),
+  [unchanged],
 );
 
 /** How it ended. Absent when the vault ended before: whether the destination was reached is not known then. */
@@ -66,7 +70,10 @@ export const ProxyAnswered = defineEvent(
     duration_ms: z.int().min(0),
     /** Why the exchange was not completed, in a word of ours; absent when it was. */
     failure: z.string().optional(),
+    /** Version 2 added the configured proxy. */
+    proxy_id: z.uuid().optional(),
   }),
+  [unchanged],
 );
 
 export const proxyEvents = [

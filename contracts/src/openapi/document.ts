@@ -34,6 +34,8 @@ const notes: Partial<Record<OperationId, string>> = {
   updateToken: 'A merge patch (RFC 7386): null removes.',
   patchReactor: 'A merge patch (RFC 7386): null removes.',
   patchProxy: 'A merge patch (RFC 7386): null removes.',
+  invokeProxy:
+    'Like `/proxy`, to the destination of the proxy: `path` (which may have slashes, or be absent) and the query are appended to it, and its transforms change request and answer. A key of the proxy may stand in `svc-proxy-key` of the query instead of `SVC-API-KEY`; neither is needed where the proxy has `require_auth: false`.',
   proxy:
     "Method, query, headers and body go on to `SVC-PROXY-URL` (but `SVC-*`, cookies, and what is of the connection). Each `{{ <token id> | filters }}` in values of the query, in headers, and in a body of JSON, a form, XML or text is replaced by data. The answer comes back with `SVC-PROXY-STATUS`; an error without it is the vault's own. Bodies have up to 16 MiB each way.",
 };
@@ -77,7 +79,7 @@ function operationOf(id: OperationId, operation: Operation, method: string): Ope
 export function createOpenApiDocument({ serverUrl, version }: OpenApiOptions): OpenApiDocument {
   const paths: Record<string, Record<string, OpenApiOperation>> = {};
   for (const [id, operation] of Object.entries(operations) as [OperationId, Operation][]) {
-    const methods = (paths[operation.path] ??= {});
+    const methods = (paths[operation.path.replace('*}', '}')] ??= {});
     for (const method of methodsOf(operation).map((each) => each.toLowerCase()))
       methods[method] = operationOf(id, operation, method);
   }

@@ -42,6 +42,12 @@ export const headerParameters: Readonly<Record<string, Parameter>> = {
     description: 'Where the request goes: an https URL. Its query comes before that of the request.',
     schema: { type: 'string', maxLength: 2000 },
   },
+  ProxyKey: {
+    name: 'svc-proxy-key',
+    in: 'query',
+    description: 'A key of the proxy, for callers that cannot set headers. It does not go on.',
+    schema: { type: 'string', maxLength: 100 },
+  },
   Reason: {
     name: 'SVC-REASON',
     in: 'header',
@@ -116,7 +122,7 @@ function objectParameters(object: z.ZodType, place: 'path' | 'query'): Parameter
 }
 
 function headersOf(operation: Operation): string[] {
-  if (operation.isRaw) return ['TraceId', 'Reason', 'ProxyUrl'];
+  if (operation.isRaw) return ['TraceId', 'Reason', operation.takesProxyKeys ? 'ProxyKey' : 'ProxyUrl'];
   const isCommand = operation.service === 'command';
   return [
     'TraceId',

@@ -83,7 +83,8 @@ export const errorResponses: Readonly<Record<string, OpenApiResponse>> = Object.
 );
 
 function errorStatuses(operation: Operation): number[] {
-  if (operation.isRaw) return [400, 401, 403, 413, 422, 429, 431, 500, 502, 503, 504];
+  if (operation.isRaw)
+    return [400, 401, 403, ...(operation.params ? [404, 409] : []), 413, 422, 429, 431, 500, 502, 503, 504];
   const isWriting = operation.method !== 'GET';
   const isRefusable =
     operation.permission !== null || operation.plan !== undefined || operation.entity === 'session';

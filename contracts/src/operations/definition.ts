@@ -7,7 +7,7 @@ import type { ReadModelName } from '../read-models/index.ts';
 export interface Operation {
   /** `ANY`: all of `anyMethods`. */
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'ANY';
-  /** Path with parameters in braces, as in OpenAPI. */
+  /** Path with parameters in braces, as in OpenAPI. `{name*}` at its end is the rest of the path, with its slash; it may be empty. */
   readonly path: string;
   readonly service: 'command' | 'query' | 'proxy';
   /** The permission that the caller needs; null when any valid key is enough. */
@@ -24,6 +24,8 @@ export interface Operation {
   readonly bodyType?: 'application/merge-patch+json';
   /** The handler is given the request as it came, a `RawRequest`: its query, headers and body are not the vault's. */
   readonly isRaw?: true;
+  /** A key of the proxy in the path is taken too (`?svc-proxy-key=`), and no key where the proxy needs none. */
+  readonly takesProxyKeys?: true;
   readonly success: number;
   readonly response?: z.ZodType;
   /**
@@ -49,6 +51,8 @@ export type BodyOf<O> = O extends { readonly body: infer S extends z.ZodType }
 /** A request as it came over HTTP. */
 export interface RawRequest {
   readonly method: string;
+  /** As it was sent. */
+  readonly path: string;
   /** As it was sent, without the question mark; empty when there is none. */
   readonly query: string;
   /** As they were sent, in their order, repeated ones repeated. A character is a byte. */

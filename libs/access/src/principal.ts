@@ -32,6 +32,8 @@ export interface Principal extends Grants {
    * also when that application lost a right after the authorisation.
    */
   readonly authorizer?: Grants;
+  /** Set when the request came with a key of a configured proxy: it has the rights of the proxy's application. */
+  readonly proxyKeyId?: string;
   /** The reason that the caller gives for this request (SVC-REASON). Rules may require one (docs/reference/reasons.md). */
   readonly reason?: string;
 }

@@ -59,7 +59,7 @@ function logFailure(
 }
 
 function expressPath(path: string): string {
-  return path.replaceAll(/\{(\w+)\}/g, ':$1');
+  return path.replace(/\/\{(\w+)\*\}$/, '{/*$1}').replaceAll(/\{(\w+)\}/g, ':$1');
 }
 
 /** One route of the table. Exactly one answer leaves in every case; errors leave as problems. */

@@ -13,6 +13,7 @@ export {
   type RateLimitOptions,
   type RateLimits,
 } from './rate-limits.ts';
+export type { ProxyKeys } from './operation.ts';
 export { mountReference } from './reference.ts';
 export { observeRequests, type AnsweredRequest, type RequestObserver } from './request-metrics.ts';
 export { listen, type RunningServer } from './server.ts';

@@ -1,13 +1,27 @@
-import { operations, type Operation, type OperationId, type RawRequest } from '@token-vault/contracts';
+import {
+  operations,
+  proxyKeyOf,
+  type Operation,
+  type OperationId,
+  type RawRequest,
+} from '@token-vault/contracts';
 import type { Answer, Executor, Identity, OperationRequest } from '@token-vault/operations';
 import type { Request, Response } from 'express';
-import type { Authenticator } from '@token-vault/authentication';
+import type { Authentication, Authenticator } from '@token-vault/authentication';
 import { collectBody, rawBodyLimitBytes, readBody, tooMuchAtOnce } from './body.ts';
 import { inFlight } from './in-flight.ts';
 import type { RateLimits } from './rate-limits.ts';
 import { requestTurns, type RequestTurns, type Turn } from './request-turns.ts';
 
+/** Finds the caller of a request through a configured proxy that came without an API key. */
+export interface ProxyKeys {
+  /** `key`: from the URL. Undefined: the request has none, which is enough where the proxy needs none. */
+  authenticate(proxyId: string, key: string | undefined): Promise<Authentication>;
+}
+
 export interface HttpCallers {
+  /** Absent in a process that answers no requests through proxies. */
+  readonly proxyKeys?: ProxyKeys | undefined;
   readonly isLenient?: boolean;
   readonly authenticator: Authenticator;
   readonly rateLimits?: RateLimits;
@@ -39,12 +53,21 @@ function utf8(value: string | undefined): string | undefined {
   }
 }
 
-async function identify(
-  { request, response }: OperationCall,
-  { authenticator, rateLimits }: HttpCallers,
-): Promise<Identity> {
+/** The key of a request, and what finds its owner. A key of an application is never taken from a URL. */
+function credentialOf({ id, request }: OperationCall, { authenticator, proxyKeys }: HttpCallers) {
   const key = header(request, 'svc-api-key');
-  const find = () => (key === undefined ? Promise.resolve(undefined) : authenticator.authenticate(key));
+  if (key !== undefined) return { key, find: () => authenticator.authenticate(key) };
+  const operation: Operation = operations[id];
+  if (!operation.takesProxyKeys || !proxyKeys) return { key, find: () => Promise.resolve(undefined) };
+  const proxyKey = proxyKeyOf(queryOf(request.originalUrl));
+  const proxyId = String(request.params.id).toLowerCase();
+  return { key: proxyKey, find: () => proxyKeys.authenticate(proxyId, proxyKey) };
+}
+
+async function identify(call: OperationCall, callers: HttpCallers): Promise<Identity> {
+  const { request, response } = call;
+  const { rateLimits } = callers;
+  const { key, find } = credentialOf(call, callers);
   const result = await (rateLimits ? rateLimits.look(request.ip, key, find, response) : find());
   if (result?.kind === 'authenticated') {
     const { principal, keyHash } = result;
@@ -60,6 +83,17 @@ function prefers(request: Request, preference: string): boolean {
   return given.some((each) => each.replaceAll(/[\s"]/g, '') === preference);
 }
 
+const queryOf = (url: string): string => {
+  const mark = url.indexOf('?');
+  return mark < 0 ? '' : url.slice(mark + 1);
+};
+
+/** Express gives the rest of a path as its segments. */
+const paramsOf = ({ params }: Request): unknown =>
+  Object.fromEntries(
+    Object.entries(params).map(([name, value]) => [name, Array.isArray(value) ? value.join('/') : value]),
+  );
+
 /** The request as it came: the parts that go on to another server. */
 async function readRaw(
   { request, response }: OperationCall,
@@ -70,12 +104,12 @@ async function readRaw(
     if (!response.writableFinished) abort.abort();
   });
   const { method = 'GET', rawHeaders, originalUrl } = request;
-  const mark = originalUrl.indexOf('?');
   const body = await collectBody(request, response, rawBodyLimitBytes);
   await begin();
   return {
     method,
-    query: mark < 0 ? '' : originalUrl.slice(mark + 1),
+    path: originalUrl.split('?', 1)[0] ?? '',
+    query: queryOf(originalUrl),
     headers: rawHeaders.flatMap((name, index) =>
       index % 2 === 0 ? [[name, rawHeaders[index + 1] ?? ''] as const] : [],
     ),
@@ -95,12 +129,13 @@ function toOperationRequest(call: OperationCall, callers: HttpCallers, turn: Tur
   const isLenient = prefers(request, 'handling=lenient');
   if (isLenient) response.setHeader('Preference-Applied', 'handling=lenient');
   const operation: Operation = operations[call.id];
+  const { rateLimits: _counted, ...uncounted } = callers;
   let isCounted = false;
   let tenantId = '';
   return {
     traceId,
     identify: async () => {
-      if (isCounted) return identify(call, { authenticator: callers.authenticator });
+      if (isCounted) return identify(call, uncounted);
       isCounted = true;
       const identity = await identify(call, callers);
       if (identity.kind === 'authenticated') {
@@ -110,7 +145,7 @@ function toOperationRequest(call: OperationCall, callers: HttpCallers, turn: Tur
       }
       return identity;
     },
-    params: request.params,
+    params: paramsOf(request),
     // Of a query that goes on to another server nothing is read.
     query: operation.isRaw ? {} : request.query,
     readRaw: () => readRaw(call, () => turn.begin(tenantId)),

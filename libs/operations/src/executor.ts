@@ -230,9 +230,9 @@ type AnyInput = Parameters<Handler<OperationId>>[0];
 
 async function inputOf(operation: Operation, request: OperationRequest): Promise<AnyInput> {
   checkMediaType(operation, request.mediaType);
-  if (operation.isRaw) return { body: await requireRaw(request) } as AnyInput;
-  const isLenient = request.isLenient ?? false;
   const params = parseInput(operation.params, request.params, { root: 'path' });
+  if (operation.isRaw) return { params, body: await requireRaw(request) } as AnyInput;
+  const isLenient = request.isLenient ?? false;
   const query = parseInput(operation.query ?? noParameters, request.query, { root: 'query', isLenient });
   const body = operation.body
     ? parseInput(operation.body, await request.readBody(), { root: 'body', isLenient })

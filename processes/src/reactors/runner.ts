@@ -1,13 +1,11 @@
-import { createSeenTokens, createTokenReplay, createTokenUse } from '@token-vault/command-service';
+import { createSeenTokens, createTokenUse } from '@token-vault/command-service';
 import { createEgressBroker } from '@token-vault/egress';
 import type { InvocationFeed } from '@token-vault/invocation-feed';
 import { countPending, startReactorRunner } from '@token-vault/reactor-runner';
 import { createAuditTrail, systemClock, type Handlers } from '@token-vault/operations';
-import { createEntityFinder } from '@token-vault/read-models';
-import { errorFields } from '@token-vault/observability';
 import type { ProcessContext } from '../data.ts';
 import { guess, type HandlerParts } from '../handlers.ts';
-import { createReactorOperations } from './operations.ts';
+import { openReactorOperations } from './operations-of-process.ts';
 import type { ReactorParts } from './parts.ts';
 import { createPrincipals, type Principals } from './principals.ts';
 
@@ -20,12 +18,12 @@ export interface RunnerParts extends HandlerParts {
 
 /** Runs reactors in this process. */
 export function openRunner(
-  { settings, logger, closers, metrics, spans, storage }: ProcessContext,
+  context: ProcessContext,
   parts: RunnerParts,
   options: { readonly egressAllow: readonly string[]; readonly runsPerTenant: number | undefined },
 ): void {
-  const { store, keyRing, expressions, readPool, progress, watch, revocations, reactors, handlers, feed } =
-    parts;
+  const { settings, logger, closers, metrics, spans } = context;
+  const { store, keyRing, expressions, readPool, watch, reactors, feed } = parts;
   const clock = systemClock;
   const audit = createAuditTrail(store);
   const egress = closers.add(createEgressBroker({ allowCidrs: options.egressAllow }), (it) => it.close());
@@ -46,20 +44,7 @@ export function openRunner(
     expressions,
     guess,
     openTokens: (tokenIds, context) => tokenUse.open(tokenIds, context),
-    operations: createReactorOperations({
-      handlers,
-      principals,
-      audit,
-      tokenReplay: createTokenReplay({ store, keyRing, audit, expressions, clock, findApplication }),
-      findEntity: createEntityFinder(readPool),
-      progress,
-      watch,
-      revocations,
-      storage,
-      clock,
-      onUnrecorded: (error, { traceId }, id) =>
-        logger.warn({ trace_id: traceId, operation: id, ...errorFields(error) }, 'refusal not recorded'),
-    }),
+    operations: openReactorOperations(context, parts, principals),
     spans,
     sandbox: reactors.sandbox,
     runsPerTenant: options.runsPerTenant,

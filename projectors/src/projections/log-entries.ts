@@ -123,9 +123,9 @@ const nameOf = (entity: EntityType): string =>
   capitalised(entity === 'card' || entity === 'bank' ? 'token' : entity);
 
 /** Of a request that a proxy sent: where it went is told, since that is what an auditor asks first. */
-const exchange = (message: string): Entry => ({
+const exchange = (proxyId: string | undefined, message: string): Entry => ({
   entityType: 'proxy',
-  entityId: undefined,
+  entityId: proxyId,
   operation: 'invoke',
   message,
 });
@@ -178,12 +178,15 @@ export const logHandlers: Handlers = {
   ProxyKeyAdded: (event) => proxy('update', withKey('Proxy key added', event.data.key_id))(event),
   ProxyKeyDeleted: (event) => proxy('update', withKey('Proxy key deleted', event.data.key_id))(event),
   ProxyDeleted: proxy('delete', 'Proxy deleted'),
-  ProxyInvoked: (event) =>
-    entries(event, [exchange(`Proxy invoked: ${event.data.method} ${event.data.destination}`)]),
+  ProxyInvoked: (event) => {
+    const { proxy_id: proxyId, key_id: keyId, method, destination } = event.data;
+    const message = `Proxy invoked: ${method} ${destination}`;
+    return entries(event, [exchange(proxyId, keyId === undefined ? message : `${message}, by key ${keyId}`)]);
+  },
   ProxyAnswered: (event) => {
-    const { status, failure } = event.data;
+    const { status, failure, proxy_id: proxyId } = event.data;
     const answered = status === undefined ? 'Proxy failed' : `Proxy answered ${status}`;
-    return entries(event, [exchange(failure === undefined ? answered : `${answered}: ${failure}`)]);
+    return entries(event, [exchange(proxyId, failure === undefined ? answered : `${answered}: ${failure}`)]);
   },
 
   TransactionOpened: transaction('create', 'Transaction created'),

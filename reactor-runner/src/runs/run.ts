@@ -22,7 +22,7 @@ import {
   type InvocationHistory,
 } from './invocation.ts';
 import { askedOf, openForInvoker, type OpenedForInvoker } from './invoker.ts';
-import { failureOf, failureOfRun, type InvocationOutcome } from './outcome.ts';
+import { failureOf, type InvocationOutcome } from './outcome.ts';
 import type { FindInvoker, Guess, OpenTokens, RunOrigin, VaultOperations } from './ports.ts';
 import { createReactorContents, openConfiguration, type ReactorContents } from './reactor-content.ts';
 import {
@@ -32,9 +32,9 @@ import {
   untilAnswered,
   type RecordDependencies,
 } from './record.ts';
-import { detokenize, tokenized } from './run-tokens.ts';
+import { runCode } from './run-code.ts';
+import { detokenize } from './run-tokens.ts';
 import { SeenTokens } from './seen-tokens.ts';
-import { serviceRequest } from './service-calls.ts';
 import { StoppableWork } from './stoppable-work.ts';
 
 export interface RunDependencies extends RecordDependencies {
@@ -259,12 +259,7 @@ export class Runs {
     return { code, applicationId, configuration, args: detokenized };
   }
 
-  async #execute(
-    invocation: Invocation,
-    { code, args, configuration, applicationId }: Input,
-    seen: SeenTokens,
-  ): Promise<InvocationOutcome> {
-    const { sandbox, fetch, operations } = this.#dependencies;
+  async #execute(invocation: Invocation, input: Input, seen: SeenTokens): Promise<InvocationOutcome> {
     const { tenantId, id: invocationId, invoked, metadata } = invocation;
     const origin: RunOrigin = {
       tenantId,
@@ -273,39 +268,17 @@ export class Runs {
       reason: metadata.reason,
       onTokens: (tokens, areAll) => seen.add(tokens, areAll),
     };
-    const longestMs = this.#queueMs(invoked.timeout_ms) + invoked.timeout_ms + 1_000;
+    const { timeout_ms: timeoutMs } = invoked;
+    const longestMs = this.#queueMs(timeoutMs) + timeoutMs + 1_000;
+    const code = { ...input, timeoutMs, origin, invoker: metadata };
     const outcome = await this.#stoppable.run(longestMs, (signal) =>
-      sandbox.run({
-        tenantId,
-        code,
-        args,
-        configuration,
-        hasSvc: applicationId !== undefined,
-        timeoutMs: invoked.timeout_ms,
-        hostCalls: {
-          fetch: (request) => fetch({ ...request, tenantId }),
-          ...(applicationId === undefined ? {} : { svc: this.#serviceClient(applicationId, origin) }),
-        },
-        signal,
-      }),
+      runCode(this.#dependencies, { ...code, signal }),
     );
-    if (outcome.kind !== 'succeeded') return failureOfRun(outcome);
-    const { raw, tokenize } = outcome.result;
-    const body = {
-      ...(tokenize === undefined
-        ? {}
-        : { tokens: await tokenized(() => operations.tokenize(tokenize, metadata, origin)) }),
-      ...(raw === undefined ? {} : { raw }),
-    };
-    return { kind: 'succeeded', body };
-  }
-
-  #serviceClient(applicationId: string, origin: RunOrigin) {
-    const { operations } = this.#dependencies;
-    return async (method: string, args: Json): Promise<Json> => {
-      const request = serviceRequest(method, args);
-      if (request === undefined) throw new Error('there is no such method');
-      return operations.asApplication(applicationId, request, origin);
+    if (outcome.kind === 'failed') return outcome;
+    const { raw, tokens } = outcome;
+    return {
+      kind: 'succeeded',
+      body: { ...(tokens === undefined ? {} : { tokens }), ...(raw === undefined ? {} : { raw }) },
     };
   }
 }

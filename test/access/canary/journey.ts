@@ -39,7 +39,9 @@ const percent = (text: string): string =>
 type Encode = (text: string) => string;
 
 function targetOf({ path }: Operation, { params, query, suffix = '' }: Draft, encode: Encode): string {
-  const written = path.replaceAll(/\{(\w+)\}/g, (_all, name: string) => encode(params[name] ?? ''));
+  const written = path
+    .replace(/\{(\w+)\*\}$/, '{$1}')
+    .replaceAll(/\{(\w+)\}/g, (_all, name: string) => encode(params[name] ?? ''));
   const pairs = Object.entries(query).map(([name, value]) => `${encode(name)}=${encode(value)}`);
   return written + suffix + (pairs.length === 0 ? '' : `?${pairs.join('&')}`);
 }

@@ -78,6 +78,14 @@ async function onProxyKey(world: World): Promise<Ready> {
   const { id } = (await onProxy(world)).params;
   return { params: { id, key_id: await idOf(managerOf(world), `/proxies/${id}/keys`, {}) } };
 }
+const receivers = new WeakMap<World, Promise<string>>();
+/** A proxy to the receiver. One serves all requests. */
+async function onReceiver(world: World): Promise<Ready> {
+  const made =
+    receivers.get(world) ?? idOf(managerOf(world), '/proxies', { name: 'p', destination: world.receiverUrl });
+  receivers.set(world, made);
+  return { params: { id: await made, path: 'v1' } };
+}
 const writtenProxy = {
   'body.request.code': comment,
   'body.response.code': comment,
@@ -298,6 +306,7 @@ export const plans: Readonly<Record<OperationId, Plan>> = {
     ready: onProxyKey,
     written: { 'path.id': uuidOf, 'path.key_id': uuidOf },
   },
+  invokeProxy: { by: 'revealing', ready: onReceiver, written: { 'path.id': uuidOf } },
   proxy: {
     by: 'revealing',
     ready: (world) => ({ headers: { 'svc-proxy-url': world.receiverUrl } }),

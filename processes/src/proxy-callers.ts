@@ -1,0 +1,81 @@
+import type { Authentication } from '@token-vault/authentication';
+import type { ProxyFinder } from '@token-vault/command-service';
+import { isUuid, NotFoundError } from '@token-vault/contracts';
+import { equalHashes, hashApiKey } from '@token-vault/crypto';
+import type { ProxyKeys } from '@token-vault/http';
+import type { Clock } from '@token-vault/operations';
+import type pg from 'pg';
+import type { Principals } from './reactors/principals.ts';
+
+export interface ProxyCallerDependencies {
+  readonly pool: Pick<pg.Pool, 'query'>;
+  readonly findProxy: ProxyFinder;
+  readonly findApplication: Principals['application'];
+  readonly clock: Clock;
+}
+
+const tenantOfProxy = {
+  name: 'tenant-of-proxy',
+  text: 'select tenant_id from rm_proxies.proxy where id = $1',
+};
+const unknown: Authentication = { kind: 'unknown' };
+
+/**
+ * The callers of requests with a key of a proxy, or without one where the proxy needs none: they have the rights of the proxy's application.
+ * The row says only which tenant a proxy belongs to. Keys are those of the log at this moment, so a key that was deleted opens nothing
+ * from then on, in any process (ADR 30).
+ */
+export function createProxyKeys(dependencies: ProxyCallerDependencies): ProxyKeys {
+  const { pool, findProxy, findApplication, clock } = dependencies;
+
+  async function find(proxyId: string) {
+    if (!isUuid(proxyId)) return undefined;
+    const { rows } = await pool.query<{ tenant_id: string }>({ ...tenantOfProxy, values: [proxyId] });
+    const tenantId = rows[0]?.tenant_id;
+    if (tenantId === undefined) return undefined;
+    try {
+      return { tenantId, details: (await findProxy(tenantId, proxyId)).details };
+    } catch (error) {
+      if (error instanceof NotFoundError) return undefined;
+      throw error;
+    }
+  }
+
+  return {
+    async authenticate(proxyId, key) {
+      const found = await find(proxyId);
+      const applicationId = found?.details.applicationId;
+      if (!found || applicationId === undefined) return unknown;
+      const { tenantId, details } = found;
+      const hash = key === undefined ? undefined : hashApiKey(key);
+      const { keyId, reason } = admissionOf(details, hash, clock.now());
+      const retired = (why: string): Authentication => ({
+        kind: 'retired',
+        key: { tenantId, applicationId, reason: why },
+      });
+      if (reason !== undefined) return reason === 'unknown' ? unknown : retired(reason);
+      const principal = await findApplication(tenantId, applicationId);
+      if (!principal) return retired('ended');
+      const byKey = keyId === undefined ? {} : { proxyKeyId: keyId };
+      return { kind: 'authenticated', principal: { ...principal, ...byKey }, keyHash: hash ?? '' };
+    },
+  };
+}
+
+type Details = Awaited<ReturnType<ProxyFinder>>['details'];
+
+/** Of the key with this hash, or of no key: its id, or the reason why it opens nothing. */
+function admissionOf(
+  { keys, retiredHashes, requireAuth }: Details,
+  hash: string | undefined,
+  now: Date,
+): { readonly keyId?: string; readonly reason?: string } {
+  if (hash === undefined) return requireAuth ? { reason: 'unknown' } : {};
+  const key = keys.find((each) => equalHashes(each.hash, hash));
+  if (!key) {
+    const wasKey = retiredHashes.some((each) => equalHashes(each, hash));
+    return { reason: wasKey ? 'deleted' : 'unknown' };
+  }
+  const isOver = key.expires_at !== undefined && Date.parse(key.expires_at) <= now.getTime();
+  return isOver ? { reason: 'expired' } : { keyId: key.id };
+}

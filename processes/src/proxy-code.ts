@@ -1,0 +1,51 @@
+import { DomainError, reactorProblemCode } from '@token-vault/contracts';
+import type { EgressFetch } from '@token-vault/egress';
+import { CustomAnswerError, mayFetch, type CodeRun, type RunCode } from '@token-vault/proxy';
+import { runCode, SeenTokens, type CodeDependencies } from '@token-vault/reactor-runner';
+import type { RequestContext } from '@token-vault/operations';
+
+/** As synchronous runs of reactors (rules.md §10). */
+const timeoutMs = 10_000;
+
+/** Code of a proxy may send requests only where its list and that of the tenant allow it. Redirects could lead elsewhere. */
+const fetchOf =
+  (fetch: EgressFetch, { proxy }: CodeRun, { principal }: RequestContext): EgressFetch =>
+  async (request) => {
+    const url = URL.parse(request.url);
+    if (!url || !mayFetch(proxy, url, principal.tenant))
+      throw new Error('the destination is not among those of the proxy');
+    return fetch({ ...request, redirect: request.redirect === 'manual' ? 'manual' : 'error' });
+  };
+
+/** Runs the transforms of proxies in the sandbox of reactors. */
+export function createProxyCode(dependencies: CodeDependencies): RunCode {
+  return async (run, context) => {
+    const { proxy, exchangeId } = run;
+    const seen = new SeenTokens();
+    const { applicationId } = proxy;
+    const end = await runCode(
+      { ...dependencies, fetch: fetchOf(dependencies.fetch, run, context) },
+      {
+        code: run.code,
+        args: run.args,
+        configuration: await proxy.configuration(),
+        applicationId,
+        timeoutMs,
+        origin: {
+          tenantId: context.principal.tenant.id,
+          invocationId: exchangeId,
+          traceId: context.traceId,
+          reason: context.principal.reason,
+          onTokens: (tokens, areAll) => seen.add(tokens, areAll),
+        },
+        invoker: context.metadata,
+        signal: run.signal,
+      },
+    ).finally(() => run.onSeen(seen.tokens));
+    if (end.kind === 'succeeded') return { raw: end.raw, tokens: end.tokens };
+    const { status, reason, problem } = end;
+    const { detail, errors, custom } = problem;
+    if (custom) throw new CustomAnswerError({ status, headers: custom.headers, body: custom.body });
+    throw new DomainError(reactorProblemCode(status, reason), detail, { errors });
+  };
+}

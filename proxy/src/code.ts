@@ -1,0 +1,92 @@
+import type { ForbiddenError, Json, SeenToken } from '@token-vault/contracts';
+import type { EgressAnswer } from '@token-vault/egress';
+import type { Answer, AnswerStream, RequestContext } from '@token-vault/operations';
+import type { ConfiguredProxy } from './configured.ts';
+import type { Outgoing } from './outgoing.ts';
+import { transformedAnswer, transformedRequest, type CodeResult, type RunCode } from './transforms.ts';
+
+export interface CodeDependencies {
+  readonly runCode: RunCode;
+  /** About the first of these tokens that the application of the code may not be shown now as the code was shown it. */
+  readonly refuseSeen: (
+    tokens: readonly SeenToken[],
+    context: RequestContext,
+  ) => Promise<ForbiddenError | undefined>;
+}
+
+/** Code threw a response of its own making (`CustomHttpResponseError`): it is the answer. */
+export class CustomAnswerError extends Error {
+  readonly answer: Answer;
+  constructor(answer: Answer) {
+    super('the code of a proxy chose the answer');
+    this.answer = answer;
+  }
+}
+
+interface CodeExchange {
+  readonly proxy: ConfiguredProxy | undefined;
+  readonly exchangeId: string;
+  readonly signal: AbortSignal;
+}
+
+/** The transforms of one exchange; none where the request names its destination itself. */
+export class ProxyCode {
+  readonly #dependencies: CodeDependencies;
+  readonly #exchange: CodeExchange;
+  readonly #context: RequestContext;
+  readonly #seen: SeenToken[] = [];
+  #hasRun = false;
+
+  constructor(dependencies: CodeDependencies, exchange: CodeExchange, context: RequestContext) {
+    this.#dependencies = dependencies;
+    this.#exchange = exchange;
+    this.#context = context;
+  }
+
+  /** Whether an error may hold what code was given. */
+  get hasRun(): boolean {
+    return this.#hasRun;
+  }
+
+  /** The request as it leaves. @throws DomainError, CustomAnswerError */
+  async request(outgoing: Outgoing): Promise<Outgoing> {
+    const { proxy } = this.#exchange;
+    const code = proxy?.requestCode;
+    const next =
+      proxy && code !== undefined
+        ? await transformedRequest(outgoing, proxy, (args) => this.#run(proxy, code, args))
+        : outgoing;
+    return proxy?.responseCode === undefined ? next : uncompressed(next);
+  }
+
+  /** The answer as it is given. @throws DomainError, CustomAnswerError */
+  async answer(answer: EgressAnswer): Promise<AnswerStream> {
+    const { proxy } = this.#exchange;
+    const code = proxy?.responseCode;
+    if (!proxy || code === undefined) return answer;
+    return transformedAnswer(answer, (args) => this.#run(proxy, code, args));
+  }
+
+  /** What the code was shown may be in the answer. @throws ForbiddenError */
+  async requireSeen(context: RequestContext): Promise<void> {
+    if (this.#seen.length === 0) return;
+    const refusal = await this.#dependencies.refuseSeen(this.#seen, context);
+    if (refusal) throw refusal;
+  }
+
+  async #run(proxy: ConfiguredProxy, code: string, args: Json): Promise<CodeResult> {
+    this.#hasRun = true;
+    const { exchangeId, signal } = this.#exchange;
+    const onSeen = (tokens: readonly SeenToken[]) => void this.#seen.push(...tokens);
+    return this.#dependencies.runCode({ proxy, code, args, exchangeId, signal, onSeen }, this.#context);
+  }
+}
+
+/** Code reads the answer, so it must not be compressed. */
+const uncompressed = (outgoing: Outgoing): Outgoing => ({
+  ...outgoing,
+  headers: [
+    ...outgoing.headers.filter(([name]) => name.toLowerCase() !== 'accept-encoding'),
+    ['accept-encoding', 'identity'],
+  ],
+});

@@ -1,0 +1,65 @@
+import type { TenantContext } from '@token-vault/access';
+import {
+  coversDestination,
+  parseDestinations,
+  ValidationError,
+  withoutProxyKeys,
+  type RawRequest,
+} from '@token-vault/contracts';
+import { isAllowed } from './destination.ts';
+
+/** A proxy as the log has it. */
+export interface ConfiguredProxy {
+  readonly id: string;
+  /** Of the stream: another one is another proxy. */
+  readonly revision: number;
+  /** Scheme, host, port and base path, without a slash at the end. */
+  readonly destination: string;
+  /** Where its code may send requests besides. */
+  readonly destinations: readonly string[];
+  readonly requestCode: string | undefined;
+  readonly responseCode: string | undefined;
+  readonly applicationId: string | undefined;
+  /** Opens its configuration. @throws DomainError when the proxy was deleted */
+  readonly configuration: () => Promise<Readonly<Record<string, string>>>;
+}
+
+/** Visible ASCII: a path that is written otherwise could be read differently here and there. */
+const written = /^[\x21-\x5b\x5d-\x7e]*$/;
+const expression = /(\{|%7b){2}/i;
+/** A step out of the base path, also for a server that decodes before it resolves. */
+const steps = /(^|[/\\])\.{1,2}([/\\;]|$)/;
+
+const decodedOnce = (path: string): string =>
+  path.replaceAll(/%(2e|2f|5c)/gi, (escape) => decodeURIComponent(escape));
+const decoded = (path: string): string => decodedOnce(decodedOnce(path.replaceAll(/%25/g, '%')));
+
+/** A URL below the destination. @throws ValidationError for a path that could lead elsewhere */
+export function urlBelow({ destination }: Pick<ConfiguredProxy, 'destination'>, path: string): URL {
+  if (!written.test(path)) throw ValidationError.of('path', 'must be visible ASCII without a backslash');
+  if (expression.test(path)) throw ValidationError.of('path', 'must not hold an expression');
+  if (/[?#]/.test(path)) throw ValidationError.of('path', 'must not hold a query or a fragment');
+  if (steps.test(decoded(path))) throw ValidationError.of('path', 'must not hold dot segments');
+  const url = URL.parse(destination + path);
+  const base = new URL(destination);
+  const basePath = base.pathname.replace(/\/$/, '');
+  const isBelow =
+    url?.origin === base.origin && (url.pathname === basePath || url.pathname.startsWith(`${basePath}/`));
+  if (!url || !isBelow) throw ValidationError.of('path', 'must be below the base path of the proxy');
+  return url;
+}
+
+/** Where a request to a proxy goes. @throws ValidationError */
+export const urlOf = (proxy: ConfiguredProxy, { path }: RawRequest): URL =>
+  urlBelow(proxy, /^\/proxies\/[^/]*\/invoke(.*)$/i.exec(path)?.[1] ?? '');
+
+/** The request without the key of the proxy. */
+export const withoutKey = (raw: RawRequest): RawRequest => ({ ...raw, query: withoutProxyKeys(raw.query) });
+
+/** Whether code of the proxy may send a request to the URL: within the list of the proxy and that of the tenant. */
+export function mayFetch(proxy: ConfiguredProxy, url: URL, tenant: TenantContext): boolean {
+  if (!isAllowed(url, tenant)) return false;
+  const patterns = proxy.destinations.flatMap((each) => parseDestinations(each) ?? []);
+  const isOpen = patterns.length === 0 && tenant.plan !== 'enterprise';
+  return isOpen || url.origin === new URL(proxy.destination).origin || coversDestination(patterns, url);
+}

@@ -1,0 +1,196 @@
+import {
+  DomainError,
+  isReservedHeader,
+  ValidationError,
+  type Json,
+  type JsonObject,
+  type SeenToken,
+} from '@token-vault/contracts';
+import type { EgressAnswer } from '@token-vault/egress';
+import type { AnswerStream, RequestContext } from '@token-vault/operations';
+import { Readable } from 'node:stream';
+import { kindOf } from './body.ts';
+import { urlBelow, type ConfiguredProxy } from './configured.ts';
+import { isHeaderName, isHeaderValue, staysBehind } from './headers.ts';
+import type { Outgoing } from './outgoing.ts';
+
+/** A run of a transform. */
+export interface CodeRun {
+  readonly proxy: ConfiguredProxy;
+  readonly code: string;
+  readonly args: Json;
+  /** The exchange that the code is part of. */
+  readonly exchangeId: string;
+  readonly signal: AbortSignal;
+  /** Called with tokens that the code was shown, also when it fails. */
+  readonly onSeen: (tokens: readonly SeenToken[]) => void;
+}
+
+/** What the code gave. `tokens`: its output `tokenize` as tokens. */
+export interface CodeResult {
+  readonly raw?: Json | undefined;
+  readonly tokens?: Json | undefined;
+}
+
+/** Runs code in the sandbox of reactors, in the name of the caller. @throws DomainError, also as the code threw it */
+export type RunCode = (run: CodeRun, context: RequestContext) => Promise<CodeResult>;
+
+/** rules.md §3: arguments and results of code. */
+const mostBytes = 1024 * 1024;
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+const objectOf = (value: Json | undefined): JsonObject =>
+  value !== null && typeof value === 'object' && !Array.isArray(value) ? value : {};
+
+type Pairs = readonly (readonly [name: string, value: string])[];
+const valueOf = (headers: Pairs, name: string): string =>
+  headers.find(([each]) => each.toLowerCase() === name)?.[1] ?? '';
+
+/** JSON as a value, other text as text; undefined for bytes, which code does not see. */
+function bodyFor(bytes: Uint8Array, headers: Pairs): Json | undefined {
+  const type = valueOf(headers, 'content-type');
+  if (bytes.length === 0 || !/^(identity)?$/i.test(valueOf(headers, 'content-encoding'))) return undefined;
+  try {
+    const text = utf8.decode(bytes);
+    const kind = kindOf(type);
+    return kind === 'json' ? (JSON.parse(text) as Json) : kind && text;
+  } catch {
+    return undefined;
+  }
+}
+
+function headersFor(headers: Pairs): JsonObject {
+  const found: JsonObject = {};
+  for (const [name, value] of headers) {
+    const key = name.toLowerCase();
+    const before = Object.hasOwn(found, key) ? found[key] : undefined;
+    Object.defineProperty(found, key, {
+      value: typeof before === 'string' ? `${before}, ${value}` : value,
+      enumerable: true,
+      configurable: true,
+      writable: true,
+    });
+  }
+  return found;
+}
+
+const faulty = (field: string, what: string): DomainError =>
+  new DomainError('reactor_failed', 'A transform of the proxy gave what cannot be sent.', {
+    errors: { [field]: [what] },
+  });
+
+/** Headers as code gives them. @throws DomainError */
+function headersFrom(given: Json, place: string): Pairs {
+  return Object.entries(objectOf(given)).flatMap(([name, value]) => {
+    if (value === null || staysBehind(name)) return [];
+    const text = typeof value === 'string' ? value : JSON.stringify(value);
+    if (!isHeaderName(name) || !isHeaderValue(text))
+      throw faulty(`${place}.headers`, 'holds a name or a value that no header may have');
+    return [[name, text] as const];
+  });
+}
+
+interface Message {
+  readonly headers: Pairs;
+  readonly body: Uint8Array;
+}
+
+/** The message with the headers and the body that the code gave; what it did not give stays. */
+function changed(message: Message, given: JsonObject, place: string): Message {
+  const headers = given.headers === undefined ? message.headers : headersFrom(given.headers, place);
+  if (given.body === undefined) return { ...message, headers };
+  const { body: value } = given;
+  const body = Buffer.from(
+    typeof value === 'string' ? value : value === null ? '' : JSON.stringify(value),
+    'utf8',
+  );
+  const plain = headers.filter(([name]) => !/^(content-(encoding|md5|digest)|digest|etag)$/i.test(name));
+  const isTyped = typeof value === 'string' || valueOf(plain, 'content-type') !== '' || value === null;
+  return { headers: isTyped ? plain : [...plain, ['content-type', 'application/json']], body };
+}
+
+function requireSmall(bytes: number, what: string, code: 'payload_too_large' | 'destination_failed'): void {
+  if (bytes > mostBytes)
+    throw new DomainError(code, `${what} is larger than 1 MiB, the most that a transform takes.`);
+}
+
+const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
+
+/** What code is told of a request, and what it may give: `method`, `path` below the base path, `query`, `headers`, `body`. */
+export async function transformedRequest(
+  outgoing: Outgoing,
+  proxy: ConfiguredProxy,
+  run: (args: Json) => Promise<CodeResult>,
+): Promise<Outgoing> {
+  requireSmall(outgoing.body.length, 'The request', 'payload_too_large');
+  const url = new URL(outgoing.url);
+  const base = new URL(proxy.destination).pathname.replace(/\/$/, '');
+  const { raw } = await run({
+    method: outgoing.method,
+    path: url.pathname.slice(base.length),
+    query: url.search.slice(1),
+    headers: headersFor(outgoing.headers),
+    body: bodyFor(outgoing.body, outgoing.headers) ?? null,
+  });
+  const given = objectOf(raw);
+  const { method = outgoing.method, path, query } = given;
+  if (typeof method !== 'string' || !methods.has(method)) throw faulty('request.method', 'is not a method');
+  const next = path === undefined ? url : urlFrom(proxy, path);
+  if (query !== undefined && typeof query !== 'string') throw faulty('request.query', 'must be text');
+  next.search = query ?? url.search;
+  const message = changed(outgoing, given, 'request');
+  return { ...message, method, url: next.href };
+}
+
+function urlFrom(proxy: ConfiguredProxy, path: Json): URL {
+  try {
+    return urlBelow(proxy, typeof path === 'string' ? path : '{{');
+  } catch (error) {
+    if (error instanceof ValidationError) throw faulty('request.path', 'is not below the base path');
+    throw error;
+  }
+}
+
+async function collected(body: Readable): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  // Leaving the loop destroys the stream and its connection.
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    requireSmall(size, 'The answer of the destination', 'destination_failed');
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** What code is told of an answer, and what it may give: `status`, `headers`, `body`; tokens take the place of the body. */
+export async function transformedAnswer(
+  answer: EgressAnswer,
+  run: (args: Json) => Promise<CodeResult>,
+): Promise<AnswerStream> {
+  const bytes = await collected(answer.body);
+  const { raw, tokens } = await run({
+    status: answer.status,
+    headers: headersFor(answer.headers),
+    body: bodyFor(bytes, answer.headers) ?? null,
+  });
+  const given = objectOf(raw);
+  const { status = answer.status } = given;
+  if (typeof status !== 'number' || !Number.isInteger(status) || status < 200 || status > 599)
+    throw faulty('response.status', 'must be a status from 200 to 599');
+  const message = changed(
+    { headers: answer.headers, body: bytes },
+    tokens === undefined ? given : { ...given, body: tokens },
+    'response',
+  );
+  const headers = message.headers.filter(
+    ([name]) => !/^(content-length|transfer-encoding)$/i.test(name) && !isReservedHeader(name),
+  );
+  const isJson = tokens !== undefined;
+  const typed = isJson ? headers.filter(([name]) => name.toLowerCase() !== 'content-type') : headers;
+  return {
+    status,
+    headers: isJson ? [...typed, ['content-type', 'application/json']] : typed,
+    body: Readable.from([message.body], { objectMode: false }),
+  };
+}

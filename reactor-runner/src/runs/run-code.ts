@@ -1,0 +1,62 @@
+import type { Caused, Json } from '@token-vault/contracts';
+import type { EgressFetch } from '@token-vault/egress';
+import type { SandboxPool } from '../sandbox/index.ts';
+import { failureOfRun, type InvocationFailure } from './outcome.ts';
+import type { RunOrigin, VaultOperations } from './ports.ts';
+import { tokenized } from './run-tokens.ts';
+import { serviceRequest } from './service-calls.ts';
+
+export interface CodeDependencies {
+  readonly sandbox: Pick<SandboxPool, 'run'>;
+  readonly fetch: EgressFetch;
+  readonly operations: VaultOperations;
+}
+
+/** Code of a reactor or of a proxy, with all that it is given. */
+export interface Code {
+  readonly code: string;
+  readonly args: Json;
+  readonly configuration: Readonly<Record<string, string>>;
+  /** The application whose rights `req.svc` has. Without one there is no `req.svc`. */
+  readonly applicationId: string | undefined;
+  readonly timeoutMs: number;
+  readonly origin: RunOrigin;
+  /** In whose name the output is tokenized. */
+  readonly invoker: Caused;
+  readonly signal: AbortSignal;
+}
+
+export type CodeEnd =
+  | { readonly kind: 'succeeded'; readonly raw: Json | undefined; readonly tokens: Json | undefined }
+  | InvocationFailure;
+
+/** Runs code in the sandbox, once, and tokenizes its output. @throws DomainError of the tokenization */
+export async function runCode({ sandbox, fetch, operations }: CodeDependencies, run: Code): Promise<CodeEnd> {
+  const { code, args, configuration, applicationId, timeoutMs, origin, invoker, signal } = run;
+  const { tenantId } = origin;
+  const svc = async (by: string, method: string, values: Json): Promise<Json> => {
+    const request = serviceRequest(method, values);
+    if (request === undefined) throw new Error('there is no such method');
+    return operations.asApplication(by, request, origin);
+  };
+  const outcome = await sandbox.run({
+    tenantId,
+    code,
+    args,
+    configuration,
+    hasSvc: applicationId !== undefined,
+    timeoutMs,
+    hostCalls: {
+      fetch: (request) => fetch({ ...request, tenantId }),
+      ...(applicationId === undefined ? {} : { svc: (method, values) => svc(applicationId, method, values) }),
+    },
+    signal,
+  });
+  if (outcome.kind !== 'succeeded') return failureOfRun(outcome);
+  const { raw, tokenize } = outcome.result;
+  const tokens =
+    tokenize === undefined
+      ? undefined
+      : await tokenized(() => operations.tokenize(tokenize, invoker, origin));
+  return { kind: 'succeeded', raw, tokens };
+}
