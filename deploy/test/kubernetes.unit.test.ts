@@ -172,7 +172,7 @@ describe.each(withNames(workloads))('%s', (_name, workload) => {
     const secrets = spec.volumes
       .flatMap(({ projected }) => projected?.sources ?? [])
       .flatMap(({ secret }) => secret.items);
-    if (container!.image !== 'token-vault') return;
+    if (container!.image !== 'token-vault-services') return;
     expect(existsSync(path.join(root, container!.args?.[0] ?? 'missing'))).toBe(true);
     const known = knownSettings();
     for (const { key, path: file } of secrets) {
@@ -232,6 +232,6 @@ describe.skipIf(!kubectl)('kubectl kustomize (skipped where kubectl is not insta
     const manifests = readYaml<Manifest>(made.stdout);
     expect(manifests.length).toBeGreaterThan(base.length);
     for (const manifest of manifests) validate(manifest);
-    expect(made.stdout).not.toMatch(/image: token-vault$/m);
+    expect(made.stdout).not.toMatch(/image: token-vault-services$/m);
   });
 });

@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,6 +11,14 @@ import { StartError } from './start-error.ts';
 export interface PostgresExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
+}
+
+const lockFile = (dataDirectory: string) => path.join(dataDirectory, 'postmaster.pid');
+
+/** Tells one writing of the lock file from another: in a container each start has the same process ids, so a killed run leaves a file that is like the next. */
+export async function lockFileMark(dataDirectory: string): Promise<string> {
+  const info = await stat(lockFile(dataDirectory), { bigint: true }).catch(() => undefined);
+  return info === undefined ? '' : `${info.ino} ${info.mtimeNs}`;
 }
 
 type ExitListener = (exit: PostgresExit) => void;
@@ -47,16 +55,17 @@ export class Server {
 
   /**
    * Resolves when Postgres accepts connections, however long crash recovery takes.
+   * @param leftMark the mark of the lock file before Postgres was started
    * @throws StartError with Postgres' own reason when it ends instead.
    */
-  async ready(dataDirectory: string): Promise<void> {
+  async ready(dataDirectory: string, leftMark: string): Promise<void> {
     const failed = this.#gone.then(
       () => 'ended' as const,
       (error: unknown) => {
         throw cannotRun(this.#child.spawnfile, error);
       },
     );
-    while (!(await this.#isReady(dataDirectory))) {
+    while (!(await this.#isReady(dataDirectory, leftMark))) {
       if ((await Promise.race([failed, sleep(10)])) === 'ended') {
         throw new StartError(`Postgres did not start: ${this.#log.complaint()}`);
       }
@@ -99,8 +108,9 @@ export class Server {
   }
 
   /** Reads the eighth line of postmaster.pid, as pg_ctl does; unlike the log it is not translated. */
-  async #isReady(dataDirectory: string): Promise<boolean> {
-    const text = await readFile(path.join(dataDirectory, 'postmaster.pid'), 'utf8').catch(() => '');
+  async #isReady(dataDirectory: string, leftMark: string): Promise<boolean> {
+    if ((await lockFileMark(dataDirectory)) === leftMark) return false;
+    const text = await readFile(lockFile(dataDirectory), 'utf8').catch(() => '');
     const lines = text.split('\n');
     return Number(lines[0]) === this.pid && lines[7]?.trim() === 'ready';
   }

@@ -19,7 +19,7 @@ import {
 } from './cluster.ts';
 import { clearLeftovers } from './leftovers.ts';
 import { type Logger, silentLogger } from './logger.ts';
-import { type PostgresExit, Server } from './server.ts';
+import { lockFileMark, type PostgresExit, Server } from './server.ts';
 import { type PostgresSettings, settingArguments } from './settings.ts';
 import { createSocketDirectory, socketDirectoryFor } from './socket-directory.ts';
 import { explained, StartError } from './start-error.ts';
@@ -85,11 +85,12 @@ async function startLocked(
   const isDurable = options.settings?.['fsync'] !== false;
   const cluster = await openCluster({ dataDir, initdb: binaries.initdb, account, isDurable });
   await createSocketDirectory(socketDirectory, account);
+  const leftMark = await lockFileMark(cluster.dataDirectory);
   const server = spawnServer(
     { program: binaries.postgres, cluster, socketDirectory, account, release, logger },
     options,
   );
-  await server.ready(cluster.dataDirectory);
+  await server.ready(cluster.dataDirectory, leftMark);
   return {
     url: connectionUrl(socketDirectory, cluster),
     pid: server.pid,

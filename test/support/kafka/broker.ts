@@ -22,12 +22,13 @@ export class LocalBroker {
   #guard: ChildProcess | undefined;
   #pid = 0;
 
-  static async create(): Promise<LocalBroker> {
+  /** @param advertised the address that clients are told, instead of that of loopback */
+  static async create(advertised?: string): Promise<LocalBroker> {
     const jars = await kafkaJars();
     const folder = await mkdtemp(path.join(tmpdir(), 'token-vault-kafka-'));
     const [port = 0, controllerPort = 0] = await freePorts(['127.0.0.1', '127.0.0.1']);
     const properties = path.join(folder, 'server.properties');
-    await writeFile(properties, serverProperties(folder, port, controllerPort));
+    await writeFile(properties, serverProperties(folder, port, controllerPort, advertised));
     const format = ['kafka.tools.StorageTool', 'format', '-t', 'dG9rZW4tdmF1bHQta2Fma2E', '-c', properties];
     await run('java', [...javaOptions, '-cp', `${jars}/*`, ...format]);
     return new LocalBroker(jars, folder, port);
@@ -98,13 +99,18 @@ echo $pid
 exec >/dev/null
 wait $pid`;
 
-function serverProperties(folder: string, port: number, controllerPort: number): string {
+function serverProperties(
+  folder: string,
+  port: number,
+  controllerPort: number,
+  advertised = `127.0.0.1:${port}`,
+): string {
   return Object.entries({
     'process.roles': 'broker,controller',
     'node.id': 1,
     'controller.quorum.voters': `1@127.0.0.1:${controllerPort}`,
     listeners: `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}`,
-    'advertised.listeners': `PLAINTEXT://127.0.0.1:${port}`,
+    'advertised.listeners': `PLAINTEXT://${advertised}`,
     'controller.listener.names': 'CONTROLLER',
     'inter.broker.listener.name': 'PLAINTEXT',
     'log.dirs': path.join(folder, 'data'),

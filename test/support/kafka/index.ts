@@ -19,6 +19,11 @@ export interface TestKafka {
   stop(): Promise<void>;
 }
 
+export interface KafkaOptions {
+  /** The address that clients are told, where they reach the broker through another one. Only for the broker from Maven Central. */
+  readonly advertised?: string;
+}
+
 const run = promisify(execFile);
 
 /**
@@ -26,16 +31,18 @@ const run = promisify(execFile);
  * (the first time about 15 s for 46 MB, then from `.cache/kafka`), else a container when Docker runs, else the reason
  * why there is none.
  */
-export async function startKafka(): Promise<TestKafka | { readonly missing: string }> {
+export async function startKafka(
+  options: KafkaOptions = {},
+): Promise<TestKafka | { readonly missing: string }> {
   const given = process.env['KAFKA_BROKERS'];
   if (given) return { brokers: given.split(','), kind: 'KAFKA_BROKERS', stop: async () => undefined };
-  if ((await runs('java', '-version')) && (await runs('mvn', '--version'))) return startLocal();
+  if ((await runs('java', '-version')) && (await runs('mvn', '--version'))) return startLocal(options);
   if (await runs('docker', 'info')) return startContainer();
   return { missing: 'KAFKA_BROKERS is not set, there is no Java with Maven, and Docker does not answer' };
 }
 
-async function startLocal(): Promise<TestKafka> {
-  const broker = await LocalBroker.create();
+async function startLocal({ advertised }: KafkaOptions): Promise<TestKafka> {
+  const broker = await LocalBroker.create(advertised);
   await broker.start();
   return {
     brokers: [broker.address],

