@@ -26,7 +26,9 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => world.close());
 
-const tokenIds = ids.filter((id) => operationOf(id).entity === 'token' || id === 'react');
+const tokenIds = ids.filter(
+  (id) => operationOf(id).entity === 'token' || operationOf(id).permission === 'token:use',
+);
 const ofTenants = ids.filter((id) => !tokenIds.includes(id));
 /** Ids without an entity. */
 const unknownIds = new Set<string>();

@@ -94,7 +94,7 @@ function methodOf(id: OperationId): string {
 }
 
 function operationOf(id: OperationId) {
-  const { path } = operations[id];
+  const path = operations[id].path.replace('*}', '}');
   const method = methodOf(id);
   const operation = document.paths[path]?.[method.toLowerCase()];
   if (!operation) throw new Error(`${id} is not in the document`);
