@@ -28,6 +28,7 @@ const tasks = {
   'test:proof': tool('vitest/vitest.mjs', 'run', ...read('proofs.json')),
   'test:distributed': ['test/distributed/main.ts'],
   bench: ['test/bench/main.ts'],
+  'console:shots': ['console/test/shots.ts'],
   'bench:lists': ['test/bench/lists.ts'],
   'bench:rebuild': ['test/bench/rebuild.ts'],
   lint: tool('eslint/bin/eslint.js', '.', '--max-warnings', '0'),

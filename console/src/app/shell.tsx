@@ -128,14 +128,14 @@ export function Shell() {
       >
         Skip to the content
       </a>
-      <div className="side">
+      <header className="side">
         <div className="brand">
           <Mark />
           Token vault
         </div>
         <Navigation current={name} />
         <SignedIn />
-      </div>
+      </header>
       <main ref={main} id="main" className="page" tabIndex={-1}>
         <Suspense fallback={<p className="empty">Loading …</p>}>
           {screen === undefined ? <Note tone="warn">There is no such page.</Note> : screen.show(rest)}

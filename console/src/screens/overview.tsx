@@ -109,6 +109,7 @@ function MinuteChart({ data, total, end }: MinuteChartProps) {
     (plot) => ({
       height: 150,
       marginLeft: 48,
+      marginRight: 24,
       marginTop: 12,
       x: { type: 'utc', domain: [new Date(end.getTime() - hourMs), end], label: null, tickFormat: timeLabel },
       y: { grid: true, label: null, nice: true, ticks: 4 },

@@ -80,7 +80,8 @@ export default function CodeEditor({ label, value, fault, isReadOnly, onChange }
         theme,
         // Tab leaves the editor, so that the keyboard is not caught in it.
         keymap.of([...defaultKeymap, ...historyKeymap]),
-        EditorView.contentAttributes.of({ 'aria-label': label }),
+        EditorView.lineWrapping,
+        EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0' }),
         EditorState.readOnly.of(isReadOnly),
         EditorView.updateListener.of((update) => {
           if (update.docChanged) change.current(update.state.doc.toString());

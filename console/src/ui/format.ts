@@ -37,8 +37,7 @@ export const toInput = (time: Date): string =>
 export const fromInput = (text: string): string | undefined =>
   text === '' ? undefined : new Date(`${text}Z`).toISOString();
 
-export const shortId = (id: string): string =>
-  /^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(id) ? `${id.slice(0, 8)}…` : id;
+export const shortId = (id: string): string => (/^[0-9a-f-]{32,36}$/i.test(id) ? `${id.slice(0, 8)}…` : id);
 
 export const plural = (count: number, one: string, many = `${one}s`): string =>
   `${formatNumber(count)} ${count === 1 ? one : many}`;

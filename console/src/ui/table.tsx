@@ -27,7 +27,7 @@ const classOf = (column: { isNumber?: boolean; isNarrow?: boolean }): string =>
 export function Table<Row>({ label, columns, rows, keyOf, empty }: TableProps<Row>) {
   if (rows.length === 0) return <Empty>{empty ?? 'There is nothing here yet.'}</Empty>;
   return (
-    <div className="table-scroll" tabIndex={0} role="region" aria-label={label}>
+    <div className="table-scroll" tabIndex={0} role="group" aria-label={label}>
       <table className={columns.length > 3 ? 'table folding' : 'table'} role="table" aria-label={label}>
         <thead role="rowgroup">
           <tr role="row">
@@ -65,7 +65,7 @@ export function PagedTable<Row>({ query, onPage, ...table }: PagedTableProps<Row
       {({ data, pagination }) => (
         <div aria-busy={query.isLoading}>
           <Table {...table} rows={data} />
-          <Pager pagination={pagination} shown={data.length} onPage={onPage} />
+          <Pager label={table.label} pagination={pagination} shown={data.length} onPage={onPage} />
         </div>
       )}
     </Loaded>
@@ -73,16 +73,17 @@ export function PagedTable<Row>({ query, onPage, ...table }: PagedTableProps<Row
 }
 
 interface PagerProps {
+  readonly label: string;
   readonly pagination: Page<unknown>['pagination'];
   readonly shown: number;
   readonly onPage: (page: number) => void;
 }
 
-function Pager({ pagination, shown, onPage }: PagerProps) {
+function Pager({ label, pagination, shown, onPage }: PagerProps) {
   const { page_number: page, page_size: size, total_items: total, total_pages: pages } = pagination;
   const first = (page - 1) * size + 1;
   return (
-    <nav className="pager" aria-label="Pages">
+    <nav className="pager" aria-label={`Pages of ${label}`}>
       <span role="status">
         {shown === 0
           ? `${formatNumber(total)} in all`

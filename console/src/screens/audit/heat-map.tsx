@@ -52,8 +52,8 @@ export function HeatMap({ summary, range, onSelect }: HeatMapProps) {
   const most = Math.max(...summary.data.map(({ count }) => count));
   return (
     <>
-      <div className="table-scroll" tabIndex={0} role="region" aria-label="Reveals by application and time">
-        <table className="heat" style={{ minWidth: 128 + starts.length * 7 }} onKeyDown={moveFocus}>
+      <div className="table-scroll" tabIndex={0} role="group" aria-label="Reveals by application and time">
+        <table className="heat" style={{ minWidth: 128 + starts.length * 5 }} onKeyDown={moveFocus}>
           <caption className="hidden-visually">
             Reveals by application and {summary.interval}. Cells without a button have no reveals.
           </caption>
@@ -81,6 +81,9 @@ export function HeatMap({ summary, range, onSelect }: HeatMapProps) {
 
 function Head({ starts, interval }: { readonly starts: readonly Date[]; readonly interval: LogInterval }) {
   const every = Math.max(1, Math.ceil(starts.length / 8));
+  // Over several days the labels are the days.
+  const isLabelled = (start: Date, index: number) =>
+    interval === 'hour' && starts.length > 48 ? start.getUTCHours() === 0 : index % every === 0;
   return (
     <thead>
       <tr>
@@ -88,8 +91,9 @@ function Head({ starts, interval }: { readonly starts: readonly Date[]; readonly
           Application
         </th>
         {starts.map((start, index) => (
-          <th key={start.getTime()} scope="col" aria-label={formatTime(start, 'minute')}>
-            {index % every === 0 && <span aria-hidden="true">{labelOf(start, interval)}</span>}
+          <th key={start.getTime()} scope="col">
+            <span className="hidden-visually">{formatTime(start, 'minute')}</span>
+            {isLabelled(start, index) && <span aria-hidden="true">{labelOf(start, interval)}</span>}
           </th>
         ))}
       </tr>

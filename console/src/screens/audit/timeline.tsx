@@ -4,7 +4,7 @@ import { Chart, Numbers, timeLabel } from '../../ui/chart.tsx';
 import { formatNumber, formatTime, plural } from '../../ui/format.ts';
 import { lengthsMs, type Range } from './range.ts';
 
-const margin = { left: 48, right: 12 };
+const margin = { left: 48, right: 24 };
 
 interface TimelineProps {
   readonly summary: LogSummary;
