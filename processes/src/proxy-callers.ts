@@ -1,6 +1,6 @@
 import type { Authentication } from '@token-vault/authentication';
 import type { ProxyFinder } from '@token-vault/command-service';
-import { isUuid, NotFoundError } from '@token-vault/contracts';
+import { aliased, isUuid, NotFoundError } from '@token-vault/contracts';
 import { equalHashes, hashApiKey } from '@token-vault/crypto';
 import type { ProxyKeys } from '@token-vault/http';
 import type { Clock } from '@token-vault/operations';
@@ -14,9 +14,10 @@ export interface ProxyCallerDependencies {
   readonly clock: Clock;
 }
 
+const p = aliased('proxies', 'proxy', 'p');
 const tenantOfProxy = {
   name: 'tenant-of-proxy',
-  text: 'select tenant_id from rm_proxies.proxy where id = $1',
+  text: `select ${p.tenant_id} from ${p.source} where ${p.id} = $1`,
 };
 const unknown: Authentication = { kind: 'unknown' };
 
