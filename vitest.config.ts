@@ -4,8 +4,9 @@ import { defineConfig } from 'vitest/config';
 // `slow` suites (chaos, properties with many runs) are left to CI: `npm run test:all`.
 export default defineConfig({
   test: {
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // A distributed stack has nine processes a vault (test/distributed/main.ts). Limits on the command line do not reach projects.
+    testTimeout: process.env['VAULT_TEST_STACK'] ? 120_000 : 30_000,
+    hookTimeout: process.env['VAULT_TEST_STACK'] ? 180_000 : 60_000,
     pool: 'forks',
     maxWorkers: 2,
     // One test of thousands that waits too briefly on a busy machine must not hold up a release, nor go unnamed.

@@ -43,8 +43,8 @@ const stacks: readonly Stack[] = [
 ];
 
 async function runSuites(files: readonly string[], environment: NodeJS.ProcessEnv): Promise<boolean> {
-  // Nine processes a vault: one file at a time, and long time limits for a busy machine.
-  const limits = ['--maxWorkers', '1', '--hookTimeout', '180000', '--testTimeout', '120000'];
+  // Nine processes a vault: one file at a time. vitest.config.ts gives them longer time limits.
+  const limits = ['--maxWorkers', '1'];
   const vitest = [path.join(root, 'node_modules/vitest/vitest.mjs'), 'run', '--project', 'default'];
   const child = spawn(process.execPath, [...process.execArgv, ...vitest, ...limits, ...files], {
     cwd: root,
