@@ -27,6 +27,8 @@ const tasks = {
   // What the vault promises of its log, keys and copies. Both projects have files of it, which CI runs with the others.
   'test:proof': tool('vitest/vitest.mjs', 'run', ...read('proofs.json')),
   'test:distributed': ['test/distributed/main.ts'],
+  'test:real': ['test/real/main.ts'],
+  'test:containers': tool('vitest/vitest.mjs', 'run', '--project', 'slow', 'test/containers'),
   bench: ['test/bench/main.ts'],
   'console:shots': ['console/test/shots.ts'],
   'bench:lists': ['test/bench/lists.ts'],

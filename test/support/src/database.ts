@@ -37,6 +37,23 @@ export async function createTestDatabase(
   };
 }
 
+/** Removes what these functions have made on a server. */
+export async function removeTestDatabases(url: string): Promise<void> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    const { rows } = await client.query<{ datname: string }>(
+      `select datname from pg_database where datname ~ '^(test_\\d+_[0-9a-f]{12}|template_[0-9a-f]{16}(_unfinished)?)$'`,
+    );
+    for (const { datname } of rows) {
+      await client.query(`alter database ${datname} is_template false`);
+      await client.query(`drop database ${datname} with (force)`);
+    }
+  } finally {
+    await client.end();
+  }
+}
+
 /** A pool for a test. It ignores the error of an idle connection, which comes when the database is dropped. */
 export function createTestPool(url: string, options: Pick<pg.PoolConfig, 'max' | 'onConnect'> = {}): pg.Pool {
   const pool = new pg.Pool({ connectionString: url, max: 5, ...options });

@@ -3,6 +3,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '@token-vault/embedded-postgres';
+import { removeTestDatabases } from './database.ts';
 import { starterVariable } from './starter.ts';
 
 const prefix = 'token-vault-test-';
@@ -17,11 +18,11 @@ export default async function setup(): Promise<() => Promise<void>> {
   // As root, Postgres runs under another account, which must be able to pass through.
   await chmod(directory, 0o711);
   const socket = path.join(directory, 'starter.sock');
-  let starting: Promise<EmbeddedPostgres> | undefined;
+  let starting: Promise<Pick<EmbeddedPostgres, 'url' | 'stop'>> | undefined;
 
   const starter = createServer((connection) => {
     connection.on('error', () => {});
-    starting ??= startThrowAwayPostgres(path.join(directory, 'postgres'));
+    starting ??= runningPostgres() ?? startThrowAwayPostgres(path.join(directory, 'postgres'));
     starting.then(
       ({ url }) => connection.end(JSON.stringify({ url })),
       (error: unknown) => connection.end(JSON.stringify({ error: String(error) })),
@@ -58,6 +59,13 @@ function isAlive(pid: number): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code !== 'ESRCH';
   }
+}
+
+/** The server of `npm run test:real`. Databases of an earlier run are removed: their templates may be those of another release. */
+function runningPostgres(): Promise<Pick<EmbeddedPostgres, 'url' | 'stop'>> | undefined {
+  const url = process.env['VAULT_TEST_POSTGRES_URL'];
+  if (!url) return undefined;
+  return removeTestDatabases(url).then(() => ({ url, stop: () => removeTestDatabases(url) }));
 }
 
 function startThrowAwayPostgres(dataDir: string): Promise<EmbeddedPostgres> {

@@ -32,9 +32,14 @@ export interface EventStoreDouble {
   stop(): Promise<void>;
 }
 
-/** With EVENTSTOREDB_SERVER, the server that this program starts instead. */
+/** With EVENTSTOREDB_SERVER, the server that this program starts instead; with EVENTSTOREDB_URL, the one that runs there. */
 export function startEventStoreDouble(): Promise<EventStoreDouble> {
-  const { EVENTSTOREDB_SERVER: program } = process.env;
+  const { EVENTSTOREDB_SERVER: program, EVENTSTOREDB_URL: connectionString } = process.env;
+  if (connectionString) {
+    const tell = (command: string) =>
+      Promise.reject(new Error(`the server of EVENTSTOREDB_URL cannot be told ${command}`));
+    return Promise.resolve({ connectionString, tell, stop: async () => undefined });
+  }
   return program ? startServerOf(path.resolve(root, program)) : startDouble();
 }
 
@@ -109,7 +114,13 @@ export async function launchOf(
   const script = 'standalone/src/stack/main.ts';
   if (stack === 'processes') return { script, env: {} };
   const { connectionString } = await eventStoreDoubleOf(dataDir);
-  const store = { EVENT_STORE: 'eventstoredb', EVENTSTOREDB_URL: connectionString };
+  // The vaults of a run may share a server, which an earlier run has used too.
+  const prefix = `${path.basename(dataDir).replaceAll(/\W/g, '_').slice(-32)}.`;
+  const store = {
+    EVENT_STORE: 'eventstoredb',
+    EVENTSTOREDB_URL: connectionString,
+    ...(process.env['EVENTSTOREDB_URL'] ? { EVENTSTOREDB_STREAM_PREFIX: prefix } : {}),
+  };
   if (stack === 'eventstoredb') return { script, env: store };
   const { KAFKA_BROKERS } = process.env;
   if (!KAFKA_BROKERS) throw new Error('KAFKA_BROKERS is not set: run by `npm run test:distributed`');
