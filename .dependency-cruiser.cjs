@@ -47,6 +47,7 @@ const law = {
     'projectors',
     'reactor-runner',
     'proxy',
+    'console',
   ],
   standalone: [
     'contracts',

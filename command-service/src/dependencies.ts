@@ -5,6 +5,7 @@ import type { AuditTrail, Clock, RequestContext } from '@token-vault/operations'
 import type { Logger } from '@token-vault/observability';
 import type { MissLimit } from '@token-vault/http';
 import type { InvocationOutcomes } from './invocations/outcomes.ts';
+import type { VaultOperator } from './projections/routes.ts';
 import type { CompileCode } from './reactors/code-check.ts';
 import type { FindApplication } from './tokens/seen.ts';
 
@@ -20,6 +21,8 @@ export interface CommandDependencies {
   readonly missLimit?: MissLimit;
   /** Compiles reactor code in the sandbox where it would run. When absent, the code is only parsed. */
   readonly compileCode?: CompileCode;
+  /** When absent, no tenant operates the vault by this process. */
+  readonly operator?: VaultOperator;
   /** When absent, reactors cannot be invoked. */
   readonly invocations?: {
     readonly outcomes: InvocationOutcomes;

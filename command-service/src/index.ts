@@ -3,9 +3,12 @@ import { createMissLimit } from '@token-vault/http';
 import type { HandlersOf } from '@token-vault/operations';
 import { createApplicationHandlers } from './applications/handlers.ts';
 import { applicationRoutes } from './applications/routes.ts';
+import { createConsoleHandlers } from './console/handlers.ts';
+import { consoleRoutes } from './console/routes.ts';
 import type { CommandDependencies } from './dependencies.ts';
 import { Invocations } from './invocations/react.ts';
 import { invocationRoutes, redeliveryRoutes } from './invocations/routes.ts';
+import { projectionRoutes } from './projections/routes.ts';
 import { Proxies } from './proxies/handlers.ts';
 import { proxyRoutes } from './proxies/routes.ts';
 import { Reactors } from './reactors/handlers.ts';
@@ -29,6 +32,7 @@ export {
   createLostKeys,
   housekeepingMigrations,
   leadWheneverPossible,
+  readHousekeepingProgress,
   startHousekeeping,
   type Housekeeping,
   type HousekeepingOptions,
@@ -36,6 +40,8 @@ export {
   type LostKeys,
   type SweepReport,
 } from './housekeeping/index.ts';
+export { createConsoleUse } from './console/handlers.ts';
+export type { VaultOperator } from './projections/routes.ts';
 export { createInvocationOutcomes, type InvocationOutcomes } from './invocations/outcomes.ts';
 export { createTokenUse, type TokenUse } from './invocations/token-use.ts';
 export { createProxyFinder, type ProxyFinder } from './proxies/load.ts';
@@ -70,6 +76,8 @@ export function createCommandHandlers(dependencies: CommandDependencies): Handle
   return {
     ...applicationRoutes(createApplicationHandlers(dependencies)),
     ...sessionRoutes(createSessionHandlers(dependencies)),
+    ...consoleRoutes(createConsoleHandlers(dependencies)),
+    ...projectionRoutes(dependencies),
     ...reactorRoutes(new Reactors(dependencies)),
     ...proxyRoutes(new Proxies(dependencies)),
     ...(invocations ? invocationRoutes(new Invocations({ ...dependencies, ...invocations })) : noInvocations),

@@ -18,6 +18,7 @@ export const systemActors = {
   restore: '5f3c0000-7a1e-4000-8000-00000000000a',
   upgrade: '5f3c0000-7a1e-4000-8000-00000000000b',
   'security-alerts': '5f3c0000-7a1e-4000-8000-00000000000c',
+  'console-expiry': '5f3c0000-7a1e-4000-8000-00000000000d',
 } as const;
 export type SystemTask = keyof typeof systemActors;
 const idByTask: Readonly<Record<string, string>> = systemActors;

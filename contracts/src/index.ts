@@ -2,6 +2,7 @@ export type { Json, JsonArray, JsonObject } from './json.ts';
 export * from './actors.ts';
 export * from './api/access-rules.ts';
 export * from './api/applications.ts';
+export * from './api/console.ts';
 export * from './api/invocations.ts';
 export * from './api/logs.ts';
 export * from './api/paging.ts';

@@ -7,7 +7,15 @@ import type { EventMetadata } from './metadata.ts';
  */
 export interface Statement {
   readonly kind:
-    'application' | 'session' | 'tenant' | 'token' | 'reactor' | 'proxy' | 'invocation' | 'answer';
+    | 'application'
+    | 'session'
+    | 'console session'
+    | 'tenant'
+    | 'token'
+    | 'reactor'
+    | 'proxy'
+    | 'invocation'
+    | 'answer';
   /** The tenant is not among the texts, because the signing key belongs to the tenant. */
   readonly texts: readonly string[];
 }
@@ -98,6 +106,19 @@ export const sessionStatement = (session: StatedSession): Statement => ({
     session.openerKeyHash ?? '',
     session.authorizerKeyHash ?? '',
   ],
+});
+
+export interface StatedConsoleSession {
+  readonly id: string;
+  readonly secretHash: string;
+  readonly members: readonly object[];
+  readonly endsAt: string;
+  readonly expiresAt: string;
+}
+
+export const consoleSessionStatement = (session: StatedConsoleSession): Statement => ({
+  kind: 'console session',
+  texts: [session.id, session.secretHash, canonical(session.members), session.endsAt, session.expiresAt],
 });
 
 export interface StatedTenant {

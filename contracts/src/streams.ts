@@ -25,6 +25,7 @@ export const streams = {
   /** The open transactions of an application. */
   transactionsOf: aggregate('transactions'),
   session: aggregate('session'),
+  consoleSession: aggregate('console'),
   invocation: aggregate('invocation'),
   /** Audited reads, refusals and failed authentications of one UTC day (`YYYY-MM-DD`). */
   access: aggregate('access'),

@@ -110,14 +110,16 @@ function requestSettings(options: GatewayOptions): string[] {
 function proxySettings(): string[] {
   return [
     'proxy_http_version 1.1;',
-    '# Only headers that a service reads are passed on: no cookie, forged forwarding header, hop-by-hop header or trace context.',
+    '# Only headers that a service reads are passed on: no other cookie, forged forwarding header, hop-by-hop header or trace context.',
     'proxy_pass_request_headers off;',
     'proxy_set_header Host $host;',
     'proxy_set_header Connection "";',
     ...forwardedHeaders.map(
       (name) => `proxy_set_header ${name} $http_${name.toLowerCase().replaceAll('-', '_')};`,
     ),
+    'proxy_set_header Cookie $vault_cookie;',
     'proxy_set_header SVC-TRACE-ID $vault_trace_id;',
+    'proxy_set_header X-Forwarded-Host $http_host;',
     'proxy_set_header X-Forwarded-For $remote_addr;',
     'proxy_set_header X-Forwarded-Proto $scheme;',
     'proxy_hide_header X-Powered-By;',

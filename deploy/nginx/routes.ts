@@ -20,6 +20,11 @@ export const forwardedHeaders = [
   'SVC-TRANSACTION-ID',
   'SVC-POSITION',
   'Prefer',
+  'SVC-REASON',
+  'Origin',
+  'Sec-Fetch-Site',
+  'Accept-Encoding',
+  'If-None-Match',
 ] as const;
 
 /** Express answers HEAD by the route of GET. */
@@ -42,11 +47,17 @@ function routeOf({ service, method }: Operation): Route {
   return method === 'PUT' || method === 'DELETE' ? 'command_once' : 'command';
 }
 
-/** Pages that the query service shows without a key: the document of the interface, and its reference. */
+/** Pages that the query service shows without a key: the document of the interface, its reference, and the console. */
 const pages: readonly RoutedOperation[] = [
   {
     id: 'openApiDocument',
     pattern: `(GET|HEAD) ${pathPattern('/openapi.json')}`,
+    route: 'query',
+    needsKey: false,
+  },
+  {
+    id: 'console',
+    pattern: `(GET|HEAD) /(console(/(index\\.html|assets/[A-Za-z0-9._-]+)?)?)?(\\?|$)`,
     route: 'query',
     needsKey: false,
   },

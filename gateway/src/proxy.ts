@@ -63,10 +63,14 @@ function headersFor(request: IncomingMessage, body: Buffer): string[] {
   const hasBody = body.length > 0 || request.headers['content-length'] !== undefined;
   return [
     ...kept,
-    ...['X-Forwarded-For', chain, 'X-Forwarded-Proto', 'http'],
+    ...['X-Forwarded-For', chain, 'X-Forwarded-Proto', schemeOf(request)],
     ...(hasBody ? ['Content-Length', String(body.length)] : []),
   ];
 }
+
+/** As a balancer before this gateway says. Services believe it where they believe the addresses (VAULT_TRUST_PROXY). */
+const schemeOf = ({ headers }: IncomingMessage): string =>
+  headers['x-forwarded-proto'] === 'https' ? 'https' : 'http';
 
 function answerHeaders({ rawHeaders }: IncomingMessage): string[] {
   const ofConnection = new Set(['connection', 'keep-alive', 'transfer-encoding']);
@@ -157,7 +161,8 @@ export function createProxy({ upstreams, logger }: ProxyOptions): RequestListene
     const destination = destinationOf(request.method ?? 'GET', target);
     if (!destination) throw new DomainError('not_found', 'There is nothing at this path.');
     // Checked before the body is read: a request without a key would only use memory.
-    if (destination.needsKey && !request.headers['svc-api-key']) throw new UnauthenticatedError();
+    const { 'svc-api-key': key, cookie } = request.headers;
+    if (destination.needsKey && !key && !cookie) throw new UnauthenticatedError();
     const isRaw = destination.service === 'proxy';
     const body = await collectBody(request, response, isRaw ? rawBodyLimitBytes : bodyLimitBytes);
     // What another server has been asked once is not asked again, whatever the method.

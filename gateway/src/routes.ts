@@ -32,8 +32,9 @@ function routesOfTable(): readonly Route[] {
 
 const routes = routesOfTable();
 
-/** Public pages of the query service: health, the document of the interface and its pages. */
-const publicPages = /^\/(health\/(live|ready)|openapi\.json|docs(\/[a-z0-9.-]+)?)\/?$/i;
+/** Public pages of the query service: health, the document of the interface and its pages, the pages of the console. */
+const publicPages =
+  /^\/((health\/(live|ready)|openapi\.json|docs(\/[a-z0-9.-]+)?)\/?|(console(\/(index\.html|assets\/[\w.-]+)?)?)?)$/i;
 
 export interface Destination {
   readonly service: Service;

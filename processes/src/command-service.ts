@@ -5,6 +5,7 @@ import { openExpressions } from './expressions.ts';
 import { commandHandlers } from './handlers.ts';
 import { openHousekeeping } from './housekeeping.ts';
 import { createServiceApp, openServiceParts } from './http.ts';
+import { openOperator } from './operator.ts';
 import { openReactorParts } from './reactors/parts.ts';
 import {
   readEgressAllow,
@@ -37,7 +38,9 @@ async function open(context: ProcessContext, settings: ReturnType<typeof readSet
   const reactors = openReactorParts(context, data.store, { accounts: settings.sandboxAccounts });
   const expressions = openExpressions(context);
   const parts = await openServiceParts(context, data, limits);
-  const handlers = commandHandlers({ ...parts, expressions }, reactors, { egressAllow, logger });
+  const operator = openOperator(context, parts, limits);
+  const options = { egressAllow, logger, operator };
+  const handlers = commandHandlers({ ...parts, expressions }, reactors, options);
   return createServiceApp(context, { ...parts, expressions }, handlers);
 }
 

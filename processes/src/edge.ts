@@ -1,3 +1,4 @@
+import { createConsoleUse } from '@token-vault/command-service';
 import type { KeyRing } from '@token-vault/crypto';
 import { createAuthenticator, listenForAccessChanges, type Authenticator } from '@token-vault/authentication';
 import { createIdempotentAnswers } from '@token-vault/idempotency';
@@ -23,7 +24,7 @@ export interface EdgeOptions extends LimitConfig {
   readonly readPool: pg.Pool;
   readonly writePool: pg.Pool;
   readonly watch: ReadModelWatch;
-  readonly store: Pick<EventStore, 'readStream'>;
+  readonly store: EventStore;
   readonly keyRing: KeyRing;
   readonly logger: Logger;
   /** No other process uses this database: one that used it before has ended. */
@@ -35,7 +36,18 @@ const sweepMs = 10 * 60_000;
 /** Opens the edge. The caller must call `close` of the result. */
 export async function openEdge(options: EdgeOptions): Promise<Edge & { close(): Promise<void> }> {
   const { databaseUrl, readPool, writePool, watch, store, keyRing, logger } = options;
-  const authenticator = createAuthenticator({ pool: readPool, store, keyRing, clock: systemClock, watch });
+  const noteUse = createConsoleUse({ store, keyRing, clock: systemClock });
+  const authenticator = createAuthenticator({
+    pool: readPool,
+    store,
+    keyRing,
+    clock: systemClock,
+    watch,
+    onConsoleUse: (session) =>
+      noteUse(session).catch((error: unknown) =>
+        logger.warn(errorFields(error), 'the use of a console session was not noted'),
+      ),
+  });
   const changes = await listenForAccessChanges({
     connectionString: databaseUrl,
     logger,

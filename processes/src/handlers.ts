@@ -1,5 +1,5 @@
-import { createCommandHandlers } from '@token-vault/command-service';
-import { createQueryHandlers } from '@token-vault/query-service';
+import { createCommandHandlers, type VaultOperator } from '@token-vault/command-service';
+import { createQueryHandlers, type VaultState } from '@token-vault/query-service';
 import { createAuditTrail, systemClock, type HandlersOf } from '@token-vault/operations';
 import { seesEverything } from '@token-vault/access';
 import { createMissLimit, type MissLimit } from '@token-vault/http';
@@ -26,7 +26,11 @@ export const guess: MissLimit['guess'] = (context, isMiss, work) =>
 export function commandHandlers(
   parts: HandlerParts,
   { compileCode, outcomes }: ReactorParts,
-  options: { readonly egressAllow: readonly string[]; readonly logger: Logger },
+  options: {
+    readonly egressAllow: readonly string[];
+    readonly logger: Logger;
+    readonly operator?: VaultOperator;
+  },
 ): HandlersOf<'command'> {
   const { store, keyRing, expressions } = parts;
   const findApplication = applicationFinder(parts);
@@ -39,18 +43,16 @@ export function commandHandlers(
     logger: options.logger,
     missLimit,
     compileCode,
+    ...(options.operator && { operator: options.operator }),
     invocations: { outcomes, allowsPlainHttp: options.egressAllow.length > 0, findApplication },
   });
 }
 
 /** The handlers of operations that read. */
-export function queryHandlers({
-  store,
-  keyRing,
-  expressions,
-  readPool,
-  progress,
-}: HandlerParts): HandlersOf<'query'> {
+export function queryHandlers(
+  { store, keyRing, expressions, readPool, progress }: HandlerParts,
+  vault?: VaultState,
+): HandlersOf<'query'> {
   return createQueryHandlers({
     pool: readPool,
     store,
@@ -58,6 +60,7 @@ export function queryHandlers({
     expressions,
     audit: createAuditTrail(store),
     missLimit,
+    vault,
     waitForProjections: (position, timeoutMs, names) => progress.reach(position, timeoutMs, names),
   });
 }

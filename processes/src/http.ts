@@ -6,11 +6,13 @@ import { readProjectionStatus } from '@token-vault/projectors';
 import {
   createApp,
   finishApp,
+  mountConsole,
   mountHealth,
   mountMetrics,
   mountReference,
   observeRequests,
   type AnsweredRequest,
+  type ConsoleFiles,
   type HealthCheck,
   type ProxyKeys,
   type RequestObserver,
@@ -88,7 +90,12 @@ function spanOf({ operation, status, seconds, traceId }: AnsweredRequest): Span 
 /** The app of a service: its operations, health, metrics, and the OpenAPI document. */
 export function createServiceApp(
   { logger, metrics, spans, storage }: ProcessContext,
-  parts: ServiceParts & { readonly expressions: Expressions; readonly proxyKeys?: ProxyKeys | undefined },
+  parts: ServiceParts & {
+    readonly expressions: Expressions;
+    readonly proxyKeys?: ProxyKeys | undefined;
+    /** Given where the pages of the console are shown. */
+    readonly consoleFiles?: () => Promise<ConsoleFiles>;
+  },
   handlers: Handlers,
 ): Express {
   const { edge, audit, progress, watch, revocations } = parts;
@@ -109,6 +116,7 @@ export function createServiceApp(
   mountHealth(app, readinessOf(parts), logger);
   mountMetrics(app, metrics);
   mountReference(app, createOpenApiDocument({ serverUrl: '/', version: release }));
+  if (parts.consoleFiles) mountConsole(app, parts.consoleFiles);
   finishApp(app, logger);
   return app;
 }

@@ -9,6 +9,7 @@ export {
   type EventStoreChoice,
   type ProcessContext,
 } from './data.ts';
+export { consoleFiles } from './console-files.ts';
 export { openExpressions } from './expressions.ts';
 export { commandHandlers, queryHandlers } from './handlers.ts';
 export { ignoreIdleConnectionErrors } from './ignore-idle-connection-errors.ts';
@@ -19,6 +20,7 @@ export { traceProjections } from './trace-projections.ts';
 export { readLimits, type LimitConfig } from './limits.ts';
 export { createWallReport, openReactorParts } from './reactors/parts.ts';
 export { createPrincipals, type Principals } from './reactors/principals.ts';
+export { openOperator } from './operator.ts';
 export { openProxy } from './proxies.ts';
 export { openRunner } from './reactors/runner.ts';
 export { createFeed, type FeedChoice } from './reactors/feed.ts';

@@ -1,5 +1,7 @@
 import type { RateLimitOptions } from '@token-vault/http';
+import { isUuid } from '@token-vault/contracts';
 import express from 'express';
+import { readShownSettings, type ShownSetting } from './shown-settings.ts';
 
 /** The limits on callers of one process. See the README's table of settings. */
 export interface LimitConfig {
@@ -11,6 +13,10 @@ export interface LimitConfig {
   readonly trustProxy?: string | number;
   /** VAULT_HANDLING */
   readonly isLenient?: boolean;
+  /** VAULT_OPERATOR_TENANT: the tenant that may see and steer the whole vault. When absent, the first one of the log. */
+  readonly operatorTenant?: string;
+  /** What the operator is shown of the settings. */
+  readonly shownSettings?: readonly ShownSetting[];
 }
 
 function readCount(name: string, text: string | undefined): number | undefined {
@@ -34,6 +40,12 @@ function readTrustProxy(text: string | undefined): string | number | undefined {
   }
 }
 
+function readOperatorTenant(text: string | undefined): string | undefined {
+  if (text === undefined || text === '') return undefined;
+  if (!isUuid(text)) throw new RangeError('VAULT_OPERATOR_TENANT must be the id of a tenant');
+  return text.toLowerCase();
+}
+
 function readHandling(text: string | undefined): boolean {
   if (text === undefined || text === '' || text === 'strict') return false;
   if (text === 'lenient') return true;
@@ -48,7 +60,10 @@ export function readLimits(environment: NodeJS.ProcessEnv): LimitConfig {
     environment.VAULT_AUTH_FAILURES_PER_MINUTE,
   );
   const trustProxy = readTrustProxy(environment.VAULT_TRUST_PROXY);
+  const operatorTenant = readOperatorTenant(environment.VAULT_OPERATOR_TENANT);
   return {
+    shownSettings: readShownSettings(environment),
+    ...(operatorTenant === undefined ? {} : { operatorTenant }),
     rateLimits: {
       ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }),
       ...(failuresPerMinute === undefined ? {} : { failuresPerMinute }),

@@ -4,6 +4,8 @@ import { openKeyRing, openLog, openReadModels, type ProcessContext } from './dat
 import { openExpressions } from './expressions.ts';
 import { queryHandlers } from './handlers.ts';
 import { createServiceApp, openServiceParts } from './http.ts';
+import { consoleFiles } from './console-files.ts';
+import { openOperator } from './operator.ts';
 import { readLimitSettings, readProcessSettings, readRootKeySources } from './settings.ts';
 import { explainedCodes, startService } from './start.ts';
 
@@ -23,8 +25,9 @@ async function open(context: ProcessContext, settings: ReturnType<typeof readSet
   const data = { keyRing, ...(await openReadModels(context, await openLog(context))) };
   const expressions = openExpressions(context);
   const parts = await openServiceParts(context, data, settings.limits);
-  const all = { ...parts, expressions };
-  return createServiceApp(context, all, queryHandlers(all));
+  const all = { ...parts, expressions, consoleFiles };
+  const operator = openOperator(context, parts, settings.limits);
+  return createServiceApp(context, all, queryHandlers(all, operator));
 }
 
 await runProcess({

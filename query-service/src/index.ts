@@ -6,6 +6,9 @@ import type { AuditTrail, HandlersOf } from '@token-vault/operations';
 import type { Pool } from 'pg';
 import { createKeyHandlers } from './applications/keys.ts';
 import { createApplicationHandlers } from './applications/routes.ts';
+import { createAccessHandlers } from './access/routes.ts';
+import { createConsoleHandlers } from './console/routes.ts';
+import type { VaultState } from './console/vault-state.ts';
 import { createFairReads } from './fair-reads.ts';
 import { createInvocationHandlers } from './invocations/routes.ts';
 import { createLogHandlers, type WaitForProjections } from './logs/routes.ts';
@@ -15,6 +18,7 @@ import { createTenantHandlers } from './tenants/routes.ts';
 import { createDetokenize } from './tokens/detokenize.ts';
 import { createTokenHandlers } from './tokens/routes.ts';
 
+export type { VaultState } from './console/vault-state.ts';
 export type { WaitForProjections } from './logs/routes.ts';
 export {
   createTokenExport,
@@ -26,13 +30,15 @@ export {
 export interface QueryDependencies {
   /** The pool of the read models' database. */
   readonly pool: Pool;
-  readonly store: Pick<EventStore, 'head'>;
+  readonly store: Pick<EventStore, 'head' | 'readStream'>;
   readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly audit: AuditTrail;
   readonly expressions: Expressions;
   /** The limit that the process shares. When absent, the service makes one. */
   readonly missLimit?: MissLimit;
   readonly waitForProjections?: WaitForProjections | undefined;
+  /** When absent, the process knows nothing of the vault as a whole. */
+  readonly vault?: VaultState | undefined;
 }
 
 /** The handlers of the operations that read. The audit record of a read is durable before the answer leaves. */
@@ -43,6 +49,8 @@ export function createQueryHandlers(dependencies: QueryDependencies): HandlersOf
     ...createDetokenize(parts),
     ...createApplicationHandlers(parts),
     ...createKeyHandlers(parts),
+    ...createAccessHandlers(parts),
+    ...createConsoleHandlers(parts),
     ...createLogHandlers(parts),
     ...createReactorHandlers(parts),
     ...createProxyHandlers(parts),

@@ -4,7 +4,12 @@ import type { RunningStandalone } from './start.ts';
 
 /** The text for the user when the vault is up: its address, the place of the first key, a first command. */
 export function banner({ url, directory, credentials }: RunningStandalone): string {
-  const lines = [`vault ready at ${url}`, `data directory: ${directory.root}`, `account: ${account()}`];
+  const lines = [
+    `vault ready at ${url}`,
+    `console: ${url}/console/`,
+    `data directory: ${directory.root}`,
+    `account: ${account()}`,
+  ];
   if (credentials) {
     lines.push(
       `first key (management): ${directory.credentialsFile}`,

@@ -3,6 +3,7 @@ import type { KeyRing } from '@token-vault/crypto';
 import { startPosition, type EventStore } from '@token-vault/event-store';
 import {
   Closers,
+  consoleFiles,
   commandHandlers,
   createFeed,
   createServiceApp,
@@ -11,6 +12,7 @@ import {
   openHousekeeping,
   openKeyRing,
   openLog,
+  openOperator,
   openProxy,
   openReactorParts,
   openReadModels,
@@ -111,9 +113,10 @@ async function createVaultApp(
   const { sandboxAccounts: accounts, runsPerTenant } = options;
   const reactors = openReactorParts(context, store, { accounts, runsPerTenant });
   const expressions = openExpressions(context);
+  const operator = openOperator(context, parts, options);
   const handlers = {
-    ...commandHandlers({ ...parts, expressions }, reactors, { egressAllow, logger }),
-    ...queryHandlers({ ...parts, expressions }),
+    ...commandHandlers({ ...parts, expressions }, reactors, { egressAllow, logger, operator }),
+    ...queryHandlers({ ...parts, expressions }, operator),
   };
   const proxy = openProxy(context, { ...parts, expressions, reactors, handlers }, { egressAllow });
   const runner = {
@@ -125,7 +128,8 @@ async function createVaultApp(
   };
   openRunner(context, runner, { egressAllow, runsPerTenant });
   const { proxyKeys } = proxy;
-  return createServiceApp(context, { ...parts, expressions, proxyKeys }, { ...handlers, ...proxy.handlers });
+  const shown = { ...parts, expressions, proxyKeys, consoleFiles };
+  return createServiceApp(context, shown, { ...handlers, ...proxy.handlers });
 }
 
 /** Builds the vault on a Postgres: log, keys, read models and both services, in this process. */

@@ -328,6 +328,30 @@ describe('a running vault', () => {
     }
   });
 
+  it('answers as documented: the console', async () => {
+    const opened = await vault.call({ method: 'POST', path: '/console/session', key: keys.management });
+    expectDocumented('openConsoleSession', opened);
+    const headers = { Cookie: opened.headers.get('set-cookie')?.split(';')[0] ?? '', Origin: vault.url };
+    seen.set('openConsoleSession', new Set([opened.status]));
+    const byCookie = (id: OperationId, status: number, call: Partial<Call> = {}) =>
+      check(id, status, { headers, key: '', ...call });
+    await byCookie('getConsoleSession', 200);
+    await byCookie('getConsoleOverview', 200);
+    await byCookie('getAccessMatrix', 200);
+    const { data } = await check('listApplications', 200);
+    const [{ id: application }] = data as [{ id: string }];
+    const made = await check('createToken', 201, { key: keys.private, body: { type: 'token', data: 'x' } });
+    const path = `/applications/${application}/explain?token_id=${String(made.id)}`;
+    await byCookie('explainAccess', 200, { path });
+    await byCookie('getVaultOperations', 200);
+    await byCookie('commandProjection', 202, {
+      path: '/operations/projections/alerts',
+      body: { action: 'rebuild' },
+    });
+    await byCookie('endConsoleSession', 204);
+    await byCookie('getConsoleSession', 401);
+  });
+
   it('ends as documented, and then every operation has been seen to succeed', async () => {
     await check('deleteTenant', 204);
     await check('getTenant', 401);

@@ -18,6 +18,7 @@ interface Source {
 const t = aliased('tokens', 'token', 't');
 const a = aliased('applications', 'application', 'a');
 const s = aliased('applications', 'session', 's');
+const c = aliased('applications', 'console_session', 'c');
 const x = aliased('transactions', 'transaction', 'x');
 const isOpen = `${x.status} = 'open'`;
 
@@ -26,6 +27,7 @@ export const sources = {
   dueCvcs: { of: t, due: t.cvc_expires_at, idType: 'text', condition: `${t.cvc} is not null` },
   expiredApplications: { of: a, due: a.expires_at, idType: 'uuid', condition: 'true' },
   expiredSessions: { of: s, due: s.expires_at, idType: 'uuid', condition: 'true' },
+  expiredConsoleSessions: { of: c, due: c.ends_at, idType: 'uuid', condition: 'true' },
   expiredTransactions: { of: x, due: x.expires_at, idType: 'uuid', condition: isOpen },
   abandonedTransactions: { of: x, due: x.created_at, idType: 'uuid', condition: isOpen },
 } as const satisfies Record<string, Source>;

@@ -36,3 +36,17 @@ export function createCheckpoint(pool: Pool, clock: Clock, name: string): Checkp
     },
   };
 }
+
+export interface HousekeepingProgress {
+  readonly task: string;
+  readonly position: string;
+  readonly updatedAt: Date;
+}
+
+/** How far the tasks have come that follow the log. */
+export async function readHousekeepingProgress(pool: Pool): Promise<readonly HousekeepingProgress[]> {
+  const { rows } = await pool.query<HousekeepingProgress>(
+    `select name as task, position::text as position, updated_at as "updatedAt" from housekeeping.checkpoint order by name`,
+  );
+  return rows;
+}

@@ -5,6 +5,7 @@ import type { Clock } from '@token-vault/operations';
 import { execute, type Decider } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
 import { applicationDecider } from '../applications/decider.ts';
+import { consoleSessionDecider } from '../console/decider.ts';
 import { sessionDecider } from '../sessions/decider.ts';
 import { changeToken } from '../tokens/change.ts';
 import { tokenDecider } from '../tokens/decider.ts';
@@ -89,5 +90,6 @@ export function createEndings(dependencies: EndingDependencies): Readonly<Record
     dueCvcs: endToken('purge-cvc', 'cvc-purge'),
     expiredApplications: endAggregate(streams.application, applicationDecider, 'application-expiry'),
     expiredSessions: endAggregate(streams.session, sessionDecider, 'session-expiry'),
+    expiredConsoleSessions: endAggregate(streams.consoleSession, consoleSessionDecider, 'console-expiry'),
   };
 }

@@ -1,3 +1,4 @@
+export { readHousekeepingProgress } from './checkpoint.ts';
 export { leadWheneverPossible } from './leadership.ts';
 export { createLostKeys, type LostKey, type LostKeys } from './lost-keys.ts';
 export { housekeepingMigrations } from './migrations.ts';

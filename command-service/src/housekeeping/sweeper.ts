@@ -37,6 +37,7 @@ const order: readonly SourceName[] = [
   'dueCvcs',
   'expiredApplications',
   'expiredSessions',
+  'expiredConsoleSessions',
 ];
 
 /** Ends all entities whose time is over. The failure of one is logged and does not stop the others. */

@@ -1,5 +1,6 @@
 import {
   EnterpriseRequiredError,
+  ForbiddenError,
   ValidationError,
   type BodyOf,
   type Operations,
@@ -40,12 +41,19 @@ function referencesOf(args: ReactRequest['args']): TokenReferences {
   }
 }
 
+/** The inner run would be the application's own, and know nothing of the session that began the outer one. @throws ForbiddenError */
+function refuseInnerOfConsole({ principal: { shownAtMost, actor } }: RequestContext): void {
+  if (shownAtMost !== undefined && actor.kind === 'application')
+    throw new ForbiddenError('Code that a session of the console runs cannot invoke reactors.');
+}
+
 /** @throws ValidationError, EnterpriseRequiredError */
 export function readReactRequest(
   body: ReactBody,
   context: RequestContext,
   allowsPlainHttp: boolean,
 ): ReactRequest {
+  refuseInnerOfConsole(context);
   const args = body.args ?? {};
   // Both spellings are in use (rules.md §10).
   const callbackUrl = body.callback_url ?? body.callbackUrl;

@@ -27,6 +27,7 @@ import { Duplicates } from './duplicates.ts';
 import { eventsOf } from './enlistment.ts';
 import { ExistingTokens } from './existing.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
+import { withSeenFingerprint } from './shown.ts';
 import { signTokenEvents } from './signed.ts';
 import { transformWrittenData } from './written-data.ts';
 import { evolve, initialState, isExpired } from './state.ts';
@@ -191,8 +192,9 @@ export class TokenCreation {
     if (context.transactionId === undefined) await this.#dependencies.erasure.carryOut(tenantId, id, facts);
     const expressions = expressionsOf(this.#dependencies, context);
     const data = await transformWrittenData(expressions, draft.transform, draft.mask, () => draft.data);
+    const details = newDetails(draft, context, id, content);
     return {
-      token: presentToken(tenantId, newDetails(draft, context, id, content), data),
+      token: withSeenFingerprint(presentToken(tenantId, details, data), context.principal),
       position,
       isNew: true,
       cvcEndsAt: content.cvc_expires_at,

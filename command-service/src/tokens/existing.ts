@@ -43,7 +43,8 @@ export class ExistingTokens {
       transform: shown.transform,
     });
     if (!shown.isReadable) {
-      const { fingerprint, containers } = content;
+      const { containers } = content;
+      const fingerprint = shown.hidesFingerprint ? undefined : content.fingerprint;
       if (answerOf === 'create') return { token: { id, type, tenant_id: tenantId, fingerprint, containers } };
       const {
         mask: _mask,
@@ -54,7 +55,8 @@ export class ExistingTokens {
       } = withoutUnreadable(presentToken(tenantId, details, undefined), shown);
       return { token: visible };
     }
-    const token = presentToken(tenantId, details, await this.#reveal(context, details, shown.transform));
+    const data = await this.#reveal(context, details, shown.transform);
+    const token = withoutUnreadable(presentToken(tenantId, details, data), shown);
     const transform = shownBy(shown.transform, content.mask !== undefined);
     return { token, shown: { permission: 'token:read', transform } };
   }

@@ -1,4 +1,4 @@
-import { decideTokenAccess, lesserOf, shownBy, type Principal } from '@token-vault/access';
+import { decideTokenAccess, lesserOf, seesFingerprints, shownBy, type Principal } from '@token-vault/access';
 import { TokensRead, type DataOf, type Token, type Transform } from '@token-vault/contracts';
 import type { AuditTrail, RequestContext } from '@token-vault/operations';
 import type { TokenDetails } from '@token-vault/tokens';
@@ -9,6 +9,8 @@ export interface Shown {
   readonly transform: Transform;
   /** Without `token:read` the answer also lacks the values that are computed from the data. */
   readonly isReadable: boolean;
+  /** The caller is shown no fingerprints at all. */
+  readonly hidesFingerprint?: true;
   /** A rule with `break_glass` grants it: the record says so. */
   readonly isBreakGlass?: true;
 }
@@ -24,21 +26,29 @@ export function shownTo(
   by: Transform = 'reveal',
 ): Shown {
   const read = decideTokenAccess(principal, 'token:read', token);
-  if (!read.isGranted) return { transform: 'redact', isReadable: false };
+  const hides = seesFingerprints(principal) ? {} : ({ hidesFingerprint: true } as const);
+  if (!read.isGranted) return { transform: 'redact', isReadable: false, ...hides };
   // A rule with `break_glass` reveals by reading only: the event of a write does not tell of it.
   const most = read.isBreakGlass ? 'mask' : read.transform;
-  return { transform: lesserOf(by, most), isReadable: true };
+  return { transform: lesserOf(by, most), isReadable: true, ...hides };
 }
 
 /**
  * The token of the answer. Its fingerprint is removed where the data may not be read: equal fingerprints reveal equal
  * data.
  */
-export function withoutUnreadable(token: Token, { isReadable }: Shown): Token {
-  if (isReadable) return token;
+export function withoutUnreadable(
+  token: Token,
+  { isReadable, hidesFingerprint }: Pick<Shown, 'isReadable' | 'hidesFingerprint'>,
+): Token {
+  if (isReadable) return hidesFingerprint ? { ...token, fingerprint: undefined } : token;
   const { data: _data, fingerprint: _fingerprint, ...visible } = token;
   return visible;
 }
+
+/** The token for the caller that made it. */
+export const withSeenFingerprint = (token: Token, principal: Principal): Token =>
+  seesFingerprints(principal) ? token : { ...token, fingerprint: undefined };
 
 interface ShownToken {
   readonly operation: 'read' | 'deduplicate';

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { projectionActions } from '../api/console.ts';
 import { entityTypes } from '../api/logs.ts';
 import { permissionName, transforms } from '../permissions.ts';
 import { defineEvent, unchanged } from './registry.ts';
@@ -66,10 +67,17 @@ export const AuthenticationFailed = defineEvent(
   z.object({ application_id: z.uuid().optional(), session_id: z.uuid().optional(), reason: z.string() }),
 );
 
+/** The operator of the vault told a projection what to do. */
+export const ProjectionCommanded = defineEvent(
+  'ProjectionCommanded',
+  z.object({ projection: z.string(), action: z.enum(projectionActions) }),
+);
+
 export const accessEvents = [
   TokensRead,
   EntitiesRead,
   AccessDenied,
   AuthenticationFailed,
   TokensExported,
+  ProjectionCommanded,
 ] as const;

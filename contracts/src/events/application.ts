@@ -143,3 +143,45 @@ export const SessionAuthorized = defineEvent(
 export const SessionExpired = defineEvent('SessionExpired', z.object({ session_id: z.uuid() }));
 
 export const sessionEvents = [SessionOpened, SessionAuthorized, SessionExpired] as const;
+
+/**
+ * A browser signed in to the console. `members` are the applications by whose keys it did so; the session ends for each when its key does.
+ * `ends_at` is the end unless the session is used before, `expires_at` the end in any case.
+ */
+export const ConsoleSessionOpened = defineEvent(
+  'ConsoleSessionOpened',
+  z.object({
+    session_id: z.uuid(),
+    /** SHA-256 (hex) of the secret in the cookie. */
+    secret_hash: keyHash,
+    members: z
+      .array(
+        z.object({
+          application_id: applicationId,
+          application_type: z.enum(applicationTypes),
+          key_hash: keyHash,
+        }),
+      )
+      .min(1),
+    ends_at: moment,
+    expires_at: moment,
+    signature: requiredSignature,
+  }),
+);
+/** The session is in use. Stored every few minutes, not for each request. */
+export const ConsoleSessionUsed = defineEvent(
+  'ConsoleSessionUsed',
+  z.object({ session_id: z.uuid(), ends_at: moment, signature: requiredSignature }),
+);
+export const ConsoleSessionEnded = defineEvent(
+  'ConsoleSessionEnded',
+  z.object({ session_id: z.uuid(), reason: z.enum(['signed_out', 'replaced']) }),
+);
+export const ConsoleSessionExpired = defineEvent('ConsoleSessionExpired', z.object({ session_id: z.uuid() }));
+
+export const consoleSessionEvents = [
+  ConsoleSessionOpened,
+  ConsoleSessionUsed,
+  ConsoleSessionEnded,
+  ConsoleSessionExpired,
+] as const;

@@ -95,4 +95,11 @@ export const eventHistory: readonly (readonly string[])[] = [
   ['TokenUpdated.v3'],
   ['ProxyCreated.v1', 'ProxyUpdated.v1', 'ProxyKeyAdded.v1', 'ProxyKeyDeleted.v1', 'ProxyDeleted.v1'],
   ['ProxyInvoked.v2', 'ProxyAnswered.v2'],
+  [
+    'ConsoleSessionOpened.v1',
+    'ConsoleSessionUsed.v1',
+    'ConsoleSessionEnded.v1',
+    'ConsoleSessionExpired.v1',
+    'ProjectionCommanded.v1',
+  ],
 ];

@@ -1,6 +1,6 @@
 import { accessEvents } from './access.ts';
 import { alertEvents } from './alert.ts';
-import { applicationEvents, sessionEvents } from './application.ts';
+import { applicationEvents, consoleSessionEvents, sessionEvents } from './application.ts';
 import { auditEvents } from './audit.ts';
 import { invocationEvents } from './invocation.ts';
 import { proxyEvents } from './proxy.ts';
@@ -29,6 +29,7 @@ export const eventDefinitions = [
   ...tenantEvents,
   ...applicationEvents,
   ...sessionEvents,
+  ...consoleSessionEvents,
   ...tokenEvents,
   ...reactorEvents,
   ...invocationEvents,

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import type { OperationId, Operations } from '../operations/index.ts';
 import { applicationId, created, listOf, tenantId } from './example-parts.ts';
 import { proxyExamples } from './proxy-examples.ts';
+import { consoleExamples } from './console-examples.ts';
 
 export interface OperationExamples {
   readonly body?: unknown;
@@ -255,4 +256,5 @@ export const operationExamples: Readonly<Partial<Record<OperationId, OperationEx
       },
     },
   },
+  ...consoleExamples,
 } satisfies { readonly [Id in WithExamples]: ExamplesOf<Operations[Id]> };

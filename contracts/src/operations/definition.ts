@@ -36,6 +36,8 @@ export interface Operation {
   readonly isRevocation?: true;
   /** The effect of the operation shows in the log only. Readers of the log wait for it, so the answer need not wait. */
   readonly isLoggedOnly?: true;
+  /** Success sets the cookie of the console, so the request must come to an address that can have one (docs/reference/console.md). */
+  readonly setsCookie?: true;
   /** Takes part in a transaction when SVC-TRANSACTION-ID is sent. */
   readonly isEnlistable?: true;
 }

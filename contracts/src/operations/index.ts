@@ -1,4 +1,5 @@
 import { applicationOperations } from './applications.ts';
+import { accessOperations, consoleOperations } from './console.ts';
 import { invocationOperations } from './invocations.ts';
 import { proxyOperations } from './proxy.ts';
 import { reactorOperations } from './reactors.ts';
@@ -11,11 +12,13 @@ export type { Operation, ParamsOf, QueryOf, BodyOf, RawRequest } from './definit
 /** The operations table: the whole HTTP interface. Where paths overlap, the more literal one comes first. */
 export const operations = {
   ...tokenOperations,
+  ...accessOperations,
   ...applicationOperations,
   ...reactorOperations,
   ...invocationOperations,
   ...proxyOperations,
   ...tenantOperations,
+  ...consoleOperations,
 } as const;
 
 export type Operations = typeof operations;

@@ -33,6 +33,16 @@ export const applicationTables = {
     reason: 'text not null',
     retired_at: 'timestamptz not null',
   },
+  console_session: {
+    id: 'uuid not null',
+    tenant_id: 'uuid not null',
+    secret_hash: 'text collate "C" not null',
+    members: 'jsonb not null',
+    ends_at: 'timestamptz not null',
+    ends_at_text: 'text not null',
+    expires_at_text: 'text not null',
+    signature: 'text',
+  },
   session_key: {
     session_id: 'uuid not null',
     key_hash: 'text collate "C" not null',

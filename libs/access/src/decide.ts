@@ -5,6 +5,7 @@ import type {
   TokenPermission,
   Transform,
 } from '@token-vault/contracts';
+import { mayUseTokens } from './console.ts';
 import type { Grants, Principal } from './principal.ts';
 import { decisionOf } from './reason.ts';
 import type { TokenAccess } from './token-access.ts';
@@ -52,15 +53,21 @@ function applies(rule: AccessRule, token: AccessibleToken): boolean {
   return conditions.length > 0 && conditions.every((condition) => holds(condition, token));
 }
 
+/** The first rule by priority that grants the permission and covers the token; undefined when the plain permissions decide. */
+export const decidingRule = (
+  { rules }: Grants,
+  permission: TokenPermission,
+  token: AccessibleToken,
+): AccessRule | undefined =>
+  rules.find((rule) => rule.permissions.includes(permission) && applies(rule, token));
+
 function decide(
   grants: Grants,
   permission: TokenPermission,
   token: AccessibleToken,
   reason: string | undefined,
 ): TokenAccess {
-  const rule = grants.rules.find(
-    (candidate) => candidate.permissions.includes(permission) && applies(candidate, token),
-  );
+  const rule = decidingRule(grants, permission, token);
   if (rule) return decisionOf(rule, permission, reason);
   if (!grants.permissions.includes(permission)) return denied;
   return { isGranted: true, transform: permission === 'token:use' ? 'reveal' : 'mask' };
@@ -69,9 +76,22 @@ function decide(
 /**
  * Decides whether the caller has the permission on this token, and how the token's data is shown. The first rule by priority that covers
  * the token and grants the permission decides. Plain permissions come last, as one rule on `/` that masks, or reveals for token:use
- * (rules.md §6). A session also needs the right of its authorizer; of the two transforms the one that shows less applies.
+ * (rules.md §6). A session also needs the right of its authorizer; of the two transforms the one that shows less applies. A caller of the
+ * console is shown no plaintext by any rule.
  */
 export function decideTokenAccess(
+  principal: Principal,
+  permission: TokenPermission,
+  token: AccessibleToken,
+): TokenAccess {
+  const { shownAtMost } = principal;
+  const access = decideByRights(principal, permission, token);
+  if (!access.isGranted || shownAtMost === undefined) return access;
+  if (permission === 'token:use' && !mayUseTokens(principal)) return denied;
+  return { isGranted: true, transform: lesserOf(access.transform, shownAtMost) };
+}
+
+function decideByRights(
   principal: Principal,
   permission: TokenPermission,
   token: AccessibleToken,

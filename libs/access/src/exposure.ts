@@ -37,8 +37,10 @@ function revealsEverything(grants: Grants, permission: TokenPermission): boolean
 
 /** Whether this permission shows the caller every token of the tenant in plaintext. */
 export function seesEverything(principal: Principal, permission: TokenPermission): boolean {
-  const { authorizer } = principal;
+  const { authorizer, shownAtMost } = principal;
   return (
-    revealsEverything(principal, permission) && (!authorizer || revealsEverything(authorizer, permission))
+    shownAtMost === undefined &&
+    revealsEverything(principal, permission) &&
+    (!authorizer || revealsEverything(authorizer, permission))
   );
 }

@@ -1,4 +1,4 @@
-import type { AccessRule, Actor, ApplicationType, Permission, Plan } from '@token-vault/contracts';
+import type { AccessRule, Actor, ApplicationType, Permission, Plan, Transform } from '@token-vault/contracts';
 
 /** The features that the tenant's plan and settings allow. */
 export interface TenantContext {
@@ -34,6 +34,11 @@ export interface Principal extends Grants {
   readonly authorizer?: Grants;
   /** Set when the request came with a key of a configured proxy: it has the rights of the proxy's application. */
   readonly proxyKeyId?: string;
+  /**
+   * Set for a caller that signed in to the console, and for reactor code that it runs: no answer shows more of a token than this, whatever
+   * the rules say (docs/reference/console.md).
+   */
+  readonly shownAtMost?: Exclude<Transform, 'reveal'>;
   /** The reason that the caller gives for this request (SVC-REASON). Rules may require one (docs/reference/reasons.md). */
   readonly reason?: string;
 }

@@ -1,3 +1,4 @@
+import type { AccessRule } from '@token-vault/contracts';
 import type { Grants, Principal } from './principal.ts';
 import { clauseOf, type VisibilityClause } from './visibility.ts';
 
@@ -12,20 +13,22 @@ export type SearchableData =
 
 /** rules.md §6: a rule with `"search_data": false` allows searches over data only for tokens that the rule reveals. */
 export function searchableData(principal: Principal): SearchableData {
-  const own = searchableBy(principal);
+  const isRevealed = (rule: AccessRule) =>
+    principal.shownAtMost === undefined && rule.transform === 'reveal' && rule.break_glass !== true;
+  const own = searchableBy(principal, isRevealed);
   if (!principal.authorizer) return own;
-  const lent = searchableBy(principal.authorizer);
+  const lent = searchableBy(principal.authorizer, isRevealed);
   if (own.kind === 'all') return lent;
   return lent.kind === 'all' ? own : { kind: 'all-of', parts: [own, lent] };
 }
 
 /** A token that no rule covers is either invisible to the caller, or visible by the plain permission, which allows searches. */
-function searchableBy({ rules }: Grants): SearchableData {
+function searchableBy({ rules }: Grants, isRevealed: (rule: AccessRule) => boolean): SearchableData {
   const deciding = rules
     .filter(({ permissions }) => permissions.includes('token:search'))
     .map((rule) => ({
       clause: clauseOf(rule),
-      isSearchable: rule.search_data !== false || (rule.transform === 'reveal' && rule.break_glass !== true),
+      isSearchable: rule.search_data !== false || isRevealed(rule),
     }));
   return deciding.every(({ isSearchable }) => isSearchable)
     ? { kind: 'all' }

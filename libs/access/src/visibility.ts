@@ -1,4 +1,5 @@
 import type { AccessRule, AccessRuleCondition, TokenPermission } from '@token-vault/contracts';
+import { mayUseTokens } from './console.ts';
 import type { Grants, Principal } from './principal.ts';
 import { listNeedsReason } from './reason.ts';
 
@@ -18,6 +19,7 @@ export type TokenVisibility =
 
 /** Decides for all tokens the same as `decideTokenAccess` decides for one. */
 export function tokenVisibility(principal: Principal, permission: TokenPermission): TokenVisibility {
+  if (permission === 'token:use' && !mayUseTokens(principal)) return { kind: 'none' };
   if (listNeedsReason(principal, permission)) return { kind: 'needs-reason' };
   const own = visibilityBy(principal, permission);
   if (!principal.authorizer || own.kind === 'none') return own;

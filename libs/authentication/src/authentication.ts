@@ -1,7 +1,9 @@
 import type { Principal } from '@token-vault/access';
+import { isTokenPermission, type Permission } from '@token-vault/contracts';
 import { hashApiKey } from '@token-vault/crypto';
 import type { Clock, RetiredKey } from '@token-vault/operations';
-import { createCallers, type Caller, type CallerDependencies, type Callers } from './callers.ts';
+import type { Caller, SignedIn } from './caller.ts';
+import { createCallers, type CallerDependencies, type Callers } from './callers.ts';
 import type { Pool } from './rows.ts';
 import type { ReadModelWatch } from '@token-vault/read-models';
 import { expiredKeyOf, findRetiredKey } from './retired-keys.ts';
@@ -19,12 +21,32 @@ export type Authentication =
 export interface Authenticator {
   /** @throws UnavailableError when the read models of authentication have stopped */
   authenticate(apiKey: string): Promise<Authentication>;
+  /**
+   * The caller of a request that needs this permission, by the secret in the cookie of the console. Also notes that the session is used.
+   * @throws as `authenticate`
+   */
+  authenticateConsole(secret: string, permission: Permission | null): Promise<Authentication>;
   /** Clears the cache: called when a key, a rule, a session or a tenant may have changed. */
   forget(): void;
 }
 
+/** What a request is authenticated by. A session of the console has an application for each kind of permission. */
+interface Credential {
+  /** SHA-256, hex. */
+  readonly hash: string;
+  /** Set for the secret in the cookie of the console. */
+  readonly console?: { readonly permission: Permission | null };
+}
+
+const cacheKeyOf = ({ hash, console: signedIn }: Credential): string => {
+  if (!signedIn) return hash;
+  const isForTokens = signedIn.permission !== null && isTokenPermission(signedIn.permission);
+  return `${hash} ${isForTokens ? 'tokens' : 'other'}`;
+};
+
 interface Cached {
   readonly authentication: Authentication;
+  readonly consoleSession: SignedIn | undefined;
   readonly expiresAt: number;
   readonly loadedAt: number;
   readonly accessGeneration: string;
@@ -43,10 +65,12 @@ interface Found {
 
 async function find(
   { callers, pool, clock }: { readonly callers: Callers; readonly pool: Pool; readonly clock: Clock },
-  hash: string,
+  { hash, console: signedIn }: Credential,
   checked: Caller | undefined,
 ): Promise<Found> {
-  const caller = await callers.byKeyHash(hash, checked);
+  const caller = await (signedIn
+    ? callers.byConsoleSecret(hash, signedIn.permission, checked)
+    : callers.byKeyHash(hash, checked));
   if (!caller) {
     const key = await findRetiredKey(pool, hash);
     return { authentication: key ? { kind: 'retired', key } : { kind: 'unknown' } };
@@ -57,16 +81,15 @@ async function find(
   return { authentication: { kind: 'authenticated', principal, keyHash: hash }, caller };
 }
 
-/**
- * Authenticates the caller by the SHA-256 of its key. This is the only decision that is made from a read model: its rows are signed, and
- * the log has no newer events for them (ADR 20). The expiry is checked against the clock at every use, so it is exact.
- */
-export function createAuthenticator(
-  options: CallerDependencies & {
-    readonly clock: Clock;
-    readonly watch: Pick<ReadModelWatch, 'current'>;
-  },
-): Authenticator {
+interface AuthenticatorOptions extends CallerDependencies {
+  readonly clock: Clock;
+  readonly watch: Pick<ReadModelWatch, 'current'>;
+  /** Called at each request of the console; a failure is not the request's. */
+  readonly onConsoleUse?: (session: SignedIn) => Promise<void>;
+}
+
+/** Callers by their credentials, cached for a moment. */
+function createLookUps(options: AuthenticatorOptions) {
   const { pool, clock, watch } = options;
   const callers = createCallers(options);
   const cache = new Map<string, Cached>();
@@ -78,49 +101,83 @@ export function createAuthenticator(
     // `loadedAt <= now`: a clock that was set back must not lengthen the lifetime of a cache entry.
     loadedAt <= now && now < loadedAt + cacheMs && now < expiresAt;
 
-  async function load(hash: string, accessGeneration: string, checked?: Caller): Promise<Found> {
+  async function load(credential: Credential, accessGeneration: string, checked?: Caller): Promise<Found> {
     const startedIn = generation;
     const loadedAt = clock.now().getTime();
-    const found = await find({ callers, pool, clock }, hash, checked);
+    const found = await find({ callers, pool, clock }, credential, checked);
     const { authentication, caller } = found;
     // Not cached when a record changed while the query ran: the row may be the old one.
     if (caller && authentication.kind === 'authenticated' && startedIn === generation) {
       if (cache.size >= cacheSize) cache.clear();
-      cache.set(hash, { authentication, expiresAt: caller.expiresAt, loadedAt, accessGeneration });
+      const { expiresAt, consoleSession } = caller;
+      cache.set(cacheKeyOf(credential), {
+        authentication,
+        consoleSession,
+        expiresAt,
+        loadedAt,
+        accessGeneration,
+      });
     }
     return found;
   }
 
-  function loadOnce(hash: string, accessGeneration: string, checked?: Caller): Promise<Found> {
-    const call = `${hash} ${accessGeneration}`;
+  function loadOnce(credential: Credential, accessGeneration: string, checked?: Caller): Promise<Found> {
+    const call = `${cacheKeyOf(credential)} ${accessGeneration}`;
     const shared = loading.get(call);
     if (shared) return shared;
     const among = loading;
-    const result = load(hash, accessGeneration, checked).finally(() => among.delete(call));
+    const result = load(credential, accessGeneration, checked).finally(() => among.delete(call));
     among.set(call, result);
     return result;
   }
 
+  type Current = Pick<Cached, 'authentication'> & { readonly consoleSession?: SignedIn | undefined };
+
+  function current(credential: Credential): Promise<Current> {
+    // Other callers' revocations have this caller read again. Only the rows are: to check equal rows again would take longer than a
+    // revocation on a busy machine, so the request would never end.
+    let checked: Caller | undefined;
+    return watch.current(async (accessGeneration): Promise<Current> => {
+      const cached = cache.get(cacheKeyOf(credential));
+      const isCurrent = cached?.accessGeneration === accessGeneration;
+      if (cached && isCurrent && isFresh(cached, clock.now().getTime())) return cached;
+      const { authentication, caller } = await loadOnce(credential, accessGeneration, checked);
+      checked = caller;
+      return { authentication, consoleSession: caller?.consoleSession };
+    });
+  }
+
   return {
-    async authenticate(apiKey) {
-      if (!keyPattern.test(apiKey)) return { kind: 'unknown' };
-      const hash = hashApiKey(apiKey);
-      // Other callers' revocations have this caller read again. Only the rows are: to check equal rows again would take longer than a
-      // revocation on a busy machine, so the request would never end.
-      let checked: Caller | undefined;
-      return watch.current(async (accessGeneration) => {
-        const cached = cache.get(hash);
-        const isCurrent = cached?.accessGeneration === accessGeneration;
-        if (cached && isCurrent && isFresh(cached, clock.now().getTime())) return cached.authentication;
-        const { authentication, caller } = await loadOnce(hash, accessGeneration, checked);
-        checked = caller;
-        return authentication;
-      });
-    },
-    forget() {
+    current,
+    forget: (): void => {
       generation += 1;
       cache.clear();
       loading = new Map();
     },
+  };
+}
+
+/**
+ * Authenticates the caller by the SHA-256 of its key. This is the only decision that is made from a read model: its rows are signed, and
+ * the log has no newer events for them (ADR 20). The expiry is checked against the clock at every use, so it is exact.
+ */
+export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
+  const { current, forget } = createLookUps(options);
+  return {
+    async authenticate(apiKey) {
+      if (!keyPattern.test(apiKey)) return { kind: 'unknown' };
+      return (await current({ hash: hashApiKey(apiKey) })).authentication;
+    },
+    async authenticateConsole(secret, permission) {
+      if (!keyPattern.test(secret)) return { kind: 'unknown' };
+      const { authentication, consoleSession } = await current({
+        hash: hashApiKey(secret),
+        console: { permission },
+      });
+      if (consoleSession && authentication.kind === 'authenticated')
+        await options.onConsoleUse?.(consoleSession);
+      return authentication;
+    },
+    forget,
   };
 }

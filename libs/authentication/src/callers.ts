@@ -1,27 +1,35 @@
-import type { Principal, TenantContext } from '@token-vault/access';
-import { UnavailableError, type AccessRule, type Actor } from '@token-vault/contracts';
+import type { TenantContext } from '@token-vault/access';
+import { UnavailableError, type Actor, type Permission } from '@token-vault/contracts';
 import { equalHashes, TenantKeysMissingError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isDeepStrictEqual } from 'node:util';
-import { rows, type ApplicationRow, type Pool, type SessionRow, type TenantRow } from './rows.ts';
+import {
+  applicationCaller,
+  callerOfSession,
+  isAmong,
+  keyed,
+  keyExpiryOf,
+  tenantOf,
+  type Caller,
+} from './caller.ts';
+import { callerOfConsole, memberFor } from './console-callers.ts';
+import {
+  rows,
+  type ApplicationRow,
+  type ConsoleSessionRow,
+  type Pool,
+  type SessionRow,
+  type TenantRow,
+} from './rows.ts';
 import {
   EndedError,
   requireApplication,
+  requireConsoleSession,
   requireSession,
   requireTenant,
   requireUpgraded,
   RowBehindError,
 } from './standing.ts';
-
-/** A caller from the read models, checked against its signature and against the log. */
-export interface Caller {
-  readonly principal: Principal;
-  /** Milliseconds since 1970; infinite without an expiry. */
-  readonly expiresAt: number;
-  /** The rows that were checked to identify the caller. */
-  readonly rows: readonly (ApplicationRow | SessionRow)[];
-}
 
 export interface CallerDependencies {
   readonly pool: Pool;
@@ -40,95 +48,12 @@ export interface Callers {
    * not checked again; `checked` must come from the same request.
    */
   byKeyHash(hash: string, checked?: Caller): Promise<Caller | undefined>;
+  /** The caller of a request that needs this permission, by the hash of the secret in the cookie of the console. */
+  byConsoleSecret(hash: string, permission: Permission | null, checked?: Caller): Promise<Caller | undefined>;
   /** With `keyHash`: undefined also when the key of that hash is not valid any more. */
   byActor(tenantId: string, actor: Actor, keyHash?: string): Promise<Caller | undefined>;
   tenant(tenantId: string): Promise<TenantContext | undefined>;
 }
-
-const byPriority = (found: readonly AccessRule[]): AccessRule[] =>
-  [...found].sort((left, right) => left.priority - right.priority);
-
-const grantsOf = ({ permissions, rules: given }: ApplicationRow | SessionRow) => ({
-  permissions,
-  rules: byPriority(given),
-});
-
-const expiryOf = ({ expires_at_text: text }: ApplicationRow | SessionRow): number =>
-  text === null ? Number.POSITIVE_INFINITY : Date.parse(text);
-
-const tenantOf = (row: TenantRow): TenantContext => ({
-  id: row.tenant_id,
-  plan: row.plan,
-  settings: row.settings,
-});
-
-const isAmong = (row: ApplicationRow | SessionRow, checked: Caller | undefined): boolean =>
-  checked?.rows.some((known) => isDeepStrictEqual(known, row)) ?? false;
-
-/**
- * When the key of this hash ends, in milliseconds since 1970; infinite without an expiry. Undefined when it is no key of the application or
- * session.
- */
-function keyExpiryOf(row: ApplicationRow | SessionRow, keyHash: string): number | undefined {
-  if (row.key_hash !== null && equalHashes(row.key_hash, keyHash)) return Number.POSITIVE_INFINITY;
-  const key =
-    row.kind === 'application' ? row.keys.find(({ hash }) => equalHashes(hash, keyHash)) : undefined;
-  if (!key) return undefined;
-  return key.expires_at === undefined ? Number.POSITIVE_INFINITY : Date.parse(key.expires_at);
-}
-
-/** The application with the key by which it calls. */
-interface Keyed {
-  readonly row: ApplicationRow;
-  readonly keyExpiresAt: number;
-}
-
-function keyed(row: ApplicationRow | undefined, keyHash: string): Keyed | undefined {
-  const keyExpiresAt = row && keyExpiryOf(row, keyHash);
-  return row && keyExpiresAt !== undefined ? { row, keyExpiresAt } : undefined;
-}
-
-/** Without `keyHash`: the application itself, in whose name reactor code acts, with its main key if it has one. */
-function applicationCaller(row: ApplicationRow, keyHash?: string): Caller | undefined {
-  const key = keyHash ?? row.key_hash ?? undefined;
-  const keyExpiresAt = keyHash === undefined ? Number.POSITIVE_INFINITY : keyExpiryOf(row, keyHash);
-  if (keyExpiresAt === undefined) return undefined;
-  return {
-    principal: {
-      tenant: tenantOf(row),
-      actor: { kind: 'application', id: row.id },
-      applicationId: row.id,
-      applicationType: row.type,
-      ...(key === undefined ? {} : { keyHash: key }),
-      ...grantsOf(row),
-    },
-    expiresAt: Math.min(expiryOf(row), keyExpiresAt),
-    rows: [row],
-  };
-}
-
-const callerOfSession = (row: SessionRow, byOpener: Keyed, byAuthorizer: Keyed): Caller => {
-  const { row: opener } = byOpener;
-  const { row: authorizer } = byAuthorizer;
-  const ends = [
-    expiryOf(row),
-    ...[byOpener, byAuthorizer].flatMap((by) => [expiryOf(by.row), by.keyExpiresAt]),
-  ];
-  return {
-    principal: {
-      tenant: tenantOf(opener),
-      actor: { kind: 'session', id: row.id },
-      applicationId: opener.id,
-      applicationType: opener.type,
-      keyHash: row.key_hash,
-      ...grantsOf(row),
-      authorizedBy: authorizer.id,
-      authorizer: grantsOf(authorizer),
-    },
-    expiresAt: Math.min(...ends),
-    rows: [row, opener, authorizer],
-  };
-};
 
 /** As long as a write waits for the read models before its answer is given as pending. */
 const rereadWithinMs = 2_000;
@@ -165,13 +90,17 @@ function createChecks({ store, keyRing }: Omit<CallerDependencies, 'pool'>) {
       const checking = await checkingOf(row);
       await Promise.all([requireTenant(checking, row), requireApplication(checking, row)]);
     },
+    async consoleSession(row: ConsoleSessionRow, checked: Caller | undefined): Promise<void> {
+      if (!isAmong(row, checked)) await requireConsoleSession(await checkingOf(row), row);
+    },
     async session(row: SessionRow, checked: Caller | undefined): Promise<void> {
       if (!isAmong(row, checked)) await requireSession(await checkingOf(row), row);
     },
   };
 }
 
-export function createCallers({ pool, ...dependencies }: CallerDependencies): Callers {
+/** Makes callers of rows, and checks what they are made of. */
+function createMakers({ pool, ...dependencies }: CallerDependencies) {
   const check = createChecks(dependencies);
 
   async function findApplication(
@@ -202,7 +131,47 @@ export function createCallers({ pool, ...dependencies }: CallerDependencies): Ca
     return byOpener && byAuthorizer && callerOfSession(row, byOpener, byAuthorizer);
   }
 
+  async function consoleCaller(
+    row: ConsoleSessionRow,
+    permission: Permission | null,
+    checked?: Caller,
+  ): Promise<Caller | undefined> {
+    const member = memberFor(row, permission);
+    if (!member) return undefined;
+    const [application] = await Promise.all([
+      findApplication(row.tenant_id, member.application_id, checked),
+      check.consoleSession(row, checked),
+    ]);
+    const caller = application && applicationCaller(application, member.key_hash);
+    return caller && callerOfConsole(row, caller);
+  }
+
+  return { check, findApplication, sessionCaller, consoleCaller };
+}
+
+export function createCallers(dependencies: CallerDependencies): Callers {
+  const { pool } = dependencies;
+  const { check, findApplication, sessionCaller, consoleCaller } = createMakers(dependencies);
+
+  async function sessionById(tenantId: string, id: string, keyHash?: string): Promise<Caller | undefined> {
+    const row = await rows.session(pool, tenantId, id);
+    const isCalling = row && (keyHash === undefined || keyExpiryOf(row, keyHash) !== undefined);
+    return isCalling ? sessionCaller(row) : undefined;
+  }
+
+  /** Only runs of reactors ask for a caller by its id. */
+  async function consoleById(tenantId: string, id: string, secretHash?: string): Promise<Caller | undefined> {
+    const row = await rows.console(pool, tenantId, id);
+    const isCalling = row && (secretHash === undefined || equalHashes(row.secret_hash, secretHash));
+    return isCalling ? consoleCaller(row, 'token:use') : undefined;
+  }
+
   return {
+    byConsoleSecret: (hash, permission, checked) =>
+      patiently(async () => {
+        const row = await rows.consoleBySecret(pool, hash);
+        return row && consoleCaller(row, permission, checked);
+      }),
     byKeyHash: (hash, checked) =>
       patiently(async () => {
         const row = await rows.byKey(pool, hash);
@@ -217,9 +186,8 @@ export function createCallers({ pool, ...dependencies }: CallerDependencies): Ca
           const row = await findApplication(tenantId, id);
           return row && applicationCaller(row, keyHash);
         }
-        const row = kind === 'session' ? await rows.session(pool, tenantId, id) : undefined;
-        const isCalling = row && (keyHash === undefined || keyExpiryOf(row, keyHash) !== undefined);
-        return isCalling ? sessionCaller(row) : undefined;
+        if (kind !== 'session') return undefined;
+        return (await sessionById(tenantId, id, keyHash)) ?? consoleById(tenantId, id, keyHash);
       }),
     tenant: (tenantId) =>
       patiently(async () => {

@@ -1,3 +1,4 @@
 export { listenForAccessChanges, type AccessChanges } from './access-changes.ts';
 export { createAuthenticator, type Authentication, type Authenticator } from './authentication.ts';
-export { createCallers, type Caller, type CallerDependencies, type Callers } from './callers.ts';
+export type { Caller, SignedIn } from './caller.ts';
+export { createCallers, type CallerDependencies, type Callers } from './callers.ts';

@@ -59,9 +59,27 @@ export interface SessionRow extends GrantRow {
   readonly authorizer_key_hash: string | null;
 }
 
+/** One application by whose key a browser signed in to the console. */
+export interface ConsoleMember {
+  readonly application_id: string;
+  readonly application_type: ApplicationType;
+  readonly key_hash: string;
+}
+
+export interface ConsoleSessionRow extends TenantRow {
+  readonly id: string;
+  readonly secret_hash: string;
+  readonly members: readonly ConsoleMember[];
+  /** When it ends unless it is used before. */
+  readonly ends_at_text: string;
+  readonly expires_at_text: string;
+  readonly signature: string | null;
+}
+
 const a = aliased('applications', 'application', 'a');
 const k = aliased('applications', 'application_key', 'k');
 const s = aliased('applications', 'session', 's');
+const c = aliased('applications', 'console_session', 'c');
 const t = aliased('tenants', 'tenant', 't');
 
 const tenantColumns = `${t.id} as tenant_id, ${t.plan}, ${t.settings}, ${t.accepts_unsigned},
@@ -108,6 +126,16 @@ const applicationById = {
 
 const sessionById = { name: 'session-by-id', text: sessions(`${s.tenant_id} = $1 and ${s.id} = $2`) };
 
+const consoleSessions = (where: string): string => `
+    select ${c.id}, ${c.secret_hash}, ${c.members}, ${c.ends_at_text}, ${c.expires_at_text}, ${c.signature},
+           ${tenantColumns}
+      from ${c.source}
+      join ${t.source} on ${t.id} = ${c.tenant_id} and not ${t.is_deleted}
+     where ${where}`;
+
+const consoleBySecret = { name: 'console-by-secret', text: consoleSessions(`${c.secret_hash} = $1`) };
+const consoleById = { name: 'console-by-id', text: consoleSessions(`${c.tenant_id} = $1 and ${c.id} = $2`) };
+
 const tenantById = {
   name: 'tenant-by-id',
   text: `select ${tenantColumns} from ${t.source} where ${t.id} = $1 and not ${t.is_deleted}`,
@@ -140,6 +168,12 @@ export const rows = {
   },
   async session(pool: Pool, tenantId: string, id: string): Promise<SessionRow | undefined> {
     return first(pool, sessionById, [tenantId, id]);
+  },
+  async consoleBySecret(pool: Pool, hash: string): Promise<ConsoleSessionRow | undefined> {
+    return first(pool, consoleBySecret, [hash]);
+  },
+  async console(pool: Pool, tenantId: string, id: string): Promise<ConsoleSessionRow | undefined> {
+    return first(pool, consoleById, [tenantId, id]);
   },
   async tenant(pool: Pool, tenantId: string): Promise<TenantRow | undefined> {
     return first(pool, tenantById, [tenantId]);

@@ -1,6 +1,7 @@
 import {
   AlteredRecordError,
   applicationStatement,
+  consoleSessionStatement,
   revisionOf,
   sessionStatement,
   signedEventTypes,
@@ -8,6 +9,7 @@ import {
   tenantStatement,
   UnavailableError,
   type applicationEvents,
+  type consoleSessionEvents,
   type EventOf,
   type sessionEvents,
   type Statement,
@@ -16,7 +18,7 @@ import {
 } from '@token-vault/contracts';
 import type { TenantHashes } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import type { ApplicationRow, SessionRow, TenantRow } from './rows.ts';
+import type { ApplicationRow, ConsoleSessionRow, SessionRow, TenantRow } from './rows.ts';
 
 /** The log has newer events than the row: the row is read again in a moment. */
 export class RowBehindError extends Error {}
@@ -31,7 +33,9 @@ export class EndedError extends Error {
 }
 
 type CallerEvent = EventOf<
-  (typeof tenantEvents | typeof applicationEvents | typeof sessionEvents)[number]
+  (
+    typeof tenantEvents | typeof applicationEvents | typeof sessionEvents | typeof consoleSessionEvents
+  )[number]
 >['type'];
 
 /**
@@ -56,6 +60,10 @@ const endings: Readonly<Record<CallerEvent, string | undefined>> = {
   SessionOpened: undefined,
   SessionAuthorized: undefined,
   SessionExpired: 'expired',
+  ConsoleSessionOpened: undefined,
+  ConsoleSessionUsed: undefined,
+  ConsoleSessionEnded: 'ended',
+  ConsoleSessionExpired: 'expired',
 };
 const reasonOf: Readonly<Partial<Record<VaultEventType, string | undefined>>> = endings;
 
@@ -121,4 +129,15 @@ export function requireSession(checking: Checking, row: SessionRow): Promise<voi
     authorizerKeyHash: row.authorizer_key_hash,
   });
   return requireStanding(checking, statement, row.signature, streams.session(row.tenant_id, row.id));
+}
+
+export function requireConsoleSession(checking: Checking, row: ConsoleSessionRow): Promise<void> {
+  const statement = consoleSessionStatement({
+    id: row.id,
+    secretHash: row.secret_hash,
+    members: row.members,
+    endsAt: row.ends_at_text,
+    expiresAt: row.expires_at_text,
+  });
+  return requireStanding(checking, statement, row.signature, streams.consoleSession(row.tenant_id, row.id));
 }

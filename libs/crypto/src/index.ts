@@ -18,6 +18,7 @@ export {
 } from './root-keys/transit/index.ts';
 export { dataKeyTable, keyRingMigrations, type Migration } from './key-ring/migrations.ts';
 export { isKeyRingInitialised, rootKeysInUse, type FindRootKey } from './key-ring/root-key-set.ts';
+export { readRotationState, type RotationState } from './key-ring/rotation-state.ts';
 export { createKeyRing, type KeyRing, type KeyRingOptions } from './key-ring/key-ring.ts';
 export { useOnce, type DataKeyRequest, type NewDataKey } from './key-ring/sealing.ts';
 export type { KeyDurability } from './key-ring/data-key-inserts.ts';

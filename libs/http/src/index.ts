@@ -1,6 +1,7 @@
 export { refuse } from './answer.ts';
 export { createApp, finishApp, type AppDependencies } from './app.ts';
 export { bodyLimitBytes, collectBody, rawBodyLimitBytes } from './body.ts';
+export { mountConsole, type ConsoleFile, type ConsoleFiles } from './console.ts';
 export { mountHealth, type HealthCheck } from './health.ts';
 export { createMissLimit, type CountedTries, type MissLimit } from './miss-limit.ts';
 export { mountMetrics } from './mount-metrics.ts';

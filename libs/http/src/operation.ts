@@ -9,6 +9,7 @@ import type { Answer, Executor, Identity, OperationRequest } from '@token-vault/
 import type { Request, Response } from 'express';
 import type { Authentication, Authenticator } from '@token-vault/authentication';
 import { collectBody, rawBodyLimitBytes, readBody, tooMuchAtOnce } from './body.ts';
+import { consoleCredentialOf, namedSessionOf, requireCookiePlace, writeCookie } from './console-cookie.ts';
 import { inFlight } from './in-flight.ts';
 import type { RateLimits } from './rate-limits.ts';
 import { requestTurns, type RequestTurns, type Turn } from './request-turns.ts';
@@ -53,11 +54,16 @@ function utf8(value: string | undefined): string | undefined {
   }
 }
 
-/** The key of a request, and what finds its owner. A key of an application is never taken from a URL. */
+/** The key or cookie of a request, and what finds its owner. A key of an application is never taken from a URL. */
 function credentialOf({ id, request }: OperationCall, { authenticator, proxyKeys }: HttpCallers) {
+  const operation: Operation = operations[id];
   const key = header(request, 'svc-api-key');
   if (key !== undefined) return { key, find: () => authenticator.authenticate(key) };
-  const operation: Operation = operations[id];
+  const secret = consoleCredentialOf(request, operation);
+  if (secret !== undefined) {
+    const { permission } = operation;
+    return { key: secret, find: () => authenticator.authenticateConsole(secret, permission) };
+  }
   if (!operation.takesProxyKeys || !proxyKeys) return { key, find: () => Promise.resolve(undefined) };
   const proxyKey = proxyKeyOf(queryOf(request.originalUrl));
   const proxyId = String(request.params.id).toLowerCase();
@@ -158,6 +164,7 @@ function toOperationRequest(call: OperationCall, callers: HttpCallers, turn: Tur
     position: header(request, 'svc-position'),
     idempotencyKey: header(request, 'svc-idempotency-key'),
     reason: utf8(header(request, 'svc-reason')),
+    consoleSession: namedSessionOf(request),
     isAsync: prefers(request, 'respond-async'),
     isLenient: isLenient || callers.isLenient === true,
   };
@@ -169,11 +176,14 @@ export async function runOperation(
   executor: Executor,
   callers: HttpCallers,
 ): Promise<Answer> {
+  const { setsCookie }: Operation = operations[call.id];
+  if (setsCookie) requireCookiePlace(call.request);
   const turn = (callers.turns ?? requestTurns).of(call.response);
   const execution = executor.execute(call.id, toOperationRequest(call, callers, turn));
   const { answer, isVisible } = await execution.finally(() => turn.end());
   if (answer.invocationId !== undefined) nameInvocation(call.response, answer.invocationId);
   if (answer.position !== undefined) call.response.setHeader('SVC-POSITION', answer.position);
+  if (answer.cookie !== undefined) writeCookie(call.request, call.response, answer.cookie);
   if (!isVisible) call.response.setHeader('SVC-CONSISTENCY', 'pending');
   return answer;
 }

@@ -400,6 +400,7 @@ describe('reading your own writes', () => {
         losses += 1;
         return { kind: 'unknown' } as const;
       },
+      authenticateConsole: async () => ({ kind: 'unknown' }) as const,
       forget: () => {},
     };
     await app.stop();

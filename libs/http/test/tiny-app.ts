@@ -108,6 +108,7 @@ export async function startTinyApp(options: TinyOptions = {}): Promise<TinyApp> 
     handlers: options.handlers ?? {},
     authenticator: {
       authenticate: async (key) => known[key] ?? { kind: 'unknown' },
+      authenticateConsole: async (secret) => known[secret] ?? { kind: 'unknown' },
       forget: () => options.onForget?.(),
     },
     audit: createAuditTrail(watched),

@@ -89,6 +89,8 @@ export interface Answer {
   readonly ifConfirmedBefore?: DomainError;
   /** Set when reactor code chose the whole response: then a string body is sent unchanged (custom-answer.ts). */
   readonly headers?: Readonly<Record<string, string>>;
+  /** What becomes of the cookie of the console. */
+  readonly cookie?: { readonly set: string } | 'cleared';
   /** The answer of another server, sent on as it comes; then there is no body. */
   readonly stream?: AnswerStream;
   /** The invocation that gave the answer: a repeat of the request names it too. */

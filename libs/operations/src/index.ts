@@ -25,7 +25,7 @@ export {
   type TokenReplay,
 } from './idempotency.ts';
 export type { ReadModelProgress, ReadModelWatch, Revocations } from './progress.ts';
-export type { OperationRequest } from './operation-request.ts';
+export type { NamedSession, OperationRequest } from './operation-request.ts';
 export { withReason } from './reason.ts';
 export { RunFailedError, type MadeOf } from './run-failed-error.ts';
 export { recordRetiredKey, type FindEntity } from './refusals.ts';

@@ -9,6 +9,7 @@ import {
   type VaultEvent,
   type VaultEventType,
 } from '@token-vault/contracts';
+import type { NamedSession } from './operation-request.ts';
 
 /** The data of the request that a handler gets besides its input. */
 export interface RequestContext {
@@ -26,6 +27,8 @@ export interface RequestContext {
    * @throws UnauthenticatedError, ForbiddenError when the caller may not use the operation any more
    */
   renewed(): Promise<RequestContext | undefined>;
+  /** The session of the console that the request's cookie names, unchecked. */
+  readonly consoleSession: NamedSession | undefined;
   /** The same object in every context that is derived from one request. Limits for one request are counted by it. */
   readonly identity: object;
   /** The request has an idempotency key: it may repeat a request that was cut off, and that was done wholly, partly or not at all. */
@@ -67,6 +70,7 @@ export interface RequestContextOptions {
   readonly causationId?: string | undefined;
   /** Authenticates the caller again; undefined result when the caller was authenticated a moment ago. */
   readonly principalNow?: (() => Promise<Principal | undefined>) | undefined;
+  readonly consoleSession?: NamedSession | undefined;
   /** Called when the request waits for other requests. */
   readonly onWaiting?: (() => void) | undefined;
   /** Called with the invocation that the request began. */
@@ -119,6 +123,7 @@ export function createRequestContext(options: RequestContextOptions): RequestCon
       return now && { ...context, principal: now, part: partsFor(now) };
     },
     identity,
+    consoleSession: options.consoleSession,
     isRepeatable: idempotencyScope !== undefined,
     part: partsFor(principal),
     isTakenOver: options.isTakenOver ?? idempotencyScope !== undefined,

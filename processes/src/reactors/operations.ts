@@ -85,8 +85,12 @@ export function createReactorOperations(
    * The application existed when the reactor was created. When it has ended, the request is refused and recorded, as
    * with its key over HTTP.
    */
-  async function applicationOf({ tenantId }: RunOrigin, applicationId: string): Promise<Identity> {
-    const principal = await principals.application(tenantId, applicationId);
+  async function applicationOf(
+    { tenantId, shownAtMost }: RunOrigin,
+    applicationId: string,
+  ): Promise<Identity> {
+    const found = await principals.application(tenantId, applicationId);
+    const principal = found && shownAtMost !== undefined ? { ...found, shownAtMost } : found;
     if (principal) return { kind: 'authenticated', principal };
     const key = { tenantId, applicationId, reason: 'ended' };
     return { kind: 'retired', key, detail: 'The application of the reactor is gone.' };

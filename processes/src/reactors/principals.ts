@@ -1,5 +1,13 @@
 import type { Principal, TenantContext } from '@token-vault/access';
-import { ApplicationKeyRegenerated, SessionOpened, streams, type Actor } from '@token-vault/contracts';
+import {
+  ApplicationKeyRegenerated,
+  ConsoleSessionOpened,
+  isPermissionAllowed,
+  SessionOpened,
+  streams,
+  type Actor,
+  type DataOf,
+} from '@token-vault/contracts';
 import { comparePositions, type Position } from '@token-vault/event-store';
 import type { Asked } from '@token-vault/reactor-runner';
 import { createCallers, type CallerDependencies } from '@token-vault/authentication';
@@ -53,6 +61,9 @@ async function isKeyNewer(
   return false;
 }
 
+const applicationForTokens = ({ members }: DataOf<'ConsoleSessionOpened'>): string | undefined =>
+  members.find(({ application_type: type }) => isPermissionAllowed('token:use', type))?.application_id;
+
 export function createPrincipals(
   dependencies: CallerDependencies & {
     readonly clock: Clock;
@@ -73,6 +84,9 @@ export function createPrincipals(
       if (kind !== 'session') return id;
       for await (const { type, data } of store.readStream(streams.session(tenantId, id), { maxCount: 1 }))
         if (type === SessionOpened.type) return data.application_id;
+      const signedIn = store.readStream(streams.consoleSession(tenantId, id), { maxCount: 1 });
+      for await (const { type, data } of signedIn)
+        if (type === ConsoleSessionOpened.type) return applicationForTokens(data) ?? id;
       return id;
     },
     application: (tenantId, id) => find(tenantId, { kind: 'application', id }),

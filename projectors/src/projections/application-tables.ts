@@ -31,6 +31,11 @@ export const applicationTables: readonly Table[] = [
     indexes: [{ on: '(key_hash)', isUnique: true }, { on: '(tenant_id)' }],
   },
   {
+    ...tableOf('applications', 'console_session'),
+    primaryKey: ['id'],
+    indexes: [{ on: '(secret_hash)', isUnique: true }, { on: '(tenant_id)' }, { on: '(ends_at)' }],
+  },
+  {
     ...tableOf('applications', 'session'),
     primaryKey: ['id'],
     indexes: [

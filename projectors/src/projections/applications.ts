@@ -44,9 +44,9 @@ const end = (applicationId: string, reason: string, endedAt: string): SqlOp[] =>
 
 export const applications: Projection<'applications'> = {
   name: 'applications',
-  version: 6,
+  version: 7,
   tables: applicationTables,
-  ddl: accessChangesOf(['application', 'session']),
+  ddl: accessChangesOf(['application', 'session', 'console_session']),
   on: {
     ApplicationCreated: ({ data, metadata, position }) => [
       {
@@ -180,11 +180,60 @@ export const applications: Projection<'applications'> = {
       },
     ],
     SessionExpired: ({ data }) => [{ kind: 'delete', table: 'session', key: { id: data.session_id } }],
+    ConsoleSessionOpened: ({ data, metadata }) => [
+      {
+        kind: 'insert',
+        table: 'console_session',
+        row: {
+          id: data.session_id,
+          tenant_id: metadata.tenant_id,
+          secret_hash: data.secret_hash,
+          members: data.members,
+          ends_at: data.ends_at,
+          ends_at_text: data.ends_at,
+          expires_at_text: data.expires_at,
+          signature: data.signature,
+        },
+      },
+      {
+        kind: 'insert',
+        table: 'session_key',
+        row: {
+          session_id: data.session_id,
+          key_hash: data.secret_hash,
+          tenant_id: metadata.tenant_id,
+          application_id: data.members[0]?.application_id ?? metadata.actor.id,
+          reason: 'ended',
+        },
+      },
+    ],
+    ConsoleSessionUsed: ({ data }) => [
+      {
+        kind: 'update',
+        table: 'console_session',
+        key: { id: data.session_id },
+        set: { ends_at: data.ends_at, ends_at_text: data.ends_at, signature: data.signature },
+      },
+    ],
+    ConsoleSessionEnded: ({ data }) => [
+      {
+        kind: 'update',
+        table: 'session_key',
+        key: { session_id: data.session_id },
+        set: { reason: data.reason },
+      },
+      { kind: 'delete', table: 'console_session', key: { id: data.session_id } },
+    ],
+    ConsoleSessionExpired: ({ data }) => [
+      { kind: 'delete', table: 'console_session', key: { id: data.session_id } },
+    ],
     TenantDeleted: ({ data: { tenant_id } }) =>
-      ['application', 'application_key', 'retired_key', 'session_key', 'session'].map((table) => ({
-        kind: 'sweep',
-        table,
-        where: { tenant_id },
-      })),
+      ['application', 'application_key', 'retired_key', 'session_key', 'session', 'console_session'].map(
+        (table) => ({
+          kind: 'sweep',
+          table,
+          where: { tenant_id },
+        }),
+      ),
   },
 };

@@ -152,6 +152,10 @@ export const logHandlers: Handlers = {
   SessionAuthorized: session('authorize', 'Session authorized'),
   SessionExpired: session('expire', 'Session expired'),
 
+  ConsoleSessionOpened: session('create', 'Console session opened'),
+  ConsoleSessionEnded: session('delete', 'Console session ended'),
+  ConsoleSessionExpired: session('expire', 'Console session expired'),
+
   TokenCreated: token('create', 'Token created'),
   TokenUpdated: token('update', 'Token updated'),
   TokenDeleted: token('delete', 'Token deleted'),
@@ -188,6 +192,16 @@ export const logHandlers: Handlers = {
     const answered = status === undefined ? 'Proxy failed' : `Proxy answered ${status}`;
     return entries(event, [exchange(proxyId, failure === undefined ? answered : `${answered}: ${failure}`)]);
   },
+
+  ProjectionCommanded: ({ data, ...event }) =>
+    entries({ ...event, data }, [
+      {
+        entityType: 'tenant',
+        entityId: event.metadata.tenant_id,
+        operation: 'update',
+        message: `Projection ${data.projection}: ${data.action}`,
+      },
+    ]),
 
   TransactionOpened: transaction('create', 'Transaction created'),
   TransactionCommitted: transaction('commit', 'Transaction committed'),
@@ -236,6 +250,7 @@ export const logHandlers: Handlers = {
 /** Events that record the progress of one command. The events around them are logged already. */
 export const unloggedEvents = [
   'ReactorStarted',
+  'ConsoleSessionUsed',
   'FingerprintClaimed',
   'FingerprintReleased',
   'FingerprintClaimVoided',

@@ -1,5 +1,5 @@
 import { isErased } from '@token-vault/crypto';
-import { shownBy } from '@token-vault/access';
+import { seesFingerprints, shownBy } from '@token-vault/access';
 import { TokensRead, type DataOf, type Token, type Transform } from '@token-vault/contracts';
 import type { Expressions } from '@token-vault/expressions';
 import type { AuditTrail, RequestContext } from '@token-vault/operations';
@@ -32,9 +32,13 @@ export function createTokenShow(
   audit: AuditTrail,
   expressions: Expressions,
 ): ShowTokens {
-  async function showOne({ row, transform }: GrantedToken, showing: Showing): Promise<Token | undefined> {
+  async function showOne(
+    { row, transform }: GrantedToken,
+    showing: Showing & { readonly hasFingerprints: boolean },
+  ): Promise<Token | undefined> {
     try {
-      return await showToken(showing, row, transform);
+      const token = await showToken(showing, row, transform);
+      return showing.hasFingerprints ? token : { ...token, fingerprint: undefined };
     } catch (error) {
       if (isErased(error)) return undefined;
       throw error;
@@ -44,7 +48,8 @@ export function createTokenShow(
   return async (tokens, context, operation) => {
     const { identity, principal, now } = context;
     const budget = expressions.of(identity, principal.tenant.id);
-    const showing = { keyRing, expressions: budget, turns: new Turns(), now };
+    const hasFingerprints = seesFingerprints(principal);
+    const showing = { keyRing, expressions: budget, turns: new Turns(), now, hasFingerprints };
     const [shown] = await Promise.all([
       Promise.all(tokens.map((token) => showOne(token, showing))),
       audit.record(context, TokensRead, readOf(tokens, operation)),

@@ -17,6 +17,8 @@ export interface RunOrigin {
   readonly tenantId: string;
   readonly invocationId: string;
   readonly traceId: string;
+  /** Set when the invoker is shown no plaintext: the code is shown none for it either (docs/reference/console.md). */
+  readonly shownAtMost?: Principal['shownAtMost'] | undefined;
   /** The reason that the invoker gave. Requests of the code are made for it too. */
   readonly reason?: string | undefined;
   /**

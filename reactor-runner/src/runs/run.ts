@@ -23,6 +23,7 @@ import {
 } from './invocation.ts';
 import { askedOf, openForInvoker, type OpenedForInvoker } from './invoker.ts';
 import { failureOf, type InvocationOutcome } from './outcome.ts';
+import type { Input } from './input.ts';
 import type { FindInvoker, Guess, OpenTokens, RunOrigin, VaultOperations } from './ports.ts';
 import { createReactorContents, openConfiguration, type ReactorContents } from './reactor-content.ts';
 import {
@@ -57,14 +58,6 @@ export interface RunDependencies extends RecordDependencies {
  */
 export class RunnerStoppedError extends Error {
   readonly code = 'runner_stopped';
-}
-
-/** The input of the code. */
-interface Input {
-  readonly code: string;
-  readonly args: Json;
-  readonly configuration: Readonly<Record<string, string>>;
-  readonly applicationId: string | undefined;
 }
 
 /** Fewer invocations of one tenant would leave its CPU places empty between two runs. */
@@ -254,9 +247,13 @@ export class Runs {
       openedTokens,
     ]);
     const budget = expressions.of(invocation, tenantId);
-    const lookup = (tokenId: string) => tokens.get(tokenId);
-    const detokenized = await detokenize(opened.expose(), lookup, { expressions: budget, guess, context });
-    return { code, applicationId, configuration, args: detokenized };
+    const detokenized = await detokenize(opened.expose(), (id) => tokens.get(id), {
+      expressions: budget,
+      guess,
+      context,
+    });
+    const { shownAtMost } = context.principal;
+    return { code, applicationId, configuration, args: detokenized, shownAtMost };
   }
 
   async #execute(invocation: Invocation, input: Input, seen: SeenTokens): Promise<InvocationOutcome> {
@@ -266,6 +263,7 @@ export class Runs {
       invocationId,
       traceId: metadata.trace_id,
       reason: metadata.reason,
+      shownAtMost: input.shownAtMost,
       onTokens: (tokens, areAll) => seen.add(tokens, areAll),
     };
     const { timeout_ms: timeoutMs } = invoked;

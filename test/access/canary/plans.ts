@@ -340,4 +340,23 @@ export const plans: Readonly<Record<OperationId, Plan>> = {
   getWebhookSecret: { by: 'management', ready: () => ({}) },
   rotateWebhookSecret: { by: 'management', ready: () => ({}) },
   getUsageReport: { by: 'management', ready: () => ({}) },
+  openConsoleSession: { by: 'management', ready: () => ({}) },
+  // They need the cookie of the console: see test/e2e/console.e2e.test.ts.
+  getConsoleSession: { by: 'management', ready: () => ({}) },
+  endConsoleSession: { by: 'management', ready: () => ({}) },
+  getConsoleOverview: { by: 'management', ready: () => ({}) },
+  getAccessMatrix: { by: 'management', ready: () => ({}), written: { 'query.container': path } },
+  explainAccess: {
+    by: 'management',
+    ready: async (world) => ({
+      params: { id: await freshApplication(world) },
+      query: { token_id: world.ids.token },
+    }),
+    written: { 'path.id': uuidOf },
+  },
+  getVaultOperations: { by: 'management', ready: () => ({}) },
+  commandProjection: {
+    by: 'management',
+    ready: () => ({ params: { name: 'log' }, body: { action: 'cancel' } }),
+  },
 };

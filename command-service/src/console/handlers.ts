@@ -1,0 +1,156 @@
+import {
+  EntitiesRead,
+  ForbiddenError,
+  newId,
+  NotFoundError,
+  streams,
+  type ApplicationType,
+  type ConsoleSession,
+} from '@token-vault/contracts';
+import { equalHashes, hashApiKey, type KeyRing } from '@token-vault/crypto';
+import type { EventStore, Position } from '@token-vault/event-store';
+import type { AuditTrail, Clock, RequestContext } from '@token-vault/operations';
+import { execute, load } from '../aggregates/decider.ts';
+import { systemContext } from '../aggregates/system-context.ts';
+import { generateNonce } from '../sessions/nonce.ts';
+import { consoleSessionDecider, type ConsoleSessionCommand } from './decider.ts';
+import { activeMember, describeSession, type DescribeDependencies } from './describe.ts';
+import { consoleSessionSigner, isOver, type ConsoleMember, type ConsoleSessionState } from './state.ts';
+
+export interface ConsoleDependencies extends DescribeDependencies {
+  readonly keyRing: Pick<KeyRing, 'hashes'>;
+  readonly audit: AuditTrail;
+}
+
+type OpenSession = Extract<ConsoleSessionState, { kind: 'open' }>;
+
+/** The management application comes first: it answers what needs no permission. */
+const order: readonly ApplicationType[] = ['management', 'private'];
+
+/** @throws ForbiddenError for a session, and for a key that lies open in browsers and on devices: it shows nothing */
+function memberOf({ principal }: RequestContext): ConsoleMember {
+  const { actor, applicationId, applicationType, keyHash } = principal;
+  if (actor.kind !== 'application' || keyHash === undefined || !order.includes(applicationType))
+    throw new ForbiddenError('Only the key of a management or private application can sign in.');
+  return { application_id: applicationId, application_type: applicationType, key_hash: keyHash };
+}
+
+/** Appends what a session of the console does, by a request or by the vault itself. */
+function runIn(
+  { store, keyRing }: Pick<ConsoleDependencies, 'store' | 'keyRing'>,
+  context: RequestContext,
+  id: string,
+  command: ConsoleSessionCommand,
+) {
+  const tenantId = context.principal.tenant.id;
+  return execute({
+    store,
+    stream: streams.consoleSession(tenantId, id),
+    decider: consoleSessionDecider,
+    command,
+    event: context.event.bind(context),
+    signing: { signer: consoleSessionSigner, hashes: () => keyRing.hashes(tenantId) },
+  });
+}
+
+/** Notes that a session of the console is in use, so that it does not end for being idle. Most calls append nothing. */
+export function createConsoleUse(
+  dependencies: Pick<ConsoleDependencies, 'store' | 'keyRing'> & { readonly clock: Clock },
+) {
+  return async (session: { readonly tenantId: string; readonly id: string }): Promise<void> => {
+    const context = systemContext(session.tenantId, 'console-expiry', dependencies.clock);
+    await runIn(dependencies, context, session.id, { kind: 'use', now: context.now });
+  };
+}
+
+async function find(
+  store: EventStore,
+  context: RequestContext,
+  id: string,
+): Promise<OpenSession | undefined> {
+  const stream = streams.consoleSession(context.principal.tenant.id, id);
+  const { state } = await load(store, stream, consoleSessionDecider);
+  return state.kind === 'open' && !isOver(state, context.now) ? state : undefined;
+}
+
+/** @throws NotFoundError for a caller that did not come by the cookie of the console */
+async function findOwn(store: EventStore, context: RequestContext): Promise<OpenSession> {
+  const { actor } = context.principal;
+  const session = actor.kind === 'session' ? await find(store, context, actor.id) : undefined;
+  if (!session) throw new NotFoundError('The console session');
+  return session;
+}
+
+/** The session of the cookie that came with the request: the new one takes its place, and keeps its other application. */
+async function findBefore(store: EventStore, context: RequestContext): Promise<OpenSession | undefined> {
+  const { consoleSession: sent } = context;
+  const session = sent && (await find(store, context, sent.id));
+  return session && equalHashes(session.secretHash, sent.secretHash) ? session : undefined;
+}
+
+async function keptOf(
+  store: EventStore,
+  context: RequestContext,
+  session: OpenSession | undefined,
+  added: ConsoleMember,
+): Promise<readonly ConsoleMember[]> {
+  const others = (session?.members ?? []).filter(
+    ({ application_type: type }) => type !== added.application_type,
+  );
+  const { id } = context.principal.tenant;
+  const active = await Promise.all(others.map((each) => activeMember(store, id, each, context.now)));
+  return others.filter((_each, index) => active[index] !== undefined);
+}
+
+/** Sessions of the console (docs/reference/console.md). */
+export function createConsoleHandlers(dependencies: ConsoleDependencies) {
+  const { store, audit } = dependencies;
+
+  return {
+    /** @throws ForbiddenError */
+    async open(
+      context: RequestContext,
+    ): Promise<{ session: ConsoleSession; secret: string; position: Position | undefined }> {
+      const added = memberOf(context);
+      const replaced = await findBefore(store, context);
+      const kept = await keptOf(store, context, replaced, added);
+      const members = [added, ...kept].sort(
+        (one, other) => order.indexOf(one.application_type) - order.indexOf(other.application_type),
+      );
+      const id = newId();
+      const secret = generateNonce(id);
+      const { position } = await runIn(dependencies, context, id, {
+        kind: 'open',
+        id,
+        secretHash: hashApiKey(secret),
+        members,
+        notAfter: kept.length > 0 ? replaced?.expiresAt : undefined,
+        now: context.now,
+      });
+      const end =
+        replaced && (await runIn(dependencies, context, replaced.id, { kind: 'end', reason: 'replaced' }));
+      const opened = await find(store, context, id);
+      if (!opened) throw new NotFoundError('The console session');
+      const session = await describeSession(dependencies, context.principal.tenant.id, opened, context.now);
+      return { session, secret, position: end?.position ?? position };
+    },
+
+    /** @throws NotFoundError */
+    async get(context: RequestContext): Promise<ConsoleSession> {
+      const session = await findOwn(store, context);
+      await audit.record(context, EntitiesRead, {
+        entity_type: 'session',
+        operation: 'read',
+        entity_ids: [session.id],
+      });
+      return describeSession(dependencies, context.principal.tenant.id, session, context.now);
+    },
+
+    /** @throws NotFoundError */
+    async end(context: RequestContext): Promise<Position | undefined> {
+      const { id } = await findOwn(store, context);
+      return (await runIn(dependencies, context, id, { kind: 'end', reason: 'signed_out' })).position;
+    },
+  };
+}
+export type ConsoleHandlers = ReturnType<typeof createConsoleHandlers>;

@@ -1,0 +1,15 @@
+import type { Handlers } from '@token-vault/operations';
+import type { ConsoleHandlers } from './handlers.ts';
+
+export function consoleRoutes(sessions: ConsoleHandlers) {
+  return {
+    async openConsoleSession(_input, context) {
+      const { session, secret, position } = await sessions.open(context);
+      return { body: session, position, cookie: { set: secret } };
+    },
+    getConsoleSession: async (_input, context) => ({ body: await sessions.get(context) }),
+    async endConsoleSession(_input, context) {
+      return { position: await sessions.end(context), cookie: 'cleared' };
+    },
+  } satisfies Handlers;
+}

@@ -1,0 +1,44 @@
+import type { AccessRule, TokenPermission, Transform } from '@token-vault/contracts';
+import { decideTokenAccess, decidingRule, type AccessibleToken } from './decide.ts';
+import type { Principal } from './principal.ts';
+
+type ShownAs = Transform | 'none';
+
+export interface ShownAccess {
+  /** `none`: the access is refused. */
+  readonly transform: ShownAs;
+  /** What it is with a reason; absent where a reason makes no difference. */
+  readonly with_reason?: ShownAs;
+}
+
+export interface ExplainedAccess extends ShownAccess {
+  readonly by: 'rule' | 'permissions' | 'nothing';
+  readonly rule?: AccessRule;
+}
+
+/** What the decision about a token is, with a reason (docs/reference/reasons.md) and without. */
+export function shownAccess(
+  principal: Principal,
+  permission: TokenPermission,
+  token: AccessibleToken,
+): ShownAccess {
+  const { reason: _reason, ...without } = principal;
+  const shown = (caller: Principal): ShownAs => {
+    const access = decideTokenAccess(caller, permission, token);
+    return access.isGranted ? access.transform : 'none';
+  };
+  const [transform, withReason] = [shown(without), shown({ ...without, reason: 'a reason' })];
+  return { transform, ...(withReason === transform ? {} : { with_reason: withReason }) };
+}
+
+/** The decision about a token, and what makes it: by the functions that decide. */
+export function explainTokenAccess(
+  principal: Principal,
+  permission: TokenPermission,
+  token: AccessibleToken,
+): ExplainedAccess {
+  const shown = shownAccess(principal, permission, token);
+  const rule = decidingRule(principal, permission, token);
+  if (rule) return { ...shown, by: 'rule', rule };
+  return { ...shown, by: principal.permissions.includes(permission) ? 'permissions' : 'nothing' };
+}

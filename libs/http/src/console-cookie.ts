@@ -1,0 +1,98 @@
+import { ForbiddenError, type Operation } from '@token-vault/contracts';
+import { hashApiKey } from '@token-vault/crypto';
+import type { Answer, NamedSession } from '@token-vault/operations';
+import type { Request, Response } from 'express';
+
+/** A browser stores this name only from https, for this host alone, and without a `Domain` (RFC 6265bis, 4.1.3.2). */
+const securedName = '__Host-vault-console';
+/** For plain http to this machine, where browsers do not take the other one. */
+const localName = 'vault-console';
+
+const loopback = /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/i;
+
+/** Undefined over plain http to another machine: there, anyone on the way could read the cookie. */
+function nameFor(request: Request): string | undefined {
+  if (request.secure) return securedName;
+  return loopback.test(request.hostname) ? localName : undefined;
+}
+
+/** `<session id>.<192 random bits>` */
+const secretPattern = /^([\da-f-]{36})\.[\w-]{32}$/;
+
+/** The secret in the request's cookie; undefined without one. */
+function consoleSecretOf(request: Request): string | undefined {
+  const name = nameFor(request);
+  const { cookie } = request.headers;
+  if (name === undefined || cookie === undefined) return undefined;
+  const pair = cookie
+    .split(';')
+    .map((each) => each.trim())
+    .find((each) => each.startsWith(`${name}=`));
+  const secret = pair?.slice(name.length + 1);
+  return secret !== undefined && secretPattern.test(secret) ? secret : undefined;
+}
+
+/** The session that the cookie names, unchecked. */
+export function namedSessionOf(request: Request): NamedSession | undefined {
+  const secret = consoleSecretOf(request);
+  const id = secretPattern.exec(secret ?? '')?.[1];
+  return secret === undefined || id === undefined ? undefined : { id, secretHash: hashApiKey(secret) };
+}
+
+const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD']);
+
+/**
+ * A browser sends the cookie by itself, whatever page asked for it, so the page must be the vault's own: an unsafe request names its origin,
+ * and what a browser says of the site is believed. `SameSite=Strict` alone would let pages of a neighbouring subdomain through.
+ * @throws ForbiddenError
+ */
+function requireOwnPage(request: Request, isByCookie: boolean): void {
+  const { origin, 'sec-fetch-site': site } = request.headers;
+  const isSafe = safeMethods.has(request.method);
+  const own = `${request.protocol}://${request.host}`;
+  const isOwnOrigin =
+    origin === undefined ? isSafe || !isByCookie : origin.toLowerCase() === own.toLowerCase();
+  const isOwnSite = site === undefined || site === 'same-origin' || (isSafe && site === 'none');
+  if (!isOwnOrigin || !isOwnSite)
+    throw new ForbiddenError(
+      'A request with the cookie of the console must come from a page of this address.',
+    );
+}
+
+/**
+ * The secret by which the request is authenticated: a key in the header goes before a cookie. A request that goes on to another server has
+ * the cookie for its own reasons. @throws ForbiddenError
+ */
+export function consoleCredentialOf(
+  request: Request,
+  { isRaw }: Pick<Operation, 'isRaw'>,
+): string | undefined {
+  if (isRaw || request.headers['svc-api-key']) return undefined;
+  const secret = consoleSecretOf(request);
+  if (secret !== undefined) requireOwnPage(request, true);
+  return secret;
+}
+
+/** For a request that signs in. @throws ForbiddenError where its answer could not set the cookie */
+export function requireCookiePlace(request: Request): void {
+  requireOwnPage(request, false);
+  if (nameFor(request) === undefined)
+    throw new ForbiddenError(
+      'Signing in needs https, or an address of this machine such as http://localhost. Behind a proxy that ends TLS, set VAULT_TRUST_PROXY.',
+    );
+}
+
+/** Without a time of its own: the browser forgets the cookie when it is closed. The vault decides when the session ends. */
+export function writeCookie(
+  request: Request,
+  response: Response,
+  cookie: NonNullable<Answer['cookie']>,
+): void {
+  const name = nameFor(request);
+  if (name === undefined) return;
+  const value = cookie === 'cleared' ? '' : cookie.set;
+  const attributes = ['Path=/', 'HttpOnly', 'SameSite=Strict'];
+  if (cookie === 'cleared') attributes.push('Max-Age=0');
+  if (name === securedName) attributes.push('Secure');
+  response.append('Set-Cookie', [`${name}=${value}`, ...attributes].join('; '));
+}

@@ -1,0 +1,189 @@
+import { readHousekeepingProgress, type VaultOperator } from '@token-vault/command-service';
+import type { ProjectionAction, VaultOperations } from '@token-vault/contracts';
+import { readRotationState } from '@token-vault/crypto';
+import { startPosition, type EventStore } from '@token-vault/event-store';
+import { errorFields, type Logger } from '@token-vault/observability';
+import {
+  createProjectionAdmin,
+  readProjectionStatus,
+  RebuildUnderWayError,
+  type ProjectionAdmin,
+  type ProjectionStatus,
+  type RebuildStatus,
+} from '@token-vault/projectors';
+import type { VaultState } from '@token-vault/query-service';
+import type pg from 'pg';
+import type { ProcessContext } from './data.ts';
+import type { LimitConfig } from './limits.ts';
+import { behindOf, stalledSecondsOf } from './projection-lag.ts';
+import { release } from './release.ts';
+
+interface OperatorParts {
+  readonly store: EventStore;
+  readonly readPool: pg.Pool;
+}
+
+/** A log that other applications share may begin with many events of theirs. */
+const mostEventsBeforeTenant = 10_000;
+
+/**
+ * The tenant that operates the vault: the one of the setting, else the first of the log. The log decides, because whoever changed a read
+ * model could make any tenant the first one.
+ */
+function createOperatorTenant(
+  store: EventStore,
+  setting: string | undefined,
+): () => Promise<string | undefined> {
+  let first: string | undefined;
+  return async () => {
+    if (setting !== undefined) return setting;
+    let seen = 0;
+    if (first === undefined)
+      for await (const { type, metadata } of store.readAll(startPosition)) {
+        if (type === 'TenantCreated') first = metadata.tenant_id;
+        if (first !== undefined || (seen += 1) >= mostEventsBeforeTenant) break;
+      }
+    return first;
+  };
+}
+
+const failureOf = ({ errorCode, errorEventId }: ProjectionStatus | RebuildStatus) =>
+  errorCode === undefined
+    ? {}
+    : { error: { code: errorCode, ...(errorEventId === undefined ? {} : { event_id: errorEventId }) } };
+
+const progressOf = ({ position }: RebuildStatus, head: string): number =>
+  head === '0' ? 1 : Math.min(1, Number(position) / Number(head));
+
+function present(status: ProjectionStatus, head: string): VaultOperations['projections'][number] {
+  const { rebuild } = status;
+  return {
+    name: status.name,
+    status: status.status,
+    behind: behindOf(status, BigInt(head)),
+    stalled_seconds: stalledSecondsOf(status, BigInt(head)),
+    version: status.version,
+    position: status.position,
+    updated_at: status.updatedAt.toISOString(),
+    ...failureOf(status),
+    ...(rebuild && {
+      rebuild: {
+        purpose: rebuild.purpose,
+        version: rebuild.version,
+        status: rebuild.status,
+        position: rebuild.position,
+        progress: progressOf(rebuild, head),
+        started_at: rebuild.startedAt.toISOString(),
+        updated_at: rebuild.updatedAt.toISOString(),
+        ...failureOf(rebuild),
+      },
+    }),
+  };
+}
+
+/** Rebuilds that this process began by a request. They end with the process; the next `rebuild` goes on. */
+class Rebuilds {
+  readonly #admin: ProjectionAdmin;
+  readonly #logger: Logger;
+  readonly #abort = new AbortController();
+  readonly #running = new Map<string, Promise<void>>();
+
+  constructor(admin: ProjectionAdmin, logger: Logger) {
+    this.#admin = admin;
+    this.#logger = logger;
+  }
+
+  /** True when the rebuild has begun, or is done already; false when one is under way. */
+  async begin(name: string): Promise<boolean> {
+    if (this.#running.has(name)) return false;
+    let begun = (): void => undefined;
+    const hasBegun = new Promise<true>((resolve) => (begun = () => resolve(true)));
+    const { signal } = this.#abort;
+    const done = this.#admin.rebuild(name, { signal, onProgress: () => begun() }).then(
+      () => true,
+      (error: unknown) => {
+        if (error instanceof RebuildUnderWayError) return false;
+        this.#logger.warn({ projection: name, ...errorFields(error) }, 'a rebuild failed');
+        throw error;
+      },
+    );
+    const settled = done.then(
+      () => undefined,
+      () => undefined,
+    );
+    this.#running.set(name, settled);
+    void settled.then(() => this.#running.delete(name));
+    return Promise.race([hasBegun, done]);
+  }
+
+  async close(): Promise<void> {
+    this.#abort.abort();
+    await Promise.all(this.#running.values());
+  }
+}
+
+/** What the tenant of the operator sees of the vault and does with it, by the functions that the command line calls. */
+export function openOperator(
+  { settings, logger, closers }: ProcessContext,
+  { store, readPool }: OperatorParts,
+  { operatorTenant, shownSettings = [] }: LimitConfig,
+): VaultOperator & VaultState {
+  const admin = createProjectionAdmin({ store, connectionString: settings.databaseUrl });
+  const rebuilds = closers.add(new Rebuilds(admin, logger), (it) => it.close());
+  const tenantOf = createOperatorTenant(store, operatorTenant);
+
+  async function projectionsNow() {
+    // The head is read first, so that events appended in between do not look like a lag.
+    const head = await store.head();
+    const statuses = await readProjectionStatus(readPool);
+    return { head, projections: statuses.map((status) => present(status, head)) };
+  }
+
+  const changed = async (work: Promise<'rebuild' | 'live' | 'nothing'>) => {
+    const target = await work;
+    return target === 'nothing' ? undefined : target;
+  };
+  const commands: Record<ProjectionAction, (name: string) => Promise<'rebuild' | 'live' | undefined>> = {
+    rebuild: async (name) => ((await rebuilds.begin(name)) ? 'rebuild' : undefined),
+    cancel: async (name) => ((await admin.cancel(name)) ? 'rebuild' : undefined),
+    pause: (name) => changed(admin.pause(name)),
+    resume: (name) => changed(admin.resume(name)),
+  };
+
+  return {
+    isOperator: async (tenantId) => (await tenantOf()) === tenantId,
+    commandProjection: (name, action) => commands[action](name),
+    async projections() {
+      const { projections } = await projectionsNow();
+      return projections.map(({ name, status, behind, stalled_seconds }) => ({
+        name,
+        status,
+        behind,
+        stalled_seconds,
+      }));
+    },
+    async describe() {
+      const [state, keys, housekeeping] = await Promise.all([
+        projectionsNow(),
+        readRotationState(readPool),
+        readHousekeepingProgress(readPool),
+      ]);
+      return {
+        release,
+        ...state,
+        keys: {
+          root_keys: keys.rootKeys,
+          is_root_rotating: keys.rootKeys > 1,
+          tenants: keys.tenants,
+          tenants_rotating: keys.tenantsRotating,
+        },
+        housekeeping: housekeeping.map(({ task, position, updatedAt }) => ({
+          task,
+          position,
+          updated_at: updatedAt.toISOString(),
+        })),
+        settings: [...shownSettings],
+      };
+    },
+  };
+}

@@ -1,0 +1,107 @@
+import { can, explainTokenAccess, shownAccess, type Principal } from '@token-vault/access';
+import {
+  EntitiesRead,
+  entityTypeOfToken,
+  ForbiddenError,
+  maxMatrixContainers,
+  NotFoundError,
+  tokenPermissions,
+} from '@token-vault/contracts';
+import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
+import type { Pool } from 'pg';
+import { findApplication, listApplications, type ApplicationRow } from '../applications/queries.ts';
+import type { FairReads } from '../fair-reads.ts';
+import { createTokenLookup } from '../tokens/lookup.ts';
+import { isExpired } from '../tokens/row.ts';
+import { listContainers } from './queries.ts';
+
+export interface AccessDependencies {
+  readonly pool: Pool;
+  readonly reads: FairReads;
+  readonly audit: AuditTrail;
+}
+
+/** The application as a caller, by the rules that the row holds now. */
+const callerOf = (row: ApplicationRow, { principal }: RequestContext): Principal => ({
+  tenant: principal.tenant,
+  actor: { kind: 'application', id: row.id },
+  applicationId: row.id,
+  applicationType: row.type,
+  permissions: row.permissions,
+  rules: [...row.rules].sort((one, other) => one.priority - other.priority),
+});
+
+const named = ({ id, name, type }: ApplicationRow) => ({ id, name, type });
+
+const recordApplications = (
+  audit: AuditTrail,
+  context: RequestContext,
+  operation: 'list' | 'read',
+  ids: readonly string[],
+) => audit.record(context, EntitiesRead, { entity_type: 'application', operation, entity_ids: ids });
+
+/** Who sees what: the decisions of libs/access, without a request that would need them. */
+export function createAccessHandlers({
+  pool,
+  reads,
+  audit,
+}: AccessDependencies): Pick<HandlersOf<'query'>, 'getAccessMatrix' | 'explainAccess'> {
+  const findToken = createTokenLookup(pool);
+
+  return {
+    async getAccessMatrix({ query }, context) {
+      const { id: tenantId } = context.principal.tenant;
+      const reader = reads.of(tenantId);
+      const [found, { pagination, data }] = await Promise.all([
+        listContainers(reader, tenantId, query.container),
+        listApplications(reader, { tenantId, now: context.now }, { ids: query.id, types: query.type }, query),
+      ]);
+      const containers = found.slice(0, maxMatrixContainers);
+      await recordApplications(
+        audit,
+        context,
+        'list',
+        data.map(({ id }) => id),
+      );
+      const rows = data.map((row) => {
+        const caller = callerOf(row, context);
+        // Rules of applications go by the container alone, so any token of it stands for all.
+        const access = containers.map((path) =>
+          shownAccess(caller, 'token:read', { id: '', containers: [path] }),
+        );
+        return { ...named(row), access };
+      });
+      const isCut = found.length > maxMatrixContainers;
+      return { body: { pagination, containers, more_containers: isCut, data: rows } };
+    },
+
+    async explainAccess({ params, query }, context) {
+      const { principal, now } = context;
+      // The answer says that a token exists, and where. Who reads the log knows every token already.
+      if (!can(principal, 'log:read')) throw new ForbiddenError('The caller lacks the permission log:read.');
+      const row = await findApplication(pool, principal.tenant.id, params.id, now);
+      if (!row) throw new NotFoundError('Application');
+      await recordApplications(audit, context, 'read', [row.id]);
+      const token = await findToken(principal.tenant.id, query.token_id);
+      if (!token || isExpired(token, now)) throw new NotFoundError('Token');
+      await audit.record(context, EntitiesRead, {
+        entity_type: entityTypeOfToken(token.type),
+        operation: 'read',
+        entity_ids: [token.id],
+      });
+      const containers = [token.container];
+      const caller = callerOf(row, context);
+      const operations = tokenPermissions.map((permission) => ({
+        permission,
+        ...explainTokenAccess(caller, permission, { id: token.id, containers }),
+      }));
+      return {
+        body: {
+          application: named(row),
+          token: { id: token.id, type: token.type, containers },
+          operations,
+        },
+      };
+    },
+  };
+}
