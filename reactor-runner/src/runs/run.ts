@@ -4,7 +4,6 @@ import {
   invocationPlace,
   newId,
   ReactorStarted,
-  type Json,
   type VaultEvent,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type SealedValue } from '@token-vault/crypto';
