@@ -1,6 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import path from 'node:path';
 import {
   cardNumber,
   createDataDirectory,
@@ -31,299 +30,291 @@ interface Listed {
   readonly data: readonly { readonly id: string }[];
 }
 
-const isServed = existsSync(path.resolve(import.meta.dirname, '../../libs/http/src/console.ts'));
+describe.skipIf(!hasChromium)('the console in a browser (skipped where Chromium is not installed)', () => {
+  let dataDir: string;
+  let vault: StandaloneProcess;
+  let demo: Demo;
+  let shown: ConsolePage;
 
-describe.skipIf(!hasChromium || !isServed)(
-  'the console in a browser (skipped where Chromium is not installed)',
-  () => {
-    let dataDir: string;
-    let vault: StandaloneProcess;
-    let demo: Demo;
-    let shown: ConsolePage;
+  beforeAll(async () => {
+    dataDir = await createDataDirectory();
+    vault = await startStandaloneProcess({ dataDir, env: { VAULT_PLAN: 'enterprise' } });
+    demo = await fillDemo(vault, { tokens: 3_000, days: 30 });
+    shown = await openConsole(vault.url, { colorScheme: 'light', width: 1280 });
+    await signIn(shown, demo);
+  }, 240_000);
 
-    beforeAll(async () => {
-      dataDir = await createDataDirectory();
-      vault = await startStandaloneProcess({ dataDir, env: { VAULT_PLAN: 'enterprise' } });
-      demo = await fillDemo(vault, { tokens: 3_000, days: 30 });
-      shown = await openConsole(vault.url, { colorScheme: 'light', width: 1280 });
-      await signIn(shown, demo);
-    }, 240_000);
+  afterAll(async () => {
+    await shown?.close();
+    await vault?.stop();
+    await removeDataDirectory(dataDir);
+  });
 
-    afterAll(async () => {
-      await shown?.close();
-      await vault?.stop();
-      await removeDataDirectory(dataDir);
+  const get = async <Body>(path: string): Promise<Body> =>
+    (await vault.client().expect<Body>(200, 'GET', path)).body;
+  const totalOf = async (query: Record<string, string>): Promise<number> =>
+    (await get<Listed>(`/logs?size=0&${new URLSearchParams(query).toString()}`)).pagination.total_items;
+
+  it('keeps no key: neither in the page, nor in storage, nor where a script could read the cookie', async () => {
+    const { page } = shown;
+    const kept = await page.evaluate<string>(
+      'JSON.stringify([document.cookie, Object.entries(localStorage), Object.entries(sessionStorage), location.href])',
+    );
+    expect(kept).toBe(JSON.stringify(['', [], [], `${vault.url}/console/`]));
+    for (const key of [demo.managementKey, demo.privateKey]) expect(await page.content()).not.toContain(key);
+    expect(shown.urls.filter((url) => url.includes('key_'))).toEqual([]);
+    const cookies = await shown.context.cookies();
+    expect(cookies).toMatchObject([{ httpOnly: true, sameSite: 'Strict' }]);
+  });
+
+  it('shows as counts over time and as heat map what the log says', async () => {
+    const { page } = shown;
+    // Whole days of the past, which no request of this test changes.
+    const day = (ago: number) =>
+      `${new Date(Date.now() - ago * 86_400_000).toISOString().slice(0, 10)}T00:00:00.000Z`;
+    const [from, to] = [day(6), day(2)];
+    await shown.visit(`#/audit?from=${from}&to=${to}`);
+    const range = { start_date: from, end_date: to };
+    const all = await totalOf(range);
+    expect(all).toBeGreaterThan(200);
+    await page.getByRole('img', { name: `${all.toLocaleString('en')} log entries, by hour` }).waitFor();
+    await page.getByText('Numbers by hour').click();
+    const counts = await page
+      .getByRole('table', { name: 'Numbers by hour' })
+      .locator('tbody tr')
+      .allInnerTexts();
+    const summed = counts.map((row) => Number(row.trim().split(/\s+/).at(-1)?.replaceAll(',', '')));
+    expect(summed.reduce((sum, count) => sum + count, 0)).toBe(all);
+    const bars = await page.locator('.chart-room svg [aria-label="rect"] rect').count();
+    expect(bars).toBe(counts.length);
+
+    const row = page.locator('.heat tbody tr').filter({ hasText: 'settlement' });
+    const cells = await Promise.all((await row.getByRole('button').all()).map(labelAndCount));
+    const filters = { actor_id: demo.applicationIds['settlement'] ?? '', transform: 'reveal' };
+    expect(cells.reduce((sum, [, count]) => sum + count, 0)).toBe(await totalOf({ ...range, ...filters }));
+    const [label = '', count = 0] = cells[Math.floor(cells.length / 2)] ?? [];
+    const hour = Date.parse(`${/\d{4}-\d\d-\d\d \d\d:\d\d/.exec(label)?.[0].replace(' ', 'T') ?? ''}Z`);
+    const ofHour = {
+      start_date: new Date(hour).toISOString(),
+      end_date: new Date(hour + 3_600_000).toISOString(),
+    };
+    expect(count).toBe(await totalOf({ ...ofHour, ...filters }));
+
+    await row.getByRole('button', { name: label }).click();
+    await page.getByText(`1–${Math.min(25, count)} of ${count}`).waitFor();
+    const entries = page.getByRole('table', { name: 'Log entries' });
+    expect(await entries.locator('tbody tr').filter({ hasText: 'reveal' }).count()).toBe(Math.min(25, count));
+  });
+
+  it('narrows the time by a brush, and gives the shown range as a file', async () => {
+    const { page } = shown;
+    await shown.visit('#/audit?range=30d');
+    const brush = page.locator('.brush');
+    const box = await brush.boundingBox();
+    if (box === null) throw new Error('no brush');
+    await page.mouse.move(box.x + box.width * 0.5, box.y + 20);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.6, box.y + 20);
+    await page.mouse.up();
+    await page.waitForURL(/from=.*&to=/);
+    await page.waitForLoadState('networkidle');
+    const { searchParams } = new URL(page.url().replace('/#', ''));
+    const total = await totalOf({
+      start_date: searchParams.get('from') ?? '',
+      end_date: searchParams.get('to') ?? '',
     });
+    expect(total).toBeGreaterThan(10);
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Export NDJSON' }).click(),
+    ]);
+    const lines = readFileSync(await download.path(), 'utf8')
+      .trimEnd()
+      .split('\n');
+    expect(lines).toHaveLength(total);
+    expect(JSON.parse(lines[0] ?? '')).toMatchObject({ operation: 'read', entity_type: 'card' });
+  });
 
-    const get = async <Body>(path: string): Promise<Body> =>
-      (await vault.client().expect<Body>(200, 'GET', path)).body;
-    const totalOf = async (query: Record<string, string>): Promise<number> =>
-      (await get<Listed>(`/logs?size=0&${new URLSearchParams(query).toString()}`)).pagination.total_items;
+  it('rebuilds a read model to its end', async () => {
+    const { page } = shown;
+    await shown.visit('#/operations');
+    const row = page.getByRole('row').filter({ hasText: /^log \d/ });
+    const before = await totalOf({});
+    expect(before).toBeGreaterThan(5_000);
+    await page.getByRole('button', { name: 'rebuild log', exact: true }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Rebuild' }).click();
+    await row.getByRole('progressbar').waitFor();
+    await row.getByText('none').waitFor({ timeout: 60_000 });
+    expect(await row.innerText()).toContain('live');
+    expect(await totalOf({})).toBeGreaterThanOrEqual(before);
+  });
 
-    it('keeps no key: neither in the page, nor in storage, nor where a script could read the cookie', async () => {
-      const { page } = shown;
-      const kept = await page.evaluate<string>(
-        'JSON.stringify([document.cookie, Object.entries(localStorage), Object.entries(sessionStorage), location.href])',
-      );
-      expect(kept).toBe(JSON.stringify(['', [], [], `${vault.url}/console/`]));
-      for (const key of [demo.managementKey, demo.privateKey])
-        expect(await page.content()).not.toContain(key);
-      expect(shown.urls.filter((url) => url.includes('key_'))).toEqual([]);
-      const cookies = await shown.context.cookies();
-      expect(cookies).toMatchObject([{ httpOnly: true, sameSite: 'Strict' }]);
-    });
+  it('writes a reactor, shows at its line what does not compile, and runs the mended one', async () => {
+    const { page } = shown;
+    await shown.visit('#/reactors/new');
+    const editor = page.getByRole('textbox', { name: 'Code of the reactor' });
+    const write = async (code: string) => {
+      await editor.fill(code);
+      await page.getByRole('button', { name: /^(Create|Save)$/ }).click();
+    };
+    await page.getByLabel('Name', { exact: true }).fill('adder');
+    await page.getByLabel('Application', { exact: true }).selectOption({ label: 'backend' });
+    await write('module.exports = async function (req) {\n  const sum = ;\n};');
+    await page.getByRole('alert').filter({ hasText: 'does not compile: line 2' }).waitFor();
+    expect(await lineOf(page.locator('.cm-gutter-lint .cm-lint-marker-error'))).toBe(2);
+    await write(
+      'module.exports = async function (req) {\n  return { raw: { sum: req.args.a + req.args.b } };\n};',
+    );
+    await page.getByRole('heading', { level: 1, name: 'adder' }).waitFor();
+    await page.getByLabel('Arguments (a JSON object)').fill('{"a": 20, "b": 22}');
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.getByText('"sum": 42').waitFor();
+    const runs = page.getByRole('table', { name: 'Runs', exact: true });
+    await runs.getByText('succeeded').waitFor();
+  });
 
-    it('shows as counts over time and as heat map what the log says', async () => {
-      const { page } = shown;
-      // Whole days of the past, which no request of this test changes.
-      const day = (ago: number) =>
-        `${new Date(Date.now() - ago * 86_400_000).toISOString().slice(0, 10)}T00:00:00.000Z`;
-      const [from, to] = [day(6), day(2)];
-      await shown.visit(`#/audit?from=${from}&to=${to}`);
-      const range = { start_date: from, end_date: to };
-      const all = await totalOf(range);
-      expect(all).toBeGreaterThan(200);
-      await page.getByRole('img', { name: `${all.toLocaleString('en')} log entries, by hour` }).waitFor();
-      await page.getByText('Numbers by hour').click();
-      const counts = await page
-        .getByRole('table', { name: 'Numbers by hour' })
-        .locator('tbody tr')
-        .allInnerTexts();
-      const summed = counts.map((row) => Number(row.trim().split(/\s+/).at(-1)?.replaceAll(',', '')));
-      expect(summed.reduce((sum, count) => sum + count, 0)).toBe(all);
-      const bars = await page.locator('.chart-room svg [aria-label="rect"] rect').count();
-      expect(bars).toBe(counts.length);
+  it('replaces a key that a client goes on using, without a failed request', async () => {
+    const { page } = shown;
+    const id = demo.applicationIds['backend'];
+    const client = vault.client(demo.privateKey);
+    const statuses: number[] = [];
+    let isRunning = true;
+    const running = (async () => {
+      while (isRunning) statuses.push((await client.request('GET', `/tokens/${demo.tokenIds[0]}`)).status);
+    })();
+    await shown.visit(`#/applications/${id}`);
+    await page.getByRole('button', { name: 'Regenerate' }).click();
+    await page.getByLabel('The key before stops').selectOption({ label: 'After 1 hour' });
+    await page.getByRole('button', { name: 'Make the new key' }).click();
+    const key = await page.locator('.secret').innerText();
+    expect((await vault.client(key).request('GET', `/tokens/${demo.tokenIds[0]}`)).status).toBe(200);
+    await page.keyboard.press('Escape');
+    expect(await page.locator('.secret').count()).toBe(1);
+    await page.getByRole('button', { name: 'I have the key' }).click();
+    expect(await page.content()).not.toContain(key);
+    isRunning = false;
+    await running;
+    expect(statuses.length).toBeGreaterThan(0);
+    expect([...new Set(statuses)]).toEqual([200]);
+  });
 
-      const row = page.locator('.heat tbody tr').filter({ hasText: 'settlement' });
-      const cells = await Promise.all((await row.getByRole('button').all()).map(labelAndCount));
-      const filters = { actor_id: demo.applicationIds['settlement'] ?? '', transform: 'reveal' };
-      expect(cells.reduce((sum, [, count]) => sum + count, 0)).toBe(await totalOf({ ...range, ...filters }));
-      const [label = '', count = 0] = cells[Math.floor(cells.length / 2)] ?? [];
-      const hour = Date.parse(`${/\d{4}-\d\d-\d\d \d\d:\d\d/.exec(label)?.[0].replace(' ', 'T') ?? ''}Z`);
-      const ofHour = {
-        start_date: new Date(hour).toISOString(),
-        end_date: new Date(hour + 3_600_000).toISOString(),
-      };
-      expect(count).toBe(await totalOf({ ...ofHour, ...filters }));
-
-      await row.getByRole('button', { name: label }).click();
-      await page.getByText(`1–${Math.min(25, count)} of ${count}`).waitFor();
-      const entries = page.getByRole('table', { name: 'Log entries' });
-      expect(await entries.locator('tbody tr').filter({ hasText: 'reveal' }).count()).toBe(
-        Math.min(25, count),
-      );
-    });
-
-    it('narrows the time by a brush, and gives the shown range as a file', async () => {
-      const { page } = shown;
-      await shown.visit('#/audit?range=30d');
-      const brush = page.locator('.brush');
-      const box = await brush.boundingBox();
-      if (box === null) throw new Error('no brush');
-      await page.mouse.move(box.x + box.width * 0.5, box.y + 20);
-      await page.mouse.down();
-      await page.mouse.move(box.x + box.width * 0.6, box.y + 20);
-      await page.mouse.up();
-      await page.waitForURL(/from=.*&to=/);
-      await page.waitForLoadState('networkidle');
-      const { searchParams } = new URL(page.url().replace('/#', ''));
-      const total = await totalOf({
-        start_date: searchParams.get('from') ?? '',
-        end_date: searchParams.get('to') ?? '',
-      });
-      expect(total).toBeGreaterThan(10);
-      const [download] = await Promise.all([
-        page.waitForEvent('download'),
-        page.getByRole('button', { name: 'Export NDJSON' }).click(),
-      ]);
-      const lines = readFileSync(await download.path(), 'utf8')
-        .trimEnd()
-        .split('\n');
-      expect(lines).toHaveLength(total);
-      expect(JSON.parse(lines[0] ?? '')).toMatchObject({ operation: 'read', entity_type: 'card' });
-    });
-
-    it('rebuilds a read model to its end', async () => {
-      const { page } = shown;
-      await shown.visit('#/operations');
-      const row = page.getByRole('row').filter({ hasText: /^log \d/ });
-      const before = await totalOf({});
-      expect(before).toBeGreaterThan(5_000);
-      await page.getByRole('button', { name: 'rebuild log', exact: true }).click();
-      await page.getByRole('dialog').getByRole('button', { name: 'Rebuild' }).click();
-      await row.getByRole('progressbar').waitFor();
-      await row.getByText('none').waitFor({ timeout: 60_000 });
-      expect(await row.innerText()).toContain('live');
-      expect(await totalOf({})).toBeGreaterThanOrEqual(before);
-    });
-
-    it('writes a reactor, shows at its line what does not compile, and runs the mended one', async () => {
-      const { page } = shown;
-      await shown.visit('#/reactors/new');
-      const editor = page.getByRole('textbox', { name: 'Code of the reactor' });
-      const write = async (code: string) => {
-        await editor.fill(code);
-        await page.getByRole('button', { name: /^(Create|Save)$/ }).click();
-      };
-      await page.getByLabel('Name', { exact: true }).fill('adder');
-      await page.getByLabel('Application', { exact: true }).selectOption({ label: 'backend' });
-      await write('module.exports = async function (req) {\n  const sum = ;\n};');
-      await page.getByRole('alert').filter({ hasText: 'does not compile: line 2' }).waitFor();
-      expect(await lineOf(page.locator('.cm-gutter-lint .cm-lint-marker-error'))).toBe(2);
-      await write(
-        'module.exports = async function (req) {\n  return { raw: { sum: req.args.a + req.args.b } };\n};',
-      );
-      await page.getByRole('heading', { level: 1, name: 'adder' }).waitFor();
-      await page.getByLabel('Arguments (a JSON object)').fill('{"a": 20, "b": 22}');
-      await page.getByRole('button', { name: 'Run', exact: true }).click();
-      await page.getByText('"sum": 42').waitFor();
-      const runs = page.getByRole('table', { name: 'Runs', exact: true });
-      await runs.getByText('succeeded').waitFor();
-    });
-
-    it('replaces a key that a client goes on using, without a failed request', async () => {
-      const { page } = shown;
-      const id = demo.applicationIds['backend'];
-      const client = vault.client(demo.privateKey);
-      const statuses: number[] = [];
-      let isRunning = true;
-      const running = (async () => {
-        while (isRunning) statuses.push((await client.request('GET', `/tokens/${demo.tokenIds[0]}`)).status);
-      })();
-      await shown.visit(`#/applications/${id}`);
-      await page.getByRole('button', { name: 'Regenerate' }).click();
-      await page.getByLabel('The key before stops').selectOption({ label: 'After 1 hour' });
-      await page.getByRole('button', { name: 'Make the new key' }).click();
-      const key = await page.locator('.secret').innerText();
-      expect((await vault.client(key).request('GET', `/tokens/${demo.tokenIds[0]}`)).status).toBe(200);
-      await page.keyboard.press('Escape');
-      expect(await page.locator('.secret').count()).toBe(1);
-      await page.getByRole('button', { name: 'I have the key' }).click();
-      expect(await page.content()).not.toContain(key);
-      isRunning = false;
-      await running;
-      expect(statuses.length).toBeGreaterThan(0);
-      expect([...new Set(statuses)]).toEqual([200]);
-    });
-
-    it('never has the number of a card: not in the page, its addresses, its storage or an answer', async () => {
-      const { page, answers } = shown;
-      const number = cardNumber();
-      const backend = vault.client(demo.privateKey);
-      const body = { type: 'card', data: { number, cvc: '737' }, metadata: { marked: 'yes' } };
-      const { id } = (await backend.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body;
-      const reader = { name: 'revealing', type: 'private', rules: [revealing] };
-      const { key } = (
-        await vault.client().expect<{ key: string }>(201, 'POST', '/applications', { body: reader })
-      ).body;
-      expect((await vault.client(key).expect(200, 'GET', `/tokens/${id}`)).text).toContain(number);
-      const start = answers.length;
-      const pages: string[] = [];
-      for (const screen of ['tokens', `tokens/${id}`, 'audit', 'overview', 'reactors', 'applications']) {
-        await shown.visit(`#/${screen}`);
-        pages.push(await page.content());
-      }
-      await shown.visit('#/tokens');
-      await page.getByLabel('Metadata key').fill('marked');
-      await page.getByLabel('Metadata value').fill('yes');
-      await page.getByLabel('Container and below').fill('/pci/');
-      await page.getByRole('button', { name: 'Apply' }).click();
-      await page.getByText('1–1 of 1').waitFor();
+  it('never has the number of a card: not in the page, its addresses, its storage or an answer', async () => {
+    const { page, answers } = shown;
+    const number = cardNumber();
+    const backend = vault.client(demo.privateKey);
+    const body = { type: 'card', data: { number, cvc: '737' }, metadata: { marked: 'yes' } };
+    const { id } = (await backend.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body;
+    const reader = { name: 'revealing', type: 'private', rules: [revealing] };
+    const { key } = (
+      await vault.client().expect<{ key: string }>(201, 'POST', '/applications', { body: reader })
+    ).body;
+    expect((await vault.client(key).expect(200, 'GET', `/tokens/${id}`)).text).toContain(number);
+    const start = answers.length;
+    const pages: string[] = [];
+    for (const screen of ['tokens', `tokens/${id}`, 'audit', 'overview', 'reactors', 'applications']) {
+      await shown.visit(`#/${screen}`);
       pages.push(await page.content());
-      expect(pages.at(-1)).toContain(`XXXXXXXXXXXX${number.slice(-4)}`);
-      const storage = await page.evaluate<string>(
-        'JSON.stringify([{ ...localStorage }, { ...sessionStorage }])',
-      );
-      const seen = [...pages, ...answers.slice(start), ...shown.urls, storage];
-      expect(seen.filter((text) => text.includes(number))).toEqual([]);
-      expect(answers.slice(start).join()).toContain(id);
-    });
-
-    it('shows hostile names, metadata, reasons and results as the text that they are', async () => {
-      const { page } = shown;
-      const made = await hostile(vault, demo);
-      for (const screen of ['applications', 'reactors', 'tokens', 'audit', ...made.screens])
-        await shown.visit(`#/${screen}`);
-      await shown.visit(`#/${made.reactor}`);
-      await page.getByRole('button', { name: 'Run', exact: true }).click();
-      await page.locator('pre').filter({ hasText: 'onerror' }).waitFor();
-      expect(await page.locator('pre').innerText()).toContain(markup.replaceAll('"', '\\"'));
-      await shown.visit(`#/${made.token}`);
-      expect(await page.locator('main').innerText()).toContain(markup);
-      expect(await page.locator('main :is(img, script, iframe, object, base, form[action])').count()).toBe(0);
-      expect(await page.evaluate('globalThis.pwned')).toBeUndefined();
-    });
-
-    it('has no fault by axe in both widths and themes, and none by the Content-Security-Policy', async () => {
-      const token = `tokens/${demo.tokenIds[0]}`;
-      const application = `applications/${demo.applicationIds['backend']}`;
-      const faults: unknown[] = [];
-      for (const width of [1280, 390]) {
-        await shown.page.setViewportSize({ width, height: 900 });
-        for (const screen of [...screens, token, application]) {
-          await shown.visit(`#/${screen}`);
-          for (const colorScheme of ['light', 'dark'] as const) {
-            await shown.page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
-            // What differs between the themes is colours.
-            const rules = colorScheme === 'light' ? undefined : ['color-contrast'];
-            for (const fault of await faultsByAxe(rules)) faults.push([screen, width, colorScheme, fault]);
-          }
-          const needed = await shown.page.evaluate('document.documentElement.scrollWidth');
-          if (needed !== width) faults.push([screen, width, `is ${String(needed)} wide`]);
-        }
-      }
-      expect(faults).toEqual([]);
-      expect(shown.faults).toEqual([]);
-    });
-
-    it('says which permission is missing, to a key that may read the log only', async () => {
-      const body = { name: 'auditor', type: 'management', permissions: ['log:read'] };
-      const { key } = (await vault.client().expect<{ key: string }>(201, 'POST', '/applications', { body }))
-        .body;
-      const other = await openConsole(vault.url, { colorScheme: 'light', width: 1280 });
-      try {
-        await other.page.getByLabel('API key').fill('key_mgt_wrong');
-        await other.page.getByRole('button', { name: 'Sign in' }).click();
-        await other.page.getByText('This key is not valid.').waitFor();
-        await other.page.getByLabel('API key').fill(key);
-        await other.page.getByRole('button', { name: 'Sign in' }).click();
-        await other.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
-        for (const [screen, permission] of Object.entries(missing)) {
-          await other.visit(`#/${screen}`);
-          expect([screen, await other.page.locator('main').innerText()]).toEqual([
-            screen,
-            expect.stringContaining(permission),
-          ]);
-        }
-        expect(other.faults).toEqual([]);
-      } finally {
-        await other.close();
-      }
-    });
-
-    it('ends the session at sign-out: its cookie opens nothing afterwards', async () => {
-      const { page, context } = shown;
-      const stolen = (await context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
-      const byCookie = () => fetch(`${vault.url}/logs?size=1`, { headers: { cookie: stolen } });
-      expect((await byCookie()).status).toBe(200);
-      await page.setViewportSize({ width: 1280, height: 900 });
-      await page.getByRole('button', { name: 'Sign out' }).click();
-      await page.getByRole('heading', { name: 'Sign in' }).waitFor();
-      expect((await byCookie()).status).toBe(401);
-      expect(await context.cookies()).toEqual([]);
-    });
-
-    async function faultsByAxe(rules?: readonly string[]): Promise<unknown[]> {
-      const { page } = shown;
-      // Evaluated by the debugger, which the policy of the page does not bind.
-      if (await page.evaluate('globalThis.axe === undefined')) await page.evaluate(axe);
-      const options = JSON.stringify(rules ? { runOnly: rules } : {});
-      return page.evaluate<unknown[]>(
-        `axe.run(${options}).then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes.slice(0, 3).map(({ html }) => html.slice(0, 120))]))`,
-      );
     }
-  },
-);
+    await shown.visit('#/tokens');
+    await page.getByLabel('Metadata key').fill('marked');
+    await page.getByLabel('Metadata value').fill('yes');
+    await page.getByLabel('Container and below').fill('/pci/');
+    await page.getByRole('button', { name: 'Apply' }).click();
+    await page.getByText('1–1 of 1').waitFor();
+    pages.push(await page.content());
+    expect(pages.at(-1)).toContain(`XXXXXXXXXXXX${number.slice(-4)}`);
+    const storage = await page.evaluate<string>(
+      'JSON.stringify([{ ...localStorage }, { ...sessionStorage }])',
+    );
+    const seen = [...pages, ...answers.slice(start), ...shown.urls, storage];
+    expect(seen.filter((text) => text.includes(number))).toEqual([]);
+    expect(answers.slice(start).join()).toContain(id);
+  });
+
+  it('shows hostile names, metadata, reasons and results as the text that they are', async () => {
+    const { page } = shown;
+    const made = await hostile(vault, demo);
+    for (const screen of ['applications', 'reactors', 'tokens', 'audit', ...made.screens])
+      await shown.visit(`#/${screen}`);
+    await shown.visit(`#/${made.reactor}`);
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.locator('pre').filter({ hasText: 'onerror' }).waitFor();
+    expect(await page.locator('pre').innerText()).toContain(markup.replaceAll('"', '\\"'));
+    await shown.visit(`#/${made.token}`);
+    expect(await page.locator('main').innerText()).toContain(markup);
+    expect(await page.locator('main :is(img, script, iframe, object, base, form[action])').count()).toBe(0);
+    expect(await page.evaluate('globalThis.pwned')).toBeUndefined();
+  });
+
+  it('has no fault by axe in both widths and themes, and none by the Content-Security-Policy', async () => {
+    const token = `tokens/${demo.tokenIds[0]}`;
+    const application = `applications/${demo.applicationIds['backend']}`;
+    const faults: unknown[] = [];
+    for (const width of [1280, 390]) {
+      await shown.page.setViewportSize({ width, height: 900 });
+      for (const screen of [...screens, token, application]) {
+        await shown.visit(`#/${screen}`);
+        for (const colorScheme of ['light', 'dark'] as const) {
+          await shown.page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+          // What differs between the themes is colours.
+          const rules = colorScheme === 'light' ? undefined : ['color-contrast'];
+          for (const fault of await faultsByAxe(rules)) faults.push([screen, width, colorScheme, fault]);
+        }
+        const needed = await shown.page.evaluate('document.documentElement.scrollWidth');
+        if (needed !== width) faults.push([screen, width, `is ${String(needed)} wide`]);
+      }
+    }
+    expect(faults).toEqual([]);
+    expect(shown.faults).toEqual([]);
+  });
+
+  it('says which permission is missing, to a key that may read the log only', async () => {
+    const body = { name: 'auditor', type: 'management', permissions: ['log:read'] };
+    const { key } = (await vault.client().expect<{ key: string }>(201, 'POST', '/applications', { body }))
+      .body;
+    const other = await openConsole(vault.url, { colorScheme: 'light', width: 1280 });
+    try {
+      await other.page.getByLabel('API key').fill('key_mgt_wrong');
+      await other.page.getByRole('button', { name: 'Sign in' }).click();
+      await other.page.getByText('This key is not valid.').waitFor();
+      await other.page.getByLabel('API key').fill(key);
+      await other.page.getByRole('button', { name: 'Sign in' }).click();
+      await other.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+      for (const [screen, permission] of Object.entries(missing)) {
+        await other.visit(`#/${screen}`);
+        expect([screen, await other.page.locator('main').innerText()]).toEqual([
+          screen,
+          expect.stringContaining(permission),
+        ]);
+      }
+      expect(other.faults).toEqual([]);
+    } finally {
+      await other.close();
+    }
+  });
+
+  it('ends the session at sign-out: its cookie opens nothing afterwards', async () => {
+    const { page, context } = shown;
+    const stolen = (await context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
+    const byCookie = () => fetch(`${vault.url}/logs?size=1`, { headers: { cookie: stolen } });
+    expect((await byCookie()).status).toBe(200);
+    await page.setViewportSize({ width: 1280, height: 900 });
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    expect((await byCookie()).status).toBe(401);
+    expect(await context.cookies()).toEqual([]);
+  });
+
+  async function faultsByAxe(rules?: readonly string[]): Promise<unknown[]> {
+    const { page } = shown;
+    // Evaluated by the debugger, which the policy of the page does not bind.
+    if (await page.evaluate('globalThis.axe === undefined')) await page.evaluate(axe);
+    const options = JSON.stringify(rules ? { runOnly: rules } : {});
+    return page.evaluate<unknown[]>(
+      `axe.run(${options}).then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes.slice(0, 3).map(({ html }) => html.slice(0, 120))]))`,
+    );
+  }
+});
 
 const revealing = {
   description: '',
