@@ -16,6 +16,7 @@ describe('the configuration', () => {
       egressAllow: [],
       runsPerTenant: 16,
       rateLimits: {},
+      shownSettings: [],
     };
     expect(readConfig({})).toEqual(defaults);
     const empty = {
@@ -64,7 +65,8 @@ describe('the configuration', () => {
       OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318',
       OTEL_TRACES_SAMPLER_ARG: '0.25',
     };
-    expect(readConfig(environment)).toEqual({
+    const { shownSettings = [], ...config } = readConfig(environment);
+    expect(config).toEqual({
       traces: { endpoint: 'http://collector:4318', share: 0.25 },
       storagePath: '/srv/postgres',
       port: 0,
@@ -80,6 +82,10 @@ describe('the configuration', () => {
       runsPerTenant: 40,
       rateLimits: {},
     });
+    // The operator's console shows no key and no address with a password.
+    const hidden = ['DATABASE_URL', 'VAULT_ROOT_KEY', 'VAULT_ROOT_KEY_NEXT', 'OTEL_EXPORTER_OTLP_ENDPOINT'];
+    const shown = Object.entries(environment).filter(([name]) => !hidden.includes(name));
+    expect(new Map(shownSettings.map(({ name, value }) => [name, value]))).toEqual(new Map(shown));
   });
 
   it.each([

@@ -33,4 +33,21 @@ describe('a vault that is killed under load', () => {
     expect(await killed.differingProjections()).toEqual([]);
     await access.manager.expect(200, 'GET', '/health/ready');
   });
+
+  it('fails this check when a write is lost', async () => {
+    const { ledger } = killed;
+    const access = await killed.access();
+    const [lost = '', kept = ''] = ledger.survivors;
+    await access.tokens.expect(204, 'DELETE', `/tokens/${lost}`);
+    ledger.pretend(kept);
+    const findings = await ledger.audit(access);
+    expect(findings).toContain(`${lost} was acknowledged and is lost`);
+    expect(findings).toContain(`${lost} is not listed`);
+    expect(findings).toContain(`${kept} was deleted and is readable`);
+    expect(findings).toContain(`${kept} is deleted, its keys are not`);
+    expect(await ledger.auditLog(access)).toEqual([
+      `${kept} is deleted 0 times`,
+      expect.stringMatching(`${kept}: \\d+ of \\d+ reads are in the log`),
+    ]);
+  });
 });
