@@ -38,7 +38,7 @@ export function createProxyCode(dependencies: CodeDependencies): RunCode {
           reason: context.principal.reason,
           onTokens: (tokens, areAll) => seen.add(tokens, areAll),
         },
-        invoker: context.metadata,
+        writer: applicationId === undefined ? undefined : { applicationId },
         signal: run.signal,
       },
     ).finally(() => run.onSeen(seen.tokens));

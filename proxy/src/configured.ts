@@ -31,8 +31,8 @@ const expression = /(\{|%7b){2}/i;
 const steps = /(^|[/\\])\.{1,2}([/\\;]|$)/;
 
 const decodedOnce = (path: string): string =>
-  path.replaceAll(/%(2e|2f|5c)/gi, (escape) => decodeURIComponent(escape));
-const decoded = (path: string): string => decodedOnce(decodedOnce(path.replaceAll(/%25/g, '%')));
+  path.replaceAll(/%([0-9a-f]{2})/gi, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
+const decoded = (path: string): string => decodedOnce(decodedOnce(decodedOnce(path)));
 
 /** A URL below the destination. @throws ValidationError for a path that could lead elsewhere */
 export function urlBelow({ destination }: Pick<ConfiguredProxy, 'destination'>, path: string): URL {

@@ -169,6 +169,7 @@ describe('headers', () => {
         ['svc-proxy-url', 'https://api.test'],
         ['Cookie', 'a=b'],
         ['X-Forwarded-For', '10.0.0.1'],
+        ['Referer', 'https://vault.example/proxies/p/invoke/c?svc-proxy-key=secret'],
         ['Forwarded', 'for=10.0.0.1'],
       ],
     });

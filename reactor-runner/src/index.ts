@@ -7,6 +7,7 @@ export { createLazySandbox, type LazySandbox } from './runs/lazy-sandbox.ts';
 export type {
   Asked,
   OpenTokens,
+  OutputWriter,
   RunOrigin,
   ServiceRequest,
   ShownToken,

@@ -224,6 +224,34 @@ describe('a private key with a rule that reveals', () => {
     await must(401, { method: 'POST', path: '/proxy', headers: { 'SVC-PROXY-URL': 'https://example.com' } });
   });
 
+  it('shows no fingerprint in the repeat of a request either, nor in what a reactor makes', async () => {
+    const { call, must } = await signedIn();
+    const body = {
+      type: 'token',
+      data: 'equal',
+      containers: ['/pci/high/'],
+      fingerprint_expression: '{{ data }}',
+    };
+    const requests: Call[] = [
+      { method: 'POST', path: '/tokens', body },
+      { method: 'POST', path: '/tokenize', body: { a: body } },
+      { method: 'POST', path: '/tokens/batch', body: { tokens: [body] } },
+    ];
+    for (const request of requests) {
+      const once = { ...request, headers: { 'SVC-IDEMPOTENCY-KEY': request.path } };
+      const [first, repeat] = [await call(once), await call(once)];
+      expect([first.status, repeat.status]).toEqual([first.status, first.status]);
+      expect(first.status).toBeLessThan(300);
+      expect(repeat.text).toBe(first.text);
+      expect(repeat.text).not.toContain('"fingerprint":');
+    }
+    const code = `module.exports = async () => ({ tokenize: ${JSON.stringify({ a: body })} });`;
+    const reactor = { name: 'maker', code, configuration: {} };
+    const { id } = await must<{ id: string }>(201, { method: 'POST', path: '/reactors', body: reactor });
+    const made = await call({ method: 'POST', path: `/reactors/${id}/react`, body: { args: {} } });
+    expect([made.status, made.text.includes('"fingerprint":')]).toEqual([200, false]);
+  });
+
   it('lets a reactor run without tokens, whose code then sees them masked too', async () => {
     const { call, must } = await signedIn();
     const code = `module.exports = async (req) => ({ raw: req.args.id ? await req.svc.tokens.retrieve(req.args.id) : req.args });`;

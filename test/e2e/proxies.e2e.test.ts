@@ -138,6 +138,7 @@ describe('a request through a configured proxy', () => {
     '/a/..%2f..%2fadmin',
     '/..%5cadmin',
     '/%252e%252e/admin',
+    '/%25%32%65%25%32%65/admin',
     '/..;/admin',
     '/{{ x }}',
     '/%7b%7b x }}',
@@ -308,6 +309,27 @@ describe('transforms of a proxy', () => {
     });
     expect(used.status).toBe(201);
     expect(destination.arrived[1]?.body.toString()).toBe(number);
+  });
+
+  it('make tokens by the rights of the application alone', async () => {
+    respond('{}');
+    const output = (container: string) => `module.exports = async () => ({
+      tokenize: { type: 'token', data: 'made', containers: ['${container}'] } });`;
+    const rule = {
+      priority: 1,
+      container: '/a/',
+      transform: 'mask',
+      permissions: ['token:use', 'token:create'],
+    };
+    const bound = await newApplication({ rules: [{ ...rule, description: 'one container' }] });
+    const using = await newApplication({ permissions: ['token:use'] });
+    const answerOf = async (container: string, own: object) =>
+      invoke(await newProxy({ ...own, response: { code: output(container) } }), '/c');
+    expect((await answerOf('/a/b/', { application: { id: bound.id } })).status).toBe(201);
+    for (const own of [{ application: { id: bound.id } }, { application: { id: using.id } }, {}]) {
+      const refused = await answerOf('/zzz/', own);
+      expect([refused.status, refused.text]).toEqual([403, expect.not.stringContaining('"id"')]);
+    }
   });
 
   it('may answer themselves; what the destination cannot be sent, and what breaks the rules, is an error', async () => {

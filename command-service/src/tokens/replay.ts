@@ -21,7 +21,7 @@ import { transformWrittenData } from './written-data.ts';
 import { ExistingTokens } from './existing.ts';
 import { createTokenFinder } from './find.ts';
 import { createSeenTokens, type FindApplication } from './seen.ts';
-import { shownTo, withoutUnreadable, type Shown } from './shown.ts';
+import { hiding, shownTo, withoutUnreadable, type Shown } from './shown.ts';
 
 export interface TokenReplayDependencies {
   readonly store: EventStore;
@@ -46,7 +46,7 @@ function shownAgain({ token, details }: Found, context: RequestContext): Shown {
   // Changes that others made since are shown only to a caller that may read the token.
   const ofMaker = (transform: Transform): Shown =>
     details.modifiedAt === undefined
-      ? { transform, isReadable: true }
+      ? { transform, isReadable: true, ...hiding(context.principal) }
       : shownTo(context.principal, { id, containers }, transform);
   switch (token.by) {
     case 'create':

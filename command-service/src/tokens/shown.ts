@@ -15,6 +15,10 @@ export interface Shown {
   readonly isBreakGlass?: true;
 }
 
+/** Fingerprints are hidden from a caller that is shown no plaintext, in its own answers and in their repeats. */
+export const hiding = (principal: Principal): Pick<Shown, 'hidesFingerprint'> =>
+  seesFingerprints(principal) ? {} : { hidesFingerprint: true };
+
 /**
  * Only a caller that may read the token is shown its data (rules.md §5), and never more than the rule of the
  * operation shows (§6). This function alone decides it, for the answer and for the log. `by`: the transform of the
@@ -26,7 +30,7 @@ export function shownTo(
   by: Transform = 'reveal',
 ): Shown {
   const read = decideTokenAccess(principal, 'token:read', token);
-  const hides = seesFingerprints(principal) ? {} : ({ hidesFingerprint: true } as const);
+  const hides = hiding(principal);
   if (!read.isGranted) return { transform: 'redact', isReadable: false, ...hides };
   // A rule with `break_glass` reveals by reading only: the event of a write does not tell of it.
   const most = read.isBreakGlass ? 'mask' : read.transform;

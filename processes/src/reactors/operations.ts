@@ -10,7 +10,7 @@ import {
   type MadeOf,
   type Showing,
 } from '@token-vault/operations';
-import type { RunOrigin, ServiceRequest, ShownToken, VaultOperations } from '@token-vault/reactor-runner';
+import type { OutputWriter, RunOrigin, ServiceRequest, ShownToken, VaultOperations } from '@token-vault/reactor-runner';
 import { problemDetails, toProblem } from '@token-vault/http';
 import type { Principals } from './principals.ts';
 
@@ -97,7 +97,7 @@ export function createReactorOperations(
   }
 
   /** Invoking needs token:use only. The reactor makes the tokens of its output, so the invoker sees them masked. */
-  async function outputWriterOf({ tenantId }: RunOrigin, invoker: Caused): Promise<Identity> {
+  async function invokerOf({ tenantId, shownAtMost }: RunOrigin, invoker: Caused): Promise<Identity> {
     const tenant = await principals.tenant(tenantId);
     if (!tenant) throw new UnauthenticatedError('The tenant is gone.');
     const applicationType = 'private';
@@ -106,7 +106,8 @@ export function createReactorOperations(
     // Limits count for an application, whoever acts for it.
     const applicationId = await principals.applicationIdOf(tenantId, actor);
     const who = { actor, applicationId, ...(authorizedBy === undefined ? {} : { authorizedBy }) };
-    const principal: Principal = { tenant, ...who, applicationType, permissions, rules: [] };
+    const bound = shownAtMost === undefined ? {} : { shownAtMost };
+    const principal: Principal = { tenant, ...who, applicationType, permissions, rules: [], ...bound };
     return { kind: 'authenticated', principal };
   }
 
@@ -128,13 +129,17 @@ export function createReactorOperations(
       }
     },
 
-    tokenize(payload, invoker, origin) {
-      const identify = () => outputWriterOf(origin, invoker);
+    tokenize(payload, writer: OutputWriter, origin) {
+      const identify = () =>
+        'invoker' in writer ? invokerOf(origin, writer.invoker) : applicationOf(origin, writer.applicationId);
       const idempotencyScope = ['reactor output', origin.tenantId, origin.invocationId];
       const request = { operation: 'tokenize', body: payload } as const;
-      // The output made these tokens, so no right of an application decides about them.
-      const onShown = ({ tokens = [] }: MadeOf) =>
-        origin.onTokens(tokens.map(({ id, cvcEndsAt }) => ({ id, cvcEndsAt })));
+      const shownOf = (token: AnswerToken): ShownToken =>
+        // The output of a reactor made these tokens, so no right of an application decides about them.
+        'invoker' in writer
+          ? { id: token.id, cvcEndsAt: token.cvcEndsAt }
+          : shownToken(token, writer.applicationId);
+      const onShown = ({ tokens = [] }: MadeOf) => origin.onTokens(tokens.map(shownOf));
       return answerTo(executor, request, origin, { identify, idempotencyScope, onShown });
     },
   };

@@ -41,6 +41,12 @@ export interface ServiceRequest {
   readonly body?: Json;
 }
 
+/**
+ * The maker of the tokens of an output. A reactor's output makes them in the name of the invoker, which needs no right to create tokens
+ * (rules.md §8). The output of a proxy's code makes them by the rights of the proxy's application.
+ */
+export type OutputWriter = { readonly invoker: Caused } | { readonly applicationId: string };
+
 /** The operations that a runner needs from the vault. Its own process may answer, or a service elsewhere. */
 export interface VaultOperations {
   /**
@@ -49,10 +55,10 @@ export interface VaultOperations {
    */
   asApplication(applicationId: string, request: ServiceRequest, origin: RunOrigin): Promise<Json>;
   /**
-   * Tokenizes the output of a run for its invoker. A repeat for the same run gives the same tokens.
+   * Tokenizes the output of a run. A repeat for the same run gives the same tokens.
    * @throws DomainError
    */
-  tokenize(payload: Json, invoker: Caused, origin: RunOrigin): Promise<Json>;
+  tokenize(payload: Json, writer: OutputWriter, origin: RunOrigin): Promise<Json>;
 }
 
 /** Tokens that are being opened. The code gets them only after `use`, the record in the log, is durable. */

@@ -1,8 +1,8 @@
-import type { Caused, Json } from '@token-vault/contracts';
+import { ForbiddenError, type Json } from '@token-vault/contracts';
 import type { EgressFetch } from '@token-vault/egress';
 import type { SandboxPool } from '../sandbox/index.ts';
 import { failureOfRun, type InvocationFailure } from './outcome.ts';
-import type { RunOrigin, VaultOperations } from './ports.ts';
+import type { OutputWriter, RunOrigin, VaultOperations } from './ports.ts';
 import { tokenized } from './run-tokens.ts';
 import { serviceRequest } from './service-calls.ts';
 
@@ -21,8 +21,8 @@ export interface Code {
   readonly applicationId: string | undefined;
   readonly timeoutMs: number;
   readonly origin: RunOrigin;
-  /** In whose name the output is tokenized. */
-  readonly invoker: Caused;
+  /** Makes the tokens of the output. Without one the code cannot tokenize. */
+  readonly writer: OutputWriter | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -32,7 +32,7 @@ export type CodeEnd =
 
 /** Runs code in the sandbox, once, and tokenizes its output. @throws DomainError of the tokenization */
 export async function runCode({ sandbox, fetch, operations }: CodeDependencies, run: Code): Promise<CodeEnd> {
-  const { code, args, configuration, applicationId, timeoutMs, origin, invoker, signal } = run;
+  const { code, args, configuration, applicationId, timeoutMs, origin, writer, signal } = run;
   const { tenantId } = origin;
   const svc = async (by: string, method: string, values: Json): Promise<Json> => {
     const request = serviceRequest(method, values);
@@ -54,9 +54,8 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
   });
   if (outcome.kind !== 'succeeded') return failureOfRun(outcome);
   const { raw, tokenize } = outcome.result;
-  const tokens =
-    tokenize === undefined
-      ? undefined
-      : await tokenized(() => operations.tokenize(tokenize, invoker, origin));
+  if (tokenize === undefined) return { kind: 'succeeded', raw, tokens: undefined };
+  if (!writer) throw new ForbiddenError('Without an application the code cannot make tokens.');
+  const tokens = await tokenized(() => operations.tokenize(tokenize, writer, origin));
   return { kind: 'succeeded', raw, tokens };
 }

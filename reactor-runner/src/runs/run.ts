@@ -267,7 +267,7 @@ export class Runs {
     };
     const { timeout_ms: timeoutMs } = invoked;
     const longestMs = this.#queueMs(timeoutMs) + timeoutMs + 1_000;
-    const code = { ...input, timeoutMs, origin, invoker: metadata };
+    const code = { ...input, timeoutMs, origin, writer: { invoker: metadata } };
     const outcome = await this.#stoppable.run(longestMs, (signal) =>
       runCode(this.#dependencies, { ...code, signal }),
     );
