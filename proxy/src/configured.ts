@@ -31,7 +31,9 @@ const expression = /(\{|%7b){2}/i;
 const steps = /(^|[/\\])\.{1,2}([/\\;]|$)/;
 
 const decodedOnce = (path: string): string =>
-  path.replaceAll(/%([0-9a-f]{2})/gi, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
+  path.replaceAll(/%([0-9a-f]{2})/gi, (_, digits: string) =>
+    String.fromCharCode(Number.parseInt(digits, 16)),
+  );
 const decoded = (path: string): string => decodedOnce(decodedOnce(decodedOnce(path)));
 
 /** A URL below the destination. @throws ValidationError for a path that could lead elsewhere */

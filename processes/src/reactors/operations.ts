@@ -10,7 +10,13 @@ import {
   type MadeOf,
   type Showing,
 } from '@token-vault/operations';
-import type { OutputWriter, RunOrigin, ServiceRequest, ShownToken, VaultOperations } from '@token-vault/reactor-runner';
+import type {
+  OutputWriter,
+  RunOrigin,
+  ServiceRequest,
+  ShownToken,
+  VaultOperations,
+} from '@token-vault/reactor-runner';
 import { problemDetails, toProblem } from '@token-vault/http';
 import type { Principals } from './principals.ts';
 
