@@ -4,7 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { Spec, Validation } from '@cyclonedx/cyclonedx-library';
 import { freePorts } from '@token-vault/process';
-import { waitUntil } from '@token-vault/test-support';
+import { hasFullRuns, waitUntil } from '@token-vault/test-support';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createComposed, graceOf, running, servicesImage, type Composed } from './containers/composed.ts';
 import { makeBaseImage, openEngine, whyNoContainers, type Engine } from './containers/engine.ts';
@@ -302,7 +302,8 @@ describe.skipIf(missing !== undefined)(`the images${why}`, () => {
     });
   });
 
-  it('are made of the same layers when they are built again', async () => {
+  const again = `are made of the same layers when they are built again${hasFullRuns ? '' : ' (skipped: two minutes; set TEST_RUNS=full)'}`;
+  it.runIf(hasFullRuns)(again, async () => {
     const layers = () => inspect('token-vault', '{{json .RootFS.Layers}}');
     const before = JSON.parse(await layers()) as string[];
     await engine.shell(buildCommand.replace('docker build', 'docker build --no-cache'));

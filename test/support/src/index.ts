@@ -13,7 +13,7 @@ export { fieldsOf } from './event-data.ts';
 export { processSettingsOf, type ProcessSettings } from './process-settings.ts';
 export { cardNumber, cardToken, plainApplication, revealingApplication } from './stack-builders.ts';
 export { type Answer, type Client, createClient, type RequestOptions } from './stack-client.ts';
-export { runsOf } from './runs.ts';
+export { hasFullRuns, runsOf } from './runs.ts';
 export {
   createDataDirectory,
   type Exit,
