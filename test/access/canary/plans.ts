@@ -341,7 +341,6 @@ export const plans: Readonly<Record<OperationId, Plan>> = {
   rotateWebhookSecret: { by: 'management', ready: () => ({}) },
   getUsageReport: { by: 'management', ready: () => ({}) },
   openConsoleSession: { by: 'management', ready: () => ({}) },
-  // They need the cookie of the console: see test/e2e/console.e2e.test.ts.
   getConsoleSession: { by: 'management', ready: () => ({}) },
   endConsoleSession: { by: 'management', ready: () => ({}) },
   getConsoleOverview: { by: 'management', ready: () => ({}) },
@@ -357,6 +356,6 @@ export const plans: Readonly<Record<OperationId, Plan>> = {
   getVaultOperations: { by: 'management', ready: () => ({}) },
   commandProjection: {
     by: 'management',
-    ready: () => ({ params: { name: 'log' }, body: { action: 'cancel' } }),
+    ready: () => ({ params: { name: 'alerts' }, body: { action: 'rebuild' } }),
   },
 };
