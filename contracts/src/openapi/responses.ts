@@ -92,7 +92,7 @@ function errorStatuses(operation: Operation): number[] {
     400,
     401,
     ...(isRefusable ? [403] : []),
-    ...(operation.params || isWriting ? [404] : []),
+    ...(operation.params || isWriting || operation.entity === 'session' ? [404] : []),
     ...(isWriting ? [409] : []),
     ...(operation.body ? [413, 415] : []),
     ...(['reactor', 'proxy'].includes(operation.entity) && operation.body ? [422] : []),
