@@ -1,4 +1,4 @@
-export type { Json, JsonArray, JsonObject } from './json.ts';
+export type { Json, JsonArray, JsonInput, JsonObject } from './json.ts';
 export * from './actors.ts';
 export * from './api/access-rules.ts';
 export * from './api/applications.ts';

@@ -5,6 +5,15 @@ export interface JsonObject {
   [key: string]: Json;
 }
 
+/** A value that `JSON.stringify` writes without loss. Properties that are undefined are left out. */
+export type JsonInput =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly JsonInput[]
+  | { readonly [key: string]: JsonInput | undefined };
+
 /** The same type, read-only at every level. JSON types stay as they are. */
 export type Immutable<T> = [Json] extends [T]
   ? T

@@ -2,7 +2,7 @@ import {
   liveSchema,
   type DataOf,
   type EventMetadata,
-  type Json,
+  type JsonInput,
   type VaultEventType,
 } from '@token-vault/contracts';
 
@@ -11,7 +11,7 @@ import {
  * columns strings. An insert sets null in a column that the row leaves out. An update changes only the columns that
  * the row names.
  */
-export type Row = Readonly<Record<string, Json | undefined>>;
+export type Row = Readonly<Record<string, JsonInput | undefined>>;
 
 /**
  * A change of a read model, as data, so that the runner can make few statements of a whole batch. `key` names exactly

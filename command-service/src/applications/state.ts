@@ -57,7 +57,7 @@ function created(event: RecordedEvent<'ApplicationCreated'>): ApplicationState {
     name: data.name,
     type: data.type,
     permissions: data.permissions,
-    rules: data.rules as unknown as AccessRule[],
+    rules: data.rules,
     expiresAt: data.expires_at,
     keyHash: data.key_hash,
     keyId: undefined,
@@ -91,7 +91,7 @@ export const evolve = evolveBy<ApplicationState, TypeIn<typeof applicationEvents
   ApplicationCreated: (_before, event) => created(event),
   ApplicationUpdated(state, event) {
     const { name, permissions, rules: stored } = event.data;
-    const rules = stored as unknown as AccessRule[];
+    const rules = stored;
     return modified(state, event, { name, permissions, rules, signature: signatureOf(event) });
   },
   ApplicationKeyRegenerated(state, event) {

@@ -57,7 +57,7 @@ export const evolve = evolveBy<SessionState, TypeIn<typeof sessionEvents>>({
       authorizedBy: data.authorized_by,
       authorizerKeyHash: data.authorizer_key_hash,
       permissions: data.permissions,
-      rules: data.rules as unknown as AccessRule[],
+      rules: data.rules,
       signature: signatureOf(event),
     };
   },

@@ -32,8 +32,8 @@ export const accessRule = z.object({
   break_glass: optional(z.boolean()),
 });
 type ParsedRule = z.infer<typeof accessRule>;
-type LaterFields = 'search_data' | 'reason' | 'break_glass';
-export type AccessRule = Omit<ParsedRule, LaterFields> & Partial<Pick<ParsedRule, LaterFields>>;
+type OptionalFields = 'description' | 'container' | 'conditions' | 'search_data' | 'reason' | 'break_glass';
+export type AccessRule = Omit<ParsedRule, OptionalFields> & Partial<Pick<ParsedRule, OptionalFields>>;
 
 export const accessRules = z
   .array(accessRule)

@@ -66,10 +66,10 @@ function connect(
   const pinned = buildConnector({
     timeout: connectTimeoutMs,
     ...(ca === undefined ? {} : { ca }),
-    lookup: ((_name: string, settings: { all?: boolean }, done: (...values: unknown[]) => void) => {
+    lookup(_name, settings, done) {
       if (settings.all === true) done(null, answers);
-      else done(null, answers[0]?.address, answers[0]?.family);
-    }) as never,
+      else done(null, answers[0]?.address ?? '', answers[0]?.family);
+    },
   });
   pinned(target, (error, socket) => {
     if (error !== null) {

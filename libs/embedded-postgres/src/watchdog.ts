@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { Socket } from 'node:net';
 import type { Account } from './account.ts';
 import { identityOf } from './cluster.ts';
 
@@ -18,6 +19,6 @@ export function startWatchdog(postmaster: number, account: Account | undefined):
   child.on('error', () => {});
   child.stdin.on('error', () => {});
   child.unref();
-  (child.stdin as unknown as { unref(): void }).unref();
+  if (child.stdin instanceof Socket) child.stdin.unref();
   return () => child.kill('SIGKILL');
 }

@@ -5,7 +5,7 @@ import {
   type JsonObject,
   type NewEvent,
 } from '@token-vault/contracts';
-import type { RecordedEvent, StoredEvent } from './port.ts';
+import type { Recorded, RecordedEvent, StoredEvent } from './port.ts';
 
 /** An event ready to be stored: validated, and serialised once. */
 export interface EncodedEvent {
@@ -46,7 +46,7 @@ export function decodeEvent(registry: EventRegistry, stored: StoredEvent): Recor
     stored.version,
     JSON.parse(stored.data) as JsonObject,
   );
-  const event = {
+  return asRecorded({
     id: stored.id,
     type: stored.type,
     version,
@@ -55,10 +55,11 @@ export function decodeEvent(registry: EventRegistry, stored: StoredEvent): Recor
     stream: stored.stream,
     revision: stored.revision,
     position: stored.position,
-  };
-  // The registry knows the type and the version, and the schema was checked when the event was appended.
-  return event as unknown as RecordedEvent;
+  });
 }
+
+/** An event whose type and version the registry knows. Its schema was checked when it was appended. */
+export const asRecorded = (event: Recorded<NewEvent>): RecordedEvent => event as unknown as RecordedEvent;
 
 /** The events of a stretch of the log up to the first one that could not be read. */
 export interface DecodedEvents {

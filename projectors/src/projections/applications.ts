@@ -58,7 +58,7 @@ export const applications: Projection<'applications'> = {
           name: data.name,
           type: data.type,
           permissions: data.permissions,
-          rules: data.rules as never,
+          rules: data.rules,
           key_hash: data.key_hash,
           key_created_at: metadata.occurred_at,
           keys: [],
@@ -79,7 +79,7 @@ export const applications: Projection<'applications'> = {
         set: {
           name: data.name,
           permissions: data.permissions,
-          rules: data.rules as never,
+          rules: data.rules,
           signature: data.signature ?? null,
           modified_by: authorOf(metadata),
           modified_at: metadata.occurred_at,
@@ -94,12 +94,12 @@ export const applications: Projection<'applications'> = {
         key_hash: data.key_hash,
         key_id: data.key_id ?? null,
         key_created_at: metadata.occurred_at,
-        ...(data.keys && { keys: data.keys as never }),
+        ...(data.keys && { keys: data.keys }),
       }),
     ],
     ApplicationKeyAdded: ({ data, metadata }) => [
       addKey(data.application_id, data.key_hash, metadata.tenant_id),
-      changeKeys(data, metadata, { keys: data.keys as never }),
+      changeKeys(data, metadata, { keys: data.keys }),
     ],
     ApplicationKeyDeleted: ({ data, metadata }) => [
       data.was_main
@@ -111,7 +111,7 @@ export const applications: Projection<'applications'> = {
             set: { reason: 'deleted' },
           },
       changeKeys(data, metadata, {
-        keys: data.keys as never,
+        keys: data.keys,
         ...(data.was_main && { key_hash: null, key_id: null }),
       }),
     ],
@@ -172,7 +172,7 @@ export const applications: Projection<'applications'> = {
           authorized_by: data.authorized_by,
           authorizer_key_hash: data.authorizer_key_hash,
           permissions: data.permissions,
-          rules: data.rules as never,
+          rules: data.rules,
           expires_at: data.expires_at,
           expires_at_text: data.expires_at,
           signature: data.signature ?? null,

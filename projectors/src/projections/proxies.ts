@@ -28,7 +28,7 @@ const keysChanged = ({
 }: {
   readonly data: DataOf<'ProxyKeyAdded'>;
   readonly metadata: EventMetadata;
-}): SqlOp[] => changed(data.proxy_id, metadata, { keys: data.keys as never, signature: data.signature });
+}): SqlOp[] => changed(data.proxy_id, metadata, { keys: data.keys, signature: data.signature });
 
 /**
  * Proxies as readers see them. A request through a proxy finds here only the tenant of the proxy; what the proxy is and which keys it has

@@ -1,4 +1,4 @@
-import type { Json } from '@token-vault/contracts';
+import type { JsonInput } from '@token-vault/contracts';
 import { addressOf, type Projection, type Row, type SqlOp, type Table } from '../projection.ts';
 
 /** The net change of one table by a stretch of ops. Deletes come first, then updates, inserts and counts. */
@@ -18,8 +18,8 @@ interface Group {
   readonly key: Row;
   /** The rows from before the stretch are deleted. */
   isCleared: boolean;
-  set: Record<string, Json | undefined> | undefined;
-  rows: Record<string, Json | undefined>[];
+  set: Record<string, JsonInput | undefined> | undefined;
+  rows: Record<string, JsonInput | undefined>[];
 }
 
 class TableFold {

@@ -1,5 +1,4 @@
-import { byCallback, keptIndexPlans } from '@token-vault/postgres';
-import type { Writable } from 'node:stream';
+import { byCallback, keptIndexPlans, streamOf } from '@token-vault/postgres';
 import pg from 'pg';
 import type { Statement } from './statements.ts';
 
@@ -89,7 +88,7 @@ export async function openSession({ connectionString, name, schema }: SessionOpt
 function send(client: pg.Client, statements: readonly Statement[]): Promise<pg.QueryResult>[] {
   const [first] = statements;
   if (first && statements.length === 1) return [ask(client, first)];
-  const { stream } = (client as unknown as { connection: { stream: Writable } }).connection;
+  const stream = streamOf(client);
   stream.cork();
   try {
     return [ask(client, 'begin'), ...statements.map((each) => ask(client, each)), ask(client, 'commit')];

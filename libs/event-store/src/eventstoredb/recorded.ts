@@ -5,7 +5,7 @@ import {
   type EventRegistry,
   type JsonObject,
 } from '@token-vault/contracts';
-import type { DecodedEvents, EncodedEvent } from '../codec.ts';
+import { asRecorded, type DecodedEvents, type EncodedEvent } from '../codec.ts';
 import type { RecordedEvent, StoredEvent } from '../port.ts';
 import type { Scope } from './scope.ts';
 import { objectIn, type ServerEvent } from './server-event.ts';
@@ -61,7 +61,7 @@ function recordedEvent(registry: EventRegistry, scope: Scope, event: ServerEvent
     throw new UnknownEventError(event.type, Number(stored ?? 0));
   const written = JSON.parse(text.decode(event.data)) as JsonObject;
   const { version, data } = registry.upcast(event.type, stored, written);
-  const recorded = {
+  return asRecorded({
     id: event.id,
     type: event.type,
     version,
@@ -70,9 +70,7 @@ function recordedEvent(registry: EventRegistry, scope: Scope, event: ServerEvent
     stream: scope.streamOf(event),
     revision: event.revision,
     position: event.position,
-  };
-  // The registry knows the type and the version, and the schema was checked when the event was appended.
-  return recorded as unknown as RecordedEvent;
+  });
 }
 
 /**

@@ -1,5 +1,4 @@
-import { byCallback, keepPlans, watchLoss } from '@token-vault/postgres';
-import type { Writable } from 'node:stream';
+import { byCallback, keepPlans, streamOf, watchLoss } from '@token-vault/postgres';
 import pg from 'pg';
 import { EventStoreUnavailableError } from '../port.ts';
 
@@ -56,8 +55,7 @@ export class StoreClient extends pg.Client {
 
   /** Fails all unanswered queries. */
   #giveUp(): void {
-    const { stream } = (this as unknown as { connection: { stream: Writable } }).connection;
-    stream.destroy(new Error('Postgres did not answer in time'));
+    streamOf(this).destroy(new Error('Postgres did not answer in time'));
   }
 }
 
