@@ -7,12 +7,7 @@ export interface JsonObject {
 
 /** A value that `JSON.stringify` writes without loss. Properties that are undefined are left out. */
 export type JsonInput =
-  | null
-  | boolean
-  | number
-  | string
-  | readonly JsonInput[]
-  | { readonly [key: string]: JsonInput | undefined };
+  null | boolean | number | string | readonly JsonInput[] | { readonly [key: string]: JsonInput | undefined };
 
 /** The same type, read-only at every level. JSON types stay as they are. */
 export type Immutable<T> = [Json] extends [T]
