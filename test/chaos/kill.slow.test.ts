@@ -1,8 +1,9 @@
-import { createDataDirectory, removeDataDirectory } from '@token-vault/test-support';
+import { createDataDirectory, removeDataDirectory, runsOf } from '@token-vault/test-support';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { KilledVault, manners } from './killing.ts';
 
-const rounds = 5;
+/** 5 with TEST_RUNS=full. */
+const rounds = runsOf(5, 0.4);
 
 describe('a vault that is killed under load', () => {
   let dataDir: string;

@@ -1,10 +1,10 @@
-import { cardToken, waitUntil } from '@token-vault/test-support';
+import { cardToken, runsOf, waitUntil } from '@token-vault/test-support';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DistributedVault } from './distributed-vault.ts';
 
-/** How long a store or the broker is stopped. */
-const awayMs = 30_000;
+/** How long a store or the broker is stopped: 30 s with TEST_RUNS=full. */
+const awayMs = runsOf(30_000, 0.3);
 
 const started = await DistributedVault.start();
 const reason = 'missing' in started ? ` (skipped: ${started.missing})` : '';

@@ -44,19 +44,23 @@ if ('missing' in kafka) {
       const members = [1, 2].map(
         () => new RunningFeed((options) => subject.open({ ...options, ...session }), handler),
       );
-      await waitUntil(async () => {
-        await subject.publish(invocations(8));
-        return members.every(({ seen }) => seen.length > 20);
-      }, waiting);
+      await waitUntil(
+        async () => {
+          await subject.publish(invocations(8));
+          return members.every(({ seen }) => seen.length > 20);
+        },
+        { ...waiting, what: 'work for both members' },
+      );
       await subject.publish(due);
       const deliveries = () => members.reduce((sum, member) => sum + member.count(due[0] as Invocation), 0);
-      await waitUntil(() => deliveries() === 1, waiting);
+      await waitUntil(() => deliveries() === 1, { ...waiting, what: 'the first delivery' });
       const since = performance.now();
       await waitUntil(() => performance.now() - since > 1.5 * session.sessionTimeoutMs, waiting);
       expect(deliveries()).toBe(1);
       gate.resolve();
       const published = () => new Set(members.flatMap(({ seen }) => seen)).size;
-      await waitUntil(async () => (await total(subject)) === published(), waiting);
+      const acknowledged = { ...waiting, what: 'the acknowledgements' };
+      await waitUntil(async () => (await total(subject)) === published(), acknowledged);
     });
 
     it('share due invocations as they come and go: all are finished, and no unfinished one is acknowledged', async () => {
