@@ -1,6 +1,12 @@
 import { createConsoleUse } from '@token-vault/command-service';
 import type { KeyRing } from '@token-vault/crypto';
-import { createAuthenticator, listenForAccessChanges, type Authenticator } from '@token-vault/authentication';
+import {
+  createAuthenticator,
+  createKeyUses,
+  listenForAccessChanges,
+  type Authenticator,
+  type KeyUses,
+} from '@token-vault/authentication';
 import { createIdempotentAnswers } from '@token-vault/idempotency';
 import { createRateLimits, type RateLimits } from '@token-vault/http';
 import { errorFields, type Logger } from '@token-vault/observability';
@@ -13,6 +19,7 @@ import type { LimitConfig } from './limits.ts';
 /** The parts between a request and its handler. */
 export interface Edge {
   readonly authenticator: Authenticator;
+  readonly keyUses: KeyUses;
   readonly idempotency: IdempotentAnswers;
   readonly rateLimits: RateLimits;
   readonly trustProxy: string | number | false;
@@ -37,12 +44,14 @@ const sweepMs = 10 * 60_000;
 export async function openEdge(options: EdgeOptions): Promise<Edge & { close(): Promise<void> }> {
   const { databaseUrl, readPool, writePool, watch, store, keyRing, logger } = options;
   const noteUse = createConsoleUse({ store, keyRing, clock: systemClock });
+  const keyUses = createKeyUses({ pool: writePool, logger });
   const authenticator = createAuthenticator({
     pool: readPool,
     store,
     keyRing,
     clock: systemClock,
     watch,
+    keyUses,
     onConsoleUse: (session) =>
       noteUse(session).catch((error: unknown) =>
         logger.warn(errorFields(error), 'the use of a console session was not noted'),
@@ -63,13 +72,14 @@ export async function openEdge(options: EdgeOptions): Promise<Edge & { close(): 
   }, sweepMs).unref();
   return {
     authenticator,
+    keyUses,
     idempotency,
     rateLimits: createRateLimits(options.rateLimits),
     trustProxy: options.trustProxy ?? false,
     isLenient: options.isLenient ?? false,
     async close() {
       clearInterval(sweep);
-      await changes.close();
+      await Promise.all([changes.close(), keyUses.close()]);
     },
   };
 }

@@ -4,6 +4,7 @@ import { createProxyHandlers } from '@token-vault/proxy';
 import { createAuditTrail, systemClock, type HandlersOf } from '@token-vault/operations';
 import { rawBodyLimitBytes, type ProxyKeys } from '@token-vault/http';
 import type { ProcessContext } from './data.ts';
+import type { Edge } from './edge.ts';
 import { guess, type HandlerParts } from './handlers.ts';
 import { createProxyKeys } from './proxy-callers.ts';
 import { createProxyCode } from './proxy-code.ts';
@@ -12,6 +13,7 @@ import type { ReactorParts } from './reactors/parts.ts';
 import { createPrincipals } from './reactors/principals.ts';
 
 export interface ProxyParts extends HandlerParts {
+  readonly edge: Pick<Edge, 'keyUses'>;
   readonly reactors: Pick<ReactorParts, 'sandbox'>;
   /** They answer the requests of the code of proxies. */
   readonly handlers: HandlersOf<'command'> & HandlersOf<'query'>;
@@ -24,7 +26,8 @@ export function openProxy(
   { egressAllow: allowCidrs }: { readonly egressAllow: readonly string[] },
 ): { readonly handlers: HandlersOf<'proxy'>; readonly proxyKeys: ProxyKeys } {
   const { closers, logger } = context;
-  const { store, keyRing, expressions, readPool: pool, watch, reactors } = parts;
+  const { store, keyRing, expressions, readPool: pool, watch, reactors, edge } = parts;
+  const { keyUses } = edge;
   const clock = systemClock;
   const limits = { maxRequestBytes: rawBodyLimitBytes, maxResponseBytes: rawBodyLimitBytes };
   const tokenUse = createTokenUse({ store, keyRing, clock });
@@ -57,6 +60,6 @@ export function openProxy(
   closers.add(egress, (it) => it.close());
   return {
     handlers: proxy.handlers,
-    proxyKeys: createProxyKeys({ pool, findProxy, findApplication, clock }),
+    proxyKeys: createProxyKeys({ pool, findProxy, findApplication, clock, keyUses }),
   };
 }

@@ -1,4 +1,4 @@
-import type { Authentication } from '@token-vault/authentication';
+import type { Authentication, KeyUses } from '@token-vault/authentication';
 import type { ProxyFinder } from '@token-vault/command-service';
 import { aliased, isUuid, NotFoundError } from '@token-vault/contracts';
 import { equalHashes, hashApiKey } from '@token-vault/crypto';
@@ -12,6 +12,7 @@ export interface ProxyCallerDependencies {
   readonly findProxy: ProxyFinder;
   readonly findApplication: Principals['application'];
   readonly clock: Clock;
+  readonly keyUses: Pick<KeyUses, 'note'>;
 }
 
 const p = aliased('proxies', 'proxy', 'p');
@@ -27,7 +28,7 @@ const unknown: Authentication = { kind: 'unknown' };
  * from then on, in any process (ADR 30).
  */
 export function createProxyKeys(dependencies: ProxyCallerDependencies): ProxyKeys {
-  const { pool, findProxy, findApplication, clock } = dependencies;
+  const { pool, findProxy, findApplication, clock, keyUses } = dependencies;
 
   async function find(proxyId: string) {
     if (!isUuid(proxyId)) return undefined;
@@ -57,6 +58,7 @@ export function createProxyKeys(dependencies: ProxyCallerDependencies): ProxyKey
       if (reason !== undefined) return reason === 'unknown' ? unknown : retired(reason);
       const principal = await findApplication(tenantId, applicationId);
       if (!principal) return retired('ended');
+      if (hash !== undefined) keyUses.note(tenantId, hash, clock.now());
       const byKey = keyId === undefined ? {} : { proxyKeyId: keyId };
       return { kind: 'authenticated', principal: { ...principal, ...byKey }, keyHash: hash ?? '' };
     },

@@ -1,4 +1,5 @@
 import { housekeepingMigrations } from '@token-vault/command-service';
+import { authenticationMigrations } from '@token-vault/authentication';
 import { keyRingMigrations } from '@token-vault/crypto';
 import { eventHistoryMigrations, eventStoreMigrations } from '@token-vault/event-store/postgres';
 import { projectorMigrations } from '@token-vault/projectors';
@@ -15,4 +16,5 @@ export const schema: readonly MigrationSet[] = [
   { name: 'housekeeping', migrations: housekeepingMigrations },
   { name: 'invocations', migrations: invocationFeedMigrations },
   { name: 'idempotency', migrations: idempotencyMigrations },
+  { name: 'authentication', migrations: authenticationMigrations },
 ];

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
+import { authenticationMigrations } from '@token-vault/authentication';
 import type { Principal } from '@token-vault/access';
 import { createExpressions, createInlineWorkers, type Expressions } from '@token-vault/expressions';
 import {
@@ -39,7 +40,7 @@ import { createSeeds, type Seeds } from './seeds.ts';
 export { managerOf, principalOf, ruleOn } from './principals.ts';
 export type { TokenSeed } from './seeds.ts';
 
-const migrations = [...keyRingMigrations, ...projectorMigrations];
+const migrations = [...keyRingMigrations, ...projectorMigrations, ...authenticationMigrations];
 
 const template = {
   name: `query-service-${migrations.map(({ sql }) => sql.length).join('-')}`,

@@ -198,10 +198,33 @@ describe('a key of a proxy', () => {
       actor_id: application.id,
     });
     const shown = await manager.expect<Proxy>(200, 'GET', `/proxies/${id}`);
-    expect(shown.body.keys).toEqual([{ id: keyId, created_at: expect.any(String) as string }]);
+    expect(shown.body.keys).toMatchObject([{ id: keyId }]);
     const everything = JSON.stringify([destination.arrived, invoked, others, shown.body]) + vault.output();
     expect(everything).not.toContain(key);
     expect(everything).not.toContain(escaped);
+  });
+
+  it('tells the hour of its last use, as the key of an application does', async () => {
+    const caller = await newApplication({ permissions: ['token:use'] });
+    const id = await newProxy(ofApplication());
+    const [used, unused] = [await newKey(id), await newKey(id)];
+    expect((await invoke(id, '', { by: manager.withKey(caller.key) })).status).toBe(200);
+    expect((await withKey(id, `?svc-proxy-key=${used.key}`)).status).toBe(200);
+    const hour = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:00:00\.000Z$/) as string;
+    const created_at = expect.any(String) as string;
+    await waitUntil(
+      async () => {
+        const { keys } = (await manager.expect<Proxy>(200, 'GET', `/proxies/${id}`)).body;
+        return keys.some(({ last_used_at: at }) => at !== undefined);
+      },
+      { what: 'the last use' },
+    );
+    expect((await manager.expect<Proxy>(200, 'GET', `/proxies/${id}`)).body.keys).toEqual([
+      { id: used.id, created_at, last_used_at: hour },
+      { id: unused.id, created_at },
+    ]);
+    const listed = await manager.expect<ApplicationKey[]>(200, 'GET', `/applications/${caller.id}/keys`);
+    expect(listed.body).toEqual([{ id: caller.id, created_at, last_used_at: hour }]);
   });
 
   it('opens nothing else, and nothing else opens the proxy', async () => {

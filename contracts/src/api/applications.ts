@@ -82,6 +82,8 @@ export const applicationKey = z.object({
   key: z.string().optional(),
   created_at: z.string(),
   expires_at: z.string().optional(),
+  /** The beginning of the hour in which it was used last. */
+  last_used_at: z.string().optional(),
 });
 export type ApplicationKey = z.infer<typeof applicationKey>;
 export const applicationKeys = z.array(applicationKey);

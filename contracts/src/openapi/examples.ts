@@ -32,6 +32,7 @@ const applicationKey = {
   created_at: '2026-01-31T09:30:00.000Z',
   expires_at: '2030-01-31T09:30:00Z',
 };
+const usedKey = { ...applicationKey, last_used_at: '2026-02-01T08:00:00.000Z' };
 const application = {
   id: applicationId,
   tenant_id: tenantId,
@@ -173,8 +174,8 @@ export const operationExamples: Readonly<Partial<Record<OperationId, OperationEx
     body: { expires_at: '2030-01-31T09:30:00Z' },
     response: { ...applicationKey, key: 'key_pvt_R3e4W5q6T7y8U9i1O2pAsDfG' },
   },
-  listApplicationKeys: { response: [applicationKey] },
-  getApplicationKey: { response: applicationKey },
+  listApplicationKeys: { response: [usedKey] },
+  getApplicationKey: { response: usedKey },
   listPermissions: {
     response: [
       { type: 'token:create', description: 'Create tokens', application_types: ['private', 'public'] },

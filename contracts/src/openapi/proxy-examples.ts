@@ -20,7 +20,7 @@ const proxy = {
   tenant_id: tenantId,
   ...proxyBody,
   application: { id: applicationId, name: 'backend', type: 'private' },
-  keys: [proxyKey],
+  keys: [{ ...proxyKey, last_used_at: '2026-02-01T08:00:00.000Z' }],
   ...created,
 };
 

@@ -3,6 +3,7 @@ import { isTokenPermission, type Permission } from '@token-vault/contracts';
 import { hashApiKey } from '@token-vault/crypto';
 import type { Clock, RetiredKey } from '@token-vault/operations';
 import type { Caller, SignedIn } from './caller.ts';
+import type { KeyUses } from './key-uses.ts';
 import { createCallers, type CallerDependencies, type Callers } from './callers.ts';
 import type { Pool } from './rows.ts';
 import type { ReadModelWatch } from '@token-vault/read-models';
@@ -86,11 +87,13 @@ interface AuthenticatorOptions extends CallerDependencies {
   readonly watch: Pick<ReadModelWatch, 'current'>;
   /** Called at each request of the console; a failure is not the request's. */
   readonly onConsoleUse?: (session: SignedIn) => Promise<void>;
+  /** Told of the keys of applications that are in use: of each at least once a second. */
+  readonly keyUses?: Pick<KeyUses, 'note'>;
 }
 
 /** Callers by their credentials, cached for a moment. */
 function createLookUps(options: AuthenticatorOptions) {
-  const { pool, clock, watch } = options;
+  const { pool, clock, watch, keyUses } = options;
   const callers = createCallers(options);
   const cache = new Map<string, Cached>();
   /** Requests with the same key share a look-up, unless a record changed since it began. */
@@ -106,6 +109,8 @@ function createLookUps(options: AuthenticatorOptions) {
     const loadedAt = clock.now().getTime();
     const found = await find({ callers, pool, clock }, credential, checked);
     const { authentication, caller } = found;
+    if (authentication.kind === 'authenticated' && authentication.principal.actor.kind === 'application')
+      keyUses?.note(authentication.principal.tenant.id, credential.hash, clock.now());
     // Not cached when a record changed while the query ran: the row may be the old one.
     if (caller && authentication.kind === 'authenticated' && startedIn === generation) {
       if (cache.size >= cacheSize) cache.clear();

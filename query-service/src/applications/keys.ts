@@ -1,16 +1,31 @@
+import { findLastUses } from '@token-vault/authentication';
 import { EntitiesRead, NotFoundError, type ApplicationKey } from '@token-vault/contracts';
 import type { HandlersOf, RequestContext } from '@token-vault/operations';
-import { findKeys, type KeysRow } from './queries.ts';
+import { findKeys, type KeysRow, type StoredKey } from './queries.ts';
 import type { ApplicationDependencies } from './routes.ts';
 
-/** Live keys, the main one first, the others by age. An expired key is absent from the instant of its expiry. */
-function liveKeys(row: KeysRow, now: Date): ApplicationKey[] {
-  const main = { id: row.key_id ?? row.id, created_at: row.key_created_at.toISOString() };
-  const others = row.keys
-    .map(({ id, created_at, expires_at }) => ({ id, created_at, expires_at }))
-    .filter(({ expires_at: end }) => end === undefined || Date.parse(end) > now.getTime());
-  return row.has_main ? [main, ...others] : others;
+/** Live keys, the main one first, the others by age. */
+function liveKeys(row: KeysRow, now: Date): readonly StoredKey[] {
+  const { id, key_hash: hash, key_id: keyId, key_created_at: createdAt } = row;
+  const main = hash === null ? [] : [{ id: keyId ?? id, hash, created_at: createdAt.toISOString() }];
+  return [...main, ...row.keys.filter((key) => isLive(key, now))];
 }
+
+/** An expired key is absent from the instant of its expiry. */
+export const isLive = ({ expires_at: end }: StoredKey, now: Date): boolean =>
+  end === undefined || Date.parse(end) > now.getTime();
+
+/** Keys as they are shown: without their hashes, with their last uses. */
+export const presentKeys = (
+  keys: readonly StoredKey[],
+  lastUses: ReadonlyMap<string, string>,
+): ApplicationKey[] =>
+  keys.map(({ id, hash, created_at, expires_at }) => ({
+    id,
+    created_at,
+    expires_at,
+    last_used_at: lastUses.get(hash),
+  }));
 
 export function createKeyHandlers({
   pool,
@@ -27,7 +42,12 @@ export function createKeyHandlers({
       operation: 'read',
       entity_ids: [row.id],
     });
-    return liveKeys(row, context.now);
+    const keys = liveKeys(row, context.now);
+    const lastUses = await findLastUses(
+      pool,
+      keys.map(({ hash }) => hash),
+    );
+    return presentKeys(keys, lastUses);
   }
 
   return {

@@ -58,26 +58,30 @@ export async function findApplication(
   return (await pool.query<ApplicationRow>({ name: 'find_application', text, values })).rows[0];
 }
 
-export interface KeysRow {
+export interface StoredKey {
   readonly id: string;
-  readonly has_main: boolean;
-  readonly key_id: string | null;
-  readonly key_created_at: Date;
-  readonly keys: readonly {
-    readonly id: string;
-    readonly created_at: string;
-    readonly expires_at?: string;
-  }[];
+  readonly hash: string;
+  readonly created_at: string;
+  readonly expires_at?: string;
 }
 
-/** The keys of an application, without what could be used as one. */
+export interface KeysRow {
+  readonly id: string;
+  readonly key_hash: string | null;
+  readonly key_id: string | null;
+  readonly key_created_at: Date;
+  /** All but the main one. */
+  readonly keys: readonly StoredKey[];
+}
+
+/** The keys of an application, by their hashes. */
 export async function findKeys(
   pool: Pool,
   tenantId: string,
   id: string,
   now: Date,
 ): Promise<KeysRow | undefined> {
-  const text = `select ${a.id}, ${a.key_hash} is not null as has_main, ${a.key_id}, ${a.key_created_at}, ${a.keys} ${byId}`;
+  const text = `select ${a.id}, ${a.key_hash}, ${a.key_id}, ${a.key_created_at}, ${a.keys} ${byId}`;
   const values = [tenantId, now, id];
   return (await pool.query<KeysRow>({ name: 'find_application_keys', text, values })).rows[0];
 }

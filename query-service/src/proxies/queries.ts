@@ -3,16 +3,10 @@ import type { Knex } from 'knex';
 import type { SealedValue } from '@token-vault/crypto';
 import type { Pool } from 'pg';
 import type { Reader } from '../fair-reads.ts';
+import type { StoredKey } from '../applications/queries.ts';
 import { listNewest, type Page, type PageRequest } from '../paging.ts';
 import { isApplicationOf, nameIs, type ReactorFilters, type ReactorRow } from '../reactors/queries.ts';
 import { allOf, db, isOneOf } from '../statements.ts';
-
-interface StoredKey {
-  readonly id: string;
-  readonly hash: string;
-  readonly created_at: string;
-  readonly expires_at?: string;
-}
 
 /** A row of the read model `proxies`, with the name of its application for the answer. */
 export interface ProxyRow extends Omit<ReactorRow, 'code'> {

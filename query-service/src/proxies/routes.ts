@@ -1,11 +1,14 @@
+import { findLastUses } from '@token-vault/authentication';
 import {
   AlteredRecordError,
   EntitiesRead,
   NotFoundError,
   proxyStatement,
+  type ApplicationKey,
   type Proxy,
 } from '@token-vault/contracts';
 import type { HandlersOf, RequestContext } from '@token-vault/operations';
+import { isLive, presentKeys } from '../applications/keys.ts';
 import { openConfiguration } from '../reactors/configuration.ts';
 import { applicationOf, hashesOf, type ReactorDependencies } from '../reactors/routes.ts';
 import { findProxy, listProxies, type ProxyRow } from './queries.ts';
@@ -33,7 +36,7 @@ export function createProxyHandlers({ pool, reads, keyRing, audit }: ReactorDepe
     if (hashes && rows.some((row) => !hashes.isSigned(statementOf(row), row.signature)))
       throw new AlteredRecordError('proxy');
     const [shown] = await Promise.all([
-      Promise.all(rows.map((row) => showOne(row, context.now))),
+      showAll(rows, context.now),
       audit.record(context, EntitiesRead, {
         entity_type: 'proxy',
         operation,
@@ -43,9 +46,18 @@ export function createProxyHandlers({ pool, reads, keyRing, audit }: ReactorDepe
     return shown.filter((proxy) => proxy !== undefined);
   }
 
-  async function showOne(row: ProxyRow, now: Date): Promise<Proxy | undefined> {
-    const configuration = await openConfiguration(keyRing, 'proxy', row);
-    return configuration && present(row, configuration.expose(), now);
+  async function showAll(rows: readonly ProxyRow[], now: Date): Promise<(Proxy | undefined)[]> {
+    const live = rows.map(({ keys }) => keys.filter((key) => isLive(key, now)));
+    const lastUses = await findLastUses(
+      pool,
+      live.flat().map(({ hash }) => hash),
+    );
+    return Promise.all(
+      rows.map(async (row, index) => {
+        const configuration = await openConfiguration(keyRing, 'proxy', row);
+        return configuration && present(row, configuration.expose(), presentKeys(live[index] ?? [], lastUses));
+      }),
+    );
   }
 
   return {
@@ -70,10 +82,11 @@ export function createProxyHandlers({ pool, reads, keyRing, audit }: ReactorDepe
   };
 }
 
-const isLive = ({ expires_at: end }: ProxyRow['keys'][number], now: Date): boolean =>
-  end === undefined || Date.parse(end) > now.getTime();
-
-function present(row: ProxyRow, configuration: Record<string, string>, now: Date): Proxy {
+function present(
+  row: ProxyRow,
+  configuration: Record<string, string>,
+  keys: readonly ApplicationKey[],
+): Proxy {
   return {
     id: row.id,
     tenant_id: row.tenant_id,
@@ -85,9 +98,7 @@ function present(row: ProxyRow, configuration: Record<string, string>, now: Date
     response: row.response_code === null ? undefined : { code: row.response_code },
     require_auth: row.require_auth,
     configuration,
-    keys: row.keys
-      .filter((key) => isLive(key, now))
-      .map(({ id, created_at, expires_at }) => ({ id, created_at, expires_at })),
+    keys: [...keys],
     created_by: row.created_by ?? undefined,
     created_at: row.created_at.toISOString(),
     modified_by: row.modified_by ?? undefined,

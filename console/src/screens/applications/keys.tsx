@@ -10,14 +10,13 @@ import { Failure, Loaded } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { KeyDialog } from './key-dialog.tsx';
 
-type Key = ApplicationKey & { readonly last_used_at?: string };
 type Open =
   { readonly what: 'add' | 'regenerate' } | { readonly what: 'delete'; readonly keyId: string } | undefined;
 
 /** The keys of an application. A key itself is shown once, when it is made. */
 export function Keys({ applicationId }: { readonly applicationId: string }) {
   const mayUpdate = useMay('application:update');
-  const keys = useQuery<readonly Key[]>(`/applications/${applicationId}/keys`);
+  const keys = useQuery<readonly ApplicationKey[]>(`/applications/${applicationId}/keys`);
   const [open, setOpen] = useState<Open>();
   const [made, setMade] = useState<string>();
   const close = () => setOpen(undefined);
@@ -58,7 +57,7 @@ export function Keys({ applicationId }: { readonly applicationId: string }) {
   );
 }
 
-const columnsOf = (onDelete: ((keyId: string) => void) | undefined): Column<Key>[] => [
+const columnsOf = (onDelete: ((keyId: string) => void) | undefined): Column<ApplicationKey>[] => [
   {
     name: 'Key',
     show: ({ id }) => (
@@ -78,7 +77,7 @@ const columnsOf = (onDelete: ((keyId: string) => void) | undefined): Column<Key>
     ? [
         {
           name: 'Action',
-          show: ({ id }: Key) => (
+          show: ({ id }: ApplicationKey) => (
             <Button
               isSmall
               look="plain"
