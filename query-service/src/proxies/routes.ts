@@ -55,7 +55,9 @@ export function createProxyHandlers({ pool, reads, keyRing, audit }: ReactorDepe
     return Promise.all(
       rows.map(async (row, index) => {
         const configuration = await openConfiguration(keyRing, 'proxy', row);
-        return configuration && present(row, configuration.expose(), presentKeys(live[index] ?? [], lastUses));
+        return (
+          configuration && present(row, configuration.expose(), presentKeys(live[index] ?? [], lastUses))
+        );
       }),
     );
   }
