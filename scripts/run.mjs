@@ -24,7 +24,7 @@ const tasks = {
   vault: ['standalone/src/cli.ts'],
   test: tool('vitest/vitest.mjs', 'run', '--project', 'default'),
   'test:all': tool('vitest/vitest.mjs', 'run'),
-  // What the vault promises of its log, keys and copies. Both projects have files of it, which CI runs with the others.
+  // The tests that prove the promises about the log, the keys and their copies. They are in both projects, so CI runs them with the others.
   'test:proof': tool('vitest/vitest.mjs', 'run', ...read('proofs.json')),
   'test:distributed': ['test/distributed/main.ts'],
   'test:real': ['test/real/main.ts'],
@@ -37,7 +37,7 @@ const tasks = {
   // The console runs in a browser: it has types of its own.
   types: tool('typescript/bin/tsc', '--build', 'tsconfig.json', 'console/tsconfig.json'),
   deps: tool('dependency-cruiser/bin/dependency-cruiser.mjs', '--config', '.dependency-cruiser.cjs', '.'),
-  // What no file uses: exports, files, packages.
+  // Finds exports, files and packages that no file uses.
   unused: tool('knip/bin/knip.js', '--no-config-hints'),
   format: tool('prettier/bin/prettier.cjs', '--write', '--log-level', 'warn', '.'),
   'format:check': tool('prettier/bin/prettier.cjs', '--check', '.'),
@@ -146,7 +146,7 @@ function stopWithParent() {
   timer.unref();
 }
 
-/** What a shell reports for a command that a signal ended. */
+/** The exit status that a shell reports for a command that a signal ended. */
 function statusOf(signal) {
   return 128 + (os.constants.signals[signal] ?? 0);
 }

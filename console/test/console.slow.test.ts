@@ -256,7 +256,7 @@ describe.skipIf(!hasChromium)('the console in a browser (skipped where Chromium 
         await shown.visit(`#/${screen}`);
         for (const colorScheme of ['light', 'dark'] as const) {
           await shown.page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
-          // What differs between the themes is colours.
+          // The themes differ in their colours only.
           const rules = colorScheme === 'light' ? undefined : ['color-contrast'];
           for (const fault of await faultsByAxe(rules)) faults.push([screen, width, colorScheme, fault]);
         }

@@ -2,7 +2,7 @@ import { eventRegistry, newId, streams, type Transform, type VaultEvent } from '
 import { createPostgresEventStore } from '@token-vault/event-store/postgres';
 import { cardNumber, type Client, type StandaloneProcess } from '@token-vault/test-support';
 
-/** What a vault with made-up data holds. Its keys are for a console session that may do everything. */
+/** The content of a vault with made-up data. Its keys are for a console session that may do everything. */
 export interface Demo {
   readonly managementKey: string;
   /** Of the application `backend`, which sees masked data. */

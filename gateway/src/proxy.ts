@@ -30,7 +30,7 @@ const hopByHop = new Set([
 
 /** A replica did not answer. */
 class ForwardError extends Error {
-  /** The request was not sent: another replica may be tried, whatever the method. */
+  /** The request was not sent: another replica may be tried, for any method. */
   readonly isUnsent: boolean;
   constructor(isUnsent: boolean, cause: unknown) {
     super('a service did not answer', { cause });
@@ -165,7 +165,7 @@ export function createProxy({ upstreams, logger }: ProxyOptions): RequestListene
     if (destination.needsKey && !key && !cookie) throw new UnauthenticatedError();
     const isRaw = destination.service === 'proxy';
     const body = await collectBody(request, response, isRaw ? rawBodyLimitBytes : bodyLimitBytes);
-    // What another server has been asked once is not asked again, whatever the method.
+    // A request that was sent to a server once is not sent to another one, for any method.
     const isSafe = !isRaw && safeMethods.has(request.method ?? '');
     await forwardToAny(
       { request, response, target, body, isSafe, isRaw },

@@ -15,7 +15,7 @@ export interface LimitConfig {
   readonly isLenient?: boolean;
   /** VAULT_OPERATOR_TENANT: the tenant that may see and steer the whole vault. When absent, the first one of the log. */
   readonly operatorTenant?: string;
-  /** What the operator is shown of the settings. */
+  /** The settings that the operator is shown. */
   readonly shownSettings?: readonly ShownSetting[];
 }
 

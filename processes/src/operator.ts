@@ -122,7 +122,7 @@ class Rebuilds {
   }
 }
 
-/** What the tenant of the operator sees of the vault and does with it, by the functions that the command line calls. */
+/** The operations of the vault's operator, by the functions that the command line calls. */
 export function openOperator(
   { settings, logger, closers }: ProcessContext,
   { store, readPool }: OperatorParts,

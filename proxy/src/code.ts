@@ -67,7 +67,7 @@ export class ProxyCode {
     return transformedAnswer(answer, (args) => this.#run(proxy, code, args));
   }
 
-  /** What the code was shown may be in the answer. @throws ForbiddenError */
+  /** The answer may hold data of the tokens that the code was shown. @throws ForbiddenError */
   async requireSeen(context: RequestContext): Promise<void> {
     if (this.#seen.length === 0) return;
     const refusal = await this.#dependencies.refuseSeen(this.#seen, context);

@@ -51,7 +51,7 @@ export function piecesOfHeaders(template: Template, { headers }: RawRequest): re
     });
 }
 
-/** What a header says that may be given once. @throws ValidationError */
+/** The value of a header that may be given once. @throws ValidationError */
 export function onlyOne({ headers }: RawRequest, name: string): string {
   const values = headers.filter(([given]) => given.toLowerCase() === name).map(([, value]) => value);
   if (values.length > 1) throw ValidationError.of(`headers.${name}`, 'must be given once');

@@ -5,7 +5,7 @@ const refuse = (reason: string) => () => new FieldForbiddenError(['SVC-PROXY-URL
 const failed = (detail: string) => () => new DomainError('destination_failed', detail);
 const invalid = () => ValidationError.of('request', 'cannot be sent as it is');
 
-/** What the caller is told when there is no answer. Nothing of it is the destination's own words. */
+/** The problem that the caller gets when there is no answer. It holds no text of the destination. */
 const errors: Readonly<Record<EgressErrorCode, () => DomainError>> = {
   'refused-address': refuse('leads to an address or a port that requests may not go to'),
   'refused-scheme': refuse('must be https'),

@@ -27,7 +27,7 @@ export type Writing = (text: string) => string;
 
 /** How a place is written. */
 export interface Writings {
-  /** What stands around expressions; as it is unless given. */
+  /** Converts the text around expressions; the text stays as it is unless this is given. */
   readonly around?: Writing;
   /** A value among other text, so that it never ends the place or begins another. */
   readonly value: Writing;

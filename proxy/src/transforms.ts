@@ -26,7 +26,7 @@ export interface CodeRun {
   readonly onSeen: (tokens: readonly SeenToken[]) => void;
 }
 
-/** What the code gave. `tokens`: its output `tokenize` as tokens. */
+/** The output of the code. `tokens`: its output `tokenize` as tokens. */
 export interface CodeResult {
   readonly raw?: Json | undefined;
   readonly tokens?: Json | undefined;
@@ -116,7 +116,7 @@ function requireSmall(bytes: number, what: string, code: 'payload_too_large' | '
 
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
-/** What code is told of a request, and what it may give: `method`, `path` below the base path, `query`, `headers`, `body`. */
+/** The request as code gets it, and the properties that code may return: `method`, `path` below the base path, `query`, `headers`, `body`. */
 export async function transformedRequest(
   outgoing: Outgoing,
   proxy: ConfiguredProxy,
@@ -163,7 +163,7 @@ async function collected(body: Readable): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** What code is told of an answer, and what it may give: `status`, `headers`, `body`; tokens take the place of the body. */
+/** The answer as code gets it, and the properties that code may return: `status`, `headers`, `body`; tokens take the place of the body. */
 export async function transformedAnswer(
   answer: EgressAnswer,
   run: (args: Json) => Promise<CodeResult>,

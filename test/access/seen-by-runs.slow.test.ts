@@ -110,7 +110,7 @@ const withdrawals: Readonly<Record<string, () => Promise<unknown>>> = {
 };
 const reading = 'return { raw: await svc.tokens.retrieve(args.id) };';
 
-/** What the code can do to be shown the card. */
+/** The ways by which the code can be shown the card. */
 const codes = {
   retrieve: reading,
   list: 'return { raw: await svc.tokens.list({ id: [args.id] }) };',

@@ -1,4 +1,4 @@
-// What a tenant with endless loops is to another one's runs, and what the sandbox keeps when nothing runs.
+// Measures runs of one tenant beside endless loops of another, and the memory that the sandbox keeps when nothing runs.
 import { execFileSync } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
 import flags from '../../scripts/node-flags.json' with { type: 'json' };

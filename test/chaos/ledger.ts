@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 
-/** What a client knows of a token. Only an answered request counts as done. */
+/** The state of a token as a client knows it. Only an answered request counts as done. */
 interface Known {
   readonly id: string;
   readonly number: string;

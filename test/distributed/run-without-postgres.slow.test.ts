@@ -70,7 +70,7 @@ it('a run whose result meets a lost Postgres ends with its result, and never as 
   expect(outcomes.filter(({ stream }) => begun.includes(stream)).map(({ type }) => type)).toEqual(
     begun.map(() => 'ReactorSucceeded'),
   );
-  // What had not begun may end without having run, never as a fault inside the vault.
+  // A run that had not begun may end without having run, never as a fault inside the vault.
   expect(outcomes.filter(({ status }) => status === '500')).toEqual([]);
   expect(answers.filter((status) => status === 500)).toEqual([]);
 });

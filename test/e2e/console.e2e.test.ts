@@ -213,7 +213,7 @@ describe('a private key with a rule that reveals', () => {
       expect(text).not.toContain(number);
       expect(text).not.toContain('"fingerprint"');
     }
-    // Whoever may not see data does not change what others see of it.
+    // A caller that may not see data cannot change how others see it.
     const mask = { mask: '{{ data.number }}' };
     expect((await call({ method: 'PATCH', path: at, body: mask, ...patch })).status).toBe(403);
     const made = await call({ method: 'POST', path: '/tokens', body: { type: 'card', data: { number } } });

@@ -69,7 +69,7 @@ describe('the document', () => {
 
   it('has for every operation with a body, and every answer with one, an example that is valid', () => {
     for (const [id, operation] of operationById) {
-      // What goes on to another server is not the vault's to say.
+      // The document cannot describe answers of other servers.
       if (/^(proxy|invokeProxy)/.test(id)) continue;
       const bodies = [
         operation.requestBody,

@@ -83,7 +83,7 @@ beforeEach(() => {
 const sockets: Socket[] = [];
 afterEach(() => sockets.splice(0).forEach((socket) => socket.destroy()));
 
-/** What the vault answers to bytes, until it closes the connection or has answered `count` times. */
+/** The answers of the vault to bytes, until it closes the connection or has answered `count` times. */
 async function raw(lines: readonly string[], count = 1): Promise<string> {
   const { port } = new URL(vault.url);
   const socket = connect(Number(port), '127.0.0.1');

@@ -25,7 +25,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 
-/** What a client knows of a token, with the positions of the answers. */
+/** The state of a token as a client knows it, with the positions of the answers. */
 interface Known {
   readonly id: string;
   readonly number: string;

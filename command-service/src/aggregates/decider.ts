@@ -76,7 +76,7 @@ export async function retryOnConflict<Result>(attempt: () => Promise<Result>): P
   }
 }
 
-/** What an attempt appends. Without events there is nothing to change. */
+/** The events that an attempt appends. Without events there is nothing to change. */
 interface Decision {
   readonly events: readonly VaultEvent[];
 }

@@ -63,7 +63,7 @@ function regenerate(
   const { keyId, keyHash, overlap = 0, now } = command;
   const main = mainKeyOf(details);
   const others = liveOf(details, now);
-  // The repeat of a request whose answer was lost: the key that it made is known to nobody, so it does not live on.
+  // The repeat of a request whose answer was lost: the caller never received the key that it made, so that key is deleted.
   const isRepeat = main?.id === keyId;
   const kept =
     main && overlap > 0 && !isRepeat
@@ -85,7 +85,7 @@ function regenerate(
 function add(details: ApplicationDetails, command: Extract<KeyCommand, { kind: 'add-key' }>): Fact[] {
   const { keyId, keyHash, expiresAt, now } = command;
   if (isDue(expiresAt, now)) throw ValidationError.of('expires_at', 'must lie in the future');
-  // The repeat of a request whose answer was lost: its key replaces the one that nobody knows.
+  // The repeat of a request whose answer was lost: its key replaces the one that the caller never received.
   const others = liveOf(details, now).filter(({ id }) => id !== keyId);
   const key = {
     id: keyId,
@@ -115,7 +115,7 @@ function remove(details: ApplicationDetails, { keyId, now }: Extract<KeyCommand,
   ];
 }
 
-/** What happens to the keys of an application that is there. Expired keys are left out of what is stored. */
+/** The changes to the keys of an existing application. Expired keys are left out of the stored list. */
 export function decideKeys(details: ApplicationDetails, command: KeyCommand): readonly Fact[] {
   switch (command.kind) {
     case 'regenerate-key':

@@ -41,7 +41,7 @@ const heldBy = ({ permissions: plain, rules }: ApplicationDetails): readonly Per
   ...rules.flatMap((rule) => rule.permissions),
 ];
 
-/** What the console may show by this session. @throws UnauthenticatedError when the tenant is gone */
+/** The rights of this session, by which the console shows its pages. @throws UnauthenticatedError when the tenant is gone */
 export async function describeSession(
   { store, operator }: DescribeDependencies,
   tenantId: string,

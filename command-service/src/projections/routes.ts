@@ -9,7 +9,7 @@ import {
 } from '@token-vault/contracts';
 import type { AuditTrail, Handlers } from '@token-vault/operations';
 
-/** What the tenant that operates the vault can do with it (docs/reference/console.md). */
+/** The commands of the tenant that operates the vault (docs/reference/console.md). */
 export interface VaultOperator {
   isOperator(tenantId: string): Promise<boolean>;
   /** Carries the command out, or begins it. Gives what it is about; undefined when there is nothing to do. */

@@ -56,7 +56,7 @@ const dataOf = (id: string, content: ProxyContent) => ({
 function addKey(details: ProxyDetails, { key, now }: Extract<ProxyCommand, { kind: 'add-key' }>): Fact[] {
   if (isDue(key.expires_at, now)) throw ValidationError.of('expires_at', 'must lie in the future');
   if (details.applicationId === undefined) throw noApplication('for a key of a proxy');
-  // The repeat of a request whose answer was lost: its key replaces the one that nobody knows.
+  // The repeat of a request whose answer was lost: its key replaces the one that the caller never received.
   const keys = [...liveOf(details, now).filter(({ id }) => id !== key.id), key];
   if (keys.length > maxProxyKeys)
     throw new ConflictError('conflict', `A proxy has at most ${maxProxyKeys} live keys.`);

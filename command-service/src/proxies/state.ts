@@ -11,7 +11,7 @@ import type { OtherKey } from '../applications/state.ts';
 import { evolveBy } from '../aggregates/evolve.ts';
 import type { Signer } from '../aggregates/signing.ts';
 
-/** What an author of a proxy gives. The configuration holds credentials of third parties, so it is sealed. */
+/** The content of a proxy as its author gives it. The configuration holds credentials of third parties, so it is sealed. */
 export interface ProxyContent {
   readonly name: string;
   /** Scheme, host, port and base path, without a slash at the end. */

@@ -15,7 +15,7 @@ export type Configuration = Readonly<Record<string, string>>;
 /** rules.md §3. The request schema limits the entries of one request; a merge adds them to stored entries. */
 const maxEntries = 25;
 
-/** What has a configuration. */
+/** The entities that have a configuration. */
 export type ConfiguredKind = 'reactor' | 'proxy';
 
 /** Its entity in the key ring. */

@@ -4,7 +4,7 @@ import type { PatchAttempt } from './patch-attempt.ts';
 import { mergeMask, replace } from './patched-fields.ts';
 import { typeDefaults } from '@token-vault/tokens';
 
-/** What is said of the data of a token: what others see of it, and what is computed from it. */
+/** The expressions of a token: its mask, and the values that are computed from its data. */
 export type Described = Pick<TokenContent, (typeof descriptions)[number] | 'set_without_sight'>;
 
 type Field = (typeof descriptions)[number];

@@ -9,7 +9,7 @@ export interface Look {
   readonly readsHidden: boolean;
 }
 
-/** What the patch does to a property that an expression reads. */
+/** The effect of the patch on a property that an expression reads. */
 type Fate = 'kept' | 'replaced' | 'merged';
 
 function fateOf(path: ReadPath, patch: Json | undefined): Fate {

@@ -44,7 +44,7 @@ import { evolve } from './state.ts';
 import { repeated, type UpdatedToken } from './updated.ts';
 import { transformWrittenData } from './written-data.ts';
 
-/** What `#append` needs besides the change. */
+/** The arguments of `#append` besides the change. */
 interface Write {
   readonly claim: () => Promise<void>;
   readonly shown: Transform;

@@ -1,4 +1,4 @@
-/** A page that nobody uses must not keep its session alive, so what repeats by itself stops after this time. */
+/** An unused page must not keep its session alive, so repeated requests stop after this time. */
 const restsAfterMs = 5 * 60_000;
 let lastInputAt = Date.now();
 for (const event of ['pointerdown', 'pointermove', 'keydown', 'scroll', 'hashchange']) {

@@ -2,7 +2,7 @@ import { useCallback, useEffect, useState } from 'react';
 import { isInUse } from './activity.ts';
 import { type ApiError, asApiError, call } from './client.ts';
 
-/** What a request has brought so far. While it is repeated, `data` is the answer before. */
+/** The result of a request so far. While it is repeated, `data` is the answer before. */
 export interface Query<Data> {
   readonly data: Data | undefined;
   readonly error: ApiError | undefined;

@@ -25,7 +25,7 @@ export function Audit() {
   );
 }
 
-/** What chooses the entries of the page, for `/logs` and `/logs/summary` alike. */
+/** The filters of the page, for `/logs` and `/logs/summary` alike. */
 function parametersOf(
   { range: _range, from: _from, to: _to, ...filters }: Filters,
   range: Range,

@@ -42,7 +42,7 @@ export function Tokens() {
   );
 }
 
-/** What the log and the rules say of a token is shown without the right to read it. */
+/** The entries of the log and the rules about a token are shown without the right to read the token. */
 function OpenById() {
   const [id, setId] = useState('');
   return (

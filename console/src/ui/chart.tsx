@@ -28,7 +28,7 @@ function drawApart(
 }
 
 function show(room: HTMLElement, { figure, styles }: ReturnType<typeof drawApart>): void {
-  // What the chart says is in its label and in the table below.
+  // The data of the chart is in its label and in the table below.
   figure.setAttribute('aria-hidden', 'true');
   room.replaceChildren(figure);
   for (const [element, text] of styles) {

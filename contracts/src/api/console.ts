@@ -14,7 +14,7 @@ export const consoleSession = z.object({
   tenant: tenant.pick({ id: true, name: true, plan: true }),
   /** One, or a management application and a private one. */
   applications: z.array(applicationName.extend({ permissions: z.array(permissionName) })),
-  /** What the applications hold together, by plain permissions and by rules: what the console may show. */
+  /** The permissions of all applications of the session, plain ones and those of rules. The console shows its pages by them. */
   permissions: z.array(permissionName),
   /** The tenant may see and steer what belongs to the whole vault. */
   is_operator: z.boolean(),
@@ -80,9 +80,9 @@ export const explanation = z.object({
     z.object({
       permission: z.enum(tokenPermissions),
       transform: shownAs,
-      /** What a reason (SVC-REASON) makes of it; absent where it makes no difference. */
+      /** The transform with a reason (SVC-REASON); absent where a reason makes no difference. */
       with_reason: shownAs.optional(),
-      /** What decides: a rule, the plain permissions, or nothing, which refuses. */
+      /** The source of the decision: a rule, the plain permissions, or neither, which refuses. */
       by: z.enum(['rule', 'permissions', 'nothing']),
       rule: application.shape.rules.unwrap().element.optional(),
     }),
@@ -138,6 +138,6 @@ export const projectionCommand = z.object({ action: z.enum(projectionActions) })
 export const projectionCommanded = z.object({
   name: z.string(),
   action: z.enum(projectionActions),
-  /** What the action was about: a rebuild beside the read model, or the read model itself. */
+  /** The object of the action: a rebuild beside the read model, or the read model itself. */
   target: z.enum(['rebuild', 'live']),
 });

@@ -62,7 +62,7 @@ export const ProxyAnswered = defineEvent(
   'ProxyAnswered',
   z.object({
     invocation_id: z.uuid(),
-    /** What the destination answered; absent when it did not. */
+    /** The status that the destination answered; absent when it did not answer. */
     status: z.int().optional(),
     /** Bytes of the bodies. */
     request_bytes: z.int().min(0),

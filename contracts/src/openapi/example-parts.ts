@@ -1,4 +1,4 @@
-/** What the examples of the document share. */
+/** The common parts of the examples of the document. */
 export const tenantId = '6f1c0f2e-6a0e-4a86-9a53-5d7d5a1f6d11';
 export const applicationId = '3c9d3c64-9a0b-4a77-8a66-2d9fb3c0c3a5';
 export const created = { created_by: applicationId, created_at: '2026-01-31T09:30:00.000Z' };

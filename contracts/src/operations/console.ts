@@ -70,7 +70,7 @@ export const consoleOperations = {
   },
 } as const satisfies Record<string, Operation>;
 
-/** Who sees what: before the operations of one application, whose paths they would match. */
+/** Access of all applications. These come before the operations of one application, whose paths would match theirs. */
 export const accessOperations = {
   getAccessMatrix: {
     method: 'GET',

@@ -7,7 +7,7 @@ type ShownAs = Transform | 'none';
 export interface ShownAccess {
   /** `none`: the access is refused. */
   readonly transform: ShownAs;
-  /** What it is with a reason; absent where a reason makes no difference. */
+  /** The transform with a reason; absent where a reason makes no difference. */
   readonly with_reason?: ShownAs;
 }
 
@@ -16,7 +16,7 @@ export interface ExplainedAccess extends ShownAccess {
   readonly rule?: AccessRule;
 }
 
-/** What the decision about a token is, with a reason (docs/reference/reasons.md) and without. */
+/** The decision about a token, with a reason (docs/reference/reasons.md) and without. */
 export function shownAccess(
   principal: Principal,
   permission: TokenPermission,

@@ -12,7 +12,7 @@ const needsReason = (rule: AccessRule, permission: TokenPermission): boolean =>
   (rule.reason === 'required' || (rule.break_glass === true && permission === 'token:use'));
 
 /**
- * What the rule that decides grants (docs/reference/reasons.md). A rule with `break_glass` reveals nothing but by reading, and only with a reason;
+ * The transform that the deciding rule grants (docs/reference/reasons.md). A rule with `break_glass` reveals nothing but by reading, and only with a reason;
  * otherwise it masks. A change without a required reason is decided as by a rule that masks: by changing the mask the caller could have
  * others, and itself by another rule, shown what it may see with a reason only.
  */

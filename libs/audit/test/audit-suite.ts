@@ -63,7 +63,7 @@ const replaced = (text: 'data' | 'metadata', from: string, to: string) => (event
   [text]: event[text].replaceAll(from, to),
 });
 
-/** What a sealed log promises, on whatever store. */
+/** The promises of a sealed log, on any store. */
 export function describeAudit(kind: LogKind): void {
   describe(`a sealed log in ${kind}`, () => {
     beforeEach(async () => {

@@ -154,7 +154,7 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])(
       const stream = streams.transaction(tenantId, transactionId);
       await store.append(stream, [event('TransactionCommitted', { transaction_id: transactionId })], 'any');
       expect((await certify()).erased_by.type).toBe('TokenDeleted');
-      // What a transaction writes after its commit never counts.
+      // Writes of a transaction after its commit never count.
       await write('TokenCreated', { data: await sealed('data'), containers: ['/'] });
       await write('TokenDeleted', { key_ids: [] }, transactionId);
       await destroyAll();

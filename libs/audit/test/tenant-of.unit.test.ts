@@ -7,7 +7,7 @@ const rowWith = (metadata: string) => ({ metadata }) as Parameters<typeof tenant
 it.each([
   [`{"tenant_id":"${a}","actor":{}}`, a],
   [`{"actor":{},"tenant_id":"${a}"}`, a],
-  // Whoever writes past the vault does not hide an event of one tenant in the chain of another.
+  // A writer that bypasses the vault cannot hide an event of one tenant in the chain of another.
   [`{"tenant_id":"${a}","tenant_id":"${b}"}`, b],
   [`{"tenant_id":"${a}","\\u0074enant_id":"${b}"}`, b],
 ])('the tenant of an event with %s is the one that everybody reads', (metadata, tenantId) => {

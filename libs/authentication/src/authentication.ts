@@ -31,7 +31,7 @@ export interface Authenticator {
   forget(): void;
 }
 
-/** What a request is authenticated by. A session of the console has an application for each kind of permission. */
+/** The credential of a request. A session of the console has an application for each kind of permission. */
 interface Credential {
   /** SHA-256, hex. */
   readonly hash: string;

@@ -1,7 +1,7 @@
 import { EgressError } from './egress-error.ts';
 import type { Hop } from './redirects.ts';
 
-/** What is asked for, before it is judged. */
+/** A request as the caller gives it, before its address is checked. */
 export interface Asked {
   readonly url: string;
   /** Default: GET. */

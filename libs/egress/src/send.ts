@@ -20,7 +20,7 @@ export interface EgressSending extends Asked {
 export interface EgressAnswer {
   readonly status: number;
   readonly headers: readonly (readonly [name: string, value: string])[];
-  /** Read no faster than its reader takes it. Fails with an EgressError. Whoever has it reads it to its end, or destroys it. */
+  /** Read no faster than its reader takes it. Fails with an EgressError. The receiver must read it to its end, or destroy it. */
   readonly body: Readable;
 }
 

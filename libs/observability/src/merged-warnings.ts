@@ -6,7 +6,7 @@ const windowMs = 30_000;
 /** A warning about one of these says something that no other line says. */
 const names = ['trace_id', 'tenant_id', 'event_id', 'eventId', 'invocation_id', 'reactor_id', 'stream'];
 
-/** What makes two warnings alike. The others (the projection, the attempt, the stack) are those of the first and of the last. */
+/** The fields by which two warnings are alike. The other fields (the projection, the attempt, the stack) come from the first and the last warning. */
 const alike = ['error_name', 'error_code', 'code', 'reason', 'task', 'component'];
 
 interface Kept {

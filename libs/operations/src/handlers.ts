@@ -71,7 +71,7 @@ export interface AnswerStream {
   readonly status: number;
   /** A character is a byte. */
   readonly headers: readonly (readonly [name: string, value: string])[];
-  /** Whoever is given it reads it to its end, or destroys it. */
+  /** The receiver must read it to its end, or destroy it. */
   readonly body: Readable;
 }
 
@@ -89,7 +89,7 @@ export interface Answer {
   readonly ifConfirmedBefore?: DomainError;
   /** Set when reactor code chose the whole response: then a string body is sent unchanged (custom-answer.ts). */
   readonly headers?: Readonly<Record<string, string>>;
-  /** What becomes of the cookie of the console. */
+  /** Whether the answer sets or removes the cookie of the console. */
   readonly cookie?: { readonly set: string } | 'cleared';
   /** The answer of another server, sent on as it comes; then there is no body. */
   readonly stream?: AnswerStream;

@@ -42,7 +42,7 @@ export interface RequestContext {
   readonly isTakenOver: boolean;
   /** From now on the request waits for work outside it, such as a run of a reactor, and gives its place to another request. */
   waitsForOthers(): void;
-  /** The invocation that the request began is in the log. The entrance names it to the caller, whatever becomes of it. */
+  /** The invocation that the request began is in the log. The entrance names it to the caller, also when the request fails later. */
   hasInvoked(invocationId: string): void;
   /** A new entity id; the same one when a command is repeated under its idempotency key. */
   newEntityId(): string;

@@ -1,7 +1,7 @@
 import { DomainError } from '@token-vault/contracts';
 import type { Answer } from './handlers.ts';
 
-/** What an answer or an error was made of. */
+/** The tokens and results that an answer or an error was made of. */
 export type MadeOf = Pick<Answer, 'tokens' | 'isUnrepeatable'>;
 
 /** A run of a reactor failed. The text of the error is of its code, so it may hold data of the tokens that the code was shown. */

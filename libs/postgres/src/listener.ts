@@ -1,6 +1,6 @@
 import pg from 'pg';
 
-/** What to do with the payload of a notification, by channel. Payloads are empty strings when a notification has none. */
+/** The function that takes the payload of a notification, by channel. Payloads are empty strings when a notification has none. */
 export type Channels = Readonly<Record<string, (payload: string) => void>>;
 
 /** Calls `onLost` once when the connection ends for whatever reason, also while it is idle. */

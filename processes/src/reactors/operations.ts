@@ -109,7 +109,7 @@ export function createReactorOperations(
     const applicationType = 'private';
     const permissions = ['token:create'] as const;
     const { actor, application_id: authorizedBy } = invoker;
-    // Limits count for an application, whoever acts for it.
+    // Limits count for an application, also when a session or reactor code acts for it.
     const applicationId = await principals.applicationIdOf(tenantId, actor);
     const who = { actor, applicationId, ...(authorizedBy === undefined ? {} : { authorizedBy }) };
     const bound = shownAtMost === undefined ? {} : { shownAtMost };

@@ -4,7 +4,7 @@ import type { Occurrence, Projection, SqlOp } from '../projection.ts';
 type Access = Pick<Occurrence, 'id' | 'metadata'>;
 type Told = DataOf<'TokensExported'>['tokens'];
 
-/** What the webhook says. Never data of a token. */
+/** The content of the webhook. It never holds data of a token. */
 const contentOf = (
   { actor, trace_id, request, reason, occurred_at, ...rest }: EventMetadata,
   tokens: Told,

@@ -56,7 +56,7 @@ const narrowings = [
   'reason',
 ];
 
-/** Who did what to which entity (rules.md §11). Rows are never deleted, not even when their tenant is deleted. */
+/** The audit log: actor, operation and entity of each entry (rules.md §11). Rows are never deleted, not even when their tenant is deleted. */
 export const log: Projection<'log'> = {
   name: 'log',
   version: 5,

@@ -40,7 +40,7 @@ const recordApplications = (
   ids: readonly string[],
 ) => audit.record(context, EntitiesRead, { entity_type: 'application', operation, entity_ids: ids });
 
-/** Who sees what: the decisions of libs/access, without a request that would need them. */
+/** The access matrix: decisions of libs/access for all applications and containers. */
 export function createAccessHandlers({
   pool,
   reads,
@@ -77,7 +77,7 @@ export function createAccessHandlers({
 
     async explainAccess({ params, query }, context) {
       const { principal, now } = context;
-      // The answer says that a token exists, and where. Who reads the log knows every token already.
+      // The answer says that a token exists, and where. A reader of the log knows every token already.
       if (!can(principal, 'log:read')) throw new ForbiddenError('The caller lacks the permission log:read.');
       const row = await findApplication(pool, principal.tenant.id, params.id, now);
       if (!row) throw new NotFoundError('Application');

@@ -25,7 +25,7 @@ const rates = `
     order by ${e.created_at} desc limit ${maxEntries}) l`;
 
 /**
- * What the tenant's log gained lately, a second. A request has one trace id, and an append one position. A tenant with more entries than are
+ * The entries that the tenant's log gained in the last seconds, a second. A request has one trace id, and an append one position. A tenant with more entries than are
  * looked at has its rates over the shorter time that these took.
  */
 export async function readRates(

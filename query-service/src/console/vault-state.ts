@@ -1,6 +1,6 @@
 import type { ConsoleOverview, VaultOperations } from '@token-vault/contracts';
 
-/** What a process knows of the vault as a whole. */
+/** The state of the whole vault, as far as one process knows it. */
 export interface VaultState {
   /** Whether the tenant is the one that operates the vault (docs/reference/console.md). */
   isOperator(tenantId: string): Promise<boolean>;

@@ -62,7 +62,7 @@ const columns = db.raw(tokenColumns.join(', '));
 const byIds = `select ${tokenColumns.join(', ')} from ${t.source}
   where ${t.tenant_id} = $1 and ${t.id} = any($2::text[])`;
 
-/** The tokens of these ids that exist, in any order, expired ones included. What the caller may see of them is decided afterwards. */
+/** The tokens of these ids that exist, in any order, expired ones included. The rights of the caller are decided afterwards. */
 export async function findTokensByIds(
   reader: Reader,
   tenantId: string,

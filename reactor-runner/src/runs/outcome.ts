@@ -15,7 +15,7 @@ export type InvocationOutcome = (
       readonly problem: ReactorProblem;
     }
 ) & {
-  /** What the code was shown: the outcome may contain it. Undefined when it is unknown, or when no code ran. */
+  /** The tokens that the code was shown: the outcome may contain their data. Undefined when it is unknown, or when no code ran. */
   readonly seen?: Pick<SeenTokens, 'tokens' | 'isComplete' | 'cvcEndsAt'> | undefined;
 };
 export type InvocationFailure = Extract<InvocationOutcome, { kind: 'failed' }>;

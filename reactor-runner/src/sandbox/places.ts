@@ -3,7 +3,7 @@ import { defaultRunsPerTenant, type SandboxPoolOptions } from './pool-types.ts';
 import type { Slots } from './slots.ts';
 import { isWaiting } from './waiting.ts';
 
-/** What a pool may use (ADR 32). */
+/** The limits of a pool (ADR 32). */
 export interface Places {
   /** The most processes whose run does not wait for the network, idle ones included. */
   readonly cpu: number;

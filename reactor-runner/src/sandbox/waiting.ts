@@ -6,7 +6,7 @@ import type { Execution } from './execution.ts';
  */
 const stillMs = 50;
 
-/** What the last looks at a run found, while it was still. */
+/** The results of the last measurements of a run, while it used no processor time. */
 export interface Stillness {
   readonly execution: Execution;
   readonly moves: number;
@@ -15,7 +15,7 @@ export interface Stillness {
   readonly isLongEnough: boolean;
 }
 
-/** What one look at a process found. */
+/** The result of one measurement of a process. */
 export interface Look {
   readonly cpuMs: number;
   readonly rssMb: number;

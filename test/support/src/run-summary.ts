@@ -14,7 +14,7 @@ export default class RunSummary implements Reporter {
         'Passed at the second attempt only: a defect of the test, or of the vault, to be found:';
       const lines = flaky.flatMap((test) => [
         `  ${test.module.moduleId}: ${test.fullName}`,
-        // What the first attempt failed with is printed nowhere else.
+        // The error of the first attempt is printed here only.
         ...(test.result().errors ?? []).map(({ message, diff }) => `    ${message}\n${diff ?? ''}`),
       ]);
       process.stdout.write(`\n${[heading, ...lines].join('\n')}\n`);

@@ -40,7 +40,7 @@ export const draftsOf = (rules: Application['rules'] = []): DraftRule[] =>
     isDataSearchable: rule.search_data ?? true,
   }));
 
-/** Rules as the interface takes them. What is not usual is left out. */
+/** Rules as the interface takes them. Default values are left out. */
 export const rulesOf = (drafts: readonly DraftRule[]): object[] =>
   drafts.map((draft) => ({
     ...(draft.description !== '' && { description: draft.description }),

@@ -49,7 +49,7 @@ interface FiltersProps {
   readonly onChange: (filters: Filters) => void;
 }
 
-/** The range and the filters of the log. What is typed counts when it is applied. */
+/** The range and the filters of the log. Typed values take effect when they are applied. */
 export function FilterForm({ filters, range, onChange }: FiltersProps) {
   const [draft, setDraft] = useState(filters);
   const shown = JSON.stringify(filters);

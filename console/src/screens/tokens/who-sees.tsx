@@ -15,7 +15,7 @@ interface WhoSeesProps {
   readonly container: string | undefined;
 }
 
-/** What each application would see of the token, and the rule that decides it. */
+/** The transform by which each application sees the token, and the rule that decides it. */
 export function WhoSees({ tokenId, container }: WhoSeesProps) {
   const mayRead = useMay('application:read');
   return (

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 
 /**
- * What a backup of this log copies, by COPY: each event as it was written. Streams and the head follow from the events, see
+ * The tables that a backup of this log copies by COPY: each event as it was written. Streams and the head follow from the events, see
  * `completeCopiedLog`. Columns are named one by one, so that a later migration may add some.
  */
 export const copiedLog = {

@@ -113,7 +113,7 @@ export function bytesOf(body: unknown): EncodedBody | undefined {
 
 /* eslint-enable @typescript-eslint/no-base-to-string */
 
-/** What `Request` and `Response` share: a body that can be read once. */
+/** The common part of `Request` and `Response`: a body that can be read once. */
 export class Body {
   #bytes: Uint8Array | null;
   #used = false;
