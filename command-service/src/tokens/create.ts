@@ -191,7 +191,7 @@ export class TokenCreation {
     if (history) await keyRing.destroyKeys(tenantId, history.decidedKeyIds);
     if (context.transactionId === undefined) await this.#dependencies.erasure.carryOut(tenantId, id, facts);
     const expressions = expressionsOf(this.#dependencies, context);
-    const data = await transformWrittenData(expressions, draft.transform, draft.mask, () => draft.data);
+    const data = await transformWrittenData(expressions, draft.transform, draft, () => draft.data);
     const details = newDetails(draft, context, id, content);
     return {
       token: withSeenFingerprint(presentToken(tenantId, details, data), context.principal),

@@ -26,6 +26,8 @@ export interface TokenDraft {
   readonly type: TokenType;
   readonly data: Secret<Json>;
   readonly mask: Json | undefined;
+  /** What the mask shows, when the request brought it. */
+  readonly masked: Secret<Json> | undefined;
   readonly containers: string[];
   readonly metadata: Record<string, string> | undefined;
   readonly derived: DerivedValues;
@@ -146,7 +148,7 @@ export async function draftToken(
   // Null comes only from the command line, for tokens whose mask was removed. HTTP treats null as unset.
   const mask = body.mask === undefined ? defaults.mask : (body.mask ?? undefined);
   const expressions = expressionsOf(dependencies, context);
-  await refuseBadMask(expressions, body.mask ?? undefined, data);
+  const masked = await refuseBadMask(expressions, body.mask ?? undefined, data);
   const expiresAt = body.expires_at === undefined ? undefined : parseExpiry(body.expires_at, context.now);
   const lasting = lastingPart(type, data);
   const evaluate = (source: string) => evaluateId(expressions, source, lasting.expose());
@@ -165,6 +167,7 @@ export async function draftToken(
     type,
     data,
     mask,
+    masked,
     containers,
     metadata: body.metadata,
     derived,

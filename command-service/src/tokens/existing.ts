@@ -69,11 +69,8 @@ export class ExistingTokens {
     const { id, content } = details;
     const place = { tenantId: context.principal.tenant.id, tokenId: id };
     try {
-      return await transformWrittenData(
-        expressionsOf(this.#dependencies, context),
-        transform,
-        content.mask,
-        () => openToken(this.#dependencies.keyRing, place, content, context.now),
+      return await transformWrittenData(expressionsOf(this.#dependencies, context), transform, content, () =>
+        openToken(this.#dependencies.keyRing, place, content, context.now),
       );
     } catch (error) {
       if (error instanceof KeyDestroyedError) return undefined;

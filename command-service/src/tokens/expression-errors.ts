@@ -1,5 +1,5 @@
 import { ValidationError, type Json } from '@token-vault/contracts';
-import type { Secret } from '@token-vault/crypto';
+import { secret, type Secret } from '@token-vault/crypto';
 import {
   checkMask,
   ExpressionEvaluationError,
@@ -39,19 +39,21 @@ const maskLimitBytes = 512 * 1024;
 
 /**
  * A mask must parse, and must work on the given data within the time that a request has. A 400 now is better than a
- * read that shows nothing.
+ * read that shows nothing. Gives what the mask shows of the data.
  */
 export async function refuseBadMask(
   expressions: RequestExpressions,
   mask: Json | undefined,
   data: Secret<Json>,
-): Promise<void> {
-  if (mask === undefined) return;
+): Promise<Secret<Json> | undefined> {
+  if (mask === undefined) return undefined;
   // Without this check a mask could grow by merging, patch by patch.
   if (Buffer.byteLength(JSON.stringify(mask)) > maskLimitBytes)
     throw ValidationError.of('mask', 'must be at most 512 KiB as JSON');
   const errors: Record<string, string[]> = {};
-  for (const { field, message, position } of await checkMask(expressions, mask, data.expose()))
+  const { issues, shown } = await checkMask(expressions, mask, data.expose());
+  for (const { field, message, position } of issues)
     (errors[dotted(field)] ??= []).push(withPosition(message, position));
   if (Object.keys(errors).length > 0) throw new ValidationError(errors);
+  return shown === undefined ? undefined : secret(shown);
 }

@@ -134,7 +134,7 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
     const data = await transformWrittenData(
       expressionsOf(dependencies, context),
       shown.transform,
-      details.content.mask,
+      details.content,
       () => openToken(keyRing, place, details.content, context.now),
     );
     return withoutUnreadable(presentToken(tenantId, details, data), shown);

@@ -54,6 +54,8 @@ interface Write {
 /** The result of the patch, before anything is sealed. */
 interface Change {
   readonly data: Secret<Json>;
+  readonly mask: Json | undefined;
+  readonly masked: Secret<Json> | undefined;
   readonly rest: Omit<TokenContent, 'data' | 'cvc' | 'cvc_expires_at'>;
   readonly deduplicate: boolean;
 }
@@ -130,7 +132,7 @@ export class TokenUpdate {
       });
     const expressions = expressionsOf(this.#dependencies, context);
     const open = () => change.data;
-    const data = await transformWrittenData(expressions, toCaller.transform, change.rest.mask, open);
+    const data = await transformWrittenData(expressions, toCaller.transform, change, open);
     const token = withoutUnreadable(presentToken(tenantId, updated, data), toCaller);
     const showing = { permission: 'token:update', transform: shown } as const;
     return { token, position, cvcEndsAt: cvcEndOf(updated.content, context.now), shown: showing };
@@ -194,8 +196,8 @@ export class TokenUpdate {
     const expression = replace(before.fingerprint_expression, patch.fingerprint_expression);
     const expressions = expressionsOf(this.#dependencies, context);
     // A caller that may not see the data may not learn whether a mask works on it.
-    if (!isHidden && (patch.mask !== undefined || patch.data !== undefined))
-      await refuseBadMask(expressions, mask, data);
+    const isChecked = !isHidden && (patch.mask !== undefined || patch.data !== undefined);
+    const masked = isChecked ? await refuseBadMask(expressions, mask, data) : undefined;
     const metadata = mergeMetadata(content.metadata, patch.metadata);
     const deduplicateToken = replace(content.deduplicate_token, patch.deduplicate_token);
     const deduplicate = isDeduplicated(context, deduplicateToken);
@@ -227,7 +229,7 @@ export class TokenUpdate {
       ...(deduplicateToken === undefined ? {} : { deduplicate_token: deduplicateToken }),
       ...(expiresAt === undefined ? {} : { expires_at: expiresAt }),
     };
-    return { data, rest, deduplicate };
+    return { data, mask, masked, rest, deduplicate };
   }
 
   #open(details: TokenDetails, context: RequestContext): Promise<Secret<Json>> {

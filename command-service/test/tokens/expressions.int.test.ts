@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { createAuditTrail, createRequestContext } from '@token-vault/operations';
+import { createInlineWorkers } from '@token-vault/expressions';
 import { silentLogger } from '@token-vault/observability';
-import type { Reactor } from '@token-vault/contracts';
+import type { Reactor, Token } from '@token-vault/contracts';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createInvocationOutcomes } from '../../src/index.ts';
 import { Invocations } from '../../src/invocations/react.ts';
@@ -15,6 +16,7 @@ beforeEach(() => vault.newTenant());
 afterAll(() => vault.close());
 
 const slow = '{% for i in (1..3000) %}{% for j in (1..3000) %}{{ i }}{% endfor %}{% endfor %}';
+const toMask = <R extends object>(rule: R) => ({ ...rule, transform: 'mask' as const });
 const filters = (count: number) => `{{ data${' | last4'.repeat(count)} }}`;
 
 describe('an expression that takes too much', () => {
@@ -37,6 +39,26 @@ describe('an expression that takes too much', () => {
     expect(
       await vault.create({ type: 'token', data: 'abc', mask: '{{ data | upcase | split: "" }}' }),
     ).toMatchObject({ data: 'abc' });
+  });
+});
+
+describe('a mask that a worker evaluates', () => {
+  it('is evaluated once by a write that checks it and shows it', async () => {
+    const as = { ...vault.principal, rules: vault.principal.rules.map(toMask) };
+    let jobs = 0;
+    const workers = createInlineWorkers();
+    const counting = vault.replica({ ...workers, run: (...job) => ((jobs += 1), workers.run(...job)) });
+    const shows = async (write: Promise<Token>, expected: unknown, evaluations: number) => {
+      expect((await write).data).toEqual(expected);
+      expect(jobs).toBe(evaluations);
+    };
+    const id = 'masked-once';
+    const options = { as, on: counting };
+    const [mask, first, data] = [{ a: '{{ data | split: "" | first }}' }, 'abc', 'xyz'];
+    await shows(vault.create({ id, type: 'token', data: first, mask }, options), { a: 'a' }, 1);
+    await shows(vault.update(id, { data }, options), { a: 'x' }, 2);
+    // The mask is not checked, so it is evaluated for the answer.
+    await shows(vault.update(id, { metadata: { a: 'b' } }, options), { a: 'x' }, 3);
   });
 });
 

@@ -127,13 +127,13 @@ export class TestVault {
   }
 
   /** Another process on the same log and keys. */
-  replica(): Handlers {
+  replica(workers = createInlineWorkers()): Handlers {
     const { clock, keyRing } = this;
     const { store } = this.faults;
     return createCommandHandlers({
       store,
       keyRing,
-      expressions: createExpressions(createInlineWorkers()),
+      expressions: createExpressions(workers),
       clock,
       audit: createAuditTrail(store),
       logger: silentLogger,

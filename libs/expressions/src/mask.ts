@@ -33,20 +33,27 @@ export function renderMask(expressions: RequestExpressions, mask: Json, data: Js
   }
 }
 
-/**
- * All faults of a mask for the data that it is stored with: all expressions with syntax errors, or the first one that cannot be evaluated.
- */
+export interface CheckedMask {
+  /** All expressions with syntax errors, or the first one that cannot be evaluated. */
+  readonly issues: readonly MaskIssue[];
+  /** The value of a mask without issues. */
+  readonly shown?: Json;
+}
+
+/** All faults of a mask for the data that it is stored with, or what it shows of this data. */
 export async function checkMask(
   expressions: RequestExpressions,
   mask: Json,
   data: Json,
-): Promise<readonly MaskIssue[]> {
+): Promise<CheckedMask> {
   try {
-    await expressions.evaluate(sourcesOf(mask), { data });
-    return [];
+    const sources = sourcesOf(mask);
+    return { issues: [], shown: fill(mask, await expressions.evaluate(sources, { data })) };
   } catch (error) {
-    if (error instanceof JobFailedError) return error.failures.map((failure) => issueOf(mask, failure));
-    if (error instanceof ExpressionSyntaxError) return [{ field: 'mask', message: error.message }];
+    if (error instanceof JobFailedError)
+      return { issues: error.failures.map((failure) => issueOf(mask, failure)) };
+    if (error instanceof ExpressionSyntaxError)
+      return { issues: [{ field: 'mask', message: error.message }] };
     throw error;
   }
 }

@@ -1,6 +1,6 @@
 // Replaces the thread that evaluates, and breaks it in ways that no known expression can. The data of the job selects the way.
 import { parentPort } from 'node:worker_threads';
-import type { JobMessage } from '../src/workers/worker.ts';
+import type { AnswerMessage, JobMessage } from '../src/workers/worker.ts';
 
 const deeds: Readonly<Record<string, () => void>> = {
   loop: () => {
@@ -14,13 +14,15 @@ const deeds: Readonly<Record<string, () => void>> = {
     throw new Error('broken');
   },
   exit: () => process.exit(1),
+  // Like a thread that gets no processor on a busy machine.
+  stall: () => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_500),
 };
 
 parentPort?.on('message', ({ job }: JobMessage) => {
   const { data: deed } = job.bindings;
   if (typeof deed === 'string') deeds[deed]?.();
   parentPort?.postMessage({
-    outcome: { kind: 'values', values: ['done'] },
-    used: { ms: 0, memory: 0, output: 0 },
-  });
+    answer: { outcome: { kind: 'values', values: ['done'] }, used: { ms: 0, memory: 0, output: 0 } },
+    threadMs: 0,
+  } satisfies AnswerMessage);
 });

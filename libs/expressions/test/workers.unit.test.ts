@@ -74,6 +74,10 @@ describe('a worker that does not come to an end by itself', () => {
     expect((await doing('nothing')).outcome.kind).toBe('values');
   });
 
+  it('is not ended while it gets no processor: a busy machine refuses nothing that an idle one accepts', async () => {
+    expect((await doing('stall')).outcome.kind).toBe('values');
+  });
+
   it.each(['throw', 'exit'])('%s is replaced; the request may be repeated', async (deed) => {
     await expect(doing(deed)).rejects.toThrow(UnavailableError);
     expect((await doing('nothing')).outcome.kind).toBe('values');

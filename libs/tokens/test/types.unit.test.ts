@@ -124,7 +124,7 @@ describe('the defaults of each type', () => {
     expect(defaults.container).toBe(container);
     if (shown === undefined) expect(defaults.mask).toBeUndefined();
     else expect(renderMask(request, defaults.mask as Json, data)).toEqual(shown);
-    if (defaults.mask !== undefined) expect(await checkMask(request, defaults.mask, data)).toEqual([]);
+    if (defaults.mask !== undefined) expect(await checkMask(request, defaults.mask, data)).toEqual({ issues: [], shown });
     expect(await evaluateFingerprint(request, defaults.fingerprintExpression, { data })).toBe(fingerprinted);
     expect(await evaluateSearchIndexes(request, defaults.searchIndexes, data)).toEqual(indexed);
   }); // prettier-ignore

@@ -3,21 +3,31 @@ import { UnavailableError } from '@token-vault/contracts';
 import { tooLarge, tooSlow } from '../meter.ts';
 import { failed, type Job } from '../job.ts';
 import type { Allowance, WorkerAnswer } from '../request.ts';
-import type { JobMessage } from './worker.ts';
+import type { AnswerMessage, JobMessage } from './worker.ts';
 
 /**
  * The heap of a worker. The limit of the engine's allocations is far below (limits.ts). If a job still reaches the heap limit, V8 ends the
  * thread; that works only when no single step allocates more than the remaining heap.
  */
 const heapMb = 128;
-/** The wall time after which the thread of a job is terminated: its processor time and a reserve. */
-const wallMs = (ms: number): number => 1_000 + 4 * ms;
+/** The processor time after which the thread of a job is terminated: what the job is granted, and a reserve. */
+const endMs = (ms: number): number => 1_000 + 2 * ms;
+/** A job that gets no processor for so long is given up. */
+const patienceMs = 30_000;
+
+interface UnderWay {
+  readonly allowance: Allowance;
+  readonly done: PromiseWithResolvers<WorkerAnswer>;
+  readonly began: number;
+}
 
 /** A worker thread that runs one job at a time. It keeps the process alive only while it runs a job. */
 export class Thread {
   readonly #worker: Worker;
   readonly #gone = Promise.withResolvers<void>();
-  #underWay: { readonly allowance: Allowance; readonly done: PromiseWithResolvers<WorkerAnswer> } | undefined;
+  #underWay: UnderWay | undefined;
+  /** The processor time of the thread at the end of its last job. */
+  #threadMs = 0;
   #timer: NodeJS.Timeout | undefined;
   /** The reason why the current job ended the thread; undefined when the job was not the cause. */
   #reason: string | undefined;
@@ -32,7 +42,10 @@ export class Thread {
       resourceLimits: { maxOldGenerationSizeMb: heapMb },
     });
     this.#worker.unref();
-    this.#worker.on('message', (answer: WorkerAnswer) => this.#finish()?.resolve(answer));
+    this.#worker.on('message', ({ answer, threadMs }: AnswerMessage) => {
+      this.#threadMs = threadMs;
+      this.#finish()?.resolve(answer);
+    });
     this.#worker.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'ERR_WORKER_OUT_OF_MEMORY') this.#reason = tooLarge;
     });
@@ -50,11 +63,11 @@ export class Thread {
 
   /**
    * A job that exceeds its allowance, or breaks the thread, has failed and counts as having used its whole allowance.
-   * @throws UnavailableError when the thread ended for another reason
+   * @throws UnavailableError when the thread ended for another reason, or got no processor
    */
   run(job: Job, allowance: Allowance): Promise<WorkerAnswer> {
     const done = Promise.withResolvers<WorkerAnswer>();
-    const underWay = { allowance, done };
+    const underWay = { allowance, done, began: performance.now() };
     this.#underWay = underWay;
     try {
       this.#worker.postMessage({ job, allowance } satisfies JobMessage);
@@ -65,10 +78,7 @@ export class Thread {
       return Promise.resolve({ outcome, used: allowance });
     }
     this.#worker.ref();
-    this.#timer = setTimeout(() => {
-      // If the main thread itself was late, an answer that has arrived meanwhile comes first.
-      setImmediate(() => this.#underWay === underWay && this.#overrun());
-    }, wallMs(allowance.ms));
+    this.#lookAfter(endMs(allowance.ms), underWay);
     return done.promise;
   }
 
@@ -78,8 +88,21 @@ export class Thread {
     return this.#gone.promise;
   }
 
-  #overrun(): void {
-    this.#reason = tooSlow;
+  #lookAfter(ms: number, underWay: UnderWay): void {
+    this.#timer = setTimeout(() => void this.#look(underWay), ms);
+  }
+
+  /** Ends the thread when the job has used too much processor time. A busy machine alone fails no job. */
+  async #look(underWay: UnderWay): Promise<void> {
+    const used = await this.#worker.cpuUsage().catch(() => undefined);
+    // The answer may have come meanwhile, or the thread may have ended.
+    if (this.#underWay !== underWay || used === undefined) return;
+    const left = endMs(underWay.allowance.ms) - ((used.user + used.system) / 1_000 - this.#threadMs);
+    if (left > 0 && performance.now() - underWay.began < patienceMs) {
+      this.#lookAfter(left, underWay);
+      return;
+    }
+    if (left <= 0) this.#reason = tooSlow;
     void this.end();
   }
 

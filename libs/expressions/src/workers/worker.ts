@@ -4,12 +4,19 @@ import { readlinkSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
 import { parentPort } from 'node:worker_threads';
 import { failed, type Job } from '../job.ts';
-import type { Allowance } from '../request.ts';
+import type { Allowance, WorkerAnswer } from '../request.ts';
+import { processorMs } from '../meter.ts';
 import { perform } from './perform.ts';
 
 export interface JobMessage {
   readonly job: Job;
   readonly allowance: Allowance;
+}
+
+export interface AnswerMessage {
+  readonly answer: WorkerAnswer;
+  /** The processor time of the thread since its start. */
+  readonly threadMs: number;
 }
 
 const levelsBelow = 10;
@@ -24,19 +31,17 @@ function lowerPriority(): void {
   }
 }
 
-/** Milliseconds of processor time of this thread: other load on the machine does not reduce a tenant's allowance. */
-function cpuMs(): number {
-  const { user, system } = process.threadCpuUsage();
-  return (user + system) / 1_000;
+function send(answer: WorkerAnswer): void {
+  parentPort?.postMessage({ answer, threadMs: processorMs() } satisfies AnswerMessage);
 }
 
 lowerPriority();
 parentPort?.on('message', ({ job, allowance }: JobMessage) => {
-  const answer = perform(job, allowance, cpuMs);
+  const answer = perform(job, allowance);
   try {
-    parentPort?.postMessage(answer);
+    send(answer);
   } catch {
     // The value is nested too deeply to be cloned.
-    parentPort?.postMessage({ ...answer, outcome: failed('The expressions give too much.') });
+    send({ ...answer, outcome: failed('The expressions give too much.') });
   }
 });
