@@ -10,11 +10,16 @@ describe('the signature of a webhook', () => {
       at: new Date(1_614_265_330_000),
       body: '{"test": 2432232314}',
     };
-    expect(signatureHeaders('whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', message)).toEqual([
+    expect(signatureHeaders(['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], message)).toEqual([
       ['webhook-id', 'msg_p5jXN8AQM9LWM0D4loKWxJek'],
       ['webhook-timestamp', '1614265330'],
       ['webhook-signature', 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='],
     ]);
+    const [, , [, both = ''] = []] = signatureHeaders(
+      ['whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
+      message,
+    );
+    expect(both).toMatch(/^v1,[\w+/]{43}= v1,g0hM9SsE\+OTPJTGt\/tmIKtSyZlE3uFJELVlNIOLJ1OE=$/);
   });
 });
 

@@ -48,5 +48,8 @@ export function isSigned({ headers, text }: Delivery, secret: string): boolean {
   const content = `${String(headers['webhook-id'])}.${String(headers['webhook-timestamp'])}.${text}`;
   const expected = createHmac('sha256', key).update(content).digest('base64');
   const isRecent = Math.abs(Date.now() / 1000 - Number(headers['webhook-timestamp'])) < 300;
-  return headers['webhook-signature'] === `v1,${expected}` && isRecent;
+  return signaturesOf({ headers }).includes(`v1,${expected}`) && isRecent;
 }
+
+export const signaturesOf = ({ headers }: Pick<Delivery, 'headers'>): readonly string[] =>
+  String(headers['webhook-signature']).split(' ');

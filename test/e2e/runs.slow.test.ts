@@ -11,7 +11,7 @@ import {
   waitUntil,
 } from '@token-vault/test-support';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Receiver, startReceiver } from './receiver.ts';
+import { type Delivery, isSigned, type Receiver, signaturesOf, startReceiver } from './receiver.ts';
 
 const env = { VAULT_EGRESS_ALLOW: '127.0.0.0/8' };
 
@@ -162,5 +162,61 @@ describe('a result that was not delivered', () => {
     const none = await redeliver('00000000-0000-4000-8000-000000000000');
     const refused = await redeliver(delivered, backend);
     expect([sync, over, none, refused].map(({ status }) => status)).toEqual([409, 409, 404, 403]);
+  });
+});
+
+describe('webhook secrets that overlap', () => {
+  const rotate = async (overlap?: number): Promise<string> => {
+    const query = overlap === undefined ? '' : `?overlap=${overlap}`;
+    const path = `/tenants/self/webhook-secret/rotate${query}`;
+    return (await manager.expect<{ secret: string }>(200, 'POST', path)).body.secret;
+  };
+  const deliveriesOf = (id: string): readonly Delivery[] =>
+    receiver.deliveries.filter(({ headers }) => headers['webhook-id'] === id);
+  /** Which of the secrets sign a delivery that signs with no other. */
+  const signers = (delivery: Delivery | undefined, secrets: Readonly<Record<string, string>>) => {
+    if (!delivery) return 'no delivery';
+    const names = Object.keys(secrets).filter((name) => isSigned(delivery, secrets[name] ?? ''));
+    return [names.join(), signaturesOf(delivery).length];
+  };
+
+  it('sign deliveries both, also after a restart, until the overlap is over or another rotation ends it', async () => {
+    const reactor = await newReactor('return { raw: 1 };');
+    const deliver = async () => {
+      const id = idOf(await react(reactor, { callback_url: receiver.url }));
+      await until(id, 'delivered');
+      return deliveriesOf(id).at(-1);
+    };
+    const a = (await manager.expect<{ secret: string }>(200, 'GET', '/tenants/self/webhook-secret')).body
+      .secret;
+    const b = await rotate(3_600);
+    receiver.plan(500);
+    const kept = idOf(await react(reactor, { callback_url: receiver.url }));
+    await untilTried(kept, 1);
+    await vault.kill();
+    vault = await startStandaloneProcess({ dataDir, env });
+    manager = vault.client();
+    backend = (await newCaller()).client;
+    expect([202, 409]).toContain((await redeliver(kept)).status);
+    await until(kept, 'delivered');
+    const both = deliveriesOf(kept).map((delivery) => signers(delivery, { a, b }));
+    expect(both).toEqual([
+      ['a,b', 2],
+      ['a,b', 2],
+    ]);
+
+    const c = await rotate();
+    expect(signers(await deliver(), { a, b, c })).toEqual(['c', 1]);
+
+    const d = await rotate(1);
+    const endsAt = Date.now() + 1_000;
+    await waitUntil(() => Date.now() > endsAt, { what: 'the end of the overlap' });
+    expect(signers(await deliver(), { c, d })).toEqual(['d', 1]);
+  });
+
+  it.each(['-1', '1.5', 'x', '2592001'])('cannot overlap by %s', async (overlap) => {
+    const path = `/tenants/self/webhook-secret/rotate?overlap=${overlap}`;
+    const answer = await manager.request<{ errors?: object }>('POST', path);
+    expect([answer.status, Object.keys(answer.body.errors ?? {})]).toEqual([400, ['overlap']]);
   });
 });

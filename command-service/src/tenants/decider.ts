@@ -1,4 +1,6 @@
 import {
+  ConflictError,
+  maxWebhookSecrets,
   NotFoundError,
   TenantCreated,
   TenantDeleted,
@@ -26,7 +28,13 @@ export type TenantCommand =
       readonly settings: Readonly<Record<string, string>> | undefined;
     }
   | { readonly kind: 'set-plan'; readonly plan: Plan }
-  | { readonly kind: 'rotate-webhook-secret'; readonly secret: SealedValue }
+  | {
+      readonly kind: 'rotate-webhook-secret';
+      readonly secret: SealedValue;
+      /** Seconds for which the secrets that sign now go on to sign. 0: they end at once. */
+      readonly overlap: number;
+      readonly now: Date;
+    }
   /** Signs a tenant of a release that did not sign: see `upgrade/`. */
   | { readonly kind: 'sign' }
   | { readonly kind: 'delete' };
@@ -35,6 +43,22 @@ export type TenantCommand =
 export function requireActive(state: TenantState): TenantDetails {
   if (state.kind !== 'active') throw new NotFoundError('The tenant');
   return state.details;
+}
+
+function rotate(
+  { id, webhookSecret, earlierSecrets }: TenantDetails,
+  { secret, overlap, now }: Extract<TenantCommand, { kind: 'rotate-webhook-secret' }>,
+): Fact {
+  if (overlap === 0 || webhookSecret === undefined)
+    return fact(TenantWebhookSecretRotated, { tenant_id: id, secret });
+  const expiresAt = new Date(now.getTime() + overlap * 1000).toISOString();
+  const earlier = [
+    { secret: webhookSecret, expires_at: expiresAt },
+    ...earlierSecrets.filter(({ expires_at: end }) => Date.parse(end) > now.getTime()),
+  ];
+  if (earlier.length >= maxWebhookSecrets)
+    throw new ConflictError('conflict', `At most ${maxWebhookSecrets} secrets of a tenant sign at once.`);
+  return fact(TenantWebhookSecretRotated, { tenant_id: id, secret, earlier });
 }
 
 function decide(state: TenantState, command: TenantCommand): readonly Fact[] {
@@ -57,10 +81,8 @@ function decide(state: TenantState, command: TenantCommand): readonly Fact[] {
       const { id, plan } = requireActive(state);
       return plan === command.plan ? [] : [fact(TenantPlanChanged, { tenant_id: id, plan: command.plan })];
     }
-    case 'rotate-webhook-secret': {
-      const { id } = requireActive(state);
-      return [fact(TenantWebhookSecretRotated, { tenant_id: id, secret: command.secret })];
-    }
+    case 'rotate-webhook-secret':
+      return [rotate(requireActive(state), command)];
     case 'sign': {
       const { id, signature } = requireActive(state);
       return signature === undefined ? [fact(TenantSigned, { tenant_id: id, accepts_unsigned: false })] : [];

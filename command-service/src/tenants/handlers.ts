@@ -46,8 +46,9 @@ export function createTenantHandlers({ store, keyRing }: { store: EventStore; ke
       return position;
     },
 
-    /** @throws NotFoundError */
+    /** `overlap`: for so many seconds the secret before goes on to sign. @throws NotFoundError, ConflictError */
     async rotateWebhookSecret(
+      overlap: number,
       context: RequestContext,
     ): Promise<{ secret: string; position: Position | undefined }> {
       const tenantId = context.principal.tenant.id;
@@ -60,7 +61,10 @@ export function createTenantHandlers({ store, keyRing }: { store: EventStore; ke
         async command(state) {
           const made = await newWebhookSecret(keyRing, tenantId, requireActive(state).webhookSecret);
           secret = made.plain;
-          return { kind: 'rotate-webhook-secret', secret: made.sealed };
+          const { sealed, isFirstOfKey } = made;
+          // What cannot be opened any more signs nothing.
+          const lasting = isFirstOfKey ? 0 : overlap;
+          return { kind: 'rotate-webhook-secret', secret: sealed, overlap: lasting, now: context.now };
         },
       });
       return { secret, position };

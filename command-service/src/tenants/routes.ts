@@ -10,8 +10,8 @@ export function tenantRoutes(tenants: TenantHandlers) {
     async deleteTenant(_input, context) {
       return { position: await tenants.delete(context) };
     },
-    async rotateWebhookSecret(_input, context) {
-      const { secret, position } = await tenants.rotateWebhookSecret(context);
+    async rotateWebhookSecret({ query }, context) {
+      const { secret, position } = await tenants.rotateWebhookSecret(query.overlap ?? 0, context);
       return { body: { secret }, position };
     },
   } satisfies Handlers;

@@ -24,6 +24,8 @@ export interface TenantDetails {
   readonly wasSigned: boolean;
   /** Signs webhooks (rules.md §10). */
   readonly webhookSecret: SealedValue | undefined;
+  /** They sign too until they expire. */
+  readonly earlierSecrets: readonly { readonly secret: SealedValue; readonly expires_at: string }[];
   readonly createdAt: string;
   readonly modifiedAt: string | undefined;
   readonly modifiedBy: string | undefined;
@@ -52,7 +54,7 @@ export const evolve = evolveBy<TenantState, TypeIn<typeof tenantEvents>>({
     const createdAt = event.metadata.occurred_at;
     const signature = signatureOf(event);
     const signed = { acceptsUnsigned: false, signature, wasSigned: signature !== undefined };
-    const unset = { webhookSecret: undefined, modifiedAt: undefined, modifiedBy: undefined };
+    const unset = { webhookSecret: undefined, earlierSecrets: [], modifiedAt: undefined, modifiedBy: undefined };
     return { kind: 'active', details: { id, name, plan, settings, createdAt, ...signed, ...unset } };
   },
   TenantUpdated(state, event) {
@@ -70,8 +72,12 @@ export const evolve = evolveBy<TenantState, TypeIn<typeof tenantEvents>>({
   },
   TenantWebhookSecretRotated(state, event) {
     if (state.kind !== 'active') return state;
-    const { secret } = event.data;
-    return { kind: 'active', details: { ...state.details, webhookSecret: secret as SealedValue } };
+    const { secret, earlier = [] } = event.data;
+    const secrets = {
+      webhookSecret: secret as SealedValue,
+      earlierSecrets: earlier.map((each) => ({ ...each, secret: each.secret as SealedValue })),
+    };
+    return { kind: 'active', details: { ...state.details, ...secrets } };
   },
   TenantDeleted: () => ({ kind: 'deleted' }),
 });

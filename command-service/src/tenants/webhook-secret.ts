@@ -23,6 +23,8 @@ const placeOf = (tenantId: string): SealContext => ({
 export interface NewWebhookSecret {
   readonly plain: string;
   readonly sealed: SealedValue;
+  /** It has a data key of its own: that of the secrets before is not there any more. */
+  readonly isFirstOfKey: boolean;
 }
 
 /**
@@ -37,12 +39,17 @@ export async function newWebhookSecret(
   const plain = generateWebhookSecret();
   const place = placeOf(tenantId);
   // Secrets are made rarely, so a flush of their own is affordable, and the append needs no keys.
-  const sealNew = () => keyRing.sealNew(place, secret(plain), { durability: 'own' });
-  if (before === undefined) return { plain, sealed: await sealNew() };
+  const sealNew = async () => ({
+    plain,
+    sealed: await keyRing.sealNew(place, secret(plain), { durability: 'own' }),
+    isFirstOfKey: true,
+  });
+  if (before === undefined) return sealNew();
   try {
-    return { plain, sealed: await keyRing.sealAgain(place, before, secret(plain)) };
+    const sealed = await keyRing.sealAgain(place, before, secret(plain));
+    return { plain, sealed, isFirstOfKey: false };
   } catch (error) {
     if (!(error instanceof KeyDestroyedError)) throw error;
-    return { plain, sealed: await sealNew() };
+    return sealNew();
   }
 }

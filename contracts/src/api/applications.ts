@@ -59,9 +59,9 @@ export const application = z.object({
 });
 export type Application = z.infer<typeof application>;
 
-/** The longest time for which the key before may live on: 30 days. */
+/** The longest time for which the key or secret before may live on: 30 days. */
 const longestOverlapSeconds = 2_592_000;
-export const regenerateKeyQuery = z.object({
+export const overlapQuery = z.object({
   overlap: z
     .string()
     .regex(/^\d{1,7}$/, 'must be a whole number of seconds')

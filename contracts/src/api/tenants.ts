@@ -55,6 +55,9 @@ export const tenant = z.object({
   modified_by: z.string().optional(),
 });
 
+/** Secrets of a tenant that sign at once. */
+export const maxWebhookSecrets = 5;
+
 /** `whsec_<base64 of 32 bytes>`, the format of Standard Webhooks (rules.md §10). */
 export const webhookSecret = z.object({ secret: z.string() });
 

@@ -102,4 +102,5 @@ export const eventHistory: readonly (readonly string[])[] = [
     'ConsoleSessionExpired.v1',
     'ProjectionCommanded.v1',
   ],
+  ['TenantWebhookSecretRotated.v2'],
 ];

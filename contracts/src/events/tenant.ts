@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { plans } from '../api/tenants.ts';
 import { defineEvent, unchanged } from './registry.ts';
-import { sealedValue, requiredSignature, signature } from './sealed.ts';
+import { moment, sealedValue, requiredSignature, signature } from './sealed.ts';
 
 const settings = z.record(z.string(), z.string());
 
@@ -28,7 +28,13 @@ export const TenantSigned = defineEvent(
 export const TenantDeleted = defineEvent('TenantDeleted', z.object({ tenant_id: z.uuid() }));
 export const TenantWebhookSecretRotated = defineEvent(
   'TenantWebhookSecretRotated',
-  z.object({ tenant_id: z.uuid(), secret: sealedValue }),
+  z.object({
+    tenant_id: z.uuid(),
+    secret: sealedValue,
+    /** Version 2 added the secrets before it that sign too until they expire, the newest first. */
+    earlier: z.array(z.object({ secret: sealedValue, expires_at: moment })).optional(),
+  }),
+  [unchanged],
 );
 
 export const tenantEvents = [

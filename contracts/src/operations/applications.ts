@@ -71,7 +71,7 @@ export const applicationOperations = {
     entity: 'application',
     summary: 'Give an application a new key',
     params: uuidParams,
-    query: applications.regenerateKeyQuery,
+    query: applications.overlapQuery,
     success: 200,
     response: applications.application,
     isRevocation: true,

@@ -1,6 +1,6 @@
 import * as logs from '../api/logs.ts';
 import * as tenants from '../api/tenants.ts';
-import { uuidParams } from '../api/applications.ts';
+import { overlapQuery, uuidParams } from '../api/applications.ts';
 import type { Operation } from './definition.ts';
 
 export const tenantOperations = {
@@ -122,6 +122,7 @@ export const tenantOperations = {
     permission: 'tenant:update',
     entity: 'tenant',
     summary: 'Replace the secret that signs webhooks',
+    query: overlapQuery,
     success: 200,
     response: tenants.webhookSecret,
   },

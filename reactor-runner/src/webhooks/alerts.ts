@@ -64,12 +64,12 @@ async function attempt(
   { content }: AlertRow,
 ): Promise<Failure | undefined> {
   try {
-    const { secret, securityUrl: url } = await readTenantWebhooks(dependencies, tenantId);
+    const { secrets, securityUrl: url } = await readTenantWebhooks(dependencies, tenantId);
     if (url === undefined) return { reason: 'no security_webhook_url', isFinal: true };
     const body = JSON.stringify({ type: 'break_glass', id, ...content });
     const { trace_id: traceId } = content;
     const webhook = { tenantId, id, traceId, url, body, contentType: 'application/json' };
-    const reason = await sendWebhook(dependencies.fetch, secret, webhook, dependencies.clock.now());
+    const reason = await sendWebhook(dependencies.fetch, secrets, webhook, dependencies.clock.now());
     return reason === undefined ? undefined : { reason, isFinal: false };
   } catch (error) {
     if (error instanceof EgressError) return { reason: error.code, isFinal: false };

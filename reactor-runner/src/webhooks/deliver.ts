@@ -144,15 +144,15 @@ export class Deliveries {
   async #send(invocation: Invocation, { text: body, contentType }: Content): Promise<string | undefined> {
     const { keyRing, clock } = this.#dependencies;
     const { tenantId, id, invoked, metadata } = invocation;
-    const [url, secret] = await Promise.all([
+    const [url, { secrets }] = await Promise.all([
       keyRing.open<string>(
         invocationPlace(tenantId, id, 'callback_url'),
         invoked.callback_url as SealedValue,
       ),
-      readTenantWebhooks(this.#dependencies, tenantId).then((found) => found.secret),
+      readTenantWebhooks(this.#dependencies, tenantId),
     ]);
     const sent = { tenantId, id, traceId: metadata.trace_id, url: url.expose(), body, contentType };
-    return sendWebhook(this.#dependencies.fetch, secret, sent, clock.now());
+    return sendWebhook(this.#dependencies.fetch, secrets, sent, clock.now());
   }
 }
 

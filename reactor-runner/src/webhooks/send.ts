@@ -1,7 +1,8 @@
-import { securityWebhookSetting, streams } from '@token-vault/contracts';
+import { securityWebhookSetting, streams, type DataOf } from '@token-vault/contracts';
 import type { KeyRing, SealedValue, Secret } from '@token-vault/crypto';
 import type { EgressFetch } from '@token-vault/egress';
 import type { EventStore } from '@token-vault/event-store';
+import type { Clock } from '@token-vault/operations';
 import { signatureHeaders } from './signature.ts';
 
 const timeoutMs = 15_000;
@@ -19,7 +20,7 @@ export interface Webhook {
 /** Undefined when the receiver accepted the webhook; else the reason why not. @throws EgressError */
 export async function sendWebhook(
   fetch: EgressFetch,
-  secret: Secret<string>,
+  secrets: readonly Secret<string>[],
   { tenantId, id, traceId, url, body, contentType }: Webhook,
   at: Date,
 ): Promise<string | undefined> {
@@ -31,7 +32,10 @@ export async function sendWebhook(
       ['content-type', contentType],
       ['user-agent', 'token-vault-webhooks'],
       ['svc-trace-id', traceId],
-      ...signatureHeaders(secret.expose(), { id, at, body }),
+      ...signatureHeaders(
+        secrets.map((secret) => secret.expose()),
+        { id, at, body },
+      ),
     ],
     body: Buffer.from(body, 'utf8'),
     redirect: 'manual',
@@ -40,27 +44,38 @@ export async function sendWebhook(
   return status >= 200 && status < 300 ? undefined : `status ${status}`;
 }
 
+interface WebhookDependencies {
+  readonly store: EventStore;
+  readonly keyRing: KeyRing;
+  readonly clock: Clock;
+}
+
 export interface TenantWebhooks {
-  readonly secret: Secret<string>;
+  /** The present one, then those before it that sign too at this moment. */
+  readonly secrets: readonly Secret<string>[];
   /** The setting `security_webhook_url`. */
   readonly securityUrl: string | undefined;
 }
 
-/** The present secret and setting of a tenant, from its own stream. They may differ from those at the time of the request. */
+/** The secrets and the setting of a tenant at this moment, from its own stream. They may differ from those at the time of the request. */
 export async function readTenantWebhooks(
-  { store, keyRing }: { readonly store: EventStore; readonly keyRing: KeyRing },
+  { store, keyRing, clock }: WebhookDependencies,
   tenantId: string,
 ): Promise<TenantWebhooks> {
-  let sealed: string | undefined;
+  let rotated: DataOf<'TenantWebhookSecretRotated'> | undefined;
   let securityUrl: string | undefined;
   for await (const event of store.readStream(streams.tenant(tenantId))) {
-    if (event.type === 'TenantWebhookSecretRotated') ({ secret: sealed } = event.data);
+    if (event.type === 'TenantWebhookSecretRotated') rotated = event.data;
     if (event.type === 'TenantCreated' || event.type === 'TenantUpdated')
       securityUrl = event.data.settings[securityWebhookSetting];
   }
-  if (sealed === undefined) throw new Error('the tenant has no webhook secret');
+  if (rotated === undefined) throw new Error('the tenant has no webhook secret');
   // The place (AAD) with which command-service sealed it.
   const place = { tenantId, entity: `tenant:${tenantId}`, field: 'webhook_secret' };
-  const secret = await keyRing.open<string>(place, sealed as SealedValue);
-  return { secret, securityUrl: securityUrl === '' ? undefined : securityUrl };
+  const now = clock.now().getTime();
+  const live = (rotated.earlier ?? []).filter(({ expires_at: end }) => Date.parse(end) > now);
+  const secrets = await Promise.all(
+    [rotated, ...live].map(({ secret }) => keyRing.open<string>(place, secret as SealedValue)),
+  );
+  return { secrets, securityUrl: securityUrl === '' ? undefined : securityUrl };
 }
