@@ -54,7 +54,12 @@ export const evolve = evolveBy<TenantState, TypeIn<typeof tenantEvents>>({
     const createdAt = event.metadata.occurred_at;
     const signature = signatureOf(event);
     const signed = { acceptsUnsigned: false, signature, wasSigned: signature !== undefined };
-    const unset = { webhookSecret: undefined, earlierSecrets: [], modifiedAt: undefined, modifiedBy: undefined };
+    const unset = {
+      webhookSecret: undefined,
+      earlierSecrets: [],
+      modifiedAt: undefined,
+      modifiedBy: undefined,
+    };
     return { kind: 'active', details: { id, name, plan, settings, createdAt, ...signed, ...unset } };
   },
   TenantUpdated(state, event) {

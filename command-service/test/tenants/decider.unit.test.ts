@@ -81,7 +81,9 @@ describe('a tenant', () => {
       .then(rotated('three')));
   it('has at most five secrets that sign', () => {
     const four = ['d', 'c', 'b', 'a'].map((text) => earlier(text, '00:01:00'));
-    given(created, secret, rotated('e', ...four)).when(rotate('f', 60)).thenRefused({ code: 'conflict' });
+    given(created, secret, rotated('e', ...four))
+      .when(rotate('f', 60))
+      .thenRefused({ code: 'conflict' });
     given(created, secret, rotated('e', ...four.slice(1)))
       .when(rotate('f', 60))
       .then(rotated('f', earlier('e', '00:01:00'), ...four.slice(1)));
