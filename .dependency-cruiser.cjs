@@ -36,7 +36,7 @@ const law = {
   // Describes the vault to others; generates from the operations table and imports no service.
   deploy: ['contracts'],
   gateway: ['contracts', 'libs/(http|observability|process)'],
-  // The browser uses types of the contracts only. Whoever serves its files imports its door.
+  // The browser uses types and lists of names of the contracts. Whoever serves its files imports its door.
   console: ['contracts'],
   // Puts each process together. No service imports another, so what one needs of another meets here (ADR 10).
   processes: [

@@ -1,4 +1,4 @@
-import type { EntityType } from './api/logs.ts';
+import type { EntityType } from './names.ts';
 import type { Statement } from './statements.ts';
 
 /** The problems of the interface: stable code → HTTP status and title (rules.md §1). */

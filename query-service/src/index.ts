@@ -7,6 +7,7 @@ import type { Pool } from 'pg';
 import { createKeyHandlers } from './applications/keys.ts';
 import { createApplicationHandlers } from './applications/routes.ts';
 import { createAccessHandlers } from './access/routes.ts';
+import { createAuditHandlers } from './audit/routes.ts';
 import { createConsoleHandlers } from './console/routes.ts';
 import type { VaultState } from './console/vault-state.ts';
 import { createFairReads } from './fair-reads.ts';
@@ -30,7 +31,7 @@ export {
 export interface QueryDependencies {
   /** The pool of the read models' database. */
   readonly pool: Pool;
-  readonly store: Pick<EventStore, 'head' | 'readStream'>;
+  readonly store: EventStore;
   readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly audit: AuditTrail;
   readonly expressions: Expressions;
@@ -50,6 +51,7 @@ export function createQueryHandlers(dependencies: QueryDependencies): HandlersOf
     ...createApplicationHandlers(parts),
     ...createKeyHandlers(parts),
     ...createAccessHandlers(parts),
+    ...createAuditHandlers(parts),
     ...createConsoleHandlers(parts),
     ...createLogHandlers(parts),
     ...createReactorHandlers(parts),

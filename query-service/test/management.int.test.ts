@@ -224,6 +224,15 @@ describe('a tenant', () => {
         },
       },
     });
+    expect(await call('getUsageReport', { query: { months: '3' } })).toMatchObject({
+      token_report: {
+        months: [
+          { month: '2029-12', monthly_active_tokens: 0 },
+          { month: '2030-01', monthly_active_tokens: 1 },
+          { month: '2030-02', monthly_active_tokens: 2 },
+        ],
+      },
+    });
     vault.clock.set('2030-02-01T00:01:00Z');
     expect(await call('getUsageReport')).toMatchObject({
       token_report: {

@@ -343,6 +343,12 @@ describe('a running vault', () => {
     const made = await check('createToken', 201, { key: keys.private, body: { type: 'token', data: 'x' } });
     const path = `/applications/${application}/explain?token_id=${String(made.id)}`;
     await byCookie('explainAccess', 200, { path });
+    await byCookie('verifyLog', 200);
+    await check('deleteToken', 204, { key: keys.private, path: `/tokens/${String(made.id)}` });
+    const certificate = `/tokens/${String(made.id)}/erasure-certificate`;
+    const isErased = async () => (await vault.call({ path: certificate, headers })).status === 200;
+    await waitUntil(isErased, { what: 'the keys of a deleted token' });
+    await byCookie('getErasureCertificate', 200, { path: certificate });
     await byCookie('getVaultOperations', 200);
     await byCookie('commandProjection', 202, {
       path: '/operations/projections/alerts',

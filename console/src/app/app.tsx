@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useState } from 'react';
 import { asApiError, call, onSignedOut } from '../api/client.ts';
-import type { ConsoleSession } from '../api/types.ts';
+import type { ConsoleSession } from '@token-vault/contracts';
 import { Failure } from '../ui/states.tsx';
 import { SessionProvider } from './session.tsx';
 import { Shell } from './shell.tsx';

@@ -1,6 +1,6 @@
 import { createContext, useContext } from 'react';
 import type { Permission } from '@token-vault/contracts';
-import type { ConsoleSession } from '../api/types.ts';
+import type { ConsoleSession } from '@token-vault/contracts';
 
 interface SignedIn {
   readonly session: ConsoleSession;

@@ -1,6 +1,6 @@
 import { type FormEvent, useState } from 'react';
 import { call } from '../api/client.ts';
-import type { ConsoleSession } from '../api/types.ts';
+import type { ConsoleSession } from '@token-vault/contracts';
 import { useAction } from '../api/use-query.ts';
 import { Button, TextField } from '../ui/parts.tsx';
 import { Failure, Note } from '../ui/states.tsx';

@@ -13,6 +13,7 @@ import { FilterForm, filterNames, type Filters } from './audit/filters.tsx';
 import { HeatMap } from './audit/heat-map.tsx';
 import { heatIntervalOf, intervalOf, type Range, rangeOf } from './audit/range.ts';
 import { Timeline } from './audit/timeline.tsx';
+import { Verification } from './audit/verification.tsx';
 
 export function Audit() {
   return useMay('log:read') ? (
@@ -60,6 +61,7 @@ function AuditPage() {
       <Card title="Entries" isFlush actions={<ExportButtons parameters={parameters} />}>
         <Entries query={entries} onPage={setPage} />
       </Card>
+      <Verification key={range.to.getTime()} until={range.to} />
     </div>
   );
 }

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { call } from '../api/client.ts';
-import type { OperationsState, Projection } from '../api/types.ts';
+import type { VaultOperations } from '@token-vault/contracts';
 import { useAction, useQuery } from '../api/use-query.ts';
 import { useSession } from '../app/session.tsx';
 import { Confirm } from '../ui/dialog.tsx';
@@ -34,7 +34,7 @@ type Act = 'rebuild' | 'pause' | 'resume' | 'cancel';
 
 function State() {
   const [isFast, setFast] = useState(false);
-  const state = useQuery<OperationsState>('/operations', { everyMs: isFast ? 1000 : 5000 });
+  const state = useQuery<VaultOperations>('/operations', { everyMs: isFast ? 1000 : 5000 });
   const act = useAction(async (name: string, action: Act) => {
     await call('POST', `/operations/projections/${name}`, { body: { action } });
     setFast(true);
@@ -88,6 +88,8 @@ function State() {
   );
 }
 
+type Projection = VaultOperations['projections'][number];
+
 const columnsOf = (onAct: (name: string, action: Act) => void): Column<Projection>[] => [
   { name: 'Name', show: ({ name, version }) => `${name} ${version}` },
   {
@@ -140,7 +142,7 @@ function Actions({ projection, onAct }: ActionsProps) {
   );
 }
 
-function Keys({ keys }: { readonly keys: OperationsState['keys'] }) {
+function Keys({ keys }: { readonly keys: VaultOperations['keys'] }) {
   const rotating = keys.is_root_rotating || keys.tenants_rotating > 0;
   return (
     <Card
@@ -159,7 +161,7 @@ function Keys({ keys }: { readonly keys: OperationsState['keys'] }) {
   );
 }
 
-function Housekeeping({ tasks }: { readonly tasks: OperationsState['housekeeping'] }) {
+function Housekeeping({ tasks }: { readonly tasks: VaultOperations['housekeeping'] }) {
   return (
     <Card title="Housekeeping" isFlush>
       <Table
@@ -180,7 +182,7 @@ function Housekeeping({ tasks }: { readonly tasks: OperationsState['housekeeping
   );
 }
 
-function Release({ release, settings }: Pick<OperationsState, 'release' | 'settings'>) {
+function Release({ release, settings }: Pick<VaultOperations, 'release' | 'settings'>) {
   return (
     <Card title={`Release ${release}`} isFlush>
       <Table

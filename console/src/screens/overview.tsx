@@ -1,7 +1,7 @@
 import { useCallback, useState } from 'react';
 import type { LogSummary } from '@token-vault/contracts';
 import { withQuery } from '../api/client.ts';
-import type { Overview as OverviewAnswer } from '../api/types.ts';
+import type { ConsoleOverview } from '@token-vault/contracts';
 import { useQuery } from '../api/use-query.ts';
 import { hrefOf } from '../app/router.ts';
 import { useMay } from '../app/session.tsx';
@@ -16,7 +16,7 @@ const hourMs = 3_600_000;
 
 export function Overview() {
   const mayRead = useMay('log:read');
-  const overview = useQuery<OverviewAnswer>(mayRead ? '/console/overview' : undefined, {
+  const overview = useQuery<ConsoleOverview>(mayRead ? '/console/overview' : undefined, {
     everyMs: refreshMs,
   });
   return (
@@ -47,7 +47,7 @@ export function Overview() {
   );
 }
 
-function Figures({ overview }: { readonly overview: OverviewAnswer }) {
+function Figures({ overview }: { readonly overview: ConsoleOverview }) {
   const { rates, projections } = overview;
   const behind = Math.max(0, ...projections.map((each) => each.behind));
   const figures = [
@@ -140,7 +140,7 @@ function MinuteChart({ data, total, end }: MinuteChartProps) {
   );
 }
 
-function Kinds({ rows }: { readonly rows: OverviewAnswer['last_hour'] }) {
+function Kinds({ rows }: { readonly rows: ConsoleOverview['last_hour'] }) {
   const sorted = rows.toSorted((left, right) => right.count - left.count);
   const most = sorted[0]?.count ?? 1;
   return (
@@ -172,7 +172,7 @@ function Kinds({ rows }: { readonly rows: OverviewAnswer['last_hour'] }) {
   );
 }
 
-function Signed({ audit }: { readonly audit: OverviewAnswer['audit'] }) {
+function Signed({ audit }: { readonly audit: ConsoleOverview['audit'] }) {
   const { checkpoint, unsigned_entries: unsigned } = audit;
   return (
     <Card title="Signed log">
@@ -201,7 +201,7 @@ export function StatusBadge({ status }: { readonly status: string }) {
   return <Badge tone={tone}>{status}</Badge>;
 }
 
-function ReadModels({ projections }: { readonly projections: OverviewAnswer['projections'] }) {
+function ReadModels({ projections }: { readonly projections: ConsoleOverview['projections'] }) {
   return (
     <Card title="Read models" isFlush>
       <Table

@@ -1,5 +1,6 @@
 import { useCallback, useState } from 'react';
-import { call } from '../api/client.ts';
+import type { Tenant as TenantAnswer, UsageReport } from '@token-vault/contracts';
+import { call, withQuery } from '../api/client.ts';
 import { useAction, useQuery } from '../api/use-query.ts';
 import { useMay } from '../app/session.tsx';
 import { Chart, Numbers } from '../ui/chart.tsx';
@@ -9,31 +10,18 @@ import { Failure, Loaded, Missing } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { type Setting, Settings, settingsOf, valuesOf } from '../ui/settings.tsx';
 
-interface TenantAnswer {
-  readonly id: string;
-  readonly name: string;
-  readonly plan: string;
-  readonly settings: Readonly<Record<string, string>>;
-  readonly created_at: string;
-  readonly modified_at?: string;
-}
+type Usage = UsageReport['token_report'];
 
-interface Usage {
-  readonly token_report: {
-    readonly monthly_active_tokens: number;
-    readonly total_tokens: number;
-    readonly metrics_by_type: Readonly<
-      Record<string, { readonly count: number; readonly last_created_at?: string }>
-    >;
-    readonly months?: readonly { readonly month: string; readonly monthly_active_tokens: number }[];
-  };
-}
+/** Months of the chart, the present one included. */
+const shownMonths = 12;
 
 export function Tenant() {
   const mayRead = useMay('tenant:read');
   const mayReport = useMay('report:read');
   const tenant = useQuery<TenantAnswer>(mayRead ? '/tenants/self' : undefined);
-  const usage = useQuery<Usage>(mayReport ? '/tenants/self/reports/usage' : undefined);
+  const usage = useQuery<UsageReport>(
+    mayReport ? withQuery('/tenants/self/reports/usage', { months: shownMonths }) : undefined,
+  );
   return (
     <div className="stack">
       <PageHead title="Tenant" />
@@ -102,7 +90,7 @@ function About({ tenant, onSaved }: AboutProps) {
   );
 }
 
-function UsageCards({ usage }: { readonly usage: Usage['token_report'] }) {
+function UsageCards({ usage }: { readonly usage: Usage }) {
   const types = Object.entries(usage.metrics_by_type);
   return (
     <div className="two">
@@ -136,7 +124,7 @@ function UsageCards({ usage }: { readonly usage: Usage['token_report'] }) {
   );
 }
 
-function Months({ months }: { readonly months: NonNullable<Usage['token_report']['months']> }) {
+function Months({ months }: { readonly months: NonNullable<Usage['months']> }) {
   const draw = useCallback<Parameters<typeof Chart>[0]['draw']>(
     (plot) => ({
       height: 160,

@@ -1,5 +1,6 @@
 import { type FormEvent, useState } from 'react';
 import type { Token } from '@token-vault/contracts';
+import { tokenTypes } from '@token-vault/contracts/names';
 import type { Page } from '../api/client.ts';
 import { useQuery } from '../api/use-query.ts';
 import { hrefOf, useFilters, usePageNumber } from '../app/router.ts';
@@ -9,13 +10,7 @@ import { Button, Card, PageHead, SelectField, TextField } from '../ui/parts.tsx'
 import { Missing, Note } from '../ui/states.tsx';
 import { type Column, PagedTable } from '../ui/table.tsx';
 import { Data } from './tokens/data.tsx';
-import {
-  listPathOf,
-  type MetadataFilter,
-  searchQueryOf,
-  type TokenFilters,
-  tokenTypes,
-} from './tokens/query.ts';
+import { listPathOf, type MetadataFilter, searchQueryOf, type TokenFilters } from './tokens/query.ts';
 
 const filterNames = ['type', 'container', 'from', 'to'] as const;
 const noMetadata: MetadataFilter = { key: '', value: '' };

@@ -1,9 +1,9 @@
 import { z } from 'zod';
+import { entityTypes, logOperations } from '../names.ts';
 import { permissionName, tokenPermissions, transforms } from '../permissions.ts';
 import { text } from '../text.ts';
 import { containerPath } from './access-rules.ts';
 import { application, listApplicationsQuery, uuidParams } from './applications.ts';
-import { entityTypes, logOperations } from './logs.ts';
 import { page } from './paging.ts';
 import { tenant } from './tenants.ts';
 
@@ -59,6 +59,7 @@ export const consoleOverview = z.object({
 export type ConsoleOverview = z.infer<typeof consoleOverview>;
 
 const shownAs = z.enum(['none', ...transforms]);
+export type ShownAs = z.infer<typeof shownAs>;
 
 /** Containers of one matrix. */
 export const maxMatrixContainers = 200;

@@ -1,43 +1,8 @@
 import { z } from 'zod';
+import { logOperations, type EntityType } from '../names.ts';
 import { transforms } from '../permissions.ts';
 import { text } from '../text.ts';
 import { page, paging } from './paging.ts';
-
-export const entityTypes = [
-  'application',
-  'bank',
-  'card',
-  'log',
-  'proxy',
-  'reactor',
-  'session',
-  'tenant',
-  'token',
-  'transaction',
-] as const;
-export type EntityType = (typeof entityTypes)[number];
-
-/** The operations that an entry of the log can name (rules.md §11). `export` is this vault's own: `vault tokens export` took tokens out. */
-export const logOperations = [
-  'authenticate',
-  'authorize',
-  'commit',
-  'create',
-  'delete',
-  'denied',
-  'expire',
-  'export',
-  'invoke',
-  'list',
-  'purge',
-  'read',
-  'regenerate',
-  'rollback',
-  'search',
-  'update',
-  'use',
-] as const;
-export type LogOperation = (typeof logOperations)[number];
 
 /** The entity type that the log uses for a token of this type (rules.md §11). */
 export const entityTypeOfToken = (tokenType: string): EntityType =>
@@ -114,3 +79,31 @@ export const logEntry = z.object({
 export type LogEntry = z.infer<typeof logEntry>;
 export const logPage = page(logEntry);
 export const entityTypeList = z.array(z.object({ display_name: z.string(), value: z.string() }));
+
+export const verifyLogQuery = z.object({
+  /** The verification ends with what was signed soon after it: all of the log by default. */
+  end_date: moment.optional(),
+  /** From the answer before. */
+  cursor: z
+    .string()
+    .regex(/^\d{1,18}\.\d{1,9}$/, 'is not a cursor of this operation')
+    .optional(),
+});
+
+/** One part of a verification of the log, as docs/reference/console.md says. */
+export const logVerification = z.object({
+  /** What is not as it was signed, by position in the log; 1,000 at most. */
+  findings: z.array(z.object({ position: z.string(), problem: z.string() })),
+  /** Events of the tenant that were held against signed checkpoints. */
+  events: z.int(),
+  checkpoints: z.int(),
+  /** Events of the tenant that no checkpoint covers yet. */
+  unsigned_events: z.int(),
+  /** The position of the log up to which it was verified. */
+  through: z.string(),
+  /** When the last of the checkpoints was signed; absent when there was none in this part. */
+  signed_at: z.string().optional(),
+  /** Asks for the next part; absent when the verification is done. */
+  cursor: z.string().optional(),
+});
+export type LogVerification = z.infer<typeof logVerification>;

@@ -4,6 +4,7 @@ import { permissionName } from '../permissions.ts';
 import { boundedMap, optional, text } from '../text.ts';
 import { accessRules } from './access-rules.ts';
 import { entityName } from './applications.ts';
+import { wholeNumber } from './paging.ts';
 
 export const plans = ['standard', 'enterprise'] as const;
 export type Plan = (typeof plans)[number];
@@ -58,20 +59,35 @@ export const tenant = z.object({
 /** Secrets of a tenant that sign at once. */
 export const maxWebhookSecrets = 5;
 
+export type Tenant = z.infer<typeof tenant>;
+
 /** `whsec_<base64 of 32 bytes>`, the format of Standard Webhooks (rules.md §10). */
 export const webhookSecret = z.object({ secret: z.string() });
+
+/** Months that one report counts: each reads the month's entries of the log. */
+const mostMonths = 12;
+export const usageReportQuery = z.object({
+  /** Counts so many months, the present one included. */
+  months: wholeNumber(1, mostMonths).optional(),
+});
 
 export const usageReport = z.object({
   token_report: z.object({
     included_monthly_active_tokens: z.int().optional(),
     monthly_active_tokens: z.int(),
     total_tokens: z.int(),
+    /** Oldest first, months of UTC; present when `months` asked for it. */
+    months: z
+      .array(z.object({ month: z.string().regex(/^\d{4}-\d\d$/), monthly_active_tokens: z.int() }))
+      .optional(),
     metrics_by_type: z.record(
       z.string(),
       z.object({ count: z.int(), last_created_at: z.string().optional() }),
     ),
   }),
 });
+
+export type UsageReport = z.infer<typeof usageReport>;
 
 export const session = z.object({ session_key: z.string(), nonce: z.string(), expires_at: z.string() });
 export const authorizeSessionBody = z.object({

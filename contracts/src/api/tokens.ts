@@ -1,19 +1,8 @@
 import { z } from 'zod';
+import { tokenTypes } from '../names.ts';
 import { anyJson, boundedMap, fieldLimits, optional, text } from '../text.ts';
 import { containerPath } from './access-rules.ts';
 import { page, paging, repeatable } from './paging.ts';
-
-export const tokenTypes = [
-  'token',
-  'card',
-  'bank',
-  'card_number',
-  'us_bank_account_number',
-  'us_bank_routing_number',
-  'social_security_number',
-  'employer_id_number',
-] as const;
-export type TokenType = (typeof tokenTypes)[number];
 
 /** Ids chosen by callers: 3–400 characters, without the characters that URLs and expressions use (rules.md §3). */
 export const tokenIdPattern = /^[^#/\\+?[\]|&=%<>{}^]{3,400}$/u;

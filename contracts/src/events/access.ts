@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { projectionActions } from '../api/console.ts';
-import { entityTypes } from '../api/logs.ts';
+import { entityTypes } from '../names.ts';
 import { permissionName, transforms } from '../permissions.ts';
 import { defineEvent, unchanged } from './registry.ts';
 

@@ -21,6 +21,16 @@ const consoleSession = {
   idle_expires_at: '2026-01-31T10:00:00.000Z',
 };
 
+const erasedBy = {
+  type: 'TokenDeleted',
+  id: '9c1f6c52-2f6b-4f57-8d5b-2f7a0c5e8d11',
+  stream: `token-${tenantId}.${tokenId}`,
+  revision: 1,
+  position: '1234',
+  occurred_at: at,
+  hash: '6b1f5e0c9d8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c3d2e1f0a9b8c7d6e5f4a3b2c',
+};
+
 /** Examples of the operations of the console. */
 export const consoleExamples = {
   openConsoleSession: { response: consoleSession },
@@ -59,6 +69,32 @@ export const consoleExamples = {
         { permission: 'token:read', transform: 'reveal', by: 'rule', rule: rule },
         { permission: 'token:delete', transform: 'none', by: 'nothing' },
       ],
+    },
+  },
+  verifyLog: {
+    response: {
+      findings: [],
+      events: 1200,
+      checkpoints: 34,
+      unsigned_events: 0,
+      through: '10450',
+      signed_at: at,
+      cursor: '10450.34',
+    },
+  },
+  getErasureCertificate: {
+    response: {
+      format: 'token-vault erasure certificate 1',
+      tenant_id: tenantId,
+      token_id: tokenId,
+      token_type: 'card',
+      erased_by: erasedBy,
+      destroyed_keys: [
+        { key_id: '5a4d7f0e-0b59-4f6b-9d34-0c6a1f2e3d4c', sealed: ['data'], decided_by: erasedBy },
+      ],
+      verified_at: at,
+      public_key: 'F5rV3kq8sY0n1c2d3e4f5g6h7i8j9k0lMnOpQrStUvW',
+      signature: 'b2JzZXJ2ZSB0aGF0IHRoaXMgaXMgYW4gZXhhbXBsZSBvZiBhIHNpZ25hdHVyZSBvZiA2NCBieXRlcw0KDQoNCg',
     },
   },
   getVaultOperations: {

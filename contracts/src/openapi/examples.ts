@@ -253,6 +253,7 @@ export const operationExamples: Readonly<Partial<Record<OperationId, OperationEx
       token_report: {
         monthly_active_tokens: 3,
         total_tokens: 5,
+        months: [{ month: '2026-01', monthly_active_tokens: 3 }],
         metrics_by_type: { card: { count: 5, last_created_at: created.created_at } },
       },
     },

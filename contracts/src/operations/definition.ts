@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { EntityType } from '../api/logs.ts';
+import type { EntityType } from '../names.ts';
 import type { Permission } from '../permissions.ts';
 import type { ReadModelName } from '../read-models/index.ts';
 

@@ -1,3 +1,4 @@
+import { erasureCertificate } from '../api/erasure.ts';
 import * as tokens from '../api/tokens.ts';
 import { anyJson } from '../text.ts';
 import type { Operation } from './definition.ts';
@@ -62,6 +63,18 @@ export const tokenOperations = {
     success: 200,
     response: tokens.tokenPage,
     answersFrom: ['tokens'],
+  },
+  getErasureCertificate: {
+    method: 'GET',
+    path: '/tokens/{id}/erasure-certificate',
+    service: 'query',
+    permission: 'log:read',
+    entity: 'token',
+    summary: 'Get the signed certificate that a token was erased',
+    params: tokens.tokenParams,
+    success: 200,
+    response: erasureCertificate,
+    answersFrom: [],
   },
   getToken: {
     method: 'GET',

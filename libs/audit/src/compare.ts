@@ -17,6 +17,12 @@ export interface Finding {
   readonly problem: string;
 }
 
+/** For a store whose positions have no gaps (`hasDensePositions`): so many positions have no event. */
+export const gapOf = (count: bigint): string =>
+  count === 1n ? 'the event is missing' : `${count} events are missing from here on`;
+
+export const gapAtEndOf = (count: bigint): string => `${count} events at the end of the log are missing`;
+
 type Difference = 'none' | 'moved' | 'missing' | 'extra' | 'altered';
 
 function differenceOf(

@@ -1,65 +1,36 @@
+import {
+  erasureCertificate,
+  erasureCertificateFormat as format,
+  type ErasureCertificate,
+} from '@token-vault/contracts';
 import { remainingKeys, type KeyRing } from '@token-vault/crypto';
 import type { EventStore, StoredEvent } from '@token-vault/event-store';
 import { answerEntityOfToken } from '@token-vault/idempotency';
 import type { Clock } from '@token-vault/operations';
 import type { Pool } from 'pg';
-import { z } from 'zod';
 import { hexHashOf } from './chain.ts';
 import { parseJson } from './parse-json.ts';
 import { isSignature, signerOf, type Signer } from './signature.ts';
 import { readTokenErasure, type TokenErasure } from './token-erasure.ts';
 
-const format = 'token-vault erasure certificate 1';
-const base64url = z.string().regex(/^[A-Za-z0-9_-]+$/);
-const position = z.string().regex(/^\d{1,20}$/);
-
-/** A reference to an event in the audit chain: a reader of an export of the log finds the event by it. */
-const eventReference = z.strictObject({
-  type: z.string(),
-  id: z.uuid(),
-  stream: z.string(),
-  revision: z.int().min(0),
-  position,
-  occurred_at: z.iso.datetime(),
-  /** SHA-256 over all stored fields of the event, hex: its link in the chain that checkpoints sign. */
-  hash: z.string().regex(/^[\da-f]{64}$/),
-});
-
-const erasureCertificate = z.strictObject({
-  format: z.literal(format),
-  tenant_id: z.uuid(),
-  token_id: z.string(),
-  token_type: z.string(),
-  /** The event that ended the token. */
-  erased_by: eventReference,
-  /** Every data key under which a value of the token was ever sealed. All of them are destroyed. */
-  destroyed_keys: z.array(
-    z.strictObject({
-      key_id: z.uuid(),
-      sealed: z.array(z.enum(['data', 'cvc'])),
-      decided_by: eventReference,
-    }),
-  ),
-  /** When the key ring was searched and had none of these keys, nor a key of the token's stored answers. */
-  verified_at: z.iso.datetime(),
-  public_key: base64url,
-  signature: base64url,
-});
-
-/** Which keys were destroyed, when, and by which event. Contains no key material and no token data. */
-export type ErasureCertificate = z.infer<typeof erasureCertificate>;
 type Unsigned = Omit<ErasureCertificate, 'signature'>;
 
 /** There is no certificate. The message is one line for the operator. */
 export class NotErasedError extends Error {
   readonly code = 'not_erased';
+  /** False when the tenant has never had the token. */
+  readonly isKnown: boolean;
+  constructor(message: string, isKnown = true) {
+    super(message);
+    this.isKnown = isKnown;
+  }
 }
 
 /** JSON with the properties in the order of the schema, whatever their order in a file is. */
 const textOf = (certificate: Unsigned): string =>
   JSON.stringify([format, erasureCertificate.omit({ signature: true }).parse(certificate)]);
 
-function referTo(row: StoredEvent): z.infer<typeof eventReference> {
+function referTo(row: StoredEvent): ErasureCertificate['erased_by'] {
   const { type, id, stream, revision, position: at } = row;
   const { occurred_at } = JSON.parse(row.metadata) as { occurred_at: string };
   return { type, id, stream, revision, position: at, occurred_at, hash: hexHashOf(row) };
@@ -84,7 +55,7 @@ export async function certifyErasure(options: CertificateOptions): Promise<Erasu
   const { store, pool, keyRing, clock, tenantId, tokenId } = options;
   const signer = await signerOf(keyRing, tenantId);
   const erasure = await readTokenErasure(store, tenantId, tokenId);
-  if (!erasure) throw new NotErasedError(`tenant ${tenantId} has never had a token ${tokenId}`);
+  if (!erasure) throw new NotErasedError(`tenant ${tenantId} has never had a token ${tokenId}`, false);
   const { endedBy, keys } = erasure;
   if (!endedBy) throw new NotErasedError(`token ${tokenId} is not erased: it is there`);
   const remaining = await remainingKeys(pool, tenantId, {

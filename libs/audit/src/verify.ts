@@ -8,18 +8,11 @@ import {
   type Position,
   type StoredEvent,
 } from '@token-vault/event-store';
-import {
-  digestOf,
-  extendChain,
-  hashOf,
-  splitDigests,
-  startOfChain,
-  type ChainState,
-  type EventHash,
-} from './chain.ts';
+import { startOfChain } from './chain.ts';
 import { checkpointOf, isSignedBy, type Checkpoint } from './checkpoint.ts';
-import { compareStretch, nameOf, type Finding, type Found } from './compare.ts';
+import { gapAtEndOf, gapOf, nameOf, type Finding } from './compare.ts';
 import { signerOf } from './signature.ts';
+import { checkStretch, coveredOf, goOn, type ChainProgress, type Covered } from './stretch.ts';
 import { tenantOf } from './tenant-of.ts';
 
 export interface AuditOptions {
@@ -48,11 +41,8 @@ export interface AuditReport {
 const mostFindings = 1_000;
 
 /** Events of a tenant since its last checkpoint, and where its chain is. */
-interface TenantState {
-  chain: ChainState;
-  revision: number;
-  through: bigint;
-  pending: { readonly hash: EventHash; readonly found: Found }[];
+interface TenantState extends ChainProgress {
+  pending: Covered[];
 }
 
 /** One pass over the log. Its memory is limited by the events between two checkpoints. */
@@ -146,12 +136,7 @@ class Verifier {
     const position = BigInt(text);
     if (this.#store.hasDensePositions && position !== this.#position + 1n) {
       const first = this.#position + 1n;
-      const gap = position - first;
-      this.#tell(
-        first.toString(),
-        tenantId,
-        gap === 1n ? 'the event is missing' : `${gap} events are missing from here on`,
-      );
+      this.#tell(first.toString(), tenantId, gapOf(position - first));
     }
     this.#position = position;
     this.events += 1;
@@ -159,9 +144,7 @@ class Verifier {
 
   #readInto(state: TenantState, event: StoredEvent, tenantId: string): Promise<void> | undefined {
     if (event.type === AuditCheckpointSigned.type) return this.#check(state, event, tenantId);
-    const hash = hashOf(event);
-    const { position, type, stream, revision } = event;
-    state.pending.push({ hash, found: { position, digest: digestOf(hash), type, stream, revision } });
+    state.pending.push(coveredOf(event));
     return undefined;
   }
 
@@ -172,40 +155,19 @@ class Verifier {
     const { through } = checkpoint;
     const end = state.pending.findIndex(({ found }) => BigInt(found.position) > BigInt(through));
     const covered = state.pending.splice(0, end < 0 ? state.pending.length : end);
-    const chain = extendChain(
-      state.chain,
-      covered.map(({ hash }) => hash),
-    );
-    const signed = splitDigests(checkpoint.digests);
-    if (row.revision !== state.revision + 1 || state.chain.count + signed.length !== checkpoint.count)
-      this.#tell(row.position, tenantId, 'a checkpoint before this one is missing');
-    const found = covered.map((each) => each.found);
-    const differences = compareStretch(tenantId, signed, found, through);
-    for (const { position, problem } of differences) this.#tell(position, tenantId, problem);
-    const head = chain.head.toString('base64url');
-    if (differences.length === 0 && head !== checkpoint.head)
-      this.#tell(row.position, tenantId, 'the chain up to this checkpoint is not the one that was signed');
+    for (const { position, problem } of checkStretch(state, { row, checkpoint }, covered))
+      this.#tell(position, tenantId, problem);
     // Continues from the signed state, so that one difference is reported once.
     goOn(state, checkpoint, row.revision);
   }
 
   end(head: string): number {
     if (this.#store.hasDensePositions && this.#position < BigInt(head))
-      this.#tell(
-        (this.#position + 1n).toString(),
-        '-',
-        `${BigInt(head) - this.#position} events at the end of the log are missing`,
-      );
+      this.#tell((this.#position + 1n).toString(), '-', gapAtEndOf(BigInt(head) - this.#position));
     let unsealed = 0;
     for (const { pending } of this.#states.values()) unsealed += pending.length;
     return unsealed;
   }
-}
-
-function goOn(state: TenantState, { count, head, through }: Checkpoint, revision: number): void {
-  state.chain = { count, head: Buffer.from(head, 'base64url') };
-  state.revision = revision;
-  state.through = BigInt(through);
 }
 
 const isLater = (position: string, than: string): boolean => BigInt(position) > BigInt(than);

@@ -2,6 +2,7 @@ import {
   eventRegistry,
   newId,
   streams,
+  type ErasureCertificate,
   type JsonObject,
   type NewEvent,
   type VaultEvent,
@@ -14,12 +15,7 @@ import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { hexHashOf } from '../src/chain.ts';
-import {
-  certifyErasure,
-  tenantsOfToken,
-  verifyErasureCertificate,
-  type ErasureCertificate,
-} from '../src/index.ts';
+import { certifyErasure, tenantsOfToken, verifyErasureCertificate } from '../src/index.ts';
 import { signerOf } from '../src/signature.ts';
 import { openAuditLog, type AuditLog, type LogKind } from './audit-log.ts';
 

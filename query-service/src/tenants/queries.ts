@@ -2,8 +2,7 @@ import { aliased, tokenTypes, type Plan } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import type { Pool } from 'pg';
 import type { Reader } from '../fair-reads.ts';
-import { valueOf } from '../paging.ts';
-import { db, sql } from '../statements.ts';
+import { compile, db } from '../statements.ts';
 
 export interface TenantRow {
   readonly id: string;
@@ -78,13 +77,25 @@ export async function countTokensByType(
 
 const e = aliased('log', 'entry', 'e');
 
-/** The number of different tokens that have a log entry since `from`. */
-export function countActiveTokens(reader: Reader, tenantId: string, from: Date): Promise<number> {
+export interface MonthUsage {
+  /** `2030-01` */
+  readonly month: string;
+  readonly count: number;
+}
+
+/** The number of different tokens that have a log entry in each month since `from`, which begins one. Months without any are left out. */
+export async function countActiveTokens(
+  reader: Reader,
+  tenantId: string,
+  from: Date,
+): Promise<readonly MonthUsage[]> {
+  const month = db.raw(`to_char(${e.created_at} at time zone 'UTC', 'YYYY-MM') as month`);
   const active = db(e.source)
-    .countDistinct(e.entity_id)
+    .select(month, db.raw(`count(distinct ${e.entity_id})::float8 as count`))
     .where(e.tenant_id, tenantId)
     .where(e.created_at, '>=', from)
     .whereIn(e.entity_type, ['token', 'card', 'bank'])
-    .whereIn(e.operation, ['create', 'read', 'update', 'use', 'list', 'search']);
-  return valueOf(reader, sql('?', active));
+    .whereIn(e.operation, ['create', 'read', 'update', 'use', 'list', 'search'])
+    .groupByRaw('1');
+  return (await reader.query<MonthUsage>(compile(active))).rows;
 }

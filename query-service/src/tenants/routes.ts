@@ -1,8 +1,8 @@
-import { EntitiesRead, NotFoundError } from '@token-vault/contracts';
+import { EntitiesRead, NotFoundError, type UsageReport } from '@token-vault/contracts';
 import { isErased, type KeyRing } from '@token-vault/crypto';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
 import type { Pool } from 'pg';
-import type { FairReads } from '../fair-reads.ts';
+import type { FairReads, Reader } from '../fair-reads.ts';
 import { countActiveTokens, countTokensByType, findTenant, findWebhookSecret } from './queries.ts';
 
 export interface TenantDependencies {
@@ -56,28 +56,45 @@ export function createTenantHandlers({ pool, reads, keyRing, audit }: TenantDepe
       }
     },
 
-    async getUsageReport(_input, context) {
+    async getUsageReport({ query }, context) {
       const tenantId = context.principal.tenant.id;
-      const [types, activeTokens] = await Promise.all([
-        countTokensByType(reads.of(tenantId), tenantId, context.now),
-        countActiveTokens(reads.of(tenantId), tenantId, startOfMonth(context.now)),
-      ]);
+      const report = await usageOf(reads.of(tenantId), tenantId, context.now, query.months);
       await record(context, tenantId);
-      const metrics = types.map(({ type, count, last_created_at: last }) => {
-        return [type, { count, last_created_at: last?.toISOString() }] as const;
-      });
-      return {
-        body: {
-          token_report: {
-            monthly_active_tokens: activeTokens,
-            total_tokens: types.reduce((sum, { count }) => sum + count, 0),
-            metrics_by_type: Object.fromEntries(metrics),
-          },
-        },
-      };
+      return { body: { token_report: report } };
     },
   };
 }
 
-/** Months are those of UTC. */
-const startOfMonth = (now: Date): Date => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth()));
+async function usageOf(
+  reader: Reader,
+  tenantId: string,
+  now: Date,
+  shownMonths: number | undefined,
+): Promise<UsageReport['token_report']> {
+  const starts = startsOfMonths(now, shownMonths ?? 1);
+  const [types, active] = await Promise.all([
+    countTokensByType(reader, tenantId, now),
+    countActiveTokens(reader, tenantId, starts[0] ?? now),
+  ]);
+  const activeIn = new Map(active.map(({ month, count }) => [month, count]));
+  const months = starts.map((start) => {
+    const month = start.toISOString().slice(0, 'yyyy-mm'.length);
+    return { month, monthly_active_tokens: activeIn.get(month) ?? 0 };
+  });
+  const metrics = types.map(({ type, count, last_created_at: last }) => {
+    return [type, { count, last_created_at: last?.toISOString() }] as const;
+  });
+  return {
+    monthly_active_tokens: months.at(-1)?.monthly_active_tokens ?? 0,
+    total_tokens: types.reduce((sum, { count }) => sum + count, 0),
+    ...(shownMonths === undefined ? {} : { months }),
+    metrics_by_type: Object.fromEntries(metrics),
+  };
+}
+
+/** The last `count` months of UTC, oldest first. */
+const startsOfMonths = (now: Date, count: number): Date[] =>
+  Array.from(
+    { length: count },
+    (_, index) => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - count + 1 + index)),
+  );

@@ -48,6 +48,18 @@ const idOf = async (client: Client, at: string, body: object): Promise<string> =
   (await client.expect<{ id: string }>(201, 'POST', at, { body })).body.id;
 const freshToken = (world: World) => idOf(revealerOf(world), '/tokens', { type: 'token', data: 'plain' });
 
+/** A running vault destroys the keys of a deleted token within moments. */
+async function erasedToken(world: World): Promise<string> {
+  const id = await freshToken(world);
+  await revealerOf(world).expect(204, 'DELETE', `/tokens/${id}`);
+  const isErased = async () => {
+    const { status } = await managerOf(world).request('GET', `/tokens/${id}/erasure-certificate`);
+    return status === 200;
+  };
+  await waitUntil(isErased, { what: 'the keys of a deleted token' });
+  return id;
+}
+
 const lastTransactions = new WeakMap<Plan, string>();
 /**
  * An application may have 20 open transactions. A refused request may have left the last one of the plan open, so it
@@ -352,6 +364,11 @@ export const plans: Readonly<Record<OperationId, Plan>> = {
       query: { token_id: world.ids.token },
     }),
     written: { 'path.id': uuidOf },
+  },
+  verifyLog: { by: 'management', ready: () => ({}) },
+  getErasureCertificate: {
+    by: 'management',
+    ready: async (world) => ({ params: { id: await erasedToken(world) } }),
   },
   getVaultOperations: { by: 'management', ready: () => ({}) },
   commandProjection: {

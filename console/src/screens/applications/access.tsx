@@ -1,9 +1,9 @@
-import type { ShownAs } from '../../api/types.ts';
+import type { ShownAs } from '@token-vault/contracts';
 import { Shown } from '../../ui/parts.tsx';
 
 interface Cell {
   readonly transform: ShownAs;
-  readonly with_reason?: ShownAs;
+  readonly with_reason?: ShownAs | undefined;
 }
 
 /** How data is shown to an application: now, and when it gives a reason. */

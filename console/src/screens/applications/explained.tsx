@@ -1,5 +1,5 @@
 import { withQuery } from '../../api/client.ts';
-import type { Explanation } from '../../api/types.ts';
+import type { Explanation } from '@token-vault/contracts';
 import { useQuery } from '../../api/use-query.ts';
 import { useMay } from '../../app/session.tsx';
 import { Loaded, Missing } from '../../ui/states.tsx';

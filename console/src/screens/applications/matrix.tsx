@@ -1,20 +1,20 @@
 import { type FormEvent, useState } from 'react';
 import { withQuery } from '../../api/client.ts';
-import type { AccessPage } from '../../api/types.ts';
+import type { AccessMatrix } from '@token-vault/contracts';
 import { useQuery } from '../../api/use-query.ts';
 import { hrefOf } from '../../app/router.ts';
 import { Button, Card, TextField } from '../../ui/parts.tsx';
 import { PagedTable } from '../../ui/table.tsx';
 import { Access } from './access.tsx';
 
-type Row = AccessPage['data'][number];
+type Row = AccessMatrix['data'][number];
 
 /** Application × container: how the data of tokens is shown. The vault computes it by the functions that decide each request. */
 export function Matrix() {
   const [page, setPage] = useState(1);
   const [container, setContainer] = useState('');
   const [draft, setDraft] = useState('');
-  const access = useQuery<AccessPage>(
+  const access = useQuery<AccessMatrix>(
     withQuery('/applications/access', { type: ['private', 'public'], container, page, size: 20 }),
   );
   const choose = (event: FormEvent) => {

@@ -1,5 +1,5 @@
 import { type FormEvent, useEffect, useState } from 'react';
-import type { LogOperation } from '@token-vault/contracts';
+import { entityTypes, logOperations } from '@token-vault/contracts/names';
 import { fromInput, toInput } from '../../ui/format.ts';
 import { Button, SelectField, TextField } from '../../ui/parts.tsx';
 import { defaultRange, type Range, ranges } from './range.ts';
@@ -18,26 +18,6 @@ export const filterNames = [
 ] as const;
 export type Filters = Partial<Record<(typeof filterNames)[number], string>>;
 
-const operations = [
-  'authenticate',
-  'authorize',
-  'commit',
-  'create',
-  'delete',
-  'denied',
-  'expire',
-  'export',
-  'invoke',
-  'list',
-  'purge',
-  'read',
-  'regenerate',
-  'rollback',
-  'search',
-  'update',
-  'use',
-] as const satisfies readonly LogOperation[];
-const entities = 'application bank card log proxy reactor session tenant token transaction'.split(' ');
 const any = (names: readonly string[]) => [
   { value: '', label: 'Any' },
   ...names.map((name) => ({ value: name, label: name })),
@@ -70,13 +50,13 @@ export function FilterForm({ filters, range, onChange }: FiltersProps) {
         <SelectField
           label="Operation"
           value={draft.operation ?? ''}
-          choices={any(operations)}
+          choices={any(logOperations)}
           onChange={(operation) => set({ operation })}
         />
         <SelectField
           label="Entity type"
           value={draft.entity_type ?? ''}
-          choices={any(entities)}
+          choices={any(entityTypes)}
           onChange={(value) => set({ entity_type: value })}
         />
         {text('entity_id', 'Entity id')}

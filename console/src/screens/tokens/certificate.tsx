@@ -1,28 +1,46 @@
 import { useState } from 'react';
+import type { ErasureCertificate } from '@token-vault/contracts';
+import { call } from '../../api/client.ts';
+import { useAction } from '../../api/use-query.ts';
+import { useMay } from '../../app/session.tsx';
 import { Button, Card, Field, TextField } from '../../ui/parts.tsx';
-import { Note } from '../../ui/states.tsx';
+import { Failure, Missing, Note } from '../../ui/states.tsx';
 import { verifyCertificate, type Verified } from './verify-certificate.ts';
 
 /** The certificate that the token was erased, verified by this browser. */
 export function Certificate({ tokenId }: { readonly tokenId: string }) {
+  const mayRead = useMay('log:read');
   const [text, setText] = useState('');
   const [publicKey, setPublicKey] = useState('');
   const [verified, setVerified] = useState<Verified>();
   const verify = async () => setVerified(await verifyCertificate(text, publicKey, tokenId));
+  const get = useAction(async () => {
+    const path = `/tokens/${encodeURIComponent(tokenId)}/erasure-certificate`;
+    setVerified(undefined);
+    setText(JSON.stringify(await call<ErasureCertificate>('GET', path), null, 2));
+  });
   return (
     <Card title="Erasure certificate">
       <div className="form">
-        <p className="muted small">
-          <code>vault erasure certificate</code> makes it after the token was destroyed. This browser checks
-          its signature; the vault is not asked.
-        </p>
-        <Field label="Certificate (JSON)">
-          {(id) => (
+        {mayRead ? (
+          <div className="row">
+            <Button disabled={get.isRunning} onClick={() => void get.run()}>
+              Get the certificate
+            </Button>
+            <span className="muted small">There is one when the token was destroyed, with its keys.</span>
+          </div>
+        ) : (
+          <Missing permission="log:read" />
+        )}
+        {get.error && <Failure error={get.error} />}
+        <Field label="Certificate (JSON)" hint="This browser checks its signature; the vault is not asked.">
+          {(id, describedBy) => (
             <textarea
               id={id}
               className="input"
               rows={4}
               spellCheck={false}
+              aria-describedby={describedBy}
               value={text}
               onChange={(event) => setText(event.target.value)}
             />
@@ -30,7 +48,7 @@ export function Certificate({ tokenId }: { readonly tokenId: string }) {
         </Field>
         <TextField
           label="Public key of the tenant"
-          hint="From a source that you trust: vault audit public-key"
+          hint="From a source that you trust, and not from the certificate: vault audit public-key"
           value={publicKey}
           onChange={setPublicKey}
         />

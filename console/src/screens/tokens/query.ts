@@ -1,16 +1,4 @@
-import type { TokenType } from '@token-vault/contracts';
 import { withQuery } from '../../api/client.ts';
-
-export const tokenTypes = [
-  'token',
-  'card',
-  'bank',
-  'card_number',
-  'us_bank_account_number',
-  'us_bank_routing_number',
-  'social_security_number',
-  'employer_id_number',
-] as const satisfies readonly TokenType[];
 
 export interface TokenFilters {
   readonly type?: string;

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { withQuery } from '../../api/client.ts';
-import type { AccessPage } from '../../api/types.ts';
+import type { AccessMatrix } from '@token-vault/contracts';
 import { useQuery } from '../../api/use-query.ts';
 import { useMay } from '../../app/session.tsx';
 import { Button, Card } from '../../ui/parts.tsx';
@@ -28,7 +28,7 @@ export function WhoSees({ tokenId, container }: WhoSeesProps) {
 function List({ tokenId, container }: WhoSeesProps) {
   const [page, setPage] = useState(1);
   const [chosen, setChosen] = useState<string>();
-  const access = useQuery<AccessPage>(
+  const access = useQuery<AccessMatrix>(
     withQuery('/applications/access', { type: ['private', 'public'], container, page, size: 10 }),
   );
   const column = container === undefined ? undefined : access.data?.containers.indexOf(container);

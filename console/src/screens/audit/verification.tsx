@@ -1,0 +1,123 @@
+import { useEffect, useRef, useState } from 'react';
+import type { LogVerification } from '@token-vault/contracts';
+import { call, withQuery } from '../../api/client.ts';
+import { useAction } from '../../api/use-query.ts';
+import { formatNumber, formatTime, plural } from '../../ui/format.ts';
+import { Button, Card } from '../../ui/parts.tsx';
+import { Failure, Note } from '../../ui/states.tsx';
+
+interface Verified {
+  readonly events: number;
+  readonly checkpoints: number;
+  readonly unsigned: number;
+  readonly signedAt: string | undefined;
+  readonly findings: LogVerification['findings'];
+  readonly isDone: boolean;
+}
+
+const nothing: Verified = {
+  events: 0,
+  checkpoints: 0,
+  unsigned: 0,
+  signedAt: undefined,
+  findings: [],
+  isDone: false,
+};
+
+const add = (before: Verified, part: LogVerification): Verified => ({
+  events: before.events + part.events,
+  checkpoints: before.checkpoints + part.checkpoints,
+  unsigned: part.unsigned_events,
+  signedAt: part.signed_at ?? before.signedAt,
+  findings: [...before.findings, ...part.findings],
+  isDone: part.cursor === undefined,
+});
+
+/** Holds the log against its signed checkpoints, part by part, up to `until`. */
+export function Verification({ until }: { readonly until: Date }) {
+  const [verified, setVerified] = useState<Verified>();
+  const abort = useRef<AbortController>(undefined);
+  useEffect(() => () => abort.current?.abort(), []);
+  const verify = useAction(async () => {
+    const { signal } = (abort.current = new AbortController());
+    let [sum, cursor]: [Verified, string | undefined] = [nothing, undefined];
+    while (!sum.isDone) {
+      const path = withQuery('/logs/verification', { end_date: until.toISOString(), cursor });
+      const part: LogVerification = await call<LogVerification>('GET', path, { signal });
+      sum = add(sum, part);
+      cursor = part.cursor;
+      setVerified(sum);
+    }
+  });
+  const isStopped = abort.current?.signal.aborted === true;
+  return (
+    <Card
+      title="Verification"
+      actions={
+        <>
+          {verify.isRunning && (
+            <Button isSmall onClick={() => abort.current?.abort()}>
+              Stop
+            </Button>
+          )}
+          <Button
+            isSmall
+            disabled={verify.isRunning}
+            onClick={() => {
+              setVerified(nothing);
+              void verify.run();
+            }}
+          >
+            Verify up to here
+          </Button>
+        </>
+      }
+    >
+      <div role="status">
+        {verified ? (
+          <Outcome verified={verified} isRunning={verify.isRunning} />
+        ) : (
+          <p className="muted small">
+            The events of this log, from its beginning to {formatTime(until.toISOString(), 'minute')} UTC, are
+            held against what the vault has signed.
+          </p>
+        )}
+      </div>
+      {verify.error && !isStopped && <Failure error={verify.error} />}
+    </Card>
+  );
+}
+
+function Outcome({ verified, isRunning }: { readonly verified: Verified; readonly isRunning: boolean }) {
+  const { events, checkpoints, unsigned, signedAt, findings, isDone } = verified;
+  const counts = `${plural(events, 'event', 'events')} under ${plural(checkpoints, 'checkpoint', 'checkpoints')}`;
+  const upTo = signedAt === undefined ? '' : `, signed up to ${formatTime(signedAt)} UTC`;
+  if (findings.length > 0)
+    return (
+      <Note tone="bad">
+        The log is not as it was signed: {counts}
+        {upTo}.
+        <ul aria-label="Findings">
+          {findings.slice(0, 50).map(({ position, problem }) => (
+            <li key={`${position} ${problem}`}>
+              Position {position}: {problem}
+            </li>
+          ))}
+        </ul>
+        {findings.length > 50 && <p>{formatNumber(findings.length - 50)} more.</p>}
+      </Note>
+    );
+  if (isRunning || !isDone)
+    return (
+      <p className="muted">
+        {isRunning ? 'Verifying' : 'Stopped'}: {counts}
+        {upTo}, nothing differs.
+      </p>
+    );
+  return (
+    <Note tone="ok">
+      The log is as it was signed: {counts}
+      {upTo}. {unsigned > 0 && `${plural(unsigned, 'newer event is', 'newer events are')} not signed yet.`}
+    </Note>
+  );
+}

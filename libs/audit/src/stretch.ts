@@ -1,0 +1,60 @@
+import type { StoredEvent } from '@token-vault/event-store';
+import { digestOf, extendChain, hashOf, splitDigests, type ChainState, type EventHash } from './chain.ts';
+import type { Checkpoint } from './checkpoint.ts';
+import { compareStretch, type Finding, type Found } from './compare.ts';
+
+/** An event between two checkpoints of its tenant. */
+export interface Covered {
+  readonly hash: EventHash;
+  readonly found: Found;
+}
+
+export function coveredOf(event: StoredEvent): Covered {
+  const hash = hashOf(event);
+  const { position, type, stream, revision } = event;
+  return { hash, found: { position, digest: digestOf(hash), type, stream, revision } };
+}
+
+/** How far the chain of a tenant is verified: up to which of its checkpoints. */
+export interface ChainProgress {
+  chain: ChainState;
+  revision: number;
+  through: bigint;
+}
+
+/** A checkpoint and the event that holds it. */
+export interface Placed {
+  readonly row: StoredEvent;
+  readonly checkpoint: Checkpoint;
+}
+
+/** What differs between the events of a stretch and the checkpoint that covers them. `progress` ends where the stretch begins. */
+export function checkStretch(
+  { chain, revision }: ChainProgress,
+  { row, checkpoint }: Placed,
+  covered: readonly Covered[],
+): Finding[] {
+  const { tenant_id: tenantId, through, count, head, digests } = checkpoint;
+  const signed = splitDigests(digests);
+  const tell = (problem: string): Finding => ({ position: row.position, tenantId, problem });
+  const isNext = row.revision === revision + 1 && chain.count + signed.length === count;
+  const found = covered.map((each) => each.found);
+  const differences = compareStretch(tenantId, signed, found, through);
+  const end = extendChain(
+    chain,
+    covered.map(({ hash }) => hash),
+  );
+  // Where something else differs, the chain does too.
+  const isSameChain = !isNext || differences.length > 0 || end.head.toString('base64url') === head;
+  return [
+    ...(isNext ? [] : [tell('a checkpoint before this one is missing')]),
+    ...differences,
+    ...(isSameChain ? [] : [tell('the chain up to this checkpoint is not the one that was signed')]),
+  ];
+}
+
+export function goOn(progress: ChainProgress, { count, head, through }: Checkpoint, revision: number): void {
+  progress.chain = { count, head: Buffer.from(head, 'base64url') };
+  progress.revision = revision;
+  progress.through = BigInt(through);
+}

@@ -1,0 +1,259 @@
+import { AuditCheckpointSigned, streams } from '@token-vault/contracts';
+import type { KeyRing } from '@token-vault/crypto';
+import { parsePosition, startPosition, type EventStore, type StoredEvent } from '@token-vault/event-store';
+import { startOfChain } from './chain.ts';
+import { checkpointOf, isSignedBy } from './checkpoint.ts';
+import { compareStretch, gapAtEndOf, gapOf, type Finding } from './compare.ts';
+import { parseJson } from './parse-json.ts';
+import { signerOf } from './signature.ts';
+import { checkStretch, coveredOf, goOn, type ChainProgress, type Covered, type Placed } from './stretch.ts';
+import { tenantOf } from './tenant-of.ts';
+
+/** Where a part of a verification ended: at a position of the log, after the tenant's checkpoint of this revision (-1: none). */
+export interface VerifiedTo {
+  readonly position: string;
+  readonly revision: number;
+}
+
+export interface TenantAuditOptions {
+  readonly store: Pick<EventStore, 'head' | 'readStored' | 'readStoredStream' | 'hasDensePositions'>;
+  readonly keyRing: Pick<KeyRing, 'hashes'>;
+  readonly tenantId: string;
+  /** Where the part before ended. Without it, the verification begins at the start of the log. */
+  readonly after?: VerifiedTo | undefined;
+  /** The verification ends with the first checkpoint that covers a later event of the tenant. */
+  readonly until?: Date | undefined;
+  /** About so many events of the log are read: the last stretch of a checkpoint is always read whole. */
+  readonly mostEvents: number;
+}
+
+export interface TenantAuditReport {
+  readonly findings: readonly Omit<Finding, 'tenantId'>[];
+  /** Events of the tenant that were held against its checkpoints. */
+  readonly events: number;
+  readonly checkpoints: number;
+  /** Events of the tenant after its last checkpoint, among those that were read: they are not signed yet. */
+  readonly unsigned: number;
+  /** The end of the last stretch that was verified. */
+  readonly through: string;
+  /** When it was signed. Undefined when this part verified no checkpoint. */
+  readonly signedAt: string | undefined;
+  /** Where the next part begins; undefined when the verification is done. */
+  readonly next: VerifiedTo | undefined;
+}
+
+/** The given `after` is not where a verification of this tenant ended. */
+export class UnknownVerifiedToError extends Error {
+  readonly code = 'unknown_verified_to';
+}
+
+const mostFindings = 1_000;
+/** Events of requests that began before `until` may be stored so much later. */
+const lateMs = 5 * 60 * 1000;
+
+const occurredAt = ({ metadata }: StoredEvent): string | undefined => {
+  const { occurred_at: at } = (parseJson(metadata) ?? {}) as { readonly occurred_at?: unknown };
+  return typeof at === 'string' ? at : undefined;
+};
+
+/** One part of a pass over the chain of one tenant. Events of other tenants are passed over: nothing is told of them. */
+class TenantVerifier {
+  readonly findings: Omit<Finding, 'tenantId'>[] = [];
+  events = 0;
+  checkpoints = 0;
+  unsigned = 0;
+  signedAt: string | undefined;
+  read = 0;
+  readonly #options: TenantAuditOptions;
+  readonly #publicKey: string;
+  readonly #progress: ChainProgress;
+  readonly #signed: AsyncIterator<StoredEvent>;
+  /** The next checkpoint, whose stretch is being read. */
+  #next: Placed | undefined;
+  #position: bigint;
+  #latest: StoredEvent | undefined;
+  #covered: Covered[] = [];
+
+  constructor(options: TenantAuditOptions, publicKey: string, progress: ChainProgress) {
+    const { store, tenantId, after } = options;
+    this.#options = options;
+    this.#publicKey = publicKey;
+    this.#progress = progress;
+    this.#position = BigInt(after?.position ?? startPosition);
+    const from = { from: progress.revision + 1 };
+    this.#signed = store.readStoredStream(streams.audit(tenantId), from)[Symbol.asyncIterator]();
+  }
+
+  get through(): string {
+    return this.#progress.through.toString();
+  }
+
+  #tell(position: string, problem: string): void {
+    if (this.findings.length < mostFindings) this.findings.push({ position, problem });
+  }
+
+  /** Finds the checkpoint that continues the chain. */
+  async advance(): Promise<void> {
+    this.#next = undefined;
+    for (;;) {
+      const result: IteratorResult<StoredEvent, unknown> = await this.#signed.next();
+      if (result.done === true) return;
+      const row = result.value;
+      const checkpoint = checkpointOf(row);
+      const isOwn = checkpoint?.tenant_id === this.#options.tenantId;
+      if (!isOwn || !isSignedBy(checkpoint, this.#publicKey))
+        this.#tell(row.position, 'the checkpoint is not signed by its tenant');
+      else if (BigInt(checkpoint.through) > this.#progress.through) {
+        this.#next = { row, checkpoint };
+        return;
+      }
+    }
+  }
+
+  isPassedBy({ position }: StoredEvent): boolean {
+    return this.#next !== undefined && BigInt(this.#next.checkpoint.through) < BigInt(position);
+  }
+
+  /** Ends the stretches that lie before `position`. @returns true when this part is to end here */
+  async reach(position: bigint): Promise<boolean> {
+    while (this.#next && BigInt(this.#next.checkpoint.through) < position) {
+      this.#close(this.#next);
+      const isDone = this.#isBeyond();
+      await this.advance();
+      if (isDone) {
+        this.#next = undefined;
+        return true;
+      }
+      if (this.#next && this.#isFull()) return true;
+    }
+    return false;
+  }
+
+  /** All events up to `head` were read. */
+  async end(head: bigint): Promise<void> {
+    if (await this.reach(head + 1n)) return;
+    const gap = head - this.#position;
+    if (this.#options.store.hasDensePositions && gap > 0n)
+      this.#tell((this.#position + 1n).toString(), gapAtEndOf(gap));
+  }
+
+  /** Where the next part begins, when the checkpoint is known to which it goes on. */
+  get next(): VerifiedTo | undefined {
+    return this.#next && { position: this.#position.toString(), revision: this.#progress.revision };
+  }
+
+  /** Ends the reading of the checkpoints. */
+  async close(): Promise<void> {
+    await this.#signed.return?.();
+  }
+
+  #isFull = (): boolean => this.read >= this.#options.mostEvents;
+
+  #isBeyond(): boolean {
+    const { until } = this.#options;
+    const latest = this.#latest && occurredAt(this.#latest);
+    return until !== undefined && latest !== undefined && Date.parse(latest) > until.getTime() + lateMs;
+  }
+
+  #close(placed: Placed): void {
+    this.#reachPosition(BigInt(placed.checkpoint.through) + 1n);
+    for (const { position, problem } of checkStretch(this.#progress, placed, this.#covered))
+      this.#tell(position, problem);
+    this.checkpoints += 1;
+    this.events += this.#covered.length;
+    this.#covered = [];
+    this.signedAt = occurredAt(placed.row);
+    goOn(this.#progress, placed.checkpoint, placed.row.revision);
+  }
+
+  /** The next event that there is, or is signed, is at `position`. */
+  #reachPosition(position: bigint): void {
+    const first = this.#position + 1n;
+    if (this.#options.store.hasDensePositions && position > first)
+      this.#tell(first.toString(), gapOf(position - first));
+    this.#position = position - 1n;
+  }
+
+  /** @returns true when this part is to end here */
+  add(event: StoredEvent): boolean {
+    const position = BigInt(event.position);
+    this.#reachPosition(position);
+    this.#position = position;
+    this.read += 1;
+    if (event.type !== AuditCheckpointSigned.type && tenantOf(event) === this.#options.tenantId)
+      this.#addOwn(event);
+    // The end of the log is counted up to a limit of its own, because no part comes after it.
+    if (!this.#next) return this.read >= 2 * this.#options.mostEvents;
+    // Before its stretch no event of the tenant is left unsigned, so the pass can be cut there.
+    return this.#isFull() && position <= BigInt(this.#next.checkpoint.after);
+  }
+
+  #addOwn(event: StoredEvent): void {
+    const { tenantId } = this.#options;
+    const { hash, found } = coveredOf(event);
+    // Somebody may have given an event of another tenant to this one.
+    const stream = event.stream.includes(tenantId) ? event.stream : 'another stream';
+    const covered = { hash, found: { ...found, stream } };
+    this.#latest = event;
+    if (!this.#next) this.unsigned += 1;
+    else if (BigInt(event.position) > BigInt(this.#next.checkpoint.after)) this.#covered.push(covered);
+    else {
+      const extra = compareStretch(tenantId, [], [covered.found], event.position);
+      for (const { position, problem } of extra) this.#tell(position, problem);
+    }
+  }
+}
+
+/** @throws UnknownVerifiedToError */
+async function progressAt(
+  { store, tenantId, after }: TenantAuditOptions,
+  publicKey: string,
+): Promise<ChainProgress> {
+  const progress: ChainProgress = { chain: startOfChain(tenantId), revision: -1, through: 0n };
+  if (after === undefined || after.revision < 0) return progress;
+  const only = { from: after.revision, maxCount: 1 };
+  for await (const row of store.readStoredStream(streams.audit(tenantId), only)) {
+    const checkpoint = checkpointOf(row);
+    if (row.revision !== after.revision || !checkpoint || !isSignedBy(checkpoint, publicKey)) break;
+    if (BigInt(checkpoint.through) > BigInt(after.position)) break;
+    goOn(progress, checkpoint, row.revision);
+    return progress;
+  }
+  throw new UnknownVerifiedToError('no verification of this tenant has ended there');
+}
+
+/**
+ * Computes the chain of one tenant again and compares it with the tenant's signed checkpoints, as `verifyAudit` does for all tenants, but in
+ * parts of bounded length. Reads only.
+ * @throws UnknownVerifiedToError
+ * @throws TenantKeysMissingError when the tenant is deleted
+ */
+export async function verifyTenantAudit(options: TenantAuditOptions): Promise<TenantAuditReport> {
+  const { store, keyRing, tenantId, after } = options;
+  const head = await store.head();
+  const { publicKey } = await signerOf(keyRing, tenantId);
+  const verifier = new TenantVerifier(options, publicKey, await progressAt(options, publicKey));
+  const from = parsePosition(after?.position ?? startPosition);
+  try {
+    await verifier.advance();
+    const isCut = await readUntilCut(verifier, store.readStored(from, { until: head }));
+    if (!isCut) await verifier.end(BigInt(head));
+  } finally {
+    await verifier.close();
+  }
+  const { findings, events, checkpoints, unsigned, through, signedAt, next } = verifier;
+  return { findings, events, checkpoints, unsigned, through, signedAt, next };
+}
+
+async function readUntilCut(
+  verifier: TenantVerifier,
+  log: AsyncIterable<readonly StoredEvent[]>,
+): Promise<boolean> {
+  for await (const events of log)
+    for (const event of events) {
+      // A promise for each event would cost more than its hash.
+      if (verifier.isPassedBy(event) && (await verifier.reach(BigInt(event.position)))) return true;
+      if (verifier.add(event)) return true;
+    }
+  return false;
+}

@@ -1,0 +1,126 @@
+import { newEvent, newId, streams, TenantUpdated, type VaultEvent } from '@token-vault/contracts';
+import type { StoredEvent } from '@token-vault/event-store';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { sealLog } from '../src/sealer.ts';
+import { verifyAudit } from '../src/verify.ts';
+import { UnknownVerifiedToError, verifyTenantAudit, type VerifiedTo } from '../src/verify-tenant.ts';
+import { openAuditLog, type AuditLog, type LogKind } from './audit-log.ts';
+
+const [own, other] = [
+  '00000000-0000-4000-8000-000000000001',
+  '00000000-0000-4000-8000-000000000002',
+] as const;
+
+function update(tenantId: string, at: Date): VaultEvent {
+  const data = { tenant_id: tenantId, name: 'name', settings: {} };
+  return newEvent(TenantUpdated, data, {
+    id: newId(),
+    metadata: {
+      tenant_id: tenantId,
+      actor: { kind: 'system', id: 'test' },
+      trace_id: 't',
+      correlation_id: 't',
+      occurred_at: at.toISOString(),
+    },
+  });
+}
+
+const day = (number: number) => new Date(Date.UTC(2030, 0, number));
+
+describe.each<LogKind>(['Postgres', 'EventStoreDB'])('the log of one tenant in %s', (kind) => {
+  let log: AuditLog;
+  let whole: StoredEvent[];
+
+  async function write(on: number, ...tenants: readonly string[]): Promise<void> {
+    for (const tenantId of tenants)
+      await log.store.append(streams.tenant(tenantId), [update(tenantId, day(on))], 'any');
+  }
+
+  // Places: 1–5 events, 6–7 checkpoints, 8–11 of the other tenant, 12 its checkpoint, 13–15, 16–17 checkpoints, 18–19 not signed.
+  beforeAll(async () => {
+    log = await openAuditLog(kind, [own, other]);
+    await write(1, own, other, own, own, other);
+    await sealLog(log.sealer);
+    await write(2, other, other, other, other);
+    await sealLog(log.sealer);
+    await write(3, own, other, own);
+    await sealLog(log.sealer);
+    await write(4, own, other);
+    whole = await log.read();
+  });
+  beforeEach(() => log.rewrite(whole));
+  afterAll(() => log.end());
+
+  const part = (after?: VerifiedTo, mostEvents = 1, until?: Date) =>
+    verifyTenantAudit({ ...log, tenantId: own, after, mostEvents, until });
+
+  /** In the shortest parts that there are. */
+  async function inParts() {
+    const parts = [await part()];
+    for (let next = parts[0]?.next; next; next = parts.at(-1)?.next) parts.push(await part(next));
+    return parts;
+  }
+
+  const changes: readonly [string, (event: StoredEvent, place: number) => StoredEvent | undefined][] = [
+    ['is as it was', (event) => event],
+    ['has an altered event', (event, place) => (place === 3 ? { ...event, data: '{}' } : event)],
+    ['lacks an event', (event, place) => (place === 13 ? undefined : event)],
+    [
+      'has an event more, between two stretches',
+      (event, place) => (place === 9 ? { ...event, metadata: event.metadata.replaceAll(other, own) } : event),
+    ],
+    [
+      'has a forged checkpoint',
+      (event, place) =>
+        [16, 17].includes(place) ? { ...event, data: event.data.replace(/"count":\d+/, '"count":9') } : event,
+    ],
+    ['lacks a checkpoint', (event, place) => ([6, 7].includes(place) ? undefined : event)],
+    ['lacks its end', (event, place) => (place > 17 ? undefined : event)],
+  ];
+
+  it.each(changes)('that %s is verified in parts as the whole log is at once', async (_what, change) => {
+    await log.rewrite(whole.flatMap((event, index) => change(event, index + 1) ?? []));
+    const parts = await inParts();
+    const at = ({ position, problem }: { position: string; problem: string }) =>
+      `${position}: ${problem.replace(/of tenant-[^\s,]+/, 'of another stream')}`;
+    const wanted = (await verifyAudit(log)).findings.filter(
+      // Of a gap in the positions nobody knows whose event is missing.
+      ({ tenantId, problem }) =>
+        tenantId === own || /^the event is missing|events .*are missing/.test(problem),
+    );
+    // The last part does not read as far as the end, when it may read so little.
+    const before = wanted.map(at).filter((told) => !told.includes('at the end of the log'));
+    expect(new Set(parts.flatMap(({ findings }) => findings.map(at)))).toEqual(new Set(before));
+    const once = await part(undefined, 1_000);
+    expect(new Set(once.findings.map(at))).toEqual(new Set(wanted.map(at)));
+    expect(once.next).toBeUndefined();
+    expect(once.events).toBe(parts.reduce((sum, { events }) => sum + events, 0));
+    expect(JSON.stringify(parts)).not.toContain(other);
+  });
+
+  it('is counted, part for part, up to what is not signed', async () => {
+    const parts = await inParts();
+    expect(parts.length).toBeGreaterThan(2);
+    expect(
+      parts.map(({ events, checkpoints }) => [events, checkpoints]).filter(([events]) => events),
+    ).toEqual([
+      [3, 1],
+      [2, 1],
+    ]);
+    expect(await part(undefined, 1_000)).toMatchObject({ events: 5, checkpoints: 2, unsigned: 1 });
+  });
+
+  it('is verified up to a time, with the whole stretch around it', async () => {
+    expect(await part(undefined, 1_000, day(1))).toMatchObject({ events: 5, unsigned: 0, next: undefined });
+    expect(await part(undefined, 1_000, day(5))).toMatchObject({ events: 5, unsigned: 1 });
+    expect(await part(undefined, 1_000, day(0))).toMatchObject({ events: 3, unsigned: 0, next: undefined });
+  });
+
+  it('is not verified from where no verification has ended', async () => {
+    const position = whole[5]?.position ?? '';
+    await expect(part({ position, revision: 7 })).rejects.toThrow(UnknownVerifiedToError);
+    await expect(part({ position: whole[0]?.position ?? '', revision: 0 })).rejects.toThrow(
+      UnknownVerifiedToError,
+    );
+  });
+});

@@ -1,0 +1,98 @@
+import {
+  certifyErasure,
+  NotErasedError,
+  UnknownVerifiedToError,
+  verifyTenantAudit,
+  type TenantAuditOptions,
+  type VerifiedTo,
+} from '@token-vault/audit';
+import {
+  ConflictError,
+  EntitiesRead,
+  entityTypeOfToken,
+  NotFoundError,
+  ValidationError,
+} from '@token-vault/contracts';
+import type { KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
+import type { AuditTrail, HandlersOf } from '@token-vault/operations';
+import type { Pool } from 'pg';
+
+export interface AuditDependencies {
+  /** Of the database that holds the key ring too. */
+  readonly pool: Pool;
+  readonly store: EventStore;
+  readonly keyRing: Pick<KeyRing, 'hashes'>;
+  readonly audit: AuditTrail;
+}
+
+/** Events of the log that one request of a verification reads, about: ADR 44. */
+const mostEvents = 10_000;
+
+/** `<position>.<number of checkpoints before it>` */
+const cursorOf = ({ position, revision }: VerifiedTo): string => `${position}.${revision + 1}`;
+function verifiedTo(cursor: string | undefined): VerifiedTo | undefined {
+  const [position, count] = cursor?.split('.') ?? [];
+  return position === undefined ? undefined : { position, revision: Number(count) - 1 };
+}
+
+async function verify(options: TenantAuditOptions) {
+  try {
+    return await verifyTenantAudit(options);
+  } catch (error) {
+    if (error instanceof UnknownVerifiedToError)
+      throw ValidationError.of('cursor', 'is not from an answer about this log');
+    throw error;
+  }
+}
+
+/** What proves that the log is what it was, and that tokens are gone, by the functions that the command line calls. */
+export function createAuditHandlers({
+  pool,
+  store,
+  keyRing,
+  audit,
+}: AuditDependencies): Pick<HandlersOf<'query'>, 'verifyLog' | 'getErasureCertificate'> {
+  return {
+    async verifyLog({ query }, context) {
+      const { id: tenantId } = context.principal.tenant;
+      const { cursor, end_date: until } = query;
+      const report = await verify({ store, keyRing, tenantId, after: verifiedTo(cursor), until, mostEvents });
+      await audit.record(context, EntitiesRead, { entity_type: 'log', operation: 'read', entity_ids: [] });
+      const { findings, events, checkpoints, unsigned, through, signedAt, next } = report;
+      return {
+        body: {
+          findings,
+          events,
+          checkpoints,
+          unsigned_events: unsigned,
+          through,
+          signed_at: signedAt,
+          cursor: next && cursorOf(next),
+        },
+      };
+    },
+
+    async getErasureCertificate({ params }, context) {
+      const { id: tenantId } = context.principal.tenant;
+      const clock = { now: () => context.now };
+      try {
+        const options = { store, pool, keyRing, clock, tenantId, tokenId: params.id };
+        const certificate = await certifyErasure(options);
+        await audit.record(context, EntitiesRead, {
+          entity_type: entityTypeOfToken(certificate.token_type),
+          operation: 'read',
+          entity_ids: [params.id],
+        });
+        return { body: certificate };
+      } catch (error) {
+        if (!(error instanceof NotErasedError)) throw error;
+        if (!error.isKnown) throw new NotFoundError('Token');
+        throw new ConflictError(
+          'conflict',
+          'The token is not erased: it is there, or its keys are not destroyed yet.',
+        );
+      }
+    },
+  };
+}

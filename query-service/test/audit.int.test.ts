@@ -1,0 +1,63 @@
+import { sealLog } from '@token-vault/audit';
+import {
+  ConflictError,
+  NotFoundError,
+  ValidationError,
+  type ErasureCertificate,
+  type LogVerification,
+} from '@token-vault/contracts';
+import { silentLogger } from '@token-vault/observability';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { managerOf } from './principals.ts';
+import { recorded, setUpVault, type Vault } from './vault.ts';
+
+let vault: Vault;
+let tenantId: string;
+let other: string;
+
+beforeAll(async () => {
+  vault = await setUpVault();
+  [tenantId, other] = [await vault.tenant(), await vault.tenant()];
+});
+afterAll(() => vault.end());
+
+describe('the erasure certificate of a token', () => {
+  const certify = (id: string, by = tenantId) =>
+    vault.call<ErasureCertificate>('getErasureCertificate', managerOf(by), { params: { id } });
+
+  it('is given when its keys are gone, is on record, and names no other tenant’s token', async () => {
+    const id = await vault.token(tenantId);
+    await expect(certify(id)).rejects.toThrow(ConflictError);
+    await vault.deleteToken(tenantId, id);
+    await expect(certify(id)).rejects.toThrow(ConflictError);
+    await vault.keyRing.destroyKeysOfEntity(tenantId, `token:${id}`);
+    expect(await certify(id)).toMatchObject({ tenant_id: tenantId, token_id: id, token_type: 'token' });
+    await expect(certify(id, other)).rejects.toThrow(NotFoundError);
+    await expect(certify('never was')).rejects.toThrow(NotFoundError);
+    expect(await recorded(vault, tenantId, 'EntitiesRead')).toEqual([
+      { entity_type: 'token', operation: 'read', entity_ids: [id] },
+    ]);
+  });
+});
+
+describe('a verification of the log', () => {
+  const verify = (query: object = {}, by = tenantId) =>
+    vault.call<LogVerification>('verifyLog', managerOf(by), { query });
+
+  it('tells what was signed and what is not yet, of the own tenant only', async () => {
+    const { store, keyRing, clock } = vault;
+    expect(await verify()).toMatchObject({ events: 0, checkpoints: 0 });
+    await sealLog({ store, keyRing, clock, logger: silentLogger });
+    const { events, unsigned_events: unsigned, ...rest } = await verify();
+    expect(events).toBeGreaterThan(3);
+    expect(unsigned).toBe(0);
+    expect(rest).toMatchObject({ findings: [], checkpoints: 1, signed_at: clock.now().toISOString() });
+    expect(await verify()).toMatchObject({ events, unsigned_events: 1 });
+    expect((await verify({}, other)).events).toBeLessThan(events);
+  });
+
+  it('goes on only from where one of this log has ended', async () => {
+    expect(await verify({ cursor: '0.0' })).toMatchObject({ checkpoints: 1 });
+    for (const cursor of ['0.1', '9.7']) await expect(verify({ cursor })).rejects.toThrow(ValidationError);
+  });
+});
