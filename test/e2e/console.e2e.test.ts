@@ -10,7 +10,13 @@ import type {
 } from '@token-vault/contracts';
 import { cardNumber, waitUntil } from '@token-vault/test-support';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startVault, type Call, type Reply, type RunningVault } from './running-vault.ts';
+import {
+  browser as browserOf,
+  cookieOf,
+  signedIn as signedInAt,
+  signIn as signInAt,
+} from './console-browser.ts';
+import { startVault, type Call, type RunningVault } from './running-vault.ts';
 
 let vault: RunningVault;
 let revealing: Application;
@@ -42,35 +48,9 @@ beforeAll(async () => {
 });
 afterAll(() => vault.stop());
 
-const signIn = (key: string, headers: Record<string, string> = {}): Promise<Reply> =>
-  vault.call({ method: 'POST', path: '/console/session', key, headers });
-const cookieOf = (reply: Reply): string => reply.headers.get('set-cookie')?.split(';')[0] ?? '';
-
-/** Requests as the page of the console sends them. */
-function browser(cookie: string) {
-  const call = (request: Call): Promise<Reply> =>
-    vault.call({
-      ...request,
-      headers: { Cookie: cookie, Origin: vault.url, 'Sec-Fetch-Site': 'same-origin', ...request.headers },
-    });
-  return {
-    call,
-    must: async <Body>(status: number, request: Call): Promise<Body> => {
-      const reply = await call(request);
-      expect(reply.status, reply.text).toBe(status);
-      return reply.body as Body;
-    },
-  };
-}
-
-/** A browser with both keys, as the Tokens screens need. */
-async function signedIn() {
-  const first = await signIn(vault.managementKey);
-  const both = await signIn(keyOf(revealing), { Cookie: cookieOf(first) });
-  expect(both.status, both.text).toBe(201);
-  const session = both.body as ConsoleSession;
-  return { ...browser(cookieOf(both)), cookie: cookieOf(both), session, former: cookieOf(first) };
-}
+const signIn = (key: string, headers: Record<string, string> = {}) => signInAt(vault, key, headers);
+const browser = (cookie: string) => browserOf(vault, cookie);
+const signedIn = () => signedInAt(vault, keyOf(revealing));
 
 const logOf = async (filters: Record<string, string>): Promise<LogEntry[]> => {
   const path = `/logs?${new URLSearchParams({ size: '100', ...filters }).toString()}`;
@@ -111,6 +91,15 @@ describe('signing in', () => {
     expect(session.applications.map(({ type }) => type)).toEqual(['management', 'private']);
     expect((await browser(former).call({ path: '/console/session' })).status).toBe(401);
     expect(await must<ConsoleSession>(200, { path: '/console/session' })).toEqual(session);
+  });
+
+  it('with an idempotency key gives a cookie each time, because its secret is stored nowhere', async () => {
+    const once = { 'SVC-IDEMPOTENCY-KEY': 'sign-in' };
+    const replies = [await signIn(vault.managementKey, once), await signIn(vault.managementKey, once)];
+    expect(replies.map(({ status }) => status)).toEqual([201, 201]);
+    for (const reply of replies)
+      expect((await browser(cookieOf(reply)).call({ path: '/console/session' })).status).toBe(200);
+    expect(new Set(replies.map(cookieOf)).size).toBe(2);
   });
 
   it('over http to a name that is not this machine is refused', async () => {

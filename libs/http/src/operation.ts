@@ -61,7 +61,7 @@ function credentialOf({ id, request }: OperationCall, { authenticator, proxyKeys
   if (key !== undefined) return { key, find: () => authenticator.authenticate(key) };
   const secret = consoleCredentialOf(request, operation);
   if (secret !== undefined) {
-    const { permission } = operation;
+    const permission = operation.permission ?? operation.consolePermission ?? null;
     return { key: secret, find: () => authenticator.authenticateConsole(secret, permission) };
   }
   if (!operation.takesProxyKeys || !proxyKeys) return { key, find: () => Promise.resolve(undefined) };

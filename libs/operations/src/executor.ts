@@ -206,10 +206,12 @@ async function onceByKey(
   { idempotency }: ExecutorDependencies,
 ): Promise<Answer> {
   const { idempotencyKey: key } = request;
-  const { method } = operation;
+  const { method, setsCookie } = operation;
   // The parsed path, so that another spelling of it (a trailing slash, an escape) is the same request.
   const path = JSON.stringify([operation.path, input.params ?? null]);
-  const isOnce = key !== undefined && idempotency !== undefined && repeatableMethods.has(method);
+  // The secret of a cookie is stored nowhere, so no answer with one can be given again: each sign-in is one of its own.
+  const isOnce =
+    key !== undefined && idempotency !== undefined && repeatableMethods.has(method) && setsCookie !== true;
   const answer = await (isOnce ? idempotency.run({ principal, method, path, key }, run, repeating()) : run());
   const { isRepeat = false, status = 200 } = answer;
   return isRepeat && status < 400 ? showAnew(repeating(), answer) : answer;
