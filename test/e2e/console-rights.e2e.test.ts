@@ -89,7 +89,8 @@ const rules = fc
     { maxLength: 4 },
   )
   .map((each) => each.map((rule, index) => ({ ...rule, description: '', priority: index + 1 })));
-const rights = fc.record({ rules, permissions: fc.subarray(['token:read', 'token:delete']) })
+const rights = fc
+  .record({ rules, permissions: fc.subarray(['token:read', 'token:delete']) })
   .filter((granted) => granted.rules.length + granted.permissions.length > 0);
 
 /** How a read was answered. */
