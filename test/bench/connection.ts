@@ -1,4 +1,5 @@
 import net from 'node:net';
+import tls from 'node:tls';
 
 export interface Reply {
   readonly status: number;
@@ -23,9 +24,12 @@ export class Connection {
     socket.on('close', () => this.#fail(new Error('the server closed the connection')));
   }
 
-  static open(port: number): Promise<Connection> {
+  /** `ca`: the certificate of a server that speaks TLS. */
+  static open(port: number, ca?: string): Promise<Connection> {
     return new Promise((resolve, reject) => {
-      const socket = net.connect({ host: '127.0.0.1', port }, () => resolve(new Connection(socket)));
+      const at = { host: '127.0.0.1', port };
+      const done = () => resolve(new Connection(socket));
+      const socket = ca === undefined ? net.connect(at, done) : tls.connect({ ...at, ca }, done);
       socket.once('error', reject);
     });
   }

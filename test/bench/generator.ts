@@ -12,14 +12,14 @@ const startedAt = performance.now();
 const endsAt = startedAt + job.seconds * 1000;
 
 async function client(): Promise<void> {
-  let connection = await Connection.open(job.port);
+  let connection = await Connection.open(job.port, job.ca);
   while (performance.now() < endsAt) {
     const begun = performance.now();
     const reply = await connection.request(nextRequest(job)).catch(() => undefined);
     latencies.push(performance.now() - begun);
     if (!reply) {
       failures += 1;
-      connection = await Connection.open(job.port);
+      connection = await Connection.open(job.port, job.ca);
       continue;
     }
     if (reply.status >= 300) failures += 1;

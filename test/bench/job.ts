@@ -1,5 +1,5 @@
 export interface Job {
-  readonly kind: 'create' | 'read' | 'mixed' | 'list' | 'react' | 'batch' | 'detokenize';
+  readonly kind: 'create' | 'read' | 'mixed' | 'list' | 'react' | 'batch' | 'detokenize' | 'proxy';
   readonly port: number;
   readonly key: string;
   readonly connections: number;
@@ -8,6 +8,10 @@ export interface Job {
   readonly ids: readonly string[];
   /** The reactor of `react`. It gets one of the tokens. */
   readonly reactorId?: string;
+  /** The destination of `proxy`. */
+  readonly destination?: string;
+  /** The requests go straight to a server with this certificate at `port`, not to the vault. */
+  readonly ca?: string;
 }
 
 export interface Summary {

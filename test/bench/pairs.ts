@@ -39,7 +39,7 @@ type Cost = Readonly<Record<'all' | keyof Shares, number>>;
 
 async function open(checkout: string, directory: string, port: number): Promise<Side> {
   mkdirSync(directory, { mode: 0o711 });
-  const server = await startServer(directory, port, checkout);
+  const server = await startServer(directory, port, { checkout });
   const { key } = await setUpReactor(server, server.managementKey, 'module.exports = async () => ({});');
   const opened = await Promise.all(Array.from({ length: connections }, () => Connection.open(port)));
   return { server, key, ids: [], connections: opened };

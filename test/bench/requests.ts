@@ -25,7 +25,7 @@ const card = () => ({
 const bulkSize = 1_000;
 
 /** The bytes of the next request of a kind; each create has a card of its own, each read takes any of the tokens. */
-export function nextRequest(job: Pick<Job, 'kind' | 'key' | 'ids' | 'reactorId'>): string {
+export function nextRequest(job: Omit<Job, 'port' | 'connections' | 'seconds'>): string {
   const anyId = () => job.ids[Math.floor(Math.random() * job.ids.length)] ?? '';
   const requests: Record<Job['kind'], () => string> = {
     create: () => requestBytes('POST', '/tokens', job.key, card()),
@@ -42,6 +42,14 @@ export function nextRequest(job: Pick<Job, 'kind' | 'key' | 'ids' | 'reactorId'>
       requestBytes('POST', `/reactors/${job.reactorId ?? ''}/react`, job.key, {
         args: { card: `{{ ${anyId()} }}` },
       }),
+    proxy: () =>
+      requestBytes(
+        'POST',
+        '/proxy',
+        job.key,
+        { amount: 1000, number: `{{ ${anyId()} | json: '$.number' }}` },
+        { 'SVC-PROXY-URL': job.destination ?? '' },
+      ),
   };
   return requests[job.kind]();
 }

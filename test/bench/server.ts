@@ -14,11 +14,21 @@ export interface Server {
   stop(): Promise<void>;
 }
 
+interface ServerOptions {
+  readonly checkout?: string;
+  readonly env?: NodeJS.ProcessEnv;
+}
+
 /** Starts the standalone vault of a checkout as its users do (fsync on) and waits for its first output. */
-export async function startServer(dataDir: string, port: number, checkout = root): Promise<Server> {
+export async function startServer(
+  dataDir: string,
+  port: number,
+  { checkout = root, env = {} }: ServerOptions = {},
+): Promise<Server> {
   const begun = performance.now();
   const environment = {
     ...process.env,
+    ...env,
     VAULT_DATA_DIR: dataDir,
     VAULT_PORT: String(port),
     VAULT_LOG_LEVEL: 'error',
