@@ -30,7 +30,7 @@ const mostEventsBeforeTenant = 10_000;
  * The tenant that operates the vault: the one of the setting, else the first of the log. The log decides, because whoever changed a read
  * model could make any tenant the first one.
  */
-function createOperatorTenant(
+export function createOperatorTenant(
   store: EventStore,
   setting: string | undefined,
 ): () => Promise<string | undefined> {

@@ -10,6 +10,8 @@ export interface Expected extends Grants {
   readonly applicationType: ApplicationType;
   /** For a session: the rights that limit it. */
   readonly authorizer?: Grants;
+  /** For a session of the console, which is shown no plaintext. */
+  readonly shownAtMost?: 'mask';
 }
 
 export interface CallerCell {
@@ -95,6 +97,24 @@ const regenerate = (twins: Twins, manager: Asker, id: string) =>
 const remove = (twins: Twins, manager: Asker, id: string) =>
   must(twins, manager, { operation: 'deleteApplication', params: { id } });
 
+/** A browser that signed in with the key of an application that sees everything. */
+async function signIn(twins: Twins, manager: Asker): Promise<Asker> {
+  const owner = await newCaller(twins, manager, { type: 'private', ...everything });
+  const { answer } = await twins.executor.execute('openConsoleSession', {
+    traceId: 'trace',
+    identify: () => owner.identify(),
+    params: {},
+    query: {},
+    readBody: async () => undefined,
+  });
+  const secret = typeof answer.cookie === 'object' ? answer.cookie.set : '';
+  return {
+    key: '',
+    headers: { Cookie: `vault-console=${secret}`, Origin: twins.url },
+    identify: () => twins.authenticator.authenticateConsole(secret, 'token:read'),
+  };
+}
+
 export const callers: Readonly<Record<string, CallerCell>> = {
   public: application({ permissions: ['token:create', 'token:update'], rules: [] }, 'public'),
   private: application(plain),
@@ -103,6 +123,10 @@ export const callers: Readonly<Record<string, CallerCell>> = {
   'revealing elsewhere': application(within('reveal', '/open/')),
   'revealing elsewhere, private': application({ ...within('reveal', '/open/'), permissions: all }),
   revealing: application(everything),
+  'a session of the console': {
+    expected: { applicationType: 'private', ...everything, shownAtMost: 'mask' },
+    make: signIn,
+  },
   management: application({ permissions: ['application:read'] as Permission[], rules: [] }, 'management'),
   'a session with conditions': session(asSession(revealingIds('l'), everything), {
     granted: revealingIds('l'),

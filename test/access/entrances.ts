@@ -28,6 +28,8 @@ export interface Told {
 /** A caller with a key of its own, or a person without an application. */
 export interface Asker {
   readonly key: string;
+  /** Sent over HTTP besides the key, which may be empty: the cookie of a browser. */
+  readonly headers?: Readonly<Record<string, string>>;
   identify(): Promise<Identity>;
 }
 
@@ -137,7 +139,7 @@ export async function tellOverHttp(
 
 const http: Entrance = {
   name: 'HTTP',
-  ask: async ({ url }, { key }, asked) => [await tellOverHttp(url, key, asked)],
+  ask: async ({ url }, { key, headers }, asked) => [await tellOverHttp(url, key, asked, headers)],
 };
 
 export const entrances: readonly Entrance[] = [direct, replayed, http];

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomBytes } from 'node:crypto';
 import {
   createCommandHandlers,
+  createConsoleUse,
   createTenantCommands,
   createTokenReplay,
   housekeepingMigrations,
@@ -127,7 +128,8 @@ export async function openTwins(): Promise<Twins> {
     requireMoving: async () => undefined,
     current: async <Found>(read: (generation: string) => Found | Promise<Found>) => read('of one process'),
   };
-  const authenticator = createAuthenticator({ pool, store, keyRing, clock, watch });
+  const onConsoleUse = createConsoleUse({ store, keyRing, clock });
+  const authenticator = createAuthenticator({ pool, store, keyRing, clock, watch, onConsoleUse });
   const dependencies = {
     handlers: {
       ...createCommandHandlers({ ...common, expressions }),

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Application } from '@token-vault/contracts';
+import { nginxBinary, startGateway } from '@token-vault/deploy/running-gateway';
 import {
   cardToken,
   type Client,
@@ -13,7 +14,7 @@ import {
   startStandaloneProcess,
   waitUntil,
 } from '@token-vault/test-support';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 
 /** A revoked key is refused on every replica within this time. */
 const revokedWithinMs = 1_000;
@@ -136,5 +137,84 @@ describe('replicas of one service', () => {
     const second = await send(2);
     expect([first.status, second.status]).toEqual([201, 201]);
     expect(second.body.id).toBe(first.body.id);
+  });
+});
+
+describe('a session of the console', () => {
+  const byCookie = (cookie: string, base: string, method: string, at: string, body?: object) =>
+    fetch(base + at, {
+      method,
+      headers: { Cookie: cookie, Origin: base, ...(body && { 'Content-Type': 'application/json' }) },
+      ...(body && { body: JSON.stringify(body) }),
+    });
+
+  async function signIn(base: string): Promise<string> {
+    const headers = { 'SVC-API-KEY': vault.credentials.management_key };
+    const answer = await fetch(`${base}/console/session`, { method: 'POST', headers });
+    expect(answer.status).toBe(201);
+    return answer.headers.get('set-cookie')?.split(';')[0] ?? '';
+  }
+
+  const services = ['command-service 1', 'command-service 2', 'query-service 1', 'query-service 2'];
+  const addressOf = (name: string) =>
+    `http://127.0.0.1:${replicas.find((each) => each.name === name)?.port ?? 0}`;
+  /** How each replica answers the cookie. */
+  const statuses = (cookie: string) =>
+    Promise.all(
+      services.map(async (name) => {
+        const at = name.startsWith('query') ? '/logs?size=1' : '/console/session';
+        return (await byCookie(cookie, addressOf(name), 'GET', at)).status;
+      }),
+    );
+
+  /** The router of the stack, and a real nginx in front of the same replicas where one is installed. */
+  async function gateways(): Promise<readonly string[]> {
+    if (nginxBinary === undefined) return [vault.url];
+    const serversOf = (service: string) =>
+      replicas.filter(({ name }) => name.startsWith(service)).map(({ port }) => `127.0.0.1:${port}`);
+    const nginx = await startGateway({
+      commandServers: serversOf('command-service'),
+      queryServers: serversOf('query-service'),
+      proxyServers: serversOf('proxy '),
+    });
+    onTestFinished(() => nginx.stop());
+    return [vault.url, `http://localhost:${nginx.port}`];
+  }
+
+  it('is one on every replica, by the router and by nginx, outlives a killed process, and ends everywhere at once', async () => {
+    const fronts = await gateways();
+    for (const base of fronts) {
+      expect((await fetch(`${base}/console/`)).headers.get('content-security-policy')).toContain("'none'");
+      const cookie = await signIn(base);
+      for (let round = 0; round < 3; round += 1) {
+        const name = { name: `by ${base}` };
+        expect((await byCookie(cookie, base, 'PUT', '/tenants/self', name)).status).toBe(200);
+        expect(await (await byCookie(cookie, base, 'GET', '/tenants/self')).json()).toMatchObject(name);
+        expect((await byCookie(cookie, base, 'GET', '/console/session')).status).toBe(200);
+      }
+      expect(await statuses(cookie)).toEqual([200, 200, 200, 200]);
+      const foreign = await fetch(`${base}/tenants/self`, {
+        method: 'PUT',
+        headers: { Cookie: cookie, Origin: 'http://localhost:1', 'Content-Type': 'application/json' },
+        body: '{"name":"forged"}',
+      });
+      expect(foreign.status).toBe(403);
+      // Any process of the vault may take the request that ends it.
+      expect((await byCookie(cookie, fronts[0] ?? base, 'DELETE', '/console/session')).status).toBe(204);
+      expect(await statuses(cookie)).toEqual([401, 401, 401, 401]);
+    }
+
+    const cookie = await signIn(vault.url);
+    const name = 'command-service 1';
+    const before = replicas.find((each) => each.name === name)?.pid ?? 0;
+    process.kill(before, 'SIGKILL');
+    const isBack = async () => {
+      const listed = await readFile(path.join(dataDir, 'stack.json'), 'utf8');
+      const { pid } = (JSON.parse(listed) as typeof replicas).find((each) => each.name === name) ?? {};
+      const ready = () => fetch(`${addressOf(name)}/health/ready`).catch(() => undefined);
+      return pid !== before && (await ready())?.status === 200;
+    };
+    await waitUntil(isBack, { what: 'the process after the killed one', timeoutMs: 60_000 });
+    expect(await statuses(cookie)).toEqual([200, 200, 200, 200]);
   });
 });

@@ -243,7 +243,11 @@ describe('a private key with a rule that reveals', () => {
 
   it('lets a reactor run without tokens, whose code then sees them masked too', async () => {
     const { call, must } = await signedIn();
-    const code = `module.exports = async (req) => ({ raw: req.args.id ? await req.svc.tokens.retrieve(req.args.id) : req.args });`;
+    const code = `module.exports = async (req) => {
+      const raw = req.args.id ? await req.svc.tokens.retrieve(req.args.id) : req.args;
+      if (req.args.id) console.log(raw.data.number);
+      return { raw };
+    };`;
     const { id } = await must<{ id: string }>(201, {
       method: 'POST',
       path: '/reactors',
@@ -251,13 +255,26 @@ describe('a private key with a rule that reveals', () => {
     });
     const react = (args: object) => call({ method: 'POST', path: `/reactors/${id}/react`, body: { args } });
     expect((await react({ card: `{{ ${token.id} }}` })).status).toBe(403);
-    expect((await react({ plain: 1 })).body).toEqual({ raw: { plain: 1 } });
+    expect((await react({ plain: 1 })).body).toEqual({
+      raw: { plain: 1 },
+      run: { console: [], is_cut: false, tokens_seen: 0 },
+    });
     const asked = await react({ id: token.id });
     expect([
       asked.status,
       asked.text.includes(number),
       asked.text.includes(`XXXX${number.slice(-4)}`),
     ]).toEqual([200, false, true]);
+    expect(asked.body).toMatchObject({
+      run: { console: [{ level: 'log', text: expect.stringContaining('XXXX') as string }], tokens_seen: 1 },
+    });
+    const byKey = {
+      method: 'POST',
+      path: `/reactors/${id}/react`,
+      key: keyOf(revealing),
+      body: { args: {} },
+    };
+    expect((await vault.call(byKey)).body).toEqual({ raw: {} });
   });
 });
 

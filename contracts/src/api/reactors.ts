@@ -56,4 +56,16 @@ export const reactBody = z.object({
   timeout_ms: optional(z.int().min(10_000).max(210_000)),
   timeoutMs: optional(z.int().min(10_000).max(210_000)),
 });
-export const reactResponse = z.object({ tokens: anyJson.optional(), raw: anyJson.optional() });
+export const reactResponse = z.object({
+  tokens: anyJson.optional(),
+  raw: anyJson.optional(),
+  /** Only for a session of the console (docs/reference/console.md): what the code wrote, and how many tokens it was shown. */
+  run: z
+    .object({
+      console: z.array(z.object({ level: z.string(), text: z.string() })),
+      is_cut: z.boolean(),
+      tokens_seen: z.int(),
+    })
+    .optional(),
+});
+export type ReactResponse = z.infer<typeof reactResponse>;

@@ -1,6 +1,6 @@
 import { ForbiddenError, type Json } from '@token-vault/contracts';
 import type { EgressFetch } from '@token-vault/egress';
-import type { SandboxPool } from '../sandbox/index.ts';
+import type { GuestConsole, SandboxPool } from '../sandbox/index.ts';
 import { failureOfRun, type InvocationFailure } from './outcome.ts';
 import type { OutputWriter, RunOrigin, VaultOperations } from './ports.ts';
 import { tokenized } from './run-tokens.ts';
@@ -27,7 +27,12 @@ export interface Code {
 }
 
 export type CodeEnd =
-  | { readonly kind: 'succeeded'; readonly raw: Json | undefined; readonly tokens: Json | undefined }
+  | {
+      readonly kind: 'succeeded';
+      readonly raw: Json | undefined;
+      readonly tokens: Json | undefined;
+      readonly console: GuestConsole;
+    }
   | InvocationFailure;
 
 /** Runs code in the sandbox, once, and tokenizes its output. @throws DomainError of the tokenization */
@@ -53,9 +58,10 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
     signal,
   });
   if (outcome.kind !== 'succeeded') return failureOfRun(outcome);
-  const { raw, tokenize } = outcome.result;
-  if (tokenize === undefined) return { kind: 'succeeded', raw, tokens: undefined };
+  const { console, result } = outcome;
+  const { raw, tokenize } = result;
+  if (tokenize === undefined) return { kind: 'succeeded', raw, tokens: undefined, console };
   if (!writer) throw new ForbiddenError('Without an application the code cannot make tokens.');
   const tokens = await tokenized(() => operations.tokenize(tokenize, writer, origin));
-  return { kind: 'succeeded', raw, tokens };
+  return { kind: 'succeeded', raw, tokens, console };
 }

@@ -272,10 +272,17 @@ export class Runs {
       runCode(this.#dependencies, { ...code, signal }),
     );
     if (outcome.kind === 'failed') return outcome;
-    const { raw, tokens } = outcome;
+    const { raw, tokens, console } = outcome;
+    // A person tries the code at a screen. The lines may hold what the code was shown, which for a session of the console is masked (ADR 43).
+    const isAtScreen = input.shownAtMost !== undefined && invoked.mode === 'sync';
+    const run = { console: console.lines.map((line) => ({ ...line })), is_cut: console.truncated };
     return {
       kind: 'succeeded',
-      body: { ...(tokens === undefined ? {} : { tokens }), ...(raw === undefined ? {} : { raw }) },
+      body: {
+        ...(tokens === undefined ? {} : { tokens }),
+        ...(raw === undefined ? {} : { raw }),
+        ...(isAtScreen ? { run: { ...run, tokens_seen: seen.count } } : {}),
+      },
     };
   }
 }

@@ -39,6 +39,11 @@ export class SeenTokens {
     return [...this.#tokens.values()];
   }
 
+  /** Of different tokens. */
+  get count(): number {
+    return this.#ids.size;
+  }
+
   /** False when there are others: `tokens` has the first `maxSeenTokens`, or an inner run did not name all. */
   get isComplete(): boolean {
     return this.#isComplete;

@@ -1,66 +1,58 @@
 import { useState } from 'react';
+import type { ReactResponse } from '@token-vault/contracts';
 import { call } from '../../api/client.ts';
 import { useAction } from '../../api/use-query.ts';
 import { useMay } from '../../app/session.tsx';
 import { formatDuration } from '../../ui/format.ts';
 import { Button, Card, Facts, Field } from '../../ui/parts.tsx';
 import { Failure, Missing, Note } from '../../ui/states.tsx';
+import { TokenPicker } from './token-picker.tsx';
 
-interface Outcome {
-  readonly raw?: unknown;
-  readonly tokens?: unknown;
-  readonly console?: readonly string[];
-  readonly tokens_used?: number;
-}
 interface Ended {
-  readonly outcome: Outcome;
+  readonly outcome: ReactResponse;
   readonly ms: number;
 }
 
-const isJsonObject = (text: string): boolean => {
+/** Undefined for a text that is no JSON object. */
+function readArguments(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value);
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+    return isObject ? (value as Readonly<Record<string, unknown>>) : undefined;
   } catch {
-    return false;
+    return undefined;
   }
-};
+}
+
+/** The arguments with the id of a token under the first free name. */
+function withToken(args: Readonly<Record<string, unknown>>, id: string): string {
+  let name = 'token';
+  for (let number = 2; name in args; number += 1) name = `token_${number}`;
+  return JSON.stringify({ ...args, [name]: id }, null, 2);
+}
 
 /** Runs the stored code with plain arguments. */
 export function RunPane({ reactorId, isStored }: { readonly reactorId: string; readonly isStored: boolean }) {
   const mayUse = useMay('token:use');
+  const mayRead = useMay('token:read');
+  const [isPicking, setPicking] = useState(false);
   const [args, setArgs] = useState('{}');
+  const given = readArguments(args);
   const [ended, setEnded] = useState<Ended>();
   const run = useAction(async () => {
     setEnded(undefined);
     const start = performance.now();
-    const body = { args: JSON.parse(args) as unknown };
-    const outcome = (await call<Outcome | undefined>('POST', `/reactors/${reactorId}/react`, { body })) ?? {};
+    const body = { args: given };
+    const path = `/reactors/${reactorId}/react`;
+    const outcome = (await call<ReactResponse | undefined>('POST', path, { body })) ?? {};
     setEnded({ outcome, ms: performance.now() - start });
   });
-  const isValid = isJsonObject(args);
+  const isValid = given !== undefined;
   return (
     <Card title="Run">
       {mayUse ? (
         <div className="form">
-          <Field
-            label="Arguments (a JSON object)"
-            hint="Plain values only. A console session never opens a token in plaintext, so it cannot give one to code."
-            fault={isValid ? undefined : 'This is not a JSON object.'}
-          >
-            {(id, describedBy) => (
-              <textarea
-                id={id}
-                className="input"
-                rows={4}
-                spellCheck={false}
-                aria-describedby={describedBy}
-                aria-invalid={!isValid}
-                value={args}
-                onChange={(event) => setArgs(event.target.value)}
-              />
-            )}
-          </Field>
+          <Arguments text={args} isValid={isValid} onChange={setArgs} />
           <div className="row">
             <Button
               look="primary"
@@ -69,8 +61,22 @@ export function RunPane({ reactorId, isStored }: { readonly reactorId: string; r
             >
               {run.isRunning ? 'Running …' : 'Run'}
             </Button>
+            {mayRead && (
+              <Button disabled={!isValid} onClick={() => setPicking(true)}>
+                Choose a token …
+              </Button>
+            )}
             {!isStored && <span className="muted small">Save the code first: the stored code runs.</span>}
           </div>
+          {isPicking && given && (
+            <TokenPicker
+              onClose={() => setPicking(false)}
+              onPick={(id) => {
+                setArgs(withToken(given, id));
+                setPicking(false);
+              }}
+            />
+          )}
           <div role="status">{ended && <Result {...ended} />}</div>
           {run.error && <Failure error={run.error} />}
         </div>
@@ -86,8 +92,37 @@ export function RunPane({ reactorId, isStored }: { readonly reactorId: string; r
   );
 }
 
+interface ArgumentsProps {
+  readonly text: string;
+  readonly isValid: boolean;
+  readonly onChange: (text: string) => void;
+}
+
+function Arguments({ text, isValid, onChange }: ArgumentsProps) {
+  return (
+    <Field
+      label="Arguments (a JSON object)"
+      hint="Plain values and ids of tokens. Expressions such as {{ id }} are refused: they would give the code plaintext, which a session of the console is not shown."
+      fault={isValid ? undefined : 'This is not a JSON object.'}
+    >
+      {(id, describedBy) => (
+        <textarea
+          id={id}
+          className="input"
+          rows={4}
+          spellCheck={false}
+          aria-describedby={describedBy}
+          aria-invalid={!isValid}
+          value={text}
+          onChange={(event) => onChange(event.target.value)}
+        />
+      )}
+    </Field>
+  );
+}
+
 function Result({ outcome, ms }: Ended) {
-  const { raw, tokens, console: lines, tokens_used: used } = outcome;
+  const { raw, tokens, run } = outcome;
   const shown = (value: unknown) =>
     value === undefined ? undefined : <pre>{JSON.stringify(value, null, 2)}</pre>;
   return (
@@ -95,14 +130,15 @@ function Result({ outcome, ms }: Ended) {
       <Facts
         facts={[
           ['Answered in', formatDuration(ms)],
-          ['Tokens used', used === undefined ? undefined : String(used)],
+          ['Tokens shown to it', run && String(run.tokens_seen)],
           ['Result', shown(raw) ?? <span className="muted">nothing raw</span>],
           ['Tokens made', shown(tokens)],
         ]}
       />
-      {lines && lines.length > 0 && (
-        <pre className="console-lines" aria-label="Console" tabIndex={0}>
-          {lines.join('\n')}
+      {run && run.console.length > 0 && (
+        <pre className="console-lines" role="log" aria-label="Console" tabIndex={0}>
+          {run.console.map(({ level, text }) => (level === 'log' ? text : `${level}: ${text}`)).join('\n')}
+          {run.is_cut && '\n…'}
         </pre>
       )}
     </div>

@@ -1,0 +1,54 @@
+import { managementPermissions } from '@token-vault/contracts';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { newCaller, openCast } from './cast.ts';
+import { openTwins, type Twins } from './twins.ts';
+
+const minuteMs = 60_000;
+const nobody = { type: 'management', permissions: ['application:read'], rules: [] } as const;
+
+let twins: Twins;
+let key: string;
+beforeAll(async () => {
+  twins = await openTwins();
+  const [tenantId] = await twins.newPair();
+  const { manager } = await openCast(twins, tenantId, nobody);
+  ({ key } = await newCaller(twins, manager, {
+    type: 'management',
+    permissions: [...managementPermissions],
+    rules: [],
+  }));
+});
+afterAll(() => twins.close());
+
+async function signIn(): Promise<string> {
+  const headers = { 'SVC-API-KEY': key };
+  const answer = await fetch(`${twins.url}/console/session`, { method: 'POST', headers });
+  const setCookie = answer.headers.get('set-cookie')?.split(';')[0];
+  expect(answer.status).toBe(201);
+  return setCookie ?? '';
+}
+const statusOf = async (cookie: string) =>
+  (await fetch(`${twins.url}/tenants/self`, { headers: { Cookie: cookie } })).status;
+const wait = (minutes: number) => twins.clock.advance(minutes * minuteMs);
+
+it('a browser is signed out after 30 minutes without a request, and not before 25', async () => {
+  const [used, idle] = [await signIn(), await signIn()];
+  wait(24);
+  expect(await statusOf(used)).toBe(200);
+  wait(6);
+  expect(await statusOf(idle)).toBe(401);
+  expect(await statusOf(used)).toBe(200);
+  wait(30);
+  expect(await statusOf(used)).toBe(401);
+});
+
+it('a browser that is used all the time is signed out after 12 hours', async () => {
+  const cookie = await signIn();
+  const statuses: number[] = [];
+  for (let minutes = 0; minutes < 12 * 60; minutes += 20) {
+    statuses.push(await statusOf(cookie));
+    wait(20);
+  }
+  expect(new Set(statuses)).toEqual(new Set([200]));
+  expect(await statusOf(cookie)).toBe(401);
+});
