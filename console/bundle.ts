@@ -1,6 +1,6 @@
-import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
 import path from 'node:path';
+import { keptFiles, type Made } from '@token-vault/kept-files';
 
 /** A file of the console as HTTP serves it. */
 export interface ConsoleFile {
@@ -10,8 +10,6 @@ export interface ConsoleFile {
 }
 
 const here = import.meta.dirname;
-const repository = path.dirname(here);
-const cache = path.join(repository, '.cache/console');
 const types: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
@@ -22,7 +20,7 @@ let made: Promise<ReadonlyMap<string, ConsoleFile>> | undefined;
 
 /**
  * The files of the console by their paths below `/console/`: `index.html` and assets, whose names hold the hash of their content. They are
- * bundled once and kept below `.cache/` under the hash of the sources and of the lock file.
+ * bundled once and kept below `.cache/`.
  */
 export function consoleFiles(): Promise<ReadonlyMap<string, ConsoleFile>> {
   made ??= readOrMake().catch((error: unknown) => {
@@ -33,58 +31,20 @@ export function consoleFiles(): Promise<ReadonlyMap<string, ConsoleFile>> {
 }
 
 async function readOrMake(): Promise<ReadonlyMap<string, ConsoleFile>> {
-  const directory = path.join(cache, await hashOfSources());
-  const kept = await readKept(directory);
-  if (kept.size > 0) return kept;
-  const files = await bundle();
-  await keep(directory, files);
-  return files;
+  const repository = path.dirname(here);
+  const sources = [
+    path.join(here, 'src'),
+    import.meta.filename,
+    path.join(repository, 'contracts/src/names.ts'),
+  ];
+  const files = await keptFiles({ name: 'console', repository, sources, make: bundle });
+  return new Map([...files].map(([name, body]) => [name, fileOf(name, body)]));
 }
 
-/** Everything that the bundle depends on. The lock file names the exact version of each package. */
-async function hashOfSources(): Promise<string> {
-  const entries = await readdir(path.join(here, 'src'), { recursive: true, withFileTypes: true });
-  const sources = entries
-    .filter((each) => each.isFile())
-    .map((each) => path.join(each.parentPath, each.name));
-  const lock = path.join(repository, 'pnpm-lock.yaml');
-  const hash = createHash('sha256');
-  for (const file of [...sources.sort(), import.meta.filename, lock]) {
-    // A container image has no lock file, and no cache of an older release either.
-    const content = await readFile(file).catch(() => Buffer.alloc(0));
-    hash.update(`${path.relative(repository, file)} ${content.length}\n`).update(content);
-  }
-  return hash.digest('hex').slice(0, 32);
-}
-
-async function readKept(directory: string): Promise<Map<string, ConsoleFile>> {
-  const entries = await readdir(directory, { recursive: true, withFileTypes: true }).catch(() => []);
-  const files = new Map<string, ConsoleFile>();
-  for (const entry of entries.filter((each) => each.isFile())) {
-    const file = path.join(entry.parentPath, entry.name);
-    files.set(path.relative(directory, file), fileOf(entry.name, await readFile(file)));
-  }
-  return files;
-}
-
-/** A directory appears whole or not at all. Where it cannot be written, the bundle lives in memory only. */
-async function keep(directory: string, files: ReadonlyMap<string, ConsoleFile>): Promise<void> {
-  const draft = `${directory}.${randomUUID()}`;
-  try {
-    for (const [name, { body }] of files) {
-      await mkdir(path.dirname(path.join(draft, name)), { recursive: true });
-      await writeFile(path.join(draft, name), body);
-    }
-    await rename(draft, directory);
-  } catch {
-    await rm(draft, { recursive: true, force: true }).catch(() => undefined);
-  }
-}
-
-async function bundle(): Promise<ReadonlyMap<string, ConsoleFile>> {
+async function bundle(): Promise<Made> {
   const esbuild = await import('esbuild');
   try {
-    const { outputFiles } = await esbuild.build({
+    const { outputFiles, metafile } = await esbuild.build({
       entryPoints: [path.join(here, 'src/main.tsx')],
       outdir: '/assets',
       entryNames: '[name]-[hash]',
@@ -96,6 +56,7 @@ async function bundle(): Promise<ReadonlyMap<string, ConsoleFile>> {
       target: 'es2023',
       jsx: 'automatic',
       minify: true,
+      metafile: true,
       write: false,
       legalComments: 'none',
       logLevel: 'silent',
@@ -107,9 +68,10 @@ async function bundle(): Promise<ReadonlyMap<string, ConsoleFile>> {
     const named = (extension: string) =>
       assets.find(([name]) => name.startsWith('assets/main-') && name.endsWith(extension))?.[0] ?? '';
     const page = Buffer.from(pageOf(named('.js'), named('.css')));
-    return new Map(
-      [...assets, ['index.html', page] as const].map(([name, body]) => [name, fileOf(name, body)]),
-    );
+    return {
+      files: new Map([...assets, ['index.html', page] as const]),
+      inputs: Object.keys(metafile.inputs).map((file) => path.resolve(file)),
+    };
   } finally {
     // esbuild keeps a process of its own running.
     await esbuild.stop();

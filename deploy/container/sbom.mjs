@@ -1,4 +1,5 @@
-// Writes the bill of materials of this image to stdout, as CycloneDX 1.6: Node, the packages of npm in its folders, the packages of Debian.
+// Writes the bill of materials of this image to stdout, as CycloneDX 1.6: Node, the packages of npm in its folders and in its
+// bundles, the packages of Debian.
 // It contains no time and no random number, so the same image has the same bill.
 import { globSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -25,8 +26,7 @@ function licences(license) {
   return { licenses: [isExpression ? { expression: license } : { license: { name: license } }] };
 }
 
-function ofNpm(file) {
-  const { name, version, license } = readJson(file);
+function ofNpm({ name, version, license }) {
   const hash = integrity.get(`${name}@${version}`);
   return component(`pkg:npm/${name.replace('@', '%40')}@${version}`, {
     name,
@@ -45,9 +45,11 @@ function ofDebian(paragraph) {
 }
 
 const packages = globSync('node_modules/.pnpm/*/node_modules/{*,@*/*}/package.json', { cwd: root });
+const bundled = globSync('.cache/*/*/packages.json', { cwd: root });
 const components = [
   component(`pkg:generic/node@${process.versions.node}`, { name: 'node', version: process.versions.node }),
-  ...packages.map((file) => ofNpm(path.join(root, file))),
+  ...packages.map((file) => ofNpm(readJson(path.join(root, file)))),
+  ...bundled.flatMap((file) => readJson(path.join(root, file)).map(ofNpm)),
   ...readFileSync('/var/lib/dpkg/status', 'utf8').split('\n\n').flatMap(ofDebian),
 ];
 const byReference = new Map(components.map((one) => [one['bom-ref'], one]));

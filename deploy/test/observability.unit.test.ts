@@ -1,60 +1,19 @@
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
-import { parser } from '@prometheus-io/lezer-promql';
 import { operations } from '@token-vault/contracts';
 import { createMetrics } from '@token-vault/observability';
 import { describe, expect, it } from 'vitest';
-import { allSources, read, readYaml, root } from './files.ts';
+import { allSources, root } from './files.ts';
+import {
+  alertExpressions,
+  alwaysAnswering,
+  analyse,
+  rules,
+  shown,
+  shownExpressions,
+} from './observability/expressions.ts';
 
-interface Panel {
-  readonly title: string;
-  readonly description?: string;
-  readonly type: string;
-  readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
-  readonly targets?: readonly { readonly expr: string }[];
-}
-interface Rule {
-  readonly alert: string;
-  readonly expr: string;
-  readonly for: string;
-  readonly labels: { readonly severity: string };
-  readonly annotations: { readonly summary: string };
-}
-
-const { panels } = JSON.parse(read('deploy/observability/dashboard.json')) as { panels: readonly Panel[] };
-const rules = readYaml<{ groups: readonly { rules: readonly Rule[] }[] }>(
-  read('deploy/observability/alerts.yaml'),
-)[0]!.groups.flatMap((group) => group.rules);
-const shown = panels.filter(({ type }) => type !== 'row');
-/** Replaces a variable of Grafana. */
-const inPrometheus = (expression: string) => expression.replaceAll('$__rate_interval', '5m');
-const expressions = [
-  ...shown.flatMap(({ title, targets = [] }) =>
-    targets.map(({ expr }) => [title, inPrometheus(expr)] as const),
-  ),
-  ...rules.map(({ alert, expr }) => [alert, expr] as const),
-];
-
-interface Query {
-  readonly metrics: readonly string[];
-  /** `label="value"`, as written. */
-  readonly matchers: readonly string[];
-}
-
-/** @throws Error when it is not PromQL */
-function analyse(expression: string): Query {
-  const metrics: string[] = [];
-  const matchers: string[] = [];
-  parser.parse(expression).iterate({
-    enter({ name, from, to, type }) {
-      const text = expression.slice(from, to);
-      if (type.isError) throw new Error(`not PromQL at ${from}: ${expression}`);
-      if (name === 'Identifier') metrics.push(text);
-      if (name === 'UnquotedLabelMatcher') matchers.push(text);
-    },
-  });
-  return { metrics, matchers };
-}
+const expressions = [...shownExpressions('5m'), ...alertExpressions()];
 
 /** The metrics that the processes register, with all names that Prometheus sees. */
 function registered(): ReadonlySet<string> {
@@ -91,6 +50,13 @@ describe('every expression of the dashboard and the alerts', () => {
     expect(known.has('vault_no_such_metric')).toBe(false);
     expect(analyse('rate(a_total{b="c"}[5m])')).toEqual({ metrics: ['a_total'], matchers: ['b="c"'] });
   });
+});
+
+it('the expression of an alert gives a value also while the alert does not hold', () => {
+  expect(alwaysAnswering('max by (a) (b) > 60 and on () c{d!="e"} == 0')).toBe(
+    'max by (a) (b) > bool 60 and on () c{d!="e"} == bool 0',
+  );
+  expect(alwaysAnswering('absent(b)')).toBe('(b)');
 });
 
 describe('the dashboard', () => {

@@ -38,7 +38,8 @@ const kinds = [
     sign: signInvocation,
   })),
 ] as const;
-const readModels = ['tokens', 'reactors', 'invocations'];
+/** Those that list the records, and those that callers are made of: a row of these without a signature is refused from then on, too. */
+const readModels = ['tokens', 'reactors', 'invocations', 'tenants', 'applications'];
 
 /** Sorts before every text and before every UUID. */
 const first = { text: '', uuid: '00000000-0000-0000-0000-000000000000' } as const;

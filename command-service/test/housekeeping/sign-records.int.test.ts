@@ -41,15 +41,20 @@ async function append(stream: string, definition: EventName<VaultEventType>, dat
 }
 
 /** Gives whether records of the tenant without a signature are still accepted. */
-async function upgrade(): Promise<boolean> {
+async function signAll(between = () => Promise.resolve()): Promise<boolean> {
   const { log: store, keyRing, pool, clock } = house.vault;
   const dependencies = { store, keyRing, pool, clock, logger: silentLogger };
   const { signal } = new AbortController();
   await signGrants(dependencies, signal);
-  await house.settle();
+  await between();
   await signRecords(dependencies, signal);
-  await house.settle();
   return (await keyRing.hashes(tenantId)).acceptsUnsigned;
+}
+
+async function upgrade(): Promise<boolean> {
+  const acceptsUnsigned = await signAll(() => house.settle());
+  await house.settle();
+  return acceptsUnsigned;
 }
 
 const oldTenant = () =>
@@ -122,6 +127,16 @@ it('a reactor of an older release is believed until all is signed, and again onc
   expect(await upgrade()).toBe(false);
   await expect(patch(id)).rejects.toMatchObject(altered);
   expect(await typesOf(streams.reactor(tenantId, id))).not.toContain('ReactorSigned');
+});
+
+it('records without a signature are not refused while the rows are behind of which callers are made', async () => {
+  await oldTenant();
+  const client = await house.vault.pool.connect();
+  await client.query('begin; lock table rm_tenants.tenant in share mode');
+  const acceptsUnsigned = await signAll().finally(() => client.query('rollback'));
+  client.release();
+  expect(acceptsUnsigned).toBe(true);
+  expect(await upgrade()).toBe(false);
 });
 
 it('its row is signed with it', async () => {

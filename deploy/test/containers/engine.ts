@@ -1,10 +1,11 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, readFileSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { root } from '../files.ts';
+import { dockerSeccomp } from './seccomp.ts';
 
 const run = promisify(execFile);
 const programs = ['podman', 'buildah', 'runc', 'mmdebstrap', 'iptables'];
@@ -40,9 +41,10 @@ export interface Engine {
   readonly remove: () => Promise<void>;
 }
 
-/** Without cgroups of systemd, and with limits that an ordinary machine allows. */
-const settings = `[containers]
+/** Without cgroups of systemd, with limits that an ordinary machine allows, and with the restrictions of Docker. */
+const settings = (seccompFile: string) => `[containers]
 default_ulimits = ["nofile=20000:20000", "nproc=4096:4096"]
+seccomp_profile = "${seccompFile}"
 [engine]
 runtime = "runc"
 cgroup_manager = "cgroupfs"
@@ -63,7 +65,9 @@ export async function openEngine(port: number): Promise<Engine> {
   const store = kept ?? (await mkdtemp(path.join(os.tmpdir(), 'vault-containers-')));
   const bin = path.join(store, 'bin');
   await mkdir(bin, { recursive: true });
-  await writeFile(path.join(store, 'containers.conf'), settings);
+  const seccompFile = path.join(store, 'seccomp.json');
+  await writeFile(seccompFile, JSON.stringify(dockerSeccomp()));
+  await writeFile(path.join(store, 'containers.conf'), settings(seccompFile));
   await writeFile(path.join(bin, 'docker'), shim(store, port));
   chmodSync(path.join(bin, 'docker'), 0o755);
   const environment = {
@@ -104,6 +108,8 @@ export async function openEngine(port: number): Promise<Engine> {
 
 /** Paths that the slim images of Debian leave out. */
 const left = ['man', 'doc', 'locale', 'info', 'groff'].map((name) => `path-exclude=/usr/share/${name}/*`);
+/** `usr-is-merged` from the beginning: `usrmerge` alone brings all of Perl, which Debian's images do not have. */
+const mergedUsr = '/usr/share/mmdebstrap/hooks/merged-usr';
 
 /**
  * Makes the image that the Dockerfile starts from, because no registry of images can be reached: Debian's packages, the Node that npm pins,
@@ -112,44 +118,41 @@ const left = ['man', 'doc', 'locale', 'info', 'groff'].map((name) => `path-exclu
 export async function makeBaseImage({ docker, attempt }: Engine, name: string): Promise<void> {
   if ((await attempt('image', 'exists', name)).status === 0) return;
   const directory = await mkdtemp(path.join(os.tmpdir(), 'vault-base-'));
-  const target = path.join(directory, 'root');
+  const tar = path.join(directory, 'base.tar');
+  const npm = (await run('npm', ['root', '--global'])).stdout.trim();
+  const trusted = certificates();
+  const hooks = [
+    `copy-in '${path.join(root, 'node_modules/node/bin/node')}' /usr/local/bin`,
+    'mkdir -p "$1/usr/local/lib/node_modules"',
+    `copy-in '${path.join(npm, 'npm')}' /usr/local/lib/node_modules`,
+    'ln -s ../lib/node_modules/npm/bin/npm-cli.js "$1/usr/local/bin/npm"',
+    ...trusted.map((file) => `upload '${file}' ${certificatesInside}`),
+    'rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*',
+  ];
   try {
-    // `usrmerge` alone brings all of Perl, which Debian's images do not have.
-    const shrink =
-      'chroot "$1" apt-get purge -qq --yes --auto-remove usrmerge perl perl-modules-5.36 libperl5.36';
     await run('mmdebstrap', [
       '--quiet',
       '--mode=root',
       '--variant=essential',
-      '--include=apt,debian-archive-keyring,usr-is-merged',
-      ...left.map((option) => `--dpkgopt=${option}`),
-      `--customize-hook=${shrink}`,
-      '--customize-hook=rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*',
+      '--include=apt,debian-archive-keyring',
+      `--hook-dir=${mergedUsr}`,
+      ...[...left, 'force-unsafe-io'].map((option) => `--dpkgopt=${option}`),
+      ...hooks.map((hook) => `--customize-hook=${hook}`),
       'bookworm',
-      target,
+      tar,
       'http://deb.debian.org/debian',
     ]);
-    const local = path.join(target, 'usr/local');
-    await cp(path.join(root, 'node_modules/node/bin/node'), path.join(local, 'bin/node'));
-    const npm = (await run('npm', ['root', '--global'])).stdout.trim();
-    await cp(path.join(npm, 'npm'), path.join(local, 'lib/node_modules/npm'), {
-      recursive: true,
-      verbatimSymlinks: true,
-    });
-    await run('ln', ['-s', '../lib/node_modules/npm/bin/npm-cli.js', path.join(local, 'bin/npm')]);
-    const changes = await certificates(target);
-    const tar = path.join(directory, 'base.tar');
-    await run('tar', ['--create', '--file', tar, '--directory', target, '.']);
+    const changes = trusted.flatMap(() => ['--change', `ENV NODE_EXTRA_CA_CERTS=${certificatesInside}`]);
     await docker('import', ...changes, tar, name);
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
 }
 
+const certificatesInside = '/usr/local/lib/certificates.pem';
+
 /** The certificate authorities that this machine trusts besides those of Node, as behind the proxy of a company. */
-async function certificates(target: string): Promise<string[]> {
+function certificates(): string[] {
   const file = process.env['NODE_EXTRA_CA_CERTS'];
-  if (file === undefined || !existsSync(file)) return [];
-  await writeFile(path.join(target, 'usr/local/lib/certificates.pem'), await readFile(file));
-  return ['--change', 'ENV NODE_EXTRA_CA_CERTS=/usr/local/lib/certificates.pem'];
+  return file === undefined || !existsSync(file) ? [] : [file];
 }

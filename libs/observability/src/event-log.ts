@@ -39,6 +39,8 @@ export function measureAppends(store: EventStore, { registry }: Metrics): EventS
     buckets,
     registers: [registry],
   });
+  // A rate has a value only for a series that was there before: the first failure would be missing in it.
+  for (const outcome of ['stored', 'conflict', 'failed']) durations.zero({ outcome });
   const sizes = new Histogram({
     name: 'vault_append_events',
     help: 'Events of one append.',

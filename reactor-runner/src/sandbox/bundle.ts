@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
-import type { BuildOptions, Metafile, Plugin } from 'esbuild';
+import { dirname, join, resolve } from 'node:path';
+import { keptFiles, type Made } from '@token-vault/kept-files';
+import type { BuildOptions, BuildResult, Plugin } from 'esbuild';
 import { guestModules } from './guest-modules.ts';
 import type { ChildBundle, GuestModule } from './messages.ts';
 
@@ -14,20 +15,30 @@ export interface SandboxBundle extends ChildBundle {
 const here = import.meta.dirname;
 let made: Promise<SandboxBundle> | undefined;
 
-/**
- * Bundles the child's program and the guest's runtime, once in a process (about half a second). Nothing is written to
- * disk.
- */
+/** The child's program and the guest's runtime, bundled once (about half a second) and kept below `.cache/`. */
 export function sandboxBundle(): Promise<SandboxBundle> {
-  made ??= makeBundle();
+  made ??= readOrMake();
   return made;
 }
 
-async function makeBundle(): Promise<SandboxBundle> {
+async function readOrMake(): Promise<SandboxBundle> {
+  const recipe = { name: 'sandbox', repository: dirname(dirname(dirname(here))), sources: [here], make: bundle };
+  const files = await keptFiles(recipe);
+  const text = (name: string) => files.get(name)?.toString() ?? '';
+  return {
+    program: text('program.js'),
+    core: text('core.js'),
+    modules: JSON.parse(text('modules.json')) as ChildBundle['modules'],
+    addonPath: findAddon(),
+  };
+}
+
+async function bundle(): Promise<Made> {
   const esbuild = await import('esbuild');
   const build = (options: BuildOptions) =>
     esbuild.build({
       bundle: true,
+      metafile: true,
       write: false,
       target: 'es2023',
       logLevel: 'silent',
@@ -49,34 +60,42 @@ async function makeBundle(): Promise<SandboxBundle> {
         platform: 'browser',
         format: 'cjs',
         minifySyntax: true,
-        metafile: true,
         define: { 'process.env.NODE_ENV': '"production"', 'process.env.NODE_DEBUG': 'undefined' },
         plugins: [guestResolution],
       }),
     ]);
     const [programFile, coreFile] = [program.outputFiles?.[0], core.outputFiles?.[0]];
     if (programFile === undefined || coreFile === undefined) throw new Error('esbuild gave no output');
-    const texts = new Map((modules.outputFiles ?? []).map(({ path, text }) => [path, text]));
-    const outputs = (modules.metafile as Metafile).outputs;
-    const entries = Object.entries(guestModules).map(
-      ([name, { words, uses = [] }]): [string, GuestModule] => {
-        const path = `/${fileName(name)}.js`;
-        const imports =
-          Object.entries(outputs).find(([output]) => `/${output}`.endsWith(path))?.[1].imports ?? [];
-        const needs = imports.map((each) => each.path).filter((each) => Object.hasOwn(guestModules, each));
-        return [name, { source: texts.get(path) ?? '', needs: [...new Set([...needs, ...uses])], words }];
-      },
-    );
     return {
-      program: programFile.text,
-      core: coreFile.text,
-      modules: Object.fromEntries(entries),
-      addonPath: findAddon(),
+      files: new Map([
+        ['program.js', programFile.contents],
+        ['core.js', coreFile.contents],
+        ['modules.json', Buffer.from(JSON.stringify(guestModulesOf(modules)))],
+      ]),
+      inputs: [program, core, modules].flatMap(inputsOf),
     };
   } finally {
     // esbuild keeps a process of its own running, which would use memory of an idle pool.
     await esbuild.stop();
   }
+}
+
+function guestModulesOf({ outputFiles = [], metafile }: BuildResult): ChildBundle['modules'] {
+  const texts = new Map(outputFiles.map(({ path, text }) => [path, text]));
+  const outputs = Object.entries(metafile?.outputs ?? {});
+  const entries = Object.entries(guestModules).map(([name, { words, uses = [] }]): [string, GuestModule] => {
+    const path = `/${fileName(name)}.js`;
+    const imports = outputs.find(([output]) => `/${output}`.endsWith(path))?.[1].imports ?? [];
+    const needs = imports.map((each) => each.path).filter((each) => Object.hasOwn(guestModules, each));
+    return [name, { source: texts.get(path) ?? '', needs: [...new Set([...needs, ...uses])], words }];
+  });
+  return Object.fromEntries(entries);
+}
+
+/** The files that went in; what a plugin made itself has a name with a colon. */
+function inputsOf({ metafile }: BuildResult): string[] {
+  const names = Object.keys(metafile?.inputs ?? {}).filter((name) => !name.includes(':'));
+  return names.map((name) => resolve(name));
 }
 
 function fileName(name: string): string {

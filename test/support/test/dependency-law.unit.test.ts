@@ -29,6 +29,7 @@ const packages = [
     'idempotency',
     'http',
     'tokens',
+    'kept-files',
   ].map((name) => `libs/${name}`),
   ...[
     'command-service',
@@ -51,6 +52,8 @@ const violations: [file: string, code: string, rule: string][] = [
   ['contracts/src/b.ts', `import 'pg';`, 'npm-contracts'],
   ['libs/batching/src/a.ts', `import '@token-vault/contracts';`, 'law-libs-batching'],
   ['libs/batching/src/b.ts', `import 'pg';`, 'npm-libs-batching'],
+  ['libs/kept-files/src/a.ts', `import '@token-vault/contracts';`, 'law-libs-kept-files'],
+  ['libs/kept-files/src/b.ts', `import 'pg';`, 'npm-libs-kept-files'],
   ['libs/postgres/src/a.ts', `import '@token-vault/contracts';`, 'law-libs-postgres'],
   ['libs/postgres/src/b.ts', `import 'knex';`, 'npm-libs-postgres'],
   ['libs/event-store/src/a.ts', `import '@token-vault/crypto';`, 'law-libs-event-store'],

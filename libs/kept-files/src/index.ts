@@ -1,0 +1,1 @@
+export { keptFiles, type Made, type Recipe } from './kept-files.ts';
