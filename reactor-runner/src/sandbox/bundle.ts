@@ -22,7 +22,12 @@ export function sandboxBundle(): Promise<SandboxBundle> {
 }
 
 async function readOrMake(): Promise<SandboxBundle> {
-  const recipe = { name: 'sandbox', repository: dirname(dirname(dirname(here))), sources: [here], make: bundle };
+  const recipe = {
+    name: 'sandbox',
+    repository: dirname(dirname(dirname(here))),
+    sources: [here],
+    make: bundle,
+  };
   const files = await keptFiles(recipe);
   const text = (name: string) => files.get(name)?.toString() ?? '';
   return {
