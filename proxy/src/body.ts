@@ -9,9 +9,9 @@ type Kind = 'json' | 'form' | 'xml' | 'text';
 /** Undefined: bytes, which go on as they are. */
 export function kindOf(mediaType: string): Kind | undefined {
   const type = mediaType.split(';', 1)[0]?.trim().toLowerCase() ?? '';
-  if (/^application\/([\w.-]+\+)?json$/.test(type)) return 'json';
+  if (/^[^/]+\/(.+\+)?json$/.test(type)) return 'json';
   if (type === 'application/x-www-form-urlencoded') return 'form';
-  if (/^(application|text)\/([\w.-]+\+)?(xml|html)$/.test(type)) return 'xml';
+  if (/^[^/]+\/(.+\+)?(xml|html)$/.test(type)) return 'xml';
   return type.startsWith('text/') ? 'text' : undefined;
 }
 

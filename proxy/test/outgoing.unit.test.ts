@@ -61,15 +61,18 @@ describe('a body of JSON', () => {
     expect(JSON.parse(sent)).toEqual({ card: dataOf['card-1'], last: 'ends in 1111!', n: null });
   });
 
-  it('stays byte for byte but for that', async () => {
-    const sent = await bodyOf(
-      'application/vnd.api+json; charset=utf-8',
-      '{ "big": 12345678901234567890,\t"e": 1.0e+2, "{{ name }}" : "\\u00e9\\"\\\\", "a":["{{ text }}"]}',
-    );
-    expect(sent).toBe(
-      '{ "big": 12345678901234567890,\t"e": 1.0e+2, "{{ name }}" : "\\u00e9\\"\\\\", "a":["a b"]}',
-    );
-  });
+  it.each(['application/vnd.api+json; charset=utf-8', 'application/vnd.a+b+json', 'text/json'])(
+    'stays byte for byte but for that: %s',
+    async (mediaType) => {
+      const sent = await bodyOf(
+        mediaType,
+        '{ "big": 12345678901234567890,\t"e": 1.0e+2, "{{ name }}" : "\\u00e9\\"\\\\", "a":["{{ text }}"]}',
+      );
+      expect(sent).toBe(
+        '{ "big": 12345678901234567890,\t"e": 1.0e+2, "{{ name }}" : "\\u00e9\\"\\\\", "a":["a b"]}',
+      );
+    },
+  );
 
   it('holds a hostile value as that value, which is not looked at again', async () => {
     expect(JSON.parse(await bodyOf('application/json', '["{{ hostile }}", "x{{ hostile }}\\"y"]'))).toEqual([

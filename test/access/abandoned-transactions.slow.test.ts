@@ -76,3 +76,21 @@ it('the locks of a deleted caller end within a minute, and the locks of others s
   ).body;
   expect(data.map(({ actor_type: actor }) => actor)).toEqual(['system', 'system', 'system']);
 });
+
+it('a transaction cannot be committed after the key that opened it was deleted', async () => {
+  const holder = await application({ type: 'private' });
+  const made = await manager.expect<{ id: string; key: string }>(201, 'POST', `${holder.path}/keys`, {
+    body: {},
+  });
+  const second = manager.withKey(made.body.key);
+  const open = async (client: Client) =>
+    (await client.expect<{ id: string }>(201, 'POST', '/transactions')).body.id;
+  const [byMain, bySecond] = [await open(holder.client), await open(second)];
+  const body = { type: 'token', data: 'x' };
+  const headers = { 'SVC-TRANSACTION-ID': bySecond };
+  const { id } = (await second.expect<Token>(201, 'POST', '/tokens', { body, headers })).body;
+  await manager.expect(204, 'DELETE', `${holder.path}/keys/${made.body.id}`);
+  await holder.client.expect(409, 'POST', `/transactions/${bySecond}/commit`);
+  await holder.client.expect(404, 'GET', `/tokens/${id}`);
+  await holder.client.expect(200, 'POST', `/transactions/${byMain}/commit`);
+});

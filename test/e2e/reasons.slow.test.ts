@@ -173,6 +173,11 @@ describe('a rule that requires a reason', () => {
     ['x'.repeat(201), 'must have at most 200 characters'],
     ['a\tb', 'must not have control characters'],
     ['card 4242 4242 4242 4242', 'must not have what could be a card number'],
+    ['card 4242 - 4242 - 4242 - 4242', 'must not have what could be a card number'],
+    [
+      Buffer.from(`card \u0664\u0662${'\u0664'.repeat(12)}`).toString('latin1'),
+      'must not have what could be a card number',
+    ],
     ['...', 'must have a letter or a digit'],
   ])('does not take %o for a reason', async (reason, message) => {
     const answer = await strict.client.request<Problem>('GET', `/tokens/${card.id}`, {

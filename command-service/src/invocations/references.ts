@@ -18,19 +18,29 @@ const readAtOnce = 25;
 export const dataBytesOf = ({ content: { data, cvc = '' } }: TokenDetails): number =>
   Math.floor(((data.length + cvc.length) * 3) / 4);
 
-/** The tokens in the order of their ids. @throws ValidationError when their data has more than 4 MiB together */
+export interface TokenLookup {
+  readonly find: (tokenId: string) => Promise<TokenDetails | undefined>;
+  /** Whether the caller may use the token now. */
+  readonly isUsable: (details: TokenDetails) => boolean;
+}
+
+/**
+ * The tokens in the order of their ids. Ends early at a token that the caller may not use, because the request is refused then: the size of
+ * that token does not count, so the answer does not tell it.
+ * @throws ValidationError when the data of usable tokens has more than 4 MiB together
+ */
 export async function findWithinBounds(
   tokenIds: readonly string[],
-  find: (tokenId: string) => Promise<TokenDetails | undefined>,
+  { find, isUsable }: TokenLookup,
   fieldOf: (tokenId: string) => string = () => 'args',
 ): Promise<(TokenDetails | undefined)[]> {
   const found: (TokenDetails | undefined)[] = [];
   let bytes = 0;
   for (let at = 0; at < tokenIds.length; at += readAtOnce) {
-    for (const details of await Promise.all(tokenIds.slice(at, at + readAtOnce).map(find))) {
-      found.push(details);
-      bytes += details ? dataBytesOf(details) : 0;
-    }
+    const next = await Promise.all(tokenIds.slice(at, at + readAtOnce).map(find));
+    found.push(...next);
+    if (next.some((details) => details && !isUsable(details))) return found;
+    for (const details of next) bytes += details ? dataBytesOf(details) : 0;
     if (bytes > mostDataBytes)
       throw ValidationError.of(
         fieldOf(tokenIds[Math.min(at + readAtOnce, tokenIds.length) - 1] ?? ''),
@@ -47,19 +57,19 @@ export async function findWithinBounds(
  */
 export async function findReferences(
   { tokens, ambiguous }: TokenReferences,
-  find: (tokenId: string) => Promise<TokenDetails | undefined>,
+  lookup: TokenLookup,
 ): Promise<TokenDetails[]> {
   const errors: Record<string, string[]> = {};
   const complain = (field: string, message: string): void => {
     (errors[dotted(field)] ??= []).push(message);
   };
   const fieldOf = (tokenId: string) => dotted(tokens.get(tokenId) ?? ambiguous.get(tokenId) ?? 'args');
-  const found = await findWithinBounds([...tokens.keys(), ...ambiguous.keys()], find, fieldOf);
+  const found = await findWithinBounds([...tokens.keys(), ...ambiguous.keys()], lookup, fieldOf);
   [...ambiguous.values()].forEach((field, index) => {
     if (found[tokens.size + index] !== undefined) complain(field, ambiguousMessage);
   });
   [...tokens].forEach(([tokenId, field], index) => {
-    if (found[index] === undefined) complain(field, missingMessage(tokenId));
+    if (index < found.length && found[index] === undefined) complain(field, missingMessage(tokenId));
   });
   if (Object.keys(errors).length > 0) throw new ValidationError(errors);
   return found.slice(0, tokens.size).filter((details) => details !== undefined);

@@ -15,7 +15,13 @@ import type { EventStore } from '@token-vault/event-store';
 import type { DetokenizedToken, TokenReferences } from '@token-vault/expressions';
 import type { Clock, RequestContext } from '@token-vault/operations';
 import { cvcEndOf, openToken, presentToken, type TokenDetails } from '@token-vault/tokens';
-import { dataBytesOf, findReferences, findWithinBounds, missingMessage } from './references.ts';
+import {
+  dataBytesOf,
+  findReferences,
+  findWithinBounds,
+  missingMessage,
+  type TokenLookup,
+} from './references.ts';
 import { createTokenFinder } from '../tokens/find.ts';
 
 /** The tokens that reactor arguments name (interface.md, react; rules.md §4). */
@@ -58,15 +64,15 @@ export interface TokenUseDependencies {
 const missing = (tokenId: string, field = 'args'): ValidationError =>
   ValidationError.of(field, missingMessage(tokenId));
 
+const accessTo = ({ id, content }: TokenDetails, { principal }: RequestContext): TokenAccess =>
+  decideTokenAccess(principal, 'token:use', { id, containers: content.containers });
+
 /** The refusal for the first token that the caller may not use. */
-function refusalOf(
-  found: readonly TokenDetails[],
-  { principal }: RequestContext,
-): ForbiddenError | undefined {
-  for (const { id, type, content } of found) {
-    const token = { id, containers: content.containers };
-    const access = decideTokenAccess(principal, 'token:use', token);
+function refusalOf(found: readonly TokenDetails[], context: RequestContext): ForbiddenError | undefined {
+  for (const details of found) {
+    const access = accessTo(details, context);
     if (access.isGranted) continue;
+    const { id, type } = details;
     const lacking = 'The caller lacks the permission token:use for a token that the request names.';
     const detail = refusalText(access, lacking);
     return new ForbiddenError(detail, { type: entityTypeOfToken(type), id });
@@ -163,10 +169,7 @@ function openAll(
     openInTurn(context.principal.tenant.id, found.filter(isLarge), open),
   ]).then((entries) => new Map(entries.flat()));
   opened.catch(() => undefined);
-  const used = found.map(({ id, type, content: { containers } }) => {
-    const access = decideTokenAccess(context.principal, 'token:use', { id, containers });
-    return readToken({ id, type }, access);
-  });
+  const used = found.map((details) => readToken(details, accessTo(details, context)));
   const use = context.event(TokensRead, { operation: 'use', tokens: used });
   return { use: [use], tokens: opened, cvcEndsAt: firstEnd(found, context.now) };
 }
@@ -175,23 +178,29 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
   const { keyRing } = dependencies;
   const find = createTokenFinder(dependencies);
 
-  const findAll = (tokenIds: readonly string[], context: RequestContext): Promise<TokenDetails[]> =>
-    findWithinBounds(tokenIds, async (tokenId) => {
-      const details = await find(tokenId, context);
-      if (details === undefined) throw missing(tokenId);
+  const lookup = (context: RequestContext): TokenLookup => ({
+    find: (tokenId) => find(tokenId, context),
+    isUsable: (details) => accessTo(details, context).isGranted,
+  });
+
+  const findAll = async (tokenIds: readonly string[], context: RequestContext): Promise<TokenDetails[]> => {
+    const found = await findWithinBounds(tokenIds, lookup(context));
+    return found.map((details, index) => {
+      if (details === undefined) throw missing(tokenIds[index] ?? '');
       return details;
-    }).then((found) => found.filter((details) => details !== undefined));
+    });
+  };
 
   return {
     async take(references, context) {
-      const found = await findReferences(references, (tokenId) => find(tokenId, context));
+      const found = await findReferences(references, lookup(context));
       const refusal = refusalOf(found, context);
       if (refusal) throw refusal;
       return openAll(keyRing, found, context, references.tokens);
     },
 
     async check(references, context) {
-      const found = await findReferences(references, (tokenId) => find(tokenId, context));
+      const found = await findReferences(references, lookup(context));
       const refusal = refusalOf(found, context);
       if (refusal) throw refusal;
     },

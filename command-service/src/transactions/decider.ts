@@ -36,12 +36,13 @@ export function isOver(state: TransactionState, now: Date): boolean {
   return state.kind === 'open' && Date.parse(state.expiresAt) <= now.getTime();
 }
 
+export const notOpen = (): ConflictError =>
+  new ConflictError('transaction_not_open', 'The transaction is not open.');
+
 /** The transaction, when the caller owns it and it is open. @throws NotFoundError, ConflictError */
 export function requireOpen(state: TransactionState, by: string, now: Date): void {
   if (state.kind === 'absent' || state.createdBy !== by) throw new NotFoundError('The transaction');
-  if (state.kind !== 'open' || isOver(state, now)) {
-    throw new ConflictError('transaction_not_open', 'The transaction is not open.');
-  }
+  if (state.kind !== 'open' || isOver(state, now)) throw notOpen();
 }
 
 /**

@@ -3,8 +3,9 @@ import type { EventStore, Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/operations';
 import type { TokenErasure } from '../tokens/erasure.ts';
 import { outsideTransaction, withinTransaction } from './context.ts';
-import { isOver, type TransactionCommand } from './decider.ts';
+import { isOver, notOpen, type TransactionCommand } from './decider.ts';
 import { createTransactionCounts, type TransactionCounts } from './counts.ts';
+import { isOpenerGone } from './opener.ts';
 import type { TransactionOutcomes } from './outcomes.ts';
 import { rightsOf } from './rights.ts';
 
@@ -22,11 +23,13 @@ export interface TransactionView {
  * Opens, commits and rolls back transactions. A commit is one append, so all of its changes become visible at once.
  */
 export class Transactions {
+  readonly #store: EventStore;
   readonly #outcomes: TransactionOutcomes;
   readonly #erasure: TokenErasure;
   readonly #counts: TransactionCounts;
 
   constructor(store: EventStore, outcomes: TransactionOutcomes, erasure: TokenErasure) {
+    this.#store = store;
     this.#outcomes = outcomes;
     this.#erasure = erasure;
     this.#counts = createTransactionCounts(store, outcomes);
@@ -67,8 +70,12 @@ export class Transactions {
     return { transaction, position, before };
   }
 
-  /** @throws NotFoundError; ForbiddenError when the caller's rights have changed; ConflictError when it is not open or a token of it has expired */
-  commit(id: string, context: RequestContext): Promise<Position | undefined> {
+  /**
+   * @throws NotFoundError; ForbiddenError when the caller's rights have changed; ConflictError when it is not open, when the key that opened
+   * it is no longer valid, or when a token of it has expired
+   */
+  async commit(id: string, context: RequestContext): Promise<Position | undefined> {
+    await this.#refuseInvalidOpener(id, context);
     return this.#end(context, {
       kind: 'commit',
       id,
@@ -76,6 +83,16 @@ export class Transactions {
       rights: rightsOf(context.principal),
       now: context.now,
     });
+  }
+
+  /** A transaction ends with the key by which it was opened (rules.md §9), also before housekeeping rolls it back. */
+  async #refuseInvalidOpener(id: string, { principal, now }: RequestContext): Promise<void> {
+    const tenantId = principal.tenant.id;
+    const state = await this.#outcomes.stateOf(tenantId, id);
+    const opener = state.kind === 'open' ? state.opener : undefined;
+    // The key of this request was found valid.
+    if (!opener || opener.keyHash === principal.keyHash || opener.actor.id !== principal.actor.id) return;
+    if (await isOpenerGone({ store: this.#store, tenantId, now }, opener)) throw notOpen();
   }
 
   /** @throws NotFoundError, ConflictError */

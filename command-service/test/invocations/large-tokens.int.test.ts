@@ -61,3 +61,31 @@ it('more is refused before all tokens are read: a request of 5 KB must not open 
   await expect(use.check(referencesTo(ids), context)).rejects.toMatchObject(refusal);
   await expect(use.open(ids, context)).rejects.toMatchObject({ errors: { args: [expect.any(String)] } });
 });
+
+it('the size of a token that the caller may not use changes no answer', async () => {
+  const ids = await create(8, 520_000);
+  const { use, context } = tokenUse();
+  await vault.create({
+    id: 'hidden',
+    type: 'token',
+    data: 'x'.repeat(500 * kibibyte),
+    containers: ['/secret/'],
+  });
+  const mine = {
+    priority: 1,
+    container: '/general/',
+    transform: 'reveal',
+    permissions: ['token:use'],
+  } as const;
+  const caller = { ...context.principal, permissions: [], rules: [{ ...mine }] };
+  const limited = createRequestContext({ principal: caller, traceId: 'use', now: vault.clock.now() });
+  await expect(use.take(referencesTo(ids), limited)).resolves.toBeDefined();
+  const refusal = { code: 'forbidden', entity: { id: 'hidden' } };
+  for (const named of [
+    [...ids, 'hidden'],
+    ['hidden', ...ids],
+  ]) {
+    await expect(use.take(referencesTo(named), limited)).rejects.toMatchObject(refusal);
+    await expect(use.check(referencesTo(named), limited)).rejects.toMatchObject(refusal);
+  }
+});

@@ -7,7 +7,7 @@ import type {
 } from '@token-vault/contracts';
 import { mayUseTokens } from './console.ts';
 import type { Grants, Principal } from './principal.ts';
-import { decisionOf } from './reason.ts';
+import { decisionOf, holdsBack, readingPermissions } from './reason.ts';
 import type { TokenAccess } from './token-access.ts';
 import { lesserOf } from './transforms.ts';
 import type { TokenVisibility } from './visibility.ts';
@@ -61,7 +61,7 @@ export const decidingRule = (
 ): AccessRule | undefined =>
   rules.find((rule) => rule.permissions.includes(permission) && applies(rule, token));
 
-function decide(
+function decideAlone(
   grants: Grants,
   permission: TokenPermission,
   token: AccessibleToken,
@@ -71,6 +71,30 @@ function decide(
   if (rule) return decisionOf(rule, permission, reason);
   if (!grants.permissions.includes(permission)) return denied;
   return { isGranted: true, transform: permission === 'token:use' ? 'reveal' : 'mask' };
+}
+
+/** A rule with `reason` or `break_glass` decides how the caller reads the token, and no other rule shows the caller its plaintext. */
+function isHeldBack(grants: Grants, token: AccessibleToken, reason: string | undefined): boolean {
+  if (!readingPermissions.some((each) => holdsBack(decidingRule(grants, each, token), reason))) return false;
+  return !(['token:read', 'token:search'] as const).some((each) => {
+    const access = decideAlone(grants, each, token, reason);
+    return access.isGranted && access.transform === 'reveal' && access.isBreakGlass !== true;
+  });
+}
+
+/**
+ * A change by `token:update` can set a mask by which others see the data, so it is decided as by a rule that masks while the data is held
+ * back from the caller (docs/reference/reasons.md).
+ */
+function decide(
+  grants: Grants,
+  permission: TokenPermission,
+  token: AccessibleToken,
+  reason: string | undefined,
+): TokenAccess {
+  const access = decideAlone(grants, permission, token, reason);
+  if (permission !== 'token:update' || !access.isGranted || access.transform !== 'reveal') return access;
+  return isHeldBack(grants, token, reason) ? { isGranted: true, transform: 'mask' } : access;
 }
 
 /**

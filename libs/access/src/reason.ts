@@ -4,7 +4,8 @@ import type { TokenAccess } from './token-access.ts';
 import { lesserOf } from './transforms.ts';
 
 /** The permissions by which a caller, or code or a server on its behalf, gets data that is in the vault. */
-const reading: ReadonlySet<TokenPermission> = new Set(['token:read', 'token:search', 'token:use']);
+export const readingPermissions = ['token:read', 'token:search', 'token:use'] as const;
+const reading: ReadonlySet<TokenPermission> = new Set(readingPermissions);
 
 /** A token is used in plaintext, so without a reason a rule with `break_glass` does not let it be used at all. */
 const needsReason = (rule: AccessRule, permission: TokenPermission): boolean =>
@@ -41,6 +42,10 @@ export function listNeedsReason(
     rules.some((rule) => rule.permissions.includes(permission) && needsReason(rule, permission));
   return demands(own) || (authorizer !== undefined && demands(authorizer));
 }
+
+/** By the rule, data is shown in plaintext only with a reason, which this request does not have, or with a webhook. */
+export const holdsBack = (rule: AccessRule | undefined, reason: string | undefined): boolean =>
+  rule?.break_glass === true || (rule?.reason === 'required' && reason === undefined);
 
 /** The rule reveals what it covers, whether a reason is given or not, and without a webhook. */
 export const revealsPlainly = (rule: AccessRule): boolean =>

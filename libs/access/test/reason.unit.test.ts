@@ -108,6 +108,23 @@ describe('a rule with break_glass', () => {
     expect(seesEverything(principal([required], reasoned), 'token:read')).toBe(false);
   });
 
+  it.each([glass, required])(
+    'masks a change by another rule while a reason is asked for reading',
+    (strict) => {
+      const changing = rule({ permissions: ['token:update'] });
+      const reading = { ...strict, priority: 2, permissions: ['token:read' as const] };
+      const caller = principal([changing, reading]);
+      expect(decideTokenAccess(caller, 'token:update', card)).toEqual(masked);
+      const searching = rule({ priority: 3, permissions: ['token:search'] });
+      const sees = principal([changing, reading, searching]);
+      expect(decideTokenAccess(sees, 'token:update', card)).toMatchObject({ transform: 'reveal' });
+      const isStillMasked = strict.break_glass === true;
+      expect(decideTokenAccess({ ...caller, ...reasoned }, 'token:update', card)).toMatchObject({
+        transform: isStillMasked ? 'mask' : 'reveal',
+      });
+    },
+  );
+
   it.each([glass, required])('keeps its tokens from being moved to where no reason is asked', (strict) => {
     const rules = [{ ...strict, container: '/pci/' }, rule({ priority: 2, container: '/' })];
     const moved = { id: card.id, containers: ['/low/'] };

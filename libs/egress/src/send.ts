@@ -78,7 +78,7 @@ export function createSend(agents: TenantAgents, options: SendOptions): EgressSe
       throw error instanceof RefusedError ? error.cause : asEgressError(error, signal);
     });
     try {
-      const headers = toPairs(answer.headers).map(([name, value]) => [name, asBytes(value)] as const);
+      const headers = toPairs(answer.headers);
       const announced = Number(headers.find(([name]) => name === 'content-length')?.[1] ?? 0);
       if (hop.method !== 'HEAD' && announced > maxResponseBytes) {
         answer.body.on('error', () => undefined).destroy();
@@ -114,10 +114,6 @@ async function permitted<Answer>(
     }
   }
 }
-
-/** The HTTP client has read the bytes of headers as UTF-8. */
-const asBytes = (value: string): string =>
-  /^[\t\x20-\x7e]*$/.test(value) ? value : Buffer.from(value, 'utf8').toString('latin1');
 
 async function* bounded(body: Readable, maxBytes: number, signal: AbortSignal): AsyncGenerator<Buffer> {
   let size = 0;

@@ -62,6 +62,7 @@ describe('an answer that is sent on', () => {
     expect(Object.fromEntries(headers)).toMatchObject({
       location: 'http://10.0.0.1/',
       'content-encoding': 'gzip',
+      'x-latin': 'é',
     });
   });
 

@@ -7,12 +7,20 @@ const maxLength = 200;
 /** Characters that end a line, or change the direction of the text around them where the log is shown. */
 const hidden = /[\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
 
+/** Groups of a card number with the same characters between them, as it is printed: 4-4-4-4 and more, or 4-6-5. */
+const groups = /[2-9]\d{3}([^0-9A-Za-z]{2,4})(?:\d{4}\1\d{4}\1\d{1,7}|\d{6}\1\d{5})/;
+
+/** Digits of every script count as digits. */
+function isLikeCardNumber(reason: string): boolean {
+  const plain = reason.normalize('NFKC').replaceAll(/(?![0-9])\p{Nd}/gu, '9');
+  return holdsCardNumber(plain) || groups.test(plain);
+}
+
 function faultOf(reason: string): string | undefined {
   if (reason.length > 2 * maxLength || Array.from(reason).length > maxLength)
     return `must have at most ${maxLength} characters`;
   if (hidden.test(reason)) return 'must not have control characters';
-  // Fullwidth and other digits count as digits.
-  if (holdsCardNumber(reason.normalize('NFKC'))) return 'must not have what could be a card number';
+  if (isLikeCardNumber(reason)) return 'must not have what could be a card number';
   return /[\p{L}\p{N}]/u.test(reason) ? undefined : 'must have a letter or a digit';
 }
 
