@@ -1,3 +1,4 @@
+import type { AccessRule } from '@token-vault/contracts';
 import { createRequestContext } from '@token-vault/operations';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createTokenUse } from '../../src/index.ts';
@@ -71,13 +72,13 @@ it('the size of a token that the caller may not use changes no answer', async ()
     data: 'x'.repeat(500 * kibibyte),
     containers: ['/secret/'],
   });
-  const mine = {
+  const mine: AccessRule = {
     priority: 1,
     container: '/general/',
     transform: 'reveal',
     permissions: ['token:use'],
-  } as const;
-  const caller = { ...context.principal, permissions: [], rules: [{ ...mine }] };
+  };
+  const caller = { ...context.principal, permissions: [], rules: [mine] };
   const limited = createRequestContext({ principal: caller, traceId: 'use', now: vault.clock.now() });
   await expect(use.take(referencesTo(ids), limited)).resolves.toBeDefined();
   const refusal = { code: 'forbidden', entity: { id: 'hidden' } };
