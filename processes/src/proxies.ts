@@ -53,6 +53,7 @@ export function openProxy(
       return { ...details, revision, configuration };
     },
     runCode: createProxyCode({ sandbox: reactors.sandbox, fetch: ofCode.fetch, operations }),
+    areThere: (tokens, asked) => tokenUse.areThere([...new Set(tokens.map(({ id }) => id))], asked),
     refuseSeen: async (tokens, asked) => (await decideSeen(tokens, asked)).refusal,
   });
   closers.add(proxy, (it) => it.close());

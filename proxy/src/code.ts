@@ -1,4 +1,4 @@
-import type { ForbiddenError, Json, SeenToken } from '@token-vault/contracts';
+import { ConflictError, type ForbiddenError, type Json, type SeenToken } from '@token-vault/contracts';
 import type { EgressAnswer } from '@token-vault/egress';
 import type { Answer, AnswerStream, RequestContext } from '@token-vault/operations';
 import type { ConfiguredProxy } from './configured.ts';
@@ -12,6 +12,8 @@ export interface CodeDependencies {
     tokens: readonly SeenToken[],
     context: RequestContext,
   ) => Promise<ForbiddenError | undefined>;
+  /** Whether none of these tokens has been deleted or has expired. */
+  readonly areThere: (tokens: readonly SeenToken[], context: RequestContext) => Promise<boolean>;
 }
 
 /** Code threw a response of its own making (`CustomHttpResponseError`): it is the answer. */
@@ -65,6 +67,16 @@ export class ProxyCode {
     const code = proxy?.responseCode;
     if (!proxy || code === undefined) return answer;
     return transformedAnswer(answer, (args) => this.#run(proxy, code, args));
+  }
+
+  /**
+   * The request that code made may hold data of the tokens that it was shown. @throws ForbiddenError; ConflictError when such a token is gone
+   */
+  async requireSendable(context: RequestContext): Promise<void> {
+    if (this.#seen.length === 0) return;
+    await this.requireSeen(context);
+    if (!(await this.#dependencies.areThere(this.#seen, context)))
+      throw new ConflictError('conflict', 'A token that the code was shown was deleted meanwhile.');
   }
 
   /** The answer may hold data of the tokens that the code was shown. @throws ForbiddenError */

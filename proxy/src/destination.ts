@@ -1,7 +1,9 @@
 import type { TenantContext } from '@token-vault/access';
+import { isIP } from 'node:net';
 import {
   coversDestination,
   FieldForbiddenError,
+  holdsCardNumber,
   parseDestinations,
   proxyDestinationsSetting,
   ValidationError,
@@ -28,6 +30,9 @@ function requestedUrl(headers: RawRequest['headers']): URL {
     throw ValidationError.of(header, 'must be an https URL of visible ASCII characters, without a backslash');
   if (url.username !== '' || url.password !== '')
     throw ValidationError.of(header, 'must not hold a user name or password');
+  // The log names the destination.
+  if (isIP(url.hostname) === 0 && holdsCardNumber(url.hostname))
+    throw ValidationError.of(header, 'must not have a host name that could be a card number');
   url.hash = '';
   return url;
 }

@@ -16,6 +16,7 @@ import { destinationOf, requireAllowed } from './destination.ts';
 import { Exchange } from './exchange.ts';
 import { readOutgoing, type Outgoing, type OutgoingTemplate } from './outgoing.ts';
 import { asRefusal } from './refusal.ts';
+import { requireTransformable } from './transforms.ts';
 
 /** Tokens that the caller may use, checked and being opened. */
 interface TakenTokens {
@@ -154,7 +155,7 @@ class Proxy {
       const outgoing = await filling;
       context.waitsForOthers();
       const leaving = await code.request(outgoing);
-      const answer = await this.#send(going, leaving, context);
+      const answer = await this.#send(going, leaving, code, context);
       exchange.sent(leaving.body.length, answer);
       const shown = await code.answer(answer);
       await this.#requireRights(going, context, code).catch((error: unknown) => {
@@ -174,16 +175,25 @@ class Proxy {
   }
 
   /** The request with data in place of its expressions. @throws DomainError */
-  #filled({ template }: Going, { tokens }: TakenTokens, context: RequestContext): Promise<Outgoing> {
+  #filled({ template, proxy }: Going, { tokens }: TakenTokens, context: RequestContext): Promise<Outgoing> {
     const { expressions, guess } = this.#dependencies;
     const { tenant } = context.principal;
     return tokens.then((opened) => {
-      const fill = async () => template.fill(expressions.of(context.identity, tenant.id), opened);
+      const fill = async () => {
+        const outgoing = await template.fill(expressions.of(context.identity, tenant.id), opened);
+        if (proxy?.requestCode !== undefined) requireTransformable(outgoing);
+        return outgoing;
+      };
       return template.references.hasFilters ? guess(context, tellsOfData, fill) : fill();
     });
   }
 
-  async #send(going: Going, outgoing: Outgoing, context: RequestContext): Promise<EgressAnswer> {
+  async #send(
+    going: Going,
+    outgoing: Outgoing,
+    code: ProxyCode,
+    context: RequestContext,
+  ): Promise<EgressAnswer> {
     const { raw, template, requireStanding } = going;
     const { send, checkTokens } = this.#dependencies;
     // Rights, destination and tokens are decided again when the connection is there: a server may hold it up for seconds.
@@ -192,6 +202,7 @@ class Proxy {
       if (!renewed) return;
       await requireStanding(renewed);
       await checkTokens(template.references, renewed);
+      await code.requireSendable(renewed);
     };
     const tenantId = context.principal.tenant.id;
     return send({ ...withoutEmptyBody(outgoing), tenantId, signal: raw.signal, permit });

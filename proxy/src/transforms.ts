@@ -114,6 +114,10 @@ function requireSmall(bytes: number, what: string, code: 'payload_too_large' | '
     throw new DomainError(code, `${what} is larger than 1 MiB, the most that a transform takes.`);
 }
 
+/** The size tells of the data in the request, so this is checked where errors of expressions count as misses. @throws DomainError */
+export const requireTransformable = (outgoing: Outgoing): void =>
+  requireSmall(outgoing.body.length, 'The request', 'payload_too_large');
+
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
 /** The request as code gets it, and the properties that code may return: `method`, `path` below the base path, `query`, `headers`, `body`. */
@@ -122,7 +126,6 @@ export async function transformedRequest(
   proxy: ConfiguredProxy,
   run: (args: Json) => Promise<CodeResult>,
 ): Promise<Outgoing> {
-  requireSmall(outgoing.body.length, 'The request', 'payload_too_large');
   const url = new URL(outgoing.url);
   const base = new URL(proxy.destination).pathname.replace(/\/$/, '');
   const { raw } = await run({

@@ -1,5 +1,5 @@
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
-import type { Application, LogEntry, Token } from '@token-vault/contracts';
+import type { Application, LogEntry, Proxy, Token } from '@token-vault/contracts';
 import {
   cardNumber,
   cardToken,
@@ -13,7 +13,7 @@ import {
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startDestination, type Destination } from './destination.ts';
 
-// Issue 18, rules.md §6: after a withdrawal is answered, nothing goes by the old right. Here the destination holds up the connection.
+// rules.md §6: after a withdrawal is answered, nothing goes by the old right. Here the destination holds up the connection.
 
 const number = cardNumber();
 let dataDir: string;
@@ -137,5 +137,61 @@ describe('a request whose connection is held up by its destination', () => {
     release();
     const { status, text } = await answer;
     expect([status, text.includes(number)]).toEqual([401, false]);
+  });
+});
+
+const withdrawalsOfCode: readonly [string, number, (of: Withdrawn) => Promise<unknown>][] = [
+  [
+    'its application loses the right',
+    403,
+    (of) =>
+      manager.expect(200, 'PUT', `/applications/${of.applicationId}`, {
+        body: { name: 'narrowed', permissions: ['token:create'] },
+      }),
+  ],
+  [
+    'its application is deleted',
+    403,
+    (of) => manager.expect(204, 'DELETE', `/applications/${of.applicationId}`),
+  ],
+  ['the token is deleted', 409, (of) => owner.expect(204, 'DELETE', `/tokens/${of.tokenId}`)],
+];
+
+describe('a request with a token that the code of a proxy has read', () => {
+  it.each(withdrawalsOfCode)('is not sent when %s meanwhile', async (_what, status, withdraw) => {
+    const [reader, caller] = [await application(['token:read']), await application(['token:use'])];
+    const token = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+    const code = `module.exports = async (req) => ({
+      raw: { body: await req.svc.tokens.retrieve('${token.id}') },
+    });`;
+    const body = { name: 'reads', destination: gateUrl, application: { id: reader.id }, request: { code } };
+    const proxy = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body })).body;
+    const answer = caller.client.request('POST', `/proxies/${proxy.id}/invoke/x`, { body: {} });
+    await waitUntil(() => held.length === 1, { what: 'the connection' });
+    const sinceMs = performance.now();
+    await withdraw({ applicationId: reader.id, tokenId: token.id });
+    await waitUntil(() => performance.now() - sinceMs > 250, { what: 'the time' });
+    held.forEach((socket) => destination.take(socket));
+    expect((await answer).status).toBe(status);
+    expect(destination.arrived).toEqual([]);
+  });
+});
+
+describe('a request that is too large for the code of its proxy', () => {
+  it('counts as a miss: its size depends on the data of the token', async () => {
+    const settings = { proxy_destinations: gateUrl, data_misses_per_minute: '3' };
+    await manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'tenant', settings } });
+    const caller = await application(['token:use']);
+    const token = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+    const request = { code: 'module.exports = async () => ({});' };
+    const body = { name: 'p', destination: gateUrl, request };
+    const proxy = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body })).body;
+    const guess = async () => {
+      const text = `${'p'.repeat(1_048_575)}{{ ${token.id} | json: '$.number' | slice: 0, 2 }}`;
+      const headers = { 'Content-Type': 'text/plain' };
+      return (await caller.client.request('POST', `/proxies/${proxy.id}/invoke/x`, { text, headers })).status;
+    };
+    expect([await guess(), await guess(), await guess(), await guess()]).toEqual([413, 413, 413, 429]);
+    expect(held).toEqual([]);
   });
 });

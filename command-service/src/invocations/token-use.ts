@@ -44,6 +44,8 @@ export interface TokenUse {
    * @throws as `check`
    */
   take(references: TokenReferences, context: RequestContext): Promise<OpenedTokens>;
+  /** Whether each of these tokens is there, for any caller. */
+  areThere(tokenIds: readonly string[], context: RequestContext): Promise<boolean>;
   /** About the first of these tokens that the caller may not use now. Those that are gone are left out. */
   refusal(tokenIds: readonly string[], context: RequestContext): Promise<ForbiddenError | undefined>;
 }
@@ -203,6 +205,11 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
       const found = await findReferences(references, lookup(context));
       const refusal = refusalOf(found, context);
       if (refusal) throw refusal;
+    },
+
+    async areThere(tokenIds, context) {
+      const found = await Promise.all(tokenIds.map((tokenId) => find(tokenId, context)));
+      return found.every((details) => details !== undefined);
     },
 
     async refusal(tokenIds, context) {

@@ -1,4 +1,4 @@
-import { decideTokenAccess, shownBy } from '@token-vault/access';
+import { decideTokenAccess, shownBy, type TokenAccess } from '@token-vault/access';
 import {
   AccessDenied,
   entityTypeOfToken,
@@ -77,10 +77,15 @@ class Detokenization {
     return rows.filter((row) => !isExpired(row, this.#context.now));
   }
 
+  #accessTo({ id, container }: TokenRow): TokenAccess {
+    return decideTokenAccess(this.#context.principal, 'token:read', { id, containers: [container] });
+  }
+
   /** `token: <id>` may be meant for a token whose id begins with `token:`. @throws ValidationError as reactor arguments do */
   async requireUnambiguous({ ambiguous }: TokenReferences): Promise<void> {
     for (const ids of pagesOf([...ambiguous.keys()])) {
-      const [row] = await this.#rowsOf(ids);
+      const rows = await this.#rowsOf(ids);
+      const row = rows.find((each) => this.#accessTo(each).isGranted);
       if (!row) continue;
       const message =
         'could name two tokens: all of one, or one whose id begins with "token:"; for that one write token: before its id';
@@ -118,9 +123,8 @@ class Detokenization {
     const denied: TokenRow[] = [];
     for (const id of ids) {
       const row = byId.get(id);
-      const token = { id, containers: row ? [row.container] : [] };
-      const access = decideTokenAccess(this.#context.principal, 'token:read', token);
-      if (!row) this.notOpened.push({ id, reason: 'not-found' });
+      const access = row && this.#accessTo(row);
+      if (!access) this.notOpened.push({ id, reason: 'not-found' });
       else if (access.isGranted) granted.push({ ...access, row });
       else {
         denied.push(row);
