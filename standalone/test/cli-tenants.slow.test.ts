@@ -6,6 +6,7 @@ import {
   removeDataDirectory,
   resultOf,
   runCommand,
+  startCommand,
   startStandaloneProcess,
   type StandaloneProcess,
 } from '@token-vault/test-support';
@@ -124,20 +125,30 @@ describe('a command that is wrong', () => {
   });
 });
 
+/** By a process of its own, as for an operator: it starts Postgres, or meets another one that does. */
+async function printedByProcess(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await startCommand(dataDir, args).ended;
+  expect({ code, stderr }).toMatchObject({ code: 0 });
+  return stdout;
+}
+
 describe('a vault that does not run', () => {
   it('is operated all the same, by commands that come together', async () => {
     await vault.stop();
-    const made = await Promise.all(['One', 'Two'].map((name) => createTenant(name)));
+    const made = await Promise.all(['One', 'Two'].map((name) => printedByProcess('tenants', 'create', name)));
     vault = await startStandaloneProcess({ dataDir });
-    for (const { id, key } of made) {
-      const tenant = await vault.client(key).expect<{ id: string }>(200, 'GET', '/tenants/self');
+    for (const output of made) {
+      const id = printed(output, 'tenant');
+      const tenant = await vault
+        .client(printed(output, 'management key'))
+        .expect<{ id: string }>(200, 'GET', '/tenants/self');
       expect(tenant.body.id).toBe(id);
     }
   });
 
   it('may start while a command is at work', async () => {
     await vault.stop();
-    const [listed, started] = await Promise.all([resultOf(dataDir, 'tenants', 'list'), startUntilFree()]);
+    const [listed, started] = await Promise.all([printedByProcess('tenants', 'list'), startUntilFree()]);
     vault = started;
     expect(listed).toContain('First tenant');
     await vault.client().expect(200, 'GET', '/tenants/self');

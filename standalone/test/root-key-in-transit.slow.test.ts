@@ -12,7 +12,7 @@ import {
   type Client,
   type StandaloneProcess,
 } from '@token-vault/test-support';
-import { readdir, rename, rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 
@@ -114,16 +114,13 @@ describe('a root key in transit', () => {
       /^root key transit:vault:v1:\d+ is in use; 1 tenant keys were wrapped/,
     );
     expect(await load.stop()).toBeGreaterThan(0);
-    await rename(path.join(dataDir, 'root.key'), path.join(dataDir, 'file-key-before'));
-    await restart(transit());
-    await revealed();
-    expect((await readdir(dataDir)).filter((name) => name.startsWith('root.key'))).toEqual([]);
     await vault.stop();
-    await rename(path.join(dataDir, 'file-key-before'), path.join(dataDir, 'root.key'));
     expect(await complaintOf({})).toMatch(/wrong root key: .* wrapped by transit:vault:v1/);
     await rm(path.join(dataDir, 'root.key'));
     vault = await startStandaloneProcess({ dataDir, env: transit() });
     client = vault.client(applicationKey);
+    await revealed();
+    expect((await readdir(dataDir)).filter((name) => name.startsWith('root.key'))).toEqual([]);
   });
 
   it('is rotated to a newer version, which the running vault finds by itself', async () => {
@@ -137,9 +134,8 @@ describe('a root key in transit', () => {
     const managementKey = /^management key: (\S+)$/m.exec(made.stdout)?.[1] ?? '';
     await vault.client(managementKey).expect(200, 'POST', '/tenants/self/webhook-secret/rotate');
     expect(await load.stop()).toBeGreaterThan(0);
+    // The restart of the next test needs version 1 no more.
     double.keys.setMinDecryptionVersion('vault', 2);
-    await restart(transit());
-    await revealed();
   });
 
   it('is rotated to the end after an interruption', async () => {
@@ -164,9 +160,8 @@ describe('a root key in transit', () => {
     await restart(both);
     expect(await rotate(both)).toContain('root key transit:other:v1:');
     await revealed();
-    await restart(transit({ VAULT_ROOT_KEY_TRANSIT_KEY: 'other' }));
-    await revealed();
     await vault.stop();
+    outputs.push(vault.output());
     expect(await complaintOf(transit())).toMatch(/wrong root key: .* wrapped by transit:other:v1/);
   });
 

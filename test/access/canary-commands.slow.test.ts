@@ -25,6 +25,19 @@ describe('a card number that is given to a command, or exported and imported', (
     expect(leaksIn(await openSinks(world), flocks)).toEqual([]);
   });
 
+  it('is quoted by a command that is refused only as the argument of the operator, and never as a key', () => {
+    const quoted = commanded.given.flatMap(({ own, text }) => {
+      const foreign = flocks.hidden
+        .in(text)
+        .filter(({ planted }) => planted !== own || own.place.includes('key_'));
+      return foreign.length === 0 ? [] : [{ command: own.place, foreign, text }];
+    });
+    expect(quoted).toEqual([]);
+    const done = commanded.given.filter(({ code }) => code === 0);
+    // A position that is not reached yet.
+    expect(done.map(({ own }) => own.place)).toEqual(['audit verify --from number']);
+  });
+
   it('is in nothing that commands print, write or back up', async () => {
     expect(leaksIn(commanded.outputs, flocks)).toEqual([]);
     const traces = tracesOf(flocks.hidden.prefix);

@@ -319,7 +319,10 @@ describe('a restore', () => {
   it('leaves no vault when it is killed, and works when it is repeated', async () => {
     const dataDir = await newDirectory();
     const command = startCommand(dataDir, ['backup', 'restore', backup]);
-    await waitUntil(() => command.stderr().includes('loading'), { what: 'the beginning of the loading' });
+    await waitUntil(() => command.stderr().includes('loading'), {
+      timeoutMs: 30_000,
+      what: 'the beginning of the loading',
+    });
     command.signal('SIGKILL');
     await command.ended;
     expect(await readdir(dataDir)).not.toContain('postgres');

@@ -1,8 +1,4 @@
 import { Command } from 'commander';
-import path from 'node:path';
-import { takeAccount } from '../account/service-account.ts';
-import { placesIn } from '../data-directory.ts';
-import { defaultDataDirectory } from '@token-vault/embedded-postgres';
 import { addAuditCommands } from './audit.ts';
 import { addBackupCommands } from './backup.ts';
 import { addErasureCommands } from './erasure.ts';
@@ -21,7 +17,6 @@ export function createProgram(terminal: Terminal): Command {
     )
     .helpCommand(false)
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error:/, 'vault:')) });
-  program.hook('preAction', () => leaveRoot(terminal));
   addMigrateCommand(program, terminal);
   addTenantCommands(program, terminal);
   addApplicationCommands(program, terminal);
@@ -32,15 +27,4 @@ export function createProgram(terminal: Terminal): Command {
   addBackupCommands(program, terminal);
   addTransferCommands(program, terminal);
   return program;
-}
-
-/**
- * Leaves root, so that no file of the data directory belongs to root again. Files written elsewhere belong to the
- * account too.
- */
-async function leaveRoot({ environment }: Terminal): Promise<void> {
-  if (process.getuid?.() !== 0) return;
-  const { VAULT_ACCOUNT: account, VAULT_DATA_DIR: configured } = environment;
-  const root = path.resolve(configured || (await defaultDataDirectory(path.resolve('.vault'))));
-  await takeAccount({ account: account || undefined }, placesIn(root));
 }

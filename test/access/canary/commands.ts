@@ -1,17 +1,26 @@
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import type { Planted } from './canaries.ts';
 import type { Flocks } from './journey.ts';
 import type { World } from './world.ts';
 
+/** A command that was given a number as argument. */
+export interface Given {
+  readonly own: Planted;
+  readonly code: number | null;
+  readonly text: string;
+}
+
 export interface Commanded {
-  /** The output of each command. */
+  readonly given: readonly Given[];
+  /** The output of each other command. */
   readonly outputs: ReadonlyMap<string, string>;
   /** The directory with an export and a backup. */
   readonly directory: string;
 }
 
-/** Commands of an operator with a card number in every argument that accepts text. All of them fail. */
+/** Commands of an operator with a card number in every argument that accepts text. */
 function badCommands(tenant: string, file: string): ((number: string) => readonly string[])[] {
   const application = (name: string, type: string, permission: string) => [
     ...['applications', 'create', '--tenant', tenant, '--name', name, '--type', type],
@@ -77,6 +86,7 @@ export async function byCommands(world: World, { hidden }: Flocks): Promise<Comm
   const own = await tenantOf(world.keys.management);
   const other = await tenantOf(world.keys['management of another tenant']);
   const outputs = new Map<string, string>();
+  const given: Given[] = [];
   const run = async (name: string, args: readonly string[]) => {
     const { stdout, stderr } = await world.command(...args);
     outputs.set(`${name}, ${outputs.size}`, stdout + stderr);
@@ -84,9 +94,9 @@ export async function byCommands(world: World, { hidden }: Flocks): Promise<Comm
   const where = { operation: 'vault', entrance: 'the command line', caller: 'an operator' };
   await writeFile(file, `{"data": "${hidden.plant({ ...where, place: 'a file' }).number}`);
   for (const write of badCommands(own, file)) {
-    const [place = ''] = write('number');
-    // The operator is shown his own input.
-    await world.command(...write(hidden.plant({ ...where, place }).number));
+    const own = hidden.plant({ ...where, place: write('number').join(' ') });
+    const { code, stdout, stderr } = await world.command(...write(own.number));
+    given.push({ own, code, text: stdout + stderr });
   }
   const key = world.keys.revealing;
   for (const place of ['body.data', 'body.data, again']) {
@@ -95,5 +105,5 @@ export async function byCommands(world: World, { hidden }: Flocks): Promise<Comm
   }
   for (const args of goodCommands(own, other, world.applicationIds.revealing, directory))
     await run(`output of vault ${args.slice(0, 2).join(' ')}`, args);
-  return { outputs, directory };
+  return { outputs, given, directory };
 }

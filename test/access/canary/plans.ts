@@ -345,7 +345,13 @@ export const plans: Readonly<Record<OperationId, Plan>> = {
   getTenant: { by: 'management', ready: () => ({}) },
   updateTenant: {
     by: 'management',
-    ready: () => ({ body: { name: 'tenant', settings: { data_misses_per_minute: '0' } } }),
+    // The settings that the other operations need.
+    ready: ({ receiverUrl }) => ({
+      body: {
+        name: 'tenant',
+        settings: { data_misses_per_minute: '0', proxy_destinations: new URL(receiverUrl).origin },
+      },
+    }),
   },
   // A management application could delete the tenant and end the test: see the journey.
   deleteTenant: { by: 'revealing', ready: () => ({}) },

@@ -1,9 +1,13 @@
+import type { Program } from '@token-vault/standalone/cli';
 import { spawn } from 'node:child_process';
+import { stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 const root = path.resolve(import.meta.dirname, '../../..');
 const node = path.join(root, 'node_modules/node/bin/node');
+
+type Environment = Record<string, string>;
 
 export interface Ended {
   readonly code: number | null;
@@ -19,11 +23,7 @@ export interface Command {
 }
 
 /** `npm run vault -- <args>` without npm, in a process of its own. */
-export function startCommand(
-  dataDir: string,
-  args: readonly string[],
-  env: Record<string, string> = {},
-): Command {
+export function startCommand(dataDir: string, args: readonly string[], env: Environment = {}): Command {
   const { PATH = '', HOME = '/', TMPDIR = tmpdir(), NODE_COMPILE_CACHE = '' } = process.env;
   const child = spawn(node, ['--no-node-snapshot', 'standalone/src/cli.ts', ...args], {
     cwd: root,
@@ -41,8 +41,57 @@ export function startCommand(
   return { ended, stderr: () => stderr, signal: (name) => void child.kill(name) };
 }
 
-export const runCommand = (dataDir: string, args: readonly string[], env?: Record<string, string>) =>
-  startCommand(dataDir, args, env).ended;
+/**
+ * Runs a command without a process of its own, which would take a second of the processor to start. A command that gives up root for the
+ * account of the data directory needs a process: it cannot become root again.
+ */
+export async function runCommand(
+  dataDir: string,
+  args: readonly string[],
+  env: Environment = {},
+): Promise<Ended> {
+  return env['VAULT_ACCOUNT'] === undefined && (await isOwn(dataDir))
+    ? runHere(args, { VAULT_DATA_DIR: dataDir, ...env })
+    : startCommand(dataDir, args, env).ended;
+}
+
+const isOwn = (place: string): Promise<boolean> =>
+  stat(place).then(
+    ({ uid }) => uid === process.getuid?.(),
+    () => true,
+  );
+
+async function runHere(args: readonly string[], environment: Environment): Promise<Ended> {
+  const { CommanderError, complaintOf, createProgram } = await import('@token-vault/standalone/cli');
+  let [stdout, stderr] = ['', ''];
+  const writeOut = (text: string) => void (stdout += text);
+  const writeErr = (text: string) => void (stderr += text);
+  const print = (text: string) => writeOut(`${text}\n`);
+  const program = createProgram({
+    environment,
+    print,
+    printDrained: async (text) => print(text),
+    note: (text) => writeErr(`${text}\n`),
+    rewrite: undefined,
+    interrupted: new AbortController().signal,
+  });
+  for (const command of withCommandsOf(program))
+    command.exitOverride().configureOutput({ writeOut, writeErr });
+  try {
+    await program.parseAsync(args, { from: 'user' });
+    return { code: 0, stdout, stderr };
+  } catch (error) {
+    // The parser has written its message already.
+    if (error instanceof CommanderError) return { code: error.exitCode, stdout, stderr };
+    writeErr(`vault: ${complaintOf(error)}\n`);
+    return { code: 1, stdout, stderr };
+  }
+}
+
+const withCommandsOf = (command: Program): Program[] => [
+  command,
+  ...command.commands.flatMap(withCommandsOf),
+];
 
 /** The output of a command that succeeds. @throws Error with its stderr otherwise. */
 export async function resultOf(dataDir: string, ...args: string[]): Promise<string> {

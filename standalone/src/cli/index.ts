@@ -1,0 +1,3 @@
+export { CommanderError, type Command as Program } from 'commander';
+export { complaintOf } from './failure.ts';
+export { createProgram } from './program.ts';
