@@ -6,7 +6,7 @@ import type { Flocks } from './journey.ts';
 import type { World } from './world.ts';
 
 /** A command that was given a number as argument. */
-export interface Given {
+interface Given {
   readonly own: Planted;
   readonly code: number | null;
   readonly text: string;
