@@ -57,6 +57,11 @@ it.each(all.filter(([, { deploy, profiles }]) => deploy !== undefined || profile
   },
 );
 
+it('the proxy, which runs code of tenants too, has the memory of the reactor-runner', () => {
+  const memoryOf = (name: string) => all.find(([each]) => each === name)?.[1].deploy?.resources;
+  expect(memoryOf('proxy')).toEqual(memoryOf('reactor-runner'));
+});
+
 describe('compose.yaml', () => {
   it('is valid by the schema of the Compose specification', () => {
     const ajv = new Ajv2019({ strict: false, allErrors: true });

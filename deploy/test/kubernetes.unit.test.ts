@@ -87,6 +87,13 @@ interface Workload extends Manifest {
 }
 const workloads = base.filter((manifest): manifest is Workload => manifest.kind === 'Deployment');
 
+it('the proxy, which runs code of tenants too, has the resources of the reactor-runner', () => {
+  const resourcesOf = (name: string) =>
+    workloads.find(({ metadata }) => metadata.name === name)?.spec.template.spec.containers[0]?.resources;
+  expect(resourcesOf('proxy')).toBeDefined();
+  expect(resourcesOf('proxy')).toEqual(resourcesOf('reactor-runner'));
+});
+
 interface Kustomization {
   readonly resources: readonly string[];
   readonly configMapGenerator: readonly {

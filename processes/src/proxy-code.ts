@@ -34,6 +34,7 @@ export function createProxyCode(dependencies: CodeDependencies): RunCode {
         origin: {
           tenantId: context.principal.tenant.id,
           invocationId: exchangeId,
+          part: run.part,
           traceId: context.traceId,
           reason: context.principal.reason,
           onTokens: (tokens, areAll) => seen.add(tokens, areAll),

@@ -1,9 +1,9 @@
-import { ConflictError, type ForbiddenError, type Json, type SeenToken } from '@token-vault/contracts';
+import { ConflictError, type ForbiddenError, type SeenToken } from '@token-vault/contracts';
 import type { EgressAnswer } from '@token-vault/egress';
 import type { Answer, AnswerStream, RequestContext } from '@token-vault/operations';
 import type { ConfiguredProxy } from './configured.ts';
 import type { Outgoing } from './outgoing.ts';
-import { transformedAnswer, transformedRequest, type CodeResult, type RunCode } from './transforms.ts';
+import { transformedAnswer, transformedRequest, type CodeResult, type CodeRun, type RunCode } from './transforms.ts';
 
 export interface CodeDependencies {
   readonly runCode: RunCode;
@@ -56,7 +56,7 @@ export class ProxyCode {
     const code = proxy?.requestCode;
     const next =
       proxy && code !== undefined
-        ? await transformedRequest(outgoing, proxy, (args) => this.#run(proxy, code, args))
+        ? await transformedRequest(outgoing, proxy, (args) => this.#run(proxy, { part: 'request', code, args }))
         : outgoing;
     return proxy?.responseCode === undefined ? next : uncompressed(next);
   }
@@ -66,7 +66,7 @@ export class ProxyCode {
     const { proxy } = this.#exchange;
     const code = proxy?.responseCode;
     if (!proxy || code === undefined) return answer;
-    return transformedAnswer(answer, (args) => this.#run(proxy, code, args));
+    return transformedAnswer(answer, (args) => this.#run(proxy, { part: 'response', code, args }));
   }
 
   /**
@@ -86,11 +86,14 @@ export class ProxyCode {
     if (refusal) throw refusal;
   }
 
-  async #run(proxy: ConfiguredProxy, code: string, args: Json): Promise<CodeResult> {
+  async #run(
+    proxy: ConfiguredProxy,
+    transform: Pick<CodeRun, 'part' | 'code' | 'args'>,
+  ): Promise<CodeResult> {
     this.#hasRun = true;
     const { exchangeId, signal } = this.#exchange;
     const onSeen = (tokens: readonly SeenToken[]) => void this.#seen.push(...tokens);
-    return this.#dependencies.runCode({ proxy, code, args, exchangeId, signal, onSeen }, this.#context);
+    return this.#dependencies.runCode({ ...transform, proxy, exchangeId, signal, onSeen }, this.#context);
   }
 }
 

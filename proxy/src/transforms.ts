@@ -17,6 +17,8 @@ import type { Outgoing } from './outgoing.ts';
 /** A run of a transform. */
 export interface CodeRun {
   readonly proxy: ConfiguredProxy;
+  /** Which of the transforms it is. */
+  readonly part: 'request' | 'response';
   readonly code: string;
   readonly args: Json;
   /** The exchange that the code is part of. */

@@ -27,6 +27,8 @@ beforeAll(async () => {
   const body = plainApplication();
   const made = await vault.client().expect<{ key: string }>(201, 'POST', '/applications', { body });
   await vault.client(made.body.key).expect(201, 'POST', '/tokens', { body: cardToken(number) });
+  const proxy = { name: 'p', destination: 'https://api.example.com' };
+  await vault.client().expect(201, 'POST', '/proxies', { body: proxy });
   await resultOf(dataDir, 'audit', 'seal');
 });
 afterAll(async () => {
@@ -82,6 +84,12 @@ it.each([
     `set search_path = rm_tokens; update token set mask = '"{{ data }}"'; reset search_path`,
     'tokens',
     /token has 1 rows too many and lacks 1 \(tenant_id=[\da-f-]{36}, id=[\da-f-]{36}\)/,
+  ],
+  [
+    'the destination of a proxy',
+    `update rm_proxies.proxy set destination = 'https://evil.example'`,
+    'proxies',
+    /^(vault: )?proxies is not what the log gives: proxy has 1 rows too many and lacks 1 \(id=[\da-f-]{36}\)/m,
   ],
   [
     'the plan of a tenant',

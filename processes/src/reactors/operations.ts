@@ -138,7 +138,8 @@ export function createReactorOperations(
     tokenize(payload, writer: OutputWriter, origin) {
       const identify = () =>
         'invoker' in writer ? invokerOf(origin, writer.invoker) : applicationOf(origin, writer.applicationId);
-      const idempotencyScope = ['reactor output', origin.tenantId, origin.invocationId];
+      const { tenantId, invocationId, part } = origin;
+      const idempotencyScope = ['reactor output', tenantId, invocationId, ...(part === undefined ? [] : [part])];
       const request = { operation: 'tokenize', body: payload } as const;
       const shownOf = (token: AnswerToken): ShownToken =>
         // The output of a reactor made these tokens, so no right of an application decides about them.
