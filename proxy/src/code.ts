@@ -3,7 +3,13 @@ import type { EgressAnswer } from '@token-vault/egress';
 import type { Answer, AnswerStream, RequestContext } from '@token-vault/operations';
 import type { ConfiguredProxy } from './configured.ts';
 import type { Outgoing } from './outgoing.ts';
-import { transformedAnswer, transformedRequest, type CodeResult, type CodeRun, type RunCode } from './transforms.ts';
+import {
+  transformedAnswer,
+  transformedRequest,
+  type CodeResult,
+  type CodeRun,
+  type RunCode,
+} from './transforms.ts';
 
 export interface CodeDependencies {
   readonly runCode: RunCode;
@@ -56,7 +62,9 @@ export class ProxyCode {
     const code = proxy?.requestCode;
     const next =
       proxy && code !== undefined
-        ? await transformedRequest(outgoing, proxy, (args) => this.#run(proxy, { part: 'request', code, args }))
+        ? await transformedRequest(outgoing, proxy, (args) =>
+            this.#run(proxy, { part: 'request', code, args }),
+          )
         : outgoing;
     return proxy?.responseCode === undefined ? next : uncompressed(next);
   }

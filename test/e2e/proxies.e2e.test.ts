@@ -338,7 +338,10 @@ describe('transforms of a proxy', () => {
     respond('{}');
     const output = (data: string) =>
       `module.exports = async () => ({ raw: {}, tokenize: { type: 'token', data: '${data}' } });`;
-    const transforms = { request: { code: output('of the request') }, response: { code: output('of the answer') } };
+    const transforms = {
+      request: { code: output('of the request') },
+      response: { code: output('of the answer') },
+    };
     const { text } = await invoke(await newProxy({ ...ofApplication(), ...transforms }), '/c');
     const { id } = JSON.parse(text) as Token;
     await invoke(await newProxy(), '', { text: `{{ ${id} }}`, headers: { 'Content-Type': 'text/plain' } });

@@ -139,7 +139,12 @@ export function createReactorOperations(
       const identify = () =>
         'invoker' in writer ? invokerOf(origin, writer.invoker) : applicationOf(origin, writer.applicationId);
       const { tenantId, invocationId, part } = origin;
-      const idempotencyScope = ['reactor output', tenantId, invocationId, ...(part === undefined ? [] : [part])];
+      const idempotencyScope = [
+        'reactor output',
+        tenantId,
+        invocationId,
+        ...(part === undefined ? [] : [part]),
+      ];
       const request = { operation: 'tokenize', body: payload } as const;
       const shownOf = (token: AnswerToken): ShownToken =>
         // The output of a reactor made these tokens, so no right of an application decides about them.
