@@ -21,7 +21,7 @@ import { podmanSeccompFile } from './containers/seccomp.ts';
 import { read, root } from './files.ts';
 import { nginxBinary, startGateway, type Gateway } from './running-gateway.ts';
 
-vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 600_000 });
 
 const missing = whyNoContainers() ?? (nginxBinary === undefined ? 'not installed: nginx' : undefined);
 const why = missing === undefined ? '' : ` (skipped: ${missing})`;
@@ -238,9 +238,13 @@ describe.skipIf(missing !== undefined)(`the images${why}`, () => {
       const options = ['--detach', '--volume', 'old:/data', '--publish', '8080:8080', '--name', 'third'];
       await engine.docker('run', ...options, 'token-vault');
       await untilReady();
-      expect((await engine.attempt('logs', 'third')).stdout).toContain(
-        'projection is older than this release',
-      );
+      const log = async () => (await engine.attempt('logs', 'third')).stdout;
+      expect(await log()).toContain('projection is older than this release');
+      // Until then the callers of the tenant are answered 503.
+      await waitUntil(async () => (await log()).includes('the records of an older release are signed'), {
+        timeoutMs: 120_000,
+        what: 'the signing of the records',
+      });
       await expectOldVault(old, url());
       const command = (...args: string[]) =>
         engine.docker('exec', 'third', 'node', 'standalone/src/cli.ts', ...args);

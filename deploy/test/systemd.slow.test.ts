@@ -72,6 +72,14 @@ describe('the unit', () => {
     );
   });
 
+  it('leaves the sandbox of reactors what its walls need', () => {
+    const covering = ['ProtectKernelTunables', 'ProtectKernelLogs', 'ProtectHostname', 'ProtectProc'];
+    for (const name of [...covering, 'RestrictNamespaces', 'RestrictSUIDSGID', 'MemoryDenyWriteExecute'])
+      expect(valuesOf(name), name).toEqual([]);
+    // The sandbox sets the limit to 1, which a service with a limit of 0 may not.
+    expect(valuesOf('LimitCORE')).toEqual(['1']);
+  });
+
   it('has no secret in its environment', () => {
     expect(valuesOf('LoadCredential')).toEqual(['VAULT_ROOT_KEY:/etc/token-vault/VAULT_ROOT_KEY']);
     expect(valuesOf('Environment').join(' ')).not.toContain('ROOT_KEY');
