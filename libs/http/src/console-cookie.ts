@@ -21,9 +21,10 @@ const secretPattern = /^([\da-f-]{36})\.[\w-]{32}$/;
 
 /** The secret in the request's cookie; undefined without one. */
 function consoleSecretOf(request: Request): string | undefined {
-  const name = nameFor(request);
   const { cookie } = request.headers;
-  if (name === undefined || cookie === undefined) return undefined;
+  if (cookie === undefined) return undefined;
+  const name = nameFor(request);
+  if (name === undefined) return undefined;
   const pair = cookie
     .split(';')
     .map((each) => each.trim())

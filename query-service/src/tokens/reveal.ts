@@ -28,7 +28,7 @@ export async function showToken(
   const { content } = details;
   const data = await transformData(expressions, transform, content.mask, async () => {
     const opened = await openToken(keyRing, { tenantId: row.tenant_id, tokenId: row.id }, content, now);
-    if (transform === 'mask' && row.mask !== null) await turns.take(row.mask.length);
+    if (transform === 'mask' && row.mask !== null) await turns.take(row.mask.length + row.data.length);
     return opened;
   });
   return presentToken(row.tenant_id, details, data);

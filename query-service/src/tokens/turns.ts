@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** Characters of masks that are parsed before other requests get a turn: some tenths of a millisecond of work. */
-const atOnce = 65_536;
+/** Characters of masks and of the data that they show before other requests get a turn: a millisecond of work, or two. */
+const atOnce = 16_384;
 
-/** Lets other requests use the thread between the tokens of a page whose masks are long. */
+/** Lets other requests use the thread between the tokens of a page whose masks, or whose masked data, are long. */
 export class Turns {
   #sinceTurn = 0;
   #last: Promise<unknown> | undefined;
