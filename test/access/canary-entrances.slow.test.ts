@@ -4,6 +4,7 @@ import { searchFiles, tracesOf } from '../e2e/traces.ts';
 import { Canaries } from './canary/canaries.ts';
 import { type Answered, byReactorCode, overHttp, svcMethods } from './canary/journey.ts';
 import { allowedInVain, leaksIn, quotesIn } from './canary/leaks.ts';
+import { operationsWith, RefusedByState } from './canary/by-state.ts';
 import { byOutcomes } from './canary/outcomes.ts';
 import { plans } from './canary/plans.ts';
 import { openSinks, type Sinks } from './canary/sinks.ts';
@@ -12,6 +13,7 @@ import { openWorld, svcMethodsThatThereAre, type World } from './canary/world.ts
 const flocks = { hidden: new Canaries('4'), open: new Canaries('5') };
 let world: World;
 let answered: Answered[];
+let refused: Answered[];
 let sinks: Sinks;
 
 beforeAll(async () => {
@@ -19,6 +21,7 @@ beforeAll(async () => {
   answered = await overHttp(world, flocks);
   await byReactorCode(world, flocks);
   await byOutcomes(world, flocks);
+  refused = await new RefusedByState(world, flocks).all();
   sinks = await openSinks(world);
 }, 300_000);
 afterAll(() => world.close());
@@ -37,6 +40,19 @@ describe('a card number at any place of any operation', () => {
     expect([...succeeded].sort()).toEqual(Object.keys(operations).sort());
   });
 
+  it('is sent with what is refused for the state of the vault: 409, 429 and 503', () => {
+    expect(operationsWith(refused, 409)).toEqual([
+      'createToken',
+      'updateToken',
+      'deleteToken',
+      'commitTransaction',
+      'rollbackTransaction',
+      'authorizeSession',
+    ]);
+    expect(operationsWith(refused, 429)).toEqual(['searchTokens', 'createToken']);
+    expect(operationsWith(refused, 503)).toEqual(['getToken', 'listTokens', 'searchTokens']);
+  });
+
   it('is in no table, log, metric, trace or output but where the interface stores it in plain', () => {
     expect(leaksIn(sinks, flocks)).toEqual([]);
   });
@@ -46,7 +62,7 @@ describe('a card number at any place of any operation', () => {
   });
 
   it('is in no error that answers somebody else, and quoted only as a path, a name or a token that is not there', () => {
-    expect(quotesIn(answered, flocks)).toEqual([]);
+    expect(quotesIn([...answered, ...refused], flocks)).toEqual([]);
   });
 
   it('is in no file of the data directory, running and stopped', async () => {
