@@ -36,7 +36,7 @@ const tasks = {
   lint: tool('eslint/bin/eslint.js', '.', '--max-warnings', '0'),
   // The console runs in a browser: it has types of its own.
   types: tool('typescript/bin/tsc', '--build', 'tsconfig.json', 'console/tsconfig.json'),
-  deps: tool('dependency-cruiser/bin/dependency-cruiser.mjs', '--config', '.dependency-cruiser.cjs', '.'),
+  deps: ['scripts/deps.ts'],
   // Finds exports, files and packages that no file uses.
   unused: tool('knip/bin/knip.js', '--no-config-hints'),
   format: tool('prettier/bin/prettier.cjs', '--write', '--log-level', 'warn', '.'),
