@@ -5,7 +5,9 @@
  */
 import { createKeyRing, fileRootKey } from '@token-vault/crypto';
 import pg from 'pg';
-import { listLogs } from '../src/logs/queries.ts';
+import type { LogGroup, LogInterval } from '@token-vault/contracts';
+import { listLogs, type LogFilters } from '../src/logs/queries.ts';
+import { summarizeLogs } from '../src/logs/summary.ts';
 import { findTokens, listTokens, type TokenFilters, type TokenScope } from '../src/tokens/queries.ts';
 import { searchCondition } from '../src/tokens/search/conditions.ts';
 import { parseQuery } from '../src/tokens/search/parser.ts';
@@ -38,6 +40,9 @@ const search = (query: string, page = first, scope = everything) =>
     page,
   );
 const at = (share: number) => new Date(Date.parse('2029-01-01') + share * entries * 10_000);
+const newest = (days: number) => ({ from: new Date(at(1).getTime() - days * 86_400_000), before: at(1) });
+const summary = (chosen: LogFilters, interval: LogInterval, group?: LogGroup) =>
+  summarizeLogs(pool, tenantId, chosen, { interval, group });
 const { rows } = await pool.query<{ last: string; full: string; id: string; entity: string }>(
   `select md5('last42') as last, md5('full77') as full, md5('77')::uuid::text as id, md5('88')::uuid::text as entity`,
 );
@@ -79,6 +84,12 @@ const cases: Record<string, () => Promise<unknown>> = {
   'log of a rare request': () => listLogs(pool, tenantId, { request: 'getTenant' }, first),
   'log of an entity': () => listLogs(pool, tenantId, { entityId: known.entity }, first),
   'log of the oldest tenth, page 1': () => listLogs(pool, tenantId, { before: at(0.1) }, first),
+  'log of the newest 30 days, page 1': () => listLogs(pool, tenantId, newest(30), first),
+  'log of the newest 30 days, page 1,000': () => listLogs(pool, tenantId, newest(30), deep),
+  'summary of all, by day': () => summary({}, 'day'),
+  'summary of the newest 30 days, by hour': () => summary(newest(30), 'hour'),
+  'summary of reveals of 7 days, by actor and hour': () =>
+    summary({ ...newest(7), transform: 'reveal' }, 'hour', 'actor'),
   'log of a range and a type': () =>
     listLogs(pool, tenantId, { from: at(0.2), before: at(0.4), entityType: 'application' }, first),
 };

@@ -36,6 +36,8 @@ export async function seedReadModels(pool: Pool, tenant: SeededTenant, scale: Sc
       'rm_log.entry_count',
       'rm_log.entry_kind_count',
       'rm_log.actor_kind_count',
+      'rm_log_summary.minute_count',
+      'rm_log_summary.hour_count',
     ]) {
       await client.query(`vacuum (analyze) ${table}`);
     }
@@ -141,4 +143,13 @@ async function seedLog(client: PoolClient, tenantId: string, entries: number): P
      from generate_series(1, $2::integer) n`,
     [tenantId, entries],
   );
+  for (const grain of ['minute', 'hour'])
+    await client.query(
+      `insert into rm_log_summary.${grain}_count
+         (tenant_id, actor_id, entity_type, operation, transform, request, at, count)
+       select tenant_id, actor_id, entity_type, operation, coalesce(transform, ''), coalesce(request, ''),
+         date_trunc('${grain}', created_at, 'UTC'), count(*)
+       from entry where tenant_id = $1 and actor_id = 'seed' group by 1, 2, 3, 4, 5, 6, 7`,
+      [tenantId],
+    );
 }

@@ -23,6 +23,15 @@ async function queries(databaseUrl: string, tenantId: string): Promise<string> {
   return (await execute(process.execPath, [script, ...scale], { env })).stdout;
 }
 
+/** The newest days of the seeded log, whose entries are 10 s apart (query-service/bench/seed.ts). */
+function ofDays(days: number): string {
+  const end = Date.parse('2029-01-01') + Number(scale[1] ?? 5_000_000) * 10_000;
+  const range = { start_date: new Date(end - days * 86_400_000), end_date: new Date(end) };
+  return Object.entries(range)
+    .map(([name, time]) => `${name}=${time.toISOString()}`)
+    .join('&');
+}
+
 /** Median and p99 in milliseconds of one caller that sends one request after the other. */
 async function timed(ask: () => Promise<Response>): Promise<string> {
   const times: number[] = [];
@@ -60,6 +69,14 @@ async function overHttp(baseUrl: string, managementKey: string): Promise<string[
       ask(key, '/tokens/search', { query: 'metadata.customer:4242', size: 20 }),
     'GET /logs, page 1': () => ask(managementKey, '/logs?size=20'),
     'GET /logs, page 1,000': () => ask(managementKey, '/logs?size=20&page=1000'),
+    'console: GET /logs of 30 days, page 1': () => ask(managementKey, `/logs?size=25&${ofDays(30)}`),
+    'console: GET /logs of 30 days, page 1,000': () =>
+      ask(managementKey, `/logs?size=25&page=1000&${ofDays(30)}`),
+    'console: GET /logs/summary of 30 days by day': () =>
+      ask(managementKey, `/logs/summary?interval=day&${ofDays(30)}`),
+    'console: GET /logs/summary of reveals, 7 days by actor and hour': () =>
+      ask(managementKey, `/logs/summary?interval=hour&group_by=actor&transform=reveal&${ofDays(7)}`),
+    'console: GET /console/overview': () => ask(managementKey, '/console/overview'),
     'GET /logs?entity_type=token, page 1': () => ask(managementKey, '/logs?size=20&entity_type=token'),
   };
   const rows: string[] = [];

@@ -102,7 +102,7 @@ const columnsOf = (
             {delivery.state}, {delivery.attempts.length} attempts
             {delivery.attempts.at(-1)?.reason && `, ${delivery.attempts.at(-1)?.reason}`}
           </span>
-          {onRedeliver && (
+          {onRedeliver && delivery.state !== 'delivered' && (
             <Button isSmall aria-label={`Deliver run ${shortId(id)} again`} onClick={() => onRedeliver(id)}>
               Deliver again
             </Button>
