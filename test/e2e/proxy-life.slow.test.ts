@@ -1,4 +1,4 @@
-import type { Application, LogEntry, Token } from '@token-vault/contracts';
+import type { Application, LogEntry, Proxy, Token } from '@token-vault/contracts';
 import {
   cardNumber,
   cardToken,
@@ -47,8 +47,8 @@ const messagesOf = async (trace: string): Promise<readonly string[]> => {
   const { body } = await manager.expect<{ data: LogEntry[] }>(200, 'GET', `/logs?trace_id=${trace}&size=100`);
   return body.data.map(({ message }) => message).reverse();
 };
-const proxied = (trace: string, to: string, body = `{{ ${card} | json: '$.number' }}`) =>
-  fetch(`${vault.url}/proxy`, {
+const proxied = (trace: string, to: string, path = '/proxy') =>
+  fetch(`${vault.url}${path}`, {
     method: 'POST',
     headers: {
       'SVC-API-KEY': key,
@@ -56,8 +56,16 @@ const proxied = (trace: string, to: string, body = `{{ ${card} | json: '$.number
       'SVC-TRACE-ID': trace,
       'Content-Type': 'text/plain',
     },
-    body,
+    body: `{{ ${card} | json: '$.number' }}`,
   });
+const newProxy = (to: string) =>
+  manager.request<Proxy>('POST', '/proxies', { body: { name: 'p', destination: to } });
+/** Through a configured proxy, whose destination is the origin of `to`. */
+async function configured(trace: string, to: string): Promise<Response> {
+  const { origin, pathname } = new URL(to);
+  const { id } = (await newProxy(origin)).body;
+  return proxied(trace, to, `/proxies/${id}/invoke${pathname}`);
+}
 
 beforeAll(async () => {
   destination = await startDestination();
@@ -156,6 +164,10 @@ describe('a request whose framing is ambiguous', () => {
 });
 
 describe('the corpus of private places', () => {
+  /** Of 127.0.0.1 the operator has opened the address, since the destination of this test is there; nothing listens at 443. */
+  const isOpened = (to: string) =>
+    /\/(127\.0\.0\.1|2130706433|0177\.0\.0\.1|0x7f\.1|127\.1|localhost|\[::ffff:[\w.:]+\])\/$/.test(to);
+
   it.each([...forbiddenUrls, ...unfitUrls.map(([url]) => url)])('%s is refused', async (to) => {
     const trace = 'corpus';
     const answer = await raw([
@@ -165,13 +177,25 @@ describe('the corpus of private places', () => {
       '',
       '',
     ]);
-    // Of 127.0.0.1 the operator has opened the address, since the destination of this test is there; nothing listens at 443.
-    const isOpened =
-      /\/(127\.0\.0\.1|2130706433|0177\.0\.0\.1|0x7f\.1|127\.1|localhost|\[::ffff:[\w.:]+\])\/$/.test(to);
     const status = Number(/^HTTP\/1\.1 (\d+)/.exec(answer)?.[1]);
-    expect(isOpened ? [502, 403] : [400, 403]).toContain(status);
+    expect(isOpened(to) ? [502, 403] : [400, 403]).toContain(status);
     expect(answer.toLowerCase()).not.toContain('svc-proxy-status');
   });
+
+  it.each([...forbiddenUrls, ...unfitUrls.map(([url]) => url)])(
+    '%s is refused as the destination of a configured proxy, when it is made or when it is used',
+    async (to) => {
+      const made = await newProxy(to);
+      const { id } = made.body;
+      const headers = { 'Content-Type': 'text/plain' };
+      const answer =
+        made.status === 201
+          ? await manager.withKey(key).request('POST', `/proxies/${id}/invoke`, { text: 'x', headers })
+          : made;
+      expect(isOpened(to) ? [502, 403] : [400, 403]).toContain(answer.status);
+      expect(answer.headers.has('svc-proxy-status')).toBe(false);
+    },
+  );
 });
 
 describe('a caller who loses its right while the body arrives', () => {
@@ -218,7 +242,10 @@ describe('a vault that ends', () => {
     ]);
   });
 
-  it('between record and sending has recorded and not sent', async () => {
+  it.each([
+    ['that names its destination', 'killed', proxied],
+    ['of a configured proxy', 'killed-configured', configured],
+  ])('between record and sending a request %s has recorded and not sent', async (_what, trace, send) => {
     // It accepts connections and never says a word of TLS: the request is recorded by then, and cannot leave.
     const heard: Buffer[] = [];
     const silent = createServer((socket) => {
@@ -228,12 +255,12 @@ describe('a vault that ends', () => {
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
     const to = `https://127.0.0.1:${(silent.address() as AddressInfo).port}`;
     try {
-      const asked = proxied('killed', `${to}/charge`).catch(() => 'cut');
+      const asked = send(trace, `${to}/charge`).catch(() => 'cut');
       await waitUntil(() => Promise.resolve(heard.length > 0), { what: 'the connection' });
       await vault.kill();
       expect(await asked).toBe('cut');
       await start();
-      expect(await messagesOf('killed')).toEqual([`Proxy invoked: POST ${to}`, 'Token used']);
+      expect(await messagesOf(trace)).toEqual([`Proxy invoked: POST ${to}`, 'Token used']);
       const bytes = Buffer.concat(heard).toString('latin1');
       expect(bytes.charCodeAt(0)).toBe(0x16);
       expect(bytes).not.toMatch(new RegExp(`${number}|charge`));

@@ -59,6 +59,7 @@ describe('a reader with a running vault who follows the page', () => {
     const { stdout } = await follow('send-a-card-to-a-provider');
     expect(stdout).toContain('"proxy_destinations":"https://api.example.com https://*.example.org"');
     expect(stdout).toContain('"message":"Proxy access denied"');
+    expect(stdout).toContain('"destination":"https://api.example.com/v1"');
   });
 
   it('many-tokens makes, shows and deletes tokens, and names what failed', async () => {
