@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import type { Application, LogVerification, UsageReport } from '@token-vault/contracts';
-import { resultOf, type StandaloneProcess, waitUntil } from '@token-vault/test-support';
+import { resultOf, runCommand, type StandaloneProcess, waitUntil } from '@token-vault/test-support';
 import { expect, it } from 'vitest';
 import type { ConsolePage } from './browser.ts';
 import type { Demo } from './demo.ts';
@@ -182,7 +182,9 @@ export function testManaging(signed: () => Signed): void {
     const isErased = async () => (await vault.client().request('GET', at)).status === 200;
     await waitUntil(isErased, { what: 'the keys of a deleted token' });
     const key = (await resultOf(dataDir, 'audit', 'public-key', '--tenant', credentials.tenant_id)).trim();
-    await resultOf(dataDir, 'audit', 'seal');
+    // Another process may be signing at this moment: the vault does so every minute.
+    const isSealed = async () => (await runCommand(dataDir, ['audit', 'seal'])).code === 0;
+    await waitUntil(isSealed, { what: 'the seal of the log', timeoutMs: 30_000 });
     await shown.visit(`#/tokens/${id}`);
     await page.getByText('not found or destroyed').waitFor();
     await page.getByRole('button', { name: 'Get the certificate' }).click();
