@@ -170,6 +170,19 @@ describe('a request with the cookie', () => {
     expect((await call({ path: '/console/session' })).status).toBe(401);
   });
 
+  it('can be ended when one of its two keys has ended', async () => {
+    const admin = await make({ type: 'management', permissions: ['log:read'] });
+    const first = cookieOf(await signIn(keyOf(admin)));
+    const sent = { method: 'POST', path: '/console/session', key: keyOf(revealing) } as const;
+    const both = cookieOf(await browser(first).call(sent));
+    const { call, must } = browser(both);
+    const path = `/applications/${admin.id}/regenerate`;
+    await vault.must(200, { method: 'POST', path, key: vault.managementKey });
+    await must(200, { path: `/tokens/${token.id}` });
+    expect((await call({ method: 'DELETE', path: '/console/session' })).status).toBe(204);
+    await must(401, { path: `/tokens/${token.id}` });
+  });
+
   it('is nobody after signing out, and the log tells both', async () => {
     const { cookie, session, call, must } = await signedIn();
     const out = await call({ method: 'DELETE', path: '/console/session' });

@@ -24,6 +24,7 @@ import { keyIdsOf, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { draftToken, type TokenDraft } from './drafts.ts';
 import { Duplicates } from './duplicates.ts';
+import { setWithoutSightAtFirst } from './descriptions.ts';
 import { eventsOf } from './enlistment.ts';
 import { ExistingTokens } from './existing.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
@@ -255,6 +256,7 @@ export class TokenCreation {
       ...derived,
       ...(deduplicateToken === undefined ? {} : { deduplicate_token: deduplicateToken }),
       ...(expiresAt === undefined ? {} : { expires_at: expiresAt }),
+      ...setWithoutSightAtFirst(context),
     };
   }
 }

@@ -1,5 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { authorOf, descriptions, type TokenContent } from '@token-vault/contracts';
+import type { RequestContext } from '@token-vault/operations';
+import { randomUUID } from 'node:crypto';
 import type { PatchAttempt } from './patch-attempt.ts';
 import { mergeMask, replace } from './patched-fields.ts';
 import { typeDefaults } from '@token-vault/tokens';
@@ -10,13 +12,32 @@ export type Described = Pick<TokenContent, (typeof descriptions)[number] | 'set_
 type Field = (typeof descriptions)[number];
 
 /**
- * Whether the field ends with this patch: another application set it without seeing the data, and its caller, who brings other data, does
+ * The id under which expressions are remembered that this caller sets without seeing the data. A session counts apart from its application,
+ * which may see more. Code that a console session runs has no id of the session, so its writes count apart from all others.
+ */
+function setterOf({ principal, metadata }: RequestContext): string {
+  if (principal.actor.kind === 'session') return principal.actor.id;
+  return principal.shownAtMost === undefined ? authorOf(metadata) : `console:${randomUUID()}`;
+}
+
+/**
+ * For a new token: its maker knows this data, but a caller of the console must not be shown what others write later (ADR 38), so its
+ * expressions end then. Those of other makers stay.
+ */
+export function setWithoutSightAtFirst(context: RequestContext): Pick<Described, 'set_without_sight'> {
+  if (context.principal.shownAtMost === undefined) return {};
+  const setter = setterOf(context);
+  return { set_without_sight: Object.fromEntries(descriptions.map((field) => [field, setter])) };
+}
+
+/**
+ * Whether the field ends with this patch: another caller set it without seeing the data, and this caller, who brings other data, does
  * not say that it wants the field so.
  */
 function ends(field: Field, { details, patch, context }: PatchAttempt): boolean {
   const setBy = details.content.set_without_sight?.[field];
   const isKept = patch.data === undefined || patch[field] !== undefined;
-  return setBy !== undefined && setBy !== authorOf(context.metadata) && !isKept;
+  return setBy !== undefined && setBy !== setterOf(context) && !isKept;
 }
 
 /** The stored fields to which the patch is applied. Those that end give way to the defaults of the type, or to none where there was none. */
@@ -58,11 +79,11 @@ export const changedDescriptions = (attempt: PatchAttempt): Field[] =>
 export function setWithoutSightAfter(attempt: PatchAttempt): Pick<Described, 'set_without_sight'> {
   const { details, patch, context, transform } = attempt;
   const before = details.content.set_without_sight;
-  const author = authorOf(context.metadata);
+  const setter = setterOf(context);
   const entries = descriptions.flatMap((field) => {
     const isGiven = patch[field] !== undefined;
     if (isGiven && transform === 'reveal') return [];
-    const setBy = isGiven && isChanged(field, attempt) ? author : before?.[field];
+    const setBy = isGiven && isChanged(field, attempt) ? setter : before?.[field];
     return setBy === undefined || ends(field, attempt) ? [] : [[field, setBy] as const];
   });
   return entries.length === 0 ? {} : { set_without_sight: Object.fromEntries(entries) };

@@ -91,3 +91,37 @@ describe('what a caller said that sees the data, or that made the token', () => 
     expect((await of()).by).toBeUndefined();
   });
 });
+
+describe('a caller that is shown less than its application', () => {
+  const session = { kind: 'session', id: 'b8a4f9b8-8f2c-4a43-9d0c-0d5d54a1c9aa' } as const;
+  const authorized = { authorizedBy: '5f0c7d3a-7f66-4a55-8c8e-3f2a4f1f6c01' };
+  it.each<[string, (owner: Principal) => Principal]>([
+    [
+      'a session with a lesser right',
+      (owner) => ({ ...blind(owner.applicationId), ...authorized, actor: session }),
+    ],
+    ['the console', (owner) => ({ ...owner, ...authorized, actor: session, shownAtMost: 'mask' })],
+    ['code that the console runs', (owner) => ({ ...owner, shownAtMost: 'mask' })],
+  ])('has its mask ended by its application: %s', async (_name, callerOf) => {
+    const owner = vault.principal;
+    await vault.create({ type: 'card', id: 'tok', data: { number: card } });
+    await vault.update('tok', { data: theirs, ...shows }, { as: callerOf(owner) });
+    expect(await of()).toMatchObject(asSet);
+    await vault.update('tok', { data: { number: card } });
+    const { mask, indexes, expression } = await of();
+    expect([mask, indexes, expression]).toEqual([expect.objectContaining(defaultMask), [], undefined]);
+  });
+
+  it.each<[string, Partial<Principal>]>([
+    ['the console', { ...authorized, actor: session, shownAtMost: 'mask' }],
+    ['code that the console runs', { shownAtMost: 'mask' }],
+  ])('has the mask of a token that it made ended by any other: %s', async (_name, as) => {
+    await vault.create(
+      { type: 'token', id: 'tok', data: 'junk', mask: '{{ data }}' },
+      { as: { ...vault.principal, ...as } },
+    );
+    expect((await of()).mask).toBe('{{ data }}');
+    await vault.update('tok', { data: 'real' });
+    expect((await of()).mask).toBeUndefined();
+  });
+});

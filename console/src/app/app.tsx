@@ -38,7 +38,10 @@ export function App() {
   const enter = (session: ConsoleSession) => setState({ is: 'in', session });
   if (state.is === 'out') return <SignIn hasEnded={state.wasIn} onSignedIn={enter} />;
   const signOut = async () => {
-    await call('DELETE', '/console/session');
+    // A session that has ended needs no end.
+    await call('DELETE', '/console/session').catch((error: unknown) => {
+      if (asApiError(error).status !== 401) throw error;
+    });
     setState({ is: 'out', wasIn: false });
   };
   return (

@@ -103,4 +103,5 @@ export const eventHistory: readonly (readonly string[])[] = [
     'ProjectionCommanded.v1',
   ],
   ['TenantWebhookSecretRotated.v2'],
+  ['TokenCreated.v3'],
 ];

@@ -6,6 +6,9 @@ import { keyId, moment, requiredSignature, sealedValue, signature } from './seal
 
 const identity = { token_id: z.string(), token_type: z.string() };
 
+/** The fields that say what others see of the data, or are computed from it. */
+export const descriptions = ['mask', 'search_indexes', 'fingerprint_expression'] as const;
+
 /** The whole token after the event. The projection writes it to the row unchanged. */
 const content = {
   /** Without the `cvc` of a card, which is sealed under another key. */
@@ -23,20 +26,14 @@ const content = {
   fingerprint_expression: z.string().optional(),
   deduplicate_token: z.boolean().optional(),
   expires_at: moment.optional(),
+  /**
+   * The fields that a caller changed without seeing the data, together with the whole data, and the id of its application or session. They
+   * end when another caller changes the data (rules.md §5).
+   */
+  set_without_sight: z.partialRecord(z.enum(descriptions), z.string()).optional(),
   signature,
 };
-
-/** The fields that say what others see of the data, or are computed from it. */
-export const descriptions = ['mask', 'search_indexes', 'fingerprint_expression'] as const;
-
-/**
- * The fields that an application changed without seeing the data, together with the whole data, and that application. They end when
- * another application changes the data (rules.md §5).
- */
-const set_without_sight = z.partialRecord(z.enum(descriptions), z.string()).optional();
-
-const updatedContent = { ...content, set_without_sight };
-export type TokenContent = z.infer<z.ZodObject<typeof updatedContent>>;
+export type TokenContent = z.infer<z.ZodObject<typeof content>>;
 
 /**
  * How the answer to the write showed the token's data: part of the write's own entry in the log. Added in version 2. Absent when the
@@ -44,18 +41,17 @@ export type TokenContent = z.infer<z.ZodObject<typeof updatedContent>>;
  */
 const shown = z.enum(transforms).optional();
 
+/** Version 1 has the content only, version 2 all but `set_without_sight`. */
 export const TokenCreated = defineEvent('TokenCreated', z.object({ ...identity, ...content, shown }), [
   unchanged,
+  unchanged,
 ]);
-/**
- * The whole token after the change, so no earlier event has to be read. Version 1 has the content only, version 2 all but
- * `set_without_sight`.
- */
+/** The whole token after the change, so no earlier event has to be read. Its versions are those of TokenCreated. */
 export const TokenUpdated = defineEvent(
   'TokenUpdated',
   z.object({
     ...identity,
-    ...updatedContent,
+    ...content,
     shown,
     created_by: z.string().optional(),
     created_at: moment.optional(),

@@ -12,7 +12,7 @@ import {
   tenantOf,
   type Caller,
 } from './caller.ts';
-import { callerOfConsole, memberFor } from './console-callers.ts';
+import { callerOfConsole, membersFor } from './console-callers.ts';
 import {
   rows,
   type ApplicationRow,
@@ -136,14 +136,17 @@ function createMakers({ pool, ...dependencies }: CallerDependencies) {
     permission: Permission | null,
     checked?: Caller,
   ): Promise<Caller | undefined> {
-    const member = memberFor(row, permission);
-    if (!member) return undefined;
-    const [application] = await Promise.all([
-      findApplication(row.tenant_id, member.application_id, checked),
-      check.consoleSession(row, checked),
-    ]);
-    const caller = application && applicationCaller(application, member.key_hash);
-    return caller && callerOfConsole(row, caller);
+    const checking = check.consoleSession(row, checked);
+    checking.catch(() => undefined);
+    for (const member of membersFor(row, permission)) {
+      const application = await findApplication(row.tenant_id, member.application_id, checked);
+      const caller = application && applicationCaller(application, member.key_hash);
+      if (!caller) continue;
+      await checking;
+      return callerOfConsole(row, caller);
+    }
+    await checking;
+    return undefined;
   }
 
   return { check, findApplication, sessionCaller, consoleCaller };

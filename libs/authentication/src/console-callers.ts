@@ -3,18 +3,17 @@ import type { Caller } from './caller.ts';
 import type { ConsoleMember, ConsoleSessionRow } from './rows.ts';
 
 /**
- * The application of the session for a request: the one whose type may hold the permission that the operation needs. A session has at most
- * one of each type.
+ * The applications of the session that may answer a request, the first one that lives does: the one whose type may hold the permission that
+ * the operation needs, or all of them where it needs none, so that a person can sign out while one key has ended. A session has at most one
+ * of each type.
  */
-export function memberFor(
+export function membersFor(
   { members }: ConsoleSessionRow,
   permission: Permission | null,
-): ConsoleMember | undefined {
-  const holder =
-    permission === null
-      ? undefined
-      : members.find((member) => isPermissionAllowed(permission, member.application_type));
-  return holder ?? members[0];
+): readonly ConsoleMember[] {
+  if (permission === null) return members;
+  const holder = members.find((member) => isPermissionAllowed(permission, member.application_type));
+  return [holder ?? members[0]].filter((member) => member !== undefined);
 }
 
 const consoleEndOf = ({ ends_at_text: endsAt, expires_at_text: expiresAt }: ConsoleSessionRow): number =>

@@ -60,6 +60,25 @@ function requireOwnPage(request: Request, isByCookie: boolean): void {
     );
 }
 
+/** Code and styles that a page loads. The policy of the console allows those of its own address, where proxies answer too. */
+const codeOfPages: ReadonlySet<string> = new Set([
+  'script',
+  'style',
+  'worker',
+  'sharedworker',
+  'serviceworker',
+  'audioworklet',
+  'paintworklet',
+  'xslt',
+]);
+
+/** The answers of other servers are no code for pages of the vault. @throws ForbiddenError */
+function refuseCodeOfPages(request: Request): void {
+  const destination = request.headers['sec-fetch-dest'];
+  if (typeof destination === 'string' && codeOfPages.has(destination.toLowerCase()))
+    throw new ForbiddenError('A page cannot load code through a proxy.');
+}
+
 /**
  * The secret by which the request is authenticated: a key in the header goes before a cookie. A request that goes on to another server has
  * the cookie for its own reasons. @throws ForbiddenError
@@ -68,6 +87,7 @@ export function consoleCredentialOf(
   request: Request,
   { isRaw }: Pick<Operation, 'isRaw'>,
 ): string | undefined {
+  if (isRaw) refuseCodeOfPages(request);
   if (isRaw || request.headers['svc-api-key']) return undefined;
   const secret = consoleSecretOf(request);
   if (secret !== undefined) requireOwnPage(request, true);

@@ -87,6 +87,11 @@ export function createAuditHandlers({
         return { body: certificate };
       } catch (error) {
         if (!(error instanceof NotErasedError)) throw error;
+        await audit.record(context, EntitiesRead, {
+          entity_type: 'token',
+          operation: 'read',
+          entity_ids: [],
+        });
         if (!error.isKnown) throw new NotFoundError('Token');
         throw new ConflictError(
           'conflict',
