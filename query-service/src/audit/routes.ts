@@ -87,12 +87,13 @@ export function createAuditHandlers({
         return { body: certificate };
       } catch (error) {
         if (!(error instanceof NotErasedError)) throw error;
+        if (!error.isKnown) throw new NotFoundError('Token');
+        // The answer says that the token was found.
         await audit.record(context, EntitiesRead, {
           entity_type: 'token',
           operation: 'read',
-          entity_ids: [],
+          entity_ids: [params.id],
         });
-        if (!error.isKnown) throw new NotFoundError('Token');
         throw new ConflictError(
           'conflict',
           'The token is not erased: it is there, or its keys are not destroyed yet.',
