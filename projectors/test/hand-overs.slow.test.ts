@@ -2,12 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import type { Position } from '@token-vault/event-store';
+import { runsOf } from '@token-vault/test-support';
 import { createProjectionAdmin } from '../src/admin.ts';
 import { projections } from '../src/projections/index.ts';
 import { tokenCreated, tokenDeleted } from './events.ts';
 import { eventually, openVault, type Vault } from './vault.ts';
 
-const handOvers = 60;
+/** 60 with TEST_RUNS=full. */
+const handOvers = runsOf(60, 0.35);
 /** The lock class of `runner/leadership.ts`. */
 const lockClass = 7_310_580;
 
