@@ -30,13 +30,21 @@ export function setWithoutSightAtFirst(context: RequestContext): Pick<Described,
   return { set_without_sight: Object.fromEntries(descriptions.map((field) => [field, setter])) };
 }
 
+/** Whether the patch says all of the field. An object of a mask is merged into the stored one. */
+function isSaidWhole(field: Field, { patch }: PatchAttempt): boolean {
+  const given = patch[field];
+  if (given === undefined) return false;
+  return field !== 'mask' || typeof given !== 'object' || given === null || Array.isArray(given);
+}
+
 /**
  * Whether the field ends with this patch: another caller set it without seeing the data, and this caller, who brings other data, does
  * not say that it wants the field so.
  */
-function ends(field: Field, { details, patch, context }: PatchAttempt): boolean {
+function ends(field: Field, attempt: PatchAttempt): boolean {
+  const { details, patch, context } = attempt;
   const setBy = details.content.set_without_sight?.[field];
-  const isKept = patch.data === undefined || patch[field] !== undefined;
+  const isKept = patch.data === undefined || isSaidWhole(field, attempt);
   return setBy !== undefined && setBy !== setterOf(context) && !isKept;
 }
 
@@ -75,16 +83,30 @@ function isChanged(field: Field, { details: { content }, patch }: PatchAttempt):
 export const changedDescriptions = (attempt: PatchAttempt): Field[] =>
   descriptions.filter((field) => isChanged(field, attempt));
 
+/**
+ * By whom the field is set without sight after the patch. A caller that sees the data takes it over when it sets the whole field anew, or brings
+ * data with it. A field that it sends back as it was stays with its setter.
+ */
+function setterAfter(
+  field: Field,
+  attempt: PatchAttempt,
+  { isSet, before }: { readonly isSet: boolean; readonly before: string | undefined },
+): string | undefined {
+  const { patch, transform, context } = attempt;
+  if (transform !== 'reveal') return isSet ? setterOf(context) : before;
+  const isWhole = isSaidWhole(field, attempt);
+  return isWhole && (isSet || patch.data !== undefined) ? undefined : before;
+}
+
 /** By whom the fields are set without sight after the patch. */
 export function setWithoutSightAfter(attempt: PatchAttempt): Pick<Described, 'set_without_sight'> {
-  const { details, patch, context, transform } = attempt;
+  const { details, patch } = attempt;
   const before = details.content.set_without_sight;
-  const setter = setterOf(context);
   const entries = descriptions.flatMap((field) => {
-    const isGiven = patch[field] !== undefined;
-    if (isGiven && transform === 'reveal') return [];
-    const setBy = isGiven && isChanged(field, attempt) ? setter : before?.[field];
-    return setBy === undefined || ends(field, attempt) ? [] : [[field, setBy] as const];
+    const isEnded = ends(field, attempt);
+    const isSet = patch[field] !== undefined && (isEnded || isChanged(field, attempt));
+    const setBy = setterAfter(field, attempt, { isSet, before: isEnded ? undefined : before?.[field] });
+    return setBy === undefined ? [] : [[field, setBy] as const];
   });
   return entries.length === 0 ? {} : { set_without_sight: Object.fromEntries(entries) };
 }

@@ -124,4 +124,26 @@ describe('a caller that is shown less than its application', () => {
     await vault.update('tok', { data: 'real' });
     expect((await of()).mask).toBeUndefined();
   });
+
+  it('does not keep its mask by an object that its application merges into it', async () => {
+    const as = { ...vault.principal, ...authorized, actor: session, shownAtMost: 'mask' as const };
+    await vault.create({ type: 'card', id: 'tok', data: { number: card } });
+    await vault.update('tok', { data: theirs, mask: { x: '{{ data.number }}' } }, { as });
+    await vault.update('tok', {
+      data: { number: card },
+      mask: { number: '{{ data.number | reveal_last: 4 }}' },
+    });
+    expect((await of()).mask).not.toHaveProperty('x');
+    await vault.update('tok', { data: { number: theirs.number } });
+    expect((await of()).mask).not.toHaveProperty('x');
+  });
+
+  it('stays the setter of a mask that its application sends back unchanged', async () => {
+    const as = { ...vault.principal, ...authorized, actor: session, shownAtMost: 'mask' as const };
+    await vault.create({ type: 'token', id: 'tok', data: 'first' });
+    await vault.update('tok', { data: 'junk', mask: '{{ data }}' }, { as });
+    await vault.update('tok', { metadata: { k: 'v' }, mask: '{{ data }}' });
+    await vault.update('tok', { data: 'real' });
+    expect((await of()).mask).toBeUndefined();
+  });
 });

@@ -139,7 +139,13 @@ function createMakers({ pool, ...dependencies }: CallerDependencies) {
     const checking = check.consoleSession(row, checked);
     checking.catch(() => undefined);
     for (const member of membersFor(row, permission)) {
-      const application = await findApplication(row.tenant_id, member.application_id, checked);
+      const application = await findApplication(row.tenant_id, member.application_id, checked).catch(
+        (error: unknown) => {
+          // The other application of the session may live on.
+          if (error instanceof EndedError) return undefined;
+          throw error;
+        },
+      );
       const caller = application && applicationCaller(application, member.key_hash);
       if (!caller) continue;
       await checking;
