@@ -65,3 +65,16 @@ it('an export ends with its caller', async () => {
   };
   await expect(secondPage(() => (isThere = false), principal)).rejects.toThrow('no such application');
 });
+
+it('an export leaves out a mask that a caller set without seeing the data', async () => {
+  const set_without_sight = { mask: randomUUID() };
+  await vault.token(tenantId, { token_id: 'd-unseen', mask: '{{ data }}', set_without_sight });
+  await vault.token(tenantId, { token_id: 'e-seen', mask: '{{ data }}' });
+  await vault.settle();
+  const page = await secondPage(() => undefined);
+  const masks = page?.tokens.map(({ id, mask }) => [id, mask]).slice(-2);
+  expect(masks).toEqual([
+    ['d-unseen', undefined],
+    ['e-seen', '{{ data }}'],
+  ]);
+});

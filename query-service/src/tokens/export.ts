@@ -1,5 +1,11 @@
 import { decideTokenAccess, type TokenAccess } from '@token-vault/access';
-import { authenticationReadModels, TokensExported, type DataOf, type Json } from '@token-vault/contracts';
+import {
+  authenticationReadModels,
+  TokensExported,
+  type DataOf,
+  type Json,
+  type JsonObject,
+} from '@token-vault/contracts';
 import { isErased, type KeyRing } from '@token-vault/crypto';
 import type { AuditTrail, RequestContext } from '@token-vault/operations';
 import type { ReadModelWatch } from '@token-vault/read-models';
@@ -102,7 +108,21 @@ export function createTokenExport({
 const accessTo = ({ principal }: RequestContext, { id, container }: TokenRow): TokenAccess =>
   decideTokenAccess(principal, 'token:read', { id, containers: [container] });
 
-function exported(row: TokenRow, data: Json): ExportedToken {
+/** The row without expressions that a caller set unseen (rules.md §5). The vault that imports it does not know that they end. */
+function withoutUnseen(row: TokenRow): TokenRow {
+  const unseen = JSON.parse(row.set_without_sight ?? '{}') as JsonObject;
+  const kept = <Field extends 'mask' | 'search_indexes' | 'fingerprint_expression'>(field: Field) =>
+    Object.hasOwn(unseen, field) ? null : row[field];
+  return {
+    ...row,
+    mask: kept('mask'),
+    search_indexes: kept('search_indexes'),
+    fingerprint_expression: kept('fingerprint_expression'),
+  };
+}
+
+function exported(stored: TokenRow, data: Json): ExportedToken {
+  const row = withoutUnseen(stored);
   const { id, type, mask, container, metadata, search_indexes: indexes } = row;
   return {
     id,
