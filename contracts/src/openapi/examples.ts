@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { OperationId, Operations } from '../operations/index.ts';
-import { applicationId, created, listOf, tenantId } from './example-parts.ts';
+import { applicationId, created, listOf, tenantId, transaction } from './example-parts.ts';
 import { proxyExamples } from './proxy-examples.ts';
 import { consoleExamples } from './console-examples.ts';
 
@@ -237,13 +237,7 @@ export const operationExamples: Readonly<Partial<Record<OperationId, OperationEx
     },
   },
   listEntityTypes: { response: [{ display_name: 'Application', value: 'application' }] },
-  createTransaction: {
-    response: {
-      id: 'a4f6f0d1-52d0-4ae5-9d51-7f53a5f8c0aa',
-      ...created,
-      expires_at: '2026-01-31T10:30:00.000Z',
-    },
-  },
+  createTransaction: { response: transaction },
   getTenant: { response: tenant },
   updateTenant: { body: { name: tenant.name, settings: tenant.settings }, response: tenant },
   getWebhookSecret: { response: secret },

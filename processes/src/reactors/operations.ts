@@ -80,6 +80,14 @@ async function answerTo(
   return answer.body === undefined ? null : (JSON.parse(JSON.stringify(answer.body)) as Json);
 }
 
+/** An invocation has one output, that of a proxy one of each part. */
+const scopeOfOutput = ({ tenantId, invocationId, part }: RunOrigin): readonly string[] => [
+  'reactor output',
+  tenantId,
+  invocationId,
+  ...(part === undefined ? [] : [part]),
+];
+
 /** Answers requests of reactor code by the executor of this process. */
 export function createReactorOperations(
   dependencies: ExecutorDependencies & { readonly principals: Principals },
@@ -138,13 +146,7 @@ export function createReactorOperations(
     tokenize(payload, writer: OutputWriter, origin) {
       const identify = () =>
         'invoker' in writer ? invokerOf(origin, writer.invoker) : applicationOf(origin, writer.applicationId);
-      const { tenantId, invocationId, part } = origin;
-      const idempotencyScope = [
-        'reactor output',
-        tenantId,
-        invocationId,
-        ...(part === undefined ? [] : [part]),
-      ];
+      const idempotencyScope = scopeOfOutput(origin);
       const request = { operation: 'tokenize', body: payload } as const;
       const shownOf = (token: AnswerToken): ShownToken =>
         // The output of a reactor made these tokens, so no right of an application decides about them.
