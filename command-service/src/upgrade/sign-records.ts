@@ -44,7 +44,7 @@ const readModels = ['tokens', 'reactors', 'invocations', 'tenants', 'application
 /** Sorts before every text and before every UUID. */
 const first = { text: '', uuid: '00000000-0000-0000-0000-000000000000' } as const;
 
-/** Whether the read models have applied the whole log as it was when this began. */
+/** Gives whether the read models have applied the whole log as it was when this function was called. */
 async function areCaughtUp({ pool, store }: SigningDependencies, signal: AbortSignal): Promise<boolean> {
   const head = await store.head();
   for (let attempt = 0; attempt < 50 && !signal.aborted; attempt += 1) {
@@ -88,21 +88,22 @@ async function signRecordsOf(work: SigningWork, tenantId: string): Promise<boole
 }
 
 /**
- * Signs the tokens, reactors and invocations of an older release while the vault serves. When a round began with
- * complete read models and leaves no record unsigned, records of the tenant without a signature are refused from then
- * on. Gives the number of finished tenants.
+ * Signs the tokens, reactors and invocations of an older release while the vault serves. Records of the tenant without
+ * a signature are refused when a round began with complete read models, left no record unsigned, and the read models
+ * have the signatures too: queries check the rows. Gives the number of finished tenants.
  */
 export async function signRecords(dependencies: SigningDependencies, signal: AbortSignal): Promise<number> {
   const { keyRing, store, clock, logger } = dependencies;
   const tenants = await tenantsToSign(dependencies);
   if (tenants.length === 0) return 0;
-  const haveAll = await areCaughtUp(dependencies, signal);
+  const isCaughtUp = () => areCaughtUp(dependencies, signal);
+  const listsWereComplete = await isCaughtUp();
   const work = { ...dependencies, outcomes: createTransactionOutcomes(store, clock), signal };
   let done = 0;
   for (const tenantId of tenants) {
     if (signal.aborted) break;
     try {
-      if (!(await signRecordsOf(work, tenantId)) || !haveAll) continue;
+      if (!(await signRecordsOf(work, tenantId)) || !listsWereComplete || !(await isCaughtUp())) continue;
       await keyRing.refuseUnsigned(tenantId);
       logger.info({ tenant_id: tenantId, task: 'upgrade' }, 'the records of an older release are signed');
       done += 1;

@@ -129,10 +129,14 @@ it('a reactor of an older release is believed until all is signed, and again onc
   expect(await typesOf(streams.reactor(tenantId, id))).not.toContain('ReactorSigned');
 });
 
-it('records without a signature are not refused while the rows are behind of which callers are made', async () => {
+it.each([
+  ['before the records are signed', 'rm_tenants.tenant'],
+  ['after the records were signed', 'rm_reactors.reactor'],
+])('records without a signature are not refused while a read model is behind: %s', async (_, table) => {
   await oldTenant();
+  await oldReactor();
   const client = await house.vault.pool.connect();
-  await client.query('begin; lock table rm_tenants.tenant in share mode');
+  await client.query(`begin; lock table ${table} in share mode`);
   const acceptsUnsigned = await signAll().finally(() => client.query('rollback'));
   client.release();
   expect(acceptsUnsigned).toBe(true);

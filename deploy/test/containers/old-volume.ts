@@ -24,7 +24,8 @@ const archive = path.join(root, 'deploy/test/old-volume/vault.tar.xz');
 const extract = (...args: string[]) => run('tar', ['--extract', '--file', archive, ...args]);
 
 /** Makes a volume of the data directory of an older release. */
-export async function createOldVolume({ docker }: Engine, volume: string): Promise<OldVault> {
+export async function createOldVolume({ docker, attempt }: Engine, volume: string): Promise<OldVault> {
+  await attempt('volume', 'rm', '--force', volume);
   await docker('volume', 'create', volume);
   const place = await docker('volume', 'inspect', '--format', '{{.Mountpoint}}', volume);
   await extract('--directory', place, '--strip-components', '1', 'data');
