@@ -1,3 +1,4 @@
+import type { Principal } from '@token-vault/access';
 import { randomBytes, randomUUID } from 'node:crypto';
 import {
   ApplicationCreated,
@@ -46,6 +47,7 @@ export interface Seeds {
     stream: string,
     name: EventName<Type>,
     data: NewDataOf<Type>,
+    principal?: Principal,
   ) => Promise<Position>;
 }
 
@@ -66,9 +68,10 @@ export function createSeeds(store: EventStore, keyRing: KeyRing, clock: ManualCl
     stream: string,
     name: EventName<Type>,
     data: NewDataOf<Type>,
+    principal: Principal = principalOf(tenantId),
   ): Promise<Position> {
     const context = createRequestContext({
-      principal: principalOf(tenantId),
+      principal,
       traceId: 'seed',
       now: clock.now(),
     });

@@ -1,4 +1,11 @@
-import type { Application, Invocation, LogEntry, Reactor, Token } from '@token-vault/contracts';
+import type {
+  Application,
+  Invocation,
+  LogEntry,
+  Reactor,
+  ShownInvocation,
+  Token,
+} from '@token-vault/contracts';
 import {
   cardNumber,
   cardToken,
@@ -35,8 +42,9 @@ afterAll(async () => {
   await removeDataDirectory(dataDir);
 });
 
-async function newCaller(): Promise<{ id: string; client: Client }> {
-  const body = plainApplication({ permissions: ['token:create', 'token:read', 'token:use'] });
+async function newCaller(grants: object = {}): Promise<{ id: string; client: Client }> {
+  const permissions = ['token:create', 'token:read', 'token:use'];
+  const body = plainApplication({ permissions, ...grants });
   const { id, key } = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
   return { id, client: manager.withKey(key ?? '') };
 }
@@ -108,8 +116,29 @@ describe('a run', () => {
     expect(shown.text).not.toContain(number);
     const listed = await manager.expect(200, 'GET', `/invocations?reactor_id=${reactor}`);
     expect([listed.text.includes(idOf(answer)), listed.text.includes(number)]).toEqual([true, false]);
-    const refused = await backend.request('GET', `/invocations/${idOf(answer)}`);
-    expect(refused.status).toBe(403);
+    const own = await backend.expect(200, 'GET', `/invocations/${idOf(answer)}`);
+    expect(own.text).not.toContain(number);
+    const other = await newCaller({ permissions: ['token:use'] });
+    expect((await other.client.request('GET', `/invocations/${idOf(answer)}`)).status).toBe(403);
+  });
+
+  it('shows what its code printed to who may see the tokens of the run, though it failed, until one is deleted', async () => {
+    const number = cardNumber();
+    const rule = { description: 'r', priority: 1, container: '/', transform: 'reveal' };
+    const rules = [{ ...rule, permissions: ['token:create', 'token:read', 'token:use', 'token:delete'] }];
+    const { client } = await newCaller({ permissions: undefined, rules });
+    const token = (await client.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+    const reactor = await newReactor('console.warn("paid", req.args.card.number); throw new Error("no");');
+    const id = idOf(await react(reactor, { args: { card: `{{ ${token.id} }}` } }, {}, client));
+    const shown = async (by: typeof client) =>
+      (await by.expect<ShownInvocation>(200, 'GET', `/invocations/${id}`)).body;
+    expect((await shown(client)).console?.lines).toEqual([{ level: 'warn', text: `paid ${number}` }]);
+    expect(await shown(manager)).toMatchObject({ state: 'failed', console_withheld: expect.stringContaining("not shown") });
+    const reads = `/logs?entity_type=card&operation=read&entity_id=${token.id}`;
+    const { data } = (await manager.expect<{ data: LogEntry[] }>(200, 'GET', reads)).body;
+    expect(data.map((each) => [each.request, each.transform])).toEqual([['getInvocation', 'reveal']]);
+    await client.expect(204, 'DELETE', `/tokens/${token.id}`);
+    expect((await shown(client)).console_withheld).toMatch(/is gone/u);
   });
 
   it('tells why a delivery was refused', async () => {

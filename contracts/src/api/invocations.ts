@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { consoleLine } from '../events/run-console.ts';
 import { page, paging } from './paging.ts';
 
 export const invocationStates = ['waiting', 'running', 'succeeded', 'failed'] as const;
@@ -22,7 +23,7 @@ const attempt = z.object({
   reason: z.string().optional(),
 });
 
-/** One run of a reactor, as the log tells it. It holds no arguments, no result and no text of the code. */
+/** One run of a reactor, as the log tells it. It holds no arguments and no result. */
 export const invocation = z.object({
   id: z.uuid(),
   tenant_id: z.uuid(),
@@ -47,5 +48,19 @@ export const invocation = z.object({
     })
     .optional(),
 });
+/** A run with what its code printed, for an hour (ADR 46). */
+export const shownInvocation = invocation.extend({
+  console: z
+    .object({
+      lines: z.array(consoleLine),
+      /** Lines were dropped because there were too many. */
+      is_cut: z.boolean(),
+      kept_until: z.string(),
+    })
+    .optional(),
+  /** Why the lines are not shown to this caller. Absent when they are, and when none are kept. */
+  console_withheld: z.string().optional(),
+});
+export type ShownInvocation = z.infer<typeof shownInvocation>;
 export type Invocation = z.infer<typeof invocation>;
 export const invocationPage = page(invocation);

@@ -17,6 +17,7 @@ export * from './application.ts';
 export * from './audit.ts';
 export * from './history.ts';
 export * from './invocation.ts';
+export * from './run-console.ts';
 export * from './outcome-content.ts';
 export * from './proxy.ts';
 export * from './reactor.ts';

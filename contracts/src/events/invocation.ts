@@ -55,6 +55,9 @@ const seenTokenIds = z.array(z.string()).max(maxSeenTokens).optional();
  */
 const sealedWithTokens = z.literal(true).optional();
 
+/** Sealed `RunConsole`, under a key that ends an hour after the run. Absent when the code printed nothing. */
+const printed = sealedValue.optional();
+
 /** When the first cvc that was shown to the code expires: the outcome is not kept longer. Absent when no cvc was shown. The sealed value decides. */
 const cvcEndsAt = moment.optional();
 
@@ -68,9 +71,11 @@ export const ReactorSucceeded = defineEvent(
     seen_token_ids: seenTokenIds,
     cvc_ends_at: cvcEndsAt,
     sealed_with_tokens: sealedWithTokens,
+    console: printed,
   }),
-  // Version 2 adds the tokens that the code saw, and when the first of their cvcs expires. Version 3 seals them.
-  [unchanged, unchanged],
+  // Version 2 adds the tokens that the code saw, and when the first of their cvcs expires. Version 3 seals them. Version 4 may carry
+  // what the code printed.
+  [unchanged, unchanged, unchanged],
 );
 
 export const ReactorFailed = defineEvent(
@@ -86,9 +91,11 @@ export const ReactorFailed = defineEvent(
     seen_token_ids: seenTokenIds,
     cvc_ends_at: cvcEndsAt,
     sealed_with_tokens: sealedWithTokens,
+    console: printed,
   }),
-  // Version 2 adds the tokens that the code saw, and when the first of their cvcs expires. Version 3 seals them.
-  [unchanged, unchanged],
+  // Version 2 adds the tokens that the code saw, and when the first of their cvcs expires. Version 3 seals them. Version 4 may carry
+  // what the code printed.
+  [unchanged, unchanged, unchanged],
 );
 
 const attempt = z.int().min(1);
@@ -128,6 +135,15 @@ export interface ReactorProblem {
 export type InvocationField = 'args' | 'callback_url' | 'outcome' | 'outcome_with_tokens';
 
 export const invocationEntity = (invocationId: string): string => `invocation:${invocationId}`;
+
+/**
+ * The AAD of what the code of a run printed. It is an entity of its own: the keys of an invocation are destroyed when its result is delivered.
+ */
+export const runConsolePlace = (tenantId: string, invocationId: string) => ({
+  tenantId,
+  entity: `run-console:${invocationId}`,
+  field: 'console',
+});
 
 /** The AAD of a sealed field of an invocation. Each field has a key of its own, because their lifetimes differ. */
 export const invocationPlace = (tenantId: string, invocationId: string, field: InvocationField) => ({

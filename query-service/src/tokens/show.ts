@@ -58,7 +58,8 @@ export function createTokenShow(
   };
 }
 
-function readOf(tokens: readonly GrantedToken[], operation: ReadOperation): DataOf<'TokensRead'> {
+/** The content of the record that these tokens are shown. */
+export function readOf(tokens: readonly GrantedToken[], operation: ReadOperation): DataOf<'TokensRead'> {
   return {
     operation,
     tokens: tokens.map(({ row, transform, isBreakGlass }) => ({

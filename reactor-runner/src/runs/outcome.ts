@@ -1,7 +1,7 @@
 import { DomainError, ForbiddenError, type Json, type ReactorProblem } from '@token-vault/contracts';
 import { ExpressionEvaluationError, ExpressionSyntaxError } from '@token-vault/expressions';
 import { isUnavailable } from '@token-vault/operations';
-import { problemOf, type RunOutcome } from '../sandbox/index.ts';
+import { problemOf, type GuestConsole, type RunOutcome } from '../sandbox/index.ts';
 import type { SeenTokens } from './seen-tokens.ts';
 
 /** The end of an invocation. `body` is the answer to a synchronous caller. */
@@ -17,6 +17,8 @@ export type InvocationOutcome = (
 ) & {
   /** The tokens that the code was shown: the outcome may contain their data. Undefined when it is unknown, or when no code ran. */
   readonly seen?: Pick<SeenTokens, 'tokens' | 'isComplete' | 'cvcEndsAt'> | undefined;
+  /** What the code printed. Undefined when no code ran. */
+  readonly console?: GuestConsole | undefined;
 };
 export type InvocationFailure = Extract<InvocationOutcome, { kind: 'failed' }>;
 

@@ -23,6 +23,7 @@ import { isUnavailable, type Clock } from '@token-vault/operations';
 import { setTimeout as delay } from 'node:timers/promises';
 import { runnerEvent, type Invocation } from './invocation.ts';
 import type { InvocationOutcome } from './outcome.ts';
+import { sealConsole } from './run-console.ts';
 
 export interface RecordDependencies {
   readonly store: EventStore;
@@ -74,6 +75,11 @@ function fittingKey(
   return createOutcomeKey(dependencies, invocation, cvcEndsAt);
 }
 
+interface SealedOutcome {
+  readonly result: SealedValue;
+  readonly console: SealedValue | undefined;
+}
+
 async function sealOutcome(
   { created }: OutcomeKey,
   invocation: Invocation,
@@ -120,14 +126,20 @@ export async function recordOutcome(
   const { store, keyRing, clock } = dependencies;
   const { tenantId, stream } = invocation;
   const content = contentOf(outcome);
-  const sealUnder = (key: OutcomeKey) => sealOutcome(key, invocation, content);
+  const sealUnder = async (key: OutcomeKey): Promise<SealedOutcome> => {
+    const [result, console] = await Promise.all([
+      sealOutcome(key, invocation, content),
+      sealConsole(dependencies, invocation, outcome),
+    ]);
+    return { result, console };
+  };
   const resealed = () => sealUnder(createOutcomeKey(dependencies, invocation, outcome.seen?.cvcEndsAt));
   let sealed = await sealUnder(fittingKey(dependencies, invocation, outcome, earlyKey)).catch(() =>
     untilAnswered(resealed),
   );
   for (let attempt = 1; ; attempt += 1) {
     const event = outcomeEvent(invocation, outcome, sealed, clock.now());
-    const keys = [keyIdOf(sealed)];
+    const keys = [sealed.result, sealed.console].filter((each) => each !== undefined).map(keyIdOf);
     try {
       await untilAnswered(() => store.append(stream, [event], revision, { keys }));
       return true;
@@ -158,7 +170,7 @@ function contentOf(outcome: InvocationOutcome): OutcomeContent {
 function outcomeEvent(
   invocation: Invocation,
   outcome: InvocationOutcome,
-  sealed: SealedValue,
+  { result, console }: SealedOutcome,
   now: Date,
 ): VaultEvent {
   const { id: invocation_id, invoked } = invocation;
@@ -168,12 +180,13 @@ function outcomeEvent(
     reactor_id: invoked.reactor_id,
     mode: invoked.mode,
     sealed_with_tokens: true as const,
+    ...(console === undefined ? {} : { console }),
     ...(cvcEndsAt === undefined ? {} : { cvc_ends_at: cvcEndsAt.toISOString() }),
   };
   if (outcome.kind === 'succeeded')
-    return runnerEvent(invocation, ReactorSucceeded, { ...identity, result: sealed }, now);
+    return runnerEvent(invocation, ReactorSucceeded, { ...identity, result }, now);
   const { status, reason } = outcome;
-  return runnerEvent(invocation, ReactorFailed, { ...identity, status, reason, problem: sealed }, now);
+  return runnerEvent(invocation, ReactorFailed, { ...identity, status, reason, problem: result }, now);
 }
 
 /** Whether a repeat may succeed. If the first attempt succeeded, the repeat recognises it. */

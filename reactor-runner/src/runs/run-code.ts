@@ -24,15 +24,12 @@ export interface Code {
   /** Makes the tokens of the output. Without one the code cannot tokenize. */
   readonly writer: OutputWriter | undefined;
   readonly signal: AbortSignal;
+  /** Called with what the code printed, also when it failed. */
+  readonly onConsole?: ((console: GuestConsole) => void) | undefined;
 }
 
 export type CodeEnd =
-  | {
-      readonly kind: 'succeeded';
-      readonly raw: Json | undefined;
-      readonly tokens: Json | undefined;
-      readonly console: GuestConsole;
-    }
+  | { readonly kind: 'succeeded'; readonly raw: Json | undefined; readonly tokens: Json | undefined }
   | InvocationFailure;
 
 /** Runs code in the sandbox, once, and tokenizes its output. @throws DomainError of the tokenization */
@@ -57,11 +54,11 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
     },
     signal,
   });
+  run.onConsole?.(outcome.console);
   if (outcome.kind !== 'succeeded') return failureOfRun(outcome);
-  const { console, result } = outcome;
-  const { raw, tokenize } = result;
-  if (tokenize === undefined) return { kind: 'succeeded', raw, tokens: undefined, console };
+  const { raw, tokenize } = outcome.result;
+  if (tokenize === undefined) return { kind: 'succeeded', raw, tokens: undefined };
   if (!writer) throw new ForbiddenError('Without an application the code cannot make tokens.');
   const tokens = await tokenized(() => operations.tokenize(tokenize, writer, origin));
-  return { kind: 'succeeded', raw, tokens, console };
+  return { kind: 'succeeded', raw, tokens };
 }

@@ -11,7 +11,7 @@ import { RevisionConflictError } from '@token-vault/event-store';
 import type { Expressions } from '@token-vault/expressions';
 import { errorFields, type Logger, type Spans } from '@token-vault/observability';
 import type { EgressFetch } from '@token-vault/egress';
-import { defaultRunsPerTenant, type SandboxPool } from '../sandbox/index.ts';
+import { defaultRunsPerTenant, emptyConsole, type GuestConsole, type SandboxPool } from '../sandbox/index.ts';
 import { createLanes } from './lanes.ts';
 import {
   isGenuine,
@@ -57,6 +57,11 @@ export interface RunDependencies extends RecordDependencies {
  */
 export class RunnerStoppedError extends Error {
   readonly code = 'runner_stopped';
+}
+
+/** Set by the run of the code, also when the run fails. */
+interface Printed {
+  console: GuestConsole;
 }
 
 /** Fewer invocations of one tenant would leave its CPU places empty between two runs. */
@@ -149,6 +154,7 @@ export class Runs {
     // No caller waits, so the invocation is claimed only when the present rights of its invoker are known.
     if (invoked.mode === 'async') await invoker;
     const seen = new SeenTokens();
+    const printed: Printed = { console: emptyConsole };
     const use = await opened.then(
       (tokens) => {
         seen.endBy(tokens.cvcEndsAt);
@@ -164,13 +170,13 @@ export class Runs {
     // The key is made while the code runs, so that it costs no time.
     const outcomeKey = createOutcomeKey(this.#dependencies, invocation, seen.cvcEndsAt);
     const ended = await prepared
-      .then((input) => this.#execute(invocation, input, seen))
+      .then((input) => this.#execute(invocation, input, { seen, printed }))
       .catch((error: unknown) =>
         failureOf(error, () =>
           logger.error({ trace_id: metadata.trace_id, ...errorFields(error) }, 'a run failed'),
         ),
       );
-    const outcome = { ...ended, seen };
+    const outcome = { ...ended, seen, console: printed.console };
     // No caller waits for an asynchronous run, and after its outcome no feed or sweeper returns to it. So the
     // arguments are destroyed before the outcome: after a crash in between the run is still found as lost.
     const areArgumentsGone = invoked.mode === 'async' && (await this.#argumentsGo(invocation));
@@ -255,7 +261,11 @@ export class Runs {
     return { code, applicationId, configuration, args: detokenized, shownAtMost };
   }
 
-  async #execute(invocation: Invocation, input: Input, seen: SeenTokens): Promise<InvocationOutcome> {
+  async #execute(
+    invocation: Invocation,
+    input: Input,
+    { seen, printed }: { readonly seen: SeenTokens; readonly printed: Printed },
+  ): Promise<InvocationOutcome> {
     const { tenantId, id: invocationId, invoked, metadata } = invocation;
     const origin: RunOrigin = {
       tenantId,
@@ -267,15 +277,17 @@ export class Runs {
     };
     const { timeout_ms: timeoutMs } = invoked;
     const longestMs = this.#queueMs(timeoutMs) + timeoutMs + 1_000;
-    const code = { ...input, timeoutMs, origin, writer: { invoker: metadata } };
+    const onConsole = (console: GuestConsole) => void (printed.console = console);
+    const code = { ...input, timeoutMs, origin, writer: { invoker: metadata }, onConsole };
     const outcome = await this.#stoppable.run(longestMs, (signal) =>
       runCode(this.#dependencies, { ...code, signal }),
     );
     if (outcome.kind === 'failed') return outcome;
-    const { raw, tokens, console } = outcome;
+    const { raw, tokens } = outcome;
+    const { lines, truncated } = printed.console;
     // A person tries the code at a screen. The lines may hold what the code was shown, which for a session of the console is masked (ADR 43).
     const isAtScreen = input.shownAtMost !== undefined && invoked.mode === 'sync';
-    const run = { console: console.lines.map((line) => ({ ...line })), is_cut: console.truncated };
+    const run = { console: lines.map((line) => ({ ...line })), is_cut: truncated };
     return {
       kind: 'succeeded',
       body: {

@@ -11,11 +11,10 @@ export type {
 export type { HostCalls, RunRequest } from './job.ts';
 export { defaultSandboxLimits } from './limits.ts';
 export type { SandboxLimits } from './limits.ts';
-export { describeCompileProblem, problemOf } from './outcome.ts';
+export { describeCompileProblem, emptyConsole, problemOf } from './outcome.ts';
 export type {
   CompileOutcome,
   CompileProblem,
-  ConsoleLine,
   GuestConsole,
   GuestFailure,
   GuestResult,

@@ -1,5 +1,6 @@
+import type { ConsoleLine } from '@token-vault/contracts';
 import type { SandboxLimits } from './limits.ts';
-import type { ConsoleLine, GuestConsole, PlainOutcomeKind } from './outcome.ts';
+import type { GuestConsole, PlainOutcomeKind } from './outcome.ts';
 
 /**
  * The messages between the pool and a child over a socket: one JSON object a line, and after a line of the child

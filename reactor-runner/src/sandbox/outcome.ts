@@ -1,4 +1,4 @@
-import type { Json } from '@token-vault/contracts';
+import type { ConsoleLine, Json } from '@token-vault/contracts';
 
 /**
  * The output of guest code. It may hold token data: it is given to the reactor's owner, and never written to the
@@ -8,11 +8,6 @@ export interface GuestConsole {
   readonly lines: readonly ConsoleLine[];
   /** True when lines were dropped because the limits were reached. */
   readonly truncated: boolean;
-}
-
-export interface ConsoleLine {
-  readonly level: 'debug' | 'error' | 'info' | 'log' | 'warn';
-  readonly text: string;
 }
 
 export interface GuestResult {

@@ -1,5 +1,6 @@
+import type { ConsoleLine } from '@token-vault/contracts';
 import type { SandboxLimits } from '../limits.ts';
-import type { ConsoleLine, GuestConsole } from '../outcome.ts';
+import type { GuestConsole } from '../outcome.ts';
 
 const levels: readonly string[] = ['debug', 'error', 'info', 'log', 'warn'] satisfies ConsoleLine['level'][];
 

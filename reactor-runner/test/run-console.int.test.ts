@@ -1,0 +1,101 @@
+import { runConsolePlace, type JsonObject } from '@token-vault/contracts';
+import { KeyDestroyedError } from '@token-vault/crypto';
+import { fieldsOf } from '@token-vault/test-support';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Invocation } from '../src/runs/invocation.ts';
+import type { OpenTokens } from '../src/runs/ports.ts';
+import type { RunDependencies } from '../src/runs/run.ts';
+import type { GuestConsole, RunOutcome } from '../src/sandbox/index.ts';
+import { createRunnerFixture, invoker, nothingSeen, tenantId, type RunnerFixture } from './runner-fixture.ts';
+import { Deliveries } from '../src/webhooks/deliver.ts';
+
+const minuteMs = 60_000;
+const printed: GuestConsole = { lines: [{ level: 'log', text: 'seen 4242' }], truncated: true };
+const ends: readonly RunOutcome[] = [
+  { kind: 'succeeded', result: { raw: 1 }, console: printed },
+  { kind: 'failed', status: 500, detail: 'd', errors: {}, console: printed },
+  { kind: 'timed-out', console: printed },
+];
+
+let fixture: RunnerFixture;
+beforeEach(async () => {
+  fixture = await createRunnerFixture();
+});
+afterEach(() => fixture.close());
+
+/** The sealed lines in the outcome of a run. */
+async function runTo(
+  outcome: RunOutcome,
+  {
+    changes,
+    callbackUrl,
+  }: { readonly changes?: Partial<RunDependencies>; readonly callbackUrl?: string } = {},
+): Promise<{ readonly invocation: Invocation; readonly sealed: unknown }> {
+  fixture.sandbox = () => Promise.resolve(outcome);
+  const invocation = await fixture.invoke({}, callbackUrl, { token_ids: ['one'] });
+  await fixture.runner(changes).handle(await fixture.historyOf(invocation));
+  const event = (await fixture.eventsOf(invocation)).at(-1);
+  expect(JSON.stringify(event)).not.toContain('4242');
+  return { invocation, sealed: fieldsOf(event)['console'] };
+}
+const open = async ({ id }: Invocation, sealed: unknown): Promise<JsonObject> =>
+  (await fixture.keyRing.open<JsonObject>(runConsolePlace(tenantId, id), String(sealed) as never)).expose();
+
+describe('what the code of a run printed', () => {
+  it.each(ends)('is sealed with its tokens for an hour: $kind', async (outcome) => {
+    const { invocation, sealed } = await runTo(outcome);
+    expect(await open(invocation, sealed)).toEqual({
+      lines: [...printed.lines],
+      isCut: true,
+      tokens: [{ id: 'one', transform: 'reveal' }],
+      areAllNamed: true,
+      invokedBy: invocation.metadata.actor.id,
+      endsAt: new Date(fixture.clock.now().getTime() + 60 * minuteMs).toISOString(),
+    });
+    fixture.clock.advance(60 * minuteMs + 1);
+    await expect(open(invocation, sealed)).rejects.toThrow(KeyDestroyedError);
+  });
+
+  it('ends with the first cvc that the code was shown', async () => {
+    const cvcEndsAt = new Date(fixture.clock.now().getTime() + 5 * minuteMs).toISOString();
+    const openTokens: OpenTokens = () =>
+      Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], cvcEndsAt });
+    const { invocation, sealed } = await runTo(ends[0]!, { changes: { openTokens } });
+    expect(await open(invocation, sealed)).toMatchObject({ endsAt: cvcEndsAt });
+    fixture.clock.advance(5 * minuteMs + 1);
+    await expect(open(invocation, sealed)).rejects.toThrow(KeyDestroyedError);
+  });
+
+  it('outlives the result, which ends when it is delivered', async () => {
+    const { invocation, sealed } = await runTo(ends[0]!, { callbackUrl: 'https://example.com/' });
+    await new Deliveries({
+      ...fixture,
+      fetch: () =>
+        Promise.resolve({
+          status: 204,
+          statusText: '',
+          headers: [],
+          body: new Uint8Array(),
+          url: '',
+          redirected: false,
+        }),
+      findInvoker: (ofTenant, actor) => Promise.resolve(invoker(ofTenant, actor)),
+      refuseUse: () => Promise.resolve(undefined),
+      decideSeen: nothingSeen,
+    }).deliver(tenantId, invocation.id);
+    const outcome = (await fixture.eventsOf(invocation)).find(({ type }) => type === 'ReactorSucceeded');
+    await expect(fixture.open(invocation, 'outcome', fieldsOf(outcome)['result'])).rejects.toThrow(
+      KeyDestroyedError,
+    );
+    expect(await open(invocation, sealed)).toMatchObject({ isCut: true });
+  });
+
+  it('is no part of the outcome when it is nothing', async () => {
+    const { sealed } = await runTo({
+      kind: 'succeeded',
+      result: {},
+      console: { lines: [], truncated: false },
+    });
+    expect(sealed).toBeUndefined();
+  });
+});
