@@ -133,7 +133,7 @@ describe('a run', () => {
     const shown = async (by: typeof client) =>
       (await by.expect<ShownInvocation>(200, 'GET', `/invocations/${id}`)).body;
     expect((await shown(client)).console?.lines).toEqual([{ level: 'warn', text: `paid ${number}` }]);
-    expect(await shown(manager)).toMatchObject({ state: 'failed', console_withheld: expect.stringContaining("not shown") });
+    expect((await shown(manager)).console_withheld).toMatch(/not shown/u);
     const reads = `/logs?entity_type=card&operation=read&entity_id=${token.id}`;
     const { data } = (await manager.expect<{ data: LogEntry[] }>(200, 'GET', reads)).body;
     expect(data.map((each) => [each.request, each.transform])).toEqual([['getInvocation', 'reveal']]);
