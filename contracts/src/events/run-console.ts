@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { transforms } from '../permissions.ts';
 
-export const consoleLevels = ['debug', 'error', 'info', 'log', 'warn'] as const;
+const consoleLevels = ['debug', 'error', 'info', 'log', 'warn'] as const;
 
 /** What code printed by one call of its console. */
 export const consoleLine = z.object({ level: z.enum(consoleLevels), text: z.string() });

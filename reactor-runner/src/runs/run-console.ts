@@ -1,9 +1,9 @@
 import { lesserOf } from '@token-vault/access';
 import { runConsolePlace, type RunConsole, type Transform } from '@token-vault/contracts';
-import { secret, type SealedValue } from '@token-vault/crypto';
+import { secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
+import type { Clock } from '@token-vault/operations';
 import type { Invocation } from './invocation.ts';
 import type { InvocationOutcome } from './outcome.ts';
-import type { RecordDependencies } from './record.ts';
 
 /** For somebody who looks into a run that has just failed. */
 const keptMs = 60 * 60 * 1000;
@@ -25,7 +25,7 @@ function tokensOf({ invoked }: Invocation, { seen }: InvocationOutcome): RunCons
  * code was shown (ADR 46). Undefined when the code printed nothing.
  */
 export async function sealConsole(
-  { keyRing, clock }: RecordDependencies,
+  { keyRing, clock }: { readonly keyRing: KeyRing; readonly clock: Clock },
   invocation: Invocation,
   outcome: InvocationOutcome,
 ): Promise<SealedValue | undefined> {
