@@ -8,20 +8,21 @@ const nobody = { type: 'management', permissions: ['application:read'], rules: [
 
 let twins: Twins;
 let key: string;
+let keyOfOther: string;
 beforeAll(async () => {
   twins = await openTwins();
-  const [tenantId] = await twins.newPair();
-  const { manager } = await openCast(twins, tenantId, nobody);
-  ({ key } = await newCaller(twins, manager, {
-    type: 'management',
-    permissions: [...managementPermissions],
-    rules: [],
-  }));
+  [key = '', keyOfOther = ''] = await Promise.all((await twins.newPair()).map(newKey));
 });
 afterAll(() => twins.close());
 
-async function signIn(): Promise<string> {
-  const headers = { 'SVC-API-KEY': key };
+async function newKey(tenantId: string): Promise<string> {
+  const { manager } = await openCast(twins, tenantId, nobody);
+  const permissions = [...managementPermissions];
+  return (await newCaller(twins, manager, { type: 'management', permissions, rules: [] })).key;
+}
+
+async function signIn(by = key, cookie?: string): Promise<string> {
+  const headers = { 'SVC-API-KEY': by, ...(cookie && { Cookie: cookie }) };
   const answer = await fetch(`${twins.url}/console/session`, { method: 'POST', headers });
   const setCookie = answer.headers.get('set-cookie')?.split(';')[0];
   expect(answer.status).toBe(201);
@@ -40,6 +41,22 @@ it('a browser is signed out after 30 minutes without a request, and not before 2
   expect(await statusOf(used)).toBe(200);
   wait(30);
   expect(await statusOf(used)).toBe(401);
+});
+
+it('a browser that signs in with the key of another tenant is signed out of the first', async () => {
+  const first = await signIn();
+  const others = await signIn(keyOfOther);
+  const second = await signIn(keyOfOther, first);
+  expect([await statusOf(first), await statusOf(others), await statusOf(second)]).toEqual([401, 200, 200]);
+  const path = `/logs?entity_id=${first.split(/[=.]/)[1] ?? ''}`;
+  const entriesOf = async (of: string) => {
+    const answer = await fetch(twins.url + path, { headers: { 'SVC-API-KEY': of } });
+    return ((await answer.json()) as { data: { operation: string; actor_type: string }[] }).data;
+  };
+  expect((await entriesOf(key)).map(({ operation, actor_type: by }) => [operation, by])).toEqual(
+    expect.arrayContaining([['delete', 'session']]),
+  );
+  expect(await entriesOf(keyOfOther)).toEqual([]);
 });
 
 it('a browser that is used all the time is signed out after 12 hours', async () => {

@@ -6,6 +6,7 @@ import {
   ConsoleSessionUsed,
   type DataOf,
 } from '@token-vault/contracts';
+import { equalHashes } from '@token-vault/crypto';
 import { fact, type Decider, type Fact } from '../aggregates/decider.ts';
 import { evolve, initialState, isOver, type ConsoleMember, type ConsoleSessionState } from './state.ts';
 
@@ -26,14 +27,22 @@ export type ConsoleSessionCommand =
       readonly now: Date;
     }
   | { readonly kind: 'use'; readonly now: Date }
-  | { readonly kind: 'end'; readonly reason: DataOf<'ConsoleSessionEnded'>['reason'] }
+  | { readonly kind: 'end'; readonly id: string; readonly reason: DataOf<'ConsoleSessionEnded'>['reason'] }
+  | {
+      readonly kind: 'replace';
+      readonly id: string;
+      readonly secretHash: string;
+      /** The session that takes its place; undefined for one of another tenant. */
+      readonly by: string | undefined;
+    }
   | { readonly kind: 'expire'; readonly now: Date };
 
 const earlierOf = (ms: number, moment: string): string =>
   ms < Date.parse(moment) ? new Date(ms).toISOString() : moment;
 
 function open(state: ConsoleSessionState, command: Extract<ConsoleSessionCommand, { kind: 'open' }>): Fact[] {
-  if (state.kind !== 'absent') throw new ConflictError('conflict', 'The session exists already.');
+  if (state.kind !== 'absent')
+    throw new ConflictError('conflict', 'Another sign-in with the same cookie took its place. Try again.');
   const { id, secretHash, members, notAfter, now } = command;
   const latest = now.getTime() + lifetimeMs;
   const expiresAt = notAfter === undefined ? new Date(latest).toISOString() : earlierOf(latest, notAfter);
@@ -56,6 +65,23 @@ function use(state: ConsoleSessionState, now: Date): Fact[] {
   return [fact(ConsoleSessionUsed, { session_id: state.id, ends_at: endsAt })];
 }
 
+/** A session that is not open yet is ended too: a sign-in that was overtaken then opens none. */
+function end(
+  state: ConsoleSessionState,
+  { id, reason }: Extract<ConsoleSessionCommand, { kind: 'end' }>,
+): Fact[] {
+  return state.kind === 'ended' ? [] : [fact(ConsoleSessionEnded, { session_id: id, reason })];
+}
+
+function replace(
+  state: ConsoleSessionState,
+  { id, secretHash, by }: Extract<ConsoleSessionCommand, { kind: 'replace' }>,
+): Fact[] {
+  if (state.kind === 'absent' || state.secretHash === undefined) return [];
+  if (!equalHashes(state.secretHash, secretHash)) return [];
+  return [fact(ConsoleSessionEnded, { session_id: id, reason: 'replaced', ...(by && { replaced_by: by }) })];
+}
+
 function decide(state: ConsoleSessionState, command: ConsoleSessionCommand): readonly Fact[] {
   switch (command.kind) {
     case 'open':
@@ -63,9 +89,9 @@ function decide(state: ConsoleSessionState, command: ConsoleSessionCommand): rea
     case 'use':
       return use(state, command.now);
     case 'end':
-      return state.kind === 'open'
-        ? [fact(ConsoleSessionEnded, { session_id: state.id, reason: command.reason })]
-        : [];
+      return end(state, command);
+    case 'replace':
+      return replace(state, command);
     case 'expire':
       return state.kind === 'open' && isOver(state, command.now)
         ? [fact(ConsoleSessionExpired, { session_id: state.id })]

@@ -7,9 +7,9 @@ import {
   type ApplicationType,
   type ConsoleSession,
 } from '@token-vault/contracts';
-import { equalHashes, hashApiKey, type KeyRing } from '@token-vault/crypto';
+import { hashApiKey, type KeyRing } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
-import type { AuditTrail, Clock, RequestContext } from '@token-vault/operations';
+import { createRequestContext, type AuditTrail, type Clock, type RequestContext } from '@token-vault/operations';
 import { execute, load } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
 import { generateNonce } from '../sessions/nonce.ts';
@@ -81,11 +81,46 @@ async function findOwn(store: EventStore, context: RequestContext): Promise<Open
   return session;
 }
 
-/** The session of the cookie that came with the request: the new one takes its place, and keeps its other application. */
-async function findBefore(store: EventStore, context: RequestContext): Promise<OpenSession | undefined> {
-  const { consoleSession: sent } = context;
-  const session = sent && (await find(store, context, sent.id));
-  return session && equalHashes(session.secretHash, sent.secretHash) ? session : undefined;
+/** The same request, as one of the session of a tenant whose cookie came with it. */
+const asSession = ({ traceId, now }: RequestContext, tenantId: string, id: string) =>
+  createRequestContext({
+    principal: {
+      tenant: { id: tenantId, plan: 'standard', settings: {} },
+      actor: { kind: 'session', id },
+      applicationId: id,
+      applicationType: 'management',
+      permissions: [],
+      rules: [],
+    },
+    traceId,
+    now,
+    request: 'openConsoleSession',
+  });
+
+/**
+ * Ends the session of the request's cookie, and one that took its place meanwhile, so that at most one session is left of requests that
+ * sign in at once with one cookie. Gives the session when it was open until this request ended it: only then the new session may keep its
+ * keys, because otherwise another request has ended it, and a sign-out must stand.
+ */
+async function replace(
+  dependencies: ConsoleDependencies,
+  context: RequestContext,
+  by: string,
+): Promise<OpenSession | undefined> {
+  const sent = await context.consoleSession?.();
+  if (!sent) return undefined;
+  const { id: ownTenantId } = context.principal.tenant;
+  const { id, secretHash, tenantId = ownTenantId } = sent;
+  const isOwn = tenantId === ownTenantId;
+  const owner = isOwn ? context : asSession(context, tenantId, id);
+  const command = { kind: 'replace', id, secretHash, by: isOwn ? by : undefined } as const;
+  const { before, position } = await runIn(dependencies, owner, id, command);
+  if (position === undefined) return undefined;
+  if (before.kind === 'ended' && before.replacedBy !== undefined) {
+    const next = { kind: 'end', id: before.replacedBy, reason: 'replaced' } as const;
+    await runIn(dependencies, owner, next.id, next);
+  }
+  return isOwn && before.kind === 'open' && !isOver(before, context.now) ? before : undefined;
 }
 
 async function keptOf(
@@ -107,17 +142,17 @@ export function createConsoleHandlers(dependencies: ConsoleDependencies) {
   const { store, audit } = dependencies;
 
   return {
-    /** @throws ForbiddenError */
+    /** @throws ForbiddenError; ConflictError when another request with the same cookie overtook this one */
     async open(
       context: RequestContext,
     ): Promise<{ session: ConsoleSession; secret: string; position: Position | undefined }> {
       const added = memberOf(context);
-      const replaced = await findBefore(store, context);
+      const id = newId();
+      const replaced = await replace(dependencies, context, id);
       const kept = await keptOf(store, context, replaced, added);
       const members = [added, ...kept].sort(
         (one, other) => order.indexOf(one.application_type) - order.indexOf(other.application_type),
       );
-      const id = newId();
       const secret = generateNonce(id);
       const { position } = await runIn(dependencies, context, id, {
         kind: 'open',
@@ -127,12 +162,10 @@ export function createConsoleHandlers(dependencies: ConsoleDependencies) {
         notAfter: kept.length > 0 ? replaced?.expiresAt : undefined,
         now: context.now,
       });
-      const end =
-        replaced && (await runIn(dependencies, context, replaced.id, { kind: 'end', reason: 'replaced' }));
       const opened = await find(store, context, id);
       if (!opened) throw new NotFoundError('The console session');
       const session = await describeSession(dependencies, context.principal.tenant.id, opened, context.now);
-      return { session, secret, position: end?.position ?? position };
+      return { session, secret, position };
     },
 
     /** @throws NotFoundError */
@@ -146,10 +179,12 @@ export function createConsoleHandlers(dependencies: ConsoleDependencies) {
       return describeSession(dependencies, context.principal.tenant.id, session, context.now);
     },
 
-    /** @throws NotFoundError */
-    async end(context: RequestContext): Promise<Position | undefined> {
+    /** @throws NotFoundError also when another request has ended the session: a session that took its place may have its keys */
+    async end(context: RequestContext): Promise<Position> {
       const { id } = await findOwn(store, context);
-      return (await runIn(dependencies, context, id, { kind: 'end', reason: 'signed_out' })).position;
+      const { position } = await runIn(dependencies, context, id, { kind: 'end', id, reason: 'signed_out' });
+      if (position === undefined) throw new NotFoundError('The console session');
+      return position;
     },
   };
 }

@@ -31,11 +31,15 @@ interface ConsoleSessionDetails {
 
 export type ConsoleSessionState =
   | { readonly kind: 'absent' }
-  | { readonly kind: 'ended' }
+  | {
+      readonly kind: 'ended';
+      /** Undefined when it has expired: then no session takes its place. */
+      readonly secretHash: string | undefined;
+      readonly replacedBy: string | undefined;
+    }
   | ({ readonly kind: 'open' } & ConsoleSessionDetails);
 
 export const initialState: ConsoleSessionState = { kind: 'absent' };
-const ended = (): ConsoleSessionState => ({ kind: 'ended' });
 
 export const evolve = evolveBy<ConsoleSessionState, TypeIn<typeof consoleSessionEvents>>({
   ConsoleSessionOpened: (_before, event) => ({
@@ -50,8 +54,12 @@ export const evolve = evolveBy<ConsoleSessionState, TypeIn<typeof consoleSession
   }),
   ConsoleSessionUsed: (state, event) =>
     state.kind === 'open' ? { ...state, endsAt: event.data.ends_at, signature: signatureOf(event) } : state,
-  ConsoleSessionEnded: ended,
-  ConsoleSessionExpired: ended,
+  ConsoleSessionEnded: (before, { data: { replaced_by: replacedBy } }) => ({
+    kind: 'ended',
+    secretHash: before.kind === 'absent' ? undefined : before.secretHash,
+    replacedBy,
+  }),
+  ConsoleSessionExpired: () => ({ kind: 'ended', secretHash: undefined, replacedBy: undefined }),
 });
 
 export const isOver = ({ endsAt, expiresAt }: ConsoleSessionDetails, now: Date): boolean =>

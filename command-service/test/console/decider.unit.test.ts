@@ -1,4 +1,9 @@
-import { ConsoleSessionExpired, ConsoleSessionOpened, ConsoleSessionUsed } from '@token-vault/contracts';
+import {
+  ConsoleSessionEnded,
+  ConsoleSessionExpired,
+  ConsoleSessionOpened,
+  ConsoleSessionUsed,
+} from '@token-vault/contracts';
 import { describe, expect, it } from 'vitest';
 import { fact, type Fact } from '../../src/aggregates/decider.ts';
 import { consoleSessionDecider, type ConsoleSessionCommand } from '../../src/console/decider.ts';
@@ -30,6 +35,17 @@ const open = (notAfter?: string): ConsoleSessionCommand => ({
 const use = (moment: string): ConsoleSessionCommand => ({ kind: 'use', now: at(moment) });
 const expire = (moment: string): ConsoleSessionCommand => ({ kind: 'expire', now: at(moment) });
 
+const next = '00000000-0000-4000-8000-0000000000e2';
+const replace = (hash = secretHash, by: string | undefined = next): ConsoleSessionCommand => ({
+  kind: 'replace',
+  id,
+  secretHash: hash,
+  by,
+});
+const end: ConsoleSessionCommand = { kind: 'end', id, reason: 'signed_out' };
+const replaced = fact(ConsoleSessionEnded, { session_id: id, reason: 'replaced', replaced_by: next });
+const signedOut = fact(ConsoleSessionEnded, { session_id: id, reason: 'signed_out' });
+
 const opened = {
   session_id: id,
   secret_hash: secretHash,
@@ -50,6 +66,25 @@ describe('a session of the console', () => {
     given()
       .when(open(minutes(20)))
       .then(fact(ConsoleSessionOpened, { ...opened, ends_at: minutes(20), expires_at: minutes(20) }));
+  });
+
+  it('is replaced by who has its secret, and names each time the session that took its place', () => {
+    const begun = given(fact(ConsoleSessionOpened, opened));
+    begun.when(replace()).then(replaced);
+    begun.when(replace('c'.repeat(64))).thenNothing();
+    given().when(replace()).thenNothing();
+    const ended = given(fact(ConsoleSessionOpened, opened), replaced);
+    ended.when(replace(secretHash, id)).then(fact(ConsoleSessionEnded, { ...replaced.data, replaced_by: id }));
+    ended.when(replace('c'.repeat(64))).thenNothing();
+    const expired = fact(ConsoleSessionExpired, { session_id: id });
+    given(fact(ConsoleSessionOpened, opened), expired).when(replace()).thenNothing();
+  });
+
+  it('is ended once, and cannot be opened when it was ended before', () => {
+    given(fact(ConsoleSessionOpened, opened)).when(end).then(signedOut);
+    given(fact(ConsoleSessionOpened, opened), signedOut).when(end).thenNothing();
+    given().when(end).then(signedOut);
+    given(signedOut).when(open()).thenRefused({ code: 'conflict' });
   });
 
   it('goes on by use, which is stored when 5 minutes of it were not', () => {

@@ -38,11 +38,14 @@ export function App() {
   const enter = (session: ConsoleSession) => setState({ is: 'in', session });
   if (state.is === 'out') return <SignIn hasEnded={state.wasIn} onSignedIn={enter} />;
   const signOut = async () => {
-    // A session that has ended needs no end.
-    await call('DELETE', '/console/session').catch((error: unknown) => {
-      if (asApiError(error).status !== 401) throw error;
-    });
-    setState({ is: 'out', wasIn: false });
+    try {
+      await call('DELETE', '/console/session');
+      setState({ is: 'out', wasIn: false });
+    } catch (error) {
+      if (![401, 404].includes(asApiError(error).status)) throw error;
+      // The session has ended. Another one of this browser may have taken its place.
+      start();
+    }
   };
   return (
     <SessionProvider value={{ session: state.session, signOut, enter }}>

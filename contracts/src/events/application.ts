@@ -173,9 +173,16 @@ export const ConsoleSessionUsed = defineEvent(
   'ConsoleSessionUsed',
   z.object({ session_id: z.uuid(), ends_at: moment, signature: requiredSignature }),
 );
+/** Stored once more when a request with the ended session's cookie signs in: `replaced_by` of the last event names the session to end next. */
 export const ConsoleSessionEnded = defineEvent(
   'ConsoleSessionEnded',
-  z.object({ session_id: z.uuid(), reason: z.enum(['signed_out', 'replaced']) }),
+  z.object({
+    session_id: z.uuid(),
+    reason: z.enum(['signed_out', 'replaced']),
+    /** Version 2 added the session of the same tenant that took its place. */
+    replaced_by: z.uuid().optional(),
+  }),
+  [unchanged],
 );
 export const ConsoleSessionExpired = defineEvent('ConsoleSessionExpired', z.object({ session_id: z.uuid() }));
 

@@ -105,4 +105,5 @@ export const eventHistory: readonly (readonly string[])[] = [
   ['TenantWebhookSecretRotated.v2'],
   ['TokenCreated.v3'],
   ['ReactorSucceeded.v4', 'ReactorFailed.v4'],
+  ['ConsoleSessionEnded.v2'],
 ];

@@ -1,4 +1,5 @@
 import { ForbiddenError, type Operation } from '@token-vault/contracts';
+import type { Authentication, Authenticator } from '@token-vault/authentication';
 import { hashApiKey } from '@token-vault/crypto';
 import type { Answer, NamedSession } from '@token-vault/operations';
 import type { Request, Response } from 'express';
@@ -33,11 +34,21 @@ function consoleSecretOf(request: Request): string | undefined {
   return secret !== undefined && secretPattern.test(secret) ? secret : undefined;
 }
 
-/** The session that the cookie names, unchecked. */
-export function namedSessionOf(request: Request): NamedSession | undefined {
+/** The session that the cookie names, whether it has ended or not. */
+export async function namedSessionOf(
+  request: Request,
+  authenticator: Pick<Authenticator, 'authenticateConsole'>,
+): Promise<NamedSession | undefined> {
   const secret = consoleSecretOf(request);
   const id = secretPattern.exec(secret ?? '')?.[1];
-  return secret === undefined || id === undefined ? undefined : { id, secretHash: hashApiKey(secret) };
+  if (secret === undefined || id === undefined) return undefined;
+  const found = await authenticator.authenticateConsole(secret, null);
+  return { id, secretHash: hashApiKey(secret), tenantId: tenantOf(found) };
+}
+
+function tenantOf(found: Authentication): string | undefined {
+  if (found.kind === 'authenticated') return found.principal.tenant.id;
+  return found.kind === 'retired' ? found.key.tenantId : undefined;
 }
 
 const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD']);

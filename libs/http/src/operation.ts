@@ -164,7 +164,7 @@ function toOperationRequest(call: OperationCall, callers: HttpCallers, turn: Tur
     position: header(request, 'svc-position'),
     idempotencyKey: header(request, 'svc-idempotency-key'),
     reason: utf8(header(request, 'svc-reason')),
-    consoleSession: namedSessionOf(request),
+    consoleSession: () => namedSessionOf(request, callers.authenticator),
     isAsync: prefers(request, 'respond-async'),
     isLenient: isLenient || callers.isLenient === true,
   };

@@ -1,11 +1,13 @@
 import type { RawRequest } from '@token-vault/contracts';
 import type { Identity } from './callers.ts';
 
-/** A session of the console, as a cookie names it. */
+/** A session of the console, as a cookie names it, unchecked. */
 export interface NamedSession {
   readonly id: string;
   /** SHA-256 (hex) of the secret. */
   readonly secretHash: string;
+  /** Whose it is by the read models; undefined where they do not have it. */
+  readonly tenantId: string | undefined;
 }
 
 /** One request, as an entrance (HTTP, reactor code) passes it on. No part of it is validated. */
@@ -36,8 +38,8 @@ export interface OperationRequest {
   readonly isLenient?: boolean | undefined;
   /** The invocation whose code sent the request. */
   readonly causationId?: string | undefined;
-  /** The session of the console that the request's cookie names, unchecked: signing in again takes its place. */
-  readonly consoleSession?: NamedSession | undefined;
+  /** The session of the console that the request's cookie names: signing in again takes its place. */
+  readonly consoleSession?: (() => Promise<NamedSession | undefined>) | undefined;
   /** Called when the request waits for other requests (RequestContext.waitsForOthers). */
   readonly onWaiting?: (() => void) | undefined;
   /** Called with the invocation that the request began (RequestContext.hasInvoked), also when its answer is a stored one. */

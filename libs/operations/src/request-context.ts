@@ -27,8 +27,8 @@ export interface RequestContext {
    * @throws UnauthenticatedError, ForbiddenError when the caller may not use the operation any more
    */
   renewed(): Promise<RequestContext | undefined>;
-  /** The session of the console that the request's cookie names, unchecked. */
-  readonly consoleSession: NamedSession | undefined;
+  /** The session of the console that the request's cookie names. */
+  readonly consoleSession: (() => Promise<NamedSession | undefined>) | undefined;
   /** The same object in every context that is derived from one request. Limits for one request are counted by it. */
   readonly identity: object;
   /** The request has an idempotency key: it may repeat a request that was cut off, and that was done wholly, partly or not at all. */
@@ -70,7 +70,7 @@ export interface RequestContextOptions {
   readonly causationId?: string | undefined;
   /** Authenticates the caller again; undefined result when the caller was authenticated a moment ago. */
   readonly principalNow?: (() => Promise<Principal | undefined>) | undefined;
-  readonly consoleSession?: NamedSession | undefined;
+  readonly consoleSession?: (() => Promise<NamedSession | undefined>) | undefined;
   /** Called when the request waits for other requests. */
   readonly onWaiting?: (() => void) | undefined;
   /** Called with the invocation that the request began. */
