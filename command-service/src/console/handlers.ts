@@ -9,7 +9,12 @@ import {
 } from '@token-vault/contracts';
 import { hashApiKey, type KeyRing } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
-import { createRequestContext, type AuditTrail, type Clock, type RequestContext } from '@token-vault/operations';
+import {
+  createRequestContext,
+  type AuditTrail,
+  type Clock,
+  type RequestContext,
+} from '@token-vault/operations';
 import { execute, load } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
 import { generateNonce } from '../sessions/nonce.ts';

@@ -1,12 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
-import {
-  newEvent,
-  NotFoundError,
-  streams,
-  TenantCreated,
-  type Application,
-} from '@token-vault/contracts';
+import { newEvent, NotFoundError, streams, TenantCreated, type Application } from '@token-vault/contracts';
 import { hashApiKey } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { createAuditTrail, createRequestContext, type NamedSession } from '@token-vault/operations';

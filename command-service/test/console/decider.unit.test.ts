@@ -74,7 +74,9 @@ describe('a session of the console', () => {
     begun.when(replace('c'.repeat(64))).thenNothing();
     given().when(replace()).thenNothing();
     const ended = given(fact(ConsoleSessionOpened, opened), replaced);
-    ended.when(replace(secretHash, id)).then(fact(ConsoleSessionEnded, { ...replaced.data, replaced_by: id }));
+    ended
+      .when(replace(secretHash, id))
+      .then(fact(ConsoleSessionEnded, { ...replaced.data, replaced_by: id }));
     ended.when(replace('c'.repeat(64))).thenNothing();
     const expired = fact(ConsoleSessionExpired, { session_id: id });
     given(fact(ConsoleSessionOpened, opened), expired).when(replace()).thenNothing();
