@@ -1,68 +1,46 @@
-import { createCommandHandlers, createTenantCommands } from '@token-vault/command-service';
-import { eventRegistry, streams } from '@token-vault/contracts';
-import { createKeyRing, environmentRootKey, type KeyRing } from '@token-vault/crypto';
-import type { EventStore } from '@token-vault/event-store';
-import { createPostgresEventStore } from '@token-vault/event-store/postgres';
-import { schema } from '@token-vault/processes';
-import { migrate } from '@token-vault/processes/migrations';
-import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
-import { createAuditTrail, createRequestContext, systemClock, type Handlers } from '@token-vault/operations';
-import { silentLogger } from '@token-vault/observability';
+import { streams } from '@token-vault/contracts';
+import { systemClock } from '@token-vault/operations';
 import { createTestDatabase, createTestPool, type TestDatabase } from '@token-vault/test-support';
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createBackup } from '../src/backup/create.ts';
 import { restoreBackup, type RestoreOptions } from '../src/backup/restore.ts';
 import { writeTombstones } from '../src/backup/tombstones.ts';
 import { readConfig } from '../src/config.ts';
+import { createSourceVault, type SourceVault } from './source-vault.ts';
 
 const { signal } = new AbortController();
-const rootKey = randomBytes(32).toString('base64');
 let place: string;
-let source: TestDatabase;
-let pool: Pool;
-let store: EventStore;
-let keyRing: KeyRing;
+let source: SourceVault;
 let kept: string;
 let deleted: string;
 let reactorId: string;
-let handlers: Handlers;
 const databases: TestDatabase[] = [];
 
 const at = (name: string) => path.join(place, name);
 const back = (name: string) =>
   createBackup({
-    url: source.url,
+    url: source.database.url,
     directories: { log: at(name), keys: at(`${name}.keys`) },
     now: systemClock.now(),
     signal,
   });
 
 const writeList = (name: string) =>
-  writeTombstones({ url: source.url, file: at(name), now: systemClock.now(), signal });
+  writeTombstones({ url: source.database.url, file: at(name), now: systemClock.now(), signal });
 
 beforeAll(async () => {
   place = await mkdtemp(path.join(tmpdir(), 'token-vault-backup-'));
-  source = await createTestDatabase();
-  await migrate(source.url, schema);
-  pool = createTestPool(source.url);
-  store = createPostgresEventStore({ registry: eventRegistry, connection: { connectionString: source.url } });
-  const key = environmentRootKey(rootKey, 'VAULT_ROOT_KEY');
-  keyRing = await createKeyRing({ pool, rootKey: key, clock: systemClock, durability: 'follows-log' });
-  const audit = createAuditTrail(store);
-  const expressions = createExpressions(createInlineWorkers());
-  const dependencies = { store, keyRing, audit, expressions, clock: systemClock, logger: silentLogger };
-  const tenants = createTenantCommands(dependencies);
+  source = await createSourceVault({ kind: 'postgres' });
+  const { keyRing, tenants } = source;
   [kept, deleted] = [
     (await tenants.create({ name: 'Kept', plan: 'standard' })).tenantId,
     (await tenants.create({ name: 'Deleted', plan: 'standard' })).tenantId,
   ];
-  handlers = createCommandHandlers(dependencies);
-  reactorId = await makeReactor(handlers);
+  reactorId = await source.makeReactor(kept);
   await back('first');
   // As a deletion does, before the backup holds the event of it.
   await keyRing.destroyAllOfTenant(deleted);
@@ -72,28 +50,10 @@ beforeAll(async () => {
   await writeList('tombstones');
 });
 afterAll(async () => {
-  await store.close();
-  await pool.end();
-  for (const database of [source, ...databases]) await database.drop();
+  await source.close();
+  for (const database of databases) await database.drop();
   await rm(place, { recursive: true });
 });
-
-/** The reactor has a configuration, and so a data key. */
-async function makeReactor({ createReactor }: Handlers): Promise<string> {
-  const principal = {
-    tenant: { id: kept, plan: 'enterprise' as const, settings: {} },
-    actor: { kind: 'application' as const, id: 'tester' },
-    applicationId: 'tester',
-    applicationType: 'management' as const,
-    permissions: ['reactor:create' as const],
-    rules: [],
-  };
-  const context = createRequestContext({ principal, traceId: 'trace', now: systemClock.now() });
-  const code = 'module.exports = async () => ({ raw: 1 })';
-  const body = { name: 'Reactor', code, configuration: { secret: 'value' } };
-  const answer = await createReactor?.({ params: undefined, query: undefined, body } as never, context);
-  return (answer?.body as { id: string }).id;
-}
 
 async function emptyDatabase(): Promise<TestDatabase> {
   const database = await createTestDatabase();
@@ -103,11 +63,17 @@ async function emptyDatabase(): Promise<TestDatabase> {
 
 const restoreInto = (database: TestDatabase, options: Partial<RestoreOptions> = {}) =>
   restoreBackup({
-    config: readConfig({ DATABASE_URL: database.url, VAULT_ROOT_KEY: rootKey, VAULT_DATA_DIR: at('data') }),
+    config: readConfig({
+      DATABASE_URL: database.url,
+      VAULT_ROOT_KEY: source.rootKey,
+      VAULT_DATA_DIR: at('data'),
+    }),
     log: at('first'),
     keys: at('first.keys'),
     tombstones: undefined,
+    eventStore: { kind: 'postgres' },
     isDespiteFindings: false,
+    isDespiteNewerLog: false,
     signal,
     ...options,
   });
@@ -178,9 +144,9 @@ describe('a tenant and a reactor that were deleted after the backup', () => {
 
 describe('a reactor that was made after the first backup and deleted after the next', () => {
   it('stays deleted when the next one is restored', async () => {
-    const made = await makeReactor(handlers);
+    const made = await source.makeReactor(kept);
     await back('third');
-    await keyRing.destroyKeysOfEntity(kept, `reactor:${made}`);
+    await source.keyRing.destroyKeysOfEntity(kept, `reactor:${made}`);
     await writeList('after-third');
     const database = await emptyDatabase();
     const third = { log: at('third'), keys: at('third.keys'), tombstones: at('after-third') };
@@ -202,7 +168,7 @@ describe('a restore into a database', () => {
 
   it('refuses tombstones that were made before the backup: newer keys would be taken for destroyed', async () => {
     await writeList('early');
-    await makeReactor(handlers);
+    await source.makeReactor(kept);
     await back('fourth');
     const restore = restoreInto(await emptyDatabase(), {
       log: at('fourth'),
@@ -215,7 +181,7 @@ describe('a restore into a database', () => {
   it('refuses them by their time too: a restored vault has lower positions than the one before it', async () => {
     await back('fifth');
     const now = new Date(systemClock.now().getTime() - 60_000);
-    await writeTombstones({ url: source.url, file: at('old'), now, signal });
+    await writeTombstones({ url: source.database.url, file: at('old'), now, signal });
     const restore = restoreInto(await emptyDatabase(), {
       log: at('fifth'),
       keys: at('fifth.keys'),
@@ -238,7 +204,7 @@ describe('a restore into a database', () => {
   });
 
   it('refuses one that is not empty', async () => {
-    await expect(restoreInto(source)).rejects.toThrow('is not empty');
+    await expect(restoreInto(source.database)).rejects.toThrow('is not empty');
   });
 
   it('leaves it empty when the root key is another, so that it can be repeated', async () => {

@@ -4,13 +4,15 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
-import { fileOf, parts } from './contents.ts';
+import { fileOf, partsOf } from './contents.ts';
 import { BackupError, manifestFile, readManifest, type BundleKind, type Manifest } from './format.ts';
 import { linesOf } from './lines.ts';
 
 /** A finished directory of a backup. */
 export interface Bundle {
   readonly manifest: Manifest;
+  /** Whether the bundle of a log has its events. They are elsewhere when the log was in another server. */
+  readonly hasLog: boolean;
   /** Compares every file with its checksum. @throws BackupError */
   check(signal: AbortSignal): Promise<void>;
   /** The rows of a part as they were written, in batches of lines. */
@@ -36,18 +38,20 @@ export async function openBundle(directory: string, kind: BundleKind): Promise<B
     if (!entry) throw new BackupError(`${place} names no ${name}`);
     return entry;
   };
-  for (const { name, bundle } of parts) if (bundle === kind) entryOf(name);
+  const hasLog = manifest.files.some(({ name }) => name === 'events');
+  const names = partsOf({ hasLog }).flatMap(({ name, bundle }) => (bundle === kind ? [name] : []));
+  for (const name of names) entryOf(name);
   const bytes = (name: string): AsyncIterable<Buffer> =>
     unzipped(path.join(directory, fileOf(entryOf(name).name)));
   return {
     manifest,
+    hasLog,
     bytes,
     rows: (name) => linesOf(bytes(name)),
     count: (name) => entryOf(name).rows,
     async check(signal) {
-      for (const { name, bundle } of parts)
-        if (bundle === kind)
-          await requireSum(path.join(directory, fileOf(name)), entryOf(name).sha256, signal);
+      for (const name of names)
+        await requireSum(path.join(directory, fileOf(name)), entryOf(name).sha256, signal);
     },
   };
 }

@@ -9,17 +9,17 @@ export interface Part {
   /** Named one by one, so that a later migration may add columns. */
   readonly columns: readonly string[];
   readonly orderBy: string;
-  /** False: the part serves comparisons only, and is not loaded. */
-  readonly isLoaded: boolean;
+  /** True: only in a backup that has the log too. A log in another server is copied by the tools of that server. */
+  readonly isWithLog: boolean;
 }
 
-type Selection = Pick<Part, 'columns' | 'orderBy'> & Partial<Pick<Part, 'isLoaded'>>;
+type Selection = Pick<Part, 'columns' | 'orderBy'> & Partial<Pick<Part, 'isWithLog'>>;
 
 const part = (bundle: BundleKind, name: string, table: string, selection: Selection): Part => ({
   bundle,
   name,
   table,
-  isLoaded: true,
+  isWithLog: false,
   ...selection,
 });
 
@@ -28,7 +28,7 @@ const part = (bundle: BundleKind, name: string, table: string, selection: Select
  * the log follow from the events. The checkpoint of housekeeping is left out on purpose: a restored vault repeats every
  * erasure that its log has decided, for a key ring of any age.
  */
-export const parts: readonly Part[] = [
+const parts: readonly Part[] = [
   part('keys', 'root-keys', 'key_ring.root_key', {
     columns: ['root_key_id', 'check_value', 'created_at', 'retired_at'],
     orderBy: 'created_at, root_key_id',
@@ -58,13 +58,7 @@ export const parts: readonly Part[] = [
     ],
     orderBy: 'id',
   }),
-  // The ids of the data keys without the keys. An id that is missing later belongs to a destroyed key.
-  part('log', 'data-key-ids', 'key_ring.data_key', {
-    columns: ['id', 'tenant_id', 'entity'],
-    orderBy: 'id',
-    isLoaded: false,
-  }),
-  part('log', 'events', copiedLog.table, copiedLog),
+  part('log', 'events', copiedLog.table, { ...copiedLog, isWithLog: true }),
   // Sealed answers. They prevent that a request repeated after the restore is executed twice.
   part('log', 'idempotent-answers', 'idempotency.answer', {
     columns: ['scope', 'tenant_id', 'request_id', 'held_by', 'held_until', 'expires_at', 'answer'],
@@ -73,8 +67,14 @@ export const parts: readonly Part[] = [
   part('log', 'invocation-feeds', 'invocations.checkpoint', {
     columns: ['name', 'position'],
     orderBy: 'name',
+    // Positions of a younger moment than the log are wrong. Without them the log is read from its beginning.
+    isWithLog: true,
   }),
 ];
+
+/** The parts of a backup with the log, or of one whose log is in another server. */
+export const partsOf = ({ hasLog }: { readonly hasLog: boolean }): readonly Part[] =>
+  parts.filter(({ isWithLog }) => hasLog || !isWithLog);
 
 /** @throws Error for an unknown name */
 export function partNamed(name: string): Part {

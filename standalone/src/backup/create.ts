@@ -6,7 +6,7 @@ import { readLogIdentity } from '@token-vault/event-store/postgres';
 import { release } from '@token-vault/processes';
 import { readApplied } from '@token-vault/processes/migrations';
 import { BundleWriter } from './bundle-writer.ts';
-import { copyOut, parts } from './contents.ts';
+import { copyOut, partsOf } from './contents.ts';
 import { BackupError, bundleKinds, formatVersion, type BundleKind, type Manifest } from './format.ts';
 
 export interface CreateOptions {
@@ -14,6 +14,11 @@ export interface CreateOptions {
   readonly url: string;
   /** Neither directory may exist, or lie in the other. */
   readonly directories: Readonly<Record<BundleKind, string>>;
+  /**
+   * The log in another server, as it was before the call: its keys were stored before its events, so the copy has them all. Undefined: the
+   * log is in this database and is copied too.
+   */
+  readonly logElsewhere?: Manifest['log'] | undefined;
   readonly now: Date;
   readonly signal: AbortSignal;
   /** The number of rows written of a part, and of its total as far as that is known. */
@@ -21,7 +26,7 @@ export interface CreateOptions {
 }
 
 /**
- * Copies the log and, into a separate directory, the key ring, both as of one moment, while the vault serves: one
+ * Copies the log, if it is in this database, and, into a separate directory, the key ring, both as of one moment, while the vault serves: one
  * snapshot, streamed. It holds back vacuum of the whole database while it runs, and blocks nothing else.
  * @throws BackupError
  */
@@ -53,11 +58,11 @@ function requireApart({ log, keys }: CreateOptions['directories']): void {
 async function writeAll(
   client: pg.Client,
   writers: ReadonlyMap<BundleKind, BundleWriter>,
-  { now, signal, onProgress }: CreateOptions,
+  { logElsewhere, now, signal, onProgress }: CreateOptions,
 ): Promise<Manifest> {
   await client.query('begin transaction isolation level repeatable read read only');
   await client.query('set local idle_in_transaction_session_timeout = 0; set local statement_timeout = 0');
-  const log = await requireLogIdentity(client);
+  const log = logElsewhere ?? (await requireLogIdentity(client));
   const schema = await readSchema(client);
   const about = {
     format: 'token-vault backup' as const,
@@ -68,7 +73,7 @@ async function writeAll(
     log,
     schema,
   };
-  for (const part of parts) {
+  for (const part of partsOf({ hasLog: logElsewhere === undefined })) {
     const rows = client.query(copyTo(copyOut(part)));
     const onRows = (count: number) => onProgress?.(part.name, count);
     const written = await writers.get(part.bundle)?.write(part.name, rows, { signal, onRows });

@@ -65,22 +65,18 @@ function risen(before: string, key: string): string {
 type Batches = AsyncIterable<readonly string[]>;
 
 /**
- * The rows whose first column, a UUID, is one of `ids` (`isListed`) or is not. Both inputs are ascending, so memory
- * use is constant for any length.
+ * The rows whose first column, a UUID, is one of `included`. Both inputs are ascending, so memory use is constant for any length.
+ * @throws BackupError when an input is out of order
  */
-async function* rowsBy(
-  rows: Batches,
-  ids: Batches,
-  isListed: boolean,
-): AsyncGenerator<readonly string[], void> {
-  const cursor = new Cursor(ids);
+export async function* among(rows: Batches, included: Batches): AsyncGenerator<readonly string[], void> {
+  const cursor = new Cursor(included);
   let last = '';
   try {
     for await (const batch of rows) {
       const kept: string[] = [];
       for (const line of batch) {
         last = risen(last, keyOf(line));
-        if ((await cursor.has(last)) === isListed) kept.push(line);
+        if (await cursor.has(last)) kept.push(line);
       }
       if (kept.length > 0) yield kept;
     }
@@ -88,9 +84,3 @@ async function* rowsBy(
     await cursor.close();
   }
 }
-
-/** The rows whose id is not in `excluded`. @throws BackupError when an input is out of order */
-export const without = (rows: Batches, excluded: Batches) => rowsBy(rows, excluded, false);
-
-/** The rows whose id is in `included`. @throws BackupError when an input is out of order */
-export const among = (rows: Batches, included: Batches) => rowsBy(rows, included, true);

@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import pg from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import type { Bundle } from './bundle-reader.ts';
-import { copyIn, parts, partNamed } from './contents.ts';
+import { copyIn, partNamed, partsOf } from './contents.ts';
 import { BackupError } from './format.ts';
 import { among } from './lines.ts';
 import type { Tombstones } from './tombstones.ts';
@@ -32,7 +32,7 @@ export function loadKeys(
   return inTransaction(options, async (client) => {
     const isGone = new Set(tombstones?.tenants);
     let left = 0;
-    for (const { name } of parts.filter(({ bundle }) => bundle === 'keys')) {
+    for (const { name } of partsOf(keys).filter(({ bundle }) => bundle === 'keys')) {
       options.onPart?.(name, keys.count(name));
       const tenantColumn = tenantColumnOf(name);
       let rows: Batches = keys.rows(name);
@@ -67,13 +67,16 @@ async function* bytesOf(rows: Batches): AsyncGenerator<Buffer, void> {
   for await (const batch of rows) if (batch.length > 0) yield Buffer.from(`${batch.join('\n')}\n`);
 }
 
-/** Loads the log and its other parts, either all or nothing. Streams and head are computed from the events. */
+/**
+ * Loads the log, if the bundle has it, and its other parts, either all or nothing. Streams and head are computed from the events.
+ */
 export function loadLog(log: Bundle, options: LoadOptions): Promise<void> {
   return inTransaction(options, async (client) => {
-    for (const { name } of parts.filter(({ bundle, isLoaded }) => bundle === 'log' && isLoaded)) {
+    for (const { name } of partsOf(log).filter(({ bundle }) => bundle === 'log')) {
       options.onPart?.(name, log.count(name));
       requireCount(name, await copy(client, name, log.bytes(name), options.signal), log.count(name));
     }
+    if (!log.hasLog) return;
     const { position, events } = await completeCopiedLog(client);
     if (position !== log.manifest.log.position || events !== position)
       throw new BackupError(

@@ -1,11 +1,6 @@
-import { createLostKeys } from '@token-vault/command-service';
-import { eventRegistry } from '@token-vault/contracts';
 import { createKeyRing, TenantKeysMissingError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import { createPostgresEventStore } from '@token-vault/event-store/postgres';
-import { projections, startProjectors } from '@token-vault/projectors';
 import { systemClock } from '@token-vault/operations';
-import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { verifyAudit, type AuditReport } from '@token-vault/audit';
 import {
@@ -18,30 +13,38 @@ import {
 import {
   Closers,
   ignoreIdleConnectionErrors,
+  openEventStore,
   openRootKeys,
   requireRootKey,
   schema,
+  type EventStoreChoice,
 } from '@token-vault/processes';
 import type { StandaloneConfig } from '../config.ts';
 import { openDataDirectory } from '../data-directory.ts';
 import { openBundle, type Bundle } from './bundle-reader.ts';
-import { missingKeys } from './destroyed-keys.ts';
-import { BackupError } from './format.ts';
+import { BackupError, type Manifest } from './format.ts';
 import { loadKeys, loadLog } from './load.ts';
+import { identityOf, requireSameLog } from './log-elsewhere.ts';
+import { endWhatLostItsKey } from './lost-entities.ts';
+import { makeReadModels, unitOf, type ReportProgress } from './read-models.ts';
 import { openRestoreTarget, type RestoreTarget } from './target.ts';
 import { openTombstones, type Tombstones } from './tombstones.ts';
 
 export interface RestoreOptions {
   readonly config: StandaloneConfig;
+  /** Where the log is. In another server it is there already, restored by the tools of that server. */
+  readonly eventStore: EventStoreChoice;
   readonly log: string;
   /** Undefined: only the log is restored, and its data can never be opened. */
   readonly keys: string | undefined;
   readonly tombstones: string | undefined;
   /** True: restores even when the log does not match its signatures. */
   readonly isDespiteFindings: boolean;
+  /** True: restores even when a log in another server is newer than the key ring, and ends what was made in between. */
+  readonly isDespiteNewerLog: boolean;
   readonly signal: AbortSignal;
   readonly onStep?: (step: string) => void;
-  readonly onProgress?: (step: string, done: number, total: number) => void;
+  readonly onProgress?: ReportProgress;
 }
 
 export interface RestoreReport {
@@ -66,9 +69,16 @@ async function openAll({
   log: logAt,
   keys: keysAt,
   tombstones: file,
+  eventStore,
   signal,
 }: RestoreOptions): Promise<Opened> {
   const log = await openBundle(logAt, 'log');
+  if (log.hasLog !== (eventStore.kind === 'postgres'))
+    throw new BackupError(
+      log.hasLog
+        ? 'the backup holds a log from Postgres: restore it without EVENT_STORE'
+        : 'the backup is of a vault whose log is in EventStoreDB: set EVENT_STORE and EVENTSTOREDB_URL',
+    );
   requireKnownSchema(log);
   const keys = keysAt === undefined ? undefined : await openBundle(keysAt, 'keys');
   if (keys) {
@@ -136,13 +146,18 @@ export async function restoreBackup(options: RestoreOptions): Promise<RestoreRep
 }
 
 async function restoreInto(
-  target: RestoreTarget,
-  { log, keys, tombstones }: Opened,
+  { url, directory }: RestoreTarget,
+  opened: Opened,
   options: RestoreOptions,
   closers: Closers,
 ): Promise<RestoreReport> {
-  const { config, onStep, signal } = options;
-  const { url, directory } = target;
+  const { config, eventStore, onStep, signal } = options;
+  const { log, keys, tombstones } = opened;
+  const storage = { requireSpace: () => undefined };
+  const store = closers.add(await openEventStore({ databaseUrl: url, eventStore }, { storage }), (it) =>
+    it.close(),
+  );
+  const at = log.hasLog ? log.manifest.log : await findLog(store, opened, options);
   const loading = {
     url,
     signal,
@@ -158,18 +173,36 @@ async function restoreInto(
   const keyRing = keys ? await openKeyRing(pool, config, directory.rootKeyFile) : undefined;
   await loadLog(log, loading);
   await migrate(url, [unfinishedRestore, ...schema]);
-  const store = closers.add(
-    createPostgresEventStore({ registry: eventRegistry, connection: { connectionString: url } }),
-    (it) => it.close(),
-  );
   const audit = await verify(store, keyRing, options);
-  const ended = keys
-    ? await endWhatLostItsKey({ store, keyRing: keyRing ?? withoutKeys, pool, url, log }, options)
-    : 0;
-  await rebuildReadModels(store, url, options);
+  await makeReadModels(store, url, options);
+  let ended = 0;
+  if (keyRing) {
+    onStep?.('ending what was deleted since');
+    ended = await endWhatLostItsKey({ store, keyRing, pool, url, signal });
+    await makeReadModels(store, url, options);
+  }
   await finishRestore(pool);
-  const { created_at: createdAt, log: at } = log.manifest;
-  return { position: at.position, createdAt, root: directory.root, keysLeftOut, ended, audit };
+  const { position } = at;
+  return {
+    position,
+    createdAt: log.manifest.created_at,
+    root: directory.root,
+    keysLeftOut,
+    ended,
+    audit,
+  };
+}
+
+/** @throws BackupError unless the log in the other server is the one of the backup. */
+async function findLog(
+  store: EventStore,
+  { log, keys }: Opened,
+  { isDespiteNewerLog }: RestoreOptions,
+): Promise<Manifest['log']> {
+  const found = await identityOf(store);
+  // Without keys nothing opens, whatever the age of the log.
+  requireSameLog(found, (keys ?? log).manifest, isDespiteNewerLog || !keys);
+  return found;
 }
 
 async function openKeyRing(pool: pg.Pool, config: StandaloneConfig, rootKeyFile: string): Promise<KeyRing> {
@@ -191,7 +224,8 @@ async function verify(
     store,
     keyRing: keyRing ?? withoutKeys,
     signal,
-    onProgress: (position, until) => onProgress?.('verify events', Number(position), Number(until)),
+    onProgress: (position, until) =>
+      onProgress?.('verify events', Number(position), Number(until), unitOf(store)),
   });
   const [first] = audit.findings;
   if (first && !isDespiteFindings)
@@ -199,68 +233,4 @@ async function verify(
       `the log of the backup was altered: ${audit.findings.length} findings, the first at position ${first.position}: ${first.problem}`,
     );
   return audit;
-}
-
-interface Ending {
-  readonly store: EventStore;
-  readonly keyRing: Pick<KeyRing, 'hashes'>;
-  readonly pool: pg.Pool;
-  readonly url: string;
-  readonly log: Bundle;
-}
-
-const atOnce = 64;
-
-/**
- * Records the deletions made after the backup. The backed-up log does not have them, and the restored log must match
- * the restored keys.
- */
-async function endWhatLostItsKey(
-  { store, keyRing, pool, url, log }: Ending,
-  { onStep, signal }: RestoreOptions,
-): Promise<number> {
-  onStep?.('ending what was deleted since');
-  const lostKeys = createLostKeys({ store, keyRing, clock: systemClock, task: 'restore' });
-  let ended = 0;
-  const count = (isEnded: boolean) => void (ended += isEnded ? 1 : 0);
-  const { rows } = await pool.query<{ tenant_id: string }>('select tenant_id from key_ring.destroyed_tenant');
-  const gone = new Set(rows.map((row) => row.tenant_id));
-  for (const tenantId of gone) count(await lostKeys.recordTenant(tenantId));
-  for await (const batch of missingKeys(log, url)) {
-    const left = batch.filter(({ tenantId }) => !gone.has(tenantId));
-    for (let at = 0; at < left.length; at += atOnce) {
-      signal.throwIfAborted();
-      const recorded = left.slice(at, at + atOnce).map((key) => lostKeys.record(key));
-      for (const isEnded of await Promise.all(recorded)) count(isEnded);
-    }
-  }
-  return ended;
-}
-
-/** The read models are complete before the first request after the start. */
-async function rebuildReadModels(
-  store: EventStore,
-  connectionString: string,
-  { signal, onProgress }: RestoreOptions,
-): Promise<void> {
-  const head = await store.head();
-  const projectors = startProjectors({ store, connectionString });
-  try {
-    for (;;) {
-      signal.throwIfAborted();
-      const statuses = await projectors.status();
-      const failed = statuses.find(({ status }) => status === 'failed');
-      if (failed)
-        throw new BackupError(
-          `the read model ${failed.name} cannot be made from the log: ${failed.errorCode} at event ${failed.errorEventId}`,
-        );
-      const positions = statuses.map(({ position }) => Number(position));
-      const least = statuses.length < projections.length ? 0 : Math.min(...positions);
-      onProgress?.('rebuild read models', least, Number(head));
-      if (least >= Number(head)) return;
-      await sleep(200);
-    }
-  } finally {
-    await projectors.close();
-  }
 }

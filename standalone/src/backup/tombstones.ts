@@ -35,6 +35,8 @@ const compression = { level: 1 };
 
 export interface TombstoneOptions {
   readonly url: string;
+  /** As for a backup. */
+  readonly logElsewhere?: Manifest['log'] | undefined;
   readonly file: string;
   readonly now: Date;
   readonly signal: AbortSignal;
@@ -60,7 +62,7 @@ export async function writeTombstones(options: TombstoneOptions): Promise<Writte
   try {
     await client.query('begin transaction isolation level repeatable read read only');
     await client.query('set local idle_in_transaction_session_timeout = 0; set local statement_timeout = 0');
-    const { id, position } = await requireLogIdentity(client);
+    const { id, position } = options.logElsewhere ?? (await requireLogIdentity(client));
     const { rows } = await client.query<{ tenant_id: string }>(
       'select tenant_id from key_ring.destroyed_tenant order by tenant_id',
     );

@@ -5,6 +5,7 @@ import { readEventStoreChoice } from '@token-vault/processes';
 import { Option, type Command } from 'commander';
 import path from 'node:path';
 import { createBackup } from '../backup/create.ts';
+import { identityOf } from '../backup/log-elsewhere.ts';
 import { restoreBackup } from '../backup/restore.ts';
 import { writeTombstones } from '../backup/tombstones.ts';
 import { readConfig } from '../config.ts';
@@ -13,17 +14,6 @@ import { withParts, type Parts } from './parts.ts';
 import { reportProgress, type ProgressReport } from './progress-line.ts';
 import type { Terminal } from './terminal.ts';
 
-/**
- * A backup is one snapshot of log and key ring. No snapshot covers two servers, so each must be copied by its own tools.
- * @throws CommandError
- */
-function requireLogInPostgres({ environment }: Terminal): void {
-  if (readEventStoreChoice(environment).kind !== 'postgres')
-    throw new CommandError(
-      'the log is in EventStoreDB (EVENT_STORE), and this command copies a log in Postgres: take a copy of the server first and pg_dump of the key ring then, see "Several machines" in docs/how-to/back-up-and-restore.md',
-    );
-}
-
 const keysBeside = (directory: string): string => `${directory.replace(/\/+$/, '')}.keys`;
 
 async function create(parts: Parts, directory: string, keys: string, terminal: Terminal): Promise<void> {
@@ -31,11 +21,13 @@ async function create(parts: Parts, directory: string, keys: string, terminal: T
   // The log is sealed first: signed events cannot be altered in the backup unnoticed.
   const sealing = { pool, store, keyRing: await parts.keyRing(), clock: systemClock, logger: silentLogger };
   await sealLogOnce(sealing);
+  const logElsewhere = await findLogElsewhere(parts);
   const head = Number(await store.head());
   const progress = reportProgress(terminal, 'back up', 0);
   try {
     const { log } = await createBackup({
       url: database.url,
+      logElsewhere,
       directories: { log: path.resolve(directory), keys: path.resolve(keys) },
       now: systemClock.now(),
       signal: terminal.interrupted,
@@ -55,36 +47,47 @@ async function create(parts: Parts, directory: string, keys: string, terminal: T
     'Store the key ring apart from the log, and for a short time only: it revives what is deleted from now on.',
   );
   terminal.note('The root key is in neither.');
+  if (logElsewhere)
+    terminal.note(
+      'The log is in EventStoreDB: its own copy must be OLDER than this one (docs/how-to/back-up-and-restore.md).',
+    );
 }
+
+/** The log in EventStoreDB as it is now, undefined when the log is in Postgres. */
+const findLogElsewhere = async ({ eventStore, store }: Parts) =>
+  eventStore.kind === 'postgres' ? undefined : identityOf(store);
 
 interface RestoreFlags {
   /** False with `--no-keys`. */
   readonly keys: string | boolean;
   readonly tombstones?: string;
   readonly despiteFindings?: true;
+  readonly despiteNewerLog?: true;
 }
 
 async function restore(directory: string, flags: RestoreFlags, terminal: Terminal): Promise<void> {
-  const { keys, tombstones, despiteFindings } = flags;
+  const { keys, tombstones, despiteFindings, despiteNewerLog } = flags;
   const keysAt = keys === true ? keysBeside(directory) : keys;
   let label = '';
   let progress: ProgressReport | undefined;
   try {
     const report = await restoreBackup({
       config: readConfig(terminal.environment),
+      eventStore: readEventStoreChoice(terminal.environment),
       log: directory,
       keys: keysAt === false ? undefined : keysAt,
       tombstones,
       isDespiteFindings: despiteFindings === true,
+      isDespiteNewerLog: despiteNewerLog === true,
       signal: terminal.interrupted,
       onStep: (step) => terminal.note(step),
-      onProgress(step, done, total) {
+      onProgress(step, done, total, unit) {
         if (label !== step) {
           progress?.end();
           progress = reportProgress(terminal, step, 0);
           label = step;
         }
-        progress?.update(done, total);
+        progress?.update(done, total, unit);
       },
     });
     progress?.end();
@@ -109,10 +112,7 @@ async function restore(directory: string, flags: RestoreFlags, terminal: Termina
 }
 
 export function addBackupCommands(program: Command, terminal: Terminal): void {
-  const backup = program
-    .command('backup')
-    .description('back up a vault while it serves, and restore it')
-    .hook('preAction', () => requireLogInPostgres(terminal));
+  const backup = program.command('backup').description('back up a vault while it serves, and restore it');
   backup
     .command('create')
     .description('write the log to a new directory, and the key ring to another')
@@ -131,8 +131,14 @@ export function addBackupCommands(program: Command, terminal: Terminal): void {
     // Scripts for the first release give a backup here. The file now serves every backup, so the option is ignored.
     .addOption(new Option('--since <directory>', 'not needed any more').hideHelp())
     .action((file: string) =>
-      withParts(terminal, async ({ database }) => {
-        const options = { url: database.url, file, now: systemClock.now(), signal: terminal.interrupted };
+      withParts(terminal, async (parts) => {
+        const options = {
+          url: parts.database.url,
+          logElsewhere: await findLogElsewhere(parts),
+          file,
+          now: systemClock.now(),
+          signal: terminal.interrupted,
+        };
         const { liveKeys, tenants, position } = await writeTombstones(options);
         terminal.print(`${file}: ${liveKeys} data keys live, ${tenants} tenants were destroyed`);
         terminal.print(`position: ${position}`);
@@ -150,6 +156,10 @@ export function addBackupCommands(program: Command, terminal: Terminal): void {
       'load only the data keys that it lists, and record the end of what the others were for',
     )
     .option('--despite-findings', 'restore a log that is not what was signed')
+    .option(
+      '--despite-newer-log',
+      'with a log in EventStoreDB that is newer than the key ring: end what was made since',
+    )
     .action((directory: string, flags: RestoreFlags) => {
       if (flags.keys === false && flags.tombstones !== undefined)
         throw new CommandError('--tombstones needs a key ring');

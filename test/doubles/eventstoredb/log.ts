@@ -97,13 +97,18 @@ export class EventLog {
   }
 
   /**
-   * Replaces the whole log, as an attacker could who has the disk. The events are in the order of their positions.
+   * Replaces the whole log, as an attacker could who has the disk, or as an operator who puts back a copy of its files. The events are in the
+   * order of their positions.
    */
   rewrite(events: readonly Recorded[]): void {
     this.events.splice(0, Infinity, ...events);
+    this.#position = Math.max(this.#position, events.at(-1)?.position ?? 0);
+    for (const { stream } of events) this.#stream(stream);
+    const own = Map.groupBy(events, ({ stream }) => stream);
     for (const [name, stream] of this.#streams) {
-      const own = events.filter((event) => event.stream === name);
-      stream.events.splice(0, Infinity, ...own.toSorted((a, b) => a.revision - b.revision));
+      const ordered = (own.get(name) ?? []).toSorted((a, b) => a.revision - b.revision);
+      stream.events.splice(0, Infinity, ...ordered);
+      for (const { id, revision } of ordered) stream.revisions.set(id, revision);
     }
   }
 

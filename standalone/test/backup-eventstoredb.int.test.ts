@@ -1,0 +1,165 @@
+import { sealLogOnce } from '@token-vault/audit';
+import { silentLogger } from '@token-vault/observability';
+import { systemClock } from '@token-vault/operations';
+import { startEventStoreDbDouble, type EventStoreDbDouble } from '@token-vault/test-doubles/eventstoredb';
+import { createTestDatabase, createTestPool, type TestDatabase } from '@token-vault/test-support';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createBackup } from '../src/backup/create.ts';
+import { identityOf } from '../src/backup/log-elsewhere.ts';
+import { restoreBackup, type RestoreOptions } from '../src/backup/restore.ts';
+import { writeTombstones } from '../src/backup/tombstones.ts';
+import { readConfig } from '../src/config.ts';
+import { createSourceVault, type SourceVault } from './source-vault.ts';
+
+const { signal } = new AbortController();
+const reactors = { stays: '', goneBetween: '', goneLater: '', newer: '' };
+/** Copies of the server's files: the events below the adapter, with their positions. */
+type Copy = EventStoreDbDouble['log']['events'];
+let olderCopy: Copy;
+let newerCopy: Copy;
+let place: string;
+let server: EventStoreDbDouble;
+let source: SourceVault;
+let tenantId: string;
+const closers: (() => Promise<void>)[] = [];
+
+const at = (name: string) => path.join(place, name);
+const eventStoreOf = ({ connectionString }: EventStoreDbDouble) =>
+  ({ kind: 'eventstoredb', connectionString }) as const;
+const loseKeyOf = (id: string) => source.keyRing.destroyKeysOfEntity(tenantId, `reactor:${id}`);
+const make = async (name: keyof typeof reactors) => {
+  reactors[name] = await source.makeReactor(tenantId);
+};
+const seal = () => {
+  const { pool, store, keyRing } = source;
+  return sealLogOnce({ pool, store, keyRing, clock: systemClock, logger: silentLogger });
+};
+
+beforeAll(async () => {
+  place = await mkdtemp(path.join(tmpdir(), 'token-vault-backup-'));
+  server = await startEventStoreDbDouble();
+  source = await createSourceVault(eventStoreOf(server));
+  tenantId = (await source.tenants.create({ name: 'Kept', plan: 'standard' })).tenantId;
+  for (const name of ['stays', 'goneBetween', 'goneLater'] as const) await make(name);
+  await seal();
+  olderCopy = [...server.log.events];
+  await loseKeyOf(reactors.goneBetween);
+  const parts = { url: source.database.url, now: systemClock.now(), signal };
+  await createBackup({
+    ...parts,
+    logElsewhere: await identityOf(source.store),
+    directories: { log: at('backup'), keys: at('backup.keys') },
+  });
+  await loseKeyOf(reactors.goneLater);
+  await make('newer');
+  await seal();
+  newerCopy = [...server.log.events];
+  await writeTombstones({ ...parts, logElsewhere: await identityOf(source.store), file: at('tombstones') });
+});
+afterAll(async () => {
+  for (const close of [...closers, () => source.close(), () => server.close()]) await close();
+  await rm(place, { recursive: true });
+});
+
+/** A new server with the copy, and an empty database. */
+async function newPlace(copy: Copy) {
+  const double = await startEventStoreDbDouble();
+  double.log.rewrite(copy);
+  const database = await createTestDatabase();
+  closers.push(
+    () => double.close(),
+    () => database.drop(),
+  );
+  return { double, database };
+}
+
+const restoreInto = (
+  { double, database }: { readonly double: EventStoreDbDouble; readonly database: TestDatabase },
+  options: Partial<RestoreOptions> = {},
+) =>
+  restoreBackup({
+    config: readConfig({
+      DATABASE_URL: database.url,
+      VAULT_ROOT_KEY: source.rootKey,
+      VAULT_DATA_DIR: at('data'),
+    }),
+    eventStore: eventStoreOf(double),
+    log: at('backup'),
+    keys: at('backup.keys'),
+    tombstones: at('tombstones'),
+    isDespiteFindings: false,
+    isDespiteNewerLog: false,
+    signal,
+    ...options,
+  });
+
+/** The reactors that the restored vault shows, and those that have a key. */
+async function lookInto(database: TestDatabase) {
+  const pool = createTestPool(database.url);
+  const nameOf = (id: string) => Object.entries(reactors).find(([, each]) => each === id)?.[0] ?? id;
+  const list = async (sql: string) =>
+    (await pool.query<{ id: string }>(sql)).rows.map(({ id }) => nameOf(id)).sort();
+  try {
+    return {
+      shown: await list('select id::text from rm_reactors.reactor'),
+      withKeys: await list(
+        `select split_part(entity, ':', 2) as id from key_ring.data_key where entity like 'reactor:%'`,
+      ),
+    };
+  } finally {
+    await pool.end();
+  }
+}
+
+describe('a backup of a vault whose log is in EventStoreDB', () => {
+  it('has the key ring, and nothing of the log but its identity', async () => {
+    expect(await readdir(at('backup'))).toEqual(['idempotent-answers.copy.gz', 'manifest.json']);
+    expect(await readdir(at('backup.keys'))).toContain('data-keys.copy.gz');
+  });
+
+  it('restores beside an older copy of the log; what was destroyed since stays destroyed', async () => {
+    const there = await newPlace(olderCopy);
+    const report = await restoreInto(there);
+    expect(report).toMatchObject({ keysLeftOut: 1, ended: 2, audit: { unsealed: 0, findings: [] } });
+    expect(report.audit.checkpoints).toBeGreaterThan(0);
+    expect(await lookInto(there.database)).toEqual({ shown: ['stays'], withKeys: ['stays'] });
+  });
+
+  it('opens what was deleted after it, without tombstones', async () => {
+    const there = await newPlace(olderCopy);
+    expect(await restoreInto(there, { tombstones: undefined })).toMatchObject({ keysLeftOut: 0, ended: 1 });
+    const both = ['goneLater', 'stays'];
+    expect(await lookInto(there.database)).toEqual({ shown: both, withKeys: both });
+  });
+
+  it('is refused beside a newer log, unless what was made since may be ended', async () => {
+    const there = await newPlace(newerCopy);
+    const { length } = there.double.log.events;
+    await expect(restoreInto(there)).rejects.toThrow('is newer than the key ring');
+    expect(there.double.log.events).toHaveLength(length);
+    expect(await restoreInto(there, { isDespiteNewerLog: true })).toMatchObject({ ended: 3 });
+    expect(await lookInto(there.database)).toEqual({ shown: ['stays'], withKeys: ['stays'] });
+  });
+
+  it('is refused beside the log of another vault, an empty log, or a log in Postgres', async () => {
+    const other = await newPlace(olderCopy.filter(({ type }) => type !== 'TenantCreated'));
+    await expect(restoreInto(other)).rejects.toThrow('is that of another vault');
+    await expect(restoreInto(await newPlace([]))).rejects.toThrow('is empty');
+    const postgres = restoreInto(other, { eventStore: { kind: 'postgres' } });
+    await expect(postgres).rejects.toThrow('set EVENT_STORE and EVENTSTOREDB_URL');
+  });
+
+  it('is refused beside a copy of the log that was altered, and the log gets no event', async () => {
+    const altered = olderCopy.map((event) =>
+      event.type === 'ReactorCreated'
+        ? { ...event, data: Buffer.from(Buffer.from(event.data).toString().replace('raw: 1', 'raw: 2')) }
+        : event,
+    );
+    const there = await newPlace(altered);
+    await expect(restoreInto(there)).rejects.toThrow('the log of the backup was altered: 3 findings');
+    expect(there.double.log.events).toHaveLength(altered.length);
+  });
+});
