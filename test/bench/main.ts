@@ -1,6 +1,6 @@
 // `npm run bench [-- --seconds 5 --rounds 3]`: the standalone vault under load, durable and audited; prints Markdown.
 // `npm run bench -- neighbours [--only B6]`: each attack of test/neighbours beside a tenant that reads and creates.
-// `npm run bench -- pairs --with ../before [--rounds 15 --only create]`: CPU a request against another checkout, window by window in turn.
+// `npm run bench -- pairs --with ../before [--rounds 15 --only create:64]`: CPU a request against another checkout, window by window in turn.
 // `npm run bench -- bulk`: only requests of 1,000 tokens. `npm run bench -- proxy`: only requests through the proxy.
 // `npm run bench -- transactions`: how fast transactions are filled and ended, by their size.
 import { mkdirSync, writeFileSync } from 'node:fs';

@@ -1,5 +1,5 @@
 // Two checkouts under the same load, in turn: what a request costs each in processor time. Windows are short, so that what else the
-// machine does meets both alike; the ratio is taken window by window, and its median is the result.
+// machine does meets both alike. The ratio is taken window by window, and its median is the result.
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,11 +10,24 @@ import { sharesOf, type Shares } from './processes.ts';
 import { nextRequest } from './requests.ts';
 import { root, startServer, type Server } from './server.ts';
 
-const connections = 64;
 const windowMs = 1_000;
 /** The time for the work after the last answer (read models, the seal of the log), which belongs to the window. */
 const settleMs = 100;
-const kinds = ['create', 'read'] as const;
+const maxConnections = 64;
+
+interface Load {
+  readonly kind: Job['kind'];
+  readonly connections: number;
+}
+
+/** What can be measured. Without `--only`, the first three are. */
+const rows: Readonly<Record<string, Load>> = {
+  'create:64': { kind: 'create', connections: 64 },
+  'read:64': { kind: 'read', connections: 64 },
+  'react:8': { kind: 'react', connections: 8 },
+  'create:8': { kind: 'create', connections: 8 },
+  'react:1': { kind: 'react', connections: 1 },
+};
 const parts = ['main', 'threads', 'postgres'] as const;
 
 interface Options {
@@ -22,76 +35,86 @@ interface Options {
   /** The checkout to compare with. Its dependencies are installed. */
   readonly other: string;
   readonly port: number;
-  /** Pairs of windows of each kind. */
+  /** Pairs of windows of each row. */
   readonly rounds: number;
+  /** One row, such as `create:8`. */
   readonly only: string | undefined;
 }
 
 interface Side {
   readonly server: Server;
   readonly key: string;
+  readonly reactorId: string;
   readonly ids: string[];
   readonly connections: readonly Connection[];
 }
 
-/** CPU in microseconds a request. */
-type Cost = Readonly<Record<'all' | keyof Shares, number>>;
+/** CPU in microseconds a request, and the latencies in milliseconds. */
+type Cost = Readonly<Record<'all' | keyof Shares | 'p50' | 'p99', number>>;
 
 async function open(checkout: string, directory: string, port: number): Promise<Side> {
   mkdirSync(directory, { mode: 0o711 });
   const server = await startServer(directory, port, { checkout });
-  const { key } = await setUpReactor(server, server.managementKey, 'module.exports = async () => ({});');
-  const opened = await Promise.all(Array.from({ length: connections }, () => Connection.open(port)));
-  return { server, key, ids: [], connections: opened };
+  const code = 'module.exports = async (req) => ({ raw: { last4: req.args.card.number.slice(-4) } });';
+  const reactor = await setUpReactor(server, server.managementKey, code);
+  const opened = await Promise.all(Array.from({ length: maxConnections }, () => Connection.open(port)));
+  return { server, ...reactor, ids: [], connections: opened };
 }
 
-/** Puts the load of a window on one side; gives how many requests it answered. */
-async function load(side: Side, kind: Job['kind']): Promise<number> {
+/** Puts the load of a window on one side; gives the latency of each request, in milliseconds. */
+async function load(side: Side, { kind, connections }: Load): Promise<number[]> {
   const endsAt = performance.now() + windowMs;
-  let requests = 0;
+  const { key, ids, reactorId } = side;
+  const latencies: number[] = [];
   await Promise.all(
-    side.connections.map(async (connection) => {
-      while (performance.now() < endsAt) {
-        const reply = await connection.request(nextRequest({ kind, key: side.key, ids: side.ids }));
+    side.connections.slice(0, connections).map(async (connection) => {
+      for (let begun = performance.now(); begun < endsAt; begun = performance.now()) {
+        const reply = await connection.request(nextRequest({ kind, key, ids, reactorId }));
+        latencies.push(performance.now() - begun);
         if (reply.status >= 300) throw new Error(`${kind} answered ${reply.status}: ${reply.body}`);
-        if (kind === 'create' && side.ids.length < 2_000)
-          side.ids.push((JSON.parse(reply.body) as { id: string }).id);
-        requests += 1;
+        if (kind === 'create' && ids.length < 2_000) ids.push((JSON.parse(reply.body) as { id: string }).id);
       }
     }),
   );
-  return requests;
+  return latencies.sort((a, b) => a - b);
 }
 
-async function measureWindow(side: Side, kind: Job['kind']): Promise<Cost> {
+const quantile = (sorted: readonly number[], share: number): number =>
+  sorted[Math.floor(sorted.length * share)] ?? 0;
+
+async function measureWindow(side: Side, work: Load): Promise<Cost> {
   const before = sharesOf(side.server.pid);
-  const requests = await load(side, kind);
+  const latencies = await load(side, work);
   await sleep(settleMs);
   const after = sharesOf(side.server.pid);
-  const [main, threads, postgres] = parts.map((part) => ((after[part] - before[part]) / requests) * 1e6);
+  const [main, threads, postgres] = parts.map(
+    (part) => ((after[part] - before[part]) / latencies.length) * 1e6,
+  );
   const shares = { main: main ?? 0, threads: threads ?? 0, postgres: postgres ?? 0 };
-  return { ...shares, all: shares.main + shares.threads + shares.postgres };
+  const all = shares.main + shares.threads + shares.postgres;
+  return { ...shares, all, p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99) };
 }
 
 /** The cost of both sides, window by window. The side that begins alternates. */
-async function measureKind(sides: readonly [Side, Side], kind: Job['kind'], rounds: number) {
+async function measureKind(sides: readonly [Side, Side], work: Load, rounds: number) {
   const [here, other] = sides;
-  for (const side of [here, other, here, other]) await measureWindow(side, kind);
+  for (const side of [here, other, here, other]) await measureWindow(side, work);
   const pairs: { readonly here: Cost; readonly other: Cost }[] = [];
   for (let round = 0; round < rounds; round += 1) {
-    const first = round % 2 === 0 ? await measureWindow(here, kind) : undefined;
-    const ofOther = await measureWindow(other, kind);
-    pairs.push({ here: first ?? (await measureWindow(here, kind)), other: ofOther });
+    const first = round % 2 === 0 ? await measureWindow(here, work) : undefined;
+    const ofOther = await measureWindow(other, work);
+    pairs.push({ here: first ?? (await measureWindow(here, work)), other: ofOther });
   }
   return pairs;
 }
 
-function rowsOf(kind: string, pairs: readonly { readonly here: Cost; readonly other: Cost }[]): string[] {
-  return (['all', ...parts] as const).map((part) => {
-    const of = (side: 'here' | 'other') => median(pairs.map((pair) => pair[side][part])).toFixed(0);
+function linesOf(row: string, pairs: readonly { readonly here: Cost; readonly other: Cost }[]): string[] {
+  return (['all', ...parts, 'p50', 'p99'] as const).map((part) => {
+    const digits = part === 'p50' || part === 'p99' ? 2 : 0;
+    const of = (side: 'here' | 'other') => median(pairs.map((pair) => pair[side][part])).toFixed(digits);
     const ratios = pairs.map((pair) => pair.here[part] / pair.other[part]).sort((a, b) => a - b);
-    const at = (share: number) => (ratios[Math.floor(ratios.length * share)] ?? 0).toFixed(3);
-    return `| ${[kind, part, of('other'), of('here'), at(0.5), `${at(0.25)}–${at(0.75)}`].join(' | ')} |`;
+    const at = (share: number) => quantile(ratios, share).toFixed(3);
+    return `| ${[row, part, of('other'), of('here'), at(0.5), `${at(0.25)}–${at(0.75)}`].join(' | ')} |`;
   });
 }
 
@@ -103,19 +126,23 @@ export async function measurePairs(options: Options): Promise<string> {
     sides.push(await open(path.resolve(other), path.join(directory, 'other'), port + 1));
     const [here, there] = sides as [Side, Side];
     // Every kind of measurement needs tokens to read.
-    for (const side of sides) await load(side, 'create');
-    const rows: string[] = [];
-    for (const kind of kinds.filter((it) => only === undefined || it === only)) {
-      rows.push(...rowsOf(kind, await measureKind([here, there], kind, rounds)));
-      process.stderr.write(`${rows.slice(-4).join('\n')}\n`);
+    for (const side of sides) await load(side, { kind: 'create', connections: maxConnections });
+    const lines: string[] = [];
+    const chosen = Object.entries(rows).filter(([row], index) =>
+      only === undefined ? index < 3 : row === only,
+    );
+    for (const [row, work] of chosen) {
+      const measured = linesOf(row, await measureKind([here, there], work, rounds));
+      process.stderr.write(`${measured.join('\n')}\n`);
+      lines.push(...measured);
     }
     return [
-      `CPU a request at ${connections} connections, in µs: medians of ${rounds} windows of ${windowMs / 1_000} s of each checkout, in turn; the`,
+      `CPU a request in µs, and latencies in ms: medians of ${rounds} windows of ${windowMs / 1_000} s of each checkout, in turn; the`,
       'ratio is that of neighbouring windows, with its quartiles.',
       '',
       '| request | part | other | here | ratio | quartiles |',
       '| :-- | :-- | --: | --: | --: | --: |',
-      ...rows,
+      ...lines,
       '',
     ].join('\n');
   } finally {
