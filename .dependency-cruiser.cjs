@@ -79,7 +79,7 @@ const fromNpm = {
   'libs/authentication': ['pg'],
   'libs/idempotency': ['pg'],
   'libs/http': ['express', 'prom-client', 'swagger-ui-dist'],
-  'libs/expressions': ['liquidjs', 'json-p3'],
+  'libs/expressions': ['liquidjs', 'json-p3', 're2js'],
   'libs/event-store': ['pg', '@eventstore/db-client'],
   'libs/audit': ['pg', 'zod'],
   'libs/tokens': ['zod'],
