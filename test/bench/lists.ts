@@ -76,6 +76,8 @@ async function overHttp(baseUrl: string, managementKey: string): Promise<string[
       ask(managementKey, `/logs/summary?interval=day&${ofDays(30)}`),
     'console: GET /logs/summary of reveals, 7 days by actor and hour': () =>
       ask(managementKey, `/logs/summary?interval=hour&group_by=actor&transform=reveal&${ofDays(7)}`),
+    'console: GET /tenants/self/reports/usage?months=12': () =>
+      ask(managementKey, '/tenants/self/reports/usage?months=12'),
     'console: GET /console/overview': () => ask(managementKey, '/console/overview'),
     'GET /logs?entity_type=token, page 1': () => ask(managementKey, '/logs?size=20&entity_type=token'),
   };

@@ -122,6 +122,41 @@ describe('a request through a configured proxy', () => {
     ]);
   });
 
+  it('is refused to a page that wants a script or a style', async () => {
+    const id = await newProxy(ofApplication());
+    const { key } = await newKey(id);
+    for (const kind of ['script', 'style', 'worker', 'serviceworker']) {
+      const headers = { 'Sec-Fetch-Dest': kind };
+      const answer = await withKey(id, `/?svc-proxy-key=${key}`, { method: 'GET', headers });
+      expect([kind, answer.status]).toEqual([kind, 403]);
+    }
+    expect(destination.arrived).toEqual([]);
+    expect((await withKey(id, `/?svc-proxy-key=${key}`, { method: 'GET' })).status).toBe(200);
+  });
+
+  it.each(['text/javascript', 'Application/X-JavaScript; charset=utf-8', 'text/ecmascript', 'text/css'])(
+    'gives %s as bytes without a type to who gets it, since an old browser does not say what it loads',
+    async (type) => {
+      destination.answer = (_request, response) => response.setHeader('Content-Type', type).end('run()');
+      const id = await newProxy();
+      const got = await invoke(id, '', { method: 'GET' });
+      expect(got.text).toBe('run()');
+      const names = ['content-type', 'x-content-type-options', 'content-security-policy'];
+      expect(names.map((name) => got.headers.get(name))).toEqual([
+        'application/octet-stream',
+        'nosniff',
+        'sandbox',
+      ]);
+      expect((await invoke(id)).headers.get('content-type')).toBe(type);
+    },
+  );
+
+  it('keeps other types', async () => {
+    const type = 'application/json; charset=utf-8';
+    destination.answer = (_request, response) => response.setHeader('Content-Type', type).end('{}');
+    expect((await invoke(await newProxy(), '', { method: 'GET' })).headers.get('content-type')).toBe(type);
+  });
+
   it.each([
     ['', '/base'],
     ['/', '/base/'],

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { allowedCustomHeaders, customContent } from '@token-vault/contracts';
+import { disown } from './foreign-answer.ts';
 import { inFlight } from './in-flight.ts';
 
 /** Statuses whose answers have no body (RFC 9110, 15.3.5, 15.3.6, 15.4.5). */
@@ -31,16 +32,14 @@ export function sendCustom(
   response.statusCode = status;
   const allowed = allowedCustomHeaders(headers);
   for (const [name, value] of Object.entries(allowed)) response.setHeader(name, value);
-  response.setHeader('Cache-Control', 'no-store');
-  response.setHeader('X-Content-Type-Options', 'nosniff');
-  response.setHeader('Content-Security-Policy', 'sandbox');
+  const { text, contentType } = body === undefined ? noContent : customContent(allowed, body);
+  if (contentType !== undefined) response.setHeader('Content-Type', contentType);
+  disown(response);
   if (withoutBody.has(status)) {
     endWithoutBody(response, status);
     return;
   }
-  const { text, contentType } = body === undefined ? noContent : customContent(allowed, body);
   const bytes = Buffer.from(text, 'utf8');
-  if (contentType !== undefined) response.setHeader('Content-Type', contentType);
   response.setHeader('Content-Length', bytes.length);
   inFlight.send(response, bytes);
 }

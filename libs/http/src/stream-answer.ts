@@ -2,6 +2,7 @@ import { isReservedHeader } from '@token-vault/contracts';
 import type { AnswerStream } from '@token-vault/operations';
 import type { ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
+import { disown } from './foreign-answer.ts';
 
 /** A client that takes no byte of the answer for so long is cut. */
 const stalledReaderMs = 30_000;
@@ -74,9 +75,7 @@ export async function sendStream(
   }
   response.statusCode = status;
   response.setHeader('SVC-PROXY-STATUS', String(status));
-  response.setHeader('Cache-Control', 'no-store');
-  response.setHeader('X-Content-Type-Options', 'nosniff');
-  response.setHeader('Content-Security-Policy', 'sandbox');
+  disown(response);
   response.setTimeout(stalledReaderMs, () => response.destroy());
   // Both are destroyed when one of them fails; the failure is told by the record of the exchange.
   await pipeline(body, response).catch(() => undefined);

@@ -19,6 +19,14 @@ describe('a response that reactor code chose', () => {
     expect(reply.headers['x-tea']).toBe('grün');
   });
 
+  it('is no script for a page', async () => {
+    const reply = await answered({ status: 200, headers: { 'Content-Type': 'text/javascript' }, body: 'run()' });
+    expect(reply).toMatchObject({
+      text: 'run()',
+      headers: { 'content-type': 'application/octet-stream', 'x-content-type-options': 'nosniff' },
+    });
+  });
+
   it('is JSON when the body is no text, and plain text when it is and names no type', async () => {
     const json = await answered({ status: 200, headers: {}, body: { a: [1] } });
     expect(json).toMatchObject({
