@@ -20,7 +20,11 @@ describe('a response that reactor code chose', () => {
   });
 
   it('is no script for a page', async () => {
-    const reply = await answered({ status: 200, headers: { 'Content-Type': 'text/javascript' }, body: 'run()' });
+    const reply = await answered({
+      status: 200,
+      headers: { 'Content-Type': 'text/javascript' },
+      body: 'run()',
+    });
     expect(reply).toMatchObject({
       text: 'run()',
       headers: { 'content-type': 'application/octet-stream', 'x-content-type-options': 'nosniff' },
