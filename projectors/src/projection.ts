@@ -26,6 +26,8 @@ export type SqlOp =
    * The counts of a batch are summed before they are written, so a busy row is written once a batch.
    */
   | { readonly kind: 'count'; readonly table: string; readonly key: Row }
+  /** Makes the row that has these values, unless it is there. `key` names all columns, which are the primary key. */
+  | { readonly kind: 'mark'; readonly table: string; readonly key: Row }
   /** Deletes rows by any columns. Rare, because it splits the batch. */
   | { readonly kind: 'sweep'; readonly table: string; readonly where: Row }
   /**

@@ -47,6 +47,31 @@ it('entries are counted by minute and by hour, over batches', async () => {
   expect(await reasons()).toEqual([{ reason: 'ticket 7', count: 1 }]);
 });
 
+it('a token counts once in each month in which it is used, over batches', async () => {
+  vault.start({ maxBatch: 2 });
+  const on = (day: string): MetadataOf => ({ occurred_at: `${day}T10:00:00.000Z` });
+  const used = (day: string, ...ids: string[]) => {
+    const tokens = ids.map((id) => ({ token_id: id, token_type: 'token' as const, transform: 'mask' as const }));
+    return event('TokensRead', { operation: 'list', tokens }, on(day));
+  };
+  await vault.reached(
+    await vault.append(
+      tokenCreated('a', {}, on('2030-01-01')),
+      used('2030-01-31', 'a', 'b'),
+      used('2030-02-01', 'b'),
+      used('2030-02-28', 'a', 'b', 'c'),
+      used('2030-03-01'),
+      tokenDeleted('a', on('2030-03-01')),
+      listed(on('2030-03-01'), ['x']),
+    ),
+  );
+  const counted = await vault.rows<{ line: string }>(
+    `select to_char(month at time zone 'UTC', 'YYYY-MM') || ' ' || count as line
+     from rm_log_summary.active_token_count order by 1`,
+  );
+  expect(counted.map(({ line }) => line)).toEqual(['2030-01 2', '2030-02 3']);
+});
+
 it('on a log that is there already they are filled beside the live read models, and verified', async () => {
   const before = vault.start({ projections: [log, tokens] });
   await vault.reached(await vault.append(tokenCreated('a'), tokenCreated('b')), ['log', 'tokens']);
@@ -66,6 +91,8 @@ it('on a log that is there already they are filled beside the live read models, 
     { table: 'minute_reason_count', surplus: 0 },
     { table: 'hour_count', surplus: 0 },
     { table: 'hour_reason_count', surplus: 0 },
+    { table: 'active_token', surplus: 0 },
+    { table: 'active_token_count', surplus: 0 },
   ]);
 });
 

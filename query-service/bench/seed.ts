@@ -38,6 +38,7 @@ export async function seedReadModels(pool: Pool, tenant: SeededTenant, scale: Sc
       'rm_log.actor_kind_count',
       'rm_log_summary.minute_count',
       'rm_log_summary.hour_count',
+      'rm_log_summary.active_token',
     ]) {
       await client.query(`vacuum (analyze) ${table}`);
     }
@@ -152,4 +153,12 @@ async function seedLog(client: PoolClient, tenantId: string, entries: number): P
        from entry where tenant_id = $1 and actor_id = 'seed' group by 1, 2, 3, 4, 5, 6, 7`,
       [tenantId],
     );
+  // A trigger counts them.
+  await client.query('set search_path = rm_log_summary');
+  await client.query(
+    `insert into active_token (tenant_id, month, token_id)
+     select distinct tenant_id, date_trunc('month', created_at, 'UTC'), entity_id
+     from rm_log.entry where tenant_id = $1 and actor_id = 'seed' and entity_type = 'token' and operation = 'read'`,
+    [tenantId],
+  );
 }

@@ -151,6 +151,6 @@ export const tenantOperations = {
     query: tenants.usageReportQuery,
     success: 200,
     response: tenants.usageReport,
-    answersFrom: ['tokens', 'log'],
+    answersFrom: ['tokens', 'log_summary'],
   },
 } as const satisfies Record<string, Operation>;

@@ -21,10 +21,39 @@ const counterTable = (
   primaryKey: ['tenant_id', 'at', ...columns],
 });
 
-const tables = (['minute', 'hour'] as const).flatMap((grain) => [
+const counterTables = (['minute', 'hour'] as const).flatMap((grain) => [
   counterTable(`${grain}_count`, dimensions),
   counterTable(`${grain}_reason_count`, [...dimensions, 'reason']),
 ]);
+
+const activeTokens: readonly Table[] = [
+  { ...tableOf('log_summary', 'active_token'), primaryKey: ['tenant_id', 'month', 'token_id'] },
+  { ...tableOf('log_summary', 'active_token_count'), primaryKey: ['tenant_id', 'month'] },
+];
+
+/** The rows that a statement has made, not those that were there. */
+const countActiveTokens = `
+create function count_active_tokens() returns trigger language plpgsql as $$
+begin
+  insert into active_token_count as c (tenant_id, month, count)
+  select tenant_id, month, count(*) from new_rows group by 1, 2
+  on conflict (tenant_id, month) do update set count = c.count + excluded.count;
+  return null;
+end
+$$;
+create trigger count_active_tokens after insert on active_token referencing new table as new_rows
+  for each statement execute function count_active_tokens()`;
+
+const tokenTypes: ReadonlySet<unknown> = new Set(['token', 'card', 'bank']);
+const uses: ReadonlySet<unknown> = new Set(['create', 'read', 'update', 'use', 'list', 'search']);
+
+/** Marks the token of an entry as active in the month of UTC. */
+function activityOf({ tenant_id, entity_type: type, entity_id: tokenId, operation, created_at }: Row): SqlOp[] {
+  if (typeof created_at !== 'string' || typeof tokenId !== 'string') return [];
+  if (!tokenTypes.has(type) || !uses.has(operation)) return [];
+  const month = `${new Date(created_at).toISOString().slice(0, 'yyyy-mm'.length)}-01T00:00:00.000Z`;
+  return [{ kind: 'mark', table: 'active_token', key: { tenant_id, month, token_id: tokenId } }];
+}
 
 const startOf = (grain: Grain, moment: string): string =>
   new Date(Math.floor(Date.parse(moment) / grains[grain]) * grains[grain]).toISOString();
@@ -46,17 +75,18 @@ function countersOf(entry: Row): SqlOp[] {
 function counting<Type extends VaultEventType>(type: Type): (event: Occurrence<Type>) => SqlOp[] {
   const entriesOf = logHandlers[type] as ((event: Occurrence<Type>) => readonly SqlOp[]) | undefined;
   return (event) =>
-    (entriesOf?.(event) ?? []).flatMap((op) => (op.kind === 'insert' ? countersOf(op.row) : []));
+    (entriesOf?.(event) ?? []).flatMap((op) => (op.kind === 'insert' ? [...countersOf(op.row), ...activityOf(op.row)] : []));
 }
 
 const logged = Object.keys(logHandlers) as VaultEventType[];
 
-/** Counters for `GET /logs/summary`. Like the log, they stay when their tenant is deleted. */
+/** Counters for `GET /logs/summary` and for active tokens by month. Like the log, they stay when their tenant is deleted. */
 export const logSummary: Projection<'log_summary'> = {
   name: 'log_summary',
-  version: 1,
+  version: 2,
   // Its readers wait for it themselves.
   isAwaited: false,
-  tables,
+  tables: [...counterTables, ...activeTokens],
+  ddl: [countActiveTokens],
   on: Object.fromEntries(logged.map((type) => [type, counting(type)])),
 };

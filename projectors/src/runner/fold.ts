@@ -1,7 +1,7 @@
 import type { JsonInput } from '@token-vault/contracts';
 import { addressOf, type Projection, type Row, type SqlOp, type Table } from '../projection.ts';
 
-/** The net change of one table by a stretch of ops. Deletes come first, then updates, inserts and counts. */
+/** The net change of one table by a stretch of ops. Deletes come first, then updates, inserts, counts and marks. */
 export interface TableChange {
   readonly table: Table;
   readonly deletes: Row[];
@@ -9,6 +9,8 @@ export interface TableChange {
   readonly inserts: Row[];
   /** Rows with the number to add to their column `count`. */
   readonly counts: Row[];
+  /** Rows to make unless they are there. */
+  readonly marks: Row[];
 }
 
 export type Step = TableChange | Extract<SqlOp, { kind: 'sweep' | 'copy' }>;
@@ -29,6 +31,7 @@ class TableFold {
   readonly #groups = new Map<string, Group>();
   readonly #appended: Row[] = [];
   readonly #counts = new Map<string, { readonly key: Row; count: number }>();
+  readonly #marks = new Map<string, Row>();
 
   constructor(table: Table) {
     this.#table = table;
@@ -62,6 +65,10 @@ class TableFold {
     else this.#counts.set(id, { key, count: 1 });
   }
 
+  mark(key: Row): void {
+    this.#marks.set(addressId(this.#table.primaryKey, key), key);
+  }
+
   change(): TableChange {
     const counts = [...this.#counts.values()].map(({ key, count }) => ({ ...key, count: String(count) }));
     const change: TableChange = {
@@ -70,6 +77,7 @@ class TableFold {
       updates: [],
       inserts: this.#appended,
       counts,
+      marks: [...this.#marks.values()],
     };
     for (const { key, isCleared, set, rows } of this.#groups.values()) {
       if (isCleared) change.deletes.push(key);
@@ -128,6 +136,9 @@ export class BatchFold {
         break;
       case 'count':
         this.#fold(op.table).count(op.key);
+        break;
+      case 'mark':
+        this.#fold(op.table).mark(op.key);
         break;
       case 'sweep':
       case 'copy':

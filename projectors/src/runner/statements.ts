@@ -28,12 +28,13 @@ export function compile(steps: readonly Step[]): Statement[] {
   });
 }
 
-function compileChange({ table, deletes, updates, inserts, counts }: TableChange): Statement[] {
+function compileChange({ table, deletes, updates, inserts, counts, marks }: TableChange): Statement[] {
   const statements: Statement[] = [];
   if (deletes.length > 0) statements.push(compileDelete(table, deletes));
   for (const group of bySetColumns(updates).values()) statements.push(compileUpdate(table, group));
   if (inserts.length > 0) statements.push(compileInsert(table, inserts));
   if (counts.length > 0) statements.push(compileCount(table, counts));
+  if (marks.length > 0) statements.push(compileInsert(table, marks, 'on conflict do nothing'));
   return statements;
 }
 
@@ -54,11 +55,12 @@ function compileUpdate(table: Table, updates: readonly Update[]): Statement {
   );
 }
 
-function compileInsert(table: Table, rows: readonly Row[]): Statement {
+function compileInsert(table: Table, rows: readonly Row[], unless = ''): Statement {
   const columns = Object.keys(table.columns).join(', ');
-  return statement(`insert into ${table.name} (${columns}) select ${columns} from ${recordset(table)} r`, [
-    rowsParameter(rows),
-  ]);
+  return statement(
+    `insert into ${table.name} (${columns}) select ${columns} from ${recordset(table)} r ${unless}`,
+    [rowsParameter(rows)],
+  );
 }
 
 /**

@@ -2,7 +2,6 @@ import { aliased, tokenTypes, type Plan } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import type { Pool } from 'pg';
 import type { Reader } from '../fair-reads.ts';
-import { compile, db } from '../statements.ts';
 
 export interface TenantRow {
   readonly id: string;
@@ -75,7 +74,10 @@ export async function countTokensByType(
   return (await reader.query<TypeUsage>({ text: usage, values: [tenantId, now, tokenTypes] })).rows;
 }
 
-const e = aliased('log', 'entry', 'e');
+const a = aliased('log_summary', 'active_token_count', 'a');
+const activeTokens = `
+  select to_char(${a.month} at time zone 'UTC', 'YYYY-MM') as month, ${a.count}::float8 as count
+  from ${a.source} where ${a.tenant_id} = $1 and ${a.month} >= $2`;
 
 export interface MonthUsage {
   /** `2030-01` */
@@ -89,19 +91,5 @@ export async function countActiveTokens(
   tenantId: string,
   from: Date,
 ): Promise<readonly MonthUsage[]> {
-  // Two groupings by hash: to count different values in one would sort all entries.
-  const active = db(e.source)
-    .select(db.raw(`date_trunc('month', ${e.created_at}, 'UTC') as month`), e.entity_id)
-    .where(e.tenant_id, tenantId)
-    .where(e.created_at, '>=', from)
-    .whereIn(e.entity_type, ['token', 'card', 'bank'])
-    .whereIn(e.operation, ['create', 'read', 'update', 'use', 'list', 'search'])
-    .groupByRaw('1, 2');
-  const counted = db(active.as('active'))
-    .select(
-      db.raw(`to_char(month at time zone 'UTC', 'YYYY-MM') as month`),
-      db.raw('count(*)::float8 as count'),
-    )
-    .groupByRaw('1');
-  return (await reader.query<MonthUsage>(compile(counted))).rows;
+  return (await reader.query<MonthUsage>({ text: activeTokens, values: [tenantId, from] })).rows;
 }
