@@ -51,7 +51,11 @@ it('a token counts once in each month in which it is used, over batches', async 
   vault.start({ maxBatch: 2 });
   const on = (day: string): MetadataOf => ({ occurred_at: `${day}T10:00:00.000Z` });
   const used = (day: string, ...ids: string[]) => {
-    const tokens = ids.map((id) => ({ token_id: id, token_type: 'token' as const, transform: 'mask' as const }));
+    const tokens = ids.map((id) => ({
+      token_id: id,
+      token_type: 'token' as const,
+      transform: 'mask' as const,
+    }));
     return event('TokensRead', { operation: 'list', tokens }, on(day));
   };
   await vault.reached(

@@ -48,7 +48,13 @@ const tokenTypes: ReadonlySet<unknown> = new Set(['token', 'card', 'bank']);
 const uses: ReadonlySet<unknown> = new Set(['create', 'read', 'update', 'use', 'list', 'search']);
 
 /** Marks the token of an entry as active in the month of UTC. */
-function activityOf({ tenant_id, entity_type: type, entity_id: tokenId, operation, created_at }: Row): SqlOp[] {
+function activityOf({
+  tenant_id,
+  entity_type: type,
+  entity_id: tokenId,
+  operation,
+  created_at,
+}: Row): SqlOp[] {
   if (typeof created_at !== 'string' || typeof tokenId !== 'string') return [];
   if (!tokenTypes.has(type) || !uses.has(operation)) return [];
   const month = `${new Date(created_at).toISOString().slice(0, 'yyyy-mm'.length)}-01T00:00:00.000Z`;
@@ -75,7 +81,9 @@ function countersOf(entry: Row): SqlOp[] {
 function counting<Type extends VaultEventType>(type: Type): (event: Occurrence<Type>) => SqlOp[] {
   const entriesOf = logHandlers[type] as ((event: Occurrence<Type>) => readonly SqlOp[]) | undefined;
   return (event) =>
-    (entriesOf?.(event) ?? []).flatMap((op) => (op.kind === 'insert' ? [...countersOf(op.row), ...activityOf(op.row)] : []));
+    (entriesOf?.(event) ?? []).flatMap((op) =>
+      op.kind === 'insert' ? [...countersOf(op.row), ...activityOf(op.row)] : [],
+    );
 }
 
 const logged = Object.keys(logHandlers) as VaultEventType[];
