@@ -13,6 +13,7 @@ import {
 } from '@token-vault/test-support';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Receiver, startReceiver } from '../e2e/receiver.ts';
+import { makeProxyOf, nowhere } from './proxy-code.ts';
 
 interface Told {
   readonly status: number;
@@ -83,21 +84,22 @@ async function overHttp(caller: Caller, tokenId: string, ask: Ask, headers = {})
 }
 
 /** Code that asks for its application. It encodes its arguments, because expressions in them would be evaluated. */
-const makeCode = async (caller: Caller, all: readonly Ask[]): Promise<string> => {
-  const code = `module.exports = async ({ args: { id }, svc }) => {
+const codeOf = (all: readonly Ask[]): string =>
+  `module.exports = async ({ args: { id, body }, svc }) => {
     const asks = ${JSON.stringify(all)};
     const raw = [];
-    for (const { method, body } of asks) raw.push(await svc.tokens[method](id, body).then(
+    for (const { method, body: patch } of asks) raw.push(await svc.tokens[method](id ?? body.id, patch).then(
       (shown) => ({ status: 200, body: shown }),
       (refusal) => ({ status: refusal.status, body: refusal.problem }),
     ));
     return { raw };
   };`;
-  const body = { name: 'asks', code, configuration: {}, application: { id: caller.id } };
+
+const makeCode = async (caller: Caller, all: readonly Ask[]): Promise<string> => {
+  const body = { name: 'asks', code: codeOf(all), configuration: {}, application: { id: caller.id } };
   return (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id;
 };
 
-/** A further entrance (proxy) becomes one more entry. */
 const entrances: Readonly<Record<string, Entrance>> = {
   async HTTP(caller, tokenId, all) {
     const told: Told[] = [];
@@ -128,6 +130,10 @@ const entrances: Readonly<Record<string, Entrance>> = {
     const find = () => receiver.deliveries.find((one) => one.headers['svc-trace-id'] === traceId);
     const delivery = await waitUntil(find, { timeoutMs: 20_000, what: 'the outcome' });
     return (JSON.parse(delivery.text) as { raw: Told[] }).raw;
+  },
+  async 'code of a proxy'(caller, id, all) {
+    const path = await makeProxyOf(manager, caller.id, codeOf(all));
+    return (await author.expect<Told[]>(200, 'POST', path, { body: { id } })).body;
   },
 };
 
@@ -160,6 +166,8 @@ beforeAll(async () => {
   dataDir = await createDataDirectory();
   vault = await startStandaloneProcess({ dataDir, env });
   manager = vault.client();
+  const settings = { proxy_destinations: nowhere };
+  await manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'tenant', settings } });
   ({ client: author } = await makeApplication({ permissions: [], rules: rule('reveal') }));
 });
 afterAll(async () => {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { operations, type Json, type Operation, type OperationId } from '@token-vault/contracts';
 import type { Identity, OperationRequest } from '@token-vault/operations';
 import { problemDetails, toProblem } from '@token-vault/http';
+import { inBulk } from './in-bulk.ts';
 import { counted, type Twins, type Work } from './twins.ts';
 
 /** A request of a caller. */
@@ -33,7 +34,7 @@ export interface Asker {
   identify(): Promise<Identity>;
 }
 
-/** A way into the vault. A further one (proxy) becomes one more entry. */
+/** A way into the vault. */
 export interface Entrance {
   readonly name: string;
   ask(twins: Twins, asker: Asker, asked: Asked): Promise<Told[]>;
@@ -142,4 +143,16 @@ const http: Entrance = {
   ask: async ({ url }, { key, headers }, asked) => [await tellOverHttp(url, key, asked, headers)],
 };
 
-export const entrances: readonly Entrance[] = [direct, replayed, http];
+const bulk: Entrance = {
+  name: 'a request about many tokens',
+  async ask(twins, asker, asked) {
+    const many = inBulk(asked);
+    if (!many) return direct.ask(twins, asker, asked);
+    const told = await tell(twins, asker, many.asked);
+    // The whole request was refused, as the single one would be.
+    if ((told.status ?? 200) !== 200) return [told];
+    return [{ ...told, ...many.toldOf(told.body) }];
+  },
+};
+
+export const entrances: readonly Entrance[] = [direct, replayed, bulk, http];

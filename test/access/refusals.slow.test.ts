@@ -178,8 +178,12 @@ const kinds: readonly Kind[] = [
     async requests() {
       const caller = await newCaller({ rules: everywhere('/elsewhere/', 'reveal') }, true);
       const drafts = await draftsOf(['createToken', 'tokenize', 'getToken', 'updateToken', 'deleteToken']);
-      const react = withBody({ args: { card: `{{ ${world.ids.token} }}` } });
-      return [{ ...caller, drafts: new Map([...drafts, ...(await draftsOf(['react'], react))]) }];
+      const card = { card: `{{ ${world.ids.token} }}` };
+      const uses = [
+        ...(await draftsOf(['react'], withBody({ args: card }))),
+        ...(await draftsOf(['proxy', 'invokeProxy'], withBody(card))),
+      ];
+      return [{ ...caller, drafts: new Map([...drafts, ...uses]) }];
     },
     entry: denied,
   },

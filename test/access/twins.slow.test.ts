@@ -24,6 +24,7 @@ import { startReceiver, type Receiver } from '../e2e/receiver.ts';
 import { tellOverHttp, type Asked } from './entrances.ts';
 import { card, hiddenOf, type Hidden } from './hidden.ts';
 import { createLeveller } from './leveller.ts';
+import { makeProxyOf, nowhere } from './proxy-code.ts';
 import { permissions, rule, type Rights } from './rights.ts';
 
 /** Two tenants of one running vault that differ in hidden data only. */
@@ -71,6 +72,8 @@ async function makeTwin(hidden: Hidden): Promise<Twin> {
   const output = await resultOf(dataDir, 'tenants', 'create', 'Twin', '--plan', 'enterprise');
   const key = /key_mgt_\w+/.exec(output)?.[0] ?? '';
   const manager = vault.client(key);
+  const settings = { proxy_destinations: nowhere };
+  await manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'Twin', settings } });
   const rights = [rule({ container: '/', transform: 'reveal', permissions: [...all, 'token:use'] })];
   const author = await makeApplication({ manager }, { permissions: [], rules: rights });
   const { body } = await manager.expect<{ id: string }>(200, 'GET', '/tenants/self');
@@ -136,6 +139,16 @@ function asksOf(cell: string, echo: string): Asked[] {
     create({ id: `live-${cell}` }),
     create({ deduplicate_token: true }),
     { operation: 'tokenize', body: [{ type: 'token', data: guessed.number, containers: [container] }] },
+    { operation: 'detokenize', body: states.map((state) => `{{ ${state}-${cell} }}`) },
+    { operation: 'detokenize', body: states.map((state) => `{{ token: ${state}-${cell} }}`) },
+    {
+      operation: 'createTokens',
+      body: { tokens: [create({}).body, create({ deduplicate_token: true }).body] },
+    },
+    {
+      operation: 'deleteTokens',
+      body: { ids: ['uncommitted', 'deleted', 'never'].map((state) => `${state}-${cell}`) },
+    },
     { operation: 'deleteToken', params: { id: `live-${cell}` } },
     { operation: 'deleteToken', params: { id: `enlisted-${cell}` } },
   ];
@@ -146,6 +159,9 @@ const methods: Readonly<Partial<Record<Asked['operation'], string>>> = {
   listTokens: 'tokens.list',
   searchTokens: 'tokens.search',
   createToken: 'tokens.create',
+  createTokens: 'tokens.createMany',
+  deleteTokens: 'tokens.deleteMany',
+  detokenize: 'detokenize',
   updateToken: 'tokens.update',
   deleteToken: 'tokens.delete',
   tokenize: 'tokenize',
@@ -158,12 +174,12 @@ async function makeReactor({ manager }: Twin, code: string, more: object = {}): 
 }
 
 /** Code that asks for its application. It encodes its arguments, because expressions in them would be evaluated. */
-function makeCode(twin: Twin, caller: Caller, asks: readonly Asked[]): Promise<string> {
+function codeOf(asks: readonly Asked[]): string {
   const calls = asks.map(({ operation, params, query, body }) => {
     const { id } = (params ?? {}) as { id?: string };
     return { method: methods[operation], args: [id, query, body].filter((each) => each !== undefined) };
   });
-  const code = `{
+  return `{
     const raw = [];
     for (const { method, args } of ${JSON.stringify(calls)}) {
       const steps = method.split('.');
@@ -176,10 +192,11 @@ function makeCode(twin: Twin, caller: Caller, asks: readonly Asked[]): Promise<s
     }
     return { raw };
   }`;
-  return makeReactor(twin, code, { application: { id: caller.id } });
 }
 
-/** A further entrance (proxy) becomes one more entry. */
+const makeCode = (twin: Twin, caller: Caller, asks: readonly Asked[]): Promise<string> =>
+  makeReactor(twin, codeOf(asks), { application: { id: caller.id } });
+
 const entrances: Readonly<Record<string, Entrance>> = {
   async HTTP(_twin, { key }, asks) {
     const told: unknown[] = [];
@@ -211,6 +228,11 @@ const entrances: Readonly<Record<string, Entrance>> = {
     const find = () => receiver.deliveries.find((one) => one.headers['svc-trace-id'] === traceId);
     const delivery = await waitUntil(find, { timeoutMs: 30_000, what: 'the outcome' });
     return (JSON.parse(delivery.text) as { raw: Json[] }).raw;
+  },
+  async 'code of a proxy'(twin, caller, asks) {
+    const code = `module.exports = async (req) => ${codeOf(asks)}`;
+    const path = await makeProxyOf(twin.manager, caller.id, code);
+    return (await twin.author.expect<Json[]>(200, 'POST', path, { body: {} })).body;
   },
 };
 

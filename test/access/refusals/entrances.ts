@@ -115,13 +115,15 @@ const once = (all: AllTold): AllTold =>
     }),
   );
 
-/** The entrances at which a refusal can happen. A further one (proxy) becomes one more entry. */
+/** The entrances at which a refusal can happen. Code of a proxy is given `req.svc` as that of reactors (cells.slow). */
 export const entrances: readonly Entrance[] = [
   { name: 'HTTP', ask: (world, refused) => overHttp(world, refused) },
   {
     name: 'a repeat under an idempotency key',
     async ask(world, refused) {
-      return once(await overHttp(world, refused, { 'svc-idempotency-key': randomUUID() }, 2));
+      // A proxy keeps no answers of others, so it takes no such key.
+      const drafts = new Map([...refused.drafts].filter(([id]) => !operationOf(id).isRaw));
+      return once(await overHttp(world, { ...refused, drafts }, { 'svc-idempotency-key': randomUUID() }, 2));
     },
   },
   { name: 'reactor code', ask: (world, refused) => byCode(world, refused) },

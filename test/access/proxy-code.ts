@@ -1,0 +1,26 @@
+import type { Client } from '@token-vault/test-support';
+
+/** Code of a reactor as the request code of a proxy: its `raw` is the answer, and nothing is sent. */
+export const asProxyCode = (code: string): string => `
+  const { CustomHttpResponseError } = require('@token-vault/reactor');
+  const inner = { exports: undefined };
+  ((module) => { ${code} })(inner);
+  module.exports = async (req) => {
+    const { raw } = await inner.exports(req);
+    throw new CustomHttpResponseError({ status: 200, body: raw });
+  };`;
+
+/** Nothing listens there. */
+export const nowhere = 'https://127.0.0.1:1';
+
+/** A proxy whose request code is this code of a reactor. Gives the path to invoke it. */
+export async function makeProxyOf(manager: Client, applicationId: string, code: string): Promise<string> {
+  const body = {
+    name: 'asks',
+    destination: nowhere,
+    application: { id: applicationId },
+    request: { code: asProxyCode(code) },
+  };
+  const { id } = (await manager.expect<{ id: string }>(201, 'POST', '/proxies', { body })).body;
+  return `/proxies/${id}/invoke`;
+}
