@@ -2,29 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { operations, type Json, type Operation, type OperationId } from '@token-vault/contracts';
 import type { Identity, OperationRequest } from '@token-vault/operations';
 import { problemDetails, toProblem } from '@token-vault/http';
+import type { Asked, Told } from './asked.ts';
 import { inBulk } from './in-bulk.ts';
-import { counted, type Twins, type Work } from './twins.ts';
+import { counted, type Twins } from './twins.ts';
 
-/** A request of a caller. */
-export interface Asked {
-  readonly operation: OperationId;
-  readonly params?: unknown;
-  readonly query?: unknown;
-  readonly body?: unknown;
-  readonly transactionId?: string;
-}
-
-/** The answer to a caller, and everything in it that the caller can measure. */
-export interface Told {
-  readonly status: number | undefined;
-  readonly body: Json;
-  readonly headers?: Readonly<Record<string, string>>;
-  /**
-   * The work of the vault before the answer. When the work is equal, the time is equal, as far as the code determines
-   * it.
-   */
-  readonly work?: Work;
-}
+export type { Asked, Told };
 
 /** A caller with a key of its own, or a person without an application. */
 export interface Asker {

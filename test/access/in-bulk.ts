@@ -1,5 +1,5 @@
 import { batchAnswer, deleteTokensAnswer, detokenizeAnswer, type Json } from '@token-vault/contracts';
-import type { Asked, Told } from './entrances.ts';
+import type { Asked, Told } from './asked.ts';
 
 /** A request about one token as a request about many, and its answer as that of the first. */
 interface Bulk {
