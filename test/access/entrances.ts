@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { operations, type Json, type Operation, type OperationId } from '@token-vault/contracts';
+import { operations, type Json, type Operation } from '@token-vault/contracts';
 import type { Identity, OperationRequest } from '@token-vault/operations';
 import { problemDetails, toProblem } from '@token-vault/http';
 import type { Asked, Told } from './asked.ts';

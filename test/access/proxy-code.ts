@@ -1,7 +1,7 @@
 import type { Client } from '@token-vault/test-support';
 
 /** Code of a reactor as the request code of a proxy: its `raw` is the answer, and nothing is sent. */
-export const asProxyCode = (code: string): string => `
+const asProxyCode = (code: string): string => `
   const { CustomHttpResponseError } = require('@token-vault/reactor');
   const inner = { exports: undefined };
   ((module) => { ${code} })(inner);
