@@ -1,11 +1,19 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { VaultEvent } from '@token-vault/contracts';
-import type { EventStore, ExpectedRevision, Position } from '@token-vault/event-store';
-import { noRevision, RevisionConflictError } from '@token-vault/event-store';
+import {
+  noRevision,
+  RevisionConflictError,
+  type AppendResult,
+  type EventStore,
+  type ExpectedRevision,
+  type GroupMember,
+  type Position,
+} from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/operations';
 import type { Attempts } from './attempts.ts';
 import type { Evolve } from './evolve.ts';
 import type { Fact } from './fact.ts';
+import { isRefusal } from './refusal.ts';
 import { signed, type Signing } from './signing.ts';
 
 export { fact, type Fact } from './fact.ts';
@@ -64,7 +72,7 @@ const pauseMs = (attempt: number): number =>
  * Repeats `attempt` when another writer appended first: each attempt reads and decides again. After `maxRetryMs` the
  * caller gets the conflict (409).
  */
-export async function retryOnConflict<Result>(attempt: () => Promise<Result>): Promise<Result> {
+async function retryOnConflict<Result>(attempt: () => Promise<Result>): Promise<Result> {
   const start = performance.now();
   for (let count = 0; ; count += 1) {
     try {
@@ -76,42 +84,81 @@ export async function retryOnConflict<Result>(attempt: () => Promise<Result>): P
   }
 }
 
-/** The events that an attempt appends. Without events there is nothing to change. */
-interface Decision {
+/** The decision of an attempt. Without events there is nothing to change. */
+export interface Decision {
   readonly events: readonly VaultEvent[];
+  /** Ids of the data keys that were made for the events. They are destroyed when the events are certainly not stored. */
+  readonly keys?: readonly string[];
+  /** Of a group whose appends are stored together. */
+  readonly member?: GroupMember | undefined;
+  /** The last steps before the append, for example a claim. Gives the events as they are appended. */
+  readonly finish?: () => Promise<readonly VaultEvent[]>;
 }
 
 export interface Change<Before extends { readonly revision: number }, Decided extends Decision> {
   readonly store: Pick<EventStore, 'append'>;
-  readonly stream: string;
+  readonly stream: string | ((before: Before) => string);
   /** The present state and the revision of the stream that it comes from. */
   readonly load: () => Promise<Before>;
   readonly decide: (before: Before) => Decided | Promise<Decided>;
+  /** For decisions with keys. */
+  readonly destroyKeys?: (keyIds: readonly string[]) => Promise<unknown>;
 }
 
 export interface Changed<Before, Decided> {
   readonly before: Before;
   readonly decided: Decided;
+  /** The events that were appended. */
+  readonly events: readonly VaultEvent[];
   /** Undefined when there was nothing to change. */
   readonly position: Position | undefined;
+  /** As `position`. */
+  readonly revision: number | undefined;
 }
 
-/** Loads, decides and appends. Repeats on a conflict: each attempt loads and decides anew. */
+const nothing = { events: [], position: undefined, revision: undefined } as const;
+
+/**
+ * Loads, decides and appends. Repeats on a conflict: each attempt loads and decides anew. `load` of a command that
+ * creates may assume in the first attempt that the stream is new, which saves a read.
+ */
 export function change<Before extends { readonly revision: number }, Decided extends Decision>({
   store,
   stream,
   load,
   decide,
+  destroyKeys,
 }: Change<Before, Decided>): Promise<Changed<Before, Decided>> {
   return retryOnConflict(async () => {
     const before = await load();
     // The revision of the state that is decided on: what is loaded may be shared, and go on meanwhile.
     const { revision } = before;
     const decided = await decide(before);
-    if (decided.events.length === 0) return { before, decided, position: undefined };
-    const { position } = await store.append(stream, decided.events, expectedAt(revision));
-    return { before, decided, position };
+    if (decided.events.length === 0) return { before, decided, ...nothing };
+    const { keys = [], member } = decided;
+    const name = typeof stream === 'string' ? stream : stream(before);
+    const append = (events: readonly VaultEvent[]) =>
+      store.append(name, events, expectedAt(revision), { keys, member });
+    const appended = await appendOrDestroy(decided, append, () => destroyKeys?.(keys));
+    return { before, decided, ...appended };
   });
+}
+
+async function appendOrDestroy(
+  { events: plain, finish }: Decision,
+  append: (events: readonly VaultEvent[]) => Promise<AppendResult>,
+  destroyKeys: () => Promise<unknown> | undefined,
+): Promise<AppendResult & Pick<Changed<never, never>, 'events'>> {
+  let isSent = false;
+  try {
+    const events = finish ? await finish() : plain;
+    isSent = true;
+    const { position, revision } = await append(events);
+    return { events, position, revision };
+  } catch (error) {
+    if (!isSent || isRefusal(error)) await destroyKeys();
+    throw error;
+  }
 }
 
 export interface Execution<State, Command> {

@@ -7,7 +7,7 @@ import { systemContext } from '../aggregates/system-context.ts';
 import { applicationDecider } from '../applications/decider.ts';
 import { consoleSessionDecider } from '../console/decider.ts';
 import { sessionDecider } from '../sessions/decider.ts';
-import { changeToken } from '../tokens/change.ts';
+import { changeToken, loadToken } from '../tokens/change.ts';
 import { tokenDecider } from '../tokens/decider.ts';
 import type { TokenErasure } from '../tokens/erasure.ts';
 import type { Transactions } from '../transactions/handlers.ts';
@@ -17,7 +17,7 @@ import type { Candidate, SourceName } from './candidates.ts';
 
 export interface EndingDependencies {
   readonly store: EventStore;
-  readonly keyRing: Pick<KeyRing, 'hashes'>;
+  readonly keyRing: Pick<KeyRing, 'hashes' | 'destroyKeys'>;
   readonly clock: Clock;
   readonly outcomes: TransactionOutcomes;
   readonly erasure: TokenErasure;
@@ -41,12 +41,15 @@ export function createEndings(dependencies: EndingDependencies): Readonly<Record
   const endToken =
     (kind: 'expire' | 'purge-cvc', task: SystemTask): Ending =>
     async ({ tenantId, id }, now) => {
-      const { facts } = await changeToken(dependencies, {
-        tokenId: id,
-        context: systemContext(tenantId, task, clock),
-        decide: ({ state, lockedBy }) =>
-          lockedBy === undefined ? tokenDecider.decide(state, { kind, now }) : [],
+      const context = systemContext(tenantId, task, clock);
+      const { decided } = await changeToken(dependencies, {
+        tenantId,
+        load: () => loadToken(dependencies, id, context),
+        decide: ({ state, lockedBy }) => ({
+          facts: lockedBy === undefined ? tokenDecider.decide(state, { kind, now }) : [],
+        }),
       });
+      const { facts } = decided;
       await erasure.carryOut(tenantId, id, facts);
       return facts.length > 0;
     };

@@ -9,7 +9,7 @@ import type { ProxyState } from '../proxies/state.ts';
 import { reactorDecider } from '../reactors/decider.ts';
 import type { ReactorState } from '../reactors/state.ts';
 import { tenantDecider } from '../tenants/decider.ts';
-import { changeToken } from '../tokens/change.ts';
+import { changeToken, loadToken } from '../tokens/change.ts';
 import { tokenDecider } from '../tokens/decider.ts';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 
@@ -67,7 +67,7 @@ async function endConfigured<State extends ReactorState | ProxyState>(
 /** The log names `task` as the actor. No key is changed. */
 export function createLostKeys(options: {
   readonly store: EventStore;
-  readonly keyRing: Pick<KeyRing, 'hashes'>;
+  readonly keyRing: Pick<KeyRing, 'hashes' | 'destroyKeys'>;
   readonly clock: Clock;
   readonly task: SystemTask;
 }): LostKeys {
@@ -78,11 +78,13 @@ export function createLostKeys(options: {
     const context = systemContext(tenantId, task, clock);
     // Open transactions are not waited for: their writes to the token cannot be opened either.
     const { position } = await changeToken(
-      { store, keyRing, outcomes },
+      { store, keyRing },
       {
-        tokenId,
-        context,
-        decide: ({ state }) => tokenDecider.decide(state, { kind: 'lose-key', keyId, now: context.now }),
+        tenantId,
+        load: () => loadToken({ store, outcomes }, tokenId, context),
+        decide: ({ state }) => ({
+          facts: tokenDecider.decide(state, { kind: 'lose-key', keyId, now: context.now }),
+        }),
       },
     );
     return position !== undefined;

@@ -8,28 +8,19 @@ import {
   type Token,
   type TokenContent,
 } from '@token-vault/contracts';
-import { isRefusal } from '../aggregates/refusal.ts';
-import {
-  noRevision,
-  RevisionConflictError,
-  type AppendResult,
-  type GroupMember,
-  type Position,
-} from '@token-vault/event-store';
+import { noRevision, type GroupMember, type Position } from '@token-vault/event-store';
 import type { RequestContext, Showing } from '@token-vault/operations';
 import { cvcEndOf, presentToken, sealNewToken, type TokenDetails } from '@token-vault/tokens';
 import { expressionsOf } from '../dependencies.ts';
-import { expectedAt } from '../aggregates/decider.ts';
+import { writeToken, type TokenBefore } from './change.ts';
 import { keyIdsOf, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { draftToken, type TokenDraft } from './drafts.ts';
-import { Duplicates } from './duplicates.ts';
+import { Duplicates, type Clearance } from './duplicates.ts';
 import { setWithoutSightAtFirst } from './descriptions.ts';
-import { eventsOf } from './enlistment.ts';
 import { ExistingTokens } from './existing.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
 import { withSeenFingerprint } from './shown.ts';
-import { signTokenEvents } from './signed.ts';
 import { transformWrittenData } from './written-data.ts';
 import { evolve, initialState, isExpired } from './state.ts';
 
@@ -49,15 +40,14 @@ export interface CreatedToken {
   readonly shown?: Showing | undefined;
 }
 
-/** The input of one attempt to write the token. */
-interface Attempt {
-  readonly id: string;
+/** The place of a new token, as an attempt to write it finds it. */
+interface Place extends TokenBefore, Clearance {
   /** Undefined: the stream is assumed not to exist. This is the usual case and saves a read. */
   readonly history: TokenHistory | undefined;
-  readonly claim: ((tokenId: string) => Promise<void>) | undefined;
 }
 
-const maxAttempts = 20;
+const newStream = { state: initialState, revision: noRevision, base: noRevision };
+const maxWrites = 20;
 
 /** Creates tokens, alone or deduplicated. */
 export class TokenCreation {
@@ -80,55 +70,74 @@ export class TokenCreation {
 
   /** The transaction must have been checked before. */
   async createDraft(draft: TokenDraft, context: RequestContext): Promise<CreatedToken> {
-    const { fingerprint } = draft.derived;
-    const isDeduplicated = draft.deduplicate && fingerprint !== undefined;
-    for (let attempt = 0; attempt < maxAttempts; attempt += 1) {
-      const id = await draft.nextId();
-      const created = isDeduplicated
-        ? await this.#createUnlessDuplicate(draft, context, id, fingerprint)
-        : await this.#createPlain(draft, context, id);
+    for (let written = 0; written < maxWrites; written += 1) {
+      const created = await this.#write(draft, context);
       if (created) return created;
     }
     throw new ConflictError('conflict', 'The token was written at the same time by others. Try again.');
   }
 
-  async #createPlain(draft: TokenDraft, context: RequestContext, id: string) {
-    const { fingerprint } = draft.derived;
-    const claim =
-      fingerprint === undefined
-        ? undefined
-        : (tokenId: string) => this.#dependencies.claims.claim(context, fingerprint, tokenId);
-    const created = await this.#append(draft, context, { id, history: undefined, claim });
-    if (created) return created;
-    const history = await this.#historyOf(context, id);
-    return this.#isFree(history, draft, context.now)
-      ? this.#append(draft, context, { id, history, claim })
-      : undefined;
+  /** Undefined when an earlier attempt of the request wrote the token in a transaction that was not committed. */
+  async #write(draft: TokenDraft, context: RequestContext): Promise<CreatedToken | undefined> {
+    const { keyRing, erasure } = this.#dependencies;
+    const tenantId = context.principal.tenant.id;
+    const { before, decided, position, revision } = await writeToken(this.#dependencies, {
+      tenantId,
+      write: 'create',
+      load: this.#places(draft, context),
+      decide: (place) => this.#decide(draft, place),
+    });
+    if (before.duplicate) return this.#duplicateOf(before.duplicate, context);
+    const { facts, keys, content, shown } = decided;
+    if (revision === undefined || !content) throw new Error('a create without a duplicate was not appended');
+    const { tokenId } = before;
+    if (context.isRepeatable) {
+      const repeat = await this.#repeatOf(draft, context, tokenId, { keys, revision });
+      if (repeat !== 'first') return repeat;
+    }
+    // The id was used before: the token expired and was not swept, or its deletion was interrupted. Its keys are
+    // destroyed now.
+    if (before.history) await keyRing.destroyKeys(tenantId, before.history.decidedKeyIds);
+    if (context.transactionId === undefined) await erasure.carryOut(tenantId, tokenId, facts);
+    const expressions = expressionsOf(this.#dependencies, context);
+    const data = await transformWrittenData(expressions, draft.transform, draft, () => draft.data);
+    const details = newDetails(draft, context, tokenId, content);
+    return {
+      token: withSeenFingerprint(presentToken(tenantId, details, data), context.principal),
+      position,
+      isNew: true,
+      cvcEndsAt: content.cvc_expires_at,
+      shown: { permission: 'token:create', transform: shown },
+    };
   }
 
-  async #createUnlessDuplicate(draft: TokenDraft, context: RequestContext, id: string, fingerprint: string) {
-    try {
-      const { duplicate, claim } = await this.#duplicates.find(context, fingerprint, {
-        // The write that it waits for may be one of the group.
-        onWaiting: () => draft.member?.leave(),
-      });
-      if (duplicate) {
-        const existing = await this.#existing.show(context, duplicate, 'create');
-        return {
-          ...existing,
-          position: undefined,
-          isNew: false,
-          cvcEndsAt: cvcEndOf(duplicate.content, context.now),
-        };
+  async #duplicateOf(duplicate: TokenDetails, context: RequestContext): Promise<CreatedToken> {
+    const existing = await this.#existing.show(context, duplicate, 'create');
+    const cvcEndsAt = cvcEndOf(duplicate.content, context.now);
+    return { ...existing, position: undefined, isNew: false, cvcEndsAt };
+  }
+
+  /** Gives the place of each attempt, with a free id. An id that is not drawn stays the same. */
+  #places(draft: TokenDraft, context: RequestContext): () => Promise<Place> {
+    const { derived, deduplicate, member } = draft;
+    const { fingerprint } = derived;
+    let tokenId: string | undefined;
+    let isAssumedNew = !deduplicate || fingerprint === undefined;
+    return async () => {
+      for (;;) {
+        tokenId ??= await draft.nextId();
+        const clearance = await this.#duplicates.clear(context, fingerprint, deduplicate, {
+          // The write that it waits for may be one of the group.
+          onWaiting: () => member?.leave(),
+        });
+        const isUnread = isAssumedNew || clearance.duplicate !== undefined;
+        const history = isUnread ? undefined : await this.#historyOf(context, tokenId);
+        isAssumedNew = false;
+        if (!history || this.#isFree(history, draft, context.now))
+          return { tokenId, context, ...(history ?? newStream), history, ...clearance };
+        tokenId = undefined;
       }
-      const history = await this.#historyOf(context, id);
-      return this.#isFree(history, draft, context.now)
-        ? await this.#append(draft, context, { id, history, claim })
-        : undefined;
-    } catch (error) {
-      if (error instanceof RevisionConflictError) return undefined;
-      throw error;
-    }
+    };
   }
 
   #historyOf(context: RequestContext, tokenId: string): Promise<TokenHistory> {
@@ -146,61 +155,15 @@ export class TokenCreation {
     throw new ConflictError('token_id_taken', 'The token id is taken.');
   }
 
-  /**
-   * Appends the token's first event. Undefined when another writer changed the stream of the id or of the
-   * fingerprint.
-   */
-  async #append(
-    draft: TokenDraft,
-    context: RequestContext,
-    { id, history, claim }: Attempt,
-  ): Promise<CreatedToken | undefined> {
-    const { store, keyRing, enlistment } = this.#dependencies;
-    const tenantId = context.principal.tenant.id;
-    // The data is sealed before the claim, so that the claim waits for its token only as long as the append takes.
-    const content = await this.#contentOf(draft, context, id);
-    const state = history?.state ?? tokenDecider.initialState;
+  /** The data is sealed before the claim, so that the claim waits for its token only as long as the append takes. */
+  async #decide(draft: TokenDraft, { context, tokenId: id, state, duplicate, claim }: Place) {
     const shown = shownBy(draft.transform, draft.mask !== undefined);
+    if (duplicate) return { facts: [], keys: [], shown };
+    const content = await this.#contentOf(draft, context, id);
     const command = { kind: 'create', id, type: draft.type, content, shown, now: context.now } as const;
     const facts = tokenDecider.decide(state, command);
-    const keys = keyIdsOf(content);
-    const revision = history?.revision ?? noRevision;
-    let appended: AppendResult;
-    let isSent = false;
-    try {
-      await enlistment.begin(context, { tokenId: id, write: 'create', revision, newKeyIds: keys, facts });
-      const events = await signTokenEvents(keyRing, tenantId, eventsOf(context, facts, history), history);
-      await claim?.(id);
-      isSent = true;
-      appended = await store.append(streams.token(tenantId, id), events, expectedAt(revision), {
-        keys,
-        member: draft.member,
-      });
-    } catch (error) {
-      if (!isSent || isRefusal(error)) await keyRing.destroyKeys(tenantId, keys);
-      if (error instanceof RevisionConflictError) return undefined;
-      throw error;
-    }
-    const { position } = appended;
-    await enlistment.confirm(context, keys, position);
-    if (context.isRepeatable) {
-      const repeat = await this.#repeatOf(draft, context, id, { keys, revision: appended.revision });
-      if (repeat !== 'first') return repeat;
-    }
-    // The id was used before: the token expired and was not swept, or its deletion was interrupted. Its keys are
-    // destroyed now.
-    if (history) await keyRing.destroyKeys(tenantId, history.decidedKeyIds);
-    if (context.transactionId === undefined) await this.#dependencies.erasure.carryOut(tenantId, id, facts);
-    const expressions = expressionsOf(this.#dependencies, context);
-    const data = await transformWrittenData(expressions, draft.transform, draft, () => draft.data);
-    const details = newDetails(draft, context, id, content);
-    return {
-      token: withSeenFingerprint(presentToken(tenantId, details, data), context.principal),
-      position,
-      isNew: true,
-      cvcEndsAt: content.cvc_expires_at,
-      shown: { permission: 'token:create', transform: shown },
-    };
+    const { member } = draft;
+    return { facts, keys: keyIdsOf(content), member, claim: () => claim(id), content, shown };
   }
 
   /**

@@ -2,7 +2,7 @@ import { ConflictError } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/operations';
 import type { TokenDetails } from '@token-vault/tokens';
-import { changeToken } from './change.ts';
+import { loadToken, writeToken } from './change.ts';
 import { requirePresent, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { requireAccess } from './drafts.ts';
@@ -32,22 +32,18 @@ export async function appendDeletion(
   context: RequestContext,
   authorize: (token: TokenDetails) => unknown,
 ): Promise<Position | undefined> {
-  const { enlistment, erasure } = dependencies;
   const tenantId = context.principal.tenant.id;
-  const { facts, position } = await changeToken(dependencies, {
-    tokenId: id,
-    context,
-    seesOwn: true,
-    async decide({ state, revision, lockedBy }) {
+  const { decided, position } = await writeToken(dependencies, {
+    tenantId,
+    write: 'delete',
+    load: () => loadToken(dependencies, id, context, context),
+    decide({ state, lockedBy }) {
       authorize(requirePresent(state, context.now));
       if (lockedBy !== undefined)
         throw new ConflictError('token_locked', 'The token is locked by an open transaction.');
-      const facts = tokenDecider.decide(state, { kind: 'delete', now: context.now });
-      await enlistment.begin(context, { tokenId: id, write: 'delete', revision, newKeyIds: [], facts });
-      return facts;
+      return { facts: tokenDecider.decide(state, { kind: 'delete', now: context.now }) };
     },
   });
-  if (position !== undefined) await enlistment.confirm(context, [], position);
-  if (context.transactionId === undefined) await erasure.carryOut(tenantId, id, facts);
+  if (context.transactionId === undefined) await dependencies.erasure.carryOut(tenantId, id, decided.facts);
   return position;
 }

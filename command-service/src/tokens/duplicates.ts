@@ -57,12 +57,25 @@ export class Duplicates {
     this.#dependencies = dependencies;
   }
 
+  /** The live token with the fingerprint, when duplicates are not wanted. Otherwise the function that claims it. */
+  async clear(
+    context: RequestContext,
+    fingerprint: string | undefined,
+    deduplicate: boolean,
+    options: FindOptions,
+  ): Promise<Clearance> {
+    if (fingerprint === undefined) return { duplicate: undefined, claim: async () => undefined };
+    if (deduplicate) return this.#find(context, fingerprint, options);
+    const { claims } = this.#dependencies;
+    return { duplicate: undefined, claim: (tokenId) => claims.claim(context, fingerprint, tokenId) };
+  }
+
   /**
    * The live token with the fingerprint, among the tokens that the caller's transaction can see (rules.md §9:
    * committed tokens and those of the same transaction). @throws RevisionConflictError when the command must be
    * repeated.
    */
-  async find(context: RequestContext, fingerprint: string, options: FindOptions = {}): Promise<Clearance> {
+  async #find(context: RequestContext, fingerprint: string, options: FindOptions): Promise<Clearance> {
     const { claims } = this.#dependencies;
     const tries = this.#countTries(context);
     const { claimants, revision } = await claims.read(context.principal.tenant.id, fingerprint);

@@ -9,7 +9,7 @@ import {
   type Transform,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type Secret } from '@token-vault/crypto';
-import type { Position } from '@token-vault/event-store';
+import { startPosition, type Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/operations';
 import {
   cvcEndOf,
@@ -22,34 +22,25 @@ import {
 } from '@token-vault/tokens';
 import { expressionsOf } from '../dependencies.ts';
 import { attemptsOf, type Attempts } from '../aggregates/attempts.ts';
-import { expectedAt, retryOnConflict } from '../aggregates/decider.ts';
-import { isRefusal } from '../aggregates/refusal.ts';
 import { keyIdsOf, requirePresent, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { deriveValues, type DerivedValues } from './derived-values.ts';
 import { fingerprintExpressionFor, isDeduplicated, isFingerprintAsked, requireAccess } from './drafts.ts';
 import { describedBefore, setWithoutSightAfter } from './descriptions.ts';
-import { Duplicates } from './duplicates.ts';
-import { eventsOf } from './enlistment.ts';
+import { Duplicates, type Clearance } from './duplicates.ts';
+import { loadToken, writeToken, type TokenBefore } from './change.ts';
 import { ExistingTokens } from './existing.ts';
 import { refuseBadMask } from './expression-errors.ts';
 import { parseExpiry } from './expiry.ts';
 import { isDataHidden, refuseUseOfHiddenData } from './hidden-data.ts';
 import type { PatchAttempt } from './patch-attempt.ts';
-import { readTokenHistory, type TokenHistory } from './history.ts';
+import type { TokenHistory } from './history.ts';
 import { isCvcIn, mergeData, mergeMask, mergeMetadata, replace } from './patched-fields.ts';
-import { requireSignedToken, signTokenEvents } from './signed.ts';
+import { requireSignedToken } from './signed.ts';
 import { recordShown, shownTo, withoutUnreadable } from './shown.ts';
 import { evolve } from './state.ts';
 import { repeated, type UpdatedToken } from './updated.ts';
 import { transformWrittenData } from './written-data.ts';
-
-/** The arguments of `#append` besides the change. */
-interface Write {
-  readonly claim: () => Promise<void>;
-  readonly shown: Transform;
-  readonly attempts: Attempts;
-}
 
 /** The result of the patch, before anything is sealed. */
 interface Change {
@@ -58,6 +49,13 @@ interface Change {
   readonly masked: Secret<Json> | undefined;
   readonly rest: Omit<TokenContent, 'data' | 'cvc' | 'cvc_expires_at'>;
   readonly deduplicate: boolean;
+}
+
+/** A write, and how its answer shows the token. */
+interface Written {
+  readonly change: Change;
+  readonly toCaller: ReturnType<typeof shownTo>;
+  readonly shown: Transform;
 }
 
 /** Updates tokens by JSON merge patch (interface.md, PATCH /tokens/{id}; rules.md §5). */
@@ -75,11 +73,7 @@ export class TokenUpdate {
   /** @throws NotFoundError, ForbiddenError, ValidationError, ConflictError */
   async update(id: string, patch: PatchTokenBody, context: RequestContext): Promise<UpdatedToken> {
     try {
-      const attempts = attemptsOf(context);
-      // Conflicts may hold the patch up for seconds, so each attempt is decided by the present rights of the caller.
-      return await retryOnConflict(async () =>
-        this.#attempt(id, patch, (await context.renewed()) ?? context, attempts),
-      );
+      return await this.#write(id, patch, context);
     } catch (error) {
       // The token was deleted during the update.
       if (error instanceof KeyDestroyedError) throw new NotFoundError('The token');
@@ -87,41 +81,99 @@ export class TokenUpdate {
     }
   }
 
-  async #attempt(
-    id: string,
-    patch: PatchTokenBody,
-    context: RequestContext,
-    attempts: Attempts,
-  ): Promise<UpdatedToken> {
-    const { store, outcomes, enlistment } = this.#dependencies;
-    const tenantId = context.principal.tenant.id;
-    await enlistment.check(context);
-    const history = await readTokenHistory({ store, outcomes }, tenantId, id, context);
-    const details = requirePresent(history.state, context.now);
-    await requireSignedToken(this.#dependencies.keyRing, context.principal.tenant, details);
-    const stored = await attempts.stored(store, streams.token(tenantId, id));
-    if (stored) return repeated(tenantId, details, stored.position, context.now);
-    const { type } = details;
-    const { containers } = details.content;
-    const transform = requireAccess(context, 'token:update', { id, type, containers });
-    if (history.lockedBy !== undefined) {
-      throw new ConflictError('token_locked', 'The token is locked by an open transaction.');
-    }
-    const target =
-      patch.containers === null ? [typeDefaults[details.type].container] : (patch.containers ?? containers);
-    const targetTransform = requireAccess(context, 'token:update', { id, type, containers: target });
-    const attempt: PatchAttempt = { details, patch, context, target, transform, targetTransform };
-    refuseUseOfHiddenData(attempt);
+  async #write(id: string, patch: PatchTokenBody, caller: RequestContext): Promise<UpdatedToken> {
+    const dependencies = this.#dependencies;
+    const { enlistment, erasure } = dependencies;
+    const tenantId = caller.principal.tenant.id;
+    const attempts = attemptsOf(caller);
+    const { before, decided, events, position } = await writeToken(dependencies, {
+      tenantId,
+      write: 'update',
+      attempts,
+      async load() {
+        // Conflicts may hold the patch up for seconds, so each attempt is decided by the present rights of the caller.
+        const context = (await caller.renewed()) ?? caller;
+        await enlistment.check(context);
+        return loadToken(dependencies, id, context, context);
+      },
+      decide: (token) => this.#decide(patch, token, attempts),
+    });
+    if (decided.answer) return decided.answer;
+    const { context } = before;
+    if (context.transactionId === undefined) await erasure.carryOut(tenantId, id, decided.facts);
+    const after = events.reduce(
+      (state, event) => evolve(state, { ...event, stream: '', revision: 0, position: startPosition }),
+      before.state,
+    );
+    const updated = requirePresent(after, context.now);
+    return this.#answer(decided, updated, context, position);
+  }
 
+  /** Gives the answer at once when there is nothing to write. */
+  async #decide(patch: PatchTokenBody, before: TokenBefore & TokenHistory, attempts: Attempts) {
+    const { context, tokenId: id, state } = before;
+    const { store, keyRing } = this.#dependencies;
+    const { tenant } = context.principal;
+    const details = requirePresent(state, context.now);
+    await requireSignedToken(keyRing, tenant, details);
+    const stored = await attempts.stored(store, streams.token(tenant.id, id));
+    if (stored) {
+      const answer = repeated(tenant.id, details, stored.position, context.now);
+      return { facts: [], answer };
+    }
+    const attempt = this.#allowed(patch, details, before);
     const change = await this.#change(attempt);
     const { duplicate, claim } = await this.#clear(details, change, patch, context);
     if (duplicate) {
       const existing = await this.#existing.show(context, duplicate, 'update');
-      return { ...existing, position: undefined, cvcEndsAt: cvcEndOf(duplicate.content, context.now) };
+      const cvcEndsAt = cvcEndOf(duplicate.content, context.now);
+      const answer: UpdatedToken = { ...existing, position: undefined, cvcEndsAt };
+      return { facts: [], answer };
     }
-    const toCaller = shownTo(context.principal, { id, containers: target }, targetTransform);
+    const toCaller = shownTo(context.principal, { id, containers: attempt.target }, attempt.targetTransform);
     const shown = shownBy(toCaller.transform, change.rest.mask !== undefined);
-    const { updated, position } = await this.#append(attempt, history, change, { claim, shown, attempts });
+    const content = { ...(await this.#reseal(details, change, patch, context)), ...change.rest };
+    const said = context.transactionId === undefined || shown === 'redact' ? shown : undefined;
+    const command = { kind: 'update', content, shown: said, now: context.now } as const;
+    const kept = new Set(keyIdsOf(details.content));
+    return {
+      answer: undefined,
+      facts: tokenDecider.decide(state, command),
+      keys: keyIdsOf(content).filter((keyId) => !kept.has(keyId)),
+      claim: () => claim(id),
+      // The transaction may have set the expiry itself in an earlier write.
+      expiresAt: before.isPending ? undefined : details.content.expires_at,
+      change,
+      toCaller,
+      shown,
+    };
+  }
+
+  /** @throws ForbiddenError, ConflictError */
+  #allowed(
+    patch: PatchTokenBody,
+    details: TokenDetails,
+    { context, lockedBy }: TokenBefore & TokenHistory,
+  ): PatchAttempt {
+    const { id, type } = details;
+    const { containers } = details.content;
+    const transform = requireAccess(context, 'token:update', { id, type, containers });
+    if (lockedBy !== undefined)
+      throw new ConflictError('token_locked', 'The token is locked by an open transaction.');
+    const target =
+      patch.containers === null ? [typeDefaults[type].container] : (patch.containers ?? containers);
+    const targetTransform = requireAccess(context, 'token:update', { id, type, containers: target });
+    const attempt = { details, patch, context, target, transform, targetTransform };
+    refuseUseOfHiddenData(attempt);
+    return attempt;
+  }
+
+  async #answer(
+    { change, toCaller, shown }: Written,
+    updated: TokenDetails,
+    context: RequestContext,
+    position: Position | undefined,
+  ): Promise<UpdatedToken> {
     // If the transaction is rolled back, the event of the write does not count, but the caller has seen the token. So
     // the answer gets a record of its own.
     if (context.transactionId !== undefined && shown !== 'redact')
@@ -133,57 +185,9 @@ export class TokenUpdate {
     const expressions = expressionsOf(this.#dependencies, context);
     const open = () => change.data;
     const data = await transformWrittenData(expressions, toCaller.transform, change, open);
-    const token = withoutUnreadable(presentToken(tenantId, updated, data), toCaller);
+    const token = withoutUnreadable(presentToken(context.principal.tenant.id, updated, data), toCaller);
     const showing = { permission: 'token:update', transform: shown } as const;
     return { token, position, cvcEndsAt: cvcEndOf(updated.content, context.now), shown: showing };
-  }
-
-  /** Seals, claims, then appends. In this order a failure leaves only keys to destroy. */
-  async #append(
-    { details, patch, context }: PatchAttempt,
-    history: TokenHistory,
-    change: Change,
-    { claim, shown, attempts }: Write,
-  ): Promise<{ updated: TokenDetails; position: Position }> {
-    const { store, enlistment, keyRing, erasure } = this.#dependencies;
-    const tenantId = context.principal.tenant.id;
-    const { id } = details;
-    const sealed = await this.#reseal(details, change, patch, context);
-    const content = { ...sealed, ...change.rest };
-    const said = context.transactionId === undefined || shown === 'redact' ? shown : undefined;
-    const command = { kind: 'update', content, shown: said, now: context.now } as const;
-    const facts = tokenDecider.decide(history.state, command);
-    const events = await signTokenEvents(
-      keyRing,
-      tenantId,
-      eventsOf(context, facts, history, attempts),
-      history,
-    );
-    const { revision } = history;
-    const kept = new Set(keyIdsOf(details.content));
-    const made = keyIdsOf(content).filter((keyId) => !kept.has(keyId));
-    let position: Position;
-    let isSent = false;
-    try {
-      // The transaction may have set the expiry itself in an earlier write.
-      const expiresAt = history.isPending ? undefined : details.content.expires_at;
-      const write = { tokenId: id, write: 'update', revision, expiresAt, newKeyIds: made, facts } as const;
-      await enlistment.begin(context, write);
-      await claim();
-      const stream = streams.token(tenantId, id);
-      isSent = true;
-      ({ position } = await store.append(stream, events, expectedAt(revision), { keys: made }));
-    } catch (error) {
-      if (!isSent || isRefusal(error)) await keyRing.destroyKeys(tenantId, made);
-      throw error;
-    }
-    await enlistment.confirm(context, made, position);
-    if (context.transactionId === undefined) await erasure.carryOut(tenantId, id, facts);
-    const after = events.reduce(
-      (state, event) => evolve(state, { ...event, stream: '', revision: 0, position }),
-      history.state,
-    );
-    return { updated: requirePresent(after, context.now), position };
   }
 
   async #change(attempt: PatchAttempt): Promise<Change> {
@@ -252,20 +256,15 @@ export class TokenUpdate {
   }
 
   /** The live token of equal content, when deduplication asks for it. Otherwise the claim to make. */
-  async #clear(
+  #clear(
     { id, content }: TokenDetails,
     change: Change,
     patch: PatchTokenBody,
     context: RequestContext,
-  ): Promise<{ duplicate: TokenDetails | undefined; claim: () => Promise<void> }> {
+  ): Promise<Clearance> {
     const { fingerprint } = change.rest;
     const isAsked = fingerprint !== content.fingerprint || patch.deduplicate_token === true;
-    if (fingerprint === undefined || !isAsked) return { duplicate: undefined, claim: async () => undefined };
-    if (!change.deduplicate) {
-      const claim = () => this.#dependencies.claims.claim(context, fingerprint, id);
-      return { duplicate: undefined, claim };
-    }
-    const { duplicate, claim } = await this.#duplicates.find(context, fingerprint, { exceptId: id });
-    return { duplicate, claim: () => claim(id) };
+    const asked = isAsked ? fingerprint : undefined;
+    return this.#duplicates.clear(context, asked, change.deduplicate, { exceptId: id });
   }
 }

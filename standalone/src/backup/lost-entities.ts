@@ -59,7 +59,7 @@ const atOnce = 64;
  */
 export async function endWhatLostItsKey(options: {
   readonly store: EventStore;
-  readonly keyRing: Pick<KeyRing, 'hashes'>;
+  readonly keyRing: Pick<KeyRing, 'hashes' | 'destroyKeys'>;
   readonly pool: pg.Pool;
   readonly url: string;
   readonly signal: AbortSignal;
