@@ -13,6 +13,7 @@ import {
   plainApplication,
   removeDataDirectory,
   revealingApplication,
+  runCommand,
   type StandaloneProcess,
   startStandaloneProcess,
   waitUntil,
@@ -20,6 +21,7 @@ import {
 import { startKafka, type TestKafka } from '@token-vault/test-support/kafka';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Ledger } from '../chaos/ledger.ts';
+import { notSealedOnce } from './sealed-once.ts';
 
 interface StackMember {
   readonly name: string;
@@ -194,6 +196,22 @@ export class DistributedVault {
       ...(await this.#differingProjections()),
       ...(await this.outcomes()).filter(({ count }) => count > 1).map(({ id }) => `${id} has two outcomes`),
     ];
+  }
+
+  /** Seals and verifies the log by the command line. Gives what is wrong with the log or its seals. Only for a vault without load. */
+  async sealFindings(): Promise<readonly string[]> {
+    const environment = {
+      EVENT_STORE: 'eventstoredb',
+      EVENTSTOREDB_URL: this.eventStore.connectionString,
+      DATABASE_URL: this.#postgres.url,
+    };
+    const findings: string[] = [];
+    for (const command of ['seal', 'verify']) {
+      const { code, stdout, stderr } = await runCommand(this.#dataDir, ['audit', command], environment);
+      if (code !== 0) findings.push(`audit ${command}: ${stdout}${stderr}`);
+    }
+    const store = this.#openStore();
+    return [...findings, ...(await notSealedOnce(store).finally(() => store.close()))];
   }
 
   #openStore() {

@@ -78,4 +78,8 @@ describe.skipIf('missing' in started)(`a vault of many processes under load${rea
     expect(outcomes.length).toBeGreaterThan(20);
     expect(outcomes.filter(({ count }) => count !== 1)).toEqual([]);
   });
+
+  it('has sealed every event once', async () => {
+    expect(await vault.sealFindings()).toEqual([]);
+  });
 });

@@ -1,0 +1,64 @@
+import { hasFullRuns, waitUntil } from '@token-vault/test-support';
+import { randomInt } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { DistributedVault } from './distributed-vault.ts';
+
+// A quarter of an hour: `TEST_RUNS=full npm run test:all -- --project slow test/distributed/kills`. CI has the kills of faults.slow.test.ts.
+
+const kills = 100;
+const perRound = 10;
+const longestPauseMs = 1_500;
+
+const started = hasFullRuns
+  ? await DistributedVault.start()
+  : { missing: 'a quarter of an hour; set TEST_RUNS=full' };
+const reason = 'missing' in started ? ` (skipped: ${started.missing})` : '';
+
+describe.skipIf('missing' in started)(`random kills of a vault of many processes under load${reason}`, () => {
+  let vault: DistributedVault;
+  const counts = new Map<string, number>();
+  beforeAll(() => {
+    vault = started as DistributedVault;
+  });
+  afterAll(() => vault.stop());
+
+  /** `kill -9` of any process of the stack or of the broker, also while others are starting again. */
+  async function killAny(): Promise<void> {
+    await sleep(randomInt(longestPauseMs));
+    const { faults } = vault.kafka;
+    const running = (await vault.members()).filter(({ pid, name }) => pid !== null && name !== 'postgres');
+    const names = running.map(({ name }) => name);
+    if (faults) names.push('the broker');
+    const name = names[randomInt(names.length)] ?? '';
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+    if (name !== 'the broker' || !faults) return vault.kill(name);
+    await faults.kill();
+    await faults.start();
+  }
+
+  it.each(Array.from({ length: kills / perRound }, (_, round) => round + 1))(
+    `loses nothing in round %i of ${perRound} kills`,
+    async () => {
+      await vault.underLoad(async () => {
+        for (let kill = 0; kill < perRound; kill += 1) await killAny();
+      });
+      expect([...vault.ledger.violations, ...vault.ledger.stale]).toEqual([]);
+    },
+    300_000,
+  );
+
+  it('has every acknowledged write, one outcome of each run, and every event sealed once', async () => {
+    await waitUntil(async () => (await vault.outcomes()).every(({ count }) => count > 0), {
+      timeoutMs: 150_000,
+      what: 'an outcome of each invocation',
+    });
+    expect(await vault.findings()).toEqual([]);
+    expect(await vault.sealFindings()).toEqual([]);
+    const killed = [...counts].map(([name, count]) => `${name}: ${count}`).sort();
+    const { acknowledged, deleted } = vault.ledger;
+    process.stdout.write(
+      `${kills} kills (${killed.join(', ')}): ${acknowledged} acknowledged writes, ${deleted} deletions, ${(await vault.outcomes()).length} runs\n`,
+    );
+  }, 900_000);
+});
