@@ -8,7 +8,7 @@ import { DistributedVault } from './distributed-vault.ts';
 
 const kills = 100;
 const perRound = 10;
-const longestPauseMs = 1_500;
+const longestPauseMs = 1_000;
 
 const started = hasFullRuns
   ? await DistributedVault.start()
@@ -23,18 +23,13 @@ describe.skipIf('missing' in started)(`random kills of a vault of many processes
   });
   afterAll(() => vault.stop());
 
-  /** `kill -9` of any process of the stack or of the broker, also while others are starting again. */
+  /** `kill -9` of any process of the stack, also while others are starting again. The broker has a test of its own. */
   async function killAny(): Promise<void> {
     await sleep(randomInt(longestPauseMs));
-    const { faults } = vault.kafka;
-    const running = (await vault.members()).filter(({ pid, name }) => pid !== null && name !== 'postgres');
-    const names = running.map(({ name }) => name);
-    if (faults) names.push('the broker');
-    const name = names[randomInt(names.length)] ?? '';
+    const running = (await vault.members()).filter(({ pid }) => pid !== null);
+    const { name = '' } = running[randomInt(running.length)] ?? {};
     counts.set(name, (counts.get(name) ?? 0) + 1);
-    if (name !== 'the broker' || !faults) return vault.kill(name);
-    await faults.kill();
-    await faults.start();
+    await vault.kill(name);
   }
 
   it.each(Array.from({ length: kills / perRound }, (_, round) => round + 1))(
@@ -49,10 +44,10 @@ describe.skipIf('missing' in started)(`random kills of a vault of many processes
   );
 
   it('has every acknowledged write, one outcome of each run, and every event sealed once', async () => {
-    await waitUntil(async () => (await vault.outcomes()).every(({ count }) => count > 0), {
-      timeoutMs: 150_000,
-      what: 'an outcome of each invocation',
-    });
+    // A run whose runner was killed fails at its deadline.
+    const isOver = async () => (await vault.outcomes()).every(({ count }) => count > 0);
+    await waitUntil(isOver, { timeoutMs: 150_000 }).catch(() => undefined);
+    expect((await vault.outcomes()).filter(({ count }) => count !== 1)).toEqual([]);
     expect(await vault.findings()).toEqual([]);
     expect(await vault.sealFindings()).toEqual([]);
     const killed = [...counts].map(([name, count]) => `${name}: ${count}`).sort();
