@@ -3,6 +3,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '@token-vault/embedded-postgres';
+import { runDirectoryVariable } from './cluster-template.ts';
 import { removeTestDatabases } from './database.ts';
 import { starterVariable } from './starter.ts';
 
@@ -33,6 +34,7 @@ export default async function setup(): Promise<() => Promise<void>> {
   });
   starter.unref();
   process.env[starterVariable] = socket;
+  process.env[runDirectoryVariable] = directory;
 
   return async () => {
     starter.close();

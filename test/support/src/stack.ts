@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import flags from '../../../scripts/node-flags.json' with { type: 'json' };
 import type { Credentials } from '@token-vault/standalone';
+import { copyCluster } from './cluster-template.ts';
 import { type Client, createClient } from './stack-client.ts';
 import { forgetStores, launchOf, pinnedNode, type TestStack, testStack } from './test-stack.ts';
 import { waitUntil } from './waiting.ts';
@@ -136,6 +137,7 @@ export async function startStandaloneProcess(
 ): Promise<StandaloneProcess> {
   const { dataDir } = options;
   const { script, env } = await launchOf(dataDir, options.stack ?? testStack);
+  if (options.env?.['VAULT_ACCOUNT'] === undefined) await copyCluster(dataDir);
   const spawned = spawnStandalone({ ...options, script, env: { ...env, ...options.env } });
   let hasEnded = false;
   void spawned.exited.then(() => (hasEnded = true));
