@@ -1,7 +1,7 @@
-import { DomainError, reactorProblemCode } from '@token-vault/contracts';
+import { DomainError, ForbiddenError, reactorProblemCode } from '@token-vault/contracts';
 import type { EgressFetch } from '@token-vault/egress';
 import { CustomAnswerError, mayFetch, type CodeRun, type RunCode } from '@token-vault/proxy';
-import { runCode, SeenTokens, type CodeDependencies } from '@token-vault/reactor-runner';
+import { runCode, SeenTokens, type Code, type CodeDependencies } from '@token-vault/reactor-runner';
 import type { RequestContext } from '@token-vault/operations';
 
 /** As synchronous runs of reactors (rules.md §10). */
@@ -16,6 +16,17 @@ const fetchOf =
       throw new Error('the destination is not among those of the proxy');
     return fetch({ ...request, redirect: request.redirect === 'manual' ? 'manual' : 'error' });
   };
+
+/** No answer would name the tokens of a request, so its code has `req.svc.tokenize` alone. */
+function writerOf({ part, proxy: { applicationId } }: CodeRun): Code['writer'] {
+  if (part === 'request')
+    return new DomainError('reactor_failed', 'A transform of the proxy gave what cannot be sent.', {
+      errors: { 'request.tokenize': ['is for code of the response; use req.svc.tokenize'] },
+    });
+  if (applicationId === undefined)
+    return new ForbiddenError('Without an application the code cannot make tokens.');
+  return { applicationId };
+}
 
 /** Runs the transforms of proxies in the sandbox of reactors. */
 export function createProxyCode(dependencies: CodeDependencies): RunCode {
@@ -34,12 +45,11 @@ export function createProxyCode(dependencies: CodeDependencies): RunCode {
         origin: {
           tenantId: context.principal.tenant.id,
           invocationId: exchangeId,
-          part: run.part,
           traceId: context.traceId,
           reason: context.principal.reason,
           onTokens: (tokens, areAll) => seen.add(tokens, areAll),
         },
-        writer: applicationId === undefined ? undefined : { applicationId },
+        writer: writerOf(run),
         signal: run.signal,
       },
     ).finally(() => run.onSeen(seen.tokens));

@@ -1,7 +1,7 @@
 export { createFeedCheckpoints } from './consume/checkpoints.ts';
 export { deliveryOptions, toInvocation } from './consume/feed-options.ts';
 export { invocationFeedMigrations } from './consume/migrations.ts';
-export { runCode, type CodeDependencies } from './runs/run-code.ts';
+export { runCode, type Code, type CodeDependencies } from './runs/run-code.ts';
 export { SeenTokens } from './runs/seen-tokens.ts';
 export { createLazySandbox, type LazySandbox } from './runs/lazy-sandbox.ts';
 export type {

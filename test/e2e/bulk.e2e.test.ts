@@ -1,4 +1,5 @@
 import type { Application, LogEntry, Token } from '@token-vault/contracts';
+import { randomUUID } from 'node:crypto';
 import { cardNumber } from '@token-vault/test-support';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startVault, type Reply, type RunningVault } from './running-vault.ts';
@@ -123,6 +124,21 @@ describe('POST /detokenize', () => {
     const refused = await ask(maker, body);
     expect(refused.status).toBe(400);
     expect(Object.keys((refused.body as { errors: object }).errors)[0]).toMatch(/^body/);
+  });
+
+  it('refuses an expression that could name two tokens, to those who may read the second', async () => {
+    const id = `which-${randomUUID()}`;
+    await makeToken({ id, type: 'token', data: 'one', containers: ['/here/'] });
+    await makeToken({ id: `token:${id}`, type: 'token', data: 'other', containers: ['/there/'] });
+    const body = { a: [`{{ token:${id} | json: '$.data' }}`] };
+    const refused = await ask(await ruled('reveal'), body);
+    expect(refused.status).toBe(400);
+    expect(refused.text).toMatch(/body\.a.*two tokens/u);
+    expect(refused.text).not.toContain('other');
+    const shown = await detokenize(await ruled('reveal', '/here/'), body);
+    expect(shown).toEqual({ data: { a: ['one'] }, not_opened: [] });
+    const explicit = { a: [`{{ token: token:${id} | json: '$.data' }}`] };
+    expect((await detokenize(await ruled('reveal'), explicit)).data).toEqual({ a: ['other'] });
   });
 
   it('needs token:read, and takes more than one page of tokens', async () => {

@@ -369,18 +369,11 @@ describe('transforms of a proxy', () => {
     expect(destination.arrived[1]?.body.toString()).toBe(number);
   });
 
-  it('each have tokens of their own', async () => {
-    respond('{}');
-    const output = (data: string) =>
-      `module.exports = async () => ({ raw: {}, tokenize: { type: 'token', data: '${data}' } });`;
-    const transforms = {
-      request: { code: output('of the request') },
-      response: { code: output('of the answer') },
-    };
-    const { text } = await invoke(await newProxy({ ...ofApplication(), ...transforms }), '/c');
-    const { id } = JSON.parse(text) as Token;
-    await invoke(await newProxy(), '', { text: `{{ ${id} }}`, headers: { 'Content-Type': 'text/plain' } });
-    expect(destination.arrived.at(-1)?.body.toString()).toBe('of the answer');
+  it('of a request make no tokens by their output, which no answer would name; nothing leaves', async () => {
+    const code = `module.exports = async () => ({ raw: {}, tokenize: { type: 'token', data: 'lost' } });`;
+    const { status, text } = await invoke(await newProxy({ ...ofApplication(), request: { code } }), '/c');
+    expect([status, text]).toEqual([500, expect.stringContaining('request.tokenize')]);
+    expect(destination.arrived).toEqual([]);
   });
 
   it('make tokens by the rights of the application alone', async () => {

@@ -80,12 +80,11 @@ async function answerTo(
   return answer.body === undefined ? null : (JSON.parse(JSON.stringify(answer.body)) as Json);
 }
 
-/** An invocation has one output, that of a proxy one of each part. */
-const scopeOfOutput = ({ tenantId, invocationId, part }: RunOrigin): readonly string[] => [
+/** An invocation has one output. */
+const scopeOfOutput = ({ tenantId, invocationId }: RunOrigin): readonly string[] => [
   'reactor output',
   tenantId,
   invocationId,
-  ...(part === undefined ? [] : [part]),
 ];
 
 /** Answers requests of reactor code by the executor of this process. */

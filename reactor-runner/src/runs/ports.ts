@@ -16,8 +16,6 @@ import type { RequestContext } from '@token-vault/operations';
 export interface RunOrigin {
   readonly tenantId: string;
   readonly invocationId: string;
-  /** Which code of the invocation runs, where there are several: each has an output of its own. */
-  readonly part?: string | undefined;
   readonly traceId: string;
   /** Set when the invoker is shown no plaintext: the code is shown none for it either (docs/reference/console.md). */
   readonly shownAtMost?: Principal['shownAtMost'] | undefined;

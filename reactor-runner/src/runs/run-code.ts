@@ -1,4 +1,4 @@
-import { ForbiddenError, type Json } from '@token-vault/contracts';
+import { DomainError, type Json } from '@token-vault/contracts';
 import type { EgressFetch } from '@token-vault/egress';
 import type { GuestConsole, SandboxPool } from '../sandbox/index.ts';
 import { failureOfRun, type InvocationFailure } from './outcome.ts';
@@ -21,8 +21,8 @@ export interface Code {
   readonly applicationId: string | undefined;
   readonly timeoutMs: number;
   readonly origin: RunOrigin;
-  /** Makes the tokens of the output. Without one the code cannot tokenize. */
-  readonly writer: OutputWriter | undefined;
+  /** Makes the tokens of the output; or the error of an output with tokens. */
+  readonly writer: OutputWriter | DomainError;
   readonly signal: AbortSignal;
   /** Called with what the code printed, also when it failed. */
   readonly onConsole?: ((console: GuestConsole) => void) | undefined;
@@ -58,7 +58,7 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
   if (outcome.kind !== 'succeeded') return failureOfRun(outcome);
   const { raw, tokenize } = outcome.result;
   if (tokenize === undefined) return { kind: 'succeeded', raw, tokens: undefined };
-  if (!writer) throw new ForbiddenError('Without an application the code cannot make tokens.');
+  if (writer instanceof DomainError) throw writer;
   const tokens = await tokenized(() => operations.tokenize(tokenize, writer, origin));
   return { kind: 'succeeded', raw, tokens };
 }
