@@ -1,8 +1,4 @@
-import {
-  closeInheritedDescriptors,
-  leaveMemoryOutOfCoreDumps,
-  lowerBackgroundThreads,
-} from '@token-vault/process';
+import { closeInheritedDescriptors, leaveMemoryOutOfCoreDumps } from '@token-vault/process';
 import { banner } from './banner.ts';
 import type { RunningStandalone } from './start.ts';
 
@@ -44,7 +40,6 @@ function whenLauncherEnds(): Promise<void> {
 export async function runUntilStopped(start: () => Promise<RunningStandalone>): Promise<void> {
   closeInheritedDescriptors();
   leaveMemoryOutOfCoreDumps();
-  lowerBackgroundThreads();
   const launcherEnded = whenLauncherEnds();
   try {
     const vault = await start();

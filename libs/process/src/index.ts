@@ -1,4 +1,3 @@
-export { lowerBackgroundThreads } from './background-threads.ts';
 export { leaveMemoryOutOfCoreDumps } from './core-dumps.ts';
 export { freePorts } from './free-ports.ts';
 export { closeInheritedDescriptors } from './inherited-descriptors.ts';
