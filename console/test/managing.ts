@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import type { Application, LogVerification, UsageReport } from '@token-vault/contracts';
-import { resultOf, runCommand, type StandaloneProcess, waitUntil } from '@token-vault/test-support';
+import { createTestPool, resultOf, runCommand, type StandaloneProcess, waitUntil } from '@token-vault/test-support';
 import { expect, it } from 'vitest';
 import type { ConsolePage } from './browser.ts';
 import type { Demo } from './demo.ts';
@@ -98,6 +98,18 @@ export function testManaging(signed: () => Signed): void {
     await page.getByText('Your key does not allow this.').waitFor();
   });
 
+  it('shows what the code of a run printed that failed', async () => {
+    const { vault, shown } = signed();
+    const { page } = shown;
+    const code = `module.exports = async (req) => { console.warn('amount', req.args.amount); throw new Error('no'); };`;
+    const body = { name: 'failing', code, configuration: {} };
+    const { id } = (await vault.client().expect<{ id: string }>(201, 'POST', '/reactors', { body })).body;
+    await shown.visit(`#/reactors/${id}`);
+    await page.getByLabel('Arguments (a JSON object)').fill('{"amount": 7}');
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.getByRole('log', { name: 'Console' }).getByText('warn: amount 7').waitFor();
+  });
+
   it('has the result of a run delivered again that the receiver did not take', async () => {
     const { vault, demo, shown } = signed();
     const { page } = shown;
@@ -141,6 +153,31 @@ export function testManaging(signed: () => Signed): void {
     };
     await act('pause', 'paused');
     await act('resume', 'live');
+  });
+
+  it('cancels a rebuild, and leaves the live read model as it is', async () => {
+    const { vault, shown } = signed();
+    const { page } = shown;
+    const pool = createTestPool(await vault.databaseUrl(), { max: 1 });
+    const holder = await pool.connect();
+    try {
+      // The rebuild waits for this lock before it takes the place of the live one.
+      await holder.query(`begin; select from projections.checkpoint where name = 'alerts' for no key update`);
+      await shown.visit('#/operations');
+      await page.getByRole('button', { name: 'rebuild alerts', exact: true }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Rebuild' }).click();
+      await page.getByRole('progressbar', { name: 'Rebuild of alerts' }).waitFor();
+      await page.getByRole('button', { name: 'cancel alerts', exact: true }).click();
+      await page.getByRole('button', { name: 'rebuild alerts', exact: true }).waitFor();
+      const { rows } = await holder.query('select name from projections.rebuild');
+      expect(rows).toEqual([]);
+    } finally {
+      await holder.query('rollback');
+      holder.release();
+      await pool.end();
+    }
+    const row = page.getByRole('row').filter({ hasText: /^alerts \d/ });
+    await row.getByText('live', { exact: true }).waitFor();
   });
 
   it('saves the settings of the tenant, and shows its use by month as the report has it', async () => {

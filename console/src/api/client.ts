@@ -4,11 +4,14 @@ import type { Pagination, ProblemDetails } from '@token-vault/contracts';
 export class ApiError extends Error {
   readonly status: number;
   readonly problem: Partial<ProblemDetails>;
-  constructor(status: number, problem: Partial<ProblemDetails>) {
+  /** The run of a reactor that the request began. */
+  readonly invocationId: string | undefined;
+  constructor(status: number, problem: Partial<ProblemDetails>, invocationId?: string) {
     super(problem.detail ?? problem.title ?? 'The vault did not answer.');
     this.name = 'ApiError';
     this.status = status;
     this.problem = problem;
+    this.invocationId = invocationId;
   }
 }
 
@@ -65,7 +68,8 @@ export async function call<Answer = undefined>(
   const content = contentOf(await response.text());
   if (response.ok) return content as Answer;
   if (response.status === 401 && path !== '/console/session') signedOut();
-  throw new ApiError(response.status, typeof content === 'object' && content !== null ? content : {});
+  const problem = typeof content === 'object' && content !== null ? content : {};
+  throw new ApiError(response.status, problem, response.headers.get('SVC-INVOCATION-ID') ?? undefined);
 }
 
 function contentOf(text: string): unknown {

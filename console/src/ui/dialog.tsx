@@ -29,9 +29,7 @@ export function Dialog({ title, isWide, isKept, onClose, children }: DialogProps
         if (!isKept) onClose();
       }}
     >
-      <header>
-        <h2 id={id}>{title}</h2>
-      </header>
+      <h2 id={id}>{title}</h2>
       <div className="body">{children}</div>
     </dialog>
   );

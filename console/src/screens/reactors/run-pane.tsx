@@ -1,7 +1,7 @@
 import { useState } from 'react';
-import type { ReactResponse } from '@token-vault/contracts';
+import type { ReactResponse, ShownInvocation } from '@token-vault/contracts';
 import { call } from '../../api/client.ts';
-import { useAction } from '../../api/use-query.ts';
+import { useAction, useQuery } from '../../api/use-query.ts';
 import { useMay } from '../../app/session.tsx';
 import { formatDuration } from '../../ui/format.ts';
 import { Button, Card, Facts, Field } from '../../ui/parts.tsx';
@@ -79,6 +79,7 @@ export function RunPane({ reactorId, isStored }: { readonly reactorId: string; r
           )}
           <div role="status">{ended && <Result {...ended} />}</div>
           {run.error && <Failure error={run.error} />}
+          {run.error?.invocationId && <FailedRun key={run.error.invocationId} id={run.error.invocationId} />}
         </div>
       ) : (
         <>
@@ -135,12 +136,29 @@ function Result({ outcome, ms }: Ended) {
           ['Tokens made', shown(tokens)],
         ]}
       />
-      {run && run.console.length > 0 && (
-        <pre className="console-lines" role="log" aria-label="Console" tabIndex={0}>
-          {run.console.map(({ level, text }) => (level === 'log' ? text : `${level}: ${text}`)).join('\n')}
-          {run.is_cut && '\n…'}
-        </pre>
-      )}
+      {run && <Printed lines={run.console} isCut={run.is_cut} />}
     </div>
+  );
+}
+
+/** What the code of a run that failed has printed. The answer of such a run is an error, without its lines. */
+function FailedRun({ id }: { readonly id: string }) {
+  const { data } = useQuery<ShownInvocation>(`/invocations/${id}`);
+  if (data?.console_withheld !== undefined) return <Note>{data.console_withheld}</Note>;
+  return data?.console ? <Printed lines={data.console.lines} isCut={data.console.is_cut} /> : null;
+}
+
+interface PrintedProps {
+  readonly lines: NonNullable<ReactResponse['run']>['console'];
+  readonly isCut: boolean;
+}
+
+function Printed({ lines, isCut }: PrintedProps) {
+  if (lines.length === 0) return null;
+  return (
+    <pre className="console-lines" role="log" aria-label="Console" tabIndex={0}>
+      {lines.map(({ level, text }) => (level === 'log' ? text : `${level}: ${text}`)).join('\n')}
+      {isCut && '\n…'}
+    </pre>
   );
 }
