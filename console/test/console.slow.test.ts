@@ -316,7 +316,8 @@ describe.skipIf(!hasChromium)('the console in a browser (skipped where Chromium 
           for (const fault of await faultsByAxe(rules)) faults.push([screen, width, colorScheme, fault]);
         }
         const box = await dialog.boundingBox();
-        if (box === null || box.x < 0 || box.x + box.width > width) faults.push([screen, width, 'is too wide']);
+        if (box === null || box.x < 0 || box.x + box.width > width)
+          faults.push([screen, width, 'is too wide']);
       }
       await page.keyboard.press('Escape');
       await dialog.waitFor({ state: 'detached' });

@@ -2,7 +2,13 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import type { Application, LogVerification, UsageReport } from '@token-vault/contracts';
-import { createTestPool, resultOf, runCommand, type StandaloneProcess, waitUntil } from '@token-vault/test-support';
+import {
+  createTestPool,
+  resultOf,
+  runCommand,
+  type StandaloneProcess,
+  waitUntil,
+} from '@token-vault/test-support';
 import { expect, it } from 'vitest';
 import type { ConsolePage } from './browser.ts';
 import type { Demo } from './demo.ts';
