@@ -1,4 +1,8 @@
-import { closeInheritedDescriptors, leaveMemoryOutOfCoreDumps } from '@token-vault/process';
+import {
+  closeInheritedDescriptors,
+  leaveMemoryOutOfCoreDumps,
+  lowerBackgroundThreads,
+} from '@token-vault/process';
 import { banner } from './banner.ts';
 import type { RunningStandalone } from './start.ts';
 
@@ -40,6 +44,7 @@ function whenLauncherEnds(): Promise<void> {
 export async function runUntilStopped(start: () => Promise<RunningStandalone>): Promise<void> {
   closeInheritedDescriptors();
   leaveMemoryOutOfCoreDumps();
+  lowerBackgroundThreads();
   const launcherEnded = whenLauncherEnds();
   try {
     const vault = await start();

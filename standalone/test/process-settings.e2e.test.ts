@@ -58,10 +58,11 @@ describe.skipIf(process.platform !== 'linux')('a vault and its Postgres', () => 
     await removeDataDirectory(dataDir);
   });
 
-  it('leave memory out of core dumps, and have the same priority', async () => {
+  it('leave memory out of core dumps, and come before background threads', async () => {
     const own = processSettingsOf(vault.pid);
     const ofPostgres = processSettingsOf(await vault.postmasterPid());
     expect([own, ofPostgres].map(({ coredumpFilter }) => coredumpFilter)).toEqual(['00000000', '00000000']);
+    expect(new Set(own.backgroundPriorities)).toEqual(new Set([Math.min(19, own.priority + 10)]));
     expect(ofPostgres.priority).toBe(own.priority);
   });
 

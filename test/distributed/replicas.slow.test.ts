@@ -107,14 +107,19 @@ describe('a process that stands still while a key is revoked at another', () => 
   });
 });
 
-it.skipIf(process.platform !== 'linux')('each process leaves memory out of core dumps', () => {
-  const ours = replicas.filter(({ name }) => name !== 'postgres');
-  // Two of each service, and the router.
-  expect(ours).toHaveLength(11);
-  for (const { pid } of ours) {
-    expect(processSettingsOf(pid).coredumpFilter).toBe('00000000');
-  }
-});
+it.skipIf(process.platform !== 'linux')(
+  'each process leaves memory out of core dumps, and comes before its background threads',
+  () => {
+    const ours = replicas.filter(({ name }) => name !== 'postgres');
+    // Two of each service, and the router.
+    expect(ours).toHaveLength(11);
+    for (const { pid } of ours) {
+      const { coredumpFilter, priority, backgroundPriorities } = processSettingsOf(pid);
+      expect(coredumpFilter).toBe('00000000');
+      expect(new Set(backgroundPriorities)).toEqual(new Set([Math.min(19, priority + 10)]));
+    }
+  },
+);
 
 describe('replicas of one service', () => {
   it('answer the same idempotent request once', async () => {

@@ -1,3 +1,4 @@
+export { lowerBackgroundThreads } from './background-threads.ts';
 export { leaveMemoryOutOfCoreDumps } from './core-dumps.ts';
 export { freePorts } from './free-ports.ts';
 export { closeInheritedDescriptors } from './inherited-descriptors.ts';

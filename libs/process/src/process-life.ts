@@ -1,3 +1,4 @@
+import { lowerBackgroundThreads } from './background-threads.ts';
 import { leaveMemoryOutOfCoreDumps } from './core-dumps.ts';
 import { closeInheritedDescriptors } from './inherited-descriptors.ts';
 import { errorFields, type Logger } from '@token-vault/observability';
@@ -36,6 +37,7 @@ function complaintOf(error: unknown, explained: ReadonlySet<string>): string {
 export async function runProcess<Settings>(life: ProcessLife<Settings>): Promise<void> {
   closeInheritedDescriptors();
   leaveMemoryOutOfCoreDumps();
+  lowerBackgroundThreads();
   const { service, explained, stopWithinMs = 25_000 } = life;
   const abort = new AbortController();
   try {
