@@ -112,8 +112,8 @@ describe('an append that is cut off', () => {
   });
 });
 
-/** Writes and reads until stopped, over keep-alive connections. Gives the unexpected answers. */
-function load(clients: number) {
+/** Writes and reads, and runs code on request, until stopped, over keep-alive connections. Gives the unexpected answers. */
+function load(clients: number, { runsCode = false } = {}) {
   const end = new AbortController();
   const wrong: string[] = [];
   let done = 0;
@@ -128,6 +128,7 @@ function load(clients: number) {
     while (!end.signal.aborted) {
       const made = await ask(201, 'POST', '/tokens', { type: 'token', data: 'load' });
       if (made?.id) await ask(200, 'GET', `/tokens/${made.id}`);
+      if (runsCode) await ask(200, 'POST', `/reactors/${slowReactor}/react`, { args: { ms: 0 } });
     }
   };
   const lives = Promise.all(Array.from({ length: clients }, life));
@@ -141,10 +142,11 @@ function load(clients: number) {
   };
 }
 
-describe('SIGTERM to each service in turn', () => {
+describe('a rolling restart: SIGTERM to each process in turn, but for the one router', () => {
   it('fails no request', async () => {
-    const traffic = load(8);
-    for (const name of ['command-service 1', 'query-service 1', 'command-service 2', 'query-service 2']) {
+    const traffic = load(8, { runsCode: true });
+    const kinds = ['command-service', 'query-service', 'projectors', 'reactor-runner'];
+    for (const name of [1, 2].flatMap((replica) => kinds.map((kind) => `${kind} ${replica}`))) {
       const before = traffic.done();
       await waitUntil(() => traffic.done() > before + 50, { timeoutMs: 60_000 });
       const service = await stack.member(name);
