@@ -6,6 +6,8 @@ import {
   ReactorSucceeded,
   runConsolePlace,
   streams,
+  tokenStatementOf,
+  TokenUpdated,
   type EventName,
   type NewDataOf,
   type RunConsole,
@@ -125,6 +127,27 @@ describe('the lines of a run', () => {
     expect((await get(later)).console).toEqual(shown);
     vault.clock.advance(10 * minuteMs);
     expect((await get(later)).console_withheld).toMatch(/is gone/u);
+  });
+
+  it('are withheld when a token of the run has changed: they may hold what it was before', async () => {
+    const token = await vault.token(tenantId);
+    const id = await run({ tokens: [{ id: token, transform: 'reveal' }] });
+    expect((await get(id)).console).toEqual(shown);
+    vault.clock.advance(1_000);
+    const content = { data: sealed, containers: ['/general/high/'] };
+    const hashes = await vault.keyRing.hashes(tenantId);
+    await vault.append(tenantId, streams.token(tenantId, token), TokenUpdated, {
+      token_id: token,
+      token_type: 'token',
+      ...content,
+      signature: hashes.sign(tokenStatementOf(token, 'token', content), 1),
+    });
+    await vault.settle();
+    const later = await get(id);
+    expect([later.console, later.console_withheld]).toEqual([
+      undefined,
+      expect.stringMatching(/was changed/u),
+    ]);
   });
 
   it('are gone after their hour, and with the first cvc that the code was shown', async () => {

@@ -30,6 +30,7 @@ const keptMs = 60 * 60 * 1000;
 
 const withheld = {
   gone: 'A token that the code was given, was shown or made is gone.',
+  changed: 'A token that the code was given, was shown or made was changed after the run began.',
   hidden: 'The lines may hold data of tokens that this caller is not shown as the code of the run was.',
   unnamed: 'The lines may hold data of more tokens than are named.',
   ofOthers: 'This caller did not ask for the run.',
@@ -39,6 +40,7 @@ type Shown = Pick<ShownInvocation, 'console' | 'console_withheld'>;
 
 interface Printed {
   readonly content: RunConsole;
+  readonly runBeganAt: Date;
   readonly runEndedAt: Date;
 }
 
@@ -69,14 +71,18 @@ export class RunConsoles {
   async #open(id: string, { principal }: RequestContext): Promise<Printed | undefined> {
     const { store, keyRing } = this.#dependencies;
     const { id: tenantId } = principal.tenant;
-    for await (const { type, data, metadata } of store.readStream(streams.invocation(tenantId, id), {
-      backwards: true,
-    })) {
-      if (type !== 'ReactorSucceeded' && type !== 'ReactorFailed') continue;
-      if (data.console === undefined) return undefined;
+    let ended: { readonly console: SealedValue; readonly at: string } | undefined;
+    const events = store.readStream(streams.invocation(tenantId, id), { backwards: true });
+    for await (const { type, data, metadata } of events) {
+      if (type === 'ReactorSucceeded' || type === 'ReactorFailed') {
+        if (data.console === undefined) return undefined;
+        ended = { console: data.console as SealedValue, at: metadata.occurred_at };
+      }
+      if (!ended || (type !== 'ReactorStarted' && type !== 'ReactorInvoked')) continue;
       try {
-        const opened = await keyRing.open<Json>(runConsolePlace(tenantId, id), data.console as SealedValue);
-        return { content: runConsole.parse(opened.expose()), runEndedAt: new Date(metadata.occurred_at) };
+        const opened = await keyRing.open<Json>(runConsolePlace(tenantId, id), ended.console);
+        const [runBeganAt, runEndedAt] = [new Date(metadata.occurred_at), new Date(ended.at)];
+        return { content: runConsole.parse(opened.expose()), runBeganAt, runEndedAt };
       } catch (error) {
         if (error instanceof KeyDestroyedError) return undefined;
         throw error;
@@ -85,9 +91,20 @@ export class RunConsoles {
     return undefined;
   }
 
+  /**
+   * The code saw the data of that time, and the rules for the token of now decide about the data of now. What was made by the run itself has
+   * no later event.
+   */
+  async #isChangedSince(tenantId: string, tokenId: string, time: Date): Promise<boolean> {
+    const events = this.#dependencies.store.readStream(streams.token(tenantId, tokenId), { backwards: true });
+    for await (const { type, metadata } of events)
+      return type !== 'TokenCreated' && new Date(metadata.occurred_at) > time;
+    return false;
+  }
+
   /** The tokens that the lines may show, or why they are withheld. */
   async #decide(
-    { content, runEndedAt }: Printed,
+    { content, runBeganAt, runEndedAt }: Printed,
     { principal, now }: RequestContext,
   ): Promise<readonly GrantedToken[] | keyof typeof withheld> {
     const { tokens, areAllNamed, invokedBy } = content;
@@ -106,6 +123,7 @@ export class RunConsoles {
     for (const { id, transform } of tokens) {
       const row = found.get(id);
       if (!row) return 'gone';
+      if (await this.#isChangedSince(tenantId, id, runBeganAt)) return 'changed';
       const access = decideTokenAccess(principal, 'token:read', { id, containers: [row.container] });
       if (!access.isGranted) return 'hidden';
       const shown = shownBy(access.transform, row.mask !== null);
