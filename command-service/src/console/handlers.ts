@@ -102,8 +102,11 @@ const asSession = ({ traceId, now }: RequestContext, tenantId: string, id: strin
     request: 'openConsoleSession',
   });
 
+const successorOf = (state: ConsoleSessionState): string | undefined =>
+  state.kind === 'ended' ? state.replacedBy : undefined;
+
 /**
- * Ends the session of the request's cookie, and one that took its place meanwhile, so that at most one session is left of requests that
+ * Ends the session of the request's cookie, and all that took its place one after the other, so that at most one session is left of requests that
  * sign in at once with one cookie. Gives the session when it was open until this request ended it: only then the new session may keep its
  * keys, because otherwise another request has ended it, and a sign-out must stand.
  */
@@ -121,9 +124,9 @@ async function replace(
   const command = { kind: 'replace', id, secretHash, by: isOwn ? by : undefined } as const;
   const { before, position } = await runIn(dependencies, owner, id, command);
   if (position === undefined) return undefined;
-  if (before.kind === 'ended' && before.replacedBy !== undefined) {
-    const next = { kind: 'end', id: before.replacedBy, reason: 'replaced' } as const;
-    await runIn(dependencies, owner, next.id, next);
+  for (let next = successorOf(before); next !== undefined;) {
+    const ended = await runIn(dependencies, owner, next, { kind: 'end', id: next, reason: 'replaced' });
+    next = successorOf(ended.before);
   }
   return isOwn && before.kind === 'open' && !isOver(before, context.now) ? before : undefined;
 }

@@ -57,7 +57,8 @@ export const evolve = evolveBy<ConsoleSessionState, TypeIn<typeof consoleSession
   ConsoleSessionEnded: (before, { data: { replaced_by: replacedBy } }) => ({
     kind: 'ended',
     secretHash: before.kind === 'absent' ? undefined : before.secretHash,
-    replacedBy,
+    // A later sign-in still finds the session that took its place first.
+    replacedBy: replacedBy ?? (before.kind === 'ended' ? before.replacedBy : undefined),
   }),
   ConsoleSessionExpired: () => ({ kind: 'ended', secretHash: undefined, replacedBy: undefined }),
 });

@@ -125,3 +125,14 @@ describe('requests with one cookie at once', () => {
     );
   });
 });
+
+it('a sign-in ends all sessions that took the place of its own one after the other', async () => {
+  const { manager, first, second } = await newTenant();
+  const { signIn } = browser(vault.log);
+  const own = await signIn(manager);
+  const taken = await signIn(first, own);
+  await signIn(second, taken);
+  await signIn(manager, own);
+  const ofManager = (await openSessions()).filter((members) => members.includes(manager.applicationId));
+  expect(ofManager).toEqual([[manager.applicationId]]);
+});

@@ -12,8 +12,6 @@ export interface Operation {
   readonly service: 'command' | 'query' | 'proxy';
   /** The permission that the caller needs; null when any valid key is enough. */
   readonly permission: Permission | null;
-  /** A caller without the permission may do it with what is its own. The handler decides, and refuses the rest. */
-  readonly isOwnersToo?: true;
   /** Where `permission` is null: a session of the console does the operation as its application that may hold this one. */
   readonly consolePermission?: Permission;
   /** The whole operation requires the enterprise plan. */

@@ -5,7 +5,6 @@ import {
   ValidationError,
   isUuid,
   type Operation,
-  type Permission,
 } from '@token-vault/contracts';
 
 /**
@@ -15,13 +14,8 @@ import {
 export function authorize(operation: Operation, principal: Principal): void {
   if (operation.plan === 'enterprise' && principal.tenant.plan !== 'enterprise')
     throw new EnterpriseRequiredError(operation.summary);
-  if (operation.permission !== null && operation.isOwnersToo !== true)
-    requirePermission(principal, operation.permission);
-}
-
-/** @throws ForbiddenError */
-export function requirePermission(principal: Principal, permission: Permission): void {
-  if (!can(principal, permission)) throw new ForbiddenError(`The caller lacks the permission ${permission}.`);
+  if (operation.permission !== null && !can(principal, operation.permission))
+    throw new ForbiddenError(`The caller lacks the permission ${operation.permission}.`);
 }
 
 /** The transaction that the request belongs to (rules.md §9). @throws ValidationError, EnterpriseRequiredError */

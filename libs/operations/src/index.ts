@@ -1,6 +1,5 @@
 export { createAuditTrail, type AuditTrail } from './audit-trail.ts';
 export type { Identity, RetiredKey } from './callers.ts';
-export { requirePermission } from './authorization.ts';
 export { systemClock, type Clock } from './clock.ts';
 export { createExecutor, type Executor, type ExecutorDependencies, type Outcome } from './executor.ts';
 export type {

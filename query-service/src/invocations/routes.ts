@@ -1,13 +1,15 @@
 import { EntitiesRead, NotFoundError, UnavailableError, type Invocation } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
-import { requirePermission, type HandlersOf, type RequestContext } from '@token-vault/operations';
-import type { Reader } from '../fair-reads.ts';
+import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
+import type { FairReads, Reader } from '../fair-reads.ts';
 import type { WaitForProjections } from '../logs/routes.ts';
-import { RunConsoles, type ConsoleDependencies } from './console.ts';
+import { readConsole, type ConsoleDependencies } from './console.ts';
 import { attemptsOf, findRun, listRuns, type AttemptRow, type RunRow } from './queries.ts';
 
 export interface InvocationDependencies extends ConsoleDependencies {
+  readonly reads: FairReads;
   readonly store: Pick<EventStore, 'head' | 'readStream'>;
+  readonly audit: AuditTrail;
   readonly waitForProjections?: WaitForProjections | undefined;
 }
 
@@ -16,10 +18,9 @@ const waitForRunsMs = 2_000;
 
 type InvocationQueries = Pick<HandlersOf<'query'>, 'getInvocation' | 'listInvocations'>;
 
-/** Runs of reactors. An answer holds neither arguments nor results. What the code printed is shown as `RunConsoles` decides. */
+/** Runs of reactors. An answer holds neither arguments nor results. It holds what the code printed as `readConsole` says. */
 export function createInvocationHandlers(dependencies: InvocationDependencies): InvocationQueries {
   const { reads, store, audit, waitForProjections } = dependencies;
-  const consoles = new RunConsoles(dependencies);
 
   /** The answer to `react` does not wait for this read model, so its readers do. */
   const isFresh = async (): Promise<boolean> =>
@@ -46,16 +47,14 @@ export function createInvocationHandlers(dependencies: InvocationDependencies): 
 
   return {
     async getInvocation({ params: { invocation_id: id } }, context) {
-      const { principal } = context;
-      const { id: tenantId } = principal.tenant;
+      const { id: tenantId } = context.principal.tenant;
       const reader = reads.of(tenantId);
       const isComplete = await isFresh();
       const row = await findRun(reader, tenantId, id);
-      if (row?.invoked_by !== principal.actor.id) requirePermission(principal, 'reactor:read');
       if (!row && !isComplete) throw new UnavailableError('The run may not be shown yet; try again.');
       if (!row) throw new NotFoundError('Invocation');
       const [run] = await show(reader, [row], context, 'read');
-      return { body: run && { ...run, ...(await consoles.show(row, context)) } };
+      return { body: run && { ...run, ...(await readConsole(dependencies, row, context)) } };
     },
 
     async listInvocations({ query }, context) {

@@ -58,8 +58,7 @@ export function createTokenShow(
   };
 }
 
-/** The content of the record that these tokens are shown. */
-export function readOf(tokens: readonly GrantedToken[], operation: ReadOperation): DataOf<'TokensRead'> {
+function readOf(tokens: readonly GrantedToken[], operation: ReadOperation): DataOf<'TokensRead'> {
   return {
     operation,
     tokens: tokens.map(({ row, transform, isBreakGlass }) => ({
