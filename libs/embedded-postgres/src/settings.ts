@@ -18,7 +18,8 @@ const defaults: PostgresSettings = {
   work_mem: '4MB',
   maintenance_work_mem: '48MB',
   effective_cache_size: '256MB',
-  max_connections: 40,
+  // More than the pools of the vault: commands such as `vault export` run beside it, several at once.
+  max_connections: 60,
   // Short queries by key only: parallel workers and compilation would cost more than they save.
   max_parallel_workers_per_gather: 0,
   jit: false,
