@@ -6,7 +6,7 @@ import { DistributedVault } from './distributed-vault.ts';
 /** How long a store or the broker is stopped: 30 s with TEST_RUNS=full. */
 const awayMs = runsOf(30_000, 0.3);
 
-/** All with TEST_RUNS=full. `reactors-killed.slow` kills the runtime of reactors in each run. */
+/** All with TEST_RUNS=full. `reactors-killed.slow` kills a vault while reactors run. */
 const killed = hasFullRuns
   ? ['command-service 1', 'query-service 1', 'projectors 1', 'projectors 2', 'reactor-runner 1', 'gateway']
   : ['command-service 1', 'projectors 1'];
