@@ -116,13 +116,11 @@ describe('a run', () => {
     expect(shown.text).not.toContain(number);
     const listed = await manager.expect(200, 'GET', `/invocations?reactor_id=${reactor}`);
     expect([listed.text.includes(idOf(answer)), listed.text.includes(number)]).toEqual([true, false]);
-    const own = await backend.expect(200, 'GET', `/invocations/${idOf(answer)}`);
-    expect(own.text).not.toContain(number);
-    const other = await newCaller({ permissions: ['token:use'] });
-    expect((await other.client.request('GET', `/invocations/${idOf(answer)}`)).status).toBe(403);
+    const refused = await backend.request('GET', `/invocations/${idOf(answer)}`);
+    expect(refused.status).toBe(403);
   });
 
-  it('shows what its code printed, though it failed; not when it was given, was shown or made a token', async () => {
+  it('shows what its code printed, though it failed; not when it was given or made a token', async () => {
     const number = cardNumber();
     const rule = { description: 'r', priority: 1, container: '/', transform: 'reveal' };
     const rules = [{ ...rule, permissions: ['token:create', 'token:read', 'token:use'] }];
@@ -140,9 +138,7 @@ describe('a run', () => {
     const withheld = /was given, was shown or made tokens/u;
     const given = 'console.warn("paid", req.args.card.number); throw new Error("no");';
     expect(await linesOf(given, { card: `{{ ${token.id} }}` })).toMatch(withheld);
-    const retrieved = 'console.log((await req.svc.tokens.retrieve(req.args.id)).data.number); return {};';
-    expect(await linesOf(retrieved, { id: token.id })).toMatch(withheld);
-    const made = 'console.log("7"); return { body: { raw: 1 }, tokenize: { type: "token", data: "7" } };';
+    const made = 'console.log("7"); return { tokenize: { a: { type: "token", data: "7" } } };';
     expect(await linesOf(made, {})).toMatch(withheld);
   });
 
