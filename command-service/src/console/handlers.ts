@@ -106,9 +106,10 @@ const successorOf = (state: ConsoleSessionState): string | undefined =>
   state.kind === 'ended' ? state.replacedBy : undefined;
 
 /**
- * Ends the session of the request's cookie, and all that took its place one after the other, so that at most one session is left of requests that
- * sign in at once with one cookie. Gives the session when it was open until this request ended it: only then the new session may keep its
- * keys, because otherwise another request has ended it, and a sign-out must stand.
+ * Ends the session of the request's cookie, and all sessions that took its place one after the other. So at most one
+ * session is left of requests that sign in at once with one cookie. Gives the session when it was open until this
+ * request ended it. Only then the new session may keep its keys: otherwise another request has ended the session, and a
+ * sign-out must stand.
  */
 async function replace(
   dependencies: ConsoleDependencies,
