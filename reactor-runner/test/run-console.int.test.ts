@@ -30,14 +30,16 @@ async function runTo(
     changes,
     callbackUrl,
     tokenIds = [],
+    depth = 0,
   }: {
     readonly changes?: Partial<RunDependencies>;
     readonly callbackUrl?: string;
     readonly tokenIds?: readonly string[];
+    readonly depth?: number;
   } = {},
 ): Promise<{ readonly invocation: Invocation; readonly sealed: unknown }> {
   fixture.sandbox = () => Promise.resolve(outcome);
-  const invocation = await fixture.invoke({}, callbackUrl, { token_ids: [...tokenIds] });
+  const invocation = await fixture.invoke({}, callbackUrl, { token_ids: [...tokenIds], depth });
   await fixture.runner(changes).handle(await fixture.historyOf(invocation));
   const event = (await fixture.eventsOf(invocation)).at(-1);
   expect(JSON.stringify(event)).not.toContain('4242');
@@ -62,6 +64,17 @@ describe('what the code of a run printed', () => {
   it('is not kept when the code was given a token', async () => {
     const openTokens: OpenTokens = () => Promise.resolve({ tokens: Promise.resolve(new Map()), use: [] });
     const { invocation, sealed } = await runTo(ends[0]!, { changes: { openTokens }, tokenIds: ['one'] });
+    expect(await open(invocation, sealed)).toMatchObject({ lines: [], sawTokens: true });
+  });
+
+  it('is not kept when other code invoked the run', async () => {
+    const { invocation, sealed } = await runTo(ends[0]!, { depth: 1 });
+    expect(await open(invocation, sealed)).toMatchObject({ lines: [], sawTokens: true });
+  });
+
+  it('is not kept when the code makes tokens of its output', async () => {
+    const result = { tokenize: { a: { type: 'token', data: '7' } } };
+    const { invocation, sealed } = await runTo({ kind: 'succeeded', result, console: printed });
     expect(await open(invocation, sealed)).toMatchObject({ lines: [], sawTokens: true });
   });
 

@@ -48,9 +48,9 @@ async function newCaller(grants: object = {}): Promise<{ id: string; client: Cli
   const { id, key } = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
   return { id, client: manager.withKey(key ?? '') };
 }
-async function newReactor(body: string): Promise<string> {
+async function newReactor(body: string, application?: { readonly id: string }): Promise<string> {
   const code = `module.exports = async (req) => {\n${body}\n};`;
-  const reactor = { name: 'r', configuration: {}, code };
+  const reactor = { name: 'r', configuration: {}, code, ...(application && { application }) };
   return (await manager.expect<Reactor>(201, 'POST', '/reactors', { body: reactor })).body.id;
 }
 const react = (id: string, body: object = {}, headers = {}, by = backend) =>
@@ -120,14 +120,14 @@ describe('a run', () => {
     expect(refused.status).toBe(403);
   });
 
-  it('shows what its code printed, though it failed; not when it was given or made a token', async () => {
+  it('shows what its code printed, though it failed; not when it was given or made a token, or could call the vault', async () => {
     const number = cardNumber();
     const rule = { description: 'r', priority: 1, container: '/', transform: 'reveal' };
     const rules = [{ ...rule, permissions: ['token:create', 'token:read', 'token:use'] }];
-    const { client } = await newCaller({ permissions: undefined, rules });
+    const { client, id: applicationId } = await newCaller({ permissions: undefined, rules });
     const token = (await client.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
-    const linesOf = async (code: string, args: object) => {
-      const id = idOf(await react(await newReactor(code), { args }, {}, client));
+    const linesOf = async (code: string, args: object, application?: { readonly id: string }) => {
+      const id = idOf(await react(await newReactor(code, application), { args }, {}, client));
       expect((await client.request('GET', `/invocations/${id}`)).status).toBe(403);
       const { body } = await manager.expect<ShownInvocation>(200, 'GET', `/invocations/${id}`);
       return body.console_withheld ?? body.console?.lines.map(({ text }) => text);
@@ -140,6 +140,9 @@ describe('a run', () => {
     expect(await linesOf(given, { card: `{{ ${token.id} }}` })).toMatch(withheld);
     const made = 'console.log("7"); return { tokenize: { a: { type: "token", data: "7" } } };';
     expect(await linesOf(made, {})).toMatch(withheld);
+    const late =
+      'req.svc.tokens.create({ type: "token", data: "7" }).catch(() => 0); console.log("7"); return {};';
+    expect(await linesOf(late, {}, { id: applicationId })).toMatch(withheld);
   });
 
   it('tells why a delivery was refused', async () => {

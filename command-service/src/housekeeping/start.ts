@@ -15,7 +15,6 @@ import { followErasures } from './follow-log.ts';
 import { leadWheneverPossible } from './leadership.ts';
 import { pause } from './pause.ts';
 import { createSweeper, type SweepReport } from './sweeper.ts';
-import { createUnusedKeys } from './unused-keys.ts';
 
 export interface HousekeepingOptions {
   readonly store: EventStore;
@@ -52,8 +51,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   const erasure = new TokenErasure({ store, keyRing, outcomes });
   const transactions = new Transactions(store, outcomes, erasure);
   const endings = createEndings({ store, keyRing, clock, outcomes, erasure, transactions });
-  const unusedKeys = createUnusedKeys({ store, keyRing, pool, clock });
-  const sweeper = createSweeper({ pool, keyRing, clock, logger, endings, unusedKeys });
+  const sweeper = createSweeper({ pool, keyRing, clock, logger, endings });
   const erasures = createErasures({ keyRing, erasure, outcomes, transactions });
   const checkpoint = createCheckpoint(pool, clock, 'erasure');
 

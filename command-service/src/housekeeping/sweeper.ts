@@ -6,7 +6,6 @@ import type { Pool } from 'pg';
 import { dueCandidates, sources, type Candidate, type SourceName } from './candidates.ts';
 import { forEachConcurrently } from './concurrency.ts';
 import type { Ending } from './endings.ts';
-import type { createUnusedKeys } from './unused-keys.ts';
 
 export interface SweeperOptions {
   readonly pool: Pool;
@@ -14,14 +13,13 @@ export interface SweeperOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly endings: Readonly<Record<SourceName, Ending>>;
-  readonly unusedKeys: ReturnType<typeof createUnusedKeys>;
 }
 
 /** The result of one sweep. */
 export interface SweepReport {
   /** The number of entities that this sweep ended, by kind. */
   readonly ended: Readonly<Record<SourceName, number>>;
-  /** The number of data keys that were destroyed because their time was over, or because no event uses them. */
+  /** The number of data keys that were destroyed because their time was over. */
   readonly destroyedKeys: number;
   /** The number of entities or queries that failed. The next sweep tries again. */
   readonly failures: number;
@@ -43,7 +41,7 @@ const order: readonly SourceName[] = [
 ];
 
 /** Ends all entities whose time is over. The failure of one is logged and does not stop the others. */
-export function createSweeper({ pool, keyRing, clock, logger, endings, unusedKeys }: SweeperOptions) {
+export function createSweeper({ pool, keyRing, clock, logger, endings }: SweeperOptions) {
   async function endOne(name: SourceName, candidate: Candidate, now: Date, count: Counts): Promise<void> {
     try {
       if (await endings[name](candidate, now)) count.ended[name] += 1;
@@ -89,9 +87,6 @@ export function createSweeper({ pool, keyRing, clock, logger, endings, unusedKey
       };
       for (const name of order) await attempt(name, () => endAll(name, now, signal, count));
       await attempt('dueKeys', () => destroyDueKeys(now, signal, count));
-      await attempt('unusedKeys', async () => {
-        count.destroyedKeys += await unusedKeys.destroyNext();
-      });
       return count;
     },
   };

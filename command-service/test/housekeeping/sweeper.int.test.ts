@@ -228,30 +228,3 @@ describe('a sweep that meets a failure', () => {
     await sweeper().runOnce();
   });
 });
-
-describe('a key that no event uses, as a crash between key and event leaves it', () => {
-  it('is destroyed after a day; that of a token stays, also when its row is missing', async () => {
-    const { vault } = house;
-    const { id: tenantId } = vault.principal.tenant;
-    const tokens = [
-      await vault.create({ type: 'token', data: 'x' }),
-      await vault.create({ type: 'token', data: 'y' }),
-    ];
-    const [shown = '', hidden = ''] = tokens.map(({ id }) => id);
-    // The second one is of a token that lives under another key.
-    for (const entity of ['token:never', `token:${shown}`])
-      await (
-        await vault.keyRing.createDataKey({ tenantId, entity, purpose: 'data' })
-      ).stored;
-    await house.settle();
-    await house.tamper('delete from token where id = $1', [hidden]);
-    const unused = ['never data', `${shown} data`];
-    const used = [`${hidden} data`, `${shown} data`];
-    vault.clock.advance(24 * hour);
-    await sweeper().runOnce();
-    expect((await vault.keys()).toSorted()).toEqual([...unused, ...used].toSorted());
-    vault.clock.advance(1);
-    expect(await sweeper().runOnce()).toMatchObject({ destroyedKeys: 2, failures: 0 });
-    expect((await vault.keys()).toSorted()).toEqual(used.toSorted());
-  });
-});

@@ -11,7 +11,7 @@ export const runConsole = z.object({
   lines: z.array(consoleLine),
   /** True when lines were dropped because the limits were reached. */
   isCut: z.boolean(),
-  /** The code was given, was shown or made a token. Then no lines are kept, because they may hold its data. */
+  /** The code was given or made a token, could call the vault, or was invoked by other code. Then no lines are kept, because they may hold its data. */
   sawTokens: z.boolean(),
   /** RFC 3339. */
   endsAt: z.string(),

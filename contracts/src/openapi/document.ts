@@ -34,7 +34,7 @@ const notes: Partial<Record<OperationId, string>> = {
   updateToken: 'A merge patch (RFC 7386): null removes.',
   patchReactor: 'A merge patch (RFC 7386): null removes.',
   getInvocation:
-    'For an hour after the run it has in `console` the lines that the code printed. No lines are kept of a run that saw tokens: `console_withheld` says so.',
+    'For an hour after the run it has in `console` the lines that the code printed. No lines are kept of a run that could see tokens: `console_withheld` says so.',
   patchProxy: 'A merge patch (RFC 7386): null removes.',
   invokeProxy:
     'Like `/proxy`, to the destination of the proxy: `path` (which may have slashes, or be absent) and the query are appended to it, and its transforms change request and answer. A key of the proxy may stand in `svc-proxy-key` of the query instead of `SVC-API-KEY`; neither is needed where the proxy has `require_auth: false`.',

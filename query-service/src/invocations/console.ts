@@ -19,7 +19,7 @@ export interface ConsoleDependencies {
 const keptMs = 60 * 60 * 1000;
 
 const withheld =
-  'The code was given, was shown or made tokens. What it printed may hold their data, so it was not kept.';
+  'The code was given, was shown or made tokens, or could be. What it printed may hold their data, so it was not kept.';
 
 type Shown = Pick<ShownInvocation, 'console' | 'console_withheld'>;
 

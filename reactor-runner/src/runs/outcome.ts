@@ -19,6 +19,8 @@ export type InvocationOutcome = (
   readonly seen?: Pick<SeenTokens, 'tokens' | 'isComplete' | 'cvcEndsAt'> | undefined;
   /** What the code printed. Undefined when no code ran. */
   readonly console?: GuestConsole | undefined;
+  /** What the code printed may hold data of tokens that `seen` does not name. */
+  readonly mayHoldTokens?: boolean | undefined;
 };
 export type InvocationFailure = Extract<InvocationOutcome, { kind: 'failed' }>;
 

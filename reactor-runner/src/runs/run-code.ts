@@ -24,8 +24,11 @@ export interface Code {
   /** Makes the tokens of the output; or the error of an output with tokens. */
   readonly writer: OutputWriter | DomainError;
   readonly signal: AbortSignal;
-  /** Called with what the code printed, also when it failed. */
-  readonly onConsole?: ((console: GuestConsole) => void) | undefined;
+  /**
+   * Called with what the code printed, also when it failed. `mayHoldTokens`: the code could call the vault, or its output is to become
+   * tokens. What a call told the code cannot be followed: it may be refused, or still run when the code ends.
+   */
+  readonly onConsole?: ((console: GuestConsole, mayHoldTokens: boolean) => void) | undefined;
 }
 
 export type CodeEnd =
@@ -54,7 +57,8 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
     },
     signal,
   });
-  run.onConsole?.(outcome.console);
+  const makesTokens = outcome.kind === 'succeeded' && outcome.result.tokenize !== undefined;
+  run.onConsole?.(outcome.console, applicationId !== undefined || makesTokens);
   if (outcome.kind !== 'succeeded') return failureOfRun(outcome);
   const { raw, tokenize } = outcome.result;
   if (tokenize === undefined) return { kind: 'succeeded', raw, tokens: undefined };

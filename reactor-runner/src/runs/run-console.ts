@@ -8,16 +8,18 @@ import type { InvocationOutcome } from './outcome.ts';
 const keptMs = 60 * 60 * 1000;
 
 /**
- * Seals what the code printed under a key that ends after an hour (ADR 46). Keeps no lines when the code was given, was shown or made a token.
- * Undefined when the code printed nothing.
+ * Seals what the code printed under a key that ends after an hour (ADR 46). Keeps no lines when the code was given a token, could call the vault,
+ * made tokens, or was invoked by other code, whose arguments may be data of tokens. Undefined when the code printed nothing.
  */
 export async function sealConsole(
   { keyRing, clock }: { readonly keyRing: KeyRing; readonly clock: Clock },
   { tenantId, id, invoked }: Invocation,
-  { console, seen }: InvocationOutcome,
+  { console, seen, mayHoldTokens }: InvocationOutcome,
 ): Promise<SealedValue | undefined> {
   if (!console || (console.lines.length === 0 && !console.truncated)) return undefined;
-  const sawTokens = invoked.token_ids.length > 0 || !seen?.isComplete || seen.tokens.length > 0;
+  const isNested = invoked.depth > 0;
+  const wasShown = invoked.token_ids.length > 0 || !seen?.isComplete || seen.tokens.length > 0;
+  const sawTokens = wasShown || isNested || mayHoldTokens === true;
   const destroyAfter = new Date(clock.now().getTime() + keptMs);
   const content: RunConsole = {
     lines: sawTokens ? [] : [...console.lines],

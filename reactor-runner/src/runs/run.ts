@@ -62,6 +62,7 @@ export class RunnerStoppedError extends Error {
 /** Set by the run of the code, also when the run fails. */
 interface Printed {
   console: GuestConsole;
+  mayHoldTokens: boolean;
 }
 
 /** Fewer invocations of one tenant would leave its CPU places empty between two runs. */
@@ -154,7 +155,7 @@ export class Runs {
     // No caller waits, so the invocation is claimed only when the present rights of its invoker are known.
     if (invoked.mode === 'async') await invoker;
     const seen = new SeenTokens();
-    const printed: Printed = { console: emptyConsole };
+    const printed: Printed = { console: emptyConsole, mayHoldTokens: false };
     const use = await opened.then(
       (tokens) => {
         seen.endBy(tokens.cvcEndsAt);
@@ -176,7 +177,7 @@ export class Runs {
           logger.error({ trace_id: metadata.trace_id, ...errorFields(error) }, 'a run failed'),
         ),
       );
-    const outcome = { ...ended, seen, console: printed.console };
+    const outcome = { ...ended, seen, ...printed };
     // No caller waits for an asynchronous run, and after its outcome no feed or sweeper returns to it. So the
     // arguments are destroyed before the outcome: after a crash in between the run is still found as lost.
     const areArgumentsGone = invoked.mode === 'async' && (await this.#argumentsGo(invocation));
@@ -277,7 +278,8 @@ export class Runs {
     };
     const { timeout_ms: timeoutMs } = invoked;
     const longestMs = this.#queueMs(timeoutMs) + timeoutMs + 1_000;
-    const onConsole = (console: GuestConsole) => void (printed.console = console);
+    const onConsole = (console: GuestConsole, mayHoldTokens: boolean) =>
+      void Object.assign(printed, { console, mayHoldTokens });
     const code = { ...input, timeoutMs, origin, writer: { invoker: metadata }, onConsole };
     const outcome = await this.#stoppable.run(longestMs, (signal) =>
       runCode(this.#dependencies, { ...code, signal }),

@@ -4,7 +4,7 @@ import type { Clock } from './clock.ts';
 import type { TenantKeys } from './tenant-keys.ts';
 import { inTransaction } from './transaction.ts';
 
-/** A data key that was destroyed, or may be: its identity, never its bytes. */
+/** A data key that was destroyed or is due: its identity, never its bytes. */
 export interface DestroyedKey {
   readonly keyId: string;
   readonly tenantId: string;
@@ -28,8 +28,6 @@ export interface KeyDestruction {
   destroyAllOfTenant(tenantId: string): Promise<number>;
   /** Expired keys, oldest first. They open no value, but their rows still exist. */
   dueKeys(now: Date, limit: number): Promise<readonly DestroyedKey[]>;
-  /** The keys after this id (from the first one), in the order in which they were made. */
-  keysAfter(after: string | undefined, limit: number): Promise<readonly DestroyedKey[]>;
   /** Destroys expired keys. Any number of replicas may call it: each key is returned to one of them only. */
   destroyDue(now: Date, limit: number): Promise<readonly DestroyedKey[]>;
   /**
@@ -57,7 +55,6 @@ const describedKey = columns.map((column) => `d.${column}`).join(', ');
 const durable = `durability as materialized (select set_config('synchronous_commit', 'on', true))`;
 
 const tenantPortion = 5000;
-const firstId = '00000000-0000-0000-0000-000000000000';
 
 type Target =
   | { readonly by: 'id'; readonly tenantId: string; readonly name: string }
@@ -85,14 +82,6 @@ export function createKeyDestruction(pool: Pool, tenantKeys: TenantKeys, clock: 
       const { rows } = await pool.query<KeyRow>(
         `select ${described} from key_ring.data_key where destroy_after <= $1 order by destroy_after limit $2`,
         [now, limit],
-      );
-      return rows.map(describe);
-    },
-
-    async keysAfter(after, limit) {
-      const { rows } = await pool.query<KeyRow>(
-        `select ${described} from key_ring.data_key where id > $1 order by id limit $2`,
-        [after ?? firstId, limit],
       );
       return rows.map(describe);
     },
