@@ -6,9 +6,15 @@ import {
   ConsoleSessionUsed,
   type DataOf,
 } from '@token-vault/contracts';
-import { equalHashes } from '@token-vault/crypto';
 import { fact, type Decider, type Fact } from '../aggregates/decider.ts';
-import { evolve, initialState, isOver, type ConsoleMember, type ConsoleSessionState } from './state.ts';
+import {
+  evolve,
+  initialState,
+  isOver,
+  isSecretOf,
+  type ConsoleMember,
+  type ConsoleSessionState,
+} from './state.ts';
 
 /** A session that is not used for so long ends (docs/reference/console.md). */
 const idleMs = 30 * 60 * 1000;
@@ -32,7 +38,7 @@ export type ConsoleSessionCommand =
       readonly kind: 'replace';
       readonly id: string;
       readonly secretHash: string;
-      /** The session that takes its place; undefined for one of another tenant. */
+      /** The session that takes its keys over; undefined for one of another tenant, which takes none. */
       readonly by: string | undefined;
     }
   | { readonly kind: 'expire'; readonly now: Date };
@@ -73,12 +79,12 @@ function end(
   return state.kind === 'ended' ? [] : [fact(ConsoleSessionEnded, { session_id: id, reason })];
 }
 
+/** Only an open session is replaced: so the keys of one session go to one other at most. */
 function replace(
   state: ConsoleSessionState,
   { id, secretHash, by }: Extract<ConsoleSessionCommand, { kind: 'replace' }>,
 ): Fact[] {
-  if (state.kind === 'absent' || state.secretHash === undefined) return [];
-  if (!equalHashes(state.secretHash, secretHash)) return [];
+  if (state.kind !== 'open' || !isSecretOf(state, secretHash)) return [];
   return [fact(ConsoleSessionEnded, { session_id: id, reason: 'replaced', ...(by && { replaced_by: by }) })];
 }
 

@@ -20,7 +20,13 @@ import { systemContext } from '../aggregates/system-context.ts';
 import { generateNonce } from '../sessions/nonce.ts';
 import { consoleSessionDecider, type ConsoleSessionCommand } from './decider.ts';
 import { activeMember, describeSession, type DescribeDependencies } from './describe.ts';
-import { consoleSessionSigner, isOver, type ConsoleMember, type ConsoleSessionState } from './state.ts';
+import {
+  consoleSessionSigner,
+  isOver,
+  isSecretOf,
+  type ConsoleMember,
+  type ConsoleSessionState,
+} from './state.ts';
 
 export interface ConsoleDependencies extends DescribeDependencies {
   readonly keyRing: Pick<KeyRing, 'hashes'>;
@@ -106,10 +112,10 @@ const successorOf = (state: ConsoleSessionState): string | undefined =>
   state.kind === 'ended' ? state.replacedBy : undefined;
 
 /**
- * Ends the session of the request's cookie, and all sessions that took its place one after the other. So at most one
- * session is left of requests that sign in at once with one cookie. Gives the session when it was open until this
- * request ended it. Only then the new session may keep its keys: otherwise another request has ended the session, and a
- * sign-out must stand.
+ * Ends the session of the request's cookie. Gives it when it was open until this request ended it: only then the new
+ * session may keep its keys, otherwise another request has ended it, and a sign-out must stand.
+ * When another request has taken its keys over before, ends the session that has them now. So of all sessions that come
+ * from one cookie at most one has keys that its own sign-in did not show.
  */
 async function replace(
   dependencies: ConsoleDependencies,
@@ -123,8 +129,8 @@ async function replace(
   const isOwn = tenantId === ownTenantId;
   const owner = isOwn ? context : asSession(context, tenantId, id);
   const command = { kind: 'replace', id, secretHash, by: isOwn ? by : undefined } as const;
-  const { before, position } = await runIn(dependencies, owner, id, command);
-  if (position === undefined) return undefined;
+  const { before } = await runIn(dependencies, owner, id, command);
+  if (!isSecretOf(before, secretHash)) return undefined;
   for (let next = successorOf(before); next !== undefined;) {
     const ended = await runIn(dependencies, owner, next, { kind: 'end', id: next, reason: 'replaced' });
     next = successorOf(ended.before);

@@ -5,6 +5,7 @@ import {
   type consoleSessionEvents,
   type TypeIn,
 } from '@token-vault/contracts';
+import { equalHashes } from '@token-vault/crypto';
 import { evolveBy } from '../aggregates/evolve.ts';
 import type { Signer } from '../aggregates/signing.ts';
 
@@ -35,6 +36,7 @@ export type ConsoleSessionState =
       readonly kind: 'ended';
       /** Undefined when it has expired: then no session takes its place. */
       readonly secretHash: string | undefined;
+      /** The session that took its keys over. */
       readonly replacedBy: string | undefined;
     }
   | ({ readonly kind: 'open' } & ConsoleSessionDetails);
@@ -57,11 +59,14 @@ export const evolve = evolveBy<ConsoleSessionState, TypeIn<typeof consoleSession
   ConsoleSessionEnded: (before, { data: { replaced_by: replacedBy } }) => ({
     kind: 'ended',
     secretHash: before.kind === 'absent' ? undefined : before.secretHash,
-    // A later sign-in still finds the session that took its place first.
-    replacedBy: replacedBy ?? (before.kind === 'ended' ? before.replacedBy : undefined),
+    replacedBy,
   }),
   ConsoleSessionExpired: () => ({ kind: 'ended', secretHash: undefined, replacedBy: undefined }),
 });
+
+/** Compares in constant time. */
+export const isSecretOf = (state: ConsoleSessionState, secretHash: string): boolean =>
+  state.kind !== 'absent' && state.secretHash !== undefined && equalHashes(state.secretHash, secretHash);
 
 export const isOver = ({ endsAt, expiresAt }: ConsoleSessionDetails, now: Date): boolean =>
   Math.min(Date.parse(endsAt), Date.parse(expiresAt)) <= now.getTime();

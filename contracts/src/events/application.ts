@@ -173,13 +173,12 @@ export const ConsoleSessionUsed = defineEvent(
   'ConsoleSessionUsed',
   z.object({ session_id: z.uuid(), ends_at: moment, signature: requiredSignature }),
 );
-/** Stored once more when a request with the ended session's cookie signs in: `replaced_by` of the last event names the session to end next. */
 export const ConsoleSessionEnded = defineEvent(
   'ConsoleSessionEnded',
   z.object({
     session_id: z.uuid(),
     reason: z.enum(['signed_out', 'replaced']),
-    /** Version 2 added the session of the same tenant that took its place. */
+    /** Version 2 added the session of the same tenant that took its keys over. */
     replaced_by: z.uuid().optional(),
   }),
   [unchanged],
