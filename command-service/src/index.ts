@@ -6,7 +6,7 @@ import { applicationRoutes } from './applications/routes.ts';
 import { createConsoleHandlers } from './console/handlers.ts';
 import { consoleRoutes } from './console/routes.ts';
 import type { CommandDependencies } from './dependencies.ts';
-import { Invocations } from './invocations/react.ts';
+import { Invocations } from './invocations/handlers.ts';
 import { invocationRoutes, redeliveryRoutes } from './invocations/routes.ts';
 import { projectionRoutes } from './projections/routes.ts';
 import { Proxies } from './proxies/handlers.ts';

@@ -134,8 +134,11 @@ export function change<Before extends { readonly revision: number }, Decided ext
     // The revision of the state that is decided on: what is loaded may be shared, and go on meanwhile.
     const { revision } = before;
     const decided = await decide(before);
-    if (decided.events.length === 0) return { before, decided, ...nothing };
     const { keys = [], member } = decided;
+    if (decided.events.length === 0) {
+      if (keys.length > 0) await destroyKeys?.(keys);
+      return { before, decided, ...nothing };
+    }
     const name = typeof stream === 'string' ? stream : stream(before);
     const append = (events: readonly VaultEvent[]) =>
       store.append(name, events, expectedAt(revision), { keys, member });
@@ -173,6 +176,13 @@ export interface Execution<State, Command> {
   readonly attempts?: Attempts;
   /** For aggregates that decide about access. */
   readonly signing?: Signing<State>;
+  /** For a command with values that are sealed under new data keys. */
+  readonly newKeys?: {
+    readonly idsOf: (command: Command) => readonly string[];
+    readonly destroy: (keyIds: readonly string[]) => Promise<unknown>;
+  };
+  /** The first attempt assumes that the stream does not exist. This saves a read. */
+  readonly isCreation?: true;
 }
 
 const isMade = <State, Command>(
@@ -183,19 +193,26 @@ const isMade = <State, Command>(
 export async function execute<State, Command>(
   execution: Execution<State, Command>,
 ): Promise<Executed<State>> {
-  const { store, stream, decider, command, event, signing, attempts } = execution;
+  const { store, stream, decider, command, event, signing, attempts, newKeys } = execution;
+  let assumesNew = execution.isCreation ?? false;
   const { before, decided, position } = await change({
     store,
     stream,
-    load: () => load(store, stream, decider),
+    async load() {
+      if (!assumesNew) return load(store, stream, decider);
+      assumesNew = false;
+      return { state: decider.initialState, revision: noRevision };
+    },
     async decide({ state, revision }) {
       const stored = await attempts?.stored(store, stream);
       if (stored) return { events: [], stored };
-      const facts = decider.decide(state, isMade(command) ? await command(state) : command);
+      const made = isMade(command) ? await command(state) : command;
+      const facts = decider.decide(state, made);
       const plain = attempts?.events(facts) ?? facts.map((each) => event(each, each.data));
       const events = signing ? await signed(plain, { state, revision }, decider.evolve, signing) : plain;
-      return { events, stored: undefined };
+      return { events, keys: newKeys?.idsOf(made) ?? [], stored: undefined };
     },
+    ...(newKeys && { destroyKeys: newKeys.destroy }),
   });
   const { stored } = decided;
   return stored

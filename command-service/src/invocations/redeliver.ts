@@ -1,23 +1,10 @@
-import {
-  ConflictError,
-  invocationPlace,
-  NotFoundError,
-  sealedOutcome,
-  streams,
-  WebhookRedeliveryRequested,
-} from '@token-vault/contracts';
+import { ConflictError, invocationPlace, sealedOutcome, streams } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing, type SealedValue } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Answer, RequestContext } from '@token-vault/operations';
-import { loadInvocation, requireGenuine, type OutcomeEvent } from './state.ts';
-
-const notKept = 'Its result is no longer kept.';
-
-async function isDelivered(store: Pick<EventStore, 'readStream'>, stream: string): Promise<boolean> {
-  for await (const { type } of store.readStream(stream, { backwards: true }))
-    if (type === 'WebhookDelivered') return true;
-  return false;
-}
+import { execute } from '../aggregates/decider.ts';
+import { invocationDecider, requireDeliverable } from './decider.ts';
+import { requireGenuine, type OutcomeEvent } from './state.ts';
 
 /**
  * Wants the result of an asynchronous invocation delivered now: before its next attempt is due, or after the last one
@@ -26,22 +13,21 @@ async function isDelivered(store: Pick<EventStore, 'readStream'>, stream: string
  */
 export async function redeliver(
   { store, keyRing }: { readonly store: EventStore; readonly keyRing: KeyRing },
-  invocationId: string,
+  id: string,
   context: RequestContext,
 ): Promise<Answer> {
   const { id: tenantId } = context.principal.tenant;
-  const stream = streams.invocation(tenantId, invocationId);
-  const { state, revision } = await loadInvocation(store, stream);
-  if (state.kind === 'absent') throw new NotFoundError('Invocation');
-  requireGenuine(invocationId, state, await keyRing.hashes(tenantId));
-  const { reactor_id, mode } = state.invoked;
-  if (mode === 'sync') throw new ConflictError('conflict', 'The invocation was not asynchronous.');
-  if (state.kind !== 'over') throw new ConflictError('conflict', 'The run is not over.');
-  if (await isDelivered(store, stream))
-    throw new ConflictError('conflict', `The result was delivered. ${notKept}`);
-  await requireKept(keyRing, tenantId, invocationId, state.outcome);
-  const event = context.event(WebhookRedeliveryRequested, { invocation_id: invocationId, reactor_id });
-  const { position } = await store.append(stream, [event], revision);
+  const { position } = await execute({
+    store,
+    stream: streams.invocation(tenantId, id),
+    decider: invocationDecider,
+    async command(state) {
+      requireGenuine(id, state, await keyRing.hashes(tenantId));
+      await requireKept(keyRing, tenantId, id, requireDeliverable(state));
+      return { kind: 'redeliver' as const };
+    },
+    event: context.event.bind(context),
+  });
   return { position };
 }
 
@@ -56,7 +42,8 @@ async function requireKept(
   try {
     await keyRing.open(invocationPlace(tenantId, invocationId, field), sealed as SealedValue);
   } catch (error) {
-    if (error instanceof KeyDestroyedError) throw new ConflictError('conflict', notKept);
+    if (error instanceof KeyDestroyedError)
+      throw new ConflictError('conflict', 'Its result is no longer kept.');
     throw error;
   }
 }

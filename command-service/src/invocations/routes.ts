@@ -1,7 +1,7 @@
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Handlers } from '@token-vault/operations';
-import type { Invocations } from './react.ts';
+import type { Invocations } from './handlers.ts';
 import { redeliver } from './redeliver.ts';
 
 export function invocationRoutes(invocations: Invocations) {

@@ -11,6 +11,7 @@ import type { TenantHashes } from '@token-vault/crypto';
 import type { EventStore, RecordedEvent } from '@token-vault/event-store';
 import { load, type Loaded } from '../aggregates/decider.ts';
 import { evolveBy, unchanged } from '../aggregates/evolve.ts';
+import { requireSigned, type Signer } from '../aggregates/signing.ts';
 
 interface Begun {
   readonly invoked: DataOf<'ReactorInvoked'>;
@@ -19,23 +20,27 @@ interface Begun {
   readonly signature: string | undefined;
 }
 
-/** The state of an invocation. Webhook deliveries come after the outcome and are not part of it. */
 export type InvocationState =
   | { readonly kind: 'absent' }
   | ({ readonly kind: 'waiting' } & Begun)
   | ({ readonly kind: 'running'; readonly deadline: Date } & Begun)
-  | ({ readonly kind: 'over'; readonly outcome: OutcomeEvent } & Begun);
+  | ({
+      readonly kind: 'over';
+      readonly outcome: OutcomeEvent;
+      /** The callback URL has received the outcome. */
+      readonly isDelivered: boolean;
+    } & Begun);
 
 export type OutcomeEvent = RecordedEvent<'ReactorSucceeded' | 'ReactorFailed'>;
 export const isOutcome = (event: RecordedEvent): event is OutcomeEvent =>
   event.type === 'ReactorSucceeded' || event.type === 'ReactorFailed';
 
-const initialState: InvocationState = { kind: 'absent' };
+export const initialState: InvocationState = { kind: 'absent' };
 
 const over = (state: InvocationState, outcome: OutcomeEvent): InvocationState =>
-  state.kind === 'absent' ? state : { ...state, kind: 'over', outcome };
+  state.kind === 'absent' ? state : { ...state, kind: 'over', outcome, isDelivered: false };
 
-const evolve = evolveBy<InvocationState, TypeIn<typeof invocationEvents>>({
+export const evolve = evolveBy<InvocationState, TypeIn<typeof invocationEvents>>({
   ReactorInvoked: (_before, event) => ({
     kind: 'waiting',
     invoked: event.data,
@@ -48,23 +53,27 @@ const evolve = evolveBy<InvocationState, TypeIn<typeof invocationEvents>>({
     state.kind === 'absent' ? state : { ...state, kind: 'running', deadline: new Date(event.data.deadline) },
   ReactorSucceeded: over,
   ReactorFailed: over,
-  WebhookDelivered: unchanged,
+  WebhookDelivered: (state) => (state.kind === 'over' ? { ...state, isDelivered: true } : state),
   WebhookAttemptFailed: unchanged,
   WebhookGivenUp: unchanged,
   WebhookRedeliveryRequested: unchanged,
 });
 
+export const invocationSigner: Signer<InvocationState> = {
+  statementOf: (state) =>
+    state.kind === 'absent' ? undefined : invocationStatement(state.invoked, state.metadata),
+  signatureOf: (state) => (state.kind === 'absent' ? undefined : state.signature),
+  isSignedLate: true,
+};
+
 /**
  * The tokens that an invocation names decide about its repeats, so the record must be genuine. @throws
  * AlteredRecordError when the vault did not write it, or wrote it for another invocation (ADR 20)
  */
-export function requireGenuine(
-  id: string,
-  { invoked, metadata, signature }: Begun,
-  hashes: TenantHashes,
-): void {
-  const isGenuine = hashes.isBelieved(invocationStatement(invoked, metadata), signature);
-  if (!isGenuine || invoked.invocation_id !== id) throw new AlteredRecordError('invocation');
+export function requireGenuine(id: string, state: InvocationState, hashes: TenantHashes): void {
+  requireSigned(invocationSigner, state, hashes);
+  if (state.kind !== 'absent' && state.invoked.invocation_id !== id)
+    throw new AlteredRecordError('invocation');
 }
 
 export const loadInvocation = (

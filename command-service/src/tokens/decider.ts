@@ -5,6 +5,7 @@ import {
   TokenCvcPurged,
   TokenDeleted,
   TokenExpired,
+  TokenSigned,
   TokenUpdated,
   type TokenContent,
   type VaultEvent,
@@ -35,7 +36,9 @@ export type TokenCommand =
   | { readonly kind: 'delete'; readonly now: Date }
   | { readonly kind: 'expire'; readonly now: Date }
   | { readonly kind: 'purge-cvc'; readonly now: Date }
-  | { readonly kind: 'lose-key'; readonly keyId: string; readonly now: Date };
+  | { readonly kind: 'lose-key'; readonly keyId: string; readonly now: Date }
+  /** Signs a token of a release that did not sign tokens: see `upgrade/`. */
+  | { readonly kind: 'sign' };
 
 export function requirePresent(state: TokenState, now: Date): TokenDetails {
   if (state.kind !== 'present' || isExpired(state.details, now)) throw new NotFoundError('The token');
@@ -115,6 +118,11 @@ function loseKey(state: TokenState, keyId: string, now: Date): Fact[] {
   return isCvc ? [cvcPurged(id, type, keyId)] : [];
 }
 
+function sign(state: TokenState): Fact[] {
+  if (state.kind !== 'present' || state.details.content.signature !== undefined) return [];
+  return [fact(TokenSigned, { token_id: state.details.id, token_type: state.details.type })];
+}
+
 function decide(state: TokenState, command: TokenCommand): readonly Fact[] {
   switch (command.kind) {
     case 'create':
@@ -130,6 +138,8 @@ function decide(state: TokenState, command: TokenCommand): readonly Fact[] {
       return purgeCvc(state, command.now);
     case 'lose-key':
       return loseKey(state, command.keyId, command.now);
+    case 'sign':
+      return sign(state);
   }
 }
 

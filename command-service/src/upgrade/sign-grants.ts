@@ -13,7 +13,7 @@ import { tenantSigner } from '../tenants/state.ts';
 
 export interface SigningDependencies {
   readonly store: EventStore;
-  readonly keyRing: Pick<KeyRing, 'hashes' | 'tenantsThatAcceptUnsigned' | 'refuseUnsigned'>;
+  readonly keyRing: Pick<KeyRing, 'hashes' | 'tenantsThatAcceptUnsigned' | 'refuseUnsigned' | 'destroyKeys'>;
   /** The pool of the read models. They tell which records to look at; the log decides which are signed. */
   readonly pool: Pool;
   readonly clock: Clock;

@@ -61,3 +61,11 @@ it('nothing is appended when there is nothing to change', async () => {
   expect(position).toBeUndefined();
   expect((await load()).revision).toBe(noRevision);
 });
+
+it('new keys are destroyed when there is nothing to change', async () => {
+  const { store, load } = openStream();
+  const destroyed: string[] = [];
+  const destroyKeys = async (keyIds: readonly string[]) => destroyed.push(...keyIds);
+  await change({ store, stream, load, destroyKeys, decide: () => ({ events: [], keys: ['key'] }) });
+  expect(destroyed).toEqual(['key']);
+});

@@ -5,7 +5,7 @@ import { createAuditTrail, createRequestContext } from '@token-vault/operations'
 import { silentLogger } from '@token-vault/observability';
 import { afterAll, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import { createInvocationOutcomes, type InvocationOutcomes } from '../../src/index.ts';
-import { Invocations } from '../../src/invocations/react.ts';
+import { Invocations } from '../../src/invocations/handlers.ts';
 import { noApplication, anyone, openVault, type TestVault } from '../tokens/vault.ts';
 
 let vault: TestVault;

@@ -14,7 +14,7 @@ import { silentLogger } from '@token-vault/observability';
 import { waitUntil } from '@token-vault/test-support';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createInvocationOutcomes, type InvocationOutcomes } from '../../src/index.ts';
-import { Invocations } from '../../src/invocations/react.ts';
+import { Invocations } from '../../src/invocations/handlers.ts';
 import { anyone, noApplication, openVault, type TestVault } from '../tokens/vault.ts';
 
 let vault: TestVault;

@@ -4,6 +4,7 @@ import {
   TokenCvcPurged,
   TokenDeleted,
   TokenExpired,
+  TokenSigned,
   TokenUpdated,
   type TokenContent,
 } from '@token-vault/contracts';
@@ -23,13 +24,8 @@ const content = (changes: Partial<TokenContent> = {}): TokenContent => ({
 const identity = { token_id: 'tok', token_type: 'token' };
 const created = (changes: Partial<TokenContent> = {}) =>
   fact(TokenCreated, { ...identity, ...content(changes) });
-const create = (changes: Partial<TokenContent> = {}): TokenCommand => ({
-  kind: 'create',
-  id: 'tok',
-  type: 'token',
-  content: content(changes),
-  now,
-});
+const create = (changes: Partial<TokenContent> = {}) =>
+  ({ kind: 'create', id: 'tok', type: 'token', content: content(changes), now }) satisfies TokenCommand;
 const ended = (...keyIds: string[]) => ({ ...identity, key_ids: keyIds });
 const soon = later(1000).toISOString();
 const cvc = { cvc: sealed(2), cvc_expires_at: soon };
@@ -190,5 +186,16 @@ describe('the loss of a data key that the log knows nothing of', () => {
     given(created(), fact(TokenDeleted, ended(keyId(1))))
       .when(lose(1))
       .thenNothing();
+  });
+});
+
+describe('signing a token of an older release', () => {
+  it('adds a signature when there is none', () =>
+    given(created()).when({ kind: 'sign' }).then(fact(TokenSigned, identity)));
+  it('changes nothing when there is one, or no token', () => {
+    given(fact(TokenCreated, { ...identity, ...content(), signature: `m1.0.${'A'.repeat(22)}` }))
+      .when({ kind: 'sign' })
+      .thenNothing();
+    given().when({ kind: 'sign' }).thenNothing();
   });
 });

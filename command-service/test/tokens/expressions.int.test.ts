@@ -5,7 +5,7 @@ import { silentLogger } from '@token-vault/observability';
 import type { Reactor, Token } from '@token-vault/contracts';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createInvocationOutcomes } from '../../src/index.ts';
-import { Invocations } from '../../src/invocations/react.ts';
+import { Invocations } from '../../src/invocations/handlers.ts';
 import { noApplication, anyone, openVault, refusal, type TestVault } from './vault.ts';
 
 let vault: TestVault;

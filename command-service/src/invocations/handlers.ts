@@ -2,10 +2,8 @@ import {
   ConflictError,
   DomainError,
   invocationPlace,
-  invocationStatement,
   newId,
   ReactorFailed,
-  ReactorInvoked,
   streams,
   UnavailableError,
   ValidationError,
@@ -14,17 +12,24 @@ import {
   type InvocationField,
   type Json,
 } from '@token-vault/contracts';
-import { keyIdOf, secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
-import { RevisionConflictError, type EventStore, type Position } from '@token-vault/event-store';
+import { secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
+import type { EventStore, Position } from '@token-vault/event-store';
 import type { Answer, RequestContext } from '@token-vault/operations';
-import { isRefusal } from '../aggregates/refusal.ts';
+import { execute, type Executed } from '../aggregates/decider.ts';
 import { loadReactor } from '../reactors/load.ts';
 import { reactorOwner } from '../reactors/owner.ts';
 import { createSeenTokens, type SeenTokensDependencies } from '../tokens/seen.ts';
 import { answerNow, type AnswerDependencies } from './answers.ts';
+import { invocationDecider, newKeyIds, type NewInvocation } from './decider.ts';
 import type { AwaitedOutcome, InvocationOutcomes } from './outcomes.ts';
 import { readReactRequest, type ReactBody, type ReactRequest } from './request.ts';
-import { loadInvocation, requireGenuine, type OutcomeEvent } from './state.ts';
+import {
+  invocationSigner,
+  loadInvocation,
+  requireGenuine,
+  type InvocationState,
+  type OutcomeEvent,
+} from './state.ts';
 import { createTokenUse, type TokenUse, type TokenUseDependencies } from './token-use.ts';
 
 export interface InvocationDependencies extends TokenUseDependencies, SeenTokensDependencies {
@@ -44,6 +49,14 @@ interface Draft {
   readonly depth: number;
   readonly request: ReactRequest;
 }
+
+interface BegunInvocation {
+  readonly position: Position | undefined;
+  /** The invocation that an earlier attempt of the request appended. */
+  readonly begun?: DataOf<'ReactorInvoked'> | undefined;
+}
+
+const notStarted = 'No runner began the reactor in time; it was not run.';
 
 /**
  * Each level holds a process of the sandbox while it waits. Deeper levels could take all processes of a tenant and
@@ -157,34 +170,44 @@ export class Invocations {
     draft: Draft,
     earlier: DataOf<'ReactorInvoked'> | undefined,
     context: RequestContext,
-  ): Promise<{ position?: Position; begun?: DataOf<'ReactorInvoked'> | undefined }> {
-    const { position, begun } = earlier ? { begun: earlier } : await this.#append(draft, context);
+  ): Promise<BegunInvocation> {
+    const { position, begun } = earlier
+      ? { position: undefined, begun: earlier }
+      : await this.#append(draft, context);
     context.hasInvoked(draft.id);
     const refusal = begun && (await this.#tokenUse.refusal(begun.token_ids, context));
     if (refusal) throw refusal;
-    return { ...(position === undefined ? {} : { position }), begun };
+    return { position, begun };
   }
 
   /**
    * When another attempt of the request has appended already, this append changes nothing and its new keys are
    * destroyed.
    */
-  async #append(
-    draft: Draft,
-    context: RequestContext,
-  ): Promise<{ position: Position; begun?: DataOf<'ReactorInvoked'> }> {
-    const { id, request } = draft;
+  async #append(draft: Draft, context: RequestContext): Promise<BegunInvocation> {
+    const invoked = await this.#invokedOf(draft, context);
+    const command = { kind: 'invoke', invoked } as const;
+    const execution = this.#executionOf(draft.id, context);
+    const { position } = await execute({ ...execution, command, isCreation: true });
+    if (!context.isRepeatable) return { position };
+    const { state } = await loadInvocation(this.#store, execution.stream);
+    if (state.kind === 'absent' || state.invoked.args === invoked.args) return { position };
+    await execution.newKeys.destroy(newKeyIds(command));
+    return { position, begun: state.invoked };
+  }
+
+  async #invokedOf({ id, request, ...draft }: Draft, context: RequestContext): Promise<NewInvocation> {
     const { callbackUrl } = request;
     const { keyHash } = context.principal;
     const [args, callback] = await Promise.all([
       this.#seal(id, 'args', request.args, context),
       callbackUrl === undefined ? undefined : this.#seal(id, 'callback_url', callbackUrl, context),
     ]);
-    const data = {
+    return {
       invocation_id: id,
       reactor_id: draft.reactorId,
       reactor_revision: draft.reactorRevision,
-      mode: callbackUrl === undefined ? ('sync' as const) : ('async' as const),
+      mode: callbackUrl === undefined ? 'sync' : 'async',
       args,
       token_ids: [...request.references.tokens.keys()],
       timeout_ms: request.timeoutMs,
@@ -192,30 +215,21 @@ export class Invocations {
       depth: draft.depth,
       ...(keyHash === undefined ? {} : { key_hash: keyHash }),
     };
-    const keyIds = [args, callback].filter((sealed) => sealed !== undefined).map(keyIdOf);
-    const hashes = await this.#keyRing.hashes(context.principal.tenant.id);
-    const signature = hashes.sign(invocationStatement(data, context.metadata), 0);
-    const drop = () => this.#keyRing.destroyKeys(context.principal.tenant.id, keyIds);
-    try {
-      const stream = this.#streamOf(id, context);
-      const { position } = await this.#store.append(
-        stream,
-        [context.event(ReactorInvoked, { ...data, signature })],
-        'no-stream',
-        { keys: keyIds },
-      );
-      if (context.isRepeatable) {
-        const { state } = await loadInvocation(this.#store, stream);
-        if (state.kind !== 'absent' && state.invoked.args !== args) {
-          await drop();
-          return { position, begun: state.invoked };
-        }
-      }
-      return { position };
-    } catch (error) {
-      if (isRefusal(error)) await drop();
-      throw error;
-    }
+  }
+
+  #executionOf(id: string, context: RequestContext) {
+    const tenantId = context.principal.tenant.id;
+    return {
+      store: this.#store,
+      stream: streams.invocation(tenantId, id),
+      decider: invocationDecider,
+      event: context.event.bind(context),
+      signing: { signer: invocationSigner, hashes: () => this.#keyRing.hashes(tenantId) },
+      newKeys: {
+        idsOf: newKeyIds,
+        destroy: (keyIds: readonly string[]) => this.#keyRing.destroyKeys(tenantId, keyIds),
+      },
+    };
   }
 
   async #seal(
@@ -234,11 +248,10 @@ export class Invocations {
     const early = context.isRepeatable ? await this.#recordedOutcome(draft.id, context) : undefined;
     const first = early ?? (await within(awaited.arrived, this.#startWithinMs));
     if (first) return first;
-    if (await this.#withdraw(draft, context))
-      throw new UnavailableError('No runner began the reactor in time; it was not run.');
-    const { state } = await loadInvocation(this.#store, this.#streamOf(draft.id, context));
-    if (state.kind === 'over') return state.outcome;
-    const deadline = state.kind === 'running' ? state.deadline.getTime() : context.now.getTime();
+    const { before, position } = await this.#withdraw(draft.id, context);
+    if (position !== undefined) throw new UnavailableError(notStarted);
+    if (before.kind === 'over') return before.outcome;
+    const deadline = before.kind === 'running' ? before.deadline.getTime() : context.now.getTime();
     const left = Math.max(0, deadline - context.now.getTime()) + waitAfterDeadlineMs;
     const late = (await within(awaited.arrived, left)) ?? (await this.#recordedOutcome(draft.id, context));
     if (late) return late;
@@ -250,34 +263,17 @@ export class Invocations {
     return state.kind === 'over' ? state.outcome : undefined;
   }
 
-  /**
-   * Ends an invocation that no runner has started, so that it will certainly not run. False when a runner has started
-   * it.
-   */
-  async #withdraw({ id, reactorId }: Draft, context: RequestContext): Promise<boolean> {
-    const detail = 'No runner began the reactor in time; it was not run.';
-    const value = { detail, errors: {} };
+  /** Changes nothing when a runner has started the invocation. */
+  #withdraw(id: string, context: RequestContext): Promise<Executed<InvocationState>> {
+    const value = { detail: notStarted, errors: {} };
     const content = { type: ReactorFailed.type, value, seen: [], isSeenComplete: true };
-    const problem = await this.#seal(id, 'outcome_with_tokens', content, context);
-    const data = {
-      invocation_id: id,
-      reactor_id: reactorId,
-      mode: 'sync' as const,
-      status: 503,
-      reason: 'not-started',
-      problem,
-      sealed_with_tokens: true as const,
-    };
-    try {
-      const keys = [keyIdOf(problem)];
-      await this.#store.append(this.#streamOf(id, context), [context.event(ReactorFailed, data)], 0, {
-        keys,
-      });
-      return true;
-    } catch (error) {
-      if (error instanceof RevisionConflictError) return false;
-      throw error;
-    }
+    return execute({
+      ...this.#executionOf(id, context),
+      command: async () => ({
+        kind: 'withdraw' as const,
+        problem: await this.#seal(id, 'outcome_with_tokens', content, context),
+      }),
+    });
   }
 }
 
