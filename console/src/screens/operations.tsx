@@ -32,6 +32,19 @@ export function Operations() {
 
 type Act = 'rebuild' | 'pause' | 'resume' | 'cancel';
 
+/** The actions that are done only when they are confirmed, with their consequence. */
+const confirmed: Readonly<Partial<Record<Act, { readonly verb: string; readonly consequence: string }>>> = {
+  rebuild: {
+    verb: 'Rebuild',
+    consequence:
+      'It is filled anew from the log beside the live one, which answers until the new one takes its place.',
+  },
+  pause: {
+    verb: 'Pause',
+    consequence: 'Until it is resumed, requests that need it are answered 503.',
+  },
+};
+
 function State() {
   const [isFast, setFast] = useState(false);
   const state = useQuery<VaultOperations>('/operations', { everyMs: isFast ? 1000 : 5000 });
@@ -40,7 +53,8 @@ function State() {
     setFast(true);
     state.reload();
   });
-  const [asked, setAsked] = useState<string>();
+  const [asked, setAsked] = useState<{ readonly name: string; readonly action: Act }>();
+  const question = asked && confirmed[asked.action];
   return (
     <Loaded query={state}>
       {(data) => (
@@ -56,7 +70,7 @@ function State() {
               rows={data.projections}
               keyOf={({ name }) => name}
               columns={columnsOf((name, action) =>
-                action === 'rebuild' ? setAsked(name) : void act.run(name, action),
+                confirmed[action] ? setAsked({ name, action }) : void act.run(name, action),
               )}
             />
           </Card>
@@ -65,21 +79,18 @@ function State() {
             <Housekeeping tasks={data.housekeeping} />
           </div>
           <Release release={data.release} settings={data.settings} />
-          {asked !== undefined && (
+          {asked && question && (
             <Confirm
-              title={`Rebuild ${asked}?`}
-              action="Rebuild"
+              title={`${question.verb} ${asked.name}?`}
+              action={question.verb}
               isRunning={act.isRunning}
               onClose={() => setAsked(undefined)}
               onConfirm={() => {
                 setAsked(undefined);
-                void act.run(asked, 'rebuild');
+                void act.run(asked.name, asked.action);
               }}
             >
-              <p>
-                It is filled anew from the log beside the live one, which answers until the new one takes its
-                place.
-              </p>
+              <p>{question.consequence}</p>
             </Confirm>
           )}
         </>
