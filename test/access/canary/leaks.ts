@@ -14,8 +14,9 @@ const isLog = (sink: string): boolean => /^(rm_log(_summary)?\.|GET \/logs)/.tes
 /** The server's statistics hold copies of table values, so the same rules apply. */
 const isTable = (sink: string): boolean => /^(event_store|rm_\w+|pg_catalog)\./.test(sink);
 
-/** Answered 2xx, or by an asynchronous outcome. */
-const maySucceed = ({ status }: Planted): boolean => status === undefined || (status >= 200 && status < 300);
+/** Answered 2xx, by an asynchronous outcome, or 5xx: that is also the answer to a write that is stored but not confirmed in time. */
+const maySucceed = ({ status }: Planted): boolean =>
+  status === undefined || (status >= 200 && status < 300) || status >= 500;
 
 function isAllowed(sink: string, planted: Planted | undefined): boolean {
   const allowance = planted && allowanceOf(planted.operation, planted.place);
