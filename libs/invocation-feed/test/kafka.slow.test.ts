@@ -65,22 +65,40 @@ if ('missing' in kafka) {
 
     it('share due invocations as they come and go: all are finished, and no unfinished one is acknowledged', async () => {
       const finished = new Set<string>();
+      // The first member takes all that is due. Without this gate it can finish all before the second has joined.
+      const isShared = Promise.withResolvers<void>();
       const handler: InvocationHandler = async ({ invocationId }) => {
+        if (finished.size > 20) await isShared.promise;
         await new Promise((resolve) => setTimeout(resolve, 20));
         finished.add(invocationId);
       };
       const due = invocations(400);
       const members = [new RunningFeed((options) => subject.open(options), handler, { concurrency: 4 })];
       await subject.publish(due.slice(0, 200));
-      await waitUntil(() => finished.size > 20, waiting);
+      await waitUntil(() => finished.size > 20, { ...waiting, what: 'work for the first member' });
       members.push(new RunningFeed((options) => subject.open(options), handler, { concurrency: 4 }));
       await subject.publish(due.slice(200, 300));
-      await waitUntil(() => (members[1]?.seen.length ?? 0) > 10, waiting);
+      await waitUntil(() => (members[1]?.seen.length ?? 0) > 0, { ...waiting, what: 'work for the second' });
+      isShared.resolve();
       await members[0]?.stop();
       members.push(new RunningFeed((options) => subject.open(options), handler, { concurrency: 4 }));
       await subject.publish(due.slice(300));
-      await waitUntil(() => finished.size === 400, waiting);
-      await waitUntil(async () => (await total(subject)) === 400, waiting);
+      await waitUntil(() => finished.size === 400, { ...waiting, what: 'the end of all' });
+      await waitUntil(async () => (await total(subject)) === 400, { ...waiting, what: 'the acknowledgements' });
+    });
+
+    it('that leave while they join keep no partition', async () => {
+      const due = invocations(40);
+      await subject.publish(due);
+      for (let passing = 0; passing < 8; passing += 1) {
+        const member = new RunningFeed((options) => subject.open(options), () => new Promise(() => undefined), {
+          drainTimeoutMs: 0,
+        });
+        await new Promise((resolve) => setTimeout(resolve, 20 * passing));
+        await member.stop();
+      }
+      const survivor = new RunningFeed((options) => subject.open(options));
+      await waitUntil(() => survivor.hasAll(due), { ...waiting, what: 'all by the survivor' });
     });
 
     it('that are killed leave their unfinished invocations to the others', async () => {

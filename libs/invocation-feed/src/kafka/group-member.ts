@@ -1,7 +1,8 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Consumer, EachBatchPayload, KafkaMessage } from 'kafkajs';
 import { aborted } from '../aborted.ts';
 import type { Deliveries } from '../deliveries.ts';
-import { createClient } from './connection.ts';
+import { createClosableClient } from './connection.ts';
 import type { DeadLetters, MalformedLetter } from './dead-letters.ts';
 import type { KafkaInvocationFeedOptions } from './options.ts';
 import { parseInvocation } from './message.ts';
@@ -9,6 +10,8 @@ import { Partition } from './partition.ts';
 
 const maxBytesPerPartition = 64 * 1024;
 const maxWaitMs = 500;
+/** How long a member that leaves waits until it has joined: only a member that has joined can tell the group that it leaves. */
+const joinMs = 3_000;
 
 /**
  * One membership of the consumer group. The handlers of a batch run in the background: so the consumer's own loop can fetch, send
@@ -19,13 +22,19 @@ export class GroupMember {
   readonly #deliveries: Deliveries;
   readonly #letters: DeadLetters;
   readonly #consumer: Consumer;
+  readonly #close: () => void;
   /** Partitions that the group has assigned to this member, after the first fetch from them. */
   readonly #partitions = new Map<number, Partition>();
   readonly #paused = new Set<number>();
-  /** Partitions whose first batch since the last rebalance has not arrived. */
+  /**
+   * Partitions whose first batch since the last rebalance has not arrived. Nothing is committed there: another member may have gone on
+   * meanwhile, and a commit would bring the group back. What is not acknowledged is in the batch.
+   */
   readonly #unsettled = new Set<number>();
   #assigned: ReadonlySet<number> = new Set();
   #takesMore = true;
+  #hasLeft = false;
+  #joining: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
   #committing: Promise<void> | undefined;
   readonly #crashed = Promise.withResolvers<never>();
@@ -34,22 +43,25 @@ export class GroupMember {
     this.#options = options;
     this.#deliveries = deliveries;
     this.#letters = letters;
-    const sessionTimeout = options.sessionTimeoutMs ?? 30_000;
-    this.#consumer = createClient(options.connection).consumer({
+    const sessionTimeout = options.sessionTimeoutMs ?? 10_000;
+    const { client, close } = createClosableClient(options.connection);
+    this.#close = close;
+    this.#consumer = client.consumer({
       groupId: options.groupId,
       sessionTimeout,
       heartbeatInterval: options.heartbeatIntervalMs ?? sessionTimeout / 10,
       maxBytesPerPartition,
       maxWaitTimeInMs: Math.min(maxWaitMs, sessionTimeout / 10),
       allowAutoTopicCreation: false,
-      retry: { restartOnFailure: async () => true },
+      retry: { restartOnFailure: async () => !this.#hasLeft },
     });
     this.#crashed.promise.catch(() => undefined);
   }
 
   /** Resolves when the signal aborts. @throws errors that kafkajs does not recover from. */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.race([this.#join(signal).then(() => this.#crashed.promise), aborted(signal)]);
+    this.#joining = this.#join(signal);
+    await Promise.race([this.#joining.then(() => this.#crashed.promise), aborted(signal)]);
   }
 
   takeNoMore(): void {
@@ -61,7 +73,11 @@ export class GroupMember {
     clearInterval(this.#timer);
     await this.#committing;
     await this.#commit();
+    this.#takesMore = false;
+    this.#hasLeft = true;
+    await Promise.race([this.#joining.catch(() => undefined), pause(joinMs, undefined, { ref: false })]);
     await this.#consumer.disconnect().catch((error: unknown) => this.#options.onTrouble?.(error));
+    this.#close();
   }
 
   async #join(signal: AbortSignal): Promise<void> {
@@ -96,6 +112,7 @@ export class GroupMember {
       this.#partitions.delete(partition);
       this.#resume(partition);
     }
+    this.#unsettled.clear();
     for (const partition of partitions) this.#unsettled.add(partition);
     if (!this.#takesMore) this.takeNoMore();
   }
@@ -103,6 +120,8 @@ export class GroupMember {
   /** Messages that are not taken here are fetched again when the partition is resumed. */
   async #take(payload: EachBatchPayload): Promise<void> {
     const { batch } = payload;
+    // Fetched before a rebalance. A partition that is begun here in the middle would count all before as done when it is assigned again.
+    if (!this.#assigned.has(batch.partition)) return;
     const first = BigInt(batch.firstOffset() ?? batch.lastOffset());
     const partition = this.#partition(batch.partition, first);
     for (const message of batch.messages) {
@@ -117,8 +136,8 @@ export class GroupMember {
 
   #partition(id: number, first: bigint): Partition {
     const known = this.#partitions.get(id);
-    const isOvertaken = this.#unsettled.delete(id) && known?.isOvertaken(first);
-    if (known && !isOvertaken) return known;
+    const isSettled = !this.#unsettled.delete(id);
+    if (known && (isSettled || known.goesOnAt(first))) return known;
     const partition = new Partition(first);
     this.#partitions.set(id, partition);
     return partition;
@@ -150,7 +169,8 @@ export class GroupMember {
   async #commit(): Promise<void> {
     const { topic } = this.#options;
     const due = [...this.#partitions].flatMap(([id, partition]) => {
-      const next = this.#assigned.has(id) ? partition.uncommitted : undefined;
+      const isOurs = this.#assigned.has(id) && !this.#unsettled.has(id);
+      const next = isOurs ? partition.uncommitted : undefined;
       return next === undefined ? [] : [{ id, partition, next }];
     });
     if (due.length === 0) return;

@@ -6,7 +6,7 @@ export interface KafkaInvocationFeedOptions extends DeliveryOptions {
   readonly topic: string;
   /** The runners of one group share the partitions. */
   readonly groupId: string;
-  /** The time without a heartbeat after which other members take over; 30 000 by default. */
+  /** The time without a heartbeat after which other members take over; 10 000 by default. */
   readonly sessionTimeoutMs?: number;
   /** A tenth of the session's time-out by default. Heartbeats are also sent while handlers run, however long they take. */
   readonly heartbeatIntervalMs?: number;

@@ -3,11 +3,13 @@ import { ContiguousProgress } from '../contiguous.ts';
 /** The state of an assigned partition in this process: the messages that it has taken, and those that are done. */
 export class Partition {
   readonly #progress: ContiguousProgress<bigint>;
+  readonly #first: bigint;
   #taken: bigint;
   #committed: bigint;
 
   /** `first` is the offset of the first message that was fetched. */
   constructor(first: bigint) {
+    this.#first = first;
     this.#progress = new ContiguousProgress(first - 1n);
     this.#taken = this.#committed = first - 1n;
   }
@@ -29,9 +31,15 @@ export class Partition {
     return this.#progress.begin(offset);
   }
 
-  /** Whether another member has continued here meanwhile: the group reads from an offset beyond the messages that this process has done. */
-  isOvertaken(fetched: bigint): boolean {
-    return fetched > this.#progress.reached + 1n && fetched > this.#committed + 1n;
+  /**
+   * After a rebalance the group reads on from `fetched`: all messages before are acknowledged, and none after. What is unfinished here stays
+   * unfinished, also when another member has gone on meanwhile. False when the group went back to messages that were not taken here.
+   */
+  goesOnAt(fetched: bigint): boolean {
+    if (fetched < this.#first) return false;
+    // Not always what was confirmed: kafkajs tells no error when a commit is not sent because its consumer stops.
+    this.#committed = fetched - 1n;
+    return true;
   }
 
   /** The broker has stored that all messages before `next` are done. */
