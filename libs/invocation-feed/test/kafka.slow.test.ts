@@ -84,16 +84,23 @@ if ('missing' in kafka) {
       members.push(new RunningFeed((options) => subject.open(options), handler, { concurrency: 4 }));
       await subject.publish(due.slice(300));
       await waitUntil(() => finished.size === 400, { ...waiting, what: 'the end of all' });
-      await waitUntil(async () => (await total(subject)) === 400, { ...waiting, what: 'the acknowledgements' });
+      await waitUntil(async () => (await total(subject)) === 400, {
+        ...waiting,
+        what: 'the acknowledgements',
+      });
     });
 
     it('that leave while they join keep no partition', async () => {
       const due = invocations(40);
       await subject.publish(due);
       for (let passing = 0; passing < 8; passing += 1) {
-        const member = new RunningFeed((options) => subject.open(options), () => new Promise(() => undefined), {
-          drainTimeoutMs: 0,
-        });
+        const member = new RunningFeed(
+          (options) => subject.open(options),
+          () => new Promise(() => undefined),
+          {
+            drainTimeoutMs: 0,
+          },
+        );
         await new Promise((resolve) => setTimeout(resolve, 20 * passing));
         await member.stop();
       }
