@@ -96,7 +96,14 @@ async function measureProxy(
 
 async function bench(directory: string, destination: Destination): Promise<string> {
   if (positionals.includes('pairs'))
-    return measurePairs({ directory, other: values.with ?? '', port, rounds, only: values.only });
+    return measurePairs({
+      directory,
+      other: values.with ?? '',
+      port,
+      destination,
+      rounds,
+      only: values.only,
+    });
   const first = await startServer(directory, port);
   const firstReadyMs = first.readyAfterMs;
   await first.stop();

@@ -3,10 +3,12 @@
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Destination } from '../e2e/destination.ts';
 import { Connection } from './connection.ts';
 import type { Job } from './job.ts';
 import { median, setUpReactor } from './load.ts';
 import { sharesOf, type Shares } from './processes.ts';
+import { allowDestination, environmentFor } from './proxy.ts';
 import { nextRequest } from './requests.ts';
 import { root, startServer, type Server } from './server.ts';
 
@@ -27,6 +29,12 @@ const rows: Readonly<Record<string, Load>> = {
   'react:8': { kind: 'react', connections: 8 },
   'create:8': { kind: 'create', connections: 8 },
   'react:1': { kind: 'react', connections: 1 },
+  'read:1': { kind: 'read', connections: 1 },
+  // Of 1,000 tokens each.
+  'batch:2': { kind: 'batch', connections: 2 },
+  'detokenize:2': { kind: 'detokenize', connections: 2 },
+  'proxy:64': { kind: 'proxy', connections: 64 },
+  'proxy:1': { kind: 'proxy', connections: 1 },
 };
 const parts = ['main', 'threads', 'postgres'] as const;
 
@@ -35,6 +43,8 @@ interface Options {
   /** The checkout to compare with. Its dependencies are installed. */
   readonly other: string;
   readonly port: number;
+  /** Of the requests through the proxy. */
+  readonly destination: Destination;
   /** Pairs of windows of each row. */
   readonly rounds: number;
   /** One row, such as `create:8`. */
@@ -45,6 +55,8 @@ interface Side {
   readonly server: Server;
   readonly key: string;
   readonly reactorId: string;
+  /** Of the requests through the proxy. */
+  readonly destination: string;
   readonly ids: string[];
   readonly connections: readonly Connection[];
 }
@@ -52,24 +64,25 @@ interface Side {
 /** CPU in microseconds a request, and the latencies in milliseconds. */
 type Cost = Readonly<Record<'all' | keyof Shares | 'p50' | 'p99', number>>;
 
-async function open(checkout: string, directory: string, port: number): Promise<Side> {
+async function open(checkout: string, directory: string, port: number, to: Destination): Promise<Side> {
   mkdirSync(directory, { mode: 0o711 });
-  const server = await startServer(directory, port, { checkout });
+  const server = await startServer(directory, port, { checkout, env: environmentFor(to) });
   const code = 'module.exports = async (req) => ({ raw: { last4: req.args.card.number.slice(-4) } });';
   const reactor = await setUpReactor(server, server.managementKey, code);
   const opened = await Promise.all(Array.from({ length: maxConnections }, () => Connection.open(port)));
-  return { server, ...reactor, ids: [], connections: opened };
+  const destination = await allowDestination(server, to);
+  return { server, ...reactor, destination, ids: [], connections: opened };
 }
 
 /** Puts the load of a window on one side; gives the latency of each request, in milliseconds. */
 async function load(side: Side, { kind, connections }: Load): Promise<number[]> {
   const endsAt = performance.now() + windowMs;
-  const { key, ids, reactorId } = side;
+  const { key, ids, reactorId, destination } = side;
   const latencies: number[] = [];
   await Promise.all(
     side.connections.slice(0, connections).map(async (connection) => {
       for (let begun = performance.now(); begun < endsAt; begun = performance.now()) {
-        const reply = await connection.request(nextRequest({ kind, key, ids, reactorId }));
+        const reply = await connection.request(nextRequest({ kind, key, ids, reactorId, destination }));
         latencies.push(performance.now() - begun);
         if (reply.status >= 300) throw new Error(`${kind} answered ${reply.status}: ${reply.body}`);
         if (kind === 'create' && ids.length < 2_000) ids.push((JSON.parse(reply.body) as { id: string }).id);
@@ -119,11 +132,11 @@ function linesOf(row: string, pairs: readonly { readonly here: Cost; readonly ot
 }
 
 export async function measurePairs(options: Options): Promise<string> {
-  const { directory, other, port, rounds, only } = options;
+  const { directory, other, port, destination, rounds, only } = options;
   const sides: Side[] = [];
   try {
-    sides.push(await open(root, path.join(directory, 'here'), port));
-    sides.push(await open(path.resolve(other), path.join(directory, 'other'), port + 1));
+    sides.push(await open(root, path.join(directory, 'here'), port, destination));
+    sides.push(await open(path.resolve(other), path.join(directory, 'other'), port + 1, destination));
     const [here, there] = sides as [Side, Side];
     // Every kind of measurement needs tokens to read.
     for (const side of sides) await load(side, { kind: 'create', connections: maxConnections });

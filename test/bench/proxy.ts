@@ -22,17 +22,24 @@ export const environmentFor = ({ caFile }: Destination): NodeJS.ProcessEnv => ({
 
 type Case = readonly [name: string, job: Omit<Job, 'seconds'>];
 
-/** The first two differ by what the proxy adds. */
-export async function proxyCases(
-  server: Server,
-  { url, caFile }: Destination,
-  { key, ids }: Pick<Job, 'key' | 'ids'>,
-): Promise<readonly Case[]> {
+/** @returns the URL that requests are sent to */
+export async function allowDestination(server: Server, { url }: Destination): Promise<string> {
   const body = JSON.stringify({ name: 'bench', settings: { proxy_destinations: url } });
   const headers = { 'SVC-API-KEY': server.managementKey, 'Content-Type': 'application/json' };
   const answer = await fetch(`${server.url}/tenants/self`, { method: 'PUT', headers, body });
   if (!answer.ok) throw new Error(`the destination was not allowed: ${answer.status}`);
-  const job = { kind: 'proxy', key, ids, destination: `${url}/v1/charges` } as const;
+  return `${url}/v1/charges`;
+}
+
+/** The first two differ by what the proxy adds. */
+export async function proxyCases(
+  server: Server,
+  to: Destination,
+  { key, ids }: Pick<Job, 'key' | 'ids'>,
+): Promise<readonly Case[]> {
+  const destination = await allowDestination(server, to);
+  const { url, caFile } = to;
+  const job = { kind: 'proxy', key, ids, destination } as const;
   const straight = { ...job, port: Number(new URL(url).port), ca: readFileSync(caFile, 'utf8') };
   return [
     ['straight to the destination, 1 connection', { ...straight, connections: 1 }],
