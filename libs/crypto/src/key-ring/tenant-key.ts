@@ -1,10 +1,11 @@
+import { createSecretKey, type KeyObject } from 'node:crypto';
 import { deriveKey } from '../aead.ts';
 
 /** One version of a tenant's key: the two keys that are derived from it. */
 export interface TenantKey {
   readonly tenantId: string;
   readonly version: number;
-  readonly dataKeyWrapping: Buffer;
+  readonly dataKeyWrapping: KeyObject;
   readonly indexKeyWrapping: Buffer;
 }
 
@@ -13,7 +14,7 @@ export function deriveTenantKey(tenantId: string, version: number, bytes: Buffer
   return {
     tenantId,
     version,
-    dataKeyWrapping: deriveKey(bytes, 'tenant', 'wrap-data-key'),
+    dataKeyWrapping: createSecretKey(deriveKey(bytes, 'tenant', 'wrap-data-key')),
     indexKeyWrapping: deriveKey(bytes, 'tenant', 'wrap-index-key'),
   };
 }
