@@ -47,30 +47,33 @@ create trigger count_active_tokens after insert on active_token referencing new 
 const tokenTypes: ReadonlySet<unknown> = new Set(['token', 'card', 'bank']);
 const uses: ReadonlySet<unknown> = new Set(['create', 'read', 'update', 'use', 'list', 'search']);
 
-/** Marks the token of an entry as active in the month of UTC. */
-function activityOf({
-  tenant_id,
-  entity_type: type,
-  entity_id: tokenId,
-  operation,
-  created_at,
-}: Row): SqlOp[] {
-  if (typeof created_at !== 'string' || typeof tokenId !== 'string') return [];
-  if (!tokenTypes.has(type) || !uses.has(operation)) return [];
-  const month = `${new Date(created_at).toISOString().slice(0, 'yyyy-mm'.length)}-01T00:00:00.000Z`;
+interface Periods extends Readonly<Record<Grain, string>> {
+  readonly month: string;
+}
+
+/** The starts of the periods of UTC that a moment is in. */
+function periodsOf(moment: string): Periods {
+  const atMs = Date.parse(moment);
+  const startOf = (grain: Grain) => new Date(Math.floor(atMs / grains[grain]) * grains[grain]).toISOString();
+  const hour = startOf('hour');
+  return { minute: startOf('minute'), hour, month: `${hour.slice(0, 'yyyy-mm'.length)}-01T00:00:00.000Z` };
+}
+
+/** Marks the token of an entry as active in its month. */
+function activityOf(
+  { tenant_id, entity_type: type, entity_id: tokenId, operation }: Row,
+  { month }: Periods,
+): SqlOp[] {
+  if (typeof tokenId !== 'string' || !tokenTypes.has(type) || !uses.has(operation)) return [];
   return [{ kind: 'mark', table: 'active_token', key: { tenant_id, month, token_id: tokenId } }];
 }
 
-const startOf = (grain: Grain, moment: string): string =>
-  new Date(Math.floor(Date.parse(moment) / grains[grain]) * grains[grain]).toISOString();
-
 /** The counters of one log entry. An absent value is the empty text, because a column of a primary key cannot be null. */
-function countersOf(entry: Row): SqlOp[] {
+function countersOf(entry: Row, periods: Periods): SqlOp[] {
   const kind = Object.fromEntries(dimensions.map((column) => [column, entry[column] ?? '']));
-  const { tenant_id, reason, created_at } = entry;
-  if (typeof created_at !== 'string') throw new TypeError('an entry of the log has no time');
+  const { tenant_id, reason } = entry;
   return (['minute', 'hour'] as const).flatMap((grain): SqlOp[] => {
-    const key = { tenant_id, ...kind, at: startOf(grain, created_at) };
+    const key = { tenant_id, ...kind, at: periods[grain] };
     const counted: SqlOp = { kind: 'count', table: `${grain}_count`, key };
     if (reason === undefined || reason === null) return [counted];
     return [counted, { kind: 'count', table: `${grain}_reason_count`, key: { ...key, reason } }];
@@ -80,10 +83,13 @@ function countersOf(entry: Row): SqlOp[] {
 /** The entries that the read model `log` makes of the event are what is counted, so that both agree. */
 function counting<Type extends VaultEventType>(type: Type): (event: Occurrence<Type>) => SqlOp[] {
   const entriesOf = logHandlers[type] as ((event: Occurrence<Type>) => readonly SqlOp[]) | undefined;
-  return (event) =>
-    (entriesOf?.(event) ?? []).flatMap((op) =>
-      op.kind === 'insert' ? [...countersOf(op.row), ...activityOf(op.row)] : [],
+  return (event) => {
+    // The time of each of its entries.
+    const periods = periodsOf(event.metadata.occurred_at);
+    return (entriesOf?.(event) ?? []).flatMap((op) =>
+      op.kind === 'insert' ? [...countersOf(op.row, periods), ...activityOf(op.row, periods)] : [],
     );
+  };
 }
 
 const logged = Object.keys(logHandlers) as VaultEventType[];
