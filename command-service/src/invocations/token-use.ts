@@ -119,11 +119,12 @@ async function openOne(
   const tenantId = context.principal.tenant.id;
   try {
     const opened = await openToken(keyRing, { tenantId, tokenId: details.id }, details.content, context.now);
+    let whole: Json | undefined;
     return {
       data: opened.expose(),
-      // Made when an expression asks for the whole token. Converted by JSON, so that undefined fields are absent.
+      // Made once, when an expression asks for it. Converted by JSON, so that undefined fields are absent.
       get token() {
-        return JSON.parse(JSON.stringify(presentToken(tenantId, details, opened))) as Json;
+        return (whole ??= JSON.parse(JSON.stringify(presentToken(tenantId, details, opened))) as Json);
       },
     };
   } catch (error) {

@@ -103,9 +103,14 @@ class Detokenization {
       throw ValidationError.of('body', 'names tokens of more than 4 MiB together');
     if (granted.length === 0) return;
     for (const token of await this.#show(granted, this.#context, 'read')) {
-      // Absent properties of a token are left out, as in any answer.
-      const whole = JSON.parse(JSON.stringify(token)) as Json;
-      this.shown.set(token.id, { data: token.data, token: whole });
+      let whole: Json | undefined;
+      this.shown.set(token.id, {
+        data: token.data,
+        // Made once, when an expression asks for it. Absent properties are left out, as in any answer.
+        get token() {
+          return (whole ??= JSON.parse(JSON.stringify(token)) as Json);
+        },
+      });
       if (token.data === undefined) this.notOpened.push({ id: token.id, reason: 'redacted' });
     }
     for (const { row, transform } of granted) {
