@@ -55,7 +55,7 @@ async function makeReactor({ createReactor }: Handlers, tenantId: string): Promi
   };
   const context = createRequestContext({ principal, traceId: 'trace', now: systemClock.now() });
   const code = 'module.exports = async () => ({ raw: 1 })';
-  const body = { name: 'Reactor', code, configuration: { secret: 'value' } };
-  const answer = await createReactor?.({ params: undefined, query: undefined, body } as never, context);
+  const body = { name: 'Reactor', code, configuration: { secret: 'value' }, application: undefined };
+  const answer = await createReactor?.({ params: undefined, query: undefined, body }, context);
   return (answer?.body as { id: string }).id;
 }

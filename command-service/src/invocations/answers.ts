@@ -11,7 +11,7 @@ import {
   type OutcomeContent,
   type ReactorProblem,
 } from '@token-vault/contracts';
-import { KeyDestroyedError, type KeyRing, type SealedValue } from '@token-vault/crypto';
+import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import {
   RunFailedError,
   type Answer,
@@ -51,7 +51,7 @@ async function openOutcome(
   try {
     const { sealed, field } = sealedOutcome(event);
     const place = invocationPlace(tenantId, invocationId, field);
-    return outcomeContentOf(event, (await keyRing.open<Json>(place, sealed as SealedValue)).expose());
+    return outcomeContentOf(event, (await keyRing.open<Json>(place, sealed)).expose());
   } catch (error) {
     if (error instanceof KeyDestroyedError)
       throw new DomainError('conflict', 'The reactor has run; its result is no longer kept.');

@@ -1,5 +1,5 @@
 import { ConflictError, invocationPlace, sealedOutcome, streams } from '@token-vault/contracts';
-import { KeyDestroyedError, type KeyRing, type SealedValue } from '@token-vault/crypto';
+import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Answer, RequestContext } from '@token-vault/operations';
 import { execute } from '../aggregates/decider.ts';
@@ -40,7 +40,7 @@ async function requireKept(
 ): Promise<void> {
   const { sealed, field } = sealedOutcome(outcome);
   try {
-    await keyRing.open(invocationPlace(tenantId, invocationId, field), sealed as SealedValue);
+    await keyRing.open(invocationPlace(tenantId, invocationId, field), sealed);
   } catch (error) {
     if (error instanceof KeyDestroyedError)
       throw new ConflictError('conflict', 'Its result is no longer kept.');

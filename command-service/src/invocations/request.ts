@@ -9,7 +9,7 @@ import { findTokenReferences, type TokenReferences } from '@token-vault/expressi
 import type { RequestContext } from '@token-vault/operations';
 import { asRefusal } from '../tokens/expression-errors.ts';
 
-export type ReactBody = BodyOf<Operations['react']>;
+export type ReactBody = Partial<BodyOf<Operations['react']>>;
 
 /** A request to react, with the checks that need no stored data done. */
 export interface ReactRequest {

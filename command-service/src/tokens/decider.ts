@@ -12,7 +12,7 @@ import {
   type TokenType,
   type Transform,
 } from '@token-vault/contracts';
-import { keyIdOf, type SealedValue } from '@token-vault/crypto';
+import { keyIdOf } from '@token-vault/crypto';
 import type { TokenDetails } from '@token-vault/tokens';
 import { fact, type Decider, type Fact } from '../aggregates/decider.ts';
 import { evolve, initialState, isExpired, type TokenState } from './state.ts';
@@ -52,7 +52,7 @@ export const decidedKeyIds = ({ data }: Pick<Fact | VaultEvent, 'data'>): readon
 /** The ids of the data keys that seal the content of a token. */
 export function keyIdsOf(content: TokenContent): string[] {
   const sealed = [content.data, content.cvc].filter((value) => value !== undefined);
-  return [...new Set(sealed.map((value) => keyIdOf(value as SealedValue)))];
+  return [...new Set(sealed.map((value) => keyIdOf(value)))];
 }
 
 const ended = ({ id, type, content }: TokenDetails) => ({
@@ -99,7 +99,7 @@ function purgeCvc(state: TokenState, now: Date): Fact[] {
   const { id, type, content } = state.details;
   if (content.cvc === undefined || content.cvc_expires_at === undefined) return [];
   if (Date.parse(content.cvc_expires_at) > now.getTime()) return [];
-  return [cvcPurged(id, type, keyIdOf(content.cvc as SealedValue))];
+  return [cvcPurged(id, type, keyIdOf(content.cvc))];
 }
 
 const cvcPurged = (id: string, type: TokenType, keyId: string): Fact =>
@@ -112,9 +112,9 @@ const cvcPurged = (id: string, type: TokenType, keyId: string): Fact =>
 function loseKey(state: TokenState, keyId: string, now: Date): Fact[] {
   if (state.kind !== 'present') return [];
   const { id, type, content } = state.details;
-  if (keyIdOf(content.data as SealedValue) === keyId)
+  if (keyIdOf(content.data) === keyId)
     return isExpired(state.details, now) ? expire(state, now) : [fact(TokenDeleted, ended(state.details))];
-  const isCvc = content.cvc !== undefined && keyIdOf(content.cvc as SealedValue) === keyId;
+  const isCvc = content.cvc !== undefined && keyIdOf(content.cvc) === keyId;
   return isCvc ? [cvcPurged(id, type, keyId)] : [];
 }
 

@@ -6,6 +6,7 @@ import { silentLogger } from '@token-vault/observability';
 import { afterAll, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import { createInvocationOutcomes, type InvocationOutcomes } from '../../src/index.ts';
 import { Invocations } from '../../src/invocations/handlers.ts';
+import type { ReactBody } from '../../src/invocations/request.ts';
 import { noApplication, anyone, openVault, type TestVault } from '../tokens/vault.ts';
 
 let vault: TestVault;
@@ -26,13 +27,13 @@ afterAll(async () => {
   await vault.close();
 });
 
-function react(body: object, store = vault.faults.store, onWaiting?: () => void) {
+function react(body: ReactBody, store = vault.faults.store, onWaiting?: () => void) {
   const { keyRing, clock, principal } = vault;
   const audit = createAuditTrail(store);
   const how = { allowsPlainHttp: false, startWithinMs: 1, findApplication: noApplication };
   const dependencies = { store, keyRing, clock, audit, outcomes, ...how };
   const context = createRequestContext({ principal, traceId: randomUUID(), now: clock.now(), onWaiting });
-  return new Invocations(dependencies).react(reactor.id, body as never, context);
+  return new Invocations(dependencies).react(reactor.id, body, context);
 }
 const typesOfRun = async () =>
   (await vault.events())

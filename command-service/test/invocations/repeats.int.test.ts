@@ -15,6 +15,7 @@ import { waitUntil } from '@token-vault/test-support';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createInvocationOutcomes, type InvocationOutcomes } from '../../src/index.ts';
 import { Invocations } from '../../src/invocations/handlers.ts';
+import type { ReactBody } from '../../src/invocations/request.ts';
 import { anyone, noApplication, openVault, type TestVault } from '../tokens/vault.ts';
 
 let vault: TestVault;
@@ -49,7 +50,7 @@ const contextOf = (principal: Principal) =>
   });
 
 /** Each call has the same ids: the first attempt, whose process died, or a later one. */
-function react(body: object, principal: Principal = vault.principal, store = vault.log): Promise<Answer> {
+function react(body: ReactBody, principal: Principal = vault.principal, store = vault.log): Promise<Answer> {
   const { keyRing, clock } = vault;
   const invocations = new Invocations({
     store,
@@ -60,7 +61,7 @@ function react(body: object, principal: Principal = vault.principal, store = vau
     audit: createAuditTrail(store),
     findApplication: noApplication,
   });
-  return invocations.react(reactor.id, body as never, contextOf(principal));
+  return invocations.react(reactor.id, body, contextOf(principal));
 }
 
 /** Appends the events of a runner. */

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { createAuditTrail, createRequestContext } from '@token-vault/operations';
 import { createInlineWorkers } from '@token-vault/expressions';
 import { silentLogger } from '@token-vault/observability';
-import type { Reactor, Token } from '@token-vault/contracts';
+import type { Json, Reactor, Token } from '@token-vault/contracts';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createInvocationOutcomes } from '../../src/index.ts';
 import { Invocations } from '../../src/invocations/handlers.ts';
@@ -94,7 +94,7 @@ describe('a token without a value to fingerprint', () => {
 });
 
 describe('the arguments of a reactor', () => {
-  async function react(args: object): Promise<unknown> {
+  async function react(args: Record<string, Json>): Promise<unknown> {
     const code = 'module.exports = async () => ({});';
     const manager = anyone({ tenant: vault.principal.tenant, applicationType: 'management' });
     const body = { name: 'R', code, configuration: {} };
@@ -108,7 +108,7 @@ describe('the arguments of a reactor', () => {
     try {
       return await new Invocations(dependencies).react(
         reactor.id,
-        { args, callback_url: 'https://a.example' } as never,
+        { args, callback_url: 'https://a.example' },
         context,
       );
     } finally {

@@ -37,7 +37,7 @@ const hasHead = (value: string): boolean =>
   value.length >= bodyStart + shortestBody && headPattern.test(value.slice(0, bodyStart));
 
 /** The id of the data key of a sealed value. Only `open` reads the part after it. @throws SealBrokenError without such an id */
-export function keyIdOf(value: SealedValue): string {
+export function keyIdOf(value: string): string {
   if (!hasHead(value)) throw new SealBrokenError();
   return value.slice(version.length + 1, bodyStart - 1);
 }
@@ -63,15 +63,11 @@ export function seal(key: DataKey, context: SealContext, value: Secret<Json>): S
 }
 
 /**
- * Opens a value that `seal` made with the same key and context.
+ * Opens a value that `seal` made with the same key and context. Any text may be given: events and rows hold strings.
  * @throws SealBrokenError otherwise; the message contains no data.
  * @throws TypeError when the key was wiped.
  */
-export function open<T extends Json = Json>(
-  key: DataKey,
-  context: SealContext,
-  value: SealedValue,
-): Secret<T> {
+export function open<T extends Json = Json>(key: DataKey, context: SealContext, value: string): Secret<T> {
   if (keyIdOf(value) !== key.id || !isKeyOf(key, context)) throw new SealBrokenError();
   const body = value.slice(bodyStart);
   const encrypted = Buffer.from(body, 'base64url');

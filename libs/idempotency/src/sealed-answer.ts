@@ -206,7 +206,7 @@ async function isWhole(
 }
 
 const keyIdsOf = (rest: SealedRest): string[] =>
-  ('shares' in rest ? rest.shares : [rest]).map(({ sealed }) => keyIdOf(sealed as SealedValue));
+  ('shares' in rest ? rest.shares : [rest]).map(({ sealed }) => keyIdOf(sealed));
 
 /** Only says that the request succeeded: a repeat must not run it again, and cannot show its answer. */
 export const notKept = (now: Date): StoredAnswer => ({ version: 2, tokens: [], endsAt: now.toISOString() });
@@ -219,12 +219,12 @@ async function openRest(
   const entity = entityOfRequest(requestId);
   if ('sealed' in rest) {
     const place = { tenantId, entity, field };
-    return (await keys.open(place, rest.sealed as SealedValue)).expose() as unknown as Rest;
+    return (await keys.open(place, rest.sealed)).expose() as unknown as Rest;
   }
   const shares = await Promise.all(
     rest.shares.map(async (share) => {
       const place = { tenantId, entity: entityOfOwner(share), field };
-      return (await keys.open(place, share.sealed as SealedValue)).expose() as string;
+      return (await keys.open(place, share.sealed)).expose() as string;
     }),
   );
   return JSON.parse(openWithShares(shares, `${tenantId} ${entity}`, rest.text)) as Rest;

@@ -1,5 +1,5 @@
 import type { Json, TokenContent } from '@token-vault/contracts';
-import { isErased, type KeyRing, type SealedValue, type Secret } from '@token-vault/crypto';
+import { isErased, type KeyRing, type Secret } from '@token-vault/crypto';
 import { join } from './sealed-apart.ts';
 
 export interface TokenPlace {
@@ -39,7 +39,7 @@ export const openLastingData = (
   keyRing: Opener,
   place: TokenPlace,
   { data }: Pick<TokenContent, 'data'>,
-): Promise<Secret<Json>> => keyRing.open(contextOf(place, 'data'), data as SealedValue);
+): Promise<Secret<Json>> => keyRing.open(contextOf(place, 'data'), data);
 
 /**
  * The end of the cvc. Undefined when there is no cvc that may be shown: the hour counts by the clock, even when the
@@ -60,7 +60,7 @@ async function openCvc(
   const { cvc } = content;
   if (cvc === undefined || cvcEndOf(content, now) === undefined) return undefined;
   try {
-    return await keyRing.open(contextOf(place, 'cvc'), cvc as SealedValue);
+    return await keyRing.open(contextOf(place, 'cvc'), cvc);
   } catch (error) {
     if (isErased(error)) return undefined;
     throw error;

@@ -1,5 +1,5 @@
 import type { Json, TokenContent } from '@token-vault/contracts';
-import { secret, type KeyRing, type Secret, type SealedValue } from '@token-vault/crypto';
+import { secret, type KeyRing, type Secret } from '@token-vault/crypto';
 import { contextOf, type TokenPlace } from './opening.ts';
 import { split } from './sealed-apart.ts';
 
@@ -54,7 +54,7 @@ export async function resealToken(
   now: Date,
 ): Promise<SealedData> {
   const { rest, cvc } = split(type, plain.expose());
-  const data = await keyRing.sealAgain(contextOf(place, 'data'), before.data as SealedValue, secret(rest));
+  const data = await keyRing.sealAgain(contextOf(place, 'data'), before.data, secret(rest));
   if (isCvcGiven) return { data, ...(await sealCvc(keyRing, place, cvc, now)) };
   const { cvc: kept, cvc_expires_at: keptUntil } = before;
   if (cvc === undefined || kept === undefined || keptUntil === undefined) return { data };

@@ -1,5 +1,11 @@
 import type { Principal } from '@token-vault/access';
-import { operations, UnauthenticatedError, type Caused, type Json } from '@token-vault/contracts';
+import {
+  operations,
+  UnauthenticatedError,
+  type Caused,
+  type Json,
+  type ProblemDetails,
+} from '@token-vault/contracts';
 import {
   createExecutor,
   RunFailedError,
@@ -23,8 +29,8 @@ import type { Principals } from './principals.ts';
 /** The vault refused a request of reactor code. */
 class ServiceRefusal extends Error {
   readonly status: number;
-  readonly problem: Json;
-  constructor(status: number, problem: Json, cause: unknown) {
+  readonly problem: ProblemDetails;
+  constructor(status: number, problem: ProblemDetails, cause: unknown) {
     super('the service refused the request of a reactor', { cause });
     this.status = status;
     this.problem = problem;
@@ -137,7 +143,7 @@ export function createReactorOperations(
       } catch (error) {
         const problem = toProblem(error);
         const instance = operations[request.operation].path;
-        const details = problemDetails(problem, instance, origin.traceId) as unknown as Json;
+        const details = problemDetails(problem, instance, origin.traceId);
         throw new ServiceRefusal(problem.status, details, error);
       }
     },

@@ -5,7 +5,7 @@ import {
   type Json,
   type ShownInvocation,
 } from '@token-vault/contracts';
-import { KeyDestroyedError, type KeyRing, type SealedValue } from '@token-vault/crypto';
+import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/operations';
 import type { RunRow } from './queries.ts';
@@ -41,7 +41,7 @@ export async function readConsole(
     if (type !== 'ReactorSucceeded' && type !== 'ReactorFailed') continue;
     if (data.console === undefined) return {};
     try {
-      const opened = await keyRing.open<Json>(runConsolePlace(tenantId, id), data.console as SealedValue);
+      const opened = await keyRing.open<Json>(runConsolePlace(tenantId, id), data.console);
       const { lines, isCut, sawTokens, endsAt } = runConsole.parse(opened.expose());
       if (sawTokens) return { console_withheld: withheld };
       return { console: { lines, is_cut: isCut, kept_until: endsAt } };

@@ -93,7 +93,7 @@ async function sealOutcome(
 
 /** Makes the arguments unreadable by destroying their key. They are not needed any more. Repeatable. */
 export async function destroyArguments(keyRing: KeyRing, { tenantId, invoked }: Invocation): Promise<void> {
-  await keyRing.destroyKeys(tenantId, [keyIdOf(invoked.args as SealedValue)]);
+  await keyRing.destroyKeys(tenantId, [keyIdOf(invoked.args)]);
 }
 
 /** No caller waits for this: the destructions of runs that end within this time share a flush. */

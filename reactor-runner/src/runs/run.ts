@@ -6,7 +6,7 @@ import {
   ReactorStarted,
   type VaultEvent,
 } from '@token-vault/contracts';
-import { KeyDestroyedError, type SealedValue } from '@token-vault/crypto';
+import { KeyDestroyedError } from '@token-vault/crypto';
 import { RevisionConflictError } from '@token-vault/event-store';
 import type { Expressions } from '@token-vault/expressions';
 import { errorFields, type Logger, type Spans } from '@token-vault/observability';
@@ -244,7 +244,7 @@ export class Runs {
     const [{ code, applicationId }, configuration, opened, tokens, { context }] = await Promise.all([
       content,
       content.then((it) => openConfiguration(keyRing, tenantId, reactorId, it.configuration)),
-      keyRing.open(invocationPlace(tenantId, id, 'args'), args as SealedValue).catch((error: unknown) => {
+      keyRing.open(invocationPlace(tenantId, id, 'args'), args).catch((error: unknown) => {
         if (error instanceof KeyDestroyedError)
           throw new DomainError('conflict', 'The arguments are no longer kept: the invocation is too old.');
         throw error;

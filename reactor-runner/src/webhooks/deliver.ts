@@ -12,10 +12,11 @@ import {
   WebhookDelivered,
   WebhookGivenUp,
   type Json,
+  type ProblemDetails,
   type OutcomeContent,
   type ReactorProblem,
 } from '@token-vault/contracts';
-import { KeyDestroyedError, SealBrokenError, type KeyRing, type SealedValue } from '@token-vault/crypto';
+import { KeyDestroyedError, SealBrokenError, type KeyRing } from '@token-vault/crypto';
 import { RevisionConflictError, type EventStore } from '@token-vault/event-store';
 import { problemDetails } from '@token-vault/http';
 import { EgressError, type EgressFetch } from '@token-vault/egress';
@@ -40,7 +41,10 @@ export interface DeliveryDependencies extends DeliveryRights {
 
 type Content = ReturnType<typeof customContent>;
 
-const json = (body: Json) => ({ text: JSON.stringify(body), contentType: 'application/json' });
+const json = (body: Json | ProblemDetails) => ({
+  text: JSON.stringify(body),
+  contentType: 'application/json',
+});
 
 function problemContent(
   { metadata, invoked }: Invocation,
@@ -49,7 +53,7 @@ function problemContent(
 ) {
   const problem = { status, code: reactorProblemCode(status, reason), detail, errors };
   const instance = `/reactors/${invoked.reactor_id}/react`;
-  return json(problemDetails(problem, instance, metadata.trace_id) as unknown as Json);
+  return json(problemDetails(problem, instance, metadata.trace_id));
 }
 
 /** The body that a synchronous caller would get, or that of the error (rules.md §10). */
@@ -136,7 +140,7 @@ export class Deliveries {
   async #open(invocation: Invocation, outcome: OutcomeEvent): Promise<OutcomeContent> {
     const { sealed, field } = sealedOutcome(outcome);
     const place = invocationPlace(invocation.tenantId, invocation.id, field);
-    const opened = await this.#dependencies.keyRing.open<Json>(place, sealed as SealedValue);
+    const opened = await this.#dependencies.keyRing.open<Json>(place, sealed);
     return outcomeContentOf(outcome, opened.expose());
   }
 
@@ -147,7 +151,8 @@ export class Deliveries {
     const [url, { secrets }] = await Promise.all([
       keyRing.open<string>(
         invocationPlace(tenantId, id, 'callback_url'),
-        invoked.callback_url as SealedValue,
+        // The text '' is no sealed value: an asynchronous invocation without a URL is an altered record.
+        invoked.callback_url ?? '',
       ),
       readTenantWebhooks(this.#dependencies, tenantId),
     ]);

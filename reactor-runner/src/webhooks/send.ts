@@ -75,7 +75,7 @@ export async function readTenantWebhooks(
   const now = clock.now().getTime();
   const live = (rotated.earlier ?? []).filter(({ expires_at: end }) => Date.parse(end) > now);
   const secrets = await Promise.all(
-    [rotated, ...live].map(({ secret }) => keyRing.open<string>(place, secret as SealedValue)),
+    [rotated, ...live].map(({ secret }) => keyRing.open<string>(place, secret)),
   );
   return { secrets, securityUrl: securityUrl === '' ? undefined : securityUrl };
 }

@@ -113,7 +113,7 @@ function createImport(options: ImportOptions, exportId: string): (value: unknown
     const id = parsed.data.id;
     if (await isImported(store, tenantId, id, exportId)) return { kind: 'already' };
     try {
-      const input = { params: undefined, query: undefined, body } as never;
+      const input = { params: undefined, query: undefined, body };
       const { position } = await createToken(input, contextNow());
       return { kind: 'imported', position };
     } catch (error) {

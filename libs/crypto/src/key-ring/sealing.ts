@@ -40,12 +40,12 @@ export interface Sealing {
    * Seals a later value under the key of the value before it, so that destroying one key erases all versions. Readers of the old version
    * can still open it meanwhile. @throws as `openKey`
    */
-  sealAgain(context: SealContext, before: SealedValue, value: Secret<Json>): Promise<SealedValue>;
+  sealAgain(context: SealContext, before: string, value: Secret<Json>): Promise<SealedValue>;
   /**
    * Fetches the key of a sealed value, opens the value and wipes the key.
    * @throws KeyDestroyedError, SealBrokenError
    */
-  open<T extends Json = Json>(context: SealContext, sealed: SealedValue): Promise<Secret<T>>;
+  open<T extends Json = Json>(context: SealContext, sealed: string): Promise<Secret<T>>;
 }
 
 /** Runs `use` and then wipes the key, also when `use` throws. */
