@@ -1,5 +1,5 @@
 import { securityWebhookSetting, streams, type DataOf } from '@token-vault/contracts';
-import type { KeyRing, SealedValue, Secret } from '@token-vault/crypto';
+import type { KeyRing, Secret } from '@token-vault/crypto';
 import type { EgressFetch } from '@token-vault/egress';
 import type { EventStore } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/operations';
