@@ -109,7 +109,7 @@ describe.skipIf(nginxBinary === undefined)(
       '/tokens/..%2fmetrics/x',
       '/%6detrics',
       '/tokens//metrics',
-    ])('lets nobody reach %s', async (hidden) => {
+    ])('does not pass requests on to %s', async (hidden) => {
       expect((await call('GET', hidden)).status).toBe(404);
       expect(seen()).toEqual([]);
     });
@@ -327,11 +327,11 @@ describe.skipIf(nginxBinary === undefined)(
   () => {
     it('reaches the available server, and says that nothing was done when there is none', async () => {
       const service = await startFakeService('command');
-      const nobody = `127.0.0.1:${(await freePorts(['127.0.0.1']))[0]}`;
+      const closedPort = `127.0.0.1:${(await freePorts(['127.0.0.1']))[0]}`;
       const gateway = await startGateway({
-        commandServers: [nobody, `127.0.0.1:${service.port}`],
-        queryServers: [nobody, nobody],
-        proxyServers: [nobody],
+        commandServers: [closedPort, `127.0.0.1:${service.port}`],
+        queryServers: [closedPort, closedPort],
+        proxyServers: [closedPort],
       });
       try {
         for (let count = 0; count < 4; count += 1)

@@ -27,7 +27,7 @@ interface OperatorParts {
 const mostEventsBeforeTenant = 10_000;
 
 /**
- * The tenant that operates the vault: the one of the setting, else the first of the log. The log decides, because whoever changed a read
+ * The tenant that operates the vault: the one of the setting, else the first of the log. The log decides, because an attacker who changed a read
  * model could make any tenant the first one.
  */
 export function createOperatorTenant(

@@ -106,7 +106,7 @@ it('texts that Postgres cannot tell apart are one counter, and stop nothing', as
   expect(await reasons()).toEqual([{ reason: 'a\ufffd', count: 2 }]);
 });
 
-it('a counter that somebody has locked holds up the counters alone', async () => {
+it('a locked counter delays only the counters', async () => {
   vault.start();
   await vault.reached(await vault.append(tokenCreated('a')));
   const holder = await vault.pool.connect();

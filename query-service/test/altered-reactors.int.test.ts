@@ -38,7 +38,7 @@ it.each([
   ['the application', `update reactor set application_id = gen_random_uuid() where tenant_id = $1`],
   ['the configuration', `update reactor set configuration = configuration || 'A' where tenant_id = $1`],
   ['the signature', `update reactor set signature = null where tenant_id = $1`],
-])('a row of which somebody has changed %s is refused, alone and in a list', async (_what, sql) => {
+])('a row with %s changed in the database is refused, alone and in a list', async (_what, sql) => {
   await write(sql);
   const altered = { code: 'record_altered', status: 500 };
   await expect(get()).rejects.toMatchObject(altered);
@@ -72,7 +72,7 @@ it.each([
   ['the application', `update proxy set application_id = gen_random_uuid() where tenant_id = $1`],
   ['the keys', `update proxy set keys = '[{"id":"x","hash":"y"}]' where tenant_id = $1`],
   ['the signature', `update proxy set signature = 'm1.0.${'A'.repeat(22)}' where tenant_id = $1`],
-])('a proxy of which somebody has changed %s is refused, alone and in a list', async (_what, sql) => {
+])('a proxy with %s changed in the database is refused, alone and in a list', async (_what, sql) => {
   await write(sql);
   const altered = { code: 'record_altered', status: 500 };
   await expect(getProxy()).rejects.toMatchObject(altered);

@@ -48,7 +48,7 @@ it('an export has no token that expires while it goes on', async () => {
   expect(idsOf(page)).toEqual(['b-lasting']);
 });
 
-it('an export goes by the rules of its caller as they are at each page', async () => {
+it('an export is decided by the rules of its caller as they are at each page', async () => {
   let rules = [ruleOn('/', 'reveal')];
   const page = await secondPage(
     () => (rules = [ruleOn('/', 'mask')]),

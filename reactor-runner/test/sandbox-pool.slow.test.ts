@@ -83,7 +83,7 @@ describe('the pool', () => {
     if (mayRaisePriority()) expect(test.pool.stats().pids).toEqual(pids);
   });
 
-  it('lets a tenant whose code ends its children wait for new ones, and nobody else', async () => {
+  it('lets only the tenant whose code ends its children wait for new ones', async () => {
     // Long enough for the spare processes to start on a busy machine.
     const test = await pool({ maxChildren: 4, lossEachMs: 10_000 });
     const deadly = handler('for (let i = 0; i <= 1_000; i++) setTimeout(() => undefined, 60_000);');

@@ -137,7 +137,7 @@ describe.skipIf(process.platform !== 'linux')('a child', () => {
     ['burns without an end', [0, 26, 101, 1_001], ['working', 'burning', 'endless', 'revived']],
     ['burns before it is looked at', [0, 1_001], ['endless', 'revived']],
   ])(
-    'whose run %s is preferred while somebody waits, by what it has used',
+    'whose run %s is preferred while a caller waits, by what it has used',
     async (_what, cpuMs, expected) => {
       const { slots, calls, run } = await childThatUses(cpuMs);
       slots.start(false);

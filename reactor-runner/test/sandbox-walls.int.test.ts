@@ -73,15 +73,12 @@ describe('a vault that has run no reactor yet', () => {
 });
 
 describe('a process', () => {
-  it.skipIf(!isLinux)(
-    'is no longer running from the moment it is killed, before anybody has waited for it',
-    () => {
-      const { pid = 0 } = spawn('sleep', ['60']);
-      expect(isRunning(pid)).toBe(true);
-      process.kill(pid, 'SIGKILL');
-      expect(isRunning(pid)).toBe(false);
-    },
-  );
+  it.skipIf(!isLinux)('is no longer running from the moment it is killed, before its exit is awaited', () => {
+    const { pid = 0 } = spawn('sleep', ['60']);
+    expect(isRunning(pid)).toBe(true);
+    process.kill(pid, 'SIGKILL');
+    expect(isRunning(pid)).toBe(false);
+  });
 });
 
 describe.skipIf(!isLinux || !existsSync('/usr/bin/script') || !existsSync('/usr/bin/perl'))(

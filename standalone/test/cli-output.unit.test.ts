@@ -121,7 +121,7 @@ describe('a complaint', () => {
     );
   });
 
-  it('never has the message of an error that nobody knows: it may hold the values of a row', () => {
+  it('never has the message of an unknown error: it may hold the values of a row', () => {
     const error = Object.assign(new Error('duplicate key 4242424242424242'), { code: '23505' });
     expect(complaintOf(error)).toMatch(/^failed: Error 23505 at .+$/);
     expect(complaintOf(error)).not.toContain('4242');

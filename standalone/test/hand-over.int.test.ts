@@ -49,7 +49,7 @@ describe.runIf(process.getuid?.() === 0 && process.platform === 'linux')('a data
   });
 
   it.each([
-    ['belongs to somebody else', async (file: string) => chown(file, 4_711, 4_711), 'belongs to user 4711'],
+    ['belongs to another user', async (file: string) => chown(file, 4_711, 4_711), 'belongs to user 4711'],
     [
       'has a second name',
       async (file: string) => link(file, path.join(outside, 'second')),

@@ -61,7 +61,7 @@ describe('a card number at any place of any operation', () => {
     expect(allowedInVain(sinks, flocks)).toEqual([]);
   });
 
-  it('is in no error that answers somebody else, and quoted only as a path, a name or a token that is not there', () => {
+  it('is in no error of another caller, and quoted only as a path, a name or a token that is not there', () => {
     expect(quotesIn([...answered, ...refused], flocks)).toEqual([]);
   });
 

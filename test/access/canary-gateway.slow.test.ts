@@ -26,7 +26,7 @@ describe.skipIf(nginxBinary === undefined)(
       expect(leaksIn(sinks, flocks)).toEqual([]);
     });
 
-    it('is in no error that answers somebody else, and quoted only as a path, a name or a token that is not there', () => {
+    it('is in no error of another caller, and quoted only as a path, a name or a token that is not there', () => {
       expect(quotesIn(answered, flocks)).toEqual([]);
     });
   },

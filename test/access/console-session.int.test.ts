@@ -4,7 +4,7 @@ import { newCaller, openCast } from './cast.ts';
 import { openTwins, type Twins } from './twins.ts';
 
 const minuteMs = 60_000;
-const nobody = { type: 'management', permissions: ['application:read'], rules: [] } as const;
+const readsApplications = { type: 'management', permissions: ['application:read'], rules: [] } as const;
 
 let twins: Twins;
 let key: string;
@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => twins.close());
 
 async function newKey(tenantId: string): Promise<string> {
-  const { manager } = await openCast(twins, tenantId, nobody);
+  const { manager } = await openCast(twins, tenantId, readsApplications);
   const permissions = [...managementPermissions];
   return (await newCaller(twins, manager, { type: 'management', permissions, rules: [] })).key;
 }

@@ -18,13 +18,13 @@ beforeAll(async () => {
 afterAll(() => twins.close());
 
 const ids = Object.keys(states);
-const nobody = { type: 'management', permissions: ['application:read'], rules: [] } as const;
+const readsApplications = { type: 'management', permissions: ['application:read'], rules: [] } as const;
 
 async function openFilled(): Promise<readonly [Filled, Filled]> {
   const pair = await twins.newPair();
   const [third] = await twins.newPair();
   const filledIn = async (tenantId: string, hidden: Filled['hidden']) => ({
-    cast: await openCast(twins, tenantId, nobody),
+    cast: await openCast(twins, tenantId, readsApplications),
     hidden,
   });
   const one = await filledIn(pair[0], hiddenOf[0]);
@@ -120,10 +120,10 @@ async function check(entrance: Entrance, caller: CallerCell, filled: readonly Fi
   checkTwins(told, rules);
 }
 
-const isSomebody = ({ expected }: CallerCell): boolean => expected !== undefined;
+const hasRights = ({ expected }: CallerCell): boolean => expected !== undefined;
 /** Each caller by one of the entrances in turn; by all of them with TEST_RUNS=full. */
 const table = Object.entries(callers)
-  .filter(([, caller]) => isSomebody(caller))
+  .filter(([, caller]) => hasRights(caller))
   .flatMap(([name, caller], turn) =>
     entrances
       .filter((_entrance, index) => hasFullRuns || index === turn % entrances.length)
@@ -141,11 +141,11 @@ describe('each operation on a token of each state', () => {
 
   // These requests change nothing, so they can run one after the other.
   it.each(entrances)(
-    'by $name as whoever has no rights any more, or not yet',
+    'by $name as each caller that has no rights any more, or not yet',
     async (entrance) => {
       const filled = await openFilled();
       for (const caller of Object.values(callers))
-        if (!isSomebody(caller)) await check(entrance, caller, filled);
+        if (!hasRights(caller)) await check(entrance, caller, filled);
     },
     120_000,
   );

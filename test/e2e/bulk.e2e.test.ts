@@ -108,7 +108,7 @@ describe('POST /detokenize', () => {
     expect(given).toEqual({ data: ['here'], not_opened: [] });
   });
 
-  it('shows what an expired or deleted token held to nobody', async () => {
+  it('does not show the data of an expired or deleted token', async () => {
     const id = await makeToken({ type: 'token', data: 'gone' });
     await vault.must(204, { method: 'DELETE', path: `/tokens/${id}`, key: maker });
     const shown = await detokenize(await ruled('reveal'), [`{{ ${id} }}`]);

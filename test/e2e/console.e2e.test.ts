@@ -183,7 +183,7 @@ describe('a request with the cookie', () => {
     await must(401, { path: `/tokens/${token.id}` });
   });
 
-  it('is nobody after signing out, and the log tells both', async () => {
+  it('is not accepted after sign-out, and the log has both', async () => {
     const { cookie, session, call, must } = await signedIn();
     const out = await call({ method: 'DELETE', path: '/console/session' });
     expect(out.status).toBe(204);

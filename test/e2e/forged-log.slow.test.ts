@@ -106,7 +106,7 @@ describe('who writes the database without the root key', () => {
     expect(await react(id)).toMatchObject(altered);
   });
 
-  it('does not have exchanged code shown, to be written back by whoever edits it', async () => {
+  it('does not show exchanged code, which an editor would write back', async () => {
     const id = await makeReactor(kept);
     const change = 'set search_path = rm_reactors; update reactor set code = ';
     await database.query(`${change}'stolen' where id = '${id}'`);

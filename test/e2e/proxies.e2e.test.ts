@@ -344,7 +344,7 @@ describe('transforms of a proxy', () => {
     expect(JSON.parse(arrived?.body.toString() ?? '')).toEqual({ card: number });
   });
 
-  it('make a token of a card in the answer, which nobody else sees', async () => {
+  it('make a token of a card in the answer, which the caller does not see', async () => {
     respond(`{"id":"ch_1","number":"${number}"}`);
     const code = `module.exports = async ({ args: { status, body } }) => ({
       raw: { status: status + 1, headers: { 'x-id': body.id } },

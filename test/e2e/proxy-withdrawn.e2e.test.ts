@@ -13,7 +13,7 @@ import {
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startDestination, type Destination } from './destination.ts';
 
-// rules.md §6: after a withdrawal is answered, nothing goes by the old right. Here the destination holds up the connection.
+// rules.md §6: after a withdrawal is answered, no request is decided by the old right. Here the destination holds up the connection.
 
 const number = cardNumber();
 let dataDir: string;

@@ -86,7 +86,7 @@ beforeEach(() => {
 });
 
 describe('a request through the proxy', () => {
-  it('brings the card to the destination, and to nobody else; the log tells of both', async () => {
+  it('sends the card to the destination only; the log has both requests', async () => {
     const text = `{"amount": 12345678901234567890, "card": "{{ ${card.id} }}", "number": "{{ ${card.id} | json: '$.number' }}"}`;
     destination.answer = (_request, response) =>
       void response
@@ -228,7 +228,7 @@ const residentMebibytes = (pid: number): number =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
 
 describe('a destination that fails', () => {
-  it('is 502 when nobody listens there, and the log says so', async () => {
+  it('is 502 when no server listens there, and the log has the failure', async () => {
     const answer = await proxy('POST', { to: 'https://127.0.0.1:1/', body: { card: `{{ ${card.id} }}` } });
     expect([answer.status, answer.body.type]).toEqual([502, 'urn:token-vault:problem:destination-failed']);
     await waitUntil(async () => (await messagesOf(answer.trace)).includes('Proxy failed: network'), {

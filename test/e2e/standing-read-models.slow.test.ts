@@ -158,7 +158,7 @@ describe('a rebuild beside the live read models', () => {
 
 describe('a revocation', () => {
   it.skipIf(testStack === 'eventstoredb-kafka')(
-    'is not confirmed when the read models fail at an event of a newer release, and nobody is let in',
+    'is not confirmed when the read models fail at an event of a newer release, and no caller is let in',
     async () => {
       await appendUnknownEvent();
       const reply = await vault.call({ method: 'DELETE', path: applicationPath, key: manager });

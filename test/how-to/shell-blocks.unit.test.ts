@@ -52,7 +52,7 @@ describe('the script of a document', () => {
     expect(() => scriptOf(markdown, { before: { Nowhere: 'kill 1' } })).toThrow('under a heading "Nowhere"');
   });
 
-  it('leaves blocks of other languages to whoever asks for them', () => {
+  it('gives blocks of other languages only on request', () => {
     expect(blocksOf(markdown).find(({ language }) => language === 'json')).toEqual({
       language: 'json',
       text: '{"an": "answer"}\n',

@@ -146,7 +146,7 @@ export const edgeAttacks: readonly Attack[] = [
     prepare: async (place) => stall((await makeCaller(place)).key, place.url),
   },
   {
-    name: '50 pages of 4 MiB that nobody reads',
+    name: '50 pages of 4 MiB that the client does not read',
     line: 'F5',
     atOnce: 50,
     statuses: [],

@@ -41,7 +41,7 @@ let masking: Application;
 let exportId: string;
 
 const file = (name: string) => path.join(place, name);
-const secretText = 'a text that nobody may find in the file';
+const secretText = 'a text that must not be in the file';
 
 async function open(): Promise<Side> {
   const dataDir = await createDataDirectory();

@@ -61,7 +61,7 @@ describe('another key of an application', () => {
     given(...full.slice(0, -1), added(9, [...nine.slice(0, 8), key(9, later(1000))]))
       .when({ ...add(10), now: later(1000), keyId: idOf(10) })
       .then(added(10, [...nine.slice(0, 8), { ...key(10), created_at: later(1000).toISOString() }])));
-  it('replaces the one of an earlier attempt, which nobody knows', () =>
+  it('replaces the key of an earlier attempt, which the caller never received', () =>
     given(created, added(1, [{ ...key(1), hash: hashOf(77) }]))
       .when(add(1))
       .then(added(1, [key(1)])));
@@ -126,7 +126,7 @@ describe('a key that is regenerated with an overlap', () => {
       ...(kept && { kept_key_hash: hashOf(0) }),
     });
   it('keeps the key before for that long', () => given(created).when(regenerate).then(regenerated(true)));
-  it('does not keep a key of an earlier attempt, which nobody knows', () =>
+  it('does not keep the key of an earlier attempt, which the caller never received', () =>
     given(created, regenerated(true, hashOf(77)))
       .when(regenerate)
       .then(regenerated(false)));

@@ -92,7 +92,7 @@ describe('a created proxy', () => {
     await expect(patch(id, { name: 'x' })).rejects.toMatchObject(refusal('not_found'));
   });
 
-  it('is not signed anew when somebody has altered it in the log', async () => {
+  it('is not signed anew when it was altered in the log', async () => {
     const { id } = await create();
     const stream = streams.proxy(manager.tenant.id, id);
     const [event] = await eventsOf(id);

@@ -116,7 +116,7 @@ describe('a repeat that names a transaction', () => {
   });
 
   it.each(['create', 'update', 'duplicate-of-create', 'use', 'output'] as const)(
-    'shows what is not committed to the one who opened it, and to nobody else (%s)',
+    'shows uncommitted data only to the caller that opened the transaction (%s)',
     async (by) => {
       const transaction = await vault.begin();
       await vault.update('tok', { metadata: { is: 'uncommitted' } }, { transaction });

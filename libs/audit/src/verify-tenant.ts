@@ -191,7 +191,7 @@ class TenantVerifier {
   #addOwn(event: StoredEvent): void {
     const { tenantId } = this.#options;
     const { hash, found } = coveredOf(event);
-    // Somebody may have given an event of another tenant to this one.
+    // An attacker may have given an event of another tenant to this one.
     const stream = event.stream.includes(tenantId) ? event.stream : 'another stream';
     const covered = { hash, found: { ...found, stream } };
     this.#latest = event;

@@ -20,7 +20,7 @@ export interface AuditLog {
   readonly sealer: SealerOptions;
   /** All events of the log as they are stored now. */
   read(): Promise<StoredEvent[]>;
-  /** Replaces the log beneath the adapter, as somebody who has the disk, but not the root key. */
+  /** Replaces the log beneath the adapter, as an attacker with the disk but without the root key. */
   rewrite(events: readonly StoredEvent[]): Promise<void>;
   end(): Promise<void>;
 }

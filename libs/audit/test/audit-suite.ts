@@ -10,7 +10,7 @@ const tenants = ['00000000-0000-4000-8000-000000000001', '00000000-0000-4000-800
 const [first, second] = tenants;
 
 let log: AuditLog;
-/** Positions by the places of events, as they were before anybody tampered. */
+/** Positions by the places of events, as they were before the tampering. */
 let positions: readonly Position[];
 
 function update(tenantId: string, name: string): VaultEvent {
@@ -183,7 +183,7 @@ function describeCheckpoints(): void {
     expect(await seal()).toBe(1);
   });
 
-  it('is sealed on although somebody has put in a checkpoint that speaks of the future', async () => {
+  it('is still sealed after an attacker inserted a checkpoint of a later position', async () => {
     await write(2);
     await seal();
     await tamper(

@@ -10,7 +10,7 @@ it.each([
   // A writer that bypasses the vault cannot hide an event of one tenant in the chain of another.
   [`{"tenant_id":"${a}","tenant_id":"${b}"}`, b],
   [`{"tenant_id":"${a}","\\u0074enant_id":"${b}"}`, b],
-])('the tenant of an event with %s is the one that everybody reads', (metadata, tenantId) => {
+])('the tenant of an event with %s is the one that all readers of the log read', (metadata, tenantId) => {
   expect(tenantOf(rowWith(metadata))).toBe(tenantId);
   expect((JSON.parse(metadata) as { tenant_id: string }).tenant_id).toBe(tenantId);
 });

@@ -84,7 +84,7 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])('the log of one tenant in %
     const at = ({ position, problem }: { position: string; problem: string }) =>
       `${position}: ${problem.replace(/of tenant-[^\s,]+/, 'of another stream')}`;
     const wanted = (await verifyAudit(log)).findings.filter(
-      // Of a gap in the positions nobody knows whose event is missing.
+      // A gap in the positions does not tell whose event is missing.
       ({ tenantId, problem }) =>
         tenantId === own || /^the event is missing|events .*are missing/.test(problem),
     );

@@ -18,7 +18,7 @@ export interface RevocationsOptions {
 const timerErrorMs = 10;
 
 const unconfirmed =
-  'It is stored, but not yet certain that every process goes by it. Repeat the request to have it confirmed.';
+  'It is stored, but not yet certain that every process has applied it. Repeat the request to have it confirmed.';
 
 /**
  * First the read models show the revocation. Then the generation is incremented. Every process compares it with the generation of its

@@ -165,7 +165,7 @@ describe('who calls', () => {
 
   it.each(authenticationReadModels)('is not known while %s has stopped', async (name) => {
     statuses[name] = { position: at(5), status: 'paused' };
-    await expect(watch.current(() => 'somebody')).rejects.toThrow(UnavailableError);
+    await expect(watch.current(() => 'the caller')).rejects.toThrow(UnavailableError);
   });
 
   it('is known although the rights of others change all the time, as long as each look-up is short', async () => {
@@ -175,9 +175,9 @@ describe('who calls', () => {
       accessGeneration += '0';
       // The read state is renewed meanwhile.
       nowMs += generations.length === 1 ? 251 : 120;
-      return 'somebody';
+      return 'the caller';
     });
-    expect(found).toBe('somebody');
+    expect(found).toBe('the caller');
     // The second call looks up again: its generation has no cached result.
     expect(generations).toHaveLength(2);
     expect(generations[1]).not.toBe('10');

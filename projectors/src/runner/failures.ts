@@ -7,7 +7,7 @@ const fencedCode = 'PRJ01';
 export class FencedError extends Error {
   readonly code = fencedCode;
   constructor(name: string) {
-    super(`projection ${name} has been moved by somebody else`);
+    super(`projection ${name} was moved by another process`);
   }
 }
 

@@ -42,7 +42,7 @@ export function requireBoundedRange(interval: LogInterval, { from, before }: Ran
  * A tenant's log entries, counted by interval and group, in order of time. The counts of whole minutes or hours come from the counters. Entries
  * at the two ends of the range are counted one by one, so the sum is what the list of the log has as its total. No counter exists
  * for a single entity or a trace: their entries are counted, up to a limit.
- * @throws ValidationError (400) naming what asks for too much.
+ * @throws ValidationError (400) naming the parameter that asks for too many.
  */
 export async function summarizeLogs(
   reader: Reader,

@@ -31,7 +31,7 @@ async function certify(parts: Parts, terminal: Terminal, tokenId: string, tenant
   });
   terminal.print(JSON.stringify(certificate, undefined, 2));
   terminal.note(
-    `Whoever verifies it needs the public key of the tenant (vault audit public-key --tenant ${tenantId}), from you and not from this file.`,
+    `To verify it, one needs the public key of the tenant (vault audit public-key --tenant ${tenantId}), from you and not from this file.`,
   );
 }
 

@@ -115,7 +115,7 @@ export function addTransferCommands(program: Command, terminal: Terminal): void 
     .argument('<file>')
     .action(async (file: string) => {
       terminal.print(`public key: ${await makeKeyPair(file)}`);
-      terminal.note(`Give ${file}.pub to whoever exports; keep ${file}.`);
+      terminal.note(`Give ${file}.pub to the person who exports; keep ${file}.`);
     });
 
   program

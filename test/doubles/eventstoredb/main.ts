@@ -6,7 +6,7 @@ import type { Faults } from './faults.ts';
 
 // The double as a process of its own: `node test/doubles/eventstoredb/main.ts --port 2113`. Its log lives as long as
 // the process. Each line on stdin is a command (`down`, `up`, `cut`, `freeze`, `thaw`, `drop`, `kill-batch`) or a
-// JSON object of faults to set, or `alter TYPE FROM TO`, which changes the data of the first event of that type in place, as somebody
+// JSON object of faults to set, or `alter TYPE FROM TO`, which changes the data of the first event of that type in place, as an attacker
 // who has the disk; each is answered by a line on stdout. It ends with stdin or a signal.
 
 // With `--while <directory>` it does not read stdin, and ends when that directory is gone.

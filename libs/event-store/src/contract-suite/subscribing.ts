@@ -48,7 +48,7 @@ function describeBatches(fixture: Fixture): void {
     );
   });
 
-  it('that is slow holds its own subscription, loses nothing, and holds nobody else', async () => {
+  it('that is slow holds its own subscription, loses nothing, and does not delay other subscriptions', async () => {
     const after = await fixture.store.head();
     const stream = newStream();
     const gate = Promise.withResolvers<void>();
