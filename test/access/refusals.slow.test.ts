@@ -160,11 +160,11 @@ const setStatus = async (name: string, status: string): Promise<void> => {
 const setMissLimit = async (limit: string): Promise<void> => {
   const body = { name: 'tenant', settings: { data_misses_per_minute: limit } };
   const key = world.keys.management;
-  await world.keyless.expect(200, 'PUT', '/tenants/self', { key, body });
+  await world.anybody.expect(200, 'PUT', '/tenants/self', { key, body });
 };
 
 const kinds: readonly Kind[] = [
-  unauthenticated('no key'),
+  unauthenticated('nobody'),
   unauthenticated('an unknown key'),
   unauthenticated('a regenerated key', failedAs('application')),
   unauthenticated('a deleted application', failedAs('application')),
@@ -233,12 +233,12 @@ const kinds: readonly Kind[] = [
     status: 409,
     async requests() {
       const { id: transaction } = (
-        await world.keyless.expect<{ id: string }>(201, 'POST', '/transactions', {
+        await world.anybody.expect<{ id: string }>(201, 'POST', '/transactions', {
           key: world.keys.revealing,
         })
       ).body;
       const id = `locked-${randomUUID()}`;
-      await world.keyless.expect(201, 'POST', '/tokens', {
+      await world.anybody.expect(201, 'POST', '/tokens', {
         key: world.keys.revealing,
         headers: { 'svc-transaction-id': transaction },
         body: { id, type: 'token', data: 'locked' },
@@ -271,7 +271,7 @@ const kinds: readonly Kind[] = [
       await setMissLimit('1');
       const caller = await newCaller({ permissions: ['token:search'] }, true);
       const search = { query: `data:${cardNumber()}` };
-      await world.keyless.expect(200, 'POST', '/tokens/search', { key: caller.key, body: search });
+      await world.anybody.expect(200, 'POST', '/tokens/search', { key: caller.key, body: search });
       return [{ ...caller, drafts: await draftsOf(['searchTokens'], withBody(search)) }];
     },
     after: () => setMissLimit('0'),
@@ -284,7 +284,7 @@ const kinds: readonly Kind[] = [
       await setStatus('tokens', 'paused');
       const caller = callerOf('revealing');
       const isStill = async () =>
-        (await world.keyless.request('GET', '/tokens', { key: caller.key })).status === 503;
+        (await world.anybody.request('GET', '/tokens', { key: caller.key })).status === 503;
       await waitUntil(isStill, { timeoutMs: 10_000, what: 'the refusal' });
       return [{ ...caller, drafts }];
     },
@@ -323,20 +323,20 @@ describe('the log entry of a refused export is like that of a refused request', 
   beforeAll(async () => {
     directory = await mkdtemp(path.join(tmpdir(), 'token-vault-refusals-'));
     const key = world.keys.management;
-    tenantId = (await world.keyless.expect<{ id: string }>(200, 'GET', '/tenants/self', { key })).body.id;
+    tenantId = (await world.anybody.expect<{ id: string }>(200, 'GET', '/tenants/self', { key })).body.id;
     await world.command('transfer', 'keygen', path.join(directory, 'key'));
   });
   afterAll(() => rm(directory, { recursive: true }));
 
   /** The newest log entries of this kind: of the export, and of the same refusal over HTTP before it. */
   async function toldOf(operation: string, key: string | null): Promise<Entry[]> {
-    await world.keyless.request('GET', `/tokens/${cardNumber()}`, { key });
+    await world.anybody.request('GET', `/tokens/${cardNumber()}`, { key });
     const files = ['--recipient', path.join(directory, 'key.pub'), '--to', path.join(directory, 'out')];
     const { code } = await world.command('export', tenantId, ...files, '--application', key ?? '');
     expect(code).toBe(1);
     const entries = `/logs?size=2&operation=${operation}`;
     const options = { key: world.keys.management };
-    return (await world.keyless.expect<{ data: Entry[] }>(200, 'GET', entries, options)).body.data;
+    return (await world.anybody.expect<{ data: Entry[] }>(200, 'GET', entries, options)).body.data;
   }
   const withoutRequest = (entry: Entry | undefined) => {
     const { actor_id, actor_type, entity_type, entity_id, operation, message, transform } = entry ?? {};
