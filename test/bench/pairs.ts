@@ -9,7 +9,7 @@ import type { Job } from './job.ts';
 import { median, setUpReactor } from './load.ts';
 import { sharesOf, type Shares } from './processes.ts';
 import { allowDestination, environmentFor } from './proxy.ts';
-import { nextRequest } from './requests.ts';
+import { bulkSize, nextRequest } from './requests.ts';
 import { root, startServer, type Server } from './server.ts';
 
 const windowMs = 1_000;
@@ -138,8 +138,9 @@ export async function measurePairs(options: Options): Promise<string> {
     sides.push(await open(root, path.join(directory, 'here'), port, destination));
     sides.push(await open(path.resolve(other), path.join(directory, 'other'), port + 1, destination));
     const [here, there] = sides as [Side, Side];
-    // Every kind of measurement needs tokens to read.
-    for (const side of sides) await load(side, { kind: 'create', connections: maxConnections });
+    // Tokens to read: in a request of many, both sides name equally many.
+    for (const side of sides)
+      while (side.ids.length < bulkSize) await load(side, { kind: 'create', connections: maxConnections });
     const lines: string[] = [];
     const chosen = Object.entries(rows).filter(([row], index) =>
       only === undefined ? index < 3 : row === only,

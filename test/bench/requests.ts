@@ -22,7 +22,7 @@ const card = () => ({
 });
 
 /** Tokens in one request of many. */
-const bulkSize = 1_000;
+export const bulkSize = 1_000;
 
 /** The bytes of the next request of a kind; each create has a card of its own, each read takes any of the tokens. */
 export function nextRequest(job: Omit<Job, 'port' | 'connections' | 'seconds'>): string {
