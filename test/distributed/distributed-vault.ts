@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { type Application, eventRegistry, type Reactor } from '@token-vault/contracts';
+import { type Application, eventRegistry, type Reactor, streams } from '@token-vault/contracts';
 import { startPosition } from '@token-vault/event-store';
 import { createEventStoreDbEventStore } from '@token-vault/event-store/eventstoredb';
 import { createProjectionAdmin, projections } from '@token-vault/projectors';
@@ -77,6 +77,10 @@ export class DistributedVault {
   get tokens(): Client {
     if (!this.#tokens) throw new Error('the vault does not run');
     return this.#tokens;
+  }
+
+  get databaseUrl(): string {
+    return this.#postgres.url;
   }
 
   async #start(): Promise<void> {
@@ -217,6 +221,19 @@ export class DistributedVault {
   #openStore() {
     const { connectionString } = this.eventStore;
     return createEventStoreDbEventStore({ registry: eventRegistry, connectionString });
+  }
+
+  /** The number of events of a token, in the log itself. */
+  async eventsOf(tokenId: string): Promise<number> {
+    const store = this.#openStore();
+    try {
+      let count = 0;
+      for await (const _event of store.readStream(streams.token(this.vault.credentials.tenant_id, tokenId)))
+        count += 1;
+      return count;
+    } finally {
+      await store.close();
+    }
   }
 
   async #differingProjections(): Promise<string[]> {

@@ -1,4 +1,13 @@
-import { cardToken, hasFullRuns, runsOf, waitUntil } from '@token-vault/test-support';
+import type { Token } from '@token-vault/contracts';
+import {
+  cardNumber,
+  cardToken,
+  createTestPool,
+  hasFullRuns,
+  runsOf,
+  waitUntil,
+} from '@token-vault/test-support';
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DistributedVault } from './distributed-vault.ts';
@@ -24,6 +33,63 @@ describe.skipIf('missing' in started)(`a vault of many processes under load${rea
   it.each(killed)('loses nothing when %s is killed', async (name) => {
     await vault.underLoad(() => vault.kill(name));
     expect(await vault.findings()).toEqual([]);
+  });
+
+  it('makes a token whole or not at all when its writer is killed before its key, its event or its answer', async () => {
+    const pool = createTestPool(vault.databaseUrl);
+    const writers = ['command-service 1', 'command-service 2'];
+    /** Creates a token, kills the writers once `isReached`, and ends the fault. Gives the ids. */
+    const killAt = async (isReached: (id: string) => Promise<boolean>, end: () => Promise<unknown>) => {
+      const [id, number] = [randomUUID(), cardNumber()];
+      const answer = vault.tokens.request('POST', '/tokens', { body: cardToken(number, { id }) });
+      await waitUntil(() => isReached(id), { timeoutMs: 60_000, what: 'the place of the kill' });
+      for (const writer of writers) await vault.kill(writer);
+      await end();
+      expect([502, 504]).toContain((await answer).status);
+      await vault.isReady();
+      return { id, number };
+    };
+    const keysOf = async (id: string) =>
+      (await pool.query('select from key_ring.data_key where entity = $1', [`token:${id}`])).rowCount ?? 0;
+    const read = (id: string) => vault.tokens.request<Token>('GET', `/tokens/${id}`);
+    const hear = () => vault.eventStore.tell('{"swallow":null}');
+    try {
+      // Nothing is appended while the key waits to be stored.
+      const locker = await pool.connect();
+      await locker.query('begin; lock table key_ring.data_key in exclusive mode');
+      const isWaiting = async () =>
+        (
+          await pool.query(
+            `select from pg_stat_activity where wait_event_type = 'Lock' and query ~ 'insert into key_ring.data_key'`,
+          )
+        ).rowCount === 1;
+      const first = await killAt(isWaiting, async () => {
+        await locker.query('rollback');
+        locker.release();
+      });
+      expect({ events: await vault.eventsOf(first.id), status: (await read(first.id)).status }).toEqual({
+        events: 0,
+        status: 404,
+      });
+
+      await vault.eventStore.tell('{"swallow":"before-storing"}');
+      const second = await killAt(async (id) => (await keysOf(id)) > 0, hear);
+      expect((await read(second.id)).status).toBe(404);
+      const keys = await keysOf(second.id);
+      expect(keys).toBeGreaterThan(0);
+      // The key without an event hinders no other token of that id, and stays when that one is deleted (ADR 2).
+      await vault.tokens.expect(201, 'POST', '/tokens', { body: cardToken(second.number, { id: second.id }) });
+      expect((await read(second.id)).body.data).toMatchObject({ number: second.number });
+      await vault.tokens.expect(204, 'DELETE', `/tokens/${second.id}`);
+      const isLeft = async () => (await keysOf(second.id)) === keys;
+      await waitUntil(isLeft, { timeoutMs: 60_000, what: 'the end of the keys of the deleted token' });
+
+      await vault.eventStore.tell('{"swallow":"after-storing"}');
+      const third = await killAt(async (id) => (await vault.eventsOf(id)) > 0, hear);
+      expect((await read(third.id)).body.data).toMatchObject({ number: third.number });
+    } finally {
+      await pool.end();
+    }
   });
 
   it('says 503 and when to come again while the event store is away, and goes on by itself', async () => {
