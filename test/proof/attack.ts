@@ -1,4 +1,5 @@
 import { createKeyRing, fileRootKey, isSealedValue, TenantKeysMissingError } from '@token-vault/crypto';
+import { startPosition, type EventStore } from '@token-vault/event-store';
 import { manualClock } from '@token-vault/test-support';
 import { createDecipheriv } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -18,6 +19,13 @@ export interface Attack {
   readonly canaries: ReadonlySet<string>;
 }
 
+/** What the attacker has. The log may be outside of the database. */
+export interface Loot {
+  readonly pool: pg.Pool;
+  readonly dataDir: string;
+  readonly log: EventStore;
+}
+
 interface FoundKey {
   readonly name: string;
   readonly bytes: Buffer;
@@ -31,7 +39,7 @@ interface KeyRow {
 }
 
 /** All data keys, also those past their time: an attacker is not bound by the clock. */
-async function unwrapKeys(pool: pg.Pool, dataDir: string): Promise<{ keys: FoundKey[]; useless: number }> {
+async function unwrapKeys({ pool, dataDir }: Loot): Promise<{ keys: FoundKey[]; useless: number }> {
   const keyRing = await createKeyRing({
     pool,
     rootKey: await fileRootKey(path.join(dataDir, 'root.key')),
@@ -59,13 +67,14 @@ const sealedValue = /sv1\.[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12
  * The distinct ciphertexts, with the first place of each: complete in the tables, in the files also cut off or
  * deleted long ago.
  */
-async function collectCiphertexts(pool: pg.Pool, dataDir: string): Promise<Map<string, string>> {
+async function collectCiphertexts({ pool, dataDir, log }: Loot): Promise<Map<string, string>> {
   const places = new Map<string, string>();
   const collect = (text: string, place: string) => {
     for (const [found] of text.matchAll(sealedValue))
       if (isSealedValue(found) && !places.has(found)) places.set(found, place);
   };
   for (const [table, rows] of await dumpTables(pool)) collect(rows, table);
+  for await (const { data, stream } of log.readAll(startPosition)) collect(JSON.stringify(data), stream);
   await pool.query('checkpoint');
   for (const entry of await readdir(dataDir, { recursive: true, withFileTypes: true })) {
     if (!entry.isFile()) continue;
@@ -88,12 +97,11 @@ function decryptUnchecked(key: Buffer, encrypted: Buffer): Buffer {
 
 /** Tries every key on every ciphertext. */
 export async function attack(
-  pool: pg.Pool,
-  dataDir: string,
+  loot: Loot,
   canaries: Readonly<Record<string, string>>,
 ): Promise<Attack> {
-  const { keys, useless } = await unwrapKeys(pool, dataDir);
-  const ciphertexts = await collectCiphertexts(pool, dataDir);
+  const { keys, useless } = await unwrapKeys(loot);
+  const ciphertexts = await collectCiphertexts(loot);
   const found: string[] = [];
   const names = new Set<string>();
   for (const [ciphertext, place] of ciphertexts) {

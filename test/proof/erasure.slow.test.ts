@@ -9,6 +9,8 @@ import {
   type Token,
 } from '@token-vault/contracts';
 import { createKeyRing, fileRootKey, seal, secret, type KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
+import { createEventStoreDbEventStore } from '@token-vault/event-store/eventstoredb';
 import { createPostgresEventStore } from '@token-vault/event-store/postgres';
 import { systemClock } from '@token-vault/operations';
 import {
@@ -56,6 +58,7 @@ const dueMs = 20_000;
 let dataDir: string;
 let vault: StandaloneProcess;
 let pool: Pool;
+let log: EventStore;
 let client: Client;
 let backend: Client;
 let doomed: Client;
@@ -107,8 +110,6 @@ async function appendCardWithDueCvc(keyRing: KeyRing): Promise<void> {
     await stored;
     return seal(key, { ...place, field }, secret(value));
   };
-  const connection = { connectionString: await vault.databaseUrl() };
-  const store = createPostgresEventStore({ registry: eventRegistry, connection });
   const data = {
     token_id: tokenId,
     token_type: 'card',
@@ -125,8 +126,7 @@ async function appendCardWithDueCvc(keyRing: KeyRing): Promise<void> {
     occurred_at: new Date().toISOString(),
   };
   const event = newEvent(TokenCreated, data, { id: newId(), metadata });
-  await store.append(streams.token(tenantId, tokenId), [event], 'no-stream');
-  await store.close();
+  await log.append(streams.token(tenantId, tokenId), [event], 'no-stream');
   ids.cvc = tokenId;
 }
 
@@ -144,7 +144,12 @@ const ourKeyRing = async () =>
 beforeAll(async () => {
   dataDir = await createDataDirectory();
   vault = await startStandaloneProcess({ dataDir });
-  pool = createTestPool(await vault.databaseUrl());
+  const connectionString = await vault.databaseUrl();
+  pool = createTestPool(connectionString);
+  const { eventStoreUrl } = vault;
+  log = eventStoreUrl
+    ? createEventStoreDbEventStore({ registry: eventRegistry, connectionString: eventStoreUrl })
+    : createPostgresEventStore({ registry: eventRegistry, connection: { connectionString } });
   const manager = vault.client();
   ({ settlement: client, backend } = await makeClients(manager));
 
@@ -185,11 +190,12 @@ beforeAll(async () => {
   expect([...kept.canaries].toSorted()).toEqual(Object.keys(canaries).toSorted());
 });
 afterAll(async () => {
+  await log.close();
   await pool.end();
   await removeDataDirectory(dataDir);
 });
 
-const attackAll = () => attack(pool, dataDir, canaries);
+const attackAll = () => attack({ pool, dataDir, log }, canaries);
 
 /** Puts the copied rows back. No process removes them meanwhile. */
 async function putBack(): Promise<void> {

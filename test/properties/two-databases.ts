@@ -2,10 +2,17 @@ import { randomUUID } from 'node:crypto';
 import { startHousekeeping, type Housekeeping } from '@token-vault/command-service';
 import { eventRegistry } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
+import { createEventStoreDbEventStore } from '@token-vault/event-store/eventstoredb';
 import { createEventStoreSchema, createPostgresEventStore } from '@token-vault/event-store/postgres';
 import { projectorMigrations, startProjectors } from '@token-vault/projectors';
 import { silentLogger } from '@token-vault/observability';
-import { createTestDatabase, createTestPool, manualClock } from '@token-vault/test-support';
+import {
+  createTestDatabase,
+  createTestPool,
+  manualClock,
+  startEventStoreDouble,
+  testStack,
+} from '@token-vault/test-support';
 import type { Pool } from 'pg';
 import { AnyRun } from './any-run.ts';
 import { openCommands } from './command-world.ts';
@@ -26,11 +33,22 @@ export interface TwoDatabases {
   close(): Promise<void>;
 }
 
+/** In Postgres, or with `VAULT_TEST_STACK=eventstoredb` in the double of EventStoreDB. */
+async function openLog(connectionString: string): Promise<{ store: EventStore; stop: () => Promise<void> }> {
+  if (testStack.startsWith('eventstoredb')) {
+    const server = await startEventStoreDouble();
+    const options = { registry: eventRegistry, connectionString: server.connectionString };
+    return { store: createEventStoreDbEventStore(options), stop: () => server.stop() };
+  }
+  await createEventStoreSchema({ connectionString });
+  const store = createPostgresEventStore({ registry: eventRegistry, connection: { connectionString } });
+  return { store, stop: async () => undefined };
+}
+
 export async function openTwoDatabases(): Promise<TwoDatabases> {
   const [database, other] = await Promise.all([createTestDatabase(), createTestDatabase()]);
   const connection = { connectionString: database.url };
-  await createEventStoreSchema(connection);
-  const store = createPostgresEventStore({ registry: eventRegistry, connection });
+  const { store, stop } = await openLog(database.url);
   const pool = createTestPool(database.url, { max: 8 });
   const reference = createTestPool(other.url, { max: 2 });
   for (const { sql } of projectorMigrations) await reference.query(sql);
@@ -66,6 +84,7 @@ export async function openTwoDatabases(): Promise<TwoDatabases> {
       await housekeeping.close();
       await Promise.all(projectors.map((each) => each.close()));
       await store.close();
+      await stop();
       await pool.end();
       await reference.end();
       await Promise.all([database.drop(), other.drop()]);

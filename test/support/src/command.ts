@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { logOf } from './test-stack.ts';
 
 const root = path.resolve(import.meta.dirname, '../../..');
 const node = path.join(root, 'node_modules/node/bin/node');
@@ -27,7 +28,7 @@ export function startCommand(dataDir: string, args: readonly string[], env: Envi
   const { PATH = '', HOME = '/', TMPDIR = tmpdir(), NODE_COMPILE_CACHE = '' } = process.env;
   const child = spawn(node, ['--no-node-snapshot', 'standalone/src/cli.ts', ...args], {
     cwd: root,
-    env: { PATH, HOME, TMPDIR, NODE_COMPILE_CACHE, VAULT_DATA_DIR: dataDir, ...env },
+    env: { PATH, HOME, TMPDIR, NODE_COMPILE_CACHE, VAULT_DATA_DIR: dataDir, ...logOf(dataDir), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let stdout = '';
@@ -51,7 +52,7 @@ export async function runCommand(
   env: Environment = {},
 ): Promise<Ended> {
   return env['VAULT_ACCOUNT'] === undefined && (await isOwn(dataDir))
-    ? runHere(args, { VAULT_DATA_DIR: dataDir, ...env })
+    ? runHere(args, { VAULT_DATA_DIR: dataDir, ...logOf(dataDir), ...env })
     : startCommand(dataDir, args, env).ended;
 }
 

@@ -105,6 +105,12 @@ export function eventStoreDoubleOf(dataDir: string): Promise<EventStoreDouble> {
   return double;
 }
 
+/** The variables that name the log of a vault on this data directory, when it is not in its Postgres. */
+const logs = new Map<string, Readonly<Record<string, string>>>();
+
+/** For commands beside a vault that was started by `launchOf`. */
+export const logOf = (dataDir: string): Readonly<Record<string, string>> => logs.get(dataDir) ?? {};
+
 /** How a vault on this data directory is started: the script, and the addresses of its stores. */
 export async function launchOf(
   dataDir: string,
@@ -121,6 +127,7 @@ export async function launchOf(
     EVENTSTOREDB_URL: connectionString,
     ...(process.env['EVENTSTOREDB_URL'] ? { EVENTSTOREDB_STREAM_PREFIX: prefix } : {}),
   };
+  logs.set(dataDir, store);
   if (stack === 'eventstoredb') return { script, env: store };
   const { KAFKA_BROKERS } = process.env;
   if (!KAFKA_BROKERS) throw new Error('KAFKA_BROKERS is not set: run by `npm run test:distributed`');
@@ -132,5 +139,6 @@ export async function launchOf(
 export async function forgetStores(dataDir: string): Promise<void> {
   const double = doubles.get(dataDir);
   doubles.delete(dataDir);
+  logs.delete(dataDir);
   await double?.then((it) => it.stop());
 }
