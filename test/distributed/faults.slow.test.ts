@@ -78,7 +78,9 @@ describe.skipIf('missing' in started)(`a vault of many processes under load${rea
       const keys = await keysOf(second.id);
       expect(keys).toBeGreaterThan(0);
       // The key without an event hinders no other token of that id, and stays when that one is deleted (ADR 2).
-      await vault.tokens.expect(201, 'POST', '/tokens', { body: cardToken(second.number, { id: second.id }) });
+      await vault.tokens.expect(201, 'POST', '/tokens', {
+        body: cardToken(second.number, { id: second.id }),
+      });
       expect((await read(second.id)).body.data).toMatchObject({ number: second.number });
       await vault.tokens.expect(204, 'DELETE', `/tokens/${second.id}`);
       const isLeft = async () => (await keysOf(second.id)) === keys;

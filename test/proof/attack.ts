@@ -96,10 +96,7 @@ function decryptUnchecked(key: Buffer, encrypted: Buffer): Buffer {
 }
 
 /** Tries every key on every ciphertext. */
-export async function attack(
-  loot: Loot,
-  canaries: Readonly<Record<string, string>>,
-): Promise<Attack> {
+export async function attack(loot: Loot, canaries: Readonly<Record<string, string>>): Promise<Attack> {
   const { keys, useless } = await unwrapKeys(loot);
   const ciphertexts = await collectCiphertexts(loot);
   const found: string[] = [];
