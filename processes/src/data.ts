@@ -164,7 +164,7 @@ export const keyDurability = ({ eventStore }: DataSettings): 'own' | 'follows-lo
 const readLimits = { statement_timeout: 5_000 };
 
 export interface ReadModels {
-  /** The log. The watch is told of its appends. */
+  /** The log. Its appends are reported to the watch. */
   readonly store: EventStore;
   readonly readPool: pg.Pool;
   readonly progress: ProjectionProgress;

@@ -38,7 +38,7 @@ const kinds = [
     sign: signInvocation,
   })),
 ] as const;
-/** Those that list the records, and those that callers are made of: a row of these without a signature is refused from then on, too. */
+/** Read models that list the records, and read models that authentication reads: their rows without a signature are refused from then on, too. */
 const readModels = ['tokens', 'reactors', 'invocations', 'tenants', 'applications'];
 
 /** Sorts before every text and before every UUID. */

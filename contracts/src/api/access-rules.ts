@@ -28,7 +28,7 @@ export const accessRule = z.object({
   search_data: optional(z.boolean()),
   /** Data is read by the rule only with a reason (the header SVC-REASON, docs/reference/reasons.md). */
   reason: optional(z.enum(reasonDemands)),
-  /** The rule reveals only with a reason, and each reveal is told to `security_webhook_url` (docs/reference/reasons.md). */
+  /** The rule reveals only with a reason, and each reveal is reported to `security_webhook_url` (docs/reference/reasons.md). */
   break_glass: optional(z.boolean()),
 });
 type ParsedRule = z.infer<typeof accessRule>;

@@ -20,7 +20,7 @@ export const isCount = (value: string): boolean => /^(0|[1-9]\d{0,6})$/.test(val
 /** Where requests of proxies may go. On an enterprise plan nowhere without it, on others anywhere. */
 export const proxyDestinationsSetting = 'proxy_destinations';
 
-/** Where reveals by rules with `break_glass` are told (docs/reference/reasons.md). */
+/** The URL to which reveals by rules with `break_glass` are reported (docs/reference/reasons.md). */
 export const securityWebhookSetting = 'security_webhook_url';
 
 /** Plain http is accepted here, as for `callback_url`: the egress broker allows it only to the CIDRs of `VAULT_EGRESS_ALLOW`. */

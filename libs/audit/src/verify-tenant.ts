@@ -56,7 +56,7 @@ const occurredAt = ({ metadata }: StoredEvent): string | undefined => {
   return typeof at === 'string' ? at : undefined;
 };
 
-/** One part of a pass over the chain of one tenant. Events of other tenants are passed over: nothing is told of them. */
+/** One part of a pass over the chain of one tenant. Events of other tenants are skipped and not reported. */
 class TenantVerifier {
   readonly findings: Omit<Finding, 'tenantId'>[] = [];
   events = 0;

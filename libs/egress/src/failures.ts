@@ -4,7 +4,7 @@ export function responseTooLarge(): EgressError {
   return new EgressError('response-too-large', 'The response is too large');
 }
 
-/** Whatever an exchange ended by, as what may be told of it. */
+/** The error that ended an exchange, in the form that may be shown to the caller. */
 export function asEgressError(error: unknown, signal: AbortSignal): EgressError {
   if (error instanceof EgressError) return error;
   if (signal.aborted) {

@@ -83,6 +83,6 @@ export async function sendStream(
   response.setHeader('SVC-PROXY-STATUS', String(status));
   disown(response);
   response.setTimeout(stalledReaderMs, () => response.destroy());
-  // Both are destroyed when one of them fails; the failure is told by the record of the exchange.
+  // Both are destroyed when one of them fails; the record of the exchange has the failure.
   await pipeline(body, response).catch(() => undefined);
 }

@@ -122,7 +122,7 @@ const capitalised = (name: string): string => name.charAt(0).toUpperCase() + nam
 const nameOf = (entity: EntityType): string =>
   capitalised(entity === 'card' || entity === 'bank' ? 'token' : entity);
 
-/** Of a request that a proxy sent: where it went is told, since that is what an auditor asks first. */
+/** The entry of a request that a proxy sent names its destination, because an auditor asks for it first. */
 const exchange = (proxyId: string | undefined, message: string): Entry => ({
   entityType: 'proxy',
   entityId: proxyId,
