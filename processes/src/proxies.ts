@@ -47,14 +47,14 @@ export function openProxy(
     send: egress.send,
     takeTokens: (references, asked) => tokenUse.take(references, asked),
     checkTokens: (references, asked) => tokenUse.check(references, asked),
-    refuseUse: (tokenIds, asked) => tokenUse.refusal(tokenIds, asked),
+    refuseUse: (tokenIds, asked) => tokenUse.refusal(tokenIds, asked.now, asked),
     async findProxy(tenantId, id) {
       const { details, revision, configuration } = await findProxy(tenantId, id);
       return { ...details, revision, configuration };
     },
     runCode: createProxyCode({ sandbox: reactors.sandbox, fetch: ofCode.fetch, operations }),
     areThere: (tokens, asked) => tokenUse.areThere([...new Set(tokens.map(({ id }) => id))], asked),
-    refuseSeen: async (tokens, asked) => (await decideSeen(tokens, asked)).refusal,
+    refuseSeen: async (tokens, asked) => (await decideSeen(tokens, asked.now, asked)).refusal,
   });
   closers.add(proxy, (it) => it.close());
   // Closed before the records are awaited: what is still under way ends by it.

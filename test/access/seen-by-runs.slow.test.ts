@@ -37,7 +37,7 @@ let manager: Client;
 let database: pg.Client;
 let gate: Gate;
 /** Invokes reactors and has no right to read. */
-let caller: Client;
+let caller: { readonly id: string; readonly client: Client };
 /** The application by whose rights the code reads. */
 let reader: { readonly id: string; readonly client: Client };
 let cardId: string;
@@ -72,7 +72,7 @@ async function makeReactor(code: string, application: string = reader.id): Promi
 
 function repeatable(path: string, args: object) {
   const headers = { 'SVC-IDEMPOTENCY-KEY': randomUUID() };
-  return () => caller.request('POST', path, { headers, body: { args } });
+  return () => caller.client.request('POST', path, { headers, body: { args } });
 }
 
 /** As if the process had died before it stored the answers of the requests so far. */
@@ -91,7 +91,7 @@ beforeAll(async () => {
   database = new pg.Client(await vault.databaseUrl());
   await database.connect();
   await database.query('set session_replication_role = replica');
-  caller = (await makeApplication({ permissions: ['token:use'] })).client;
+  caller = await makeApplication({ permissions: ['token:use'] });
 });
 afterAll(async () => {
   gate.close();
@@ -107,6 +107,24 @@ const withdrawals: Readonly<Record<string, () => Promise<unknown>>> = {
   'may only see it masked': () => narrow([rule({ transform: 'mask' })]),
   'may not read its container': () => narrow([rule({ container: '/elsewhere/' })]),
   'was deleted': () => manager.expect(204, 'DELETE', `/applications/${reader.id}`),
+};
+/** Rights that are withdrawn from an application, which then ends the token. They must not come back by that. */
+const goings: Readonly<Record<string, () => Promise<unknown>>> = {
+  'may not read the card, and deletes it': async () => {
+    await narrow([rule({ permissions: ['token:delete'] })]);
+    await reader.client.expect(204, 'DELETE', `/tokens/${cardId}`);
+  },
+  'may not read the card, and makes another token of its id': async () => {
+    await narrow([rule({ permissions: ['token:delete'] }), rule({ priority: 2, container: '/mine/' })]);
+    await reader.client.expect(204, 'DELETE', `/tokens/${cardId}`);
+    const body = { ...cardToken(), id: cardId, containers: ['/mine/'] };
+    await reader.client.expect(201, 'POST', '/tokens', { body });
+  },
+  'is deleted after the card': async () => {
+    await narrow([rule({ permissions: ['token:delete'] })]);
+    await reader.client.expect(204, 'DELETE', `/tokens/${cardId}`);
+    await manager.expect(204, 'DELETE', `/applications/${reader.id}`);
+  },
 };
 const reading = 'return { raw: await svc.tokens.retrieve(args.id) };';
 
@@ -203,7 +221,7 @@ describe('the answer of a run whose code was shown a card by req.svc', () => {
     async (_how, withdraw) => {
       const path = await makeReactor(readingThenWaiting);
       const before = gate.waiting.length;
-      const running = caller.request('POST', path, { body: { args: { id: cardId } } });
+      const running = caller.client.request('POST', path, { body: { args: { id: cardId } } });
       await waitUntil(() => gate.waiting.length > before, { what: 'the code at the gate' });
       await withdraw();
       gate.waiting.at(-1)?.end('open');
@@ -215,7 +233,7 @@ describe('the answer of a run whose code was shown a card by req.svc', () => {
   it('quotes nothing of it in the error of the code either', async () => {
     const path = await makeReactor(readingThenWaiting);
     const before = gate.waiting.length;
-    const running = caller.request('POST', path, { body: { args: { id: cardId, fails: true } } });
+    const running = caller.client.request('POST', path, { body: { args: { id: cardId, fails: true } } });
     await waitUntil(() => gate.waiting.length > before, { what: 'the code at the gate' });
     await narrow([rule({ transform: 'mask' })]);
     gate.waiting.at(-1)?.end('open');
@@ -226,13 +244,58 @@ describe('the answer of a run whose code was shown a card by req.svc', () => {
   it('is given although a token that it was shown is gone meanwhile', async () => {
     const path = await makeReactor(readingThenWaiting);
     const before = gate.waiting.length;
-    const running = caller.request('POST', path, { body: { args: { id: cardId } } });
+    const running = caller.client.request('POST', path, { body: { args: { id: cardId } } });
     await waitUntil(() => gate.waiting.length > before, { what: 'the code at the gate' });
-    await narrow([rule({ permissions: ['token:delete'] })]);
+    await narrow([rule({ permissions: [...permissions, 'token:delete'] })]);
     await reader.client.expect(204, 'DELETE', `/tokens/${cardId}`);
     gate.waiting.at(-1)?.end('open');
     expect((await running).status).toBe(200);
   });
+
+  it.each(Object.entries(goings))(
+    'is refused when that application %s before the run ends',
+    async (_how, go) => {
+      const path = await makeReactor(readingThenWaiting);
+      const before = gate.waiting.length;
+      const running = caller.client.request('POST', path, { body: { args: { id: cardId } } });
+      await waitUntil(() => gate.waiting.length > before, { what: 'the code at the gate' });
+      await go();
+      gate.waiting.at(-1)?.end('open');
+      const refused = await running;
+      expect([refused.status, refused.text.includes(number)]).toEqual([403, false]);
+    },
+  );
+});
+
+describe('the delivery of a result of a token in the arguments', () => {
+  it.each(Object.entries(goings))(
+    'is refused once the caller %s',
+    async (_how, go) => {
+      const receiver = await startReceiver();
+      try {
+        receiver.plan(500);
+        const path = await makeReactor('return { raw: args };', caller.id);
+        const body = { args: { card: `{{ ${cardId} }}` }, callback_url: receiver.url };
+        await reader.client.expect(202, 'POST', path, { body });
+        await waitUntil(() => receiver.deliveries.length === 1, {
+          timeoutMs: 15_000,
+          what: 'a first attempt',
+        });
+        expect(receiver.deliveries[0]?.text).toContain(number);
+        await go();
+        await waitUntil(() => receiver.deliveries.length === 2, {
+          timeoutMs: 25_000,
+          what: 'a second attempt',
+        });
+        const refused = receiver.deliveries[1]?.text ?? '';
+        expect(JSON.parse(refused)).toMatchObject({ status: 403, detail: 'Forbidden' });
+        expect(refused).not.toContain(number);
+      } finally {
+        await receiver.close();
+      }
+    },
+    60_000,
+  );
 });
 
 describe('the delivery of a result whose code was shown a card by req.svc', () => {
@@ -248,7 +311,7 @@ describe('the delivery of a result whose code was shown a card by req.svc', () =
       const path = await makeReactor(reading);
       receiver.plan(500);
       const body = { args: { id: cardId }, callback_url: receiver.url };
-      await caller.expect(202, 'POST', path, { body });
+      await caller.client.expect(202, 'POST', path, { body });
       await waitUntil(() => receiver.deliveries.length === 1, { timeoutMs: 15_000, what: 'a first attempt' });
       expect(receiver.deliveries[0]?.text).toContain(number);
       await withdraw();

@@ -183,6 +183,21 @@ describe('a request with the cookie', () => {
     await must(401, { path: `/tokens/${token.id}` });
   });
 
+  it('can be ended when one of its two keys has expired', async () => {
+    const admin = await make({ type: 'management', permissions: ['log:read'] });
+    const first = cookieOf(await signIn(keyOf(admin)));
+    const sent = { method: 'POST', path: '/console/session', key: keyOf(revealing) } as const;
+    const { call, must } = browser(cookieOf(await browser(first).call(sent)));
+    const path = `/applications/${admin.id}/regenerate?overlap=1`;
+    await vault.must(200, { method: 'POST', path, key: vault.managementKey });
+    await waitUntil(async () => (await call({ path: '/logs?size=1' })).status === 401, {
+      what: 'the end of the key',
+    });
+    await must(200, { path: '/console/session' });
+    expect((await call({ method: 'DELETE', path: '/console/session' })).status).toBe(204);
+    await must(401, { path: `/tokens/${token.id}` });
+  });
+
   it('is not accepted after sign-out, and the log has both', async () => {
     const { cookie, session, call, must } = await signedIn();
     const out = await call({ method: 'DELETE', path: '/console/session' });

@@ -126,25 +126,27 @@ export interface Ended {
   readonly asked: Asked;
   readonly outcome: OutcomeEvent;
   readonly usedTokenIds: readonly string[];
+  /** The moment of the request that began the run. */
+  readonly since: Date;
 }
 
 /**
  * The answer to the invoker, if it may be shown now. The code ran for seconds, and the invoker or the application of
  * the reactor may have lost a right meanwhile. The result or the error may hold data of the tokens, so the rights are
- * decided again. Deleted tokens are left out, as for a delivery.
+ * decided again, as for a delivery.
  * @throws UnauthenticatedError, ForbiddenError; DomainError when the run failed
  */
 export async function answerNow(
   { keyRing, tokenUse, decideSeen }: AnswerDependencies,
-  { asked, outcome, usedTokenIds }: Ended,
+  { asked, outcome, usedTokenIds, since }: Ended,
   context: RequestContext,
 ): Promise<Answer> {
   const renewed = await context.renewed();
-  const refusal = renewed && (await tokenUse.refusal(usedTokenIds, renewed));
+  const refusal = renewed && (await tokenUse.refusal(usedTokenIds, since, renewed));
   if (refusal) throw refusal;
   const content = await openOutcome(keyRing, asked, outcome);
   // The readings were recorded during the run. `record` is for showings after the first.
-  const seen = await decideSeen(content.seen, renewed ?? context);
+  const seen = await decideSeen(content.seen, since, renewed ?? context);
   if (seen.refusal) throw seen.refusal;
   return answerFrom(asked, outcome, content, usedTokenIds);
 }

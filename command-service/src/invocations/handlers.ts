@@ -53,8 +53,15 @@ interface Draft {
 interface BegunInvocation {
   readonly position: Position | undefined;
   /** The invocation that an earlier attempt of the request appended. */
-  readonly begun?: DataOf<'ReactorInvoked'> | undefined;
+  readonly begun?: Begun | undefined;
 }
+
+interface Begun {
+  readonly invoked: DataOf<'ReactorInvoked'>;
+  readonly metadata: EventMetadata;
+}
+
+const sinceOf = ({ metadata }: Begun): Date => new Date(metadata.occurred_at);
 
 const notStarted = 'No runner began the reactor in time; it was not run.';
 
@@ -115,11 +122,12 @@ export class Invocations {
     const awaited = await this.#outcomes.expect(id, this.#streamOf(id, context));
     try {
       const { begun } = await this.#begin(draft, earlier, context);
-      const usedTokenIds = begun?.token_ids ?? [...request.references.tokens.keys()];
+      const usedTokenIds = begun?.invoked.token_ids ?? [...request.references.tokens.keys()];
+      const since = begun ? sinceOf(begun) : context.now;
       context.waitsForOthers();
       const outcome = await this.#outcomeOf(draft, awaited, context);
       const asked = { tenantId, invocationId: id };
-      const answer = await answerNow(this.#answering, { asked, outcome, usedTokenIds }, context);
+      const answer = await answerNow(this.#answering, { asked, outcome, usedTokenIds, since }, context);
       // The output of the code may contain the configuration of the reactor.
       const endsWith = reactorOwner(this.#store, tenantId, reactorId);
       return { ...answer, invocationId: id, endsWith, isRepeat: begun !== undefined };
@@ -143,10 +151,7 @@ export class Invocations {
    * A repeated request continues the run that it began. When that run failed, a new run begins (rules.md §2).
    * @throws ConflictError when another caller began the run, or when it is a run of another reactor
    */
-  async #begunOrFree(
-    reactorId: string,
-    context: RequestContext,
-  ): Promise<{ id: string; begun?: DataOf<'ReactorInvoked'> }> {
+  async #begunOrFree(reactorId: string, context: RequestContext): Promise<{ id: string; begun?: Begun }> {
     const id = context.newEntityId();
     if (!context.isRepeatable) return { id };
     const { state } = await loadInvocation(this.#store, this.#streamOf(id, context));
@@ -155,7 +160,7 @@ export class Invocations {
     requireGenuine(id, state, await this.#keyRing.hashes(context.principal.tenant.id));
     if (!isOwn(state, reactorId, context))
       throw new ConflictError('conflict', 'The idempotency key belongs to another request.');
-    return { id, begun: state.invoked };
+    return { id, begun: state };
   }
 
   #streamOf(id: string, context: RequestContext): string {
@@ -166,17 +171,16 @@ export class Invocations {
    * The body of a repeat is not compared (rules.md §2). `begun` is the invocation that exists already. Its tokens
    * decide, not the tokens that the repeat names.
    */
-  async #begin(
-    draft: Draft,
-    earlier: DataOf<'ReactorInvoked'> | undefined,
-    context: RequestContext,
-  ): Promise<BegunInvocation> {
+  async #begin(draft: Draft, earlier: Begun | undefined, context: RequestContext): Promise<BegunInvocation> {
     const { position, begun } = earlier
       ? { position: undefined, begun: earlier }
       : await this.#append(draft, context);
     context.hasInvoked(draft.id);
-    const refusal = begun && (await this.#tokenUse.refusal(begun.token_ids, context));
-    if (refusal) throw refusal;
+    if (begun) {
+      const { token_ids: tokenIds } = begun.invoked;
+      const refusal = await this.#tokenUse.refusal(tokenIds, sinceOf(begun), context);
+      if (refusal) throw refusal;
+    }
     return { position, begun };
   }
 
@@ -193,7 +197,7 @@ export class Invocations {
     const { state } = await loadInvocation(this.#store, execution.stream);
     if (state.kind === 'absent' || state.invoked.args === invoked.args) return { position };
     await execution.newKeys.destroy(newKeyIds(command));
-    return { position, begun: state.invoked };
+    return { position, begun: state };
   }
 
   async #invokedOf({ id, request, ...draft }: Draft, context: RequestContext): Promise<NewInvocation> {
@@ -281,11 +285,7 @@ export class Invocations {
  * Whether this caller requested the invocation, and of this reactor. The id of another caller's request must not give
  * access to its result.
  */
-function isOwn(
-  { invoked, metadata }: { readonly invoked: DataOf<'ReactorInvoked'>; readonly metadata: EventMetadata },
-  reactorId: string,
-  { metadata: own }: RequestContext,
-): boolean {
+function isOwn({ invoked, metadata }: Begun, reactorId: string, { metadata: own }: RequestContext): boolean {
   const isOfCaller = metadata.actor.kind === own.actor.kind && metadata.actor.id === own.actor.id;
   return isOfCaller && metadata.application_id === own.application_id && invoked.reactor_id === reactorId;
 }

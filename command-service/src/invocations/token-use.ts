@@ -22,7 +22,7 @@ import {
   missingMessage,
   type TokenLookup,
 } from './references.ts';
-import { createTokenFinder } from '../tokens/find.ts';
+import { createTokenFinder, createTokensSinceFinder } from '../tokens/find.ts';
 
 /** The tokens that reactor arguments name (interface.md, react; rules.md §4). */
 export interface TokenUse {
@@ -46,8 +46,15 @@ export interface TokenUse {
   take(references: TokenReferences, context: RequestContext): Promise<OpenedTokens>;
   /** Whether each of these tokens is there, for any caller. */
   areThere(tokenIds: readonly string[], context: RequestContext): Promise<boolean>;
-  /** About the first of these tokens that the caller may not use now. Those that are gone are left out. */
-  refusal(tokenIds: readonly string[], context: RequestContext): Promise<ForbiddenError | undefined>;
+  /**
+   * About the first of these tokens, used since a moment, that the caller may not use now. A token that is gone is
+   * decided by its last state.
+   */
+  refusal(
+    tokenIds: readonly string[],
+    since: Date,
+    context: RequestContext,
+  ): Promise<ForbiddenError | undefined>;
 }
 
 interface OpenedTokens {
@@ -180,6 +187,7 @@ function openAll(
 export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
   const { keyRing } = dependencies;
   const find = createTokenFinder(dependencies);
+  const findSince = createTokensSinceFinder(dependencies);
 
   const lookup = (context: RequestContext): TokenLookup => ({
     find: (tokenId) => find(tokenId, context),
@@ -213,12 +221,9 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
       return found.every((details) => details !== undefined);
     },
 
-    async refusal(tokenIds, context) {
-      const found = await Promise.all(tokenIds.map((tokenId) => find(tokenId, context)));
-      return refusalOf(
-        found.filter((details) => details !== undefined),
-        context,
-      );
+    async refusal(tokenIds, since, context) {
+      const found = await Promise.all(tokenIds.map((tokenId) => findSince(tokenId, since, context)));
+      return refusalOf(found.flat(), context);
     },
 
     async open(tokenIds, context) {

@@ -2,6 +2,7 @@ import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Clock, RequestContext } from '@token-vault/operations';
 import type { TokenDetails } from '@token-vault/tokens';
+import { noRevision } from '@token-vault/event-store';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 import { readTokenHistory } from './history.ts';
 import { requireSignedToken } from './signed.ts';
@@ -18,6 +19,41 @@ export interface TokenFinderDependencies {
  * @throws AlteredRecordError
  */
 export type FindToken = (tokenId: string, context: RequestContext) => Promise<TokenDetails | undefined>;
+
+/** Clocks of processes differ by less. */
+const clockSkewMs = 60_000;
+
+/**
+ * Finds every token that had this id since a moment, each in its last state: the present one, and those that were
+ * deleted or have expired since. An id can be used again after its token was deleted. So a right that was withdrawn
+ * does not come back when the token goes (rules.md §2).
+ * @throws AlteredRecordError
+ */
+export type FindTokensSince = (
+  tokenId: string,
+  since: Date,
+  context: RequestContext,
+) => Promise<readonly TokenDetails[]>;
+
+export function createTokensSinceFinder({ store, keyRing, clock }: TokenFinderDependencies): FindTokensSince {
+  const outcomes = createTransactionOutcomes(store, clock);
+  return async (tokenId, since, { principal: { tenant } }) => {
+    const found = new Map<string, TokenDetails>();
+    for (let newest: number | undefined; newest !== noRevision;) {
+      const { state, base } = await readTokenHistory({ store, outcomes, newest }, tenant.id, tokenId);
+      if (state.kind === 'absent') break;
+      newest = base - 1;
+      if (state.kind === 'ended') continue;
+      const { createdAt } = state.details;
+      if (!found.has(createdAt)) {
+        await requireSignedToken(keyRing, tenant, state.details);
+        found.set(createdAt, state.details);
+      }
+      if (Date.parse(createdAt) < since.getTime() - clockSkewMs) break;
+    }
+    return [...found.values()];
+  };
+}
 
 /** `seesOwn`: whether the uncommitted changes of the request's transaction count (rules.md §9). */
 export function createTokenFinder(

@@ -40,6 +40,8 @@ function counts(event: RecordedEvent, transaction: TransactionState): boolean {
 export interface HistorySource {
   readonly store: Pick<EventStore, 'readStream'>;
   readonly outcomes: Pick<TransactionOutcomes, 'stateOf'>;
+  /** The newest revision to read. Undefined for the whole stream. */
+  readonly newest?: number | undefined;
 }
 
 /**
@@ -91,7 +93,7 @@ interface Reading {
  * callers find the token locked.
  */
 export async function readTokenHistory(
-  { store, outcomes }: HistorySource,
+  { store, outcomes, newest }: HistorySource,
   tenantId: string,
   tokenId: string,
   reader?: Reader,
@@ -106,7 +108,7 @@ export async function readTokenHistory(
     decidedKeyIds: [],
     counting: [],
   };
-  let from: number | undefined;
+  let from = newest;
   for (let piece = 0; from !== noRevision; piece += 1) {
     const maxCount = pieceSizes[Math.min(piece, pieceSizes.length - 1)] ?? 1;
     const range = { backwards: true, maxCount, ...(from === undefined ? {} : { from }) };

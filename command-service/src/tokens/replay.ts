@@ -155,7 +155,7 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
     async show(tokens, context) {
       const all = await Promise.all(tokens.map((token) => findSame(token, context)));
       const decided = all.map((found) => ({ found, shown: shownAgain(found, context) }));
-      const seen = await decideSeen(tokens.flatMap(seenToken), context);
+      const seen = await decideSeen(tokens.flatMap(seenToken), context.now, context);
       if (seen.refusal) throw seen.refusal;
       await recordRepeat(audit, decided, context);
       await seen.record();

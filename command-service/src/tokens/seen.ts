@@ -14,7 +14,7 @@ import {
   type RequestContext,
 } from '@token-vault/operations';
 import type { TokenDetails } from '@token-vault/tokens';
-import { createTokenFinder, type TokenFinderDependencies } from './find.ts';
+import { createTokensSinceFinder, type TokenFinderDependencies } from './find.ts';
 import { shownTo, type Shown } from './shown.ts';
 
 /**
@@ -37,10 +37,14 @@ interface SeenDecision {
 }
 
 /**
- * Decides about the outcome of a run by the tokens that its code was shown: in the answer, in a repeat of the request
- * and in each delivery (rules.md §2; ADR 16). Tokens that are gone are left out.
+ * Decides about the outcome of a run by the tokens that its code was shown since the run began: in the answer, in a
+ * repeat of the request and in each delivery (rules.md §2; ADR 16). A token that is gone is decided by its last state.
  */
-export type DecideSeen = (tokens: readonly SeenToken[], context: RequestContext) => Promise<SeenDecision>;
+export type DecideSeen = (
+  tokens: readonly SeenToken[],
+  since: Date,
+  context: RequestContext,
+) => Promise<SeenDecision>;
 
 interface Showing {
   readonly details: TokenDetails;
@@ -109,17 +113,20 @@ function decideAll(
 /** `DecideSeen` by the present rights of applications, with the reason that the caller gave for its request. */
 export function createSeenTokens(dependencies: SeenTokensDependencies): DecideSeen {
   const { audit, findApplication } = dependencies;
-  const find = createTokenFinder(dependencies);
+  const find = createTokensSinceFinder(dependencies);
 
-  async function findAll(tokens: readonly SeenToken[], context: RequestContext): Promise<Showing[]> {
-    const known = new Map<string, Promise<TokenDetails | undefined>>();
+  async function findAll(
+    tokens: readonly SeenToken[],
+    since: Date,
+    context: RequestContext,
+  ): Promise<Showing[]> {
+    const known = new Map<string, Promise<readonly TokenDetails[]>>();
     const found = tokens.filter(isOf).map(async ({ id, shown }) => {
-      const finding = known.get(id) ?? find(id, context);
+      const finding = known.get(id) ?? find(id, since, context);
       known.set(id, finding);
-      const details = await finding;
-      return details && { details, shown };
+      return (await finding).map((details) => ({ details, shown }));
     });
-    return (await Promise.all(found)).filter((each) => each !== undefined);
+    return (await Promise.all(found)).flat();
   }
 
   async function applicationsOf(showings: readonly Showing[], { principal }: RequestContext) {
@@ -146,8 +153,8 @@ export function createSeenTokens(dependencies: SeenTokensDependencies): DecideSe
     }
   }
 
-  return async (tokens, context) => {
-    const showings = await findAll(tokens, context);
+  return async (tokens, since, context) => {
+    const showings = await findAll(tokens, since, context);
     const decided = decideAll(showings, await applicationsOf(showings, context));
     if ('refusal' in decided) return { refusal: decided.refusal, record: () => Promise.resolve() };
     return { refusal: undefined, record: () => record(decided.readings, context) };

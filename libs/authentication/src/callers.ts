@@ -138,6 +138,7 @@ function createMakers({ pool, ...dependencies }: CallerDependencies) {
   ): Promise<Caller | undefined> {
     const checking = check.consoleSession(row, checked);
     checking.catch(() => undefined);
+    let last: Caller | undefined;
     for (const member of membersFor(row, permission)) {
       const application = await findApplication(row.tenant_id, member.application_id, checked).catch(
         (error: unknown) => {
@@ -147,12 +148,10 @@ function createMakers({ pool, ...dependencies }: CallerDependencies) {
         },
       );
       const caller = application && applicationCaller(application, member.key_hash);
-      if (!caller) continue;
-      await checking;
-      return callerOfConsole(row, caller);
+      if (caller && (last === undefined || caller.expiresAt > last.expiresAt)) last = caller;
     }
     await checking;
-    return undefined;
+    return last && callerOfConsole(row, last);
   }
 
   return { check, findApplication, sessionCaller, consoleCaller };

@@ -3,9 +3,9 @@ import type { Caller } from './caller.ts';
 import type { ConsoleMember, ConsoleSessionRow } from './rows.ts';
 
 /**
- * The applications of the session that may answer a request, the first one that lives does: the one whose type may hold the permission that
- * the operation needs, or all of them where it needs none, so that a person can sign out while one key has ended. A session has at most one
- * of each type.
+ * The applications of the session that may answer a request: the one whose type may hold the permission that the operation needs, or all of
+ * them where it needs none. Of all, the one whose key ends last answers, so that a person can sign out while one key has ended. A session has
+ * at most one of each type.
  */
 export function membersFor(
   { members }: ConsoleSessionRow,

@@ -103,7 +103,7 @@ type DecidedDelivery =
 /**
  * A delivery shows the result, maybe hours later. So the rights are decided again, as for the repeat of a synchronous
  * run (rules.md §2): the invoker must exist and be allowed to use the tokens of the arguments, and the applications of
- * reactors must be allowed to see what their code was shown. A deleted token is left out: the result may outlive it.
+ * reactors must be allowed to see what their code was shown. The result may outlive a token, whose last state decides then.
  * A result that may hold tokens which are not named cannot be decided, so it is shown once, as the answer of a synchronous run is.
  * When nothing is refused, the readings are on record.
  * @param open opens the outcome; called when the invoker is allowed
@@ -118,14 +118,15 @@ export async function decideDelivery(
   const { tenantId, metadata, invoked } = invocation;
   const invoker = await findInvoker(tenantId, metadata.actor, askedOf(invocation));
   const context = contextFor(invocation, invoker, clock);
+  const since = new Date(metadata.occurred_at);
   const refused = (refusal: ForbiddenError, permission?: 'token:read') => ({
     refused: { refusal, record: denied(refusal, invocation, context, permission) },
   });
-  const refusal = refusalOfCaller(invoker) ?? (await refuseUse(invoked.token_ids, context));
+  const refusal = refusalOfCaller(invoker) ?? (await refuseUse(invoked.token_ids, since, context));
   if (refusal) return refused(refusal);
   const opened = await open();
   if (isAgain && mayHoldUnnamedTokens(opened)) return refused(shownOnce(), 'token:read');
-  const decided = await decideSeen(opened.seen, context);
+  const decided = await decideSeen(opened.seen, since, context);
   if (decided.refusal) return refused(decided.refusal, 'token:read');
   await decided.record();
   return { refused: undefined, opened };

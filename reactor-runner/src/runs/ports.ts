@@ -83,9 +83,10 @@ export interface Asked {
   readonly position: Position;
 }
 
-/** The refusal for the first of these tokens that the caller may not use now. Deleted tokens are left out. */
+/** The refusal for the first of these tokens, used since a moment, that the caller may not use now. */
 export type RefuseUse = (
   tokenIds: readonly string[],
+  since: Date,
   context: RequestContext,
 ) => Promise<ForbiddenError | undefined>;
 
@@ -95,6 +96,7 @@ export type RefuseUse = (
  */
 export type DecideSeen = (
   tokens: readonly SeenToken[],
+  since: Date,
   context: RequestContext,
 ) => Promise<{ readonly refusal: ForbiddenError | undefined; record(): Promise<void> }>;
 

@@ -92,7 +92,9 @@ async function importTenant(
       identityFile,
       signal: terminal.interrupted,
       onProgress: (done, total) => progress.update(done, total, 'tokens'),
-      onRefused: (id, reason) => terminal.print(`refused: ${id.replaceAll(/\p{C}/gu, '\uFFFD')}: ${reason}`),
+      // The id and the names of fields come from the file.
+      onRefused: (id, reason) =>
+        terminal.print(`refused: ${`${id}: ${reason}`.replaceAll(/\p{C}/gu, '\uFFFD')}`),
     });
   } finally {
     await workers.close();

@@ -9,6 +9,7 @@ import {
   type CreateTokenBody,
 } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
+import { containsExpression } from '@token-vault/expressions';
 import { createRequestContext, type RequestContext } from '@token-vault/operations';
 import { TransferError } from './errors.ts';
 import { readExport, type ExportHeader, type ExportTrailer } from './format.ts';
@@ -99,7 +100,8 @@ function createImport(options: ImportOptions, exportId: string): (value: unknown
 
   return async (value) => {
     const parsed = createTokenBody.safeParse(value);
-    if (!parsed.success || parsed.data.id === undefined) {
+    // An id that is an expression would give another id at each import.
+    if (!parsed.success || parsed.data.id === undefined || containsExpression(parsed.data.id)) {
       const paths = parsed.error?.issues.map(({ path }) => path.join('.')) ?? ['id'];
       return { kind: 'refused', id: idIn(value), reason: `is not valid at ${paths.join(', ')}` };
     }
