@@ -108,20 +108,23 @@ const withdrawals: Readonly<Record<string, () => Promise<unknown>>> = {
   'may not read its container': () => narrow([rule({ container: '/elsewhere/' })]),
   'was deleted': () => manager.expect(204, 'DELETE', `/applications/${reader.id}`),
 };
+/** The application may delete the card and do anything in another container. */
+const narrowToMine = () =>
+  narrow([rule({ permissions: ['token:delete'] }), rule({ priority: 2, container: '/mine/' })]);
 /** Rights that are withdrawn from an application, which then ends the token. They must not come back by that. */
 const goings: Readonly<Record<string, () => Promise<unknown>>> = {
   'may not read the card, and deletes it': async () => {
-    await narrow([rule({ permissions: ['token:delete'] })]);
+    await narrowToMine();
     await reader.client.expect(204, 'DELETE', `/tokens/${cardId}`);
   },
   'may not read the card, and makes another token of its id': async () => {
-    await narrow([rule({ permissions: ['token:delete'] }), rule({ priority: 2, container: '/mine/' })]);
+    await narrowToMine();
     await reader.client.expect(204, 'DELETE', `/tokens/${cardId}`);
     const body = { ...cardToken(), id: cardId, containers: ['/mine/'] };
     await reader.client.expect(201, 'POST', '/tokens', { body });
   },
   'is deleted after the card': async () => {
-    await narrow([rule({ permissions: ['token:delete'] })]);
+    await narrowToMine();
     await reader.client.expect(204, 'DELETE', `/tokens/${cardId}`);
     await manager.expect(204, 'DELETE', `/applications/${reader.id}`);
   },
