@@ -4,7 +4,7 @@ import { call, withQuery } from '../../api/client.ts';
 import { useAction, useQuery } from '../../api/use-query.ts';
 import { useMay } from '../../app/session.tsx';
 import { Confirm, Dialog } from '../../ui/dialog.tsx';
-import { formatAgo, formatTime, fromInput, shortId } from '../../ui/format.ts';
+import { formatTime, fromInput, shortId } from '../../ui/format.ts';
 import { Button, Card, SelectField, TextField } from '../../ui/parts.tsx';
 import { Failure, Loaded } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
@@ -68,9 +68,10 @@ const columnsOf = (onDelete: ((keyId: string) => void) | undefined): Column<Appl
   },
   { name: 'Created (UTC)', isNarrow: true, show: ({ created_at: at }) => formatTime(at, 'minute') },
   {
-    name: 'Last use',
+    // The vault keeps the hour of the last use only.
+    name: 'Last used in the hour (UTC)',
     isNarrow: true,
-    show: ({ last_used_at: at }) => (at === undefined ? '–' : formatAgo(at)),
+    show: ({ last_used_at: at }) => formatTime(at, 'minute') || '–',
   },
   { name: 'Expires', isNarrow: true, show: ({ expires_at: at }) => formatTime(at, 'minute') || 'never' },
   ...(onDelete
