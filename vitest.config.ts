@@ -8,7 +8,8 @@ export default defineConfig({
     testTimeout: process.env['VAULT_TEST_STACK'] ? 120_000 : 30_000,
     hookTimeout: process.env['VAULT_TEST_STACK'] ? 180_000 : 60_000,
     pool: 'forks',
-    maxWorkers: 2,
+    // Many tests wait for processes, expiries and time limits, so two cores are shared by three.
+    maxWorkers: 3,
     // One test of thousands that waits too briefly on a busy machine must not hold up a release, nor go unnamed.
     retry: process.env['CI'] ? 1 : 0,
     reporters: ['default', './test/support/src/run-summary.ts'],
