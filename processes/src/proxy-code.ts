@@ -7,11 +7,16 @@ import type { RequestContext } from '@token-vault/operations';
 /** As synchronous runs of reactors (rules.md §10). */
 const timeoutMs = 10_000;
 
-/** Code of a proxy may send requests only where its list and that of the tenant allow it. Redirects could lead elsewhere. */
+/**
+ * Code of a proxy may send requests only where its list and that of the tenant allow it, by the rights of that moment. Redirects could
+ * lead elsewhere.
+ */
 const fetchOf =
-  (fetch: EgressFetch, { proxy }: CodeRun, { principal }: RequestContext): EgressFetch =>
+  (fetch: EgressFetch, { proxy, requireRights }: CodeRun, context: RequestContext): EgressFetch =>
   async (request) => {
     const url = URL.parse(request.url);
+    await requireRights();
+    const { principal } = (await context.renewed()) ?? context;
     if (!url || !mayFetch(proxy, url, principal.tenant))
       throw new Error('the destination is not among those of the proxy');
     return fetch({ ...request, redirect: request.redirect === 'manual' ? 'manual' : 'error' });

@@ -35,6 +35,8 @@ interface CodeExchange {
   readonly proxy: ConfiguredProxy | undefined;
   readonly exchangeId: string;
   readonly signal: AbortSignal;
+  /** Decides anew about the caller, the proxy and the tokens. @throws DomainError */
+  readonly requireRights: () => Promise<void>;
 }
 
 /** The transforms of one exchange; none where the request names its destination itself. */
@@ -99,9 +101,12 @@ export class ProxyCode {
     transform: Pick<CodeRun, 'part' | 'code' | 'args'>,
   ): Promise<CodeResult> {
     this.#hasRun = true;
-    const { exchangeId, signal } = this.#exchange;
+    const { exchangeId, signal, requireRights } = this.#exchange;
     const onSeen = (tokens: readonly SeenToken[]) => void this.#seen.push(...tokens);
-    return this.#dependencies.runCode({ ...transform, proxy, exchangeId, signal, onSeen }, this.#context);
+    return this.#dependencies.runCode(
+      { ...transform, proxy, exchangeId, signal, requireRights, onSeen },
+      this.#context,
+    );
   }
 }
 

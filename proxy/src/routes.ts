@@ -149,8 +149,9 @@ class Proxy {
         cause,
       });
     });
-    const coded = { proxy, exchangeId: exchange.id, signal: raw.signal };
-    const code = new ProxyCode(this.#dependencies, coded, context);
+    const requireRights = () => this.#requireRights(going, context, code);
+    const coded = { proxy, exchangeId: exchange.id, signal: raw.signal, requireRights };
+    const code: ProxyCode = new ProxyCode(this.#dependencies, coded, context);
     try {
       const outgoing = await filling;
       context.waitsForOthers();

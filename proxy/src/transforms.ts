@@ -24,6 +24,8 @@ export interface CodeRun {
   /** The exchange that the code is part of. */
   readonly exchangeId: string;
   readonly signal: AbortSignal;
+  /** Decides anew about the caller, the proxy and the tokens, before each request of the code. @throws DomainError */
+  readonly requireRights: () => Promise<void>;
   /** Called with tokens that the code was shown, also when it fails. */
   readonly onSeen: (tokens: readonly SeenToken[]) => void;
 }

@@ -46,7 +46,7 @@ async function runTo(
   return { invocation, sealed: fieldsOf(event)['console'] };
 }
 const open = async ({ id }: Invocation, sealed: unknown): Promise<JsonObject> =>
-  (await fixture.keyRing.open<JsonObject>(runConsolePlace(tenantId, id), String(sealed) as never)).expose();
+  (await fixture.keyRing.open<JsonObject>(runConsolePlace(tenantId, id), String(sealed))).expose();
 
 describe('what the code of a run printed', () => {
   it.each(ends)('is sealed for an hour: $kind', async (outcome) => {

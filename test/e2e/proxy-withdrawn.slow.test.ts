@@ -195,3 +195,44 @@ describe('a request that is too large for the code of its proxy', () => {
     expect(held).toEqual([]);
   });
 });
+
+const withdrawalsOfFetch: readonly [string, (proxyId: string, callerId: string) => Promise<unknown>][] = [
+  ['the proxy is deleted', (id) => manager.expect(204, 'DELETE', `/proxies/${id}`)],
+  [
+    'the destination is not allowed any more',
+    () => manager.expect(200, 'PUT', '/tenants/self', settingsWith(elsewhere)),
+  ],
+  ['the caller is deleted', (_id, callerId) => manager.expect(204, 'DELETE', `/applications/${callerId}`)],
+];
+
+describe('code of a proxy that is under way', () => {
+  it.each(withdrawalsOfFetch)('sends no request of its own when %s meanwhile', async (_what, withdraw) => {
+    const caller = await application(['token:use']);
+    await manager.expect(200, 'PUT', '/tenants/self', settingsWith(destination.url));
+    const code = `module.exports = async ({ args: { body } }) => {
+      await fetch('${destination.url}/first');
+      await fetch('${destination.url}/second', { method: 'POST', body: JSON.stringify(body) });
+      return {};
+    };`;
+    const body = { name: 'sends', destination: destination.url, request: { code } };
+    const proxy = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body })).body;
+    const usual = destination.answer;
+    let release = (): void => undefined;
+    destination.answer = (_request, response) => {
+      release = () => void response.end('1');
+    };
+    try {
+      const answer = caller.client.request('POST', `/proxies/${proxy.id}/invoke/x`, { body: {} });
+      await waitUntil(() => destination.arrived.length === 1, { what: 'the first request of the code' });
+      const sinceMs = performance.now();
+      await withdraw(proxy.id, caller.id);
+      await waitUntil(() => performance.now() - sinceMs > 250, { what: 'the time' });
+      destination.answer = usual;
+      release();
+      expect((await answer).status).toBeGreaterThanOrEqual(400);
+      expect(destination.arrived.map(({ url }) => url)).toEqual(['/first']);
+    } finally {
+      destination.answer = usual;
+    }
+  });
+});

@@ -4,6 +4,7 @@ import type { Clock, RequestContext } from '@token-vault/operations';
 import type { TokenDetails } from '@token-vault/tokens';
 import { noRevision } from '@token-vault/event-store';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
+import { transactionLifetimeMs } from '../transactions/state.ts';
 import { readTokenHistory } from './history.ts';
 import { requireSignedToken } from './signed.ts';
 import { isExpired } from './state.ts';
@@ -22,6 +23,8 @@ export type FindToken = (tokenId: string, context: RequestContext) => Promise<To
 
 /** Clocks of processes differ by less. */
 const clockSkewMs = 60_000;
+/** An event counts when its transaction is committed, which may be so much later than the time that the event tells. */
+const countsLaterMs = transactionLifetimeMs + clockSkewMs;
 
 /**
  * Finds every token that had this id since a moment, each in its last state: the present one, and those that were
@@ -49,7 +52,7 @@ export function createTokensSinceFinder({ store, keyRing, clock }: TokenFinderDe
         await requireSignedToken(keyRing, tenant, state.details);
         found.set(createdAt, state.details);
       }
-      if (Date.parse(createdAt) < since.getTime() - clockSkewMs) break;
+      if (Date.parse(createdAt) < since.getTime() - countsLaterMs) break;
     }
     return [...found.values()];
   };

@@ -19,7 +19,7 @@ import { outsideTransaction } from '../transactions/context.ts';
 import { requireAccess } from './drafts.ts';
 import { transformWrittenData } from './written-data.ts';
 import { ExistingTokens } from './existing.ts';
-import { createTokenFinder } from './find.ts';
+import { createTokenFinder, createTokensSinceFinder } from './find.ts';
 import { createSeenTokens, type FindApplication } from './seen.ts';
 import { hiding, shownTo, withoutUnreadable, type Shown } from './shown.ts';
 
@@ -115,6 +115,7 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
   const { keyRing, audit } = dependencies;
   const existing = new ExistingTokens(dependencies);
   const find = createTokenFinder(dependencies, { seesOwn: true });
+  const findSince = createTokensSinceFinder(dependencies);
   const decideSeen = createSeenTokens(dependencies);
 
   /** A token that was deleted and created again under the same id is a different token. */
@@ -144,8 +145,9 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
     async facts(ids, context) {
       return Promise.all(
         ids.map(async (id) => {
-          const details = await find(id, context);
-          if (!details) return undefined;
+          const [details, all] = await Promise.all([find(id, context), findSince(id, context.now, context)]);
+          // With two tokens of one id it is not known which one the answer shows.
+          if (!details || all.length > 1) return undefined;
           const { createdAt, content } = details;
           return { createdAt, cvcEndsAt: content.cvc === undefined ? undefined : content.cvc_expires_at };
         }),

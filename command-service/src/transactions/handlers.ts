@@ -8,9 +8,9 @@ import { createTransactionCounts, type TransactionCounts } from './counts.ts';
 import { isOpenerGone } from './opener.ts';
 import type { TransactionOutcomes } from './outcomes.ts';
 import { rightsOf } from './rights.ts';
+import { transactionLifetimeMs } from './state.ts';
 
 /** rules.md §9. */
-const transactionLifetimeMs = 60 * 60 * 1000;
 
 export interface TransactionView {
   readonly id: string;

@@ -2,6 +2,9 @@ import type { Actor, transactionEvents, TypeIn } from '@token-vault/contracts';
 import type { Position, RecordedEvent } from '@token-vault/event-store';
 import { evolveBy, unchanged } from '../aggregates/evolve.ts';
 
+/** A transaction that is not over by then is rolled back (rules.md §9). */
+export const transactionLifetimeMs = 60 * 60 * 1000;
+
 /** A write that was announced in the transaction. Events before version 2 do not have the undefined fields. */
 export interface Enlisted {
   readonly tokenId: string;

@@ -148,7 +148,7 @@ it('a sign-in ends the session that has the key of its cookie, whatever came bet
         (await openSessions()).filter((members) => members.includes(manager.applicationId));
       const cookies = [own];
       for (const { by, sent } of steps)
-        cookies.push(await signIn(callers[by as keyof typeof callers], cookies[sent % cookies.length]));
+        cookies.push(await signIn(callers[by], cookies[sent % cookies.length]));
       const before = await keepers();
       expect(before.length).toBeLessThanOrEqual(1);
       if (before.some((members) => members.length === 2)) endedLate += 1;

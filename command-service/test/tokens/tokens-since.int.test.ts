@@ -1,0 +1,66 @@
+import { createRequestContext } from '@token-vault/operations';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { createTokensSinceFinder } from '../../src/tokens/find.ts';
+import { openVault, type TestVault } from './vault.ts';
+
+const minute = 60 * 1000;
+let vault: TestVault;
+beforeAll(async () => {
+  vault = await openVault();
+});
+afterAll(() => vault.close());
+beforeEach(async () => {
+  vault.clock.set('2030-01-01T00:00:00Z');
+  await vault.newTenant();
+});
+
+const create = (container: string, transaction?: string) =>
+  vault.create({ type: 'token', data: 'x', id: 'one', containers: [container] }, { transaction });
+
+/** The containers of the tokens that had the id since the moment, the newest first. */
+async function containersSince(since: Date): Promise<string[]> {
+  const { log: store, keyRing, clock, principal } = vault;
+  const context = createRequestContext({ principal, traceId: 'trace', now: clock.now() });
+  const found = await createTokensSinceFinder({ store, keyRing, clock })('one', since, context);
+  return found.flatMap(({ content }) => content.containers);
+}
+
+it('a deleted token is found in its last state', async () => {
+  await create('/old/');
+  await vault.update('one', { containers: ['/moved/'] });
+  const since = vault.clock.now();
+  await vault.remove('one');
+  expect(await containersSince(since)).toEqual(['/moved/']);
+});
+
+it('all tokens that had the id since are found, also several', async () => {
+  const since = vault.clock.now();
+  for (const container of ['/a/', '/b/', '/c/']) {
+    vault.clock.advance(minute);
+    await create(container);
+    if (container !== '/c/') await vault.remove('one');
+  }
+  expect(await containersSince(since)).toEqual(['/c/', '/b/', '/a/']);
+});
+
+it('a token that took the place in a transaction counts from its commit, not from its creation', async () => {
+  await create('/old/');
+  vault.clock.advance(minute);
+  const transaction = await vault.begin();
+  await vault.remove('one', { transaction });
+  await create('/mine/', transaction);
+  vault.clock.advance(50 * minute);
+  const since = vault.clock.now();
+  expect(await containersSince(since)).toEqual(['/old/']);
+  await vault.end('commit', transaction);
+  expect(await containersSince(since)).toEqual(['/mine/', '/old/']);
+});
+
+it('tokens that ended long before are not found', async () => {
+  await create('/old/');
+  await vault.remove('one');
+  vault.clock.advance(minute);
+  await create('/mine/');
+  vault.clock.advance(90 * minute);
+  expect(await containersSince(vault.clock.now())).toEqual(['/mine/']);
+});
