@@ -218,56 +218,38 @@ const readingThenWaiting = `const card = await svc.tokens.retrieve(args.id);
   if (args.fails) throw new Error(JSON.stringify(card));
   return { raw: card };`;
 
+/** The answer of a run whose code has read the card and waits while `act` is done. */
+async function answerAfter(act: () => Promise<unknown>, args: object = {}) {
+  const path = await makeReactor(readingThenWaiting);
+  const before = gate.waiting.length;
+  const running = caller.client.request('POST', path, { body: { args: { id: cardId, ...args } } });
+  await waitUntil(() => gate.waiting.length > before, { what: 'the code at the gate' });
+  await act();
+  gate.waiting.at(-1)?.end('open');
+  return running;
+}
+
 describe('the answer of a run whose code was shown a card by req.svc', () => {
-  it.each(Object.entries(withdrawals))(
+  it.each(Object.entries({ ...withdrawals, ...goings }))(
     'is refused when that application %s before the run ends',
     async (_how, withdraw) => {
-      const path = await makeReactor(readingThenWaiting);
-      const before = gate.waiting.length;
-      const running = caller.client.request('POST', path, { body: { args: { id: cardId } } });
-      await waitUntil(() => gate.waiting.length > before, { what: 'the code at the gate' });
-      await withdraw();
-      gate.waiting.at(-1)?.end('open');
-      const refused = await running;
+      const refused = await answerAfter(withdraw);
       expect([refused.status, refused.text.includes(number)]).toEqual([403, false]);
     },
   );
 
   it('quotes nothing of it in the error of the code either', async () => {
-    const path = await makeReactor(readingThenWaiting);
-    const before = gate.waiting.length;
-    const running = caller.client.request('POST', path, { body: { args: { id: cardId, fails: true } } });
-    await waitUntil(() => gate.waiting.length > before, { what: 'the code at the gate' });
-    await narrow([rule({ transform: 'mask' })]);
-    gate.waiting.at(-1)?.end('open');
-    const refused = await running;
+    const refused = await answerAfter(() => narrow([rule({ transform: 'mask' })]), { fails: true });
     expect([refused.status, refused.text.includes(number)]).toEqual([403, false]);
   });
 
   it('is given although a token that it was shown is gone meanwhile', async () => {
-    const path = await makeReactor(readingThenWaiting);
-    const before = gate.waiting.length;
-    const running = caller.client.request('POST', path, { body: { args: { id: cardId } } });
-    await waitUntil(() => gate.waiting.length > before, { what: 'the code at the gate' });
-    await narrow([rule({ permissions: [...permissions, 'token:delete'] })]);
-    await reader.client.expect(204, 'DELETE', `/tokens/${cardId}`);
-    gate.waiting.at(-1)?.end('open');
-    expect((await running).status).toBe(200);
+    const answer = await answerAfter(async () => {
+      await narrow([rule({ permissions: [...permissions, 'token:delete'] })]);
+      await reader.client.expect(204, 'DELETE', `/tokens/${cardId}`);
+    });
+    expect(answer.status).toBe(200);
   });
-
-  it.each(Object.entries(goings))(
-    'is refused when that application %s before the run ends',
-    async (_how, go) => {
-      const path = await makeReactor(readingThenWaiting);
-      const before = gate.waiting.length;
-      const running = caller.client.request('POST', path, { body: { args: { id: cardId } } });
-      await waitUntil(() => gate.waiting.length > before, { what: 'the code at the gate' });
-      await go();
-      gate.waiting.at(-1)?.end('open');
-      const refused = await running;
-      expect([refused.status, refused.text.includes(number)]).toEqual([403, false]);
-    },
-  );
 });
 
 describe('the delivery of a result of a token in the arguments', () => {

@@ -1,8 +1,7 @@
 import type { KeyRing } from '@token-vault/crypto';
-import type { EventStore } from '@token-vault/event-store';
+import { noRevision, type EventStore } from '@token-vault/event-store';
 import type { Clock, RequestContext } from '@token-vault/operations';
 import type { TokenDetails } from '@token-vault/tokens';
-import { noRevision } from '@token-vault/event-store';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 import { transactionLifetimeMs } from '../transactions/state.ts';
 import { readTokenHistory } from './history.ts';

@@ -10,8 +10,6 @@ import type { TransactionOutcomes } from './outcomes.ts';
 import { rightsOf } from './rights.ts';
 import { transactionLifetimeMs } from './state.ts';
 
-/** rules.md §9. */
-
 export interface TransactionView {
   readonly id: string;
   readonly created_at: string;

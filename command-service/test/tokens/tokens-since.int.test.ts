@@ -1,7 +1,9 @@
-import { createRequestContext } from '@token-vault/operations';
+import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
+import { createAuditTrail, createRequestContext } from '@token-vault/operations';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { createTokenReplay } from '../../src/index.ts';
 import { createTokensSinceFinder } from '../../src/tokens/find.ts';
-import { openVault, type TestVault } from './vault.ts';
+import { noApplication, openVault, type TestVault } from './vault.ts';
 
 const minute = 60 * 1000;
 let vault: TestVault;
@@ -54,6 +56,33 @@ it('a token that took the place in a transaction counts from its commit, not fro
   expect(await containersSince(since)).toEqual(['/old/']);
   await vault.end('commit', transaction);
   expect(await containersSince(since)).toEqual(['/mine/', '/old/']);
+});
+
+it('an answer that may show either of two tokens of one id is not kept', async () => {
+  const factsOf = async () => {
+    const { log: store, keyRing, clock, principal } = vault;
+    const replay = createTokenReplay({
+      store,
+      keyRing,
+      clock,
+      expressions: createExpressions(createInlineWorkers()),
+      audit: createAuditTrail(store),
+      findApplication: noApplication,
+    });
+    const context = createRequestContext({ principal, traceId: 'trace', now: clock.now() });
+    return replay.facts(['one'], context);
+  };
+  await create('/old/');
+  const createdAt = vault.clock.now().toISOString();
+  expect(await factsOf()).toEqual([{ createdAt, cvcEndsAt: undefined }]);
+  vault.clock.advance(minute);
+  const transaction = await vault.begin();
+  await vault.remove('one', { transaction });
+  await create('/mine/', transaction);
+  expect(await factsOf()).toEqual([{ createdAt, cvcEndsAt: undefined }]);
+  vault.clock.advance(50 * minute);
+  await vault.end('commit', transaction);
+  expect(await factsOf()).toEqual([undefined]);
 });
 
 it('tokens that ended long before are not found', async () => {

@@ -11,10 +11,14 @@ export interface TenantKey {
 
 /** A new tenant key with its derived keys. */
 export function deriveTenantKey(tenantId: string, version: number, bytes: Buffer): TenantKey {
+  const wrapping = deriveKey(bytes, 'tenant', 'wrap-data-key');
+  const dataKeyWrapping = createSecretKey(wrapping);
+  // The KeyObject has a copy.
+  wrapping.fill(0);
   return {
     tenantId,
     version,
-    dataKeyWrapping: createSecretKey(deriveKey(bytes, 'tenant', 'wrap-data-key')),
+    dataKeyWrapping,
     indexKeyWrapping: deriveKey(bytes, 'tenant', 'wrap-index-key'),
   };
 }
