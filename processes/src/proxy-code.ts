@@ -12,10 +12,10 @@ const timeoutMs = 10_000;
  * lead elsewhere.
  */
 const fetchOf =
-  (fetch: EgressFetch, { proxy, requireRights }: CodeRun, context: RequestContext): EgressFetch =>
+  (fetch: EgressFetch, { proxy, requireSendable }: CodeRun, context: RequestContext): EgressFetch =>
   async (request) => {
     const url = URL.parse(request.url);
-    await requireRights();
+    await requireSendable();
     const { principal } = (await context.renewed()) ?? context;
     if (!url || !mayFetch(proxy, url, principal.tenant))
       throw new Error('the destination is not among those of the proxy');
@@ -52,12 +52,15 @@ export function createProxyCode(dependencies: CodeDependencies): RunCode {
           invocationId: exchangeId,
           traceId: context.traceId,
           reason: context.principal.reason,
-          onTokens: (tokens, areAll) => seen.add(tokens, areAll),
+          onTokens(tokens, areAll) {
+            seen.add(tokens, areAll);
+            run.onSeen(seen.tokens);
+          },
         },
         writer: writerOf(run),
         signal: run.signal,
       },
-    ).finally(() => run.onSeen(seen.tokens));
+    );
     if (end.kind === 'succeeded') return { raw: end.raw, tokens: end.tokens };
     const { status, reason, problem } = end;
     const { detail, errors, custom } = problem;

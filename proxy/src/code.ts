@@ -35,8 +35,8 @@ interface CodeExchange {
   readonly proxy: ConfiguredProxy | undefined;
   readonly exchangeId: string;
   readonly signal: AbortSignal;
-  /** Decides anew about the caller, the proxy and the tokens. @throws DomainError */
-  readonly requireRights: () => Promise<void>;
+  /** Decides anew whether data may leave. @throws DomainError */
+  readonly requireSendable: () => Promise<void>;
 }
 
 /** The transforms of one exchange; none where the request names its destination itself. */
@@ -44,13 +44,17 @@ export class ProxyCode {
   readonly #dependencies: CodeDependencies;
   readonly #exchange: CodeExchange;
   readonly #context: RequestContext;
-  readonly #seen: SeenToken[] = [];
+  readonly #seenBy = new Map<CodeRun['part'], readonly SeenToken[]>();
   #hasRun = false;
 
   constructor(dependencies: CodeDependencies, exchange: CodeExchange, context: RequestContext) {
     this.#dependencies = dependencies;
     this.#exchange = exchange;
     this.#context = context;
+  }
+
+  get #seen(): readonly SeenToken[] {
+    return [...this.#seenBy.values()].flat();
   }
 
   /** Whether an error may hold what code was given. */
@@ -101,10 +105,10 @@ export class ProxyCode {
     transform: Pick<CodeRun, 'part' | 'code' | 'args'>,
   ): Promise<CodeResult> {
     this.#hasRun = true;
-    const { exchangeId, signal, requireRights } = this.#exchange;
-    const onSeen = (tokens: readonly SeenToken[]) => void this.#seen.push(...tokens);
+    const { exchangeId, signal, requireSendable } = this.#exchange;
+    const onSeen = (tokens: readonly SeenToken[]) => void this.#seenBy.set(transform.part, tokens);
     return this.#dependencies.runCode(
-      { ...transform, proxy, exchangeId, signal, requireRights, onSeen },
+      { ...transform, proxy, exchangeId, signal, requireSendable, onSeen },
       this.#context,
     );
   }

@@ -149,8 +149,8 @@ class Proxy {
         cause,
       });
     });
-    const requireRights = () => this.#requireRights(going, context, code);
-    const coded = { proxy, exchangeId: exchange.id, signal: raw.signal, requireRights };
+    const requireSendable = () => this.#requireSendable(going, context, code);
+    const coded = { proxy, exchangeId: exchange.id, signal: raw.signal, requireSendable };
     const code: ProxyCode = new ProxyCode(this.#dependencies, coded, context);
     try {
       const outgoing = await filling;
@@ -189,24 +189,36 @@ class Proxy {
     });
   }
 
+  /**
+   * Decides again whether data may leave: by the rights, the destination and the tokens of this moment. An id can have been
+   * taken by another token since. @throws DomainError
+   */
+  async #requireSendable(
+    { template, requireStanding }: Going,
+    context: RequestContext,
+    code: ProxyCode,
+  ): Promise<void> {
+    const { checkTokens, refuseUse } = this.#dependencies;
+    const { references } = template;
+    const present = (await context.renewed()) ?? context;
+    await requireStanding(present);
+    await checkTokens(references, present);
+    const refusal = await refuseUse([...references.tokens.keys()], present);
+    if (refusal) throw refusal;
+    await code.requireSendable(present);
+  }
+
   async #send(
     going: Going,
     outgoing: Outgoing,
     code: ProxyCode,
     context: RequestContext,
   ): Promise<EgressAnswer> {
-    const { raw, template, requireStanding } = going;
-    const { send, checkTokens } = this.#dependencies;
-    // Rights, destination and tokens are decided again when the connection is there: a server may hold it up for seconds.
-    const permit = async (): Promise<void> => {
-      const renewed = await context.renewed();
-      if (!renewed) return;
-      await requireStanding(renewed);
-      await checkTokens(template.references, renewed);
-      await code.requireSendable(renewed);
-    };
+    // When the connection is there: a server may hold it up for seconds.
+    const permit = () => this.#requireSendable(going, context, code);
     const tenantId = context.principal.tenant.id;
-    return send({ ...withoutEmptyBody(outgoing), tenantId, signal: raw.signal, permit });
+    const { signal } = going.raw;
+    return this.#dependencies.send({ ...withoutEmptyBody(outgoing), tenantId, signal, permit });
   }
 
   /**

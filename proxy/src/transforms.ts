@@ -24,9 +24,9 @@ export interface CodeRun {
   /** The exchange that the code is part of. */
   readonly exchangeId: string;
   readonly signal: AbortSignal;
-  /** Decides anew about the caller, the proxy and the tokens, before each request of the code. @throws DomainError */
-  readonly requireRights: () => Promise<void>;
-  /** Called with tokens that the code was shown, also when it fails. */
+  /** Decides anew whether data may leave, before each request of the code. @throws DomainError */
+  readonly requireSendable: () => Promise<void>;
+  /** Called with all tokens that the code was shown so far, before it is shown more. */
   readonly onSeen: (tokens: readonly SeenToken[]) => void;
 }
 

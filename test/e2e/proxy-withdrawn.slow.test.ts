@@ -196,43 +196,103 @@ describe('a request that is too large for the code of its proxy', () => {
   });
 });
 
-const withdrawalsOfFetch: readonly [string, (proxyId: string, callerId: string) => Promise<unknown>][] = [
-  ['the proxy is deleted', (id) => manager.expect(204, 'DELETE', `/proxies/${id}`)],
+interface OfFetch {
+  readonly proxyId: string;
+  readonly callerId: string;
+  readonly readerId: string;
+  readonly readId: string;
+  readonly usedId: string;
+}
+
+const narrowedTo = (id: string, permissions: readonly string[]) =>
+  manager.expect(200, 'PUT', `/applications/${id}`, { body: { name: 'narrowed', permissions } });
+const onlyMine = [
+  { description: 'mine', priority: 1, container: '/mine/', transform: 'reveal', permissions: ['token:use'] },
+];
+
+const withdrawalsOfFetch: readonly [string, (of: OfFetch) => Promise<unknown>][] = [
+  ['the proxy is deleted', (of) => manager.expect(204, 'DELETE', `/proxies/${of.proxyId}`)],
   [
     'the destination is not allowed any more',
     () => manager.expect(200, 'PUT', '/tenants/self', settingsWith(elsewhere)),
   ],
-  ['the caller is deleted', (_id, callerId) => manager.expect(204, 'DELETE', `/applications/${callerId}`)],
+  ['the caller is deleted', (of) => manager.expect(204, 'DELETE', `/applications/${of.callerId}`)],
+  ['the application of the code may not read', (of) => narrowedTo(of.readerId, ['token:create'])],
+  ['a token that the code has read is deleted', (of) => owner.expect(204, 'DELETE', `/tokens/${of.readId}`)],
+  [
+    'the caller may not use the token, and its id is taken by another one',
+    async (of) => {
+      const body = { name: 'narrowed', rules: onlyMine };
+      await manager.expect(200, 'PUT', `/applications/${of.callerId}`, { body });
+      await owner.expect(204, 'DELETE', `/tokens/${of.usedId}`);
+      const another = { ...cardToken(), id: of.usedId, containers: ['/mine/'] };
+      await owner.expect(201, 'POST', '/tokens', { body: another });
+    },
+  ],
 ];
 
-describe('code of a proxy that is under way', () => {
-  it.each(withdrawalsOfFetch)('sends no request of its own when %s meanwhile', async (_what, withdraw) => {
-    const caller = await application(['token:use']);
-    await manager.expect(200, 'PUT', '/tenants/self', settingsWith(destination.url));
-    const code = `module.exports = async ({ args: { body } }) => {
-      await fetch('${destination.url}/first');
-      await fetch('${destination.url}/second', { method: 'POST', body: JSON.stringify(body) });
-      return {};
-    };`;
-    const body = { name: 'sends', destination: destination.url, request: { code } };
-    const proxy = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body })).body;
-    const usual = destination.answer;
-    let release = (): void => undefined;
-    destination.answer = (_request, response) => {
-      release = () => void response.end('1');
+/** An exchange whose code has sent one request of its own, which waits for `release`. */
+async function beginWithCode(second: string) {
+  const [reader, caller] = [await application(['token:read']), await application(['token:use'])];
+  await manager.expect(200, 'PUT', '/tenants/self', settingsWith(destination.url));
+  const make = async () =>
+    (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body.id;
+  const [readId, usedId] = [await make(), await make()];
+  const code = `module.exports = async ({ args: { body }, svc }) => {
+    await svc.tokens.retrieve('${readId}');
+    await fetch('${destination.url}/first');
+    ${second}
+    return {};
+  };`;
+  const made = {
+    name: 'sends',
+    destination: destination.url,
+    application: { id: reader.id },
+    request: { code },
+  };
+  const proxy = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body: made })).body;
+  let release = (): void => undefined;
+  destination.answer = (_request, response) => {
+    release = () => {
+      destination.answer = (_later, later) => void later.end('2');
+      response.end('1');
     };
-    try {
-      const answer = caller.client.request('POST', `/proxies/${proxy.id}/invoke/x`, { body: {} });
-      await waitUntil(() => destination.arrived.length === 1, { what: 'the first request of the code' });
-      const sinceMs = performance.now();
-      await withdraw(proxy.id, caller.id);
-      await waitUntil(() => performance.now() - sinceMs > 250, { what: 'the time' });
-      destination.answer = usual;
-      release();
-      expect((await answer).status).toBeGreaterThanOrEqual(400);
-      expect(destination.arrived.map(({ url }) => url)).toEqual(['/first']);
-    } finally {
-      destination.answer = usual;
-    }
+  };
+  const body = { card: `{{ ${usedId} }}` };
+  const answer = caller.client.request('POST', `/proxies/${proxy.id}/invoke/x`, { body });
+  await waitUntil(() => destination.arrived.length === 1, { what: 'the first request of the code' });
+  const ids = { proxyId: proxy.id, callerId: caller.id, readerId: reader.id, readId, usedId };
+  return { answer, ids, release: () => release() };
+}
+
+const fetchingAgain = () =>
+  `await fetch('${destination.url}/second', { method: 'POST', body: JSON.stringify(body) });`;
+
+describe('code of a proxy that is under way', () => {
+  it('sends when nothing was withdrawn', async () => {
+    const { answer, release } = await beginWithCode(fetchingAgain());
+    release();
+    expect((await answer).status).toBe(200);
+    expect(destination.arrived.map(({ url }) => url)).toEqual(['/first', '/second', '/x']);
+  });
+
+  it.each(withdrawalsOfFetch)('sends no request of its own when %s meanwhile', async (_what, withdraw) => {
+    const { answer, ids, release } = await beginWithCode(fetchingAgain());
+    const sinceMs = performance.now();
+    await withdraw(ids);
+    await waitUntil(() => performance.now() - sinceMs > 250, { what: 'the time' });
+    release();
+    expect((await answer).status).toBeGreaterThanOrEqual(400);
+    expect(destination.arrived.map(({ url }) => url)).toEqual(['/first']);
+  });
+
+  it.each(withdrawalsOfFetch)('has no request sent after it when %s meanwhile', async (_what, withdraw) => {
+    const { answer, ids, release } = await beginWithCode('');
+    const sinceMs = performance.now();
+    await withdraw(ids);
+    await waitUntil(() => performance.now() - sinceMs > 250, { what: 'the time' });
+    release();
+    expect((await answer).status).toBeGreaterThanOrEqual(400);
+    expect(destination.arrived.map(({ url }) => url)).toEqual(['/first']);
   });
 });
