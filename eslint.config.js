@@ -1,5 +1,27 @@
 import tseslint from 'typescript-eslint';
 
+/** The names of read models come from their definition (ADR 35), so that a renamed column does not compile. */
+const readModelNames = ['TemplateElement[value.raw=', 'Literal[value='].map((node) => ({
+  selector: `${node}/\\brm_\\w+\\.\\w/]`,
+  message: 'take the names of tables and columns from `aliased` of contracts',
+}));
+
+/** A cast that turns the compiler off. Where no type can say it, disable the rule for the line and say why. */
+const casts = [
+  {
+    selector: 'TSAsExpression > TSAsExpression.expression > TSUnknownKeyword.typeAnnotation',
+    message: 'no cast by way of unknown: give the value its type where it is made',
+  },
+  {
+    selector: 'TSAsExpression > TSNeverKeyword.typeAnnotation',
+    message: 'no cast to never: give the value its type where it is made',
+  },
+  {
+    selector: "TSAsExpression > TSTypeReference.typeAnnotation[typeName.name='SealedValue']",
+    message: 'only `seal` of libs/crypto makes a sealed value',
+  },
+];
+
 export default tseslint.config(
   {
     ignores: [
@@ -41,18 +63,41 @@ export default tseslint.config(
       'max-lines-per-function': ['error', { max: 60, skipBlankLines: true, skipComments: true }],
       complexity: ['error', 14],
       eqeqeq: 'error',
-      'no-restricted-syntax': [
-        'error',
-        // The names of read models come from their definition (ADR 35), so that a renamed column does not compile.
-        ...['TemplateElement[value.raw=', 'Literal[value='].map((node) => ({
-          selector: `${node}/\\brm_\\w+\\.\\w/]`,
-          message: 'take the names of tables and columns from `aliased` of contracts',
-        })),
-      ],
+      'no-restricted-syntax': ['error', ...readModelNames, ...casts],
     },
   },
   {
-    files: ['**/test/**/*.ts', '**/bench/**/*.ts', '**/*.test.ts', '**/contract-suite.ts'],
+    // The codecs: they give stored values their types. The others use parts of a driver that its types do not declare.
+    files: [
+      'contracts/src/events/index.ts',
+      'libs/crypto/src/sealed-value.ts',
+      'libs/event-store/src/codec.ts',
+      'libs/event-store/src/eventstoredb/client-internals.ts',
+      'libs/event-store/src/postgres/connection.ts',
+      'libs/event-store/src/postgres/postgres-event-store.ts',
+    ],
+    rules: { 'no-restricted-syntax': ['error', ...readModelNames] },
+  },
+  {
+    // Still to be done.
+    files: [
+      'contracts/src/events/outcome-content.ts',
+      'reactor-runner/src/**',
+      'command-service/src/invocations/answers.ts',
+    ],
+    rules: {
+      'no-restricted-syntax': ['error', ...readModelNames],
+      '@typescript-eslint/no-unnecessary-type-assertion': 'off',
+    },
+  },
+  {
+    files: [
+      '**/test/**/*.ts',
+      '**/bench/**/*.ts',
+      '**/*.test.ts',
+      '**/contract-suite.ts',
+      '**/contract-suite/**',
+    ],
     rules: {
       'max-lines-per-function': 'off',
       'max-lines': ['error', 500],

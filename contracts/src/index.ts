@@ -14,6 +14,7 @@ export * from './api/tokens.ts';
 export * from './custom-response.ts';
 export * from './destinations.ts';
 export * from './events/index.ts';
+export type { SealedValue } from './events/sealed.ts';
 export * from './hash-domains.ts';
 export * from './ids.ts';
 export * from './metadata.ts';

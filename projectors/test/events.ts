@@ -3,6 +3,7 @@ import {
   eventRegistry,
   type DataOf,
   type EventMetadata,
+  type SealedValue,
   type VaultEvent,
   type VaultEventType,
 } from '@token-vault/contracts';
@@ -36,8 +37,8 @@ export function event<Type extends VaultEventType>(
   } as VaultEvent;
 }
 
-export const sealed = (name: string): string =>
-  `sv1.00000000-0000-4000-8000-00000000000f.${Buffer.from(name).toString('base64url')}`;
+export const sealed = (name: string) =>
+  `sv1.00000000-0000-4000-8000-00000000000f.${Buffer.from(name).toString('base64url')}` as SealedValue;
 
 const tokenContent = (tokenId: string, changes: Partial<DataOf<'TokenCreated'>> = {}) => ({
   token_id: tokenId,

@@ -14,7 +14,7 @@ import {
 } from '@token-vault/contracts';
 import type { Occurrence, SqlOp } from '../src/projection.ts';
 import { logHandlers, unloggedEvents } from '../src/projections/log-entries.ts';
-import { event } from './events.ts';
+import { event, sealed } from './events.ts';
 
 /** A fixture of every released version of every event. */
 const folder = path.resolve(import.meta.dirname, '../../contracts/test/fixtures/events');
@@ -95,7 +95,7 @@ describe('the log', () => {
   });
 
   it('has one entry for a write and for the data in its answer', () => {
-    const content = { token_id: 'a', token_type: 'card', data: '', containers: ['/'] };
+    const content = { token_id: 'a', token_type: 'card', data: sealed('d'), containers: ['/'] };
     expect(entriesOf(event('TokenUpdated', { ...content, shown: 'mask' }))).toMatchObject([
       { operation: 'update', transform: 'mask' },
     ]);
@@ -107,8 +107,8 @@ describe('the log', () => {
 
   it('tells of an invocation and of its outcome as invoke', () => {
     const identity = { invocation_id: 'i', reactor_id: 'r' };
-    const ended = { ...identity, mode: 'sync', result: '' } as const;
-    const failed = { ...identity, mode: 'sync', status: 500, reason: 'threw', problem: '' } as const;
+    const ended = { ...identity, mode: 'sync', result: sealed('o') } as const;
+    const failed = { ...identity, mode: 'sync', status: 500, reason: 'threw', problem: sealed('o') } as const;
     expect([
       ...entriesOf(event('ReactorSucceeded', ended)),
       ...entriesOf(event('ReactorFailed', failed)),
@@ -191,7 +191,12 @@ describe('the log', () => {
   });
 
   it('knows only the entity types of the interface', () => {
-    const told = event('TokenCreated', { token_id: 'a', token_type: 'card', data: '', containers: ['/'] });
+    const told = event('TokenCreated', {
+      token_id: 'a',
+      token_type: 'card',
+      data: sealed('d'),
+      containers: ['/'],
+    });
     expect(entityTypes).toContain(entriesOf(told)[0]?.['entity_type']);
   });
 });

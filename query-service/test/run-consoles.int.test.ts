@@ -8,6 +8,7 @@ import {
   type EventName,
   type NewDataOf,
   type RunConsole,
+  type SealedValue,
   type ShownInvocation,
   type VaultEventType,
 } from '@token-vault/contracts';
@@ -17,7 +18,7 @@ import { managerOf, principalOf, setUpVault, type Vault } from './vault.ts';
 
 const minuteMs = 60_000;
 const line = { level: 'log', text: 'the number is 4242' } as const;
-const sealed = 'sv1.00000000-0000-4000-8000-000000000000.AAAA';
+const sealed = 'sv1.00000000-0000-4000-8000-000000000000.AAAA' as SealedValue;
 
 let vault: Vault;
 let tenantId: string;

@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { streams, tokenStatementOf, TokenUpdated, type Pagination, type Token } from '@token-vault/contracts';
+import {
+  streams,
+  tokenStatementOf,
+  TokenUpdated,
+  type Pagination,
+  type SealedValue,
+  type Token,
+} from '@token-vault/contracts';
 import { principalOf, recorded, ruleOn, setUpVault, type Vault } from './vault.ts';
 
 let vault: Vault;
@@ -30,7 +37,10 @@ beforeAll(async () => {
   });
   vault.clock.set('2030-01-03T00:00:00Z');
   await vault.token(tenantId, { token_id: 'three', containers: ['/pii/'], indexed: ["o'hara"] });
-  const content = { data: 'sv1.00000000-0000-0000-0000-000000000000.AAAA', containers: ['/pii/'] };
+  const content = {
+    data: 'sv1.00000000-0000-0000-0000-000000000000.AAAA' as SealedValue,
+    containers: ['/pii/'],
+  };
   const hashes = await vault.keyRing.hashes(tenantId);
   await vault.append(tenantId, streams.token(tenantId, 'three'), TokenUpdated, {
     token_id: 'three',

@@ -1,4 +1,4 @@
-import type { Json } from '@token-vault/contracts';
+import type { JsonInput } from '@token-vault/contracts';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { secret, type SealedValue } from '@token-vault/crypto';
 import { describe, expect, it } from 'vitest';
@@ -40,7 +40,7 @@ function rowOf(id: number, length: number): TokenRow {
 /** How often another request could use the thread while a page was shown. */
 async function turnsDuring(page: readonly TokenRow[]): Promise<number> {
   const expressions = createExpressions(createInlineWorkers()).of({}, 'tenant');
-  const keyRing = { open: async <Value extends Json>() => secret(JSON.parse(stored) as Value) };
+  const keyRing = { open: async <Value extends JsonInput>() => secret(JSON.parse(stored) as Value) };
   const showing = { keyRing, expressions, turns: new Turns(), now };
   let [turns, isShown] = [0, false];
   const count = (): void => {

@@ -27,6 +27,7 @@ import {
   secret,
   type KeyRing,
   type SealContext,
+  type SealedValue,
 } from '@token-vault/crypto';
 import type { EventStore, RecordedEvent } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
@@ -94,7 +95,7 @@ function event<Type extends VaultEventType>(name: EventName<Type>, data: NewData
   });
 }
 
-const sealed = (keyRing: KeyRing, place: SealContext, value: Json): Promise<string> =>
+const sealed = (keyRing: KeyRing, place: SealContext, value: Json): Promise<SealedValue> =>
   keyRing.sealNew(place, secret(value));
 
 /** Makes a reactor and the secret of its tenant. Gives the reactor's id. */

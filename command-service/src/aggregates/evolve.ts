@@ -14,7 +14,7 @@ export const unchanged = <State>(state: State): State => state;
 
 /** Events of other types, for example those of a newer release, leave the state as it is. */
 export function evolveBy<State, Type extends VaultEventType>(changes: Changes<State, Type>): Evolve<State> {
-  // The compiler cannot follow that the function found by an event's type takes this event. `Changes` has checked it.
+  // eslint-disable-next-line no-restricted-syntax -- The compiler cannot follow that the function found by an event's type takes this event. `Changes` has checked it.
   const byType = new Map(Object.entries(changes)) as unknown as ReadonlyMap<string, Evolve<State>>;
   return (state, event) => byType.get(event.type)?.(state, event) ?? state;
 }

@@ -15,8 +15,8 @@ const mostDataBytes = 4 * 1024 * 1024;
 const readAtOnce = 25;
 
 /** Sealed data is base64. */
-export const dataBytesOf = ({ content: { data, cvc = '' } }: TokenDetails): number =>
-  Math.floor(((data.length + cvc.length) * 3) / 4);
+export const dataBytesOf = ({ content: { data, cvc } }: TokenDetails): number =>
+  Math.floor(((data.length + (cvc?.length ?? 0)) * 3) / 4);
 
 export interface TokenLookup {
   readonly find: (tokenId: string) => Promise<TokenDetails | undefined>;

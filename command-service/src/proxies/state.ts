@@ -52,7 +52,7 @@ const contentOf = (data: DataOf<typeof ProxyCreated.type>): ProxyContent => ({
   requestCode: data.request_code,
   responseCode: data.response_code,
   requireAuth: data.require_auth,
-  configuration: data.configuration as SealedValue,
+  configuration: data.configuration,
   applicationId: data.application_id,
 });
 

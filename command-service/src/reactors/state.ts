@@ -43,7 +43,7 @@ const contentOf = (
   return {
     name,
     code,
-    configuration: configuration as SealedValue,
+    configuration,
     applicationId,
     signature: signatureOf(event),
   };

@@ -77,12 +77,8 @@ export const evolve = evolveBy<TenantState, TypeIn<typeof tenantEvents>>({
   },
   TenantWebhookSecretRotated(state, event) {
     if (state.kind !== 'active') return state;
-    const { secret, earlier = [] } = event.data;
-    const secrets = {
-      webhookSecret: secret as SealedValue,
-      earlierSecrets: earlier.map((each) => ({ ...each, secret: each.secret as SealedValue })),
-    };
-    return { kind: 'active', details: { ...state.details, ...secrets } };
+    const { secret: webhookSecret, earlier: earlierSecrets = [] } = event.data;
+    return { kind: 'active', details: { ...state.details, webhookSecret, earlierSecrets } };
   },
   TenantDeleted: () => ({ kind: 'deleted' }),
 });

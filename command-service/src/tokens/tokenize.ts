@@ -4,6 +4,7 @@ import {
   ValidationError,
   type CreateTokenBody,
   type Json,
+  type JsonInput,
   type JsonObject,
 } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
@@ -41,7 +42,7 @@ const isTokenBody = (value: JsonObject): boolean =>
   Object.hasOwn(value, 'type') && Object.hasOwn(value, 'data');
 
 /** Replaces each place by the result of `visit`. Null stays null (rules.md §8). */
-function mapSlots(value: Json, path: Path, visit: (slot: Slot) => Json): Json {
+function mapSlots(value: Json, path: Path, visit: (slot: Slot) => JsonInput): JsonInput {
   if (value === null) return null;
   if (Array.isArray(value)) return value.map((item, index) => mapSlots(item, [...path, index], visit));
   if (typeof value !== 'object') {
@@ -54,7 +55,7 @@ function mapSlots(value: Json, path: Path, visit: (slot: Slot) => Json): Json {
   }
   if (isTokenBody(value))
     return visit({ kind: 'object', at: path, path: dotted(path), body: parseBody(value, path) });
-  const result: JsonObject = {};
+  const result: Record<string, JsonInput> = {};
   for (const [key, child] of Object.entries(value)) {
     const mapped = mapSlots(child, [...path, key], visit);
     Object.defineProperty(result, key, {
@@ -105,7 +106,7 @@ async function draftAll(
 }
 
 export interface Tokenized {
-  readonly body: Json;
+  readonly body: JsonInput;
   readonly position: Position | undefined;
   readonly tokens: readonly AnswerToken[];
   /** An interrupted attempt created at least one of the tokens. */
@@ -189,13 +190,13 @@ async function withdraw(dependencies: TokenDependencies, context: RequestContext
   }
 }
 
-function fill(payload: Json, created: readonly CreatedToken[]): Json {
+function fill(payload: Json, created: readonly CreatedToken[]): JsonInput {
   let next = 0;
   return mapSlots(payload, [], (slot) => {
     const token = created[next]?.token;
     next += 1;
     if (!token) throw new Error('a token of the payload is missing');
-    return slot.kind === 'leaf' ? token.id : (token as unknown as JsonObject);
+    return slot.kind === 'leaf' ? token.id : token;
   });
 }
 

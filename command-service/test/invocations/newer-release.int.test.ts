@@ -9,6 +9,7 @@ import {
   streams,
   TokenDeleted,
   type EventMetadata,
+  type SealedValue,
   type VaultEvent,
 } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
@@ -26,7 +27,7 @@ const metadata: EventMetadata = {
   correlation_id: 't',
   occurred_at: '2030-01-01T00:00:00.000Z',
 };
-const sealed = `sv1.${randomUUID()}.${'A'.repeat(60)}`;
+const sealed = `sv1.${randomUUID()}.${'A'.repeat(60)}` as SealedValue;
 const deleted = { token_id: 't', token_type: 'token', key_ids: [] };
 /** An event type of the next release. */
 const praised = (): VaultEvent => {

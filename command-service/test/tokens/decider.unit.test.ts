@@ -6,6 +6,7 @@ import {
   TokenExpired,
   TokenSigned,
   TokenUpdated,
+  type SealedValue,
   type TokenContent,
 } from '@token-vault/contracts';
 import { describe, expect, it } from 'vitest';
@@ -15,7 +16,7 @@ import { later, now, specify } from '../aggregates/specification.ts';
 
 const { given } = specify(tokenDecider);
 const keyId = (n: number): string => `00000000-0000-4000-8000-00000000000${n}`;
-const sealed = (n: number): string => `sv1.${keyId(n)}.${'A'.repeat(60)}`;
+const sealed = (n: number) => `sv1.${keyId(n)}.${'A'.repeat(60)}` as SealedValue;
 const content = (changes: Partial<TokenContent> = {}): TokenContent => ({
   data: sealed(1),
   containers: ['/general/high/'],

@@ -71,6 +71,13 @@ export function newEvent<Type extends VaultEventType>(
   return { id, type, version, data, metadata } as unknown as Extract<VaultEvent, { type: Type }>;
 }
 
+/** An event as some release stored it, as the current version of its type. @throws UnknownEventError */
+export function currentEvent(stored: NewEvent): VaultEvent {
+  const { version, data } = eventRegistry.upcast(stored.type, stored.version, stored.data);
+  // Upcasters end at the current version. The data was checked against the schema of its version before it was stored.
+  return { ...stored, version, data } as unknown as VaultEvent;
+}
+
 /** The types of events that carry a signature of the state after the event. */
 export const signedEventTypes: ReadonlySet<string> = new Set(
   eventDefinitions.filter(({ schema }) => 'signature' in schema.shape).map(({ type }) => type),

@@ -125,12 +125,12 @@ export const invocationEvents = [
   WebhookRedeliveryRequested,
 ] as const;
 
-/** The content of a sealed `problem`. `custom`: the code chose the whole response. */
-export interface ReactorProblem {
+/** The content of a sealed `problem`. `custom`: the code chose the whole response. A type alias, so that it is accepted as JSON. */
+export type ReactorProblem = {
   readonly detail: string;
   readonly errors: FieldErrors;
   readonly custom?: { readonly headers: Readonly<Record<string, string>>; readonly body?: Json };
-}
+};
 
 export type InvocationField = 'args' | 'callback_url' | 'outcome' | 'outcome_with_tokens';
 

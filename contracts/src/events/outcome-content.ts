@@ -5,25 +5,26 @@ import type { InvocationField, ReactorFailed, ReactorSucceeded } from './invocat
 import type { EventOf } from './registry.ts';
 
 /** The right by which reactor code was shown a token by `req.svc`, and how the token was shown. */
-export interface TokenShowing {
+export type TokenShowing = {
   /** The application of the reactor whose code was shown the token. */
   readonly applicationId: string;
   readonly permission: TokenPermission;
   readonly transform: Transform;
-}
+};
 
 /** A token whose data the outcome of a run may contain. */
-export interface SeenToken {
+export type SeenToken = {
   readonly id: string;
   /** Unset when no right was needed: the token was made of the output of the run. */
   readonly shown?: TokenShowing | undefined;
-}
+};
 
 /**
  * The sealed content of an outcome. The tokens are sealed together with the result, because they decide who is given
- * the result: an attacker who can write the log cannot remove one (ADR 20).
+ * the result: an attacker who can write the log cannot remove one (ADR 20). It and its parts are type aliases: the
+ * compiler accepts these as JSON, which it does not do for interfaces.
  */
-export interface OutcomeContent {
+export type OutcomeContent = {
   readonly type: 'ReactorSucceeded' | 'ReactorFailed';
   /** The body of the answer, or the problem. */
   readonly value: Json;
@@ -32,7 +33,7 @@ export interface OutcomeContent {
   readonly isSeenComplete: boolean;
   /** RFC 3339. When the first cvc that was shown to the code expires. Unset when no cvc was shown. */
   readonly cvcEndsAt?: string | undefined;
-}
+};
 
 /** Whether the outcome may hold data of tokens that it does not name. A failure without any is the vault's own, and tells of none. */
 export const mayHoldUnnamedTokens = ({ type, seen, isSeenComplete }: OutcomeContent): boolean =>

@@ -1,17 +1,15 @@
-import type { Json } from '@token-vault/contracts';
+import type { Json, JsonInput, SealedValue } from '@token-vault/contracts';
 import { decrypt, encrypt, ivLength, tagLength } from './aead.ts';
 import type { DataKey } from './data-key.ts';
 import { SealBrokenError } from './errors.ts';
 import { frame } from './framing.ts';
 import { Secret } from './secret.ts';
 
-declare const sealed: unique symbol;
-
 /**
  * `sv1.<key id>.<base64url of iv (12 bytes), ciphertext, tag (16 bytes)>`: AES-256-GCM over the value as JSON. The additional data binds
  * format version, key id, tenant, entity and field, so a sealed value opens in one place only. Its length shows the length of the JSON.
  */
-export type SealedValue = string & { readonly [sealed]: true };
+export type { SealedValue } from '@token-vault/contracts';
 
 /** The one place where a sealed value opens. */
 export interface SealContext {
@@ -54,11 +52,12 @@ function additionalData(keyId: string, context: SealContext): Buffer {
  * Seals a JSON value under an entity's data key.
  * @throws TypeError when the key belongs to another tenant or entity, was wiped, or the value is not JSON.
  */
-export function seal(key: DataKey, context: SealContext, value: Secret<Json>): SealedValue {
+export function seal(key: DataKey, context: SealContext, value: Secret<JsonInput>): SealedValue {
   if (!isKeyOf(key, context)) throw new TypeError('the data key belongs to another tenant or entity');
   const json = JSON.stringify(value.expose()) as string | undefined;
   if (json === undefined) throw new TypeError('only JSON can be sealed');
   const encrypted = encrypt(key.exposeBytes(), json, additionalData(key.id, context));
+  // The only place that makes one.
   return `${version}.${key.id}.${encrypted.toString('base64url')}` as SealedValue;
 }
 
@@ -67,7 +66,11 @@ export function seal(key: DataKey, context: SealContext, value: Secret<Json>): S
  * @throws SealBrokenError otherwise; the message contains no data.
  * @throws TypeError when the key was wiped.
  */
-export function open<T extends Json = Json>(key: DataKey, context: SealContext, value: string): Secret<T> {
+export function open<T extends JsonInput = Json>(
+  key: DataKey,
+  context: SealContext,
+  value: string,
+): Secret<T> {
   if (keyIdOf(value) !== key.id || !isKeyOf(key, context)) throw new SealBrokenError();
   const body = value.slice(bodyStart);
   const encrypted = Buffer.from(body, 'base64url');

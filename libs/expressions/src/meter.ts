@@ -74,11 +74,12 @@ export class ClockMeter implements Meter {
     this.#until = processorMs() + ms;
     this.#looksAt = performance.now() + ms;
     this.#memory = memory;
-    // liquidjs declares its limiter as a class with private fields; it calls these two methods and nothing else.
-    this.#engine = {
+    const limits = {
       renderLimit: { check: () => this.spend(), use: () => this.spend() },
       memoryLimit: { check: (count: number) => this.#check(count), use: (count: number) => this.#use(count) },
-    } as unknown as EngineLimits;
+    };
+    // eslint-disable-next-line no-restricted-syntax -- liquidjs declares its limiter as a class with private fields, but calls only these two methods.
+    this.#engine = limits as unknown as EngineLimits;
   }
 
   get memoryUsed(): number {

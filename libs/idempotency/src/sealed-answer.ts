@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '@token-vault/contracts';
+import type { Json, JsonInput, JsonObject } from '@token-vault/contracts';
 import {
   keyIdOf,
   KeyDestroyedError,
@@ -47,11 +47,12 @@ type SealedRest =
 type Owner = { readonly tokenId: string } | { readonly entity: string };
 type SealedShare = Owner & { readonly sealed: string };
 
-interface Rest {
+/** A type alias: the compiler accepts it as JSON, which it does not do for an interface. */
+type Rest = {
   readonly body?: Json;
   readonly headers?: Readonly<Record<string, string>>;
   readonly invocationId?: string;
-}
+};
 
 /** The functions of the key ring that answers need. */
 export type AnswerKeys = Pick<KeyRing, 'sealNew' | 'open' | 'destroyKeys'>;
@@ -79,7 +80,7 @@ const entityOfRequest = (requestId: string): string => `idempotent:${requestId}`
 const sealPart = (
   keys: AnswerKeys,
   place: { readonly tenantId: string; readonly entity: string },
-  value: Json,
+  value: JsonInput,
   destroyAfter: Date,
 ): Promise<SealedValue> =>
   keys.sealNew({ ...place, field }, secret(value), { destroyAfter, durability: 'own' });
@@ -125,8 +126,7 @@ async function sealedRest(
   if (Object.keys(rest).length === 0) return undefined;
   const owners = ownersOf(answer, tokens);
   const entity = entityOfRequest(requestId);
-  if (owners.length === 0)
-    return { sealed: await sealPart(keys, { tenantId, entity }, rest as unknown as Json, endsAt) };
+  if (owners.length === 0) return { sealed: await sealPart(keys, { tenantId, entity }, rest, endsAt) };
   const parts = await Promise.all(
     owners.map(async (owner) => {
       const share = newShare();
@@ -218,13 +218,12 @@ async function openRest(
 ): Promise<Rest> {
   const entity = entityOfRequest(requestId);
   if ('sealed' in rest) {
-    const place = { tenantId, entity, field };
-    return (await keys.open(place, rest.sealed)).expose() as unknown as Rest;
+    return (await keys.open<Rest>({ tenantId, entity, field }, rest.sealed)).expose();
   }
   const shares = await Promise.all(
     rest.shares.map(async (share) => {
       const place = { tenantId, entity: entityOfOwner(share), field };
-      return (await keys.open(place, share.sealed)).expose() as string;
+      return (await keys.open<string>(place, share.sealed)).expose();
     }),
   );
   return JSON.parse(openWithShares(shares, `${tenantId} ${entity}`, rest.text)) as Rest;

@@ -1,5 +1,5 @@
 import type { Json, TokenContent } from '@token-vault/contracts';
-import { secret, type KeyRing, type Secret } from '@token-vault/crypto';
+import { secret, type KeyRing, type SealedValue, type Secret } from '@token-vault/crypto';
 import { contextOf, type TokenPlace } from './opening.ts';
 import { split } from './sealed-apart.ts';
 
@@ -7,8 +7,8 @@ import { split } from './sealed-apart.ts';
 const cvcLifetimeMs = 60 * 60 * 1000;
 
 export interface SealedData {
-  readonly data: string;
-  readonly cvc?: string;
+  readonly data: SealedValue;
+  readonly cvc?: SealedValue;
   readonly cvc_expires_at?: string;
 }
 

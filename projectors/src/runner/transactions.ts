@@ -1,4 +1,4 @@
-import { eventRegistry, type NewEvent, type VaultEvent, type VaultEventType } from '@token-vault/contracts';
+import { currentEvent, type NewEvent, type VaultEvent, type VaultEventType } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
 import { statement, type Statement } from './statements.ts';
 
@@ -40,9 +40,7 @@ export class Transactions {
   ): void {
     for (const { transaction_id: id, event } of staged) {
       // An older release may have staged the event.
-      const stored = JSON.parse(event) as NewEvent;
-      const current = eventRegistry.upcast(stored.type, stored.version, stored.data);
-      this.stage(id, { ...stored, ...current } as unknown as StagedEvent);
+      this.stage(id, currentEvent(JSON.parse(event) as NewEvent));
     }
     for (const { id } of closed) this.closed.add(id);
   }

@@ -1,4 +1,4 @@
-import type { Json } from '@token-vault/contracts';
+import type { Json, JsonInput } from '@token-vault/contracts';
 import type { DataKey } from '../data-key.ts';
 import { keyIdOf, open, seal, type SealContext, type SealedValue } from '../sealed-value.ts';
 import type { Secret } from '../secret.ts';
@@ -33,19 +33,19 @@ export interface Sealing {
    */
   sealNew(
     context: SealContext,
-    value: Secret<Json>,
+    value: Secret<JsonInput>,
     options?: Pick<DataKeyRequest, 'destroyAfter' | 'durability'>,
   ): Promise<SealedValue>;
   /**
    * Seals a later value under the key of the value before it, so that destroying one key erases all versions. Readers of the old version
    * can still open it meanwhile. @throws as `openKey`
    */
-  sealAgain(context: SealContext, before: string, value: Secret<Json>): Promise<SealedValue>;
+  sealAgain(context: SealContext, before: string, value: Secret<JsonInput>): Promise<SealedValue>;
   /**
    * Fetches the key of a sealed value, opens the value and wipes the key.
    * @throws KeyDestroyedError, SealBrokenError
    */
-  open<T extends Json = Json>(context: SealContext, sealed: string): Promise<Secret<T>>;
+  open<T extends JsonInput = Json>(context: SealContext, sealed: string): Promise<Secret<T>>;
 }
 
 /** Runs `use` and then wipes the key, also when `use` throws. */
