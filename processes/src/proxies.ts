@@ -1,4 +1,5 @@
 import { createProxyFinder, createSeenTokens, createTokenUse } from '@token-vault/command-service';
+import { ConflictError } from '@token-vault/contracts';
 import { createEgressBroker } from '@token-vault/egress';
 import { createProxyHandlers } from '@token-vault/proxy';
 import { createAuditTrail, systemClock, type HandlersOf } from '@token-vault/operations';
@@ -50,6 +51,10 @@ export function openProxy(
     refuseUse: (tokenIds, asked) => tokenUse.refusal(tokenIds, asked.now, asked),
     async findProxy(tenantId, id) {
       const { details, revision, configuration } = await findProxy(tenantId, id);
+      const { applicationId, requestCode, responseCode } = details;
+      const hasCode = requestCode !== undefined || responseCode !== undefined;
+      if (hasCode && applicationId !== undefined && !(await findApplication(tenantId, applicationId)))
+        throw new ConflictError('conflict', 'The application of the proxy is gone, so its code does not run.');
       return { ...details, revision, configuration };
     },
     runCode: createProxyCode({ sandbox: reactors.sandbox, fetch: ofCode.fetch, operations }),

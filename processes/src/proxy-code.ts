@@ -15,11 +15,15 @@ const fetchOf =
   (fetch: EgressFetch, { proxy, requireSendable }: CodeRun, context: RequestContext): EgressFetch =>
   async (request) => {
     const url = URL.parse(request.url);
-    await requireSendable();
-    const { principal } = (await context.renewed()) ?? context;
-    if (!url || !mayFetch(proxy, url, principal.tenant))
-      throw new Error('the destination is not among those of the proxy');
-    return fetch({ ...request, redirect: request.redirect === 'manual' ? 'manual' : 'error' });
+    const permit = async () => {
+      await requireSendable();
+      const { principal } = (await context.renewed()) ?? context;
+      if (!url || !mayFetch(proxy, url, principal.tenant))
+        throw new Error('the destination is not among those of the proxy');
+    };
+    // Before names are looked up, and again when the connection is there.
+    await permit();
+    return fetch({ ...request, redirect: request.redirect === 'manual' ? 'manual' : 'error', permit });
   };
 
 /** No answer would name the tokens of a request, so its code has `req.svc.tokenize` alone. */

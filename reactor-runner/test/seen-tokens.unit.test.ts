@@ -23,7 +23,7 @@ it('each application and each right by which a token was shown is kept', () => {
   expect(seen.tokens).toEqual([{ id: 'tok' }, ...ways.map((way) => ({ id: 'tok', shown: way }))]);
 });
 
-it('names tokens up to the limit, says when there were more, and learns the end of every cvc', () => {
+it('names made tokens up to the limit, says when there were more, and learns the end of every cvc', () => {
   const seen = new SeenTokens();
   const first = Array.from({ length: maxSeenTokens }, (_, index) => ({ id: `tok_${index}` }));
   seen.add([...first, ...first]);
@@ -33,6 +33,18 @@ it('names tokens up to the limit, says when there were more, and learns the end 
   seen.add([{ id: 'another', cvcEndsAt: '2030-01-01T00:00:00Z' }]);
   expect([seen.tokens.length, seen.isComplete]).toEqual([maxSeenTokens + 1, false]);
   expect(seen.cvcEndsAt).toEqual(new Date('2030-01-01T00:00:00Z'));
+});
+
+it('refuses an answer that shows more tokens than can be named', () => {
+  const seen = new SeenTokens();
+  const first = Array.from({ length: maxSeenTokens }, (_, index) => ({ id: `tok_${index}`, shown: shown() }));
+  seen.add(first);
+  seen.add([{ id: 'made', shown: shown({ permission: 'token:create' }) }]);
+  expect(() => {
+    seen.add([{ id: 'another', shown: shown() }]);
+  }).toThrow('at most 1,000 tokens');
+  seen.add(first);
+  expect(seen.tokens.length).toBe(maxSeenTokens);
 });
 
 it('does not name all when an inner run did not', () => {

@@ -13,7 +13,7 @@ import {
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import {
-  RunFailedError,
+  DataDependentError,
   type Answer,
   type AnswerToken,
   type Path,
@@ -110,7 +110,7 @@ function answerFrom(
   const tokens = tokensOf(event, asked, content, usedTokenIds);
   if (custom === undefined) {
     const madeOf = { ...tokens, isUnrepeatable: mayHoldUnnamedTokens(content) };
-    throw new RunFailedError(failure(event.data, detail, errors), madeOf);
+    throw new DataDependentError(failure(event.data, detail, errors), madeOf);
   }
   return { status, headers: custom.headers, body: custom.body, position, ...tokens };
 }

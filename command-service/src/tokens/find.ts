@@ -41,11 +41,17 @@ export function createTokensSinceFinder({ store, keyRing, clock }: TokenFinderDe
   const outcomes = createTransactionOutcomes(store, clock);
   return async (tokenId, since, { principal: { tenant } }) => {
     const found = new Map<string, TokenDetails>();
+    const before = new Date(since.getTime() - clockSkewMs);
     for (let newest: number | undefined; newest !== noRevision;) {
-      const { state, base } = await readTokenHistory({ store, outcomes, newest }, tenant.id, tokenId);
+      const history = await readTokenHistory({ store, outcomes, newest }, tenant.id, tokenId);
+      const { state, base, baseSince } = history;
       if (state.kind === 'absent') break;
       newest = base - 1;
-      if (state.kind === 'ended') continue;
+      if (state.kind === 'ended') {
+        if (baseSince !== undefined && new Date(baseSince) < before) break;
+        continue;
+      }
+      if (isExpired(state.details, before)) break;
       const { createdAt } = state.details;
       if (!found.has(createdAt)) {
         await requireSignedToken(keyRing, tenant, state.details);

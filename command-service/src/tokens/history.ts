@@ -25,6 +25,8 @@ export interface TokenHistory {
   readonly isPending: boolean;
   /** The revision of the last event that counts without the open transactions. `noRevision` when none does. */
   readonly base: number;
+  /** RFC 3339. The time of that event, or of the commit of its transaction. Undefined when there is none. */
+  readonly baseSince: string | undefined;
   /**
    * The data keys whose destruction the last committed change has decided. They are destroyed already, unless the
    * writer was interrupted.
@@ -82,6 +84,7 @@ interface Reading {
   lockedBy: string | undefined;
   isPending: boolean;
   base: number;
+  baseSince: string | undefined;
   decidedKeyIds: readonly string[];
   /** Events that count for the caller, newest first. */
   readonly counting: RecordedEvent[];
@@ -105,6 +108,7 @@ export async function readTokenHistory(
     lockedBy: undefined,
     isPending: false,
     base: noRevision,
+    baseSince: undefined,
     decidedKeyIds: [],
     counting: [],
   };
@@ -119,10 +123,10 @@ export async function readTokenHistory(
       if (from !== event.revision - 1) break;
     }
   }
-  const { last, lockedBy, isPending, base, decidedKeyIds, counting } = reading;
+  const { last, counting, ...found } = reading;
   const state = counting.reduceRight(evolve, initialState);
   const { revision, position } = last ?? { revision: noRevision, position: undefined };
-  return { state, revision, position, lockedBy, isPending, base, decidedKeyIds };
+  return { ...found, state, revision, position };
 }
 
 /** Handles one event. Gives the revision to continue with, `noRevision` when the state is complete. */
@@ -147,6 +151,7 @@ async function look(
   if (transaction && !counts(event, transaction)) return before;
   if (reading.base === noRevision) {
     reading.base = event.revision;
+    reading.baseSince = transaction?.kind === 'committed' ? transaction.committedAt : event.metadata.occurred_at;
     reading.decidedKeyIds = decidedKeyIds(event);
   }
   count(reading, event);

@@ -3,6 +3,7 @@ import {
   ConflictError,
   NotFoundError,
   streams,
+  ValidationError,
   type Json,
   type PatchTokenBody,
   type TokenContent,
@@ -10,7 +11,7 @@ import {
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type Secret } from '@token-vault/crypto';
 import { startPosition, type Position } from '@token-vault/event-store';
-import type { RequestContext } from '@token-vault/operations';
+import { DataDependentError, type RequestContext } from '@token-vault/operations';
 import {
   cvcEndOf,
   lastingPart,
@@ -56,6 +57,15 @@ interface Written {
   readonly change: Change;
   readonly toCaller: ReturnType<typeof shownTo>;
   readonly shown: Transform;
+}
+
+/** Whether an expression works tells of the data that the caller did not send. Hidden data is read by no expression of the patch. */
+function failureBy(error: unknown, attempt: PatchAttempt): unknown {
+  if (!(error instanceof ValidationError) || isDataHidden(attempt)) return error;
+  const { details, context } = attempt;
+  const shown = { permission: 'token:update', transform: 'reveal' } as const;
+  const cvcEndsAt = cvcEndOf(details.content, context.now);
+  return new DataDependentError(error, { tokens: [{ id: details.id, by: 'seen', shown, cvcEndsAt }] });
 }
 
 /** Updates tokens by JSON merge patch (interface.md, PATCH /tokens/{id}; rules.md §5). */
@@ -122,7 +132,9 @@ export class TokenUpdate {
       return { facts: [], answer };
     }
     const attempt = this.#allowed(patch, details, before);
-    const change = await this.#change(attempt);
+    const change = await this.#change(attempt).catch((error: unknown) => {
+      throw failureBy(error, attempt);
+    });
     const { duplicate, claim } = await this.#clear(details, change, patch, context);
     if (duplicate) {
       const existing = await this.#existing.show(context, duplicate, 'update');

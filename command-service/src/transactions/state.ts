@@ -41,7 +41,7 @@ interface Opened {
 export type TransactionState =
   | { readonly kind: 'absent' }
   | ({ readonly kind: 'open' } & Opened)
-  | ({ readonly kind: 'committed'; readonly position: Position } & Opened)
+  | ({ readonly kind: 'committed'; readonly position: Position; readonly committedAt: string } & Opened)
   | ({ readonly kind: 'dropped' } & Opened);
 
 export const initialState: TransactionState = { kind: 'absent' };
@@ -86,8 +86,10 @@ export const evolve = evolveBy<TransactionState, TypeIn<typeof transactionEvents
     return state;
   },
   TransactionCounted: unchanged,
-  TransactionCommitted: (state, event) =>
-    state.kind === 'open' ? { ...state, kind: 'committed', position: event.position } : state,
+  TransactionCommitted: (state, { position, metadata }) =>
+    state.kind === 'open'
+      ? { ...state, kind: 'committed', position, committedAt: metadata.occurred_at }
+      : state,
   TransactionRolledBack: dropped,
   TransactionExpired: dropped,
 });

@@ -85,6 +85,36 @@ it('an answer that may show either of two tokens of one id is not kept', async (
   expect(await factsOf()).toEqual([undefined]);
 });
 
+it('a token that was deleted or had expired before is not found', async () => {
+  await create('/old/');
+  vault.clock.advance(minute);
+  await vault.remove('one');
+  await vault.create({
+    type: 'token',
+    data: 'x',
+    id: 'one',
+    containers: ['/expired/'],
+    expires_at: new Date(vault.clock.now().getTime() + minute).toISOString(),
+  });
+  vault.clock.advance(3 * minute);
+  expect(await containersSince(vault.clock.now())).toEqual([]);
+  await create('/mine/');
+  expect(await containersSince(vault.clock.now())).toEqual(['/mine/']);
+});
+
+it('a token that was deleted in a transaction is found since before its commit', async () => {
+  await create('/old/');
+  const transaction = await vault.begin();
+  await vault.remove('one', { transaction });
+  vault.clock.advance(50 * minute);
+  const since = vault.clock.now();
+  vault.clock.advance(minute);
+  await vault.end('commit', transaction);
+  expect(await containersSince(since)).toEqual(['/old/']);
+  vault.clock.advance(2 * minute);
+  expect(await containersSince(vault.clock.now())).toEqual([]);
+});
+
 it('tokens that ended long before are not found', async () => {
   await create('/old/');
   await vault.remove('one');

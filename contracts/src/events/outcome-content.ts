@@ -29,7 +29,7 @@ export type OutcomeContent = {
   /** The body of the answer, or the problem. */
   readonly value: Json;
   readonly seen: readonly SeenToken[];
-  /** False when the tokens are unknown, or when there are more than `maxSeenTokens`. */
+  /** False when the tokens are unknown, or when the code made more than `maxSeenTokens`. */
   readonly isSeenComplete: boolean;
   /** RFC 3339. When the first cvc that was shown to the code expires. Unset when no cvc was shown. */
   readonly cvcEndsAt?: string | undefined;

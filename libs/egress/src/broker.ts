@@ -9,6 +9,7 @@ import { createHostResolver } from './resolver.ts';
 import { TenantAgents } from './tenant-agents.ts';
 import { nextHop } from './redirects.ts';
 import type { Hop } from './redirects.ts';
+import { permitted, RefusedError, type Permit } from './permit.ts';
 import { firstHop, toPairs, type Asked } from './request.ts';
 import { createSend, type EgressSend } from './send.ts';
 
@@ -20,6 +21,8 @@ export interface EgressRequest extends Asked {
   /** For the whole exchange with its redirects, in milliseconds. Default: that of the broker. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
+  /** Of each hop. */
+  readonly permit?: Permit | undefined;
 }
 
 export interface EgressResponse {
@@ -87,7 +90,7 @@ export function createEgressBroker(options: EgressBrokerOptions = {}): EgressBro
     const agent = agents.of(request.tenantId ?? '');
     let hop = withoutEncodings(firstHop(request, maxRequestBytes));
     for (let hops = 0; ; hops++) {
-      const response = await exchange(agent, hop, signal, maxResponseBytes);
+      const response = await exchange(agent, hop, { signal, permit: request.permit, maxBytes: maxResponseBytes });
       const next =
         request.redirect === 'manual' ? undefined : nextHop(hop, response.status, response.location);
       if (next === undefined) return { ...response.answer, url: hop.url.href, redirected: hops > 0 };
@@ -113,15 +116,27 @@ interface Exchange {
   readonly answer: Omit<EgressResponse, 'redirected' | 'url'>;
 }
 
-async function exchange(agent: Agent, hop: Hop, signal: AbortSignal, maxBytes: number): Promise<Exchange> {
+interface ExchangeOptions {
+  readonly signal: AbortSignal;
+  readonly permit: Permit | undefined;
+  readonly maxBytes: number;
+}
+
+async function exchange(
+  agent: Agent,
+  hop: Hop,
+  { signal, permit, maxBytes }: ExchangeOptions,
+): Promise<Exchange> {
   try {
-    const response = await ask(hop.url, {
-      dispatcher: agent,
-      method: hop.method,
-      headers: hop.headers.flatMap(([name, value]) => [name, value]),
-      body: hop.body ?? null,
-      signal,
-    });
+    const response = await permitted(permit, agent, (dispatcher) =>
+      ask(hop.url, {
+        dispatcher,
+        method: hop.method,
+        headers: hop.headers.flatMap(([name, value]) => [name, value]),
+        body: hop.body ?? null,
+        signal,
+      }),
+    );
     const headers = toPairs(response.headers);
     const body = await decode(await collect(response.body, maxBytes), headers, maxBytes);
     const kept = headers.filter(
@@ -134,7 +149,7 @@ async function exchange(agent: Agent, hop: Hop, signal: AbortSignal, maxBytes: n
       answer: { status: response.statusCode, statusText: response.statusText, headers: kept, body },
     };
   } catch (error) {
-    throw asEgressError(error, signal);
+    throw error instanceof RefusedError ? error.cause : asEgressError(error, signal);
   }
 }
 

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
-import { DecoratorHandler, request as ask, type Agent, type Dispatcher } from 'undici';
+import { request as ask, type Dispatcher } from 'undici';
 import { asEgressError, responseTooLarge } from './failures.ts';
+import { permitted, RefusedError, type Permit } from './permit.ts';
 import { firstHop, toPairs, type Asked } from './request.ts';
 import type { TenantAgents } from './tenant-agents.ts';
 
@@ -9,11 +10,7 @@ export interface EgressSending extends Asked {
   readonly tenantId: string;
   /** Ends the exchange, also while the body of the answer is being read. */
   readonly signal: AbortSignal;
-  /**
-   * Decides whether the request may leave. Called before each attempt, and again when the connection took long: the first byte leaves at
-   * most 100 ms after the decision. The request fails with the error of this function.
-   */
-  readonly permit?: () => Promise<void>;
+  readonly permit?: Permit;
 }
 
 /** An answer as it came: a redirect is not followed, nothing is decompressed. */
@@ -36,27 +33,6 @@ export interface SendOptions {
   readonly timeoutMs?: number;
 }
 
-/** A decision to send is used for no longer than this. A look-up, a connection or a handshake may take seconds. */
-const permittedMs = 100;
-/** With a connection that exists, the next attempt leaves at once. A server that closes it each time is given up. */
-const attempts = 5;
-
-/** Thrown before the first byte is written. The connection stays open for the next attempt. */
-class PermissionExpiredError extends Error {}
-
-/** Stops a request whose connection is there only after `untilMs`. */
-function startedBy(untilMs: number): Dispatcher.DispatcherComposeInterceptor {
-  return (dispatch) => (options, handler) => {
-    const starting: Dispatcher.DispatchHandler = new DecoratorHandler(handler);
-    const start = starting.onRequestStart?.bind(starting);
-    starting.onRequestStart = (...started) => {
-      if (performance.now() > untilMs) throw new PermissionExpiredError();
-      start?.(...started);
-    };
-    return dispatch(options, starting);
-  };
-}
-
 /** Sends one request and gives the answer while it is still coming. */
 export function createSend(agents: TenantAgents, options: SendOptions): EgressSend {
   const { maxRequestBytes, maxResponseBytes, timeoutMs = 120_000 } = options;
@@ -74,7 +50,7 @@ export function createSend(agents: TenantAgents, options: SendOptions): EgressSe
         headersTimeout: answerTimeoutMs,
         bodyTimeout: answerTimeoutMs,
       });
-    const answer = await permitted(request, agents.of(request.tenantId), start).catch((error: unknown) => {
+    const answer = await permitted(request.permit, agents.of(request.tenantId), start).catch((error: unknown) => {
       throw error instanceof RefusedError ? error.cause : asEgressError(error, signal);
     });
     try {
@@ -92,27 +68,6 @@ export function createSend(agents: TenantAgents, options: SendOptions): EgressSe
       throw asEgressError(error, signal);
     }
   };
-}
-
-/** The error of `permit`, so that it is not taken for one of the exchange. */
-class RefusedError extends Error {}
-
-async function permitted<Answer>(
-  { permit }: EgressSending,
-  agent: Agent,
-  start: (dispatcher: Dispatcher) => Promise<Answer>,
-): Promise<Answer> {
-  if (!permit) return start(agent);
-  for (let attempt = 1; ; attempt += 1) {
-    await permit().catch((cause: unknown) => {
-      throw new RefusedError('refused', { cause });
-    });
-    try {
-      return await start(agent.compose(startedBy(performance.now() + permittedMs)));
-    } catch (error) {
-      if (!(error instanceof PermissionExpiredError) || attempt === attempts) throw error;
-    }
-  }
 }
 
 async function* bounded(body: Readable, maxBytes: number, signal: AbortSignal): AsyncGenerator<Buffer> {

@@ -27,7 +27,7 @@ export {
 export type { ReadModelProgress, ReadModelWatch, Revocations } from './progress.ts';
 export type { NamedSession, OperationRequest } from './operation-request.ts';
 export { withReason } from './reason.ts';
-export { RunFailedError, type MadeOf } from './run-failed-error.ts';
+export { DataDependentError, type MadeOf } from './data-dependent-error.ts';
 export { recordRetiredKey, type FindEntity } from './refusals.ts';
 export { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
 export type { Space } from './space.ts';

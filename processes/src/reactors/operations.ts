@@ -8,7 +8,7 @@ import {
 } from '@token-vault/contracts';
 import {
   createExecutor,
-  RunFailedError,
+  DataDependentError,
   type AnswerToken,
   type Executor,
   type ExecutorDependencies,
@@ -56,7 +56,7 @@ function shownToken({ id, by, shown, cvcEndsAt }: AnswerToken, applicationId: st
 
 /**
  * Runs a request of a reactor as `principal`. Gives the body as HTTP would send it, without undefined fields. `onShown` is told what went into
- * the answer, and into the error of a run that failed: the code reads that too.
+ * the answer, and into an error that depends on data: the code reads that too.
  */
 async function answerTo(
   executor: Executor,
@@ -79,7 +79,7 @@ async function answerTo(
     readBody: () => Promise.resolve(body),
   });
   const { answer } = await executed.catch((error: unknown) => {
-    if (error instanceof RunFailedError) caller.onShown(error.madeOf);
+    if (error instanceof DataDependentError) caller.onShown(error.madeOf);
     throw error;
   });
   caller.onShown(answer);

@@ -16,7 +16,13 @@ import {
   type Expressions,
   type TokenReferences,
 } from '@token-vault/expressions';
-import type { AnswerToken, AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
+import {
+  DataDependentError,
+  type AnswerToken,
+  type AuditTrail,
+  type HandlersOf,
+  type RequestContext,
+} from '@token-vault/operations';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FairReads } from '../fair-reads.ts';
 import { PageBytes } from './page-bytes.ts';
@@ -99,6 +105,10 @@ class Detokenization {
     const rows = await this.#rowsOf(ids);
     await requireSignedRows(this.#dependencies.keyRing, principal.tenant, rows);
     const granted = await this.#grantedOf(ids, rows);
+    for (const { row, transform } of granted) {
+      const shown = { permission: 'token:read', transform: shownBy(transform, row.mask !== null) } as const;
+      this.seen.push({ id: row.id, by: 'seen', shown, cvcEndsAt: cvcEndOfRow(row, now) });
+    }
     if (granted.some((each) => !this.#bytes.fits(each)))
       throw ValidationError.of('body', 'names tokens of more than 4 MiB together');
     if (granted.length === 0) return;
@@ -113,12 +123,17 @@ class Detokenization {
       });
       if (token.data === undefined) this.notOpened.push({ id: token.id, reason: 'redacted' });
     }
-    for (const { row, transform } of granted) {
-      // It was deleted meanwhile.
+    // It was deleted meanwhile.
+    for (const { row } of granted)
       if (!this.shown.has(row.id)) this.notOpened.push({ id: row.id, reason: 'not-found' });
-      const shown = { permission: 'token:read', transform: shownBy(transform, row.mask !== null) } as const;
-      this.seen.push({ id: row.id, by: 'seen', shown, cvcEndsAt: cvcEndOfRow(row, now) });
-    }
+  }
+
+  /** The error of this request. Which expression failed, and why, depends on the tokens that were opened. */
+  failureBy(error: unknown): unknown {
+    const failure = asRefusal(error);
+    return failure instanceof ValidationError && this.seen.length > 0
+      ? new DataDependentError(failure, { tokens: this.seen })
+      : failure;
   }
 
   /** The tokens of a page that the caller may read; what becomes of the others is noted, and refusals are recorded. */
@@ -160,17 +175,17 @@ export function createDetokenize(
       const references = referencesOf(body);
       const work = new Detokenization(dependencies, show, context);
       await work.requireUnambiguous(references);
-      for (const ids of pagesOf([...references.tokens.keys()])) {
-        await work.openPage(ids);
-        await nextTurn();
-      }
       const budget = expressions.of(context.identity, context.principal.tenant.id);
       try {
+        for (const ids of pagesOf([...references.tokens.keys()])) {
+          await work.openPage(ids);
+          await nextTurn();
+        }
         const data = await substituteTokens(budget, body, (id) => work.shown.get(id) ?? closed);
         const answer: DetokenizeAnswer = { data, not_opened: work.notOpened };
         return { body: answer, tokens: work.seen };
       } catch (error) {
-        throw asRefusal(error);
+        throw work.failureBy(error);
       }
     },
   };

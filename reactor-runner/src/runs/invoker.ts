@@ -98,14 +98,19 @@ export interface RefusedDelivery {
 }
 
 type DecidedDelivery =
-  { readonly refused: RefusedDelivery } | { readonly refused: undefined; readonly opened: OutcomeContent };
+  | { readonly refused: RefusedDelivery }
+  | {
+      readonly refused: undefined;
+      readonly opened: OutcomeContent;
+      /** Records the readings. Must be durable before the result is sent. */
+      readonly record: () => Promise<void>;
+    };
 
 /**
  * A delivery shows the result, maybe hours later. So the rights are decided again, as for the repeat of a synchronous
  * run (rules.md §2): the invoker must exist and be allowed to use the tokens of the arguments, and the applications of
  * reactors must be allowed to see what their code was shown. The result may outlive a token, whose last state decides then.
  * A result that may hold tokens which are not named cannot be decided, so it is shown once, as the answer of a synchronous run is.
- * When nothing is refused, the readings are on record.
  * @param open opens the outcome; called when the invoker is allowed
  * @param isAgain whether there was an attempt before
  */
@@ -128,6 +133,5 @@ export async function decideDelivery(
   if (isAgain && mayHoldUnnamedTokens(opened)) return refused(shownOnce(), 'token:read');
   const decided = await decideSeen(opened.seen, since, context);
   if (decided.refusal) return refused(decided.refusal, 'token:read');
-  await decided.record();
-  return { refused: undefined, opened };
+  return { refused: undefined, opened, record: () => decided.record() };
 }

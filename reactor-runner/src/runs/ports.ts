@@ -23,7 +23,7 @@ export interface RunOrigin {
   readonly reason?: string | undefined;
   /**
    * Called with every token that the run is shown or creates: the answer may contain it. `areAll` is false when it was shown others too,
-   * as by an inner run that was shown more than are named.
+   * as by an inner run that made more than are named. @throws ConflictError when the code may not be given the answer: it was shown too many
    */
   readonly onTokens: (tokens: readonly ShownToken[], areAll?: boolean) => void;
 }

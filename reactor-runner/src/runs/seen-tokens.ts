@@ -1,6 +1,15 @@
 import { lesserOf } from '@token-vault/access';
-import { maxSeenTokens, type SeenToken } from '@token-vault/contracts';
+import { ConflictError, maxSeenTokens, type SeenToken } from '@token-vault/contracts';
 import type { ShownToken } from './ports.ts';
+
+const tooMany = () =>
+  new ConflictError(
+    'conflict',
+    `The code of one run is shown at most ${maxSeenTokens.toLocaleString('en')} tokens. The request was done, but its answer is not given.`,
+  );
+
+/** The code made the token of data that it had. */
+const isMade = ({ shown }: SeenToken): boolean => shown === undefined || shown.permission === 'token:create';
 
 /** The tokens and cvcs that the code of one run was shown. */
 export class SeenTokens {
@@ -10,12 +19,19 @@ export class SeenTokens {
   #isComplete = true;
   #cvcEndsAt: Date | undefined;
 
+  /**
+   * Called before the code is given an answer. The rights to each token that is shown are decided when the result of the run is given, so
+   * the code is not given an answer with more tokens than can be named. Tokens that the code makes need no such decision.
+   * @throws ConflictError
+   */
   add(tokens: readonly ShownToken[], areAll = true): void {
     if (!areAll) this.#isComplete = false;
     for (const { id, shown, cvcEndsAt } of tokens) {
       this.endBy(cvcEndsAt);
-      if (this.#ids.size === maxSeenTokens && !this.#ids.has(id)) this.#isComplete = false;
-      else this.#add({ id, ...(shown === undefined ? {} : { shown }) });
+      const token = { id, ...(shown === undefined ? {} : { shown }) };
+      if (this.#ids.size < maxSeenTokens || this.#ids.has(id)) this.#add(token);
+      else if (isMade(token)) this.#isComplete = false;
+      else throw tooMany();
     }
   }
 
@@ -44,7 +60,7 @@ export class SeenTokens {
     return this.#ids.size;
   }
 
-  /** False when there are others: `tokens` has the first `maxSeenTokens`, or an inner run did not name all. */
+  /** False when there are others: the code made more than `maxSeenTokens`, or an inner run did not name all. */
   get isComplete(): boolean {
     return this.#isComplete;
   }

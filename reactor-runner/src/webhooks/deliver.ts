@@ -78,6 +78,15 @@ interface Attempted {
   readonly refused?: RefusedDelivery | undefined;
 }
 
+/** The result may not be delivered now. The refusal is sent in its place. */
+class DeliveryRefusedError extends Error {
+  readonly refused: RefusedDelivery;
+  constructor(refused: RefusedDelivery) {
+    super('the result may not be delivered');
+    this.refused = refused;
+  }
+}
+
 const altered: Attempted = { reason: 'record altered', isFinal: true };
 
 /** Delivers results of asynchronous invocations (rules.md §10). */
@@ -117,18 +126,26 @@ export class Deliveries {
 
   async #attempt(invocation: Invocation, outcome: OutcomeEvent, isAgain: boolean): Promise<Attempted> {
     let refused: RefusedDelivery | undefined;
+    const requireAllowed = async () => {
+      const open = () => this.#open(invocation, outcome);
+      const decided = await decideDelivery(invocation, this.#dependencies, open, isAgain);
+      if (decided.refused) throw new DeliveryRefusedError(decided.refused);
+      return decided;
+    };
+    const send = async () => {
+      const { opened, record } = await requireAllowed();
+      await record();
+      const content = contentOf(invocation, outcome, opened.value);
+      // A server may hold up the connection for seconds, so the rights are decided again when it is there.
+      return this.#send(invocation, content, async () => void (await requireAllowed()));
+    };
     try {
-      const decided = await decideDelivery(
-        invocation,
-        this.#dependencies,
-        () => this.#open(invocation, outcome),
-        isAgain,
-      );
-      ({ refused } = decided);
-      const content = decided.refused
-        ? refusalContent(invocation, decided.refused)
-        : contentOf(invocation, outcome, decided.opened.value);
-      return { reason: await this.#send(invocation, content), isFinal: false, refused };
+      const reason = await send().catch((error: unknown) => {
+        if (!(error instanceof DeliveryRefusedError)) throw error;
+        ({ refused } = error);
+        return this.#send(invocation, refusalContent(invocation, error.refused));
+      });
+      return { reason, isFinal: false, refused };
     } catch (error) {
       if (error instanceof EgressError) return { reason: error.code, isFinal: false, refused };
       if (error instanceof KeyDestroyedError) return { reason: 'no longer kept', isFinal: true, refused };
@@ -145,7 +162,11 @@ export class Deliveries {
   }
 
   /** Undefined when the receiver accepted the delivery. */
-  async #send(invocation: Invocation, { text: body, contentType }: Content): Promise<string | undefined> {
+  async #send(
+    invocation: Invocation,
+    { text: body, contentType }: Content,
+    permit?: () => Promise<void>,
+  ): Promise<string | undefined> {
     const { keyRing, clock } = this.#dependencies;
     const { tenantId, id, invoked, metadata } = invocation;
     const [url, { secrets }] = await Promise.all([
@@ -156,7 +177,7 @@ export class Deliveries {
       ),
       readTenantWebhooks(this.#dependencies, tenantId),
     ]);
-    const sent = { tenantId, id, traceId: metadata.trace_id, url: url.expose(), body, contentType };
+    const sent = { tenantId, id, traceId: metadata.trace_id, url: url.expose(), body, contentType, permit };
     return sendWebhook(this.#dependencies.fetch, secrets, sent, clock.now());
   }
 }

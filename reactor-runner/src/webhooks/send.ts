@@ -1,6 +1,6 @@
 import { securityWebhookSetting, streams, type DataOf } from '@token-vault/contracts';
 import type { KeyRing, Secret } from '@token-vault/crypto';
-import type { EgressFetch } from '@token-vault/egress';
+import type { EgressFetch, EgressRequest } from '@token-vault/egress';
 import type { EventStore } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/operations';
 import { signatureHeaders } from './signature.ts';
@@ -15,13 +15,15 @@ export interface Webhook {
   readonly url: string;
   readonly body: string;
   readonly contentType: string;
+  /** Decides whether the webhook may leave, when the connection is there. */
+  readonly permit?: EgressRequest['permit'];
 }
 
 /** Undefined when the receiver accepted the webhook; else the reason why not. @throws EgressError */
 export async function sendWebhook(
   fetch: EgressFetch,
   secrets: readonly Secret<string>[],
-  { tenantId, id, traceId, url, body, contentType }: Webhook,
+  { tenantId, id, traceId, url, body, contentType, permit }: Webhook,
   at: Date,
 ): Promise<string | undefined> {
   const { status } = await fetch({
@@ -40,6 +42,7 @@ export async function sendWebhook(
     body: Buffer.from(body, 'utf8'),
     redirect: 'manual',
     timeoutMs,
+    permit,
   });
   return status >= 200 && status < 300 ? undefined : `status ${status}`;
 }
