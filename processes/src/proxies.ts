@@ -1,5 +1,5 @@
 import { createProxyFinder, createSeenTokens, createTokenUse } from '@token-vault/command-service';
-import { ConflictError } from '@token-vault/contracts';
+import { ForbiddenError } from '@token-vault/contracts';
 import { createEgressBroker } from '@token-vault/egress';
 import { createProxyHandlers } from '@token-vault/proxy';
 import { createAuditTrail, systemClock, type HandlersOf } from '@token-vault/operations';
@@ -54,7 +54,7 @@ export function openProxy(
       const { applicationId, requestCode, responseCode } = details;
       const hasCode = requestCode !== undefined || responseCode !== undefined;
       if (hasCode && applicationId !== undefined && !(await findApplication(tenantId, applicationId)))
-        throw new ConflictError('conflict', 'The application of the proxy is gone, so its code does not run.');
+        throw new ForbiddenError('The application of the proxy is gone, so its code does not run.');
       return { ...details, revision, configuration };
     },
     runCode: createProxyCode({ sandbox: reactors.sandbox, fetch: ofCode.fetch, operations }),

@@ -33,7 +33,7 @@ type Guess = <Result>(
 ) => Promise<Result>;
 
 export interface ProxyDependencies extends CodeDependencies {
-  /** The proxy as the log has it now. @throws NotFoundError; AlteredRecordError; ConflictError when the application of its code is gone */
+  /** The proxy as the log has it now. @throws NotFoundError; AlteredRecordError; ForbiddenError when the application of its code is gone */
   readonly findProxy: (tenantId: string, id: string) => Promise<ConfiguredProxy>;
   readonly guess: Guess;
   readonly audit: AuditTrail;

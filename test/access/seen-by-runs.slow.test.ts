@@ -219,8 +219,8 @@ const readingThenWaiting = `const card = await svc.tokens.retrieve(args.id);
   return { raw: card };`;
 
 /** The answer of a run whose code has read the card and waits while `act` is done. */
-async function answerAfter(act: () => Promise<unknown>, args: object = {}) {
-  const path = await makeReactor(readingThenWaiting);
+async function answerAfter(act: () => Promise<unknown>, args: object = {}, code = readingThenWaiting) {
+  const path = await makeReactor(code);
   const before = gate.waiting.length;
   const running = caller.client.request('POST', path, { body: { args: { id: cardId, ...args } } });
   await waitUntil(() => gate.waiting.length > before, { what: 'the code at the gate' });
@@ -249,6 +249,25 @@ describe('the answer of a run whose code was shown a card by req.svc', () => {
       await reader.client.expect(204, 'DELETE', `/tokens/${cardId}`);
     });
     expect(answer.status).toBe(200);
+  });
+});
+
+/** Requests that fail or not by what the card holds, so their errors tell the code of it. */
+const telling = {
+  detokenize: `svc.detokenize({ a: "{{ " + args.id + " | json: '$.nothing' }}" })`,
+  update: `svc.tokens.update(args.id, { fingerprint_expression: "{{ data | json: '$.nothing' }}" })`,
+};
+
+describe('the answer of a run whose code was told of a card by an error', () => {
+  it.each(Object.entries(telling))('is refused when the right was withdrawn (%s)', async (_call, request) => {
+    const code = `let told = 'nothing';
+      try { await ${request}; } catch (error) { told = error.status; }
+      await fetch(configuration.GATE);
+      return { raw: told };`;
+    const told = await answerAfter(() => Promise.resolve(), {}, code);
+    expect([told.status, told.body]).toEqual([200, { raw: 400 }]);
+    const refused = await answerAfter(() => narrow([rule({ transform: 'mask' })]), {}, code);
+    expect([refused.status, refused.text.includes('400')]).toEqual([403, false]);
   });
 });
 

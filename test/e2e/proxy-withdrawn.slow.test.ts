@@ -1,4 +1,3 @@
-import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import type { Application, LogEntry, Proxy, Token } from '@token-vault/contracts';
 import {
   cardNumber,
@@ -12,6 +11,7 @@ import {
 } from '@token-vault/test-support';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startDestination, type Destination } from './destination.ts';
+import { startGate, type Gate } from './gate.ts';
 
 // rules.md §6: after a withdrawal is answered, no request is decided by the old right. Here the destination holds up the connection.
 
@@ -21,10 +21,7 @@ let vault: StandaloneProcess;
 let manager: Client;
 let owner: Client;
 let destination: Destination;
-/** Accepts connections and does nothing with them. */
-let gate: Server;
-let gateUrl: string;
-let held: Socket[] = [];
+let gate: Gate;
 
 const settingsWith = (proxy_destinations: string) => ({
   body: { name: 'tenant', settings: { proxy_destinations } },
@@ -37,9 +34,7 @@ async function application(permissions: readonly string[]): Promise<Application 
 
 beforeAll(async () => {
   destination = await startDestination();
-  gate = createServer((socket) => held.push(socket.on('error', () => undefined)));
-  await new Promise<void>((resolve) => gate.listen(0, '127.0.0.1', resolve));
-  gateUrl = `https://127.0.0.1:${(gate.address() as AddressInfo).port}`;
+  gate = await startGate(destination);
   dataDir = await createDataDirectory();
   const env = { VAULT_EGRESS_ALLOW: '127.0.0.1/32', NODE_EXTRA_CA_CERTS: destination.caFile };
   vault = await startStandaloneProcess({ dataDir, env });
@@ -53,11 +48,9 @@ afterAll(async () => {
   await removeDataDirectory(dataDir);
 });
 beforeEach(async () => {
-  // The vault keeps connections for its next requests.
-  held.forEach((socket) => socket.destroy());
-  held = [];
+  gate.clear();
   destination.arrived.length = 0;
-  await manager.expect(200, 'PUT', '/tenants/self', settingsWith(gateUrl));
+  await manager.expect(200, 'PUT', '/tenants/self', settingsWith(gate.url));
 });
 
 interface Withdrawn {
@@ -87,7 +80,7 @@ async function begin() {
   const sinceMs = performance.now();
   const answer = caller.client.request('POST', '/proxy', {
     body: { card: `{{ ${token.id} }}` },
-    headers: { 'SVC-PROXY-URL': gateUrl, 'SVC-TRACE-ID': trace },
+    headers: { 'SVC-PROXY-URL': gate.url, 'SVC-TRACE-ID': trace },
   });
   /** Later than a decision may be used. */
   const passTime = () => waitUntil(() => performance.now() - sinceMs > 250, { what: 'the time' });
@@ -102,10 +95,10 @@ async function messagesOf(trace: string): Promise<string[]> {
 describe('a request whose connection is held up by its destination', () => {
   it.each(withdrawals)('is not sent when %s meanwhile', async (_what, status, withdraw) => {
     const { answer, ids, trace, passTime } = await begin();
-    await waitUntil(() => held.length === 1, { what: 'the connection' });
+    await waitUntil(() => gate.held.length === 1, { what: 'the connection' });
     await withdraw(ids);
     await passTime();
-    held.forEach((socket) => destination.take(socket));
+    gate.open();
     expect((await answer).status).toBe(status);
     expect(destination.arrived).toEqual([]);
     // The caller does not wait for the record of the end.
@@ -116,9 +109,9 @@ describe('a request whose connection is held up by its destination', () => {
 
   it('is sent once when nothing was withdrawn', async () => {
     const { answer, passTime } = await begin();
-    await waitUntil(() => held.length === 1, { what: 'the connection' });
+    await waitUntil(() => gate.held.length === 1, { what: 'the connection' });
     await passTime();
-    held.forEach((socket) => destination.take(socket));
+    gate.open();
     expect((await answer).status).toBe(200);
     expect(destination.arrived.map(({ body }) => body.toString())).toEqual([expect.stringContaining(number)]);
   });
@@ -129,8 +122,8 @@ describe('a request whose connection is held up by its destination', () => {
     destination.answer = (request, response) => {
       release = () => void response.end(request.body);
     };
-    await waitUntil(() => held.length === 1, { what: 'the connection' });
-    held.forEach((socket) => destination.take(socket));
+    await waitUntil(() => gate.held.length === 1, { what: 'the connection' });
+    gate.open();
     await waitUntil(() => destination.arrived.length === 1, { what: 'the request' });
     await manager.expect(204, 'DELETE', `/applications/${ids.applicationId}`);
     await passTime();
@@ -164,14 +157,14 @@ describe('a request with a token that the code of a proxy has read', () => {
     const code = `module.exports = async (req) => ({
       raw: { body: await req.svc.tokens.retrieve('${token.id}') },
     });`;
-    const body = { name: 'reads', destination: gateUrl, application: { id: reader.id }, request: { code } };
+    const body = { name: 'reads', destination: gate.url, application: { id: reader.id }, request: { code } };
     const proxy = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body })).body;
     const answer = caller.client.request('POST', `/proxies/${proxy.id}/invoke/x`, { body: {} });
-    await waitUntil(() => held.length === 1, { what: 'the connection' });
+    await waitUntil(() => gate.held.length === 1, { what: 'the connection' });
     const sinceMs = performance.now();
     await withdraw({ applicationId: reader.id, tokenId: token.id });
     await waitUntil(() => performance.now() - sinceMs > 250, { what: 'the time' });
-    held.forEach((socket) => destination.take(socket));
+    gate.open();
     expect((await answer).status).toBe(status);
     expect(destination.arrived).toEqual([]);
   });
@@ -179,12 +172,12 @@ describe('a request with a token that the code of a proxy has read', () => {
 
 describe('a request that is too large for the code of its proxy', () => {
   it('counts as a miss: its size depends on the data of the token', async () => {
-    const settings = { proxy_destinations: gateUrl, data_misses_per_minute: '3' };
+    const settings = { proxy_destinations: gate.url, data_misses_per_minute: '3' };
     await manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'tenant', settings } });
     const caller = await application(['token:use']);
     const token = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
     const request = { code: 'module.exports = async () => ({});' };
-    const body = { name: 'p', destination: gateUrl, request };
+    const body = { name: 'p', destination: gate.url, request };
     const proxy = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body })).body;
     const guess = async () => {
       const text = `${'p'.repeat(1_048_575)}{{ ${token.id} | json: '$.number' | slice: 0, 2 }}`;
@@ -192,7 +185,7 @@ describe('a request that is too large for the code of its proxy', () => {
       return (await caller.client.request('POST', `/proxies/${proxy.id}/invoke/x`, { text, headers })).status;
     };
     expect([await guess(), await guess(), await guess(), await guess()]).toEqual([413, 413, 413, 429]);
-    expect(held).toEqual([]);
+    expect(gate.held).toEqual([]);
   });
 });
 

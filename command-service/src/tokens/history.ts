@@ -38,6 +38,9 @@ function counts(event: RecordedEvent, transaction: TransactionState): boolean {
   return transaction.kind === 'committed' && comparePositions(event.position, transaction.position) < 0;
 }
 
+const countsSince = ({ metadata }: RecordedEvent, transaction: TransactionState | undefined): string =>
+  transaction?.kind === 'committed' ? transaction.committedAt : metadata.occurred_at;
+
 /** The log, and how its transactions ended. */
 export interface HistorySource {
   readonly store: Pick<EventStore, 'readStream'>;
@@ -151,7 +154,7 @@ async function look(
   if (transaction && !counts(event, transaction)) return before;
   if (reading.base === noRevision) {
     reading.base = event.revision;
-    reading.baseSince = transaction?.kind === 'committed' ? transaction.committedAt : event.metadata.occurred_at;
+    reading.baseSince = countsSince(event, transaction);
     reading.decidedKeyIds = decidedKeyIds(event);
   }
   count(reading, event);

@@ -3,7 +3,6 @@ import {
   ConflictError,
   NotFoundError,
   streams,
-  ValidationError,
   type Json,
   type PatchTokenBody,
   type TokenContent,
@@ -11,7 +10,7 @@ import {
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type Secret } from '@token-vault/crypto';
 import { startPosition, type Position } from '@token-vault/event-store';
-import { DataDependentError, type RequestContext } from '@token-vault/operations';
+import type { RequestContext } from '@token-vault/operations';
 import {
   cvcEndOf,
   lastingPart,
@@ -31,7 +30,7 @@ import { describedBefore, setWithoutSightAfter } from './descriptions.ts';
 import { Duplicates, type Clearance } from './duplicates.ts';
 import { loadToken, writeToken, type TokenBefore } from './change.ts';
 import { ExistingTokens } from './existing.ts';
-import { refuseBadMask } from './expression-errors.ts';
+import { failureOfPatch, refuseBadMask } from './expression-errors.ts';
 import { parseExpiry } from './expiry.ts';
 import { isDataHidden, refuseUseOfHiddenData } from './hidden-data.ts';
 import type { PatchAttempt } from './patch-attempt.ts';
@@ -57,15 +56,6 @@ interface Written {
   readonly change: Change;
   readonly toCaller: ReturnType<typeof shownTo>;
   readonly shown: Transform;
-}
-
-/** Whether an expression works tells of the data that the caller did not send. Hidden data is read by no expression of the patch. */
-function failureBy(error: unknown, attempt: PatchAttempt): unknown {
-  if (!(error instanceof ValidationError) || isDataHidden(attempt)) return error;
-  const { details, context } = attempt;
-  const shown = { permission: 'token:update', transform: 'reveal' } as const;
-  const cvcEndsAt = cvcEndOf(details.content, context.now);
-  return new DataDependentError(error, { tokens: [{ id: details.id, by: 'seen', shown, cvcEndsAt }] });
 }
 
 /** Updates tokens by JSON merge patch (interface.md, PATCH /tokens/{id}; rules.md §5). */
@@ -133,7 +123,7 @@ export class TokenUpdate {
     }
     const attempt = this.#allowed(patch, details, before);
     const change = await this.#change(attempt).catch((error: unknown) => {
-      throw failureBy(error, attempt);
+      throw failureOfPatch(error, attempt);
     });
     const { duplicate, claim } = await this.#clear(details, change, patch, context);
     if (duplicate) {

@@ -1,0 +1,148 @@
+import type { Application, Proxy, Reactor, Token } from '@token-vault/contracts';
+import {
+  cardNumber,
+  cardToken,
+  type Client,
+  createDataDirectory,
+  removeDataDirectory,
+  type StandaloneProcess,
+  startStandaloneProcess,
+  waitUntil,
+} from '@token-vault/test-support';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startDestination, type Destination } from './destination.ts';
+import { startGate, type Gate } from './gate.ts';
+
+// rules.md §6 for webhooks and for requests of code. Proxies: proxy-withdrawn.slow.test.ts.
+
+const number = cardNumber();
+let dataDir: string;
+let vault: StandaloneProcess;
+let manager: Client;
+let owner: Client;
+let destination: Destination;
+let gate: Gate;
+
+async function application(permissions: readonly string[]): Promise<Application & { client: Client }> {
+  const body = { name: 'caller', type: 'private', permissions };
+  const made = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
+  return { ...made, client: manager.withKey(made.key ?? '') };
+}
+
+const makeCard = async () =>
+  (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body.id;
+
+beforeAll(async () => {
+  destination = await startDestination();
+  gate = await startGate(destination);
+  dataDir = await createDataDirectory();
+  const env = { VAULT_EGRESS_ALLOW: '127.0.0.1/32', NODE_EXTRA_CA_CERTS: destination.caFile };
+  vault = await startStandaloneProcess({ dataDir, env });
+  manager = vault.client();
+  owner = (await application(['token:create', 'token:delete'])).client;
+  const settings = { proxy_destinations: gate.url };
+  await manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'tenant', settings } });
+});
+afterAll(async () => {
+  await vault.stop();
+  gate.close();
+  await destination.close();
+  await removeDataDirectory(dataDir);
+});
+beforeEach(() => {
+  gate.clear();
+  destination.arrived.length = 0;
+});
+
+/** Waits for the connection, longer than a decision may be used, and lets the connection go on. */
+async function holdUp(act: () => Promise<unknown>): Promise<void> {
+  await waitUntil(() => gate.held.length === 1, { what: 'the connection', timeoutMs: 15_000 });
+  const sinceMs = performance.now();
+  await act();
+  await waitUntil(() => performance.now() - sinceMs > 250, { what: 'the time' });
+  gate.open();
+}
+
+interface Of {
+  readonly callerId: string;
+  readonly readerId: string;
+}
+const withdrawals: readonly [string, (of: Of) => Promise<unknown>][] = [
+  ['its caller is deleted', (of) => manager.expect(204, 'DELETE', `/applications/${of.callerId}`)],
+  [
+    'the application of the reactor may not read any more',
+    (of) =>
+      manager.expect(200, 'PUT', `/applications/${of.readerId}`, {
+        body: { name: 'narrowed', permissions: ['token:create'] },
+      }),
+  ],
+];
+
+describe('the delivery of a result whose receiver holds up the connection', () => {
+  async function begin() {
+    const [reader, caller] = [await application(['token:read']), await application(['token:use'])];
+    const code = 'module.exports = async ({ args, svc }) => ({ raw: await svc.tokens.retrieve(args.id) });';
+    const body = { name: 'reads', code, configuration: {}, application: { id: reader.id } };
+    const reactor = (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body;
+    const asked = { args: { id: await makeCard() }, callback_url: `${gate.url}/hook` };
+    await caller.client.expect(202, 'POST', `/reactors/${reactor.id}/react`, { body: asked });
+    return { callerId: caller.id, readerId: reader.id };
+  }
+  const texts = () => destination.arrived.map(({ body }) => body.toString());
+
+  it('is made once when nothing was withdrawn', async () => {
+    await begin();
+    await holdUp(() => Promise.resolve());
+    await waitUntil(() => destination.arrived.length === 1, { what: 'the delivery' });
+    expect(texts()).toEqual([expect.stringContaining('"id"')]);
+  });
+
+  it.each(withdrawals)('sends a refusal in its place when %s meanwhile', async (_what, withdraw) => {
+    const ids = await begin();
+    await holdUp(() => withdraw(ids));
+    await waitUntil(() => destination.arrived.length === 1, { what: 'the refusal' });
+    expect(texts().map((text) => JSON.parse(text) as unknown)).toEqual([
+      expect.objectContaining({ status: 403 }),
+    ]);
+  });
+});
+
+describe('a request of the code of a proxy whose destination holds up the connection', () => {
+  async function begin() {
+    const [reader, caller] = [await application(['token:read']), await application(['token:use'])];
+    // The code reads nothing by the rights of the application.
+    const code = `module.exports = async ({ args: { body } }) => {
+      await fetch('${gate.url}/code', { method: 'POST', body: JSON.stringify(body) });
+      return {};
+    };`;
+    const made = { name: 'p', destination: gate.url, application: { id: reader.id }, request: { code } };
+    const proxy = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body: made })).body;
+    const body = { card: `{{ ${await makeCard()} }}` };
+    const answer = caller.client.request('POST', `/proxies/${proxy.id}/invoke/x`, { body });
+    return { answer, proxyId: proxy.id, callerId: caller.id, readerId: reader.id };
+  }
+
+  it('is sent when nothing was withdrawn', async () => {
+    const { answer } = await begin();
+    await holdUp(() => Promise.resolve());
+    await waitUntil(() => destination.arrived.length > 0, { what: 'the request of the code' });
+    expect(destination.arrived[0]?.body.toString()).toContain(number);
+    // The request of the proxy itself.
+    await holdUp(() => Promise.resolve());
+    expect((await answer).status).toBe(200);
+  });
+
+  it.each<[string, (of: Of & { proxyId: string }) => Promise<unknown>]>([
+    ...withdrawals.slice(0, 1),
+    ['the proxy is deleted', (of) => manager.expect(204, 'DELETE', `/proxies/${of.proxyId}`)],
+    [
+      'the application of the proxy is deleted',
+      (of) => manager.expect(204, 'DELETE', `/applications/${of.readerId}`),
+    ],
+  ])('is not sent when %s meanwhile', async (_what, withdraw) => {
+    const { answer, ...ids } = await begin();
+    await holdUp(() => withdraw(ids));
+    expect((await answer).status).toBeGreaterThanOrEqual(400);
+    expect(destination.arrived).toEqual([]);
+  });
+});
