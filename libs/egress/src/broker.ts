@@ -90,7 +90,11 @@ export function createEgressBroker(options: EgressBrokerOptions = {}): EgressBro
     const agent = agents.of(request.tenantId ?? '');
     let hop = withoutEncodings(firstHop(request, maxRequestBytes));
     for (let hops = 0; ; hops++) {
-      const response = await exchange(agent, hop, { signal, permit: request.permit, maxBytes: maxResponseBytes });
+      const response = await exchange(agent, hop, {
+        signal,
+        permit: request.permit,
+        maxBytes: maxResponseBytes,
+      });
       const next =
         request.redirect === 'manual' ? undefined : nextHop(hop, response.status, response.location);
       if (next === undefined) return { ...response.answer, url: hop.url.href, redirected: hops > 0 };

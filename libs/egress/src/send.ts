@@ -50,9 +50,11 @@ export function createSend(agents: TenantAgents, options: SendOptions): EgressSe
         headersTimeout: answerTimeoutMs,
         bodyTimeout: answerTimeoutMs,
       });
-    const answer = await permitted(request.permit, agents.of(request.tenantId), start).catch((error: unknown) => {
-      throw error instanceof RefusedError ? error.cause : asEgressError(error, signal);
-    });
+    const answer = await permitted(request.permit, agents.of(request.tenantId), start).catch(
+      (error: unknown) => {
+        throw error instanceof RefusedError ? error.cause : asEgressError(error, signal);
+      },
+    );
     try {
       const headers = toPairs(answer.headers);
       const announced = Number(headers.find(([name]) => name === 'content-length')?.[1] ?? 0);
