@@ -114,7 +114,8 @@ function forward(
     response.once('close', abandon);
     sent.on('socket', (socket) => {
       isConnected = !socket.connecting;
-      socket.once('connect', () => (isConnected = true));
+      // A kept-alive socket connects no more: a listener would stay on it.
+      if (socket.connecting) socket.once('connect', () => (isConnected = true));
     });
     sent.setTimeout(answerTimeoutMs, () => sent.destroy(new AnswerTimeoutError('no answer in time')));
     sent.on('error', (error) => {

@@ -135,6 +135,15 @@ describe('the router', () => {
     });
   });
 
+  it('leaves nothing behind on a connection to a service that many requests use', async () => {
+    const warnings: string[] = [];
+    const note = ({ message }: Error) => void warnings.push(message);
+    process.on('warning', note);
+    for (let n = 0; n < 12; n += 1) expect((await send('GET', '/tokens')).status).toBe(200);
+    process.off('warning', note);
+    expect(warnings).toEqual([]);
+  });
+
   it('refuses a request without a key before it has read its body', async () => {
     const socket = connect(gateway.port, '127.0.0.1');
     socket.write('POST /tokens HTTP/1.1\r\nHost: vault\r\nContent-Length: 1000000\r\n\r\n{');

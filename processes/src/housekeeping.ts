@@ -3,6 +3,7 @@ import { startHousekeeping } from '@token-vault/command-service';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { systemClock } from '@token-vault/operations';
+import { tellLeading } from '@token-vault/process';
 import type { Pool } from 'pg';
 import type { ProcessContext } from './data.ts';
 
@@ -17,6 +18,6 @@ export function openHousekeeping(
   const { store, keyRing, readPool: pool } = parts;
   const common = { store, keyRing, pool, clock: systemClock, logger };
   const { databaseUrl: connectionString } = settings;
-  closers.add(startHousekeeping({ ...common, connectionString }), (it) => it.close());
+  closers.add(startHousekeeping({ ...common, connectionString, onLeading: tellLeading }), (it) => it.close());
   closers.add(startSealer(common), (it) => it.close());
 }

@@ -69,12 +69,12 @@ export function readinessOf({
 
 /** The app of a process without operations. */
 export function createHealthApp(
-  { logger, metrics }: ProcessContext,
+  { logger, metrics, closers }: ProcessContext,
   checks: Readonly<Record<string, HealthCheck>>,
 ): Express {
   const app = express();
   app.disable('x-powered-by').disable('etag');
-  mountHealth(app, checks, logger);
+  closers.add(mountHealth(app, checks, logger), (it) => it.close());
   mountMetrics(app, metrics);
   finishApp(app, logger);
   return app;
@@ -89,7 +89,7 @@ function spanOf({ operation, status, seconds, traceId }: AnsweredRequest): Span 
 
 /** The app of a service: its operations, health, metrics, and the OpenAPI document. */
 export function createServiceApp(
-  { logger, metrics, spans, storage }: ProcessContext,
+  { logger, metrics, spans, storage, closers }: ProcessContext,
   parts: ServiceParts & {
     readonly expressions: Expressions;
     readonly proxyKeys?: ProxyKeys | undefined;
@@ -113,7 +113,7 @@ export function createServiceApp(
   const executed = { ...readModels, storage, handlers, audit, clock, ...replays, findEntity };
   const { proxyKeys } = parts;
   const app = createApp({ ...edge, ...executed, proxyKeys, logger, onAnswered });
-  mountHealth(app, readinessOf(parts), logger);
+  closers.add(mountHealth(app, readinessOf(parts), logger), (it) => it.close());
   mountMetrics(app, metrics);
   mountReference(app, createOpenApiDocument({ serverUrl: '/', version: release }));
   if (parts.consoleFiles) mountConsole(app, parts.consoleFiles);

@@ -2,7 +2,7 @@ import { leadWheneverPossible } from '@token-vault/command-service';
 import type { InvocationRelay } from '@token-vault/invocation-feed';
 import { startProjectors } from '@token-vault/projectors';
 import { createLogger } from '@token-vault/observability';
-import { runProcess } from '@token-vault/process';
+import { runProcess, tellLeading } from '@token-vault/process';
 import { openLog, openPool, type ProcessContext } from './data.ts';
 import { createHealthApp } from './http.ts';
 import { createRelay } from './reactors/feed.ts';
@@ -21,7 +21,7 @@ function readSettings(environment: NodeJS.ProcessEnv) {
 function openRelay({ settings, logger, closers }: ProcessContext, relay: InvocationRelay): void {
   const abort = new AbortController();
   const { databaseUrl: connectionString } = settings;
-  const options = { connectionString, name: 'relay', logger, signal: abort.signal };
+  const options = { connectionString, name: 'relay', logger, signal: abort.signal, onLeading: tellLeading };
   const leading = leadWheneverPossible(options, (signal) => relay.run(signal));
   closers.add(abort, async (it) => {
     it.abort();
@@ -36,7 +36,10 @@ async function open(context: ProcessContext, settings: ReturnType<typeof readSet
   const store = await openLog(context);
   const pool = openPool(context, 'projectors', 2);
   const projectors = closers.add(
-    startProjectors({ store, connectionString, logger, ...traceProjections(spans) }),
+    startProjectors({
+      ...{ store, connectionString, logger, onLeading: tellLeading },
+      ...traceProjections(spans),
+    }),
     (it) => it.close(),
   );
   measureProjections(metrics, { store, status: () => projectors.status() });

@@ -5,7 +5,12 @@ import { projections as allProjections } from './projections/index.ts';
 import { rebuildProjection } from './rebuild/rebuild.ts';
 import { RebuildUnderWayError } from './rebuild/successor.ts';
 import { createCheckpointAdvancer } from './runner/checkpoint-advancer.ts';
-import { runProjection, type Logger, type ShownObserver } from './runner/run-projection.ts';
+import {
+  runProjection,
+  type LeadingObserver,
+  type Logger,
+  type ShownObserver,
+} from './runner/run-projection.ts';
 import { readProjectionStatus, type ProjectionStatus } from './status.ts';
 
 export interface ProjectorOptions {
@@ -22,6 +27,7 @@ export interface ProjectorOptions {
   readonly maxBatch?: number;
   /** Called with the events that a live read model has just shown, not with those of a replay. */
   readonly onShown?: ShownObserver;
+  readonly onLeading?: LeadingObserver;
 }
 
 export interface Projectors {
@@ -45,6 +51,7 @@ export function startProjectors(options: ProjectorOptions): Projectors {
     logger = silent,
     maxBatch = 2_000,
     onShown,
+    onLeading,
   } = options;
   const abort = new AbortController();
   const pool = new pg.Pool({ connectionString, max: 1, application_name: 'projector status' });
@@ -62,7 +69,8 @@ export function startProjectors(options: ProjectorOptions): Projectors {
     }
   };
   const checkpointAdvancer = createCheckpointAdvancer(connectionString);
-  const context = { store, connectionString, logger, maxBatch, replace, checkpointAdvancer, onShown };
+  const observers = { onShown, onLeading };
+  const context = { store, connectionString, logger, maxBatch, replace, checkpointAdvancer, ...observers };
   const runs = projections.map((projection) => runProjection(projection, context, abort.signal));
   return {
     status: () => readProjectionStatus(pool),

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   createClient,
   createDataDirectory,
@@ -14,6 +15,7 @@ interface Member {
   readonly name: string;
   readonly port: number;
   readonly pid: number;
+  readonly leads: readonly string[];
 }
 
 /** The stack of separate processes with the log in Postgres. Tests send signals to its processes. */
@@ -26,10 +28,17 @@ export interface SignalledStack {
   clientOf(name: string, key: string): Promise<Client>;
   /** Resolves when another process has replaced this one and is ready. */
   replaced(before: Member): Promise<void>;
+  /** Resolves when each service has been asked whether it is ready, and was. */
+  allReady(): Promise<void>;
+  /** Kills Postgres, and each one that is started after it, until the time is over. */
+  keepPostgresAway(ms: number): Promise<void>;
   remove(): Promise<void>;
 }
 
 const replacedWithinMs = 60_000;
+
+const isReady = async ({ port }: Member): Promise<boolean> =>
+  (await fetch(`http://127.0.0.1:${port}/health/ready`)).ok;
 
 export async function startSignalledStack(env: Readonly<Record<string, string>>): Promise<SignalledStack> {
   const dataDir = await createDataDirectory();
@@ -53,14 +62,29 @@ export async function startSignalledStack(env: Readonly<Record<string, string>>)
     async replaced(before) {
       const isThere = async () => {
         const now = await member(before.name).catch(() => before);
-        if (!(now.pid > 0) || now.pid === before.pid) return false;
-        const { status } = await fetch(`http://127.0.0.1:${now.port}/health/ready`);
-        return status === 200;
+        return now.pid > 0 && now.pid !== before.pid && isReady(now);
       };
       await waitUntil(() => isThere().catch(() => false), {
         timeoutMs: replacedWithinMs,
         what: `another ${before.name}`,
       });
+    },
+    async allReady() {
+      const services = (await members()).filter(({ name }) => !['postgres', 'gateway'].includes(name));
+      for (const service of services)
+        await waitUntil(() => isReady(service).catch(() => false), {
+          timeoutMs: replacedWithinMs,
+          what: service.name,
+        });
+    },
+    async keepPostgresAway(ms) {
+      const until = performance.now() + ms;
+      for (let killed = 0; performance.now() < until; await delay(10)) {
+        const pid = await vault.postmasterPid().catch(() => killed);
+        if (!(pid > 0) || pid === killed) continue;
+        process.kill(pid, 'SIGKILL');
+        killed = pid;
+      }
     },
     remove: () => removeDataDirectory(dataDir),
   };

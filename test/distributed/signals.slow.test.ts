@@ -1,10 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { Application, Reactor } from '@token-vault/contracts';
+import { projections } from '@token-vault/projectors';
 import { type Client, plainApplication, waitUntil } from '@token-vault/test-support';
 import { setTimeout as delay } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { countsOf, linesOf } from './log-lines.ts';
 import { startSignalledStack, type SignalledStack } from './signalled-stack.ts';
+import { startTraffic } from './traffic.ts';
 
 let stack: SignalledStack;
 let manager: Client;
@@ -14,7 +18,7 @@ let slowReactor: string;
 let database: pg.Client;
 
 beforeAll(async () => {
-  stack = await startSignalledStack({});
+  stack = await startSignalledStack({ VAULT_LOG_LEVEL: 'info' });
   manager = stack.vault.client();
   const body = plainApplication({ permissions: ['token:create', 'token:read', 'token:use'] });
   const made = await manager.expect<Application>(201, 'POST', '/applications', { body });
@@ -112,39 +116,9 @@ describe('an append that is cut off', () => {
   });
 });
 
-/** Writes and reads, and runs code on request, until stopped, over keep-alive connections. Gives the unexpected answers. */
-function load(clients: number, { runsCode = false } = {}) {
-  const end = new AbortController();
-  const wrong: string[] = [];
-  let done = 0;
-  const ask = async (status: number, method: string, at: string, body?: object) => {
-    const answer = await backend.request<{ id: string }>(method, at, body && { body }).catch(String);
-    if (typeof answer === 'string') wrong.push(`${method} ${at}: ${answer}`);
-    else if (answer.status !== status) wrong.push(`${method} ${at}: ${answer.status} ${answer.text}`);
-    done += 1;
-    return typeof answer === 'string' ? undefined : answer.body;
-  };
-  const life = async () => {
-    while (!end.signal.aborted) {
-      const made = await ask(201, 'POST', '/tokens', { type: 'token', data: 'load' });
-      if (made?.id) await ask(200, 'GET', `/tokens/${made.id}`);
-      if (runsCode) await ask(200, 'POST', `/reactors/${slowReactor}/react`, { args: { ms: 0 } });
-    }
-  };
-  const lives = Promise.all(Array.from({ length: clients }, life));
-  return {
-    wrong,
-    done: () => done,
-    async stop() {
-      end.abort();
-      await lives;
-    },
-  };
-}
-
 describe('a rolling restart: SIGTERM to each process in turn, but for the one router', () => {
   it('fails no request', async () => {
-    const traffic = load(8, { runsCode: true });
+    const traffic = startTraffic(backend, 8, slowReactor);
     const kinds = ['command-service', 'query-service', 'projectors', 'reactor-runner'];
     for (const name of [1, 2].flatMap((replica) => kinds.map((kind) => `${kind} ${replica}`))) {
       const before = traffic.done();
@@ -185,13 +159,34 @@ describe('a service that stands still', () => {
       const [written, read] = await Promise.race([answered, delay(60_000, [[], []] as const)]);
       expect(new Set(read.map(({ status }) => status))).toEqual(new Set([200]));
       expect(new Set(written.map(({ status }) => status))).toEqual(new Set([201, 504]));
-      const traffic = load(4);
+      const traffic = startTraffic(backend, 4);
       await waitUntil(() => traffic.done() > 50);
       await traffic.stop();
       expect(traffic.wrong).toEqual([]);
     } finally {
       for (const { pid } of stopped) process.kill(pid, 'SIGCONT');
     }
+  });
+});
+
+describe('stack.json', () => {
+  it('names the leader of each task, and the next one when that is killed', async () => {
+    const tasks = [...projections.map(({ name }) => name), 'housekeeping'].sort();
+    const leaders = async () => (await stack.members()).flatMap(({ leads }) => leads ?? []).sort();
+    const haveLeaders = async () => isDeepStrictEqual(await leaders(), tasks);
+    const options = { timeoutMs: 60_000, what: 'a leader of each task' };
+    await waitUntil(haveLeaders, options);
+    const leader = (await stack.members()).find(({ leads }) => leads?.includes('tokens'));
+    expect(leader?.name).toMatch(/^projectors /);
+    if (!leader) return;
+    process.kill(leader.pid, 'SIGKILL');
+    const isFollowed = async () => {
+      const now = (await stack.members()).find(({ leads }) => leads?.includes('tokens'));
+      return now !== undefined && now.pid !== leader.pid;
+    };
+    await waitUntil(isFollowed, { timeoutMs: 60_000, what: 'the next leader' });
+    await waitUntil(haveLeaders, options);
+    await stack.replaced(leader);
   });
 });
 
@@ -213,19 +208,44 @@ describe('projectors that stand still', () => {
 });
 
 describe('SIGKILL of Postgres', () => {
-  it('is overcome: the stack starts it anew', async () => {
+  it('is overcome: the stack starts it anew, and each process tells of the loss and of its end', async () => {
     const ended = new Promise<void>((resolve) => database.once('end', resolve));
+    await stack.allReady();
     const before = await stack.vault.postmasterPid();
-    process.kill(before, 'SIGKILL');
+    const from = stack.vault.output().length;
+    const traffic = startTraffic(backend, 8);
+    await stack.keepPostgresAway(5_000);
     await ended;
     const body = { type: 'token', data: 'after' };
     await waitUntil(async () => (await backend.request('POST', '/tokens', { body })).status === 201, {
       timeoutMs: 60_000,
       what: 'a vault that goes on',
     });
+    await traffic.stop();
     const now = await stack.member('postgres');
     expect(now.pid).not.toBe(before);
     expect(now.pid).toBe(await stack.vault.postmasterPid());
     database = await connected();
+
+    expect(traffic.wrong.length).toBeGreaterThan(10);
+    const told = () => linesOf(stack.vault.output().slice(from));
+    const saying = (text: string) => told().filter(({ msg }) => msg === text);
+    // Two processes of each of five services, each of which depends on the database for two reasons.
+    await waitUntil(() => saying('ready again').length >= 20, {
+      timeoutMs: 30_000,
+      what: 'the end of the loss',
+    });
+    const toldOnce = countsOf(saying('not ready'), ({ service, reason }) => `${service}: ${reason}`);
+    expect(toldOnce).toEqual(
+      countsOf(saying('ready again'), ({ service, reason }) => `${service}: ${reason}`),
+    );
+    expect([Object.keys(toldOnce).length, new Set(Object.values(toldOnce))]).toEqual([10, new Set([2])]);
+    const warnings = told().filter(
+      ({ level, count, service }) => level === 40 && !count && service !== 'stack',
+    );
+    const kinds = countsOf(warnings, (line) =>
+      [line.service, line.msg, line.error_code, line.code, line.reason].join(),
+    );
+    expect(Object.entries(kinds).filter(([, count]) => count > 2)).toEqual([]);
   });
 });

@@ -9,7 +9,11 @@ export interface LeadershipOptions {
   readonly name: string;
   readonly logger: Logger;
   readonly signal: AbortSignal;
+  /** Called when this process begins to lead, and when it no longer does. */
+  readonly onLeading?: LeadingObserver | undefined;
 }
+
+export type LeadingObserver = (name: string, isLeading: boolean) => void;
 
 /** A standby polls: a session that waits inside Postgres would hold back vacuum as long as the leader lives. */
 const pollMs = 1_000;
@@ -26,16 +30,19 @@ export async function leadWheneverPossible(
   options: LeadershipOptions,
   lead: (signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
-  const { logger, signal, name } = options;
+  const { logger, signal, name, onLeading } = options;
   for (let attempt = 0; !signal.aborted; attempt += 1) {
     const term = new AbortController();
     let client: pg.Client | undefined;
+    let isLeading = false;
     try {
       client = await connect(options, term);
       const either = AbortSignal.any([signal, term.signal]);
       if (await acquire(client, name, either)) {
         attempt = 0;
         logger.info({ task: name }, 'leads a task');
+        isLeading = true;
+        onLeading?.(name, true);
         await Promise.all([lead(either), watch(client, term, either)]);
       }
     } catch (error) {
@@ -43,6 +50,7 @@ export async function leadWheneverPossible(
         logger.warn({ task: name, ...errorFields(error) }, 'the leader of a task has lost its connection');
     } finally {
       term.abort();
+      if (isLeading) onLeading?.(name, false);
       await client?.end().catch(() => undefined);
     }
     await pause(backOffMs(attempt), signal);

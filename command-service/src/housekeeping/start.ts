@@ -12,7 +12,7 @@ import { createCheckpoint } from './checkpoint.ts';
 import { createEndings } from './endings.ts';
 import { createErasures } from './erasures.ts';
 import { followErasures } from './follow-log.ts';
-import { leadWheneverPossible } from './leadership.ts';
+import { leadWheneverPossible, type LeadingObserver } from './leadership.ts';
 import { pause } from './pause.ts';
 import { createSweeper, type SweepReport } from './sweeper.ts';
 
@@ -25,6 +25,7 @@ export interface HousekeepingOptions {
   readonly connectionString: string;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly onLeading?: LeadingObserver;
   /** The time between two sweeps, in milliseconds. 30,000 by default. */
   readonly intervalMs?: number;
 }
@@ -45,7 +46,8 @@ const notThereYetMs = 500;
  * leads. When the leader dies, another takes over.
  */
 export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
-  const { store, keyRing, pool, connectionString, clock, logger, intervalMs = defaultIntervalMs } = options;
+  const { store, keyRing, pool, connectionString, clock, logger } = options;
+  const { intervalMs = defaultIntervalMs, onLeading } = options;
   const abort = new AbortController();
   const outcomes = createTransactionOutcomes(store, clock);
   const erasure = new TokenErasure({ store, keyRing, outcomes });
@@ -82,7 +84,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   };
 
   const leading = leadWheneverPossible(
-    { connectionString, name: 'housekeeping', logger, signal: abort.signal },
+    { connectionString, name: 'housekeeping', logger, signal: abort.signal, onLeading },
     async (signal) => {
       await Promise.all([
         sweepRegularly(signal),

@@ -53,9 +53,14 @@ function logFailure(
   problem: Problem,
   fields: { trace_id: string; operation: string },
 ): void {
-  if (problem.status >= 500)
-    logger.error({ ...fields, status: problem.status, ...errorFields(error) }, 'request failed');
-  else logger.debug({ ...fields, status: problem.status, code: problem.code }, 'request refused');
+  const { status, code } = problem;
+  if (status >= 500 && status !== 503) {
+    logger.error({ ...fields, status, ...errorFields(error) }, 'request failed');
+    return;
+  }
+  // One lost store refuses every request. Without a trace id these lines are counted as one.
+  if (status === 503) logger.warn({ status, ...errorFields(error) }, 'requests are refused for now');
+  logger.debug({ ...fields, status, code }, 'request refused');
 }
 
 function expressPath(path: string): string {

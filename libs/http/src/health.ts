@@ -1,4 +1,4 @@
-import type { Express, Response } from 'express';
+import type { Express } from 'express';
 import { errorFields, type Logger } from '@token-vault/observability';
 import { sendJson } from './answer.ts';
 
@@ -37,26 +37,48 @@ function createCheck(logger: Logger): Check {
   };
 }
 
-async function ready(
-  response: Response,
-  checks: Readonly<Record<string, HealthCheck>>,
-  check: Check,
-): Promise<void> {
-  const parts = await Promise.all(Object.entries(checks).map(([name, run]) => check(name, run)));
-  const isReady = parts.every(([, part]) => part.status === 'ok');
-  const status = isReady ? 'ready' : 'not ready';
-  sendJson(response, isReady ? 200 : 503, { status, checks: Object.fromEntries(parts) });
+/** A process that no router and no probe asks would not tell of a loss, nor of its end. */
+const unaskedMs = 2_000;
+
+/** The checks of a process, which it also runs by itself. */
+export interface Health {
+  /** Resolves when no check runs any more. */
+  close(): Promise<void>;
 }
 
-/** `GET /health/live`: the process answers. `GET /health/ready`: the parts that it depends on answer too. No key needed, no data shown. */
+/**
+ * `GET /health/live`: the process answers. `GET /health/ready`: the parts that it depends on answer too. No key needed, no data shown. Until
+ * closed, the parts are checked and told to the log also while nobody asks.
+ */
 export function mountHealth(
   app: Express,
-  checks: Readonly<Record<string, HealthCheck>> | (() => Readonly<Record<string, HealthCheck>>),
+  checks: Readonly<Record<string, HealthCheck>>,
   logger: Logger,
-): void {
+): Health {
   const check = createCheck(logger);
+  let wasAsked = false;
+  let last: Promise<unknown> = Promise.resolve();
+  const checkAll = () => {
+    wasAsked = true;
+    const all = Promise.all(Object.entries(checks).map(([name, run]) => check(name, run)));
+    last = all;
+    return all;
+  };
+  const timer = setInterval(() => {
+    if (!wasAsked) void checkAll();
+    wasAsked = false;
+  }, unaskedMs).unref();
   app.get('/health/live', (_request, response) => sendJson(response, 200, { status: 'live' }));
-  app.get('/health/ready', (_request, response) =>
-    ready(response, typeof checks === 'function' ? checks() : checks, check),
-  );
+  app.get('/health/ready', async (_request, response) => {
+    const parts = await checkAll();
+    const isReady = parts.every(([, part]) => part.status === 'ok');
+    const status = isReady ? 'ready' : 'not ready';
+    sendJson(response, isReady ? 200 : 503, { status, checks: Object.fromEntries(parts) });
+  });
+  return {
+    async close() {
+      clearInterval(timer);
+      await last;
+    },
+  };
 }

@@ -1,29 +1,48 @@
 import express from 'express';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { listen, mountHealth } from '../src/index.ts';
 import { silentLogger } from '@token-vault/observability';
 
-it('a part that fails is told once, however often it is asked for, and when it works again', async () => {
+/** A store that a test takes away, the lines that are told of it, and the health of a process that depends on it. */
+function startHealth() {
   const told: string[] = [];
   const tell = (fields: object, message?: string) => {
     told.push(message ?? '');
     expect(fields).toMatchObject({ reason: 'store' });
     expect(fields).not.toHaveProperty('stack', expect.anything());
   };
-  let isAway = true;
-  const store = () => (isAway ? Promise.reject(new Error('away')) : Promise.resolve());
+  const state = { isAway: false };
+  const store = () => (state.isAway ? Promise.reject(new Error('away')) : Promise.resolve());
   const app = express();
-  mountHealth(app, { store }, { ...silentLogger, warn: tell, info: tell });
+  const health = mountHealth(app, { store }, { ...silentLogger, warn: tell, info: tell });
+  onTestFinished(() => health.close());
+  return { app, told, state };
+}
+
+it('a part that fails is told once, however often it is asked for, and when it works again', async () => {
+  const { app, told, state } = startHealth();
+  state.isAway = true;
   const server = await listen(app, { host: '127.0.0.1', port: 0 });
   const ask = async () => (await fetch(`http://127.0.0.1:${server.port}/health/ready`)).status;
   expect([await ask(), await ask(), await ask()]).toEqual([503, 503, 503]);
-  isAway = false;
+  state.isAway = false;
   expect([await ask(), await ask()]).toEqual([200, 200]);
-  isAway = true;
+  state.isAway = true;
   expect(await ask()).toBe(503);
-  isAway = false;
+  state.isAway = false;
   expect(await ask()).toBe(200);
   await server.stop(0);
   // The first failure is that of a start.
   expect(told).toEqual(['not ready yet', 'ready', 'not ready', 'ready again']);
+});
+
+it('a part that fails is told by a process that nobody asks, too', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const { told, state } = startHealth();
+  for (const isAway of [false, true, true, false, false]) {
+    state.isAway = isAway;
+    await vi.advanceTimersByTimeAsync(4_000);
+  }
+  expect(told).toEqual(['not ready', 'ready again']);
 });

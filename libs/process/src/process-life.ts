@@ -1,6 +1,7 @@
 import { lowerBackgroundThreads } from './background-threads.ts';
 import { leaveMemoryOutOfCoreDumps } from './core-dumps.ts';
 import { closeInheritedDescriptors } from './inherited-descriptors.ts';
+import { tellStarter } from './to-starter.ts';
 import { errorFields, type Logger } from '@token-vault/observability';
 
 /** The parts of a started process. */
@@ -54,7 +55,7 @@ export async function runProcess<Settings>(life: ProcessLife<Settings>): Promise
     process.on('disconnect', () => process.exit(1));
     const running = await life.start(settings, logger, abort.signal);
     logger.info({ pid: process.pid }, 'started');
-    process.send?.({ kind: 'started' });
+    tellStarter({ kind: 'started' });
     await told;
     logger.info({ pid: process.pid }, 'stopping');
     setTimeout(() => {

@@ -31,6 +31,9 @@ export interface Logger {
 /** @param sinceMs when the projection received the events, in milliseconds since 1970 */
 export type ShownObserver = (projection: string, events: readonly RecordedEvent[], sinceMs: number) => void;
 
+/** Told when this process begins to lead a projection, and when it no longer does. */
+export type LeadingObserver = (projection: string, isLeading: boolean) => void;
+
 export interface RunContext {
   readonly store: EventStore;
   readonly connectionString: string;
@@ -38,6 +41,7 @@ export interface RunContext {
   readonly maxBatch: number;
   readonly checkpointAdvancer: CheckpointAdvancer;
   readonly onShown?: ShownObserver | undefined;
+  readonly onLeading?: LeadingObserver | undefined;
   /** Builds the successor of an outdated read model and swaps it in. Resolves when done or when `signal` aborted. */
   readonly replace: (projection: Projection, signal: AbortSignal) => Promise<void>;
 }
@@ -111,11 +115,15 @@ class ProjectionRun {
     if (checkpoint.status === 'paused') return;
     if (checkpoint.status === 'failed' && !this.#mayRetryFailed) return;
     if (checkpoint.status !== 'live' && !(await changeStatus(session, name, checkpoint, 'live'))) return;
+    const { onLeading } = this.#context;
+    onLeading?.(name, true);
     try {
       await this.#follow(session, checkpoint);
     } catch (error) {
       if (this.#signal.aborted || isPassing(error)) throw error;
       await this.#stop(session, error);
+    } finally {
+      onLeading?.(name, false);
     }
   }
 

@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import type { Logger } from '@token-vault/observability';
+import type { ToStarter } from '@token-vault/process';
 
 const root = path.resolve(import.meta.dirname, '../../..');
 
@@ -28,6 +29,7 @@ export class Replica {
   #child: ChildProcess | undefined;
   #restart: NodeJS.Timeout | undefined;
   #isStopping = false;
+  readonly #leads = new Set<string>();
 
   constructor(options: ReplicaOptions) {
     this.#options = options;
@@ -40,6 +42,11 @@ export class Replica {
     return this.#child?.pid;
   }
 
+  /** The tasks that the process leads now, by name. */
+  get leads(): readonly string[] {
+    return [...this.#leads];
+  }
+
   /**
    * Resolves when the process reports that it has started. @throws Error when it ends instead; the reason is on
    * stderr
@@ -47,7 +54,7 @@ export class Replica {
   async start(): Promise<void> {
     const child = this.#spawn();
     await new Promise<void>((resolve, reject) => {
-      child.once('message', () => resolve());
+      child.on('message', ({ kind }: ToStarter) => kind === 'started' && resolve());
       child.once('error', reject);
       child.once('exit', () => reject(new Error(`${this.name} did not start`)));
     });
@@ -80,12 +87,21 @@ export class Replica {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
     this.#child = child;
+    child.on('message', (message: ToStarter) => this.#hear(message));
     child.once('exit', () => {
       this.#child = undefined;
+      this.#leads.clear();
       this.#options.onChange();
     });
     this.#options.onChange();
     return child;
+  }
+
+  #hear(message: ToStarter): void {
+    if (message.kind !== 'leading') return;
+    if (message.isLeading) this.#leads.add(message.task);
+    else this.#leads.delete(message.task);
+    this.#options.onChange();
   }
 
   #ended(): void {

@@ -14,7 +14,6 @@ import { migrate } from '@token-vault/processes/migrations';
 import { startPosition, type EventStore } from '@token-vault/event-store';
 import { createLogger, createMetrics, errorFields, noSpans, type Logger } from '@token-vault/observability';
 import { freePorts } from '@token-vault/process';
-import { rename, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import pg from 'pg';
@@ -24,6 +23,7 @@ import { openDataDirectory, type DataDirectory } from '../data-directory.ts';
 import { requireReachable } from '../external-database.ts';
 import type { RunningStandalone } from '../start.ts';
 import { createFirstTenant } from '../vault.ts';
+import { describeTo } from './describe.ts';
 import { startLastingPostgres, type LastingPostgres } from './lasting-postgres.ts';
 import { Replica } from './replica.ts';
 import type { StackSettings } from './settings.ts';
@@ -122,31 +122,6 @@ async function withLog<Result>(
   } finally {
     await closers.close();
   }
-}
-
-/**
- * A process of the stack; the gateway comes last. Postgres has no port, and is left out when it is the operator's
- * own.
- */
-interface Described {
-  readonly name: string;
-  readonly port?: number;
-  readonly pid: number | undefined;
-}
-
-/**
- * Lists the processes in `stack.json` in the data directory, for tools outside. The file is complete at any moment.
- */
-function describeTo(directory: DataDirectory, processes: () => readonly Described[]): () => void {
-  const file = path.join(directory.root, 'stack.json');
-  let writing = Promise.resolve();
-  return () => {
-    const described = processes().map(({ name, port, pid }) => ({ name, port, pid: pid ?? null }));
-    writing = writing
-      .then(() => writeFile(`${file}.tmp`, JSON.stringify(described)))
-      .then(() => rename(`${file}.tmp`, file))
-      .catch(() => undefined);
-  };
 }
 
 async function createReplicas(place: Place, onChange: () => void): Promise<readonly Replica[]> {
