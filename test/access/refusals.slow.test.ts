@@ -24,20 +24,20 @@ describe('the log entry of a refused export is like that of a refused request', 
   beforeAll(async () => {
     directory = await mkdtemp(path.join(tmpdir(), 'token-vault-refusals-'));
     const key = world.keys.management;
-    tenantId = (await world.anybody.expect<{ id: string }>(200, 'GET', '/tenants/self', { key })).body.id;
+    tenantId = (await world.clientWithoutKey.expect<{ id: string }>(200, 'GET', '/tenants/self', { key })).body.id;
     await world.command('transfer', 'keygen', path.join(directory, 'key'));
   });
   afterAll(() => rm(directory, { recursive: true }));
 
   /** The newest log entries of this kind: of the export, and of the same refusal over HTTP before it. */
   async function toldOf(operation: string, key: string | null): Promise<Entry[]> {
-    await world.anybody.request('GET', `/tokens/${cardNumber()}`, { key });
+    await world.clientWithoutKey.request('GET', `/tokens/${cardNumber()}`, { key });
     const files = ['--recipient', path.join(directory, 'key.pub'), '--to', path.join(directory, 'out')];
     const { code } = await world.command('export', tenantId, ...files, '--application', key ?? '');
     expect(code).toBe(1);
     const entries = `/logs?size=2&operation=${operation}`;
     const options = { key: world.keys.management };
-    return (await world.anybody.expect<{ data: Entry[] }>(200, 'GET', entries, options)).body.data;
+    return (await world.clientWithoutKey.expect<{ data: Entry[] }>(200, 'GET', entries, options)).body.data;
   }
   const withoutRequest = (entry: Entry | undefined) => {
     const { actor_id, actor_type, entity_type, entity_id, operation, message, transform } = entry ?? {};

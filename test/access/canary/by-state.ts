@@ -59,9 +59,9 @@ export class RefusedByState {
   }
 
   async #conflicts(): Promise<void> {
-    const { anybody, ids } = this.#world;
+    const { clientWithoutKey, ids } = this.#world;
     const key = this.#keyOf('revealing');
-    const open = anybody.withKey(key ?? '');
+    const open = clientWithoutKey.withKey(key ?? '');
     const idOf = async (path: string, body: object, headers = {}) =>
       (await open.expect<{ id: string }>(201, 'POST', path, { body, headers })).body.id;
     const token = await idOf('/tokens', { type: 'token', data: 'plain' });
@@ -70,7 +70,7 @@ export class RefusedByState {
     await open.expect(200, 'PATCH', `/tokens/${token}`, { body: { metadata: { k: 'v' } }, headers });
     const over = await idOf('/transactions', {});
     await open.expect(200, 'POST', `/transactions/${over}/rollback`);
-    const opener = anybody.withKey(this.#keyOf('public') ?? '');
+    const opener = clientWithoutKey.withKey(this.#keyOf('public') ?? '');
     const { nonce } = (await opener.expect<{ nonce: string }>(201, 'POST', '/sessions')).body;
     const authorized = { nonce, permissions: ['token:read'] };
     await open.expect(200, 'POST', '/sessions/authorize', { body: authorized });
@@ -86,7 +86,7 @@ export class RefusedByState {
 
   /** Misses are limited to 100 a minute where the tenant says nothing. */
   async #limits(): Promise<void> {
-    const manager = this.#world.anybody.withKey(this.#keyOf('management of another tenant') ?? '');
+    const manager = this.#world.clientWithoutKey.withKey(this.#keyOf('management of another tenant') ?? '');
     const permissions = ['token:create', 'token:read', 'token:search'];
     const body = { name: 'searcher', type: 'private', permissions };
     const { key } = (await manager.expect<{ key: string }>(201, 'POST', '/applications', { body })).body;
@@ -100,13 +100,13 @@ export class RefusedByState {
   }
 
   async #standstill(): Promise<void> {
-    const { anybody, ids } = this.#world;
-    const manager = anybody.withKey(this.#keyOf('management') ?? '');
+    const { clientWithoutKey, ids } = this.#world;
+    const manager = clientWithoutKey.withKey(this.#keyOf('management') ?? '');
     const key = this.#keyOf('revealing');
     const path = '/operations/projections/tokens';
     const reads = (status: number) =>
       waitUntil(
-        async () => (await anybody.request('GET', `/tokens/${ids.token}`, { key })).status === status,
+        async () => (await clientWithoutKey.request('GET', `/tokens/${ids.token}`, { key })).status === status,
         { timeoutMs: 30_000, what: `tokens answered ${status}` },
       );
     await manager.request('POST', path, { body: { action: 'pause' } });

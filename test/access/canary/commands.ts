@@ -82,7 +82,7 @@ export async function byCommands(world: World, { hidden }: Flocks): Promise<Comm
   const directory = await mkdtemp(path.join(tmpdir(), 'token-vault-canary-'));
   const file = path.join(directory, 'bad');
   const tenantOf = async (key: string | null) =>
-    (await world.anybody.expect<{ id: string }>(200, 'GET', '/tenants/self', { key })).body.id;
+    (await world.clientWithoutKey.expect<{ id: string }>(200, 'GET', '/tenants/self', { key })).body.id;
   const own = await tenantOf(world.keys.management);
   const other = await tenantOf(world.keys['management of another tenant']);
   const outputs = new Map<string, string>();
@@ -101,7 +101,7 @@ export async function byCommands(world: World, { hidden }: Flocks): Promise<Comm
   const key = world.keys.revealing;
   for (const place of ['body.data', 'body.data, again']) {
     const { number } = hidden.plant({ ...where, operation: 'createToken', place });
-    await world.anybody.expect(201, 'POST', '/tokens', { key, body: { type: 'card', data: { number } } });
+    await world.clientWithoutKey.expect(201, 'POST', '/tokens', { key, body: { type: 'card', data: { number } } });
   }
   for (const args of goodCommands(own, other, world.applicationIds.revealing, directory))
     await run(`output of vault ${args.slice(0, 2).join(' ')}`, args);

@@ -58,7 +58,7 @@ export async function send(
   const content = draft.text ?? (draft.body === undefined ? undefined : JSON.stringify(draft.body));
   // `ANY` stands for several methods: POST, the one with a body.
   const method = operation.method === 'ANY' ? 'POST' : operation.method;
-  return world.anybody.request(method, targetOf(operation, draft, encode), {
+  return world.clientWithoutKey.request(method, targetOf(operation, draft, encode), {
     key,
     headers: draft.headers,
     ...(content === undefined || operation.method === 'GET' ? {} : { text: content }),
@@ -231,7 +231,7 @@ async function runAsker(
   calls: string,
   isQueued: boolean,
 ): Promise<number[] | undefined> {
-  const revealer = world.anybody.withKey(world.keys.revealing ?? '');
+  const revealer = world.clientWithoutKey.withKey(world.keys.revealing ?? '');
   const path = `/reactors/${reactor}/react`;
   const body = { args: { calls } };
   if (isQueued) {

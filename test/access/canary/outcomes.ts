@@ -35,8 +35,8 @@ const doings: Readonly<Record<string, string>> = {
 
 /** Runs each synchronously, as a repeat and asynchronously. */
 export async function byOutcomes(world: World, { hidden }: Flocks): Promise<void> {
-  const manager = world.anybody.withKey(world.keys.management ?? '');
-  const revealer = world.anybody.withKey(world.keys.revealing ?? '');
+  const manager = world.clientWithoutKey.withKey(world.keys.management ?? '');
+  const revealer = world.clientWithoutKey.withKey(world.keys.revealing ?? '');
   const application = (await manager.expect<Reactor>(200, 'GET', `/reactors/${world.ids.reactor}`)).body
     .application;
   const traceIds: string[] = [];

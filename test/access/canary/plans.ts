@@ -42,8 +42,8 @@ const uuidOf = (text: string): string =>
   `${text.slice(0, 8)}-${text.slice(8, 12)}-${text.slice(12, 16)}-0000-000000000000`;
 const expressionOf = (number: string): string => `{{ data.number | append: "${number}" }}`;
 
-const managerOf = (world: World): Client => world.anybody.withKey(world.keys.management ?? '');
-const revealerOf = (world: World): Client => world.anybody.withKey(world.keys.revealing ?? '');
+const managerOf = (world: World): Client => world.clientWithoutKey.withKey(world.keys.management ?? '');
+const revealerOf = (world: World): Client => world.clientWithoutKey.withKey(world.keys.revealing ?? '');
 const idOf = async (client: Client, at: string, body: object): Promise<string> =>
   (await client.expect<{ id: string }>(201, 'POST', at, { body })).body.id;
 const freshToken = (world: World) => idOf(revealerOf(world), '/tokens', { type: 'token', data: 'plain' });
@@ -243,7 +243,7 @@ export const plans: Readonly<Record<OperationId, Plan>> = {
   authorizeSession: {
     by: 'revealing',
     async ready(world) {
-      const opener = world.anybody.withKey(world.keys.public ?? '');
+      const opener = world.clientWithoutKey.withKey(world.keys.public ?? '');
       const { nonce } = (await opener.expect<{ nonce: string }>(201, 'POST', '/sessions')).body;
       return { body: { nonce, rules: sessionRules } };
     },

@@ -49,7 +49,7 @@ export async function openSinks(world: World): Promise<Sinks> {
   const logs = await Promise.all(
     (['management', 'management of another tenant'] as const).map(async (who): Promise<[string, string]> => [
       `GET /logs of ${who}`,
-      await wholeLog(world.anybody.withKey(world.keys[who] ?? '')),
+      await wholeLog(world.clientWithoutKey.withKey(world.keys[who] ?? '')),
     ]),
   );
   const metrics = await metricsOf(world);

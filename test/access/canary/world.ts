@@ -26,7 +26,7 @@ export interface World {
   readonly vault: StandaloneProcess;
   readonly dataDir: string;
   /** A client without a key. */
-  readonly anybody: Client;
+  readonly clientWithoutKey: Client;
   readonly keys: Readonly<Record<CallerName, string | null>>;
   readonly ids: { readonly token: string; readonly victim: string; readonly reactor: string };
   /** Reactors that call `svc` as their arguments say, as their application. */
@@ -47,7 +47,7 @@ export interface World {
 }
 
 export const callerNames = [
-  'nobody',
+  'without a key',
   'an unknown key',
   'a regenerated key',
   'a deleted application',
@@ -156,7 +156,7 @@ export async function openWorld({ stack, hasGateway = false }: WorldOptions = {}
   const client = (key: string) =>
     gateway ? createClient(`http://127.0.0.1:${gateway.port}`, key) : vault.client(key);
   const manager = client(managementKey);
-  const anybody = client('none');
+  const clientWithoutKey = client('none');
   const make = async (body: object, by = manager) =>
     (await by.expect<Holder>(201, 'POST', '/applications', { body })).body;
   const proxy_destinations = new URL(webhooks.url).origin;
@@ -176,7 +176,7 @@ export async function openWorld({ stack, hasGateway = false }: WorldOptions = {}
   await manager.expect(200, 'POST', `/applications/${regenerated.id}/regenerate`);
 
   const otherManagementKey = printed((await otherTenant).stdout, 'management key');
-  const other = await make(plainApplication(), anybody.withKey(otherManagementKey));
+  const other = await make(plainApplication(), clientWithoutKey.withKey(otherManagementKey));
   const expired = await make({ ...plainApplication(), expires_at: soon() });
   const makeAsker = async (applicationId: string) => {
     const body = { name: 'r', code: askingCode, configuration: {}, application: { id: applicationId } };
@@ -190,8 +190,8 @@ export async function openWorld({ stack, hasGateway = false }: WorldOptions = {}
   };
   await manager.expect(204, 'DELETE', `/applications/${deleted.id}`);
 
-  const revealer = anybody.withKey(revealing.key);
-  const opener = anybody.withKey(open.key);
+  const revealer = clientWithoutKey.withKey(revealing.key);
+  const opener = clientWithoutKey.withKey(open.key);
   const token = await revealer.expect<Token>(201, 'POST', '/tokens', { body: cardToken() });
   const sessions = {
     'a session that is not authorised': await makeSession(opener, revealer),
@@ -204,7 +204,7 @@ export async function openWorld({ stack, hasGateway = false }: WorldOptions = {}
   return {
     vault,
     dataDir,
-    anybody,
+    clientWithoutKey,
     make,
     command,
     makeAsker,
@@ -222,8 +222,8 @@ export async function openWorld({ stack, hasGateway = false }: WorldOptions = {}
     ids: { token: token.body.id, victim: victim.id, reactor: askers.revealing },
     keys: {
       ...sessions,
-      nobody: null,
-      'an unknown key': 'key_pvt_nobodyhasthisone1234567',
+      'without a key': null,
+      'an unknown key': 'key_pvt_thisisnotthekeyofanyone1',
       'a regenerated key': regenerated.key,
       'a deleted application': deleted.key,
       'an expired application': expired.key,
@@ -246,12 +246,12 @@ export async function openWorld({ stack, hasGateway = false }: WorldOptions = {}
 }
 
 /** The methods that code finds in `svc`. */
-export async function svcMethodsThatThereAre({ anybody, keys, ids }: World): Promise<string[]> {
-  const manager = anybody.withKey(keys.management ?? '');
+export async function svcMethodsThatThereAre({ clientWithoutKey, keys, ids }: World): Promise<string[]> {
+  const manager = clientWithoutKey.withKey(keys.management ?? '');
   const { application } = (await manager.expect<Reactor>(200, 'GET', `/reactors/${ids.reactor}`)).body;
   const body = { name: 'lists', code: listingCode, configuration: {}, application: { id: application?.id } };
   const { id } = (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body;
   const path = `/reactors/${id}/react`;
   const options = { key: keys.revealing, body: {} };
-  return (await anybody.expect<{ raw: { names: string[] } }>(200, 'POST', path, options)).body.raw.names;
+  return (await clientWithoutKey.expect<{ raw: { names: string[] } }>(200, 'POST', path, options)).body.raw.names;
 }

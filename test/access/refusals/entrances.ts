@@ -36,7 +36,7 @@ export interface Entrance {
 }
 
 async function entriesOf(world: World, traceId: string, by: CallerName = 'management'): Promise<LogEntry[]> {
-  const reader = world.anybody.withKey(world.keys[by] ?? '');
+  const reader = world.clientWithoutKey.withKey(world.keys[by] ?? '');
   const path = `/logs?size=100&trace_id=${traceId}`;
   return (await reader.expect<{ data: LogEntry[] }>(200, 'GET', path)).body.data;
 }
@@ -82,7 +82,7 @@ async function byCode(world: World, refused: Refused, callback_url?: string): Pr
     args: { calls: JSON.stringify(calls).replaceAll('{{', '<<') },
     ...(callback_url && { callback_url }),
   };
-  const answer = await world.anybody.expect<{ raw: { statuses: number[] } } | undefined>(
+  const answer = await world.clientWithoutKey.expect<{ raw: { statuses: number[] } } | undefined>(
     callback_url ? 202 : 200,
     'POST',
     `/reactors/${refused.asker}/react`,
@@ -136,7 +136,7 @@ export const entrances: readonly Entrance[] = [
 /** Past nginx: the router of the processes, which stands in its place where there is none. */
 export const behindRouter: Entrance = {
   name: 'HTTP, by the router',
-  ask: (world, refused) => overHttp({ ...world, anybody: world.vault.client('none') }, refused),
+  ask: (world, refused) => overHttp({ ...world, clientWithoutKey: world.vault.client('none') }, refused),
 };
 
 export const hasId = (id: OperationId): boolean => operationOf(id).path.includes('{id}');

@@ -161,11 +161,11 @@ const setStatus = async (name: string, status: string): Promise<void> => {
 const setMissLimit = async (limit: string): Promise<void> => {
   const body = { name: 'tenant', settings: { data_misses_per_minute: limit } };
   const key = world.keys.management;
-  await world.anybody.expect(200, 'PUT', '/tenants/self', { key, body });
+  await world.clientWithoutKey.expect(200, 'PUT', '/tenants/self', { key, body });
 };
 
 export const kinds: readonly Kind[] = [
-  unauthenticated('nobody'),
+  unauthenticated('without a key'),
   unauthenticated('an unknown key'),
   unauthenticated('a regenerated key', failedAs('application')),
   unauthenticated('a deleted application', failedAs('application')),
@@ -234,12 +234,12 @@ export const kinds: readonly Kind[] = [
     status: 409,
     async requests() {
       const { id: transaction } = (
-        await world.anybody.expect<{ id: string }>(201, 'POST', '/transactions', {
+        await world.clientWithoutKey.expect<{ id: string }>(201, 'POST', '/transactions', {
           key: world.keys.revealing,
         })
       ).body;
       const id = `locked-${randomUUID()}`;
-      await world.anybody.expect(201, 'POST', '/tokens', {
+      await world.clientWithoutKey.expect(201, 'POST', '/tokens', {
         key: world.keys.revealing,
         headers: { 'svc-transaction-id': transaction },
         body: { id, type: 'token', data: 'locked' },
@@ -273,7 +273,7 @@ export const kinds: readonly Kind[] = [
       await setMissLimit('1');
       const caller = await newCaller({ permissions: ['token:search'] }, true);
       const search = { query: `data:${cardNumber()}` };
-      await world.anybody.expect(200, 'POST', '/tokens/search', { key: caller.key, body: search });
+      await world.clientWithoutKey.expect(200, 'POST', '/tokens/search', { key: caller.key, body: search });
       return [{ ...caller, drafts: await draftsOf(['searchTokens'], withBody(search)) }];
     },
     after: () => setMissLimit('0'),
@@ -286,7 +286,7 @@ export const kinds: readonly Kind[] = [
       await setStatus('tokens', 'paused');
       const caller = callerOf('revealing');
       const isStill = async () =>
-        (await world.anybody.request('GET', '/tokens', { key: caller.key })).status === 503;
+        (await world.clientWithoutKey.request('GET', '/tokens', { key: caller.key })).status === 503;
       await waitUntil(isStill, { timeoutMs: 10_000, what: 'the refusal' });
       return [{ ...caller, drafts }];
     },
