@@ -67,7 +67,7 @@ export function createProxyKeys(dependencies: ProxyCallerDependencies): ProxyKey
 
 type Details = Awaited<ReturnType<ProxyFinder>>['details'];
 
-/** Of the key with this hash, or of no key: its id, or the reason why it opens nothing. */
+/** For the key with this hash, or for a request without a key: the id of the key, or the reason of the refusal. */
 function admissionOf(
   { keys, retiredHashes, requireAuth }: Details,
   hash: string | undefined,

@@ -131,7 +131,7 @@ export function change<Before extends { readonly revision: number }, Decided ext
 }: Change<Before, Decided>): Promise<Changed<Before, Decided>> {
   return retryOnConflict(async () => {
     const before = await load();
-    // The revision of the state that is decided on: what is loaded may be shared, and go on meanwhile.
+    // Read before `decide`: the loaded object may be shared with other commands, which change it meanwhile.
     const { revision } = before;
     const decided = await decide(before);
     const { keys = [], member } = decided;

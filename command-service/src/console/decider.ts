@@ -19,7 +19,7 @@ import {
 /** A session that is not used for so long ends (docs/reference/console.md). */
 const idleMs = 30 * 60 * 1000;
 const lifetimeMs = 12 * 60 * 60 * 1000;
-/** Use is stored so often, not at each request. A session may end so much earlier than `idleMs` after its last use, never later. */
+/** The shortest time between two records of use. So a session may end this much earlier than `idleMs` after its last use, never later. */
 const notedEveryMs = 5 * 60 * 1000;
 
 export type ConsoleSessionCommand =

@@ -35,10 +35,10 @@ export interface ConsoleDependencies extends DescribeDependencies {
 
 type OpenSession = Extract<ConsoleSessionState, { kind: 'open' }>;
 
-/** The management application comes first: it answers what needs no permission. */
+/** The management application comes first: operations that need no permission run as this one. */
 const order: readonly ApplicationType[] = ['management', 'private'];
 
-/** @throws ForbiddenError for a session, and for a key that lies open in browsers and on devices: it shows nothing */
+/** @throws ForbiddenError for a session, and for a public key, which anyone may read in a browser or on a device */
 function memberOf({ principal }: RequestContext): ConsoleMember {
   const { actor, applicationId, applicationType, keyHash } = principal;
   if (actor.kind !== 'application' || keyHash === undefined || !order.includes(applicationType))
@@ -64,7 +64,7 @@ function runIn(
   });
 }
 
-/** Notes that a session of the console is in use, so that it does not end for being idle. Most calls append nothing. */
+/** Records that a session of the console is in use, so that it does not end as idle. Most calls append nothing. */
 export function createConsoleUse(
   dependencies: Pick<ConsoleDependencies, 'store' | 'keyRing'> & { readonly clock: Clock },
 ) {
@@ -84,7 +84,7 @@ async function find(
   return state.kind === 'open' && !isOver(state, context.now) ? state : undefined;
 }
 
-/** @throws NotFoundError for a caller that did not come by the cookie of the console */
+/** @throws NotFoundError for a caller that was not authenticated by the cookie of the console */
 async function findOwn(store: EventStore, context: RequestContext): Promise<OpenSession> {
   const { actor } = context.principal;
   const session = actor.kind === 'session' ? await find(store, context, actor.id) : undefined;
@@ -92,7 +92,7 @@ async function findOwn(store: EventStore, context: RequestContext): Promise<Open
   return session;
 }
 
-/** The same request, as one of the session of a tenant whose cookie came with it. */
+/** The same request with the session of its cookie as the caller. The session may belong to another tenant. */
 const asSession = ({ traceId, now }: RequestContext, tenantId: string, id: string) =>
   createRequestContext({
     principal: {

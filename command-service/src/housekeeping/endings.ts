@@ -74,14 +74,13 @@ export function createEndings(dependencies: EndingDependencies): Readonly<Record
 
   return {
     async expiredTransactions({ tenantId, id }) {
-      // `stateOf` ends a transaction that is past its time.
-      const { kind } = await outcomes.stateOf(tenantId, id);
+      const { kind } = await outcomes.endIfOver(tenantId, id);
       if (kind === 'open' || kind === 'absent') return false;
       await transactions.settle(tenantId, id);
       return true;
     },
     async abandonedTransactions({ tenantId, id }, now) {
-      const { kind, ...state } = await outcomes.stateOf(tenantId, id);
+      const { kind, ...state } = await outcomes.endIfOver(tenantId, id);
       const opener = kind === 'open' && 'opener' in state ? state.opener : undefined;
       if (!opener || !(await isOpenerGone({ store, tenantId, now }, opener))) return false;
       const context = systemContext(tenantId, 'transaction-expiry', clock);

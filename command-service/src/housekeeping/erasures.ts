@@ -89,13 +89,13 @@ function planFor(plan: Plan, dependencies: ErasureDependencies, event: RecordedE
 async function planForLate(plan: Plan, dependencies: ErasureDependencies, staged: Staged): Promise<void> {
   const { tenantId, transactionId, tokens } = staged;
   const { outcomes, erasure } = dependencies;
-  const outcome = await outcomes.stateOf(tenantId, transactionId);
+  const outcome = await outcomes.endIfOver(tenantId, transactionId);
   if (outcome.kind === 'open') return;
   const late = tokens.filter(
     ({ position }) => outcome.kind !== 'committed' || comparePositions(position, outcome.position) > 0,
   );
   if (late.length === 0) return;
-  const state = await outcomes.wholeStateOf(tenantId, transactionId);
+  const state = await outcomes.endIfOverWithWrites(tenantId, transactionId);
   for (const event of late) plan.set(event.id, () => erasure.eraseLate(tenantId, event, state));
 }
 

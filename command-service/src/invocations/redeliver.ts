@@ -7,8 +7,8 @@ import { invocationDecider, requireDeliverable } from './decider.ts';
 import { requireGenuine, type OutcomeEvent } from './state.ts';
 
 /**
- * Wants the result of an asynchronous invocation delivered now: before its next attempt is due, or after the last one
- * failed. Whether the invoker may still have it is decided by the delivery, as at each attempt.
+ * Requests the delivery of the result of an asynchronous invocation now: before its next attempt is due, or after the last one failed. The
+ * delivery decides, as each attempt does, whether the invoker may still get the result.
  * @throws NotFoundError; ConflictError when there is no result that could be delivered
  */
 export async function redeliver(

@@ -28,9 +28,9 @@ export interface ProxyDetails extends ProxyContent {
   readonly id: string;
   /** Its own keys, also expired ones until the next change of keys. */
   readonly keys: readonly OtherKey[];
-  /** Hashes of keys that are no more. They open nothing; the log names a use of them. */
+  /** Hashes of deleted keys. A request with one is refused, and the log records its use. */
   readonly retiredHashes: readonly string[];
-  /** Signature of all of the above but the last. */
+  /** Signature of the fields above, except `retiredHashes`. */
   readonly signature: string | undefined;
   readonly createdBy: string;
   readonly createdAt: string;

@@ -46,7 +46,7 @@ export function createTenantHandlers({ store, keyRing }: { store: EventStore; ke
       return position;
     },
 
-    /** `overlap`: for so many seconds the secret before goes on to sign. @throws NotFoundError, ConflictError */
+    /** `overlap`: the number of seconds for which the earlier secret continues to sign. @throws NotFoundError, ConflictError */
     async rotateWebhookSecret(
       overlap: number,
       context: RequestContext,
@@ -62,7 +62,7 @@ export function createTenantHandlers({ store, keyRing }: { store: EventStore; ke
           const made = await newWebhookSecret(keyRing, tenantId, requireActive(state).webhookSecret);
           secret = made.plain;
           const { sealed, isFirstOfKey } = made;
-          // What cannot be opened any more signs nothing.
+          // The earlier secrets cannot be opened any more, so they cannot sign.
           const lasting = isFirstOfKey ? 0 : overlap;
           return { kind: 'rotate-webhook-secret', secret: sealed, overlap: lasting, now: context.now };
         },

@@ -23,7 +23,7 @@ const placeOf = (tenantId: string): SealContext => ({
 export interface NewWebhookSecret {
   readonly plain: string;
   readonly sealed: SealedValue;
-  /** It has a data key of its own: that of the secrets before is not there any more. */
+  /** It is sealed under a new data key, because the key of the earlier secrets is destroyed, or there was none. */
   readonly isFirstOfKey: boolean;
 }
 

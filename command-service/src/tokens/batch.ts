@@ -32,10 +32,10 @@ function asItemError(error: unknown): DomainError {
 }
 
 /**
- * Does the work of each item, by the rules of the single operation; an item that fails leaves the others alone. The ids of an item's events
- * depend on its place only, so a repeat of the request under its idempotency key does no item twice. The writes of a transaction are made
- * one after the other, since all of them change the stream of the transaction. Each chunk is decided by the present rights of the caller: a
- * key that was taken away writes nothing more (rules.md §6).
+ * Does the work of each item, by the rules of the single operation; the failure of one item does not affect the others. The ids of an
+ * item's events depend on its place only, so a repeat of the request under its idempotency key does no item twice. The writes of a
+ * transaction are made one after the other, since all of them change the stream of the transaction. Each chunk is decided by the present
+ * rights of the caller: after a key is withdrawn, nothing more is written by it (rules.md §6).
  * @throws the first error that is not about an item, when all items of its chunk have ended; UnauthenticatedError, ForbiddenError when the
  * caller may not go on
  */

@@ -13,7 +13,7 @@ import { signTokenEvents } from './signed.ts';
 /** The token that an attempt decides on. */
 export interface TokenBefore extends Pick<TokenHistory, 'state' | 'revision' | 'base'> {
   readonly tokenId: string;
-  /** Whose the change is. */
+  /** The request that changes the token. */
   readonly context: RequestContext;
 }
 

@@ -61,12 +61,12 @@ const ended = ({ id, type, content }: TokenDetails) => ({
   key_ids: keyIdsOf(content),
 });
 
-const saying = (shown: Transform | undefined) => (shown === undefined ? {} : { shown });
+const withTransform = (shown: Transform | undefined) => (shown === undefined ? {} : { shown });
 
 /** An id is taken while its token lives. After deletion or expiry the id may be used again. */
 function create(state: TokenState, command: Extract<TokenCommand, { kind: 'create' }>): Fact[] {
   const { id: token_id, type: token_type, content, shown } = command;
-  const created = fact(TokenCreated, { token_id, token_type, ...content, ...saying(shown) });
+  const created = fact(TokenCreated, { token_id, token_type, ...content, ...withTransform(shown) });
   if (state.kind !== 'present') return [created];
   if (!isExpired(state.details, command.now))
     throw new ConflictError('token_id_taken', 'The token id is taken.');
@@ -83,7 +83,7 @@ function update(details: TokenDetails, command: Extract<TokenCommand, { kind: 'u
     token_id,
     token_type,
     ...command.content,
-    ...saying(command.shown),
+    ...withTransform(command.shown),
     ...origin,
   });
 }

@@ -12,8 +12,8 @@ export type Described = Pick<TokenContent, (typeof descriptions)[number] | 'set_
 type Field = (typeof descriptions)[number];
 
 /**
- * The id under which expressions are remembered that this caller sets without seeing the data. A session counts apart from its application,
- * which may see more. Code that a console session runs has no id of the session, so its writes count apart from all others.
+ * The id that is stored with expressions which this caller sets without seeing the data. A session has an id other than its application,
+ * which may see more. Code that a console session runs does not know the session, so each of its writes gets an id of its own.
  */
 function setterOf({ principal, metadata }: RequestContext): string {
   if (principal.actor.kind === 'session') return principal.actor.id;
@@ -21,8 +21,8 @@ function setterOf({ principal, metadata }: RequestContext): string {
 }
 
 /**
- * For a new token: its maker knows this data, but a caller of the console must not be shown what others write later (ADR 38), so its
- * expressions end then. Those of other makers stay.
+ * For a new token. Its creator knows this data. But a caller of the console must not be shown data that others write later (ADR 38), so its
+ * expressions end with such a write. Those of other creators stay.
  */
 export function setWithoutSightAtFirst(context: RequestContext): Pick<Described, 'set_without_sight'> {
   if (context.principal.shownAtMost === undefined) return {};
@@ -30,7 +30,7 @@ export function setWithoutSightAtFirst(context: RequestContext): Pick<Described,
   return { set_without_sight: Object.fromEntries(descriptions.map((field) => [field, setter])) };
 }
 
-/** Whether the patch says all of the field. An object of a mask is merged into the stored one. */
+/** Whether the patch replaces the whole field. An object of a mask is merged into the stored one. */
 function isSaidWhole(field: Field, { patch }: PatchAttempt): boolean {
   const given = patch[field];
   if (given === undefined) return false;
@@ -38,8 +38,8 @@ function isSaidWhole(field: Field, { patch }: PatchAttempt): boolean {
 }
 
 /**
- * Whether the field ends with this patch: another caller set it without seeing the data, and this caller, who brings other data, does
- * not say that it wants the field so.
+ * Whether the field ends with this patch: another caller set it without seeing the data, and this caller brings other data without giving
+ * the whole field.
  */
 function ends(field: Field, attempt: PatchAttempt): boolean {
   const { details, patch, context } = attempt;
@@ -48,7 +48,7 @@ function ends(field: Field, attempt: PatchAttempt): boolean {
   return setBy !== undefined && setBy !== setterOf(context) && !isKept;
 }
 
-/** The stored fields to which the patch is applied. Those that end give way to the defaults of the type, or to none where there was none. */
+/** The stored fields to which the patch is applied. A field that ends gets the default of the type, if it was set at all. */
 export function describedBefore(attempt: PatchAttempt): Described {
   const { type, content } = attempt.details;
   const { mask, search_indexes: indexes = [], fingerprint_expression: expression } = content;
@@ -84,8 +84,8 @@ export const changedDescriptions = (attempt: PatchAttempt): Field[] =>
   descriptions.filter((field) => isChanged(field, attempt));
 
 /**
- * By whom the field is set without sight after the patch. A caller that sees the data takes it over when it sets the whole field anew, or brings
- * data with it. A field that it sends back as it was stays with its setter.
+ * After the patch, the id of the caller that set the field without seeing the data. Undefined when a caller that sees the data set the
+ * whole field anew, or together with data. A field that such a caller sends back unchanged keeps its id.
  */
 function setterAfter(
   field: Field,
@@ -98,7 +98,7 @@ function setterAfter(
   return isWhole && (isSet || patch.data !== undefined) ? undefined : before;
 }
 
-/** By whom the fields are set without sight after the patch. */
+/** After the patch, the ids of the callers that set fields without seeing the data. */
 export function setWithoutSightAfter(attempt: PatchAttempt): Pick<Described, 'set_without_sight'> {
   const { details, patch } = attempt;
   const before = details.content.set_without_sight;

@@ -60,7 +60,7 @@ export function createEnlistment(
   async function check(context: RequestContext): Promise<void> {
     const { transactionId, principal } = context;
     if (transactionId === undefined) return;
-    const state = await outcomes.stateOf(principal.tenant.id, transactionId);
+    const state = await outcomes.endIfOver(principal.tenant.id, transactionId);
     requireOpen(state, principal.actor.id, context.now);
     refuseExpiredTokens(state, context.now);
     refuseFull(state);
@@ -83,7 +83,7 @@ export function createEnlistment(
     async confirm(context, newKeyIds, position) {
       const { transactionId, principal } = context;
       if (transactionId === undefined) return;
-      const state = await outcomes.stateOf(principal.tenant.id, transactionId);
+      const state = await outcomes.endIfOver(principal.tenant.id, transactionId);
       if (state.kind === 'open') return;
       if (state.kind === 'committed' && comparePositions(position, state.position) < 0) return;
       await keyRing.destroyKeys(principal.tenant.id, newKeyIds);

@@ -112,7 +112,7 @@ export class TokenErasure {
 
   async #isPending(tenantId: string, { metadata }: RecordedEvent): Promise<boolean> {
     const { transaction_id: id } = metadata;
-    return id !== undefined && (await this.#outcomes.stateOf(tenantId, id)).kind === 'open';
+    return id !== undefined && (await this.#outcomes.endIfOver(tenantId, id)).kind === 'open';
   }
 
   /** After a commit: when the write was made in time, it names the keys that become unneeded. */

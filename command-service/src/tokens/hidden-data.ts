@@ -4,7 +4,7 @@ import { entityTypeOfToken, FieldForbiddenError, type Json, type TokenType } fro
 import { fieldsOfShape, type TokenDetails } from '@token-vault/tokens';
 import { changedDescriptions, describedBefore, type Described } from './descriptions.ts';
 import type { PatchAttempt } from './patch-attempt.ts';
-import { lookOfPatch, type Look } from './patch-look.ts';
+import { effectOfPatch } from './patch-effect.ts';
 
 function isObject(value: Json | undefined): value is Record<string, Json> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -89,9 +89,9 @@ function refuseMixtures(attempt: PatchAttempt): void {
   const { patch } = attempt;
   if (patch.data === undefined && patch.metadata === undefined) return;
   for (const expression of expressionsOf(describedBefore(attempt))) {
-    const look: Look = lookOfPatch(expression, patch);
-    if (look.readsHidden && (look.changesData || look.changesMetadata)) {
-      const field = look.changesData ? 'data' : 'metadata';
+    const effect = effectOfPatch(expression, patch);
+    if (effect.readsHidden && (effect.changesData || effect.changesMetadata)) {
+      const field = effect.changesData ? 'data' : 'metadata';
       throw refusalOf(
         attempt.details,
         [field],

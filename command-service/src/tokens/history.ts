@@ -44,7 +44,7 @@ const countsSince = ({ metadata }: RecordedEvent, transaction: TransactionState 
 /** The log, and how its transactions ended. */
 export interface HistorySource {
   readonly store: Pick<EventStore, 'readStream'>;
-  readonly outcomes: Pick<TransactionOutcomes, 'stateOf'>;
+  readonly outcomes: Pick<TransactionOutcomes, 'endIfOver'>;
   /** The newest revision to read. Undefined for the whole stream. */
   readonly newest?: number | undefined;
 }
@@ -60,10 +60,10 @@ const isOwn = (id: string | undefined, { createdBy }: { createdBy: string }, rea
   reader !== undefined && id === reader.transactionId && createdBy === reader.principal.actor.id;
 
 /** Each transaction is read once for a reading of a stream, so that either all of its events count or none. */
-function createLookup(outcomes: Pick<TransactionOutcomes, 'stateOf'>, tenantId: string) {
+function createLookup(outcomes: Pick<TransactionOutcomes, 'endIfOver'>, tenantId: string) {
   const seen = new Map<string, TransactionState>();
   return async (transactionId: string): Promise<TransactionState> => {
-    const state = seen.get(transactionId) ?? (await outcomes.stateOf(tenantId, transactionId));
+    const state = seen.get(transactionId) ?? (await outcomes.endIfOver(tenantId, transactionId));
     seen.set(transactionId, state);
     return state;
   };

@@ -24,7 +24,7 @@ export interface TransactionCounts {
 
 export function createTransactionCounts(
   store: EventStore,
-  outcomes: Pick<TransactionOutcomes, 'stateOf'>,
+  outcomes: Pick<TransactionOutcomes, 'endIfOver'>,
 ): TransactionCounts {
   async function read({ principal }: RequestContext) {
     const tenantId = principal.tenant.id;
@@ -35,7 +35,7 @@ export function createTransactionCounts(
       if (event.type === 'TransactionCounted') counted = event.data.open;
       revision = event.revision;
     }
-    const states = await Promise.all(counted.map((id) => outcomes.stateOf(tenantId, id)));
+    const states = await Promise.all(counted.map((id) => outcomes.endIfOver(tenantId, id)));
     const open = counted.filter((_id, index) => states[index]?.kind === 'open');
     if (open.length >= maxOpenTransactions) {
       const detail = `An application has at most ${maxOpenTransactions} transactions open. End one of them.`;

@@ -86,7 +86,7 @@ export class Transactions {
   /** A transaction ends with the key by which it was opened (rules.md §9), also before housekeeping rolls it back. */
   async #refuseInvalidOpener(id: string, { principal, now }: RequestContext): Promise<void> {
     const tenantId = principal.tenant.id;
-    const state = await this.#outcomes.stateOf(tenantId, id);
+    const state = await this.#outcomes.endIfOver(tenantId, id);
     const opener = state.kind === 'open' ? state.opener : undefined;
     // The key of this request was found valid.
     if (!opener || opener.keyHash === principal.keyHash || opener.actor.id !== principal.actor.id) return;
@@ -137,10 +137,10 @@ export class Transactions {
    * not created.
    */
   async settle(tenantId: string, transactionId: string): Promise<void> {
-    const state = await this.#outcomes.wholeStateOf(tenantId, transactionId);
+    const state = await this.#outcomes.endIfOverWithWrites(tenantId, transactionId);
     await this.#erasure.settle(tenantId, transactionId, state);
     // From here on only a small state is kept in memory.
-    await this.#outcomes.stateOf(tenantId, transactionId);
+    await this.#outcomes.endIfOver(tenantId, transactionId);
   }
 
   #run(context: RequestContext, command: TransactionCommand): ReturnType<TransactionOutcomes['decide']> {

@@ -7,13 +7,10 @@ import { isOver, transactionDecider, type TransactionCommand } from './decider.t
 import type { TransactionState } from './state.ts';
 
 export interface TransactionOutcomes {
-  /**
-   * The state of the transaction. A transaction past its time is ended by an event here, before a caller acts on the
-   * state.
-   */
-  stateOf(tenantId: string, transactionId: string): Promise<TransactionState>;
-  /** As `stateOf`. The state of an ended transaction also holds all its enlisted writes. */
-  wholeStateOf(tenantId: string, transactionId: string): Promise<TransactionState>;
+  /** Ends a transaction that is past its time, by an event. Gives the state, so that no caller acts on a transaction that is over. */
+  endIfOver(tenantId: string, transactionId: string): Promise<TransactionState>;
+  /** As `endIfOver`. The state of an ended transaction also holds all its enlisted writes. */
+  endIfOverWithWrites(tenantId: string, transactionId: string): Promise<TransactionState>;
   /** Appends a fact that needs no decision, and gives the state after it. The transaction must exist. */
   record(tenantId: string, transactionId: string, event: VaultEvent): Promise<TransactionState>;
   /** Decides on the present state and appends. Repeats on a conflict. Gives the state before the append. */
@@ -131,7 +128,7 @@ export function createTransactionOutcomes(store: EventStore, clock: Clock): Tran
     return { before: decided.before, position };
   };
 
-  async function wholeStateOf(tenantId: string, transactionId: string): Promise<TransactionState> {
+  async function endIfOverWithWrites(tenantId: string, transactionId: string): Promise<TransactionState> {
     const { state } = await transactions.read(streamOf(tenantId, transactionId));
     if (!isOver(state, clock.now())) return state;
     const context = systemContext(tenantId, 'transaction-expiry', clock);
@@ -141,14 +138,14 @@ export function createTransactionOutcomes(store: EventStore, clock: Clock): Tran
   }
 
   return {
-    wholeStateOf,
+    endIfOverWithWrites,
     decide,
 
-    async stateOf(tenantId, transactionId) {
+    async endIfOver(tenantId, transactionId) {
       const stream = streamOf(tenantId, transactionId);
       const known = ended.get(stream);
       if (known) return known;
-      const state = await wholeStateOf(tenantId, transactionId);
+      const state = await endIfOverWithWrites(tenantId, transactionId);
       remember(stream, state);
       return state;
     },

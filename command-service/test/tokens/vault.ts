@@ -239,7 +239,7 @@ export class TestVault {
   async settle(transactionId: string): Promise<void> {
     const { log, keyRing, clock } = this;
     const outcomes = createTransactionOutcomes(log, clock);
-    await outcomes.stateOf(this.principal.tenant.id, transactionId);
+    await outcomes.endIfOver(this.principal.tenant.id, transactionId);
     const erasure = new TokenErasure({ store: log, keyRing, outcomes });
     await new Transactions(log, outcomes, erasure).settle(this.principal.tenant.id, transactionId);
   }

@@ -13,9 +13,9 @@ const needsReason = (rule: AccessRule, permission: TokenPermission): boolean =>
   (rule.reason === 'required' || (rule.break_glass === true && permission === 'token:use'));
 
 /**
- * The transform that the deciding rule grants (docs/reference/reasons.md). A rule with `break_glass` reveals nothing but by reading, and only with a reason;
- * otherwise it masks. A change without a required reason is decided as by a rule that masks: by changing the mask the caller could have
- * others, and itself by another rule, shown what it may see with a reason only.
+ * The transform that the deciding rule grants (docs/reference/reasons.md). A rule with `break_glass` reveals nothing but by reading, and
+ * only with a reason; otherwise it masks. A change without a required reason is decided as by a rule that masks. Otherwise the caller could
+ * change the mask, and so show data that it may see only with a reason: to others, or to itself by another rule.
  */
 export function decisionOf(
   rule: AccessRule,

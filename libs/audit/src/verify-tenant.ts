@@ -166,7 +166,7 @@ class TenantVerifier {
     goOn(this.#progress, placed.checkpoint, placed.row.revision);
   }
 
-  /** The next event that there is, or is signed, is at `position`. */
+  /** The next event that is stored or signed is at `position`. */
   #reachPosition(position: bigint): void {
     const first = this.#position + 1n;
     if (this.#options.store.hasDensePositions && position > first)

@@ -139,8 +139,8 @@ function createLookUps(options: AuthenticatorOptions) {
   type Current = Pick<Cached, 'authentication'> & { readonly consoleSession?: SignedIn | undefined };
 
   function current(credential: Credential): Promise<Current> {
-    // Other callers' revocations have this caller read again. Only the rows are: to check equal rows again would take longer than a
-    // revocation on a busy machine, so the request would never end.
+    // A revocation of any caller makes this caller be read again. Rows that are equal to the checked ones are not checked again: with
+    // frequent revocations on a busy machine the request would never end.
     let checked: Caller | undefined;
     return watch.current(async (accessGeneration): Promise<Current> => {
       const cached = cache.get(cacheKeyOf(credential));

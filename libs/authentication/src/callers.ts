@@ -55,12 +55,12 @@ export interface Callers {
   tenant(tenantId: string): Promise<TenantContext | undefined>;
 }
 
-/** As long as a write waits for the read models before its answer is given as pending. */
+/** The same time for which the answer of a write waits for the read models. */
 const rereadWithinMs = 2_000;
 const pauseMs = 20;
 
 /** Looks again while the row is behind the log. Undefined when the log says that the entity has ended. */
-async function patiently<Found>(look: () => Promise<Found>): Promise<Found | undefined> {
+async function untilCaughtUp<Found>(look: () => Promise<Found>): Promise<Found | undefined> {
   for (let waitedMs = 0; ; waitedMs += pauseMs) {
     try {
       return await look();
@@ -68,7 +68,9 @@ async function patiently<Found>(look: () => Promise<Found>): Promise<Found | und
       if (error instanceof EndedError || error instanceof TenantKeysMissingError) return undefined;
       if (!(error instanceof RowBehindError)) throw error;
       if (waitedMs >= rereadWithinMs)
-        throw new UnavailableError('What the caller may do was changed and is not known here yet.');
+        throw new UnavailableError(
+          'The rights of the caller were changed, and this process does not have the change yet.',
+        );
     }
     await delay(pauseMs);
   }
@@ -99,7 +101,7 @@ function createChecks({ store, keyRing }: Omit<CallerDependencies, 'pool'>) {
   };
 }
 
-/** Makes callers of rows, and checks what they are made of. */
+/** Makes callers from rows, and checks these rows. */
 function createMakers({ pool, ...dependencies }: CallerDependencies) {
   const check = createChecks(dependencies);
 
@@ -142,7 +144,7 @@ function createMakers({ pool, ...dependencies }: CallerDependencies) {
     for (const member of membersFor(row, permission)) {
       const application = await findApplication(row.tenant_id, member.application_id, checked).catch(
         (error: unknown) => {
-          // The other application of the session may live on.
+          // The other application of the session may still be valid.
           if (error instanceof EndedError) return undefined;
           throw error;
         },
@@ -176,12 +178,12 @@ export function createCallers(dependencies: CallerDependencies): Callers {
 
   return {
     byConsoleSecret: (hash, permission, checked) =>
-      patiently(async () => {
+      untilCaughtUp(async () => {
         const row = await rows.consoleBySecret(pool, hash);
         return row && consoleCaller(row, permission, checked);
       }),
     byKeyHash: (hash, checked) =>
-      patiently(async () => {
+      untilCaughtUp(async () => {
         const row = await rows.byKey(pool, hash);
         if (!row || keyExpiryOf(row, hash) === undefined) return undefined;
         if (row.kind === 'session') return sessionCaller(row, checked);
@@ -189,7 +191,7 @@ export function createCallers(dependencies: CallerDependencies): Callers {
         return applicationCaller(row, hash);
       }),
     byActor: (tenantId, { kind, id }, keyHash) =>
-      patiently(async () => {
+      untilCaughtUp(async () => {
         if (kind === 'application') {
           const row = await findApplication(tenantId, id);
           return row && applicationCaller(row, keyHash);
@@ -198,7 +200,7 @@ export function createCallers(dependencies: CallerDependencies): Callers {
         return (await sessionById(tenantId, id, keyHash)) ?? consoleById(tenantId, id, keyHash);
       }),
     tenant: (tenantId) =>
-      patiently(async () => {
+      untilCaughtUp(async () => {
         const row = await rows.tenant(pool, tenantId);
         if (!row) return undefined;
         await check.tenant(row);

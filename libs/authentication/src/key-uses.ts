@@ -2,8 +2,8 @@ import { errorFields, type Logger } from '@token-vault/observability';
 import type { Pool } from './rows.ts';
 
 /**
- * `used_at` is the beginning of the hour of the last use. Events say nothing of it, so a rebuild of read models cannot make it again, and
- * it decides nothing. A row ends with the keys of its tenant. Ids rise from 1 without gaps; a released migration never changes.
+ * `used_at` is the beginning of the hour of the last use. No event holds it, so a rebuild of read models cannot restore it. No decision
+ * depends on it. A row ends with the keys of its tenant. Ids rise from 1 without gaps; a released migration never changes.
  */
 export const authenticationMigrations: readonly {
   readonly id: number;

@@ -106,8 +106,8 @@ const callingApplications = (where: string): string => `
            null::text as opener_key_hash, null::text as authorizer_key_hash, ${tenantColumns} ${fromApplications(where)}`;
 
 /**
- * `application_key` says only where to look: a key counts when the signed row of its application names it. So a row of a deleted key finds
- * an application whose row does not, and gives no caller.
+ * `application_key` only leads from a key to its application. The key is valid when the signed row of that application names it, so a row
+ * that is left of a deleted key gives no caller.
  */
 const byKey = {
   name: 'caller-by-key',

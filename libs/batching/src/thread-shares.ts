@@ -4,7 +4,7 @@ import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promi
 const freeMs = 2;
 /** Work in pieces holds the thread for little longer than this at a time. */
 const pieceMs = 5;
-/** A tenant gets one of so many parts of the thread's time for its long work. */
+/** The share of the thread's time that a tenant gets for its long work is one divided by this number. */
 const parts = 4;
 
 /** The turn of a tenant, in which it may hold the thread. */

@@ -38,7 +38,7 @@ function programsOf(directory: string): Binaries {
  * (or copied, across file systems) once into `dataDir`.
  * @throws StartError as above.
  */
-export async function usableBinaries(
+export async function prepareBinaries(
   dataDir: string,
   account: Account | undefined,
   installed: () => Promise<string> = installedDirectory,

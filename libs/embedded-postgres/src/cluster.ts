@@ -31,7 +31,7 @@ export function clusterDirectory(dataDir: string): string {
  * it is on the disk: a first start that was killed leaves no partial cluster.
  * @throws StartError when initdb fails.
  */
-export async function openCluster(options: ClusterOptions): Promise<Cluster> {
+export async function openOrCreateCluster(options: ClusterOptions): Promise<Cluster> {
   const directory = clusterDirectory(options.dataDir);
   for (const name of await readdir(options.dataDir)) {
     if (name.startsWith('unfinished-')) {
@@ -108,7 +108,7 @@ async function syncDirectory(directory: string): Promise<void> {
 function lastComplaint(said: string): string {
   const lines = said.split('\n').filter((line) => line.trim() !== '');
   const complaints = lines.filter((line) => /error:|FATAL:|PANIC:|cannot|could not/i.test(line));
-  return (complaints.at(-1) ?? lines.at(-1) ?? 'initdb ended without a word').replace(
+  return (complaints.at(-1) ?? lines.at(-1) ?? 'initdb ended without a message').replace(
     /^.*?(error|FATAL|PANIC):\s*/,
     '',
   );

@@ -44,7 +44,7 @@ export class ServerLog {
     const cause = messages.findLast((match) => match?.[1] === 'LOG' && match[2]?.startsWith('could not'));
     const fatal = messages.findLast((match) => match && match[1] !== 'LOG');
     const parts = [cause?.[2], fatal?.[2]].filter((part) => part !== undefined);
-    return parts.join('; ') || (this.#recent.at(-1) ?? 'it ended without a word');
+    return parts.join('; ') || (this.#recent.at(-1) ?? 'it ended without a message');
   }
 
   #take(line: string): void {

@@ -15,7 +15,7 @@ export interface PostgresExit {
 
 const lockFile = (dataDirectory: string) => path.join(dataDirectory, 'postmaster.pid');
 
-/** Tells one writing of the lock file from another: in a container each start has the same process ids, so a killed run leaves a file that is like the next. */
+/** Distinguishes two versions of the lock file. In a container each start has the same process ids, so the file that a killed run left can have the same content as the next one. */
 export async function lockFileMark(dataDirectory: string): Promise<string> {
   const info = await stat(lockFile(dataDirectory), { bigint: true }).catch(() => undefined);
   return info === undefined ? '' : `${info.ino} ${info.mtimeNs}`;

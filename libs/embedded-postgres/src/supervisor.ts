@@ -8,12 +8,12 @@ import {
   type Identity,
   unprivilegedAccount,
 } from './account.ts';
-import { usableBinaries } from './binaries.ts';
+import { prepareBinaries } from './binaries.ts';
 import {
   type Cluster,
   clusterDirectory,
   identityOf,
-  openCluster,
+  openOrCreateCluster,
   postgresEnvironment,
   superuser,
 } from './cluster.ts';
@@ -78,12 +78,12 @@ async function startLocked(
     options.identity ?? (await currentIdentity()),
     clusterDirectory(dataDir),
   );
-  if (account) await openTo(account, dataDir);
-  const binaries = await usableBinaries(dataDir, account);
+  if (account) await letPass(account, dataDir);
+  const binaries = await prepareBinaries(dataDir, account);
   const socketDirectory = socketDirectoryFor(dataDir);
   await clearLeftovers(path.join(clusterDirectory(dataDir), 'data'), socketDirectory, logger);
   const isDurable = options.settings?.['fsync'] !== false;
-  const cluster = await openCluster({ dataDir, initdb: binaries.initdb, account, isDurable });
+  const cluster = await openOrCreateCluster({ dataDir, initdb: binaries.initdb, account, isDurable });
   await createSocketDirectory(socketDirectory, account);
   const leftMark = await lockFileMark(cluster.dataDirectory);
   const server = spawnServer(
@@ -132,7 +132,7 @@ function spawnServer(prepared: Prepared, options: EmbeddedPostgresOptions): Serv
  * When started as root, the account of Postgres has to pass through the data directory to its cluster; it need not read the other files
  * there.
  */
-async function openTo(account: Account, dataDir: string): Promise<void> {
+async function letPass(account: Account, dataDir: string): Promise<void> {
   const { mode } = await stat(dataDir);
   await chmod(dataDir, mode | 0o011);
   const closed = await firstClosedDirectory(dataDir, account);

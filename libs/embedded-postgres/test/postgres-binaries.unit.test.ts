@@ -4,7 +4,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { defaultDataDirectory } from '../src/index.ts';
 import { firstClosedDirectory } from '../src/account.ts';
-import { usableBinaries } from '../src/binaries.ts';
+import { prepareBinaries } from '../src/binaries.ts';
 
 const account = { name: 'stranger', uid: 54_321, gid: 54_321 };
 let directory: string;
@@ -24,18 +24,18 @@ afterEach(() => rm(directory, { recursive: true, force: true }));
 
 describe('the programs of Postgres', () => {
   it('are used where they are installed when the account can run them there', async () => {
-    const { postgres } = await usableBinaries(directory, account, () => Promise.resolve(installed));
+    const { postgres } = await prepareBinaries(directory, account, () => Promise.resolve(installed));
     expect(postgres).toBe(path.join(installed, 'bin', 'postgres'));
   });
 
   it('are put once beside the data, libraries included, when the checkout is closed to the account', async () => {
     await chmod(path.join(directory, 'checkout'), 0o700);
     expect(await firstClosedDirectory(installed, account)).toBe(path.join(directory, 'checkout'));
-    const { postgres } = await usableBinaries(directory, account, () => Promise.resolve(installed));
+    const { postgres } = await prepareBinaries(directory, account, () => Promise.resolve(installed));
     expect(await firstClosedDirectory(path.dirname(postgres), account)).toBeUndefined();
     expect((await stat(postgres)).mode & 0o777).toBe(0o755);
     expect(await readFile(path.join(postgres, '..', '..', 'lib', 'library.so'), 'utf8')).toBe('library');
-    const again = await usableBinaries(directory, account, () => Promise.resolve(installed));
+    const again = await prepareBinaries(directory, account, () => Promise.resolve(installed));
     expect(again.postgres).toBe(postgres);
   });
 });

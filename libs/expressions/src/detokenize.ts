@@ -69,7 +69,7 @@ export async function substituteTokens(
 ): Promise<Json> {
   const values: Json[] = [];
   const references = referencesOf(args);
-  // Which of many expressions fails would tell more about the data than that one does.
+  // With several expressions, naming the one that failed would reveal more about the data than that one of them failed.
   const isAlone = references.filter(({ filters }) => filters !== '').length === 1;
   const nameOf = (field: string): string => (isAlone ? field : 'args');
   for (const reference of references) values.push(await resolve(expressions, reference, lookup, nameOf));
@@ -134,7 +134,7 @@ async function resolve(
     const [first] = error instanceof JobFailedError ? error.failures : [];
     if (first === undefined) throw error;
     if (first.kind === 'syntax') throw toExpressionError(first, reference.field);
-    // The caller may not see the data, and the reason of the failure tells of it.
+    // The caller may not see the data, and the reason of the failure would reveal something about it.
     throw new ExpressionEvaluationError('An expression gives no value.', nameOf(reference.field));
   }
 }

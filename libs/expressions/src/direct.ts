@@ -1,6 +1,6 @@
 import { Output, toValue, TypeGuards, type Template, type Value } from 'liquidjs';
 import { vaultFilters } from './filters/index.ts';
-import { standardFilter, weightHere } from './filters/here.ts';
+import { standardFilter, weightOf } from './filters/direct-filters.ts';
 import type { Json } from './json.ts';
 import { outputText } from './output-text.ts';
 import type { Evaluation } from './evaluation.ts';
@@ -63,7 +63,7 @@ function toStep(name: string, literals: readonly unknown[]): Step | undefined {
     const change = standardFilter(name, literals);
     return change && { weight: 1, apply: (value) => (typeof value === 'string' ? change(value) : undefined) };
   }
-  const weight = weightHere(name, literals);
+  const weight = weightOf(name, literals);
   if (weight === undefined) return undefined;
   const bound = filter.bind(literals);
   return { weight, apply: (value, { random }) => bound(value, random) };

@@ -5,14 +5,14 @@ import { ExpressionEvaluationError } from './errors.ts';
 import { FilterArgumentError, FilterValueError } from './filters/index.ts';
 import { measure, type Json } from './json.ts';
 import { limits } from './limits.ts';
-import { ElsewhereError, LimitError, tooLarge } from './meter.ts';
+import { NeedsWorkerError, LimitError, tooLarge } from './meter.ts';
 import type { Compiled } from './compile.ts';
 
 /**
  * Evaluates an expression. Exactly one `{{ … }}` gives the value in its JSON type, null when a property is missing. With text or tags
  * around it, the outputs are concatenated to a string.
  * @throws {ExpressionEvaluationError} when a filter cannot handle the value, or a limit is exceeded. Never quotes data.
- * @throws {ElsewhereError} when the meter does not allow the evaluation on this thread
+ * @throws {NeedsWorkerError} when the meter does not allow the evaluation on this thread
  */
 export function evaluateIn(compiled: Compiled, evaluation: Evaluation): Json {
   if (compiled.kind === 'text') return compiled.text;
@@ -47,7 +47,7 @@ const ourErrors = [FilterValueError, FilterArgumentError, LimitError];
 function toEvaluationError(error: unknown): Error {
   const origin: unknown =
     error instanceof Error && 'originalError' in error ? (error.originalError ?? error) : error;
-  if (origin instanceof ElsewhereError) return origin;
+  if (origin instanceof NeedsWorkerError) return origin;
   if (ourErrors.some((type) => origin instanceof type))
     return new ExpressionEvaluationError((origin as Error).message);
   return new ExpressionEvaluationError('The expression cannot be evaluated over this data.');

@@ -30,7 +30,7 @@ export type JobOutcome =
 
 const cryptoRandom: RandomInt = (exclusiveMax) => randomInt(exclusiveMax);
 
-/** @throws {ElsewhereError} when the meter does not allow the job on this thread */
+/** @throws {NeedsWorkerError} when the meter does not allow the job on this thread */
 export function runJob({ sources, bindings }: Job, meter: Meter, outputBudget: OutputBudget): JobOutcome {
   const values: Json[] = [];
   try {

@@ -18,9 +18,9 @@ export const limits = {
    * Limit of one mask, or another list of expressions, on the thread that serves requests, in steps of 20 to 60 ns. A step is a character
    * or node that a filter handles. Work above the limit goes to a worker.
    */
-  stepsHere: 16_384,
+  threadSteps: 16_384,
   /** The same for all expressions of a request. */
-  stepsHereOfRequest: 131_072,
+  threadStepsOfRequest: 131_072,
   /** Number of steps for parsing one character. */
   stepsOfParsing: 8,
 

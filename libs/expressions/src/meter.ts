@@ -7,8 +7,8 @@ export class LimitError extends Error {
 }
 
 /** Thrown on the thread that serves requests when the work needs a worker: it needs the engine, or takes too many steps. */
-export class ElsewhereError extends Error {
-  override readonly name = 'ElsewhereError';
+export class NeedsWorkerError extends Error {
+  override readonly name = 'NeedsWorkerError';
 }
 
 /** The engine calls these before each step, and before it allocates. */
@@ -16,11 +16,11 @@ export type EngineLimits = Pick<Context, 'memoryLimit' | 'renderLimit'>;
 
 /** The limits of the expressions of one job, on any thread. */
 export interface Meter {
-  /** Call before work on this number of characters or nodes. @throws LimitError, ElsewhereError */
+  /** Call before work on this number of characters or nodes. @throws LimitError, NeedsWorkerError */
   spend(steps: number): void;
-  /** Call before work on the characters or nodes of a value. @throws LimitError, ElsewhereError */
+  /** Call before work on the characters or nodes of a value. @throws LimitError, NeedsWorkerError */
   spendOn(value: Json, weight: number): void;
-  /** @throws ElsewhereError where the engine must not run */
+  /** @throws NeedsWorkerError where the engine must not run */
   engine(): EngineLimits;
 }
 
@@ -40,7 +40,7 @@ export class StepMeter implements Meter {
 
   spend(steps: number): void {
     this.#left -= steps;
-    if (this.#left < 0) throw new ElsewhereError('steps');
+    if (this.#left < 0) throw new NeedsWorkerError('steps');
   }
 
   spendOn(value: Json, weight: number): void {
@@ -48,7 +48,7 @@ export class StepMeter implements Meter {
   }
 
   engine(): never {
-    throw new ElsewhereError('engine');
+    throw new NeedsWorkerError('engine');
   }
 }
 

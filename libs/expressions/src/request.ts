@@ -3,7 +3,7 @@ import type { Bindings } from './evaluation.ts';
 import { failed, runJob, type Job, type JobFailure, type JobOutcome } from './job.ts';
 import type { Json } from './json.ts';
 import { limits } from './limits.ts';
-import { ElsewhereError, StepMeter, tooSlow } from './meter.ts';
+import { NeedsWorkerError, StepMeter, tooSlow } from './meter.ts';
 import { OutputBudget } from './output-budget.ts';
 
 /** The limits of one job in a worker. */
@@ -50,7 +50,7 @@ export function toExpressionError({ kind, message, position }: JobFailure, field
 export class RequestExpressions {
   readonly #tenantId: string;
   readonly #workers: ExpressionWorkers;
-  #stepsHere: number = limits.stepsHereOfRequest;
+  #threadSteps: number = limits.threadStepsOfRequest;
   #ms: number = limits.requestMs;
   #memory: number = limits.memoryOfRequest;
   #output: number = limits.outputOfRequest;
@@ -64,27 +64,27 @@ export class RequestExpressions {
   /** The values of the expressions, in order. @throws {JobFailedError} @throws UnavailableError */
   evaluate(sources: readonly string[], bindings: Bindings): readonly Json[] | Promise<readonly Json[]> {
     const job = { sources, bindings };
-    const outcome = this.#here(job);
-    return outcome === undefined ? this.#elsewhere(job).then(valuesOf) : valuesOf(outcome);
+    const outcome = this.#onThisThread(job);
+    return outcome === undefined ? this.#inWorker(job).then(valuesOf) : valuesOf(outcome);
   }
 
   /** Undefined when the job is too large for the thread that serves requests. */
-  #here(job: Job): JobOutcome | undefined {
-    const meter = new StepMeter(Math.min(limits.stepsHere, this.#stepsHere));
+  #onThisThread(job: Job): JobOutcome | undefined {
+    const meter = new StepMeter(Math.min(limits.threadSteps, this.#threadSteps));
     const outputBudget = new OutputBudget(Math.min(limits.output, this.#output));
     try {
       const outcome = runJob(job, meter, outputBudget);
       this.#output -= outputBudget.used;
       return outcome;
     } catch (error) {
-      if (error instanceof ElsewhereError) return undefined;
+      if (error instanceof NeedsWorkerError) return undefined;
       throw error;
     } finally {
-      this.#stepsHere -= meter.used;
+      this.#threadSteps -= meter.used;
     }
   }
 
-  #elsewhere(job: Job): Promise<JobOutcome> {
+  #inWorker(job: Job): Promise<JobOutcome> {
     const outcome = this.#last.then(() => this.#send(job));
     this.#last = outcome.catch(() => undefined);
     return outcome;

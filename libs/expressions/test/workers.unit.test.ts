@@ -141,7 +141,7 @@ describe('the expressions of one request', () => {
     const data = 'x'.repeat(10_000);
     const page = Array.from({ length: 100 }, () => renderMask(request, '{{ data | reveal_last: 4 }}', data));
     const atOnce = page.filter((shown) => typeof shown === 'string').length;
-    expect(atOnce).toBe(Math.floor(limits.stepsHereOfRequest / 10_001));
+    expect(atOnce).toBe(Math.floor(limits.threadStepsOfRequest / 10_001));
     expect(new Set(await Promise.all(page.map(async (shown) => shown))).size).toBe(1);
   });
 

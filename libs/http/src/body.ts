@@ -46,7 +46,7 @@ export async function readBody(
   if (bytes.length === 0) return undefined;
   return bodyTurns.take({ tenantId, size: bytes.length, response }, () => {
     // The client may have disconnected while the body waited for its turn.
-    if (response.destroyed) throw new RequestAbortedError('the client went away');
+    if (response.destroyed) throw new RequestAbortedError('the client disconnected');
     refuseDepth(bytes);
     return parseJson(bytes);
   });
@@ -78,7 +78,7 @@ export function collectBody(
     };
     const finish = () =>
       settle(() => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)));
-    const abort = () => settle(() => reject(new RequestAbortedError('the client went away')));
+    const abort = () => settle(() => reject(new RequestAbortedError('the client disconnected')));
     request.on('data', take).on('end', finish).on('error', abort).on('close', abort);
   });
 }

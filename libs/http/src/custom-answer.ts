@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { allowedCustomHeaders, customContent } from '@token-vault/contracts';
-import { disown } from './foreign-answer.ts';
+import { restrictForeignAnswer } from './foreign-answer.ts';
 import { inFlight } from './in-flight.ts';
 
 /** Statuses whose answers have no body (RFC 9110, 15.3.5, 15.3.6, 15.4.5). */
@@ -34,7 +34,7 @@ export function sendCustom(
   for (const [name, value] of Object.entries(allowed)) response.setHeader(name, value);
   const { text, contentType } = body === undefined ? noContent : customContent(allowed, body);
   if (contentType !== undefined) response.setHeader('Content-Type', contentType);
-  disown(response);
+  restrictForeignAnswer(response);
   if (withoutBody.has(status)) {
     endWithoutBody(response, status);
     return;

@@ -7,7 +7,7 @@ const codeOfPages = /(java|ecma|j|live)script|css/i;
  * For an answer that another server or a tenant's code has made, when its headers are set: it must not become a page, script or style of the
  * vault. A browser takes no script or style of another type (`nosniff`), so this holds also where it does not say what it loads (`Sec-Fetch-Dest`).
  */
-export function disown(response: ServerResponse): void {
+export function restrictForeignAnswer(response: ServerResponse): void {
   response.setHeader('Cache-Control', 'no-store');
   response.setHeader('X-Content-Type-Options', 'nosniff');
   response.setHeader('Content-Security-Policy', 'sandbox');

@@ -13,8 +13,9 @@ interface Part {
 type Check = (name: string, run: HealthCheck) => Promise<[string, Part]>;
 
 /**
- * Logs a failing part once, and again only after it worked in between: routers and probes ask every second. A part that has never worked is
- * one of a start that is not done yet, so this is no warning. Neither has a stack: the check is the place, and `reason` names it.
+ * Logs a failing part once, and again only after it worked in between: routers and probes ask every second. A part that has not worked yet
+ * belongs to a start in progress, so its failure is logged as information. The entries have no stack: `reason` names the check, which is
+ * the place.
  */
 function createCheck(logger: Logger): Check {
   const failing = new Set<string>();

@@ -19,9 +19,9 @@ export interface MissLimit {
    */
   count(context: RequestContext, tries: number): CountedTries;
   /**
-   * Runs an evaluation of expressions over data that the caller may use and not see; its errors of `isMiss` are misses. The limit is asked
-   * before and after: evaluations at the same time tell of no more errors than the minute has room for, and of no value afterwards, and
-   * those that give a value are never counted. @throws RateLimitedError
+   * Runs an evaluation of expressions over data that the caller may use and not see; its errors of `isMiss` are misses. The limit is
+   * checked before and after. So concurrent evaluations show no more errors than the minute has room for, and no value after that.
+   * Evaluations that give a value are never counted. @throws RateLimitedError
    */
   guess<Result>(
     context: RequestContext,

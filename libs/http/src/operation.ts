@@ -54,7 +54,7 @@ function utf8(value: string | undefined): string | undefined {
   }
 }
 
-/** The key or cookie of a request, and what finds its owner. A key of an application is never taken from a URL. */
+/** The key or cookie of a request, and the function that finds its owner. A key of an application is never taken from a URL. */
 function credentialOf({ id, request }: OperationCall, { authenticator, proxyKeys }: HttpCallers) {
   const operation: Operation = operations[id];
   const key = header(request, 'svc-api-key');
@@ -124,7 +124,7 @@ async function readRaw(
   };
 }
 
-/** Answers name a run from when it is in the log, errors too, so that the caller can look it up. */
+/** When the run is in the log, the answer names it, also when the answer is an error. So the caller can look it up. */
 function nameInvocation(response: Response, invocationId: string): void {
   response.setHeader('SVC-INVOCATION-ID', invocationId);
   response.setHeader('Location', `/invocations/${invocationId}`);
@@ -152,7 +152,7 @@ function toOperationRequest(call: OperationCall, callers: HttpCallers, turn: Tur
       return identity;
     },
     params: paramsOf(request),
-    // Of a query that goes on to another server nothing is read.
+    // A query that is sent on to another server is not parsed.
     query: operation.isRaw ? {} : request.query,
     readRaw: () => readRaw(call, () => turn.begin(tenantId)),
     // A request whose body arrives slowly holds no place meanwhile.

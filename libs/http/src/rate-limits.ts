@@ -26,11 +26,11 @@ export interface RateLimitOptions {
 
 export interface RateLimits {
   /**
-   * Looks a key up by `find`, and counts a failure for its address. A valid key is never 429, whatever other requests come from its
-   * address. Few keys that the process does not know are looked up at once; addresses take turns.
+   * Looks a key up by `find`, and counts a failure for its address. A request with a valid key never gets 429 because of other requests
+   * from its address. Few keys that the process does not know are looked up at once; addresses take turns.
    * @param client - the response; a look-up that waits ends when it is closed
-   * @throws RateLimitedError instead of returning a failure, when its address has too many; UnavailableError when thousands of its
-   * address wait
+   * @throws RateLimitedError instead of returning a failure, when its address has too many; UnavailableError when thousands of its address
+   * wait
    */
   look<Found extends { readonly kind: string }>(
     address: string | undefined,
@@ -112,14 +112,14 @@ const secondsUntil = (window: Window, nowMs: number): number =>
 const lookUpsAtOnce = 4;
 /** While other addresses look keys up, so that slow look-ups of one address do not stop theirs. */
 const lookUpsBesideOthers = 3;
-/** A waiting look-up holds its connection to the client, so these are bounds of memory that only a flood meets. */
+/** A waiting look-up keeps the connection to its client open. These limits bound the memory, and are reached only in a flood of requests. */
 const waitingOfAddress = 10_000;
 const maxWaiting = 40_000;
 
 const tooManyLookUps = () =>
   new UnavailableError('Too many API keys wait to be looked up. Nothing was done; try again.');
 
-/** Where a client is seen to go away: the response. */
+/** The response: it closes when the client disconnects. */
 interface Leaving {
   once(event: 'close', listener: () => void): unknown;
   off(event: 'close', listener: () => void): unknown;
@@ -143,7 +143,7 @@ class LookUps {
   async run<Result>(group: string, work: () => Promise<Result>, client?: Leaving): Promise<Result> {
     const waiting = this.#places.enter(group);
     if (waiting) {
-      const giveUp = () => waiting.giveUp(new RequestAbortedError('the client went away'));
+      const giveUp = () => waiting.giveUp(new RequestAbortedError('the client disconnected'));
       client?.once('close', giveUp);
       await waiting.begun.finally(() => client?.off('close', giveUp));
     }

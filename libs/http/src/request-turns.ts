@@ -73,7 +73,7 @@ export class RequestTurns {
         this.#see(tenantId);
         const waiting = this.#places.enter(tenantId);
         if (waiting) {
-          const giveUp = () => waiting.giveUp(new RequestAbortedError('the client went away'));
+          const giveUp = () => waiting.giveUp(new RequestAbortedError('the client disconnected'));
           response.once('close', giveUp);
           await waiting.begun.finally(() => response.off('close', giveUp));
         }

@@ -2,7 +2,7 @@ import { isReservedHeader } from '@token-vault/contracts';
 import type { AnswerStream } from '@token-vault/operations';
 import type { ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import { disown } from './foreign-answer.ts';
+import { restrictForeignAnswer } from './foreign-answer.ts';
 
 /** A client that takes no byte of the answer for so long is cut. */
 const stalledReaderMs = 30_000;
@@ -81,7 +81,7 @@ export async function sendStream(
   }
   response.statusCode = status;
   response.setHeader('SVC-PROXY-STATUS', String(status));
-  disown(response);
+  restrictForeignAnswer(response);
   response.setTimeout(stalledReaderMs, () => response.destroy());
   // Both are destroyed when one of them fails; the record of the exchange has the failure.
   await pipeline(body, response).catch(() => undefined);

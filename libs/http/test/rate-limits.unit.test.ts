@@ -187,7 +187,7 @@ describe('look-ups of keys that the process does not know', () => {
     };
     const left = limits.look('a', 'bad', find, gone);
     gone.emit('close');
-    await expect(left).rejects.toThrow('the client went away');
+    await expect(left).rejects.toThrow('the client disconnected');
     resolve({ kind: 'unknown' });
     await Promise.all(bad);
     expect([isLookedUp, gone.listenerCount('close')]).toEqual([false, 0]);

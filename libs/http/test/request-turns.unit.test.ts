@@ -105,7 +105,7 @@ describe('the requests of a tenant', () => {
     const response = responseOf();
     const gone = arrive('greedy', response);
     response.emit('close');
-    await expect(gone).rejects.toThrow('the client went away');
+    await expect(gone).rejects.toThrow('the client disconnected');
     expect(turns.waiting).toBe(0);
     for (let ended = 0; ended < 64; ended += 1) await end('greedy');
     await arriveMany('greedy', 64);

@@ -130,7 +130,7 @@ class PostgresIdempotentAnswers implements IdempotentAnswers {
       await this.#keep({ scope, holder, tenantId, requestId, expiresAt }, answer, repeating);
       return answer;
     } catch (error) {
-      await this.#letGo(scope, holder, error);
+      await this.#release(scope, holder, error);
       throw error;
     } finally {
       this.#leases.remove(holder);
@@ -163,7 +163,7 @@ class PostgresIdempotentAnswers implements IdempotentAnswers {
       await requireSignedAnswer(this.#options.keyRing, request, stored);
       return await openAnswer(this.#options.keyRing, request, stored, now);
     } catch (error) {
-      if (error instanceof KeyDestroyedError) throw new NotFoundError('What the first request answered with');
+      if (error instanceof KeyDestroyedError) throw new NotFoundError('The content of the first answer');
       throw error;
     }
   }
@@ -185,7 +185,7 @@ class PostgresIdempotentAnswers implements IdempotentAnswers {
     }
   }
 
-  async #letGo(scope: Buffer, holder: string, error: unknown): Promise<void> {
+  async #release(scope: Buffer, holder: string, error: unknown): Promise<void> {
     try {
       if (isDefinite(error)) await this.#table.release(scope, holder);
       else await this.#table.abandon(scope, holder);
@@ -198,7 +198,7 @@ class PostgresIdempotentAnswers implements IdempotentAnswers {
 export type SweptIdempotentAnswers = IdempotentAnswers & {
   /** Deletes expired answers; any replica may call it. Returns the number of deleted answers. */
   sweep(now: Date): Promise<number>;
-  /** Lets repeats go on at once in the place of all requests under way. Only for a process that knows that those which ran them have ended. */
+  /** Ends the leases of all requests under way, so that their repeats continue at once. Only for a process that knows that the processes which ran these requests have ended. */
   abandonAll(): Promise<void>;
 };
 

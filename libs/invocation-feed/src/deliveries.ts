@@ -41,7 +41,7 @@ export class Deliveries {
   }
 
   /** Gives an invocation up. Resolves to whether that is recorded: false when the feed ended before. */
-  async bury(letter: DeadLetter): Promise<boolean> {
+  async giveUp(letter: DeadLetter): Promise<boolean> {
     for (let failures = 0; !this.#stopping.signal.aborted; failures++) {
       try {
         await this.#options.onDeadLetter(letter);
@@ -114,7 +114,7 @@ export class Deliveries {
         if (!isTransient(error)) failures++;
         this.#options.onTrouble?.(error);
         if (failures >= maxAttempts) {
-          return this.bury({ invocation, reason: 'failed', attempts: attempts + 1, error: nameOf(error) });
+          return this.giveUp({ invocation, reason: 'failed', attempts: attempts + 1, error: nameOf(error) });
         }
         await this.#pause(attempts);
       }

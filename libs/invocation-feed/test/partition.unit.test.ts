@@ -15,7 +15,7 @@ function taken(done: bigint): Partition {
 describe('a partition after a rebalance', () => {
   it('goes on when the group reads from the first message that is not done', () => {
     const partition = taken(12n);
-    expect(partition.goesOnAt(12n)).toBe(true);
+    expect(partition.resumeAt(12n)).toBe(true);
     expect(partition.take(14n)).toBeUndefined();
     expect(partition.uncommitted).toBeUndefined();
   });
@@ -23,14 +23,14 @@ describe('a partition after a rebalance', () => {
   it('acknowledges again what the broker does not have', () => {
     const partition = taken(13n);
     expect(partition.uncommitted).toBeUndefined();
-    expect(partition.goesOnAt(11n)).toBe(true);
+    expect(partition.resumeAt(11n)).toBe(true);
     expect(partition.uncommitted).toBe(13n);
   });
 
   it('acknowledges nothing that another member has acknowledged, and not beyond what is unfinished here', () => {
     const partition = new Partition(10n);
     const ends = [10n, 11n].map((offset) => partition.take(offset));
-    expect(partition.goesOnAt(15n)).toBe(true);
+    expect(partition.resumeAt(15n)).toBe(true);
     const last = partition.take(15n);
     ends[0]?.();
     last?.();
@@ -40,6 +40,6 @@ describe('a partition after a rebalance', () => {
   });
 
   it('begins anew when the group went back to messages that were not taken here', () => {
-    expect(taken(12n).goesOnAt(9n)).toBe(false);
+    expect(taken(12n).resumeAt(9n)).toBe(false);
   });
 });

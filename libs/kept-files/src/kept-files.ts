@@ -8,7 +8,7 @@ type Files = ReadonlyMap<string, Buffer>;
 export interface Made {
   /** By their paths in the result. */
   readonly files: ReadonlyMap<string, Uint8Array>;
-  /** The files that went in, as absolute paths. */
+  /** The source files of the result, as absolute paths. */
   readonly inputs: readonly string[];
 }
 
@@ -23,8 +23,8 @@ export interface Recipe {
 }
 
 /**
- * The files of a recipe, made once and then read from `.cache/<name>/<hash of the sources and of the lock file>`. The packages that went
- * in are not needed after that. `packages.json` beside the files names them for the bill of materials of an image.
+ * The files of a recipe, made once and then read from `.cache/<name>/<hash of the sources and of the lock file>`. The packages that it was
+ * made from are not needed after that. `packages.json` beside the files names them for the bill of materials of an image.
  *
  * @throws Error when an input is neither a package nor below the sources: a change of it would not be seen
  */

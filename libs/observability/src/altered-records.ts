@@ -10,7 +10,7 @@ import type { Metrics } from './metrics.ts';
 export function observeAlterations({ registry }: Metrics, logger: Logger): AlterationObserver {
   const altered = new Counter({
     name: 'vault_altered_records_total',
-    help: 'Stored records of who may do what that were refused because they are not as the vault signed them.',
+    help: 'Stored records that decide about access and were refused because they do not match their signature.',
     labelNames: ['kind'],
     registers: [registry],
   });

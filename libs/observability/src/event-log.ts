@@ -39,7 +39,7 @@ export function measureAppends(store: EventStore, { registry }: Metrics): EventS
     buckets,
     registers: [registry],
   });
-  // A rate has a value only for a series that was there before: the first failure would be missing in it.
+  // Prometheus computes a rate only from a series that existed before. Without this, the first failure would be missing.
   for (const outcome of ['stored', 'conflict', 'failed']) durations.zero({ outcome });
   const sizes = new Histogram({
     name: 'vault_append_events',

@@ -3,10 +3,10 @@ type Log = (fields: object, message: string) => void;
 /** How long warnings of a kind that was just written are counted instead of written. */
 const windowMs = 30_000;
 
-/** A warning about one of these says something that no other line says. */
+/** A warning with one of these fields names an entity, so it is never merged with others. */
 const names = ['trace_id', 'tenant_id', 'event_id', 'eventId', 'invocation_id', 'reactor_id', 'stream'];
 
-/** The fields by which two warnings are alike. The other fields (the projection, the attempt, the stack) come from the first and the last warning. */
+/** Warnings with the same message and the same values of these fields are merged. The other fields (the projection, the attempt, the stack) come from the first and the last warning. */
 const alike = ['error_name', 'error_code', 'code', 'reason', 'task', 'component'];
 
 interface Kept {

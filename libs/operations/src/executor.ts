@@ -209,7 +209,7 @@ async function onceByKey(
   const { method, setsCookie } = operation;
   // The parsed path, so that another spelling of it (a trailing slash, an escape) is the same request.
   const path = JSON.stringify([operation.path, input.params ?? null]);
-  // The secret of a cookie is stored nowhere, so no answer with one can be given again: each sign-in is one of its own.
+  // The secret of a cookie is not stored, so an answer with a cookie cannot be repeated: each sign-in makes another session.
   const isOnce =
     key !== undefined && idempotency !== undefined && repeatableMethods.has(method) && setsCookie !== true;
   const answer = await (isOnce ? idempotency.run({ principal, method, path, key }, run, repeating()) : run());
@@ -220,7 +220,7 @@ async function onceByKey(
 interface Command {
   readonly principal: Principal;
   readonly run: (scope?: readonly string[], isTakenOver?: boolean) => Promise<Answer>;
-  /** Called for a repeat only: other requests do without a second context. */
+  /** Called for a repeat only, so that other requests need no second context. */
   readonly repeating: () => Repeating;
 }
 

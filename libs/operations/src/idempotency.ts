@@ -62,7 +62,7 @@ export async function namedTokens(
   for (const { id, at, by, asOf, shown, createdAt = facts.get(id)?.createdAt } of tokens) {
     if (createdAt === undefined || (asOf !== undefined && Date.parse(createdAt) > Date.parse(asOf)))
       return undefined;
-    // Of the other tokens the caller's own rights decide, whatever was shown.
+    // About the other tokens the caller's own rights decide, whatever was shown.
     const seen = by === 'seen' && shown !== undefined ? { shown } : {};
     named.push({ id, ...(at === undefined ? {} : { at }), by, createdAt, ...seen });
   }

@@ -6,7 +6,7 @@ export interface NamedSession {
   readonly id: string;
   /** SHA-256 (hex) of the secret. */
   readonly secretHash: string;
-  /** Whose it is by the read models; undefined where they do not have it. */
+  /** The tenant of the session according to the read models; undefined when they do not have the session. */
   readonly tenantId: string | undefined;
 }
 
@@ -30,7 +30,7 @@ export interface OperationRequest {
   readonly transactionId?: string | undefined;
   readonly position?: string | undefined;
   readonly idempotencyKey?: string | undefined;
-  /** SVC-REASON: why the caller wants it. */
+  /** SVC-REASON: the reason of the caller for this access. */
   readonly reason?: string | undefined;
   /** The caller does not wait for the read models. */
   readonly isAsync?: boolean | undefined;

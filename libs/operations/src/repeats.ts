@@ -60,7 +60,7 @@ async function readAgain(
     if (!(await isVisible(answer)))
       throw new UnavailableError('The read models do not show the first request yet.');
     if (!(await findEntity(context.principal.tenant.id, entity, entityId)))
-      throw new NotFoundError('What the first request answered with');
+      throw new NotFoundError('The content of the first answer');
   }
   if (entityId !== undefined && entity === 'application') await applicationReplay?.require(entityId, context);
   const entity_ids = entityId === undefined ? [] : [entityId];
@@ -74,7 +74,7 @@ async function readAgain(
 export async function showAnew(repeating: Repeating, answer: Answer): Promise<Answer> {
   const { tokens = [], isUnrepeatable = false } = answer;
   const named = isUnrepeatable ? undefined : await namedTokens(tokens, (ids) => repeating.facts(ids));
-  if (!named) throw new NotFoundError('What the first request answered with');
+  if (!named) throw new NotFoundError('The content of the first answer');
   return repeating.show(answer, named.tokens);
 }
 

@@ -19,7 +19,7 @@ import type { AuditTrail, HandlersOf } from '@token-vault/operations';
 import type { Pool } from 'pg';
 
 export interface AuditDependencies {
-  /** Of the database that holds the key ring too. */
+  /** Of the database that also holds the key ring. */
   readonly pool: Pool;
   readonly store: EventStore;
   readonly keyRing: Pick<KeyRing, 'hashes'>;
@@ -46,7 +46,7 @@ async function verify(options: TenantAuditOptions) {
   }
 }
 
-/** What proves that the log is what it was, and that tokens are gone, by the functions that the command line calls. */
+/** Operations that prove that the log is unaltered and that tokens are erased. They call the same functions as the command line. */
 export function createAuditHandlers({
   pool,
   store,
@@ -96,7 +96,7 @@ export function createAuditHandlers({
         });
         throw new ConflictError(
           'conflict',
-          'The token is not erased: it is there, or its keys are not destroyed yet.',
+          'The token is not erased: it exists, or its keys are not destroyed yet.',
         );
       }
     },

@@ -51,7 +51,8 @@ export function createInvocationHandlers(dependencies: InvocationDependencies): 
       const reader = reads.of(tenantId);
       const isComplete = await isFresh();
       const row = await findRun(reader, tenantId, id);
-      if (!row && !isComplete) throw new UnavailableError('The run may not be shown yet; try again.');
+      if (!row && !isComplete)
+        throw new UnavailableError('The read models may not show the run yet; try again.');
       if (!row) throw new NotFoundError('Invocation');
       const [run] = await show(reader, [row], context, 'read');
       return { body: run && { ...run, ...(await readConsole(dependencies, row, context)) } };

@@ -3,7 +3,7 @@ import { chown, constants, lstat, open, readdir, realpath, stat } from 'node:fs/
 import path from 'node:path';
 import { StandaloneError } from '../config.ts';
 import type { DataDirectory } from '../data-directory.ts';
-import { makeQuiet, type Account } from '@token-vault/embedded-postgres';
+import { keepPostgresStopped, type Account } from '@token-vault/embedded-postgres';
 
 /** An entry that belongs to another account. */
 interface Foreign {
@@ -41,7 +41,7 @@ export async function handOver(
   await visit(root, account, refuse);
   if (!isAnyForeign) return;
   const hasPostgres = (await stat(postgres).catch(() => undefined)) !== undefined;
-  const release = hasPostgres ? await makeQuiet(postgres) : async () => {};
+  const release = hasPostgres ? await keepPostgresStopped(postgres) : async () => {};
   try {
     await visit(root, account, (entry) => give(entry, account, refuse));
   } finally {

@@ -30,6 +30,6 @@ export function requireSameLog(
   const isNewer = comparePositions(parsePosition(found.position), parsePosition(wanted.position)) > 0;
   if (isNewer && !isNewerAllowed)
     throw new BackupError(
-      `the log in EventStoreDB (position ${found.position}) is newer than the key ring (${wanted.position}): what was made in between cannot be opened. Use a newer key ring; if there is none, --despite-newer-log ends those tokens for good`,
+      `the log in EventStoreDB (position ${found.position}) is newer than the key ring (${wanted.position}): the data that was stored in between cannot be opened. Use a newer key ring; if there is none, --despite-newer-log ends those tokens for good`,
     );
 }

@@ -57,7 +57,7 @@ const atOnce = 64;
  * Ends, by an event, each token, cvc, reactor, proxy and tenant of the read models whose key is gone: the log does not have these deletions,
  * and it must match the restored keys. Gives the number of events.
  */
-export async function endWhatLostItsKey(options: {
+export async function endEntitiesWithoutKey(options: {
   readonly store: EventStore;
   readonly keyRing: Pick<KeyRing, 'hashes' | 'destroyKeys'>;
   readonly pool: pg.Pool;

@@ -25,7 +25,7 @@ import { openBundle, type Bundle } from './bundle-reader.ts';
 import { BackupError, type Manifest } from './format.ts';
 import { loadKeys, loadLog } from './load.ts';
 import { identityOf, requireSameLog } from './log-elsewhere.ts';
-import { endWhatLostItsKey } from './lost-entities.ts';
+import { endEntitiesWithoutKey } from './lost-entities.ts';
 import { makeReadModels, unitOf, type ReportProgress } from './read-models.ts';
 import { openRestoreTarget, type RestoreTarget } from './target.ts';
 import { openTombstones, type Tombstones } from './tombstones.ts';
@@ -105,7 +105,9 @@ function requireSameVault(log: Bundle, keys: Bundle): void {
   if (keys.manifest.log.id !== log.manifest.log.id)
     throw new BackupError('the key ring is that of another vault');
   if (BigInt(keys.manifest.log.position) < BigInt(log.manifest.log.position))
-    throw new BackupError('the key ring is older than the log: what was made in between could not be opened');
+    throw new BackupError(
+      'the key ring is older than the log: data that was stored in between could not be opened',
+    );
   if (JSON.stringify(keys.manifest.schema) !== JSON.stringify(log.manifest.schema))
     throw new BackupError('the key ring and the log are of different releases: restore those of one backup');
 }
@@ -178,7 +180,7 @@ async function restoreInto(
   let ended = 0;
   if (keyRing) {
     onStep?.('ending what was deleted since');
-    ended = await endWhatLostItsKey({ store, keyRing, pool, url, signal });
+    ended = await endEntitiesWithoutKey({ store, keyRing, pool, url, signal });
     await makeReadModels(store, url, options);
   }
   await finishRestore(pool);

@@ -95,11 +95,11 @@ async function verify(parts: Parts, range: Range, hasRows: boolean, terminal: Te
 }
 
 export function addAuditCommands(program: Command, terminal: Terminal): void {
-  const audit = program.command('audit').description('prove that the log is what it was');
+  const audit = program.command('audit').description('prove that the log was not altered');
   audit
     .command('verify')
     .description(
-      'hold each event against what was signed, and each row of what decides or is shown as the log against the events',
+      'compare each event with the signatures, and each row that decides about access or is shown as the log with the events',
     )
     .option('--from <position>', 'begin at the last checkpoints before it', position)
     .option('--to <position>', 'end there', position)
@@ -121,7 +121,7 @@ export function addAuditCommands(program: Command, terminal: Terminal): void {
     );
   audit
     .command('public-key')
-    .description('of a tenant: what its checkpoints and certificates of erasure are signed with')
+    .description('of a tenant: it verifies the checkpoints and the certificates of erasure')
     .requiredOption('--tenant <id>', 'whose', uuid)
     .action(({ tenant }: { readonly tenant: string }) =>
       withParts(terminal, async ({ keyRing }) =>

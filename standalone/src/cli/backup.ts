@@ -104,7 +104,7 @@ async function restore(directory: string, flags: RestoreFlags, terminal: Termina
     if (keysAt === false) terminal.note('Without its key ring nothing in it can be opened.');
     else if (tombstones === undefined)
       terminal.note(
-        'Without tombstones whatever was deleted since is back. Delete it again before you serve.',
+        'Without tombstones everything that was deleted since is back. Delete it again before you start the vault.',
       );
   } finally {
     progress?.end();
@@ -125,7 +125,7 @@ export function addBackupCommands(program: Command, terminal: Terminal): void {
   backup
     .command('tombstones')
     .description(
-      'write which data keys live, for a restore of any backup made so far; repeat it often, keep it elsewhere',
+      'write the list of living data keys, for a restore of any earlier backup; repeat it often, keep it elsewhere',
     )
     .argument('<file>')
     // Scripts for the first release give a backup here. The file now serves every backup, so the option is ignored.
@@ -149,13 +149,13 @@ export function addBackupCommands(program: Command, terminal: Terminal): void {
     .command('restore')
     .description('make a vault in an empty data directory, or an empty DATABASE_URL, and verify it')
     .argument('<directory>')
-    .option('--keys <directory>', 'where the key ring is; <directory>.keys if not given', true)
+    .option('--keys <directory>', 'the directory of the key ring; <directory>.keys if not given', true)
     .option('--no-keys', 'restore the log alone: nothing in it will ever open')
     .option(
       '--tombstones <file>',
-      'load only the data keys that it lists, and record the end of what the others were for',
+      'load only the data keys that it lists, and record the end of the tokens of the others',
     )
-    .option('--despite-findings', 'restore a log that is not what was signed')
+    .option('--despite-findings', 'restore a log that does not match its signatures')
     .option(
       '--despite-newer-log',
       'with a log in EventStoreDB that is newer than the key ring: end what was made since',

@@ -55,15 +55,21 @@ export function addErasureCommands(program: Command, terminal: Terminal): void {
   const erasure = program.command('erasure').description('prove that a token was erased');
   erasure
     .command('certificate')
-    .description('a signed statement of what was destroyed of a token, when and by which event, as JSON')
+    .description(
+      'a signed statement which data keys of a token were destroyed, when and by which event, as JSON',
+    )
     .argument('<token>', 'its id')
-    .option('--tenant <id>', 'whose token, when several tenants have had one of this id', uuid)
+    .option(
+      '--tenant <id>',
+      'the tenant of the token; needed when several tenants had a token of this id',
+      uuid,
+    )
     .action((tokenId: string, { tenant }: { readonly tenant?: string }) =>
       withParts(terminal, (parts) => certify(parts, terminal, tokenId, tenant)),
     );
   erasure
     .command('verify')
-    .description('check such a statement, without a vault')
+    .description('verify such a statement, without a vault')
     .argument('<file>', 'the certificate')
     .requiredOption('--public-key <key>', "the tenant's, as its checkpoints name it")
     .action((file: string, { publicKey }: { readonly publicKey: string }) =>

@@ -163,7 +163,7 @@ export function addProjectionCommands(program: Command, terminal: Terminal): voi
 
   group
     .command('status')
-    .description('where each projection is')
+    .description('the status and position of each projection')
     .option('--json', 'one JSON object a line')
     .action(({ json }: { json?: true }) => run((work) => showStatus(work, json === true)));
 

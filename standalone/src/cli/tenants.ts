@@ -29,7 +29,7 @@ async function waitFor(parts: Parts, position: string | undefined, terminal: Ter
 
 export function addTenantCommands(program: Command, terminal: Terminal): void {
   const tenants = program.command('tenants').description('make and list tenants, change their plans');
-  const planOption = () => new Option('--plan <plan>', 'what the tenant may use').choices(plans);
+  const planOption = () => new Option('--plan <plan>', 'the plan of the tenant: its features').choices(plans);
 
   tenants
     .command('create')
@@ -66,7 +66,7 @@ export function addTenantCommands(program: Command, terminal: Terminal): void {
 
   tenants
     .command('set-plan')
-    .description('change what a tenant may use')
+    .description('change the plan of a tenant')
     .argument('<id>', 'of the tenant', uuid)
     .addArgument(program.createArgument('<plan>').choices(plans))
     .action((id: string, plan: Plan) =>

@@ -125,9 +125,12 @@ export function addTransferCommands(program: Command, terminal: Terminal): void 
     .description("write a tenant's tokens in plaintext, sealed to a public key")
     .argument('<tenant>', 'its id', uuid)
     .requiredOption('--recipient <file>', 'with the public keys (age1…) that may open it')
-    .requiredOption('--application <id or key>', 'whose rules decide what leaves: those it reveals')
+    .requiredOption(
+      '--application <id or key>',
+      'its rules decide which tokens are exported: those that they reveal',
+    )
     .requiredOption('--to <file>', 'where to write it')
-    .option('--reason <text>', 'why; kept in the log, and needed where a rule requires a reason')
+    .option('--reason <text>', 'the reason; recorded in the log, and needed where a rule requires one')
     .action((tenantId: string, flags: ExportFlags) =>
       withParts(terminal, (parts) => exportTenant(parts, tenantId, flags, terminal)),
     );

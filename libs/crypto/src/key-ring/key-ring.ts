@@ -90,7 +90,7 @@ function holdTenantKeys(options: KeyRingOptions, rootKeys: RootKeySet): TenantKe
 export async function createKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   const { pool, clock } = options;
   const rootKeys = new RootKeySet(options.rootKey, options.otherRootKeys ?? [], options.findRootKey);
-  await rootKeys.check(pool, clock);
+  await rootKeys.checkOrInitialise(pool, clock);
   const tenantKeys = holdTenantKeys(options, rootKeys);
   const storeDataKey = createDataKeyInserts(pool, tenantKeys);
   const findDataKey = createDataKeyLookups(pool, tenantKeys, clock);

@@ -67,7 +67,7 @@ export class RootKeySet {
    * Checks the held keys against the stored check values; on the first start stores the check values.
    * @throws WrongRootKeyError when a root key in use is not held, is retired, or differs from its check value.
    */
-  async check(pool: Pool, clock: Clock): Promise<void> {
+  async checkOrInitialise(pool: Pool, clock: Clock): Promise<void> {
     const rows = await inTransaction(pool, async (client) => {
       // Two services may start on an empty key ring at once: one initialises it, the other checks it.
       await client.query(`lock table key_ring.root_key in share row exclusive mode`);

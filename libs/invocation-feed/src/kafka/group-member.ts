@@ -64,7 +64,7 @@ export class GroupMember {
     await Promise.race([this.#joining.then(() => this.#crashed.promise), aborted(signal)]);
   }
 
-  takeNoMore(): void {
+  stopTaking(): void {
     this.#takesMore = false;
     for (const partition of this.#assigned) this.#pause(partition);
   }
@@ -114,7 +114,7 @@ export class GroupMember {
     }
     this.#unsettled.clear();
     for (const partition of partitions) this.#unsettled.add(partition);
-    if (!this.#takesMore) this.takeNoMore();
+    if (!this.#takesMore) this.stopTaking();
   }
 
   /** Messages that are not taken here are fetched again when the partition is resumed. */
@@ -137,7 +137,7 @@ export class GroupMember {
   #partition(id: number, first: bigint): Partition {
     const known = this.#partitions.get(id);
     const isSettled = !this.#unsettled.delete(id);
-    if (known && (isSettled || known.goesOnAt(first))) return known;
+    if (known && (isSettled || known.resumeAt(first))) return known;
     const partition = new Partition(first);
     this.#partitions.set(id, partition);
     return partition;
@@ -153,7 +153,7 @@ export class GroupMember {
       error: 'malformed_message',
       message: { key: message.key, value: message.value },
     };
-    return this.#deliveries.bury(letter);
+    return this.#deliveries.giveUp(letter);
   }
 
   #tick(): void {

@@ -42,7 +42,7 @@ async function run(
     if (signal.aborted) {
       isDrained = true;
       // Still a member of the group and sending heartbeats: no other member starts the invocations that end here.
-      member.takeNoMore();
+      member.stopTaking();
       await deliveries.drain(options.drainTimeoutMs ?? 30_000);
     }
     await member.leave();

@@ -35,9 +35,9 @@ export class Partition {
    * After a rebalance the group reads on from `fetched`: all messages before are acknowledged, and none after. What is unfinished here stays
    * unfinished, also when another member has gone on meanwhile. False when the group went back to messages that were not taken here.
    */
-  goesOnAt(fetched: bigint): boolean {
+  resumeAt(fetched: bigint): boolean {
     if (fetched < this.#first) return false;
-    // Not always what was confirmed: kafkajs tells no error when a commit is not sent because its consumer stops.
+    // It may differ from the confirmed offset: kafkajs reports no error when it does not send a commit because its consumer stops.
     this.#committed = fetched - 1n;
     return true;
   }

@@ -83,7 +83,7 @@ function providerOf(client: TransitClient, key: string, version: number, made: n
       const wrapped = textOf(await client.write(`encrypt/${key}`, body).catch(refused), 'ciphertext', place);
       if (wrapped.startsWith(prefix)) return Buffer.from(wrapped);
       throw new RootKeyUnusableError(
-        `root key: transit ${place} wrapped by another version than was asked for`,
+        `root key: transit ${place} wrapped by another version than the requested one`,
       );
     },
 
@@ -102,7 +102,9 @@ async function prove(provider: RootKeyProvider, place: string): Promise<void> {
   const bytes = randomBytes(32);
   const wrapped = await provider.wrap(bytes, Buffer.from('proof'));
   if (!(await provider.unwrap(wrapped, Buffer.from('proof'))).equals(bytes))
-    throw new RootKeyUnusableError(`root key: transit ${place} gives back something else than it was given`);
+    throw new RootKeyUnusableError(
+      `root key: transit ${place} does not decrypt to the bytes that were encrypted`,
+    );
   const isBound = await provider.unwrap(wrapped, Buffer.from('other')).then(
     () => false,
     (error: unknown) => {

@@ -31,7 +31,7 @@ const weightOfAliases = 16;
  * Steps of one of our filters for each character or node of its value. Undefined for a filter whose number of steps is not limited, e.g. a
  * JSONPath that searches for its value.
  */
-export function weightHere(name: string, [path]: readonly unknown[]): number | undefined {
+export function weightOf(name: string, [path]: readonly unknown[]): number | undefined {
   if (name === 'json') return typeof path === 'string' && isSingularPath(path) ? 0 : undefined;
   return name.startsWith('alias_') ? weightOfAliases : 1;
 }

@@ -9,7 +9,7 @@ import { acquireSupervisorLock } from './supervisor-lock.ts';
  * Makes sure that no Postgres runs on `dataDir`, and that none is started until the returned function is called.
  * @throws DataDirectoryInUseError while a vault runs there
  */
-export async function makeQuiet(
+export async function keepPostgresStopped(
   dataDir: string,
   logger: Logger = silentLogger,
 ): Promise<() => Promise<void>> {
