@@ -24,7 +24,8 @@ describe('the log entry of a refused export is like that of a refused request', 
   beforeAll(async () => {
     directory = await mkdtemp(path.join(tmpdir(), 'token-vault-refusals-'));
     const key = world.keys.management;
-    tenantId = (await world.clientWithoutKey.expect<{ id: string }>(200, 'GET', '/tenants/self', { key })).body.id;
+    tenantId = (await world.clientWithoutKey.expect<{ id: string }>(200, 'GET', '/tenants/self', { key }))
+      .body.id;
     await world.command('transfer', 'keygen', path.join(directory, 'key'));
   });
   afterAll(() => rm(directory, { recursive: true }));

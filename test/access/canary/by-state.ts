@@ -106,7 +106,8 @@ export class RefusedByState {
     const path = '/operations/projections/tokens';
     const reads = (status: number) =>
       waitUntil(
-        async () => (await clientWithoutKey.request('GET', `/tokens/${ids.token}`, { key })).status === status,
+        async () =>
+          (await clientWithoutKey.request('GET', `/tokens/${ids.token}`, { key })).status === status,
         { timeoutMs: 30_000, what: `tokens answered ${status}` },
       );
     await manager.request('POST', path, { body: { action: 'pause' } });

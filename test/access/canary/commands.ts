@@ -101,7 +101,10 @@ export async function byCommands(world: World, { hidden }: Flocks): Promise<Comm
   const key = world.keys.revealing;
   for (const place of ['body.data', 'body.data, again']) {
     const { number } = hidden.plant({ ...where, operation: 'createToken', place });
-    await world.clientWithoutKey.expect(201, 'POST', '/tokens', { key, body: { type: 'card', data: { number } } });
+    await world.clientWithoutKey.expect(201, 'POST', '/tokens', {
+      key,
+      body: { type: 'card', data: { number } },
+    });
   }
   for (const args of goodCommands(own, other, world.applicationIds.revealing, directory))
     await run(`output of vault ${args.slice(0, 2).join(' ')}`, args);

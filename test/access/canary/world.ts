@@ -253,5 +253,6 @@ export async function svcMethodsThatThereAre({ clientWithoutKey, keys, ids }: Wo
   const { id } = (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body;
   const path = `/reactors/${id}/react`;
   const options = { key: keys.revealing, body: {} };
-  return (await clientWithoutKey.expect<{ raw: { names: string[] } }>(200, 'POST', path, options)).body.raw.names;
+  return (await clientWithoutKey.expect<{ raw: { names: string[] } }>(200, 'POST', path, options)).body.raw
+    .names;
 }
