@@ -22,10 +22,10 @@ export type SqlOp =
   | { readonly kind: 'update'; readonly table: string; readonly key: Row; readonly set: Row }
   | { readonly kind: 'delete'; readonly table: string; readonly key: Row }
   /**
-   * Adds one to the column `count` of the row that has these values, and makes the row with the first. `key` names all other columns.
+   * Adds `by`, or one, to the column `count` of the row that has these values, and makes the row with the first. `key` names all other columns.
    * The counts of a batch are summed before they are written, so a busy row is written once a batch.
    */
-  | { readonly kind: 'count'; readonly table: string; readonly key: Row }
+  | { readonly kind: 'count'; readonly table: string; readonly key: Row; readonly by?: number }
   /** Makes the row that has these values, unless it is there. `key` names all columns, which are the primary key. */
   | { readonly kind: 'mark'; readonly table: string; readonly key: Row }
   /** Deletes rows by any columns. Rare, because it splits the batch. */
@@ -64,6 +64,8 @@ export interface Table {
   /** Column name to SQL type and constraints. */
   readonly columns: Readonly<Record<string, string>>;
   readonly primaryKey: readonly string[];
+  /** More columns in the index of the primary key, for readers. */
+  readonly primaryKeyIncludes?: readonly string[];
   /**
    * Columns that identify the row in updates and deletes, and that no update changes. The primary key by default.
    * `none`: rows are only inserted.

@@ -6,7 +6,8 @@
 import { createKeyRing, fileRootKey } from '@token-vault/crypto';
 import pg from 'pg';
 import type { LogGroup, LogInterval } from '@token-vault/contracts';
-import { listLogs, type LogFilters } from '../src/logs/queries.ts';
+import type { LogFilters } from '../src/logs/entries.ts';
+import { listLogs } from '../src/logs/queries.ts';
 import { summarizeLogs } from '../src/logs/summary.ts';
 import { findTokens, listTokens, type TokenFilters, type TokenScope } from '../src/tokens/queries.ts';
 import { searchCondition } from '../src/tokens/search/conditions.ts';

@@ -133,14 +133,14 @@ async function seedLog(client: PoolClient, tenantId: string, entries: number): P
   await client.query('set search_path = rm_log');
   await client.query(
     `insert into entry (tenant_id, seq, ordinal, actor_id, actor_type, entity_type, entity_id, operation, transform,
-       request, trace_id, message, created_at)
+       request, trace_id, message, created_at, size)
      select $1, n - $2::bigint, 1, 'seed', 'application',
        case when n % 100000 = 0 then 'tenant' when n % 10 = 0 then 'application' else 'token' end,
        md5((n / 5)::text)::uuid::text, case when n % 50000 = 7 then 'denied' else 'read' end,
        case when n % 10 = 0 then null when n % 50 = 1 then 'reveal' else 'mask' end,
        case when n % 100000 = 0 then 'getTenant' when n % 10 = 0 then 'getApplication' else 'getToken' end,
        n::text, 'Token retrieved',
-       timestamptz '2029-01-01' + n * interval '10 seconds'
+       timestamptz '2029-01-01' + n * interval '10 seconds', 1
      from generate_series(1, $2::integer) n`,
     [tenantId, entries],
   );

@@ -15,7 +15,8 @@ export interface Page<Item> {
   readonly data: readonly Item[];
 }
 
-const offsetOf = ({ page, size }: PageRequest): number => (page - 1) * size;
+/** The number of items before the page. */
+export const offsetOf = ({ page, size }: PageRequest): number => (page - 1) * size;
 
 /** The rows of the page. */
 export const pageOf = (query: Knex.QueryBuilder, request: PageRequest): Knex.QueryBuilder =>

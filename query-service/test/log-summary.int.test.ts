@@ -173,8 +173,8 @@ describe('the summary of the log', () => {
     // The trigger of the table finds the counters by the search path, as in a projector's session.
     await vault.pool.query(
       `begin; set local search_path = rm_log;
-       insert into entry (tenant_id, seq, ordinal, entity_type, entity_id, operation, message, created_at)
-       select '${tenantId}', 1000 + n, 0, 'token', 'busy', 'read', 'Token retrieved', '2030-01-01'
+       insert into entry (tenant_id, seq, ordinal, entity_type, entity_id, operation, message, created_at, size)
+       select '${tenantId}', 1000 + n, 0, 'token', 'busy', 'read', 'Token retrieved', '2030-01-01', 1
        from generate_series(1, 100001) n;
        commit`,
     );

@@ -123,6 +123,32 @@ describe('the log', () => {
     expect((await logs({ size: '0' })).pagination.total_items).toBeGreaterThan(5);
   });
 
+  it('pages and narrows the entries of events about several entities as those about one', async () => {
+    const stream = streams.access(tenantId, '2030-01-01');
+    for (const ids of [['a'], ['b', 'c', 'b', 'd'], [], ['a', 'c'], ['c'], ['d', 'e', 'a']])
+      await vault.append(tenantId, stream, EntitiesRead, {
+        entity_type: 'reactor',
+        operation: 'list',
+        entity_ids: ids,
+      });
+    const ofAll = { entity_type: 'reactor', operation: 'list' };
+    const idsOf = ({ data }: LogPage) => data.map((entry) => entry.entity_id);
+    const newestFirst = ['a', 'e', 'd', 'c', 'c', 'a', undefined, 'd', 'b', 'c', 'b', 'a'];
+    expect(idsOf(await logs(ofAll))).toEqual(newestFirst);
+    for (const size of [1, 2, 3, 5, 11]) {
+      const paged: (string | undefined)[] = [];
+      for (let page = 1; paged.length < newestFirst.length; page += 1)
+        paged.push(...idsOf(await logs({ ...ofAll, size: String(size), page: String(page) })));
+      expect(paged).toEqual(newestFirst);
+    }
+    for (const id of ['a', 'b', 'c', 'e']) {
+      const found = await logs({ ...ofAll, entity_id: id, size: '2' });
+      const count = newestFirst.filter((each) => each === id).length;
+      expect(idsOf(found)).toEqual(Array(Math.min(2, count)).fill(id));
+      expect(found.pagination.total_items).toBe(count);
+    }
+  });
+
   it.each(["x' or true --", '%', '_', '\\', 'x'.repeat(400)])(
     'is not tricked by the entity id %s',
     async (id) => {

@@ -11,7 +11,11 @@ export const logTables = {
     actor_id: 'text collate "C"',
     actor_type: 'text',
     entity_type: key,
+    // An entry for each entity, when the event says the same of several one after another: then `entity_id` is null.
     entity_id: 'text collate "C"',
+    entity_ids: 'text[] collate "C"',
+    /** The number of entries of the row. */
+    size: 'integer not null',
     operation: key,
     transform: 'text collate "C"',
     request: 'text collate "C"',
@@ -19,6 +23,16 @@ export const logTables = {
     reason: 'text collate "C"',
     message: 'text not null',
     created_at: 'timestamptz not null',
+  },
+  // The entities of rows with several, to find these rows.
+  entry_entity: {
+    tenant_id: 'uuid not null',
+    entity_id: key,
+    created_at: 'timestamptz not null',
+    seq: 'bigint not null',
+    ordinal: 'integer not null',
+    // In `entity_ids`, from 1.
+    place: 'integer not null',
   },
   // Each counter has about a tenth of the rows of the next one. The first counts a whole log, the last the entries of
   // one actor. An absent value is stored as the empty text, because a column of a primary key cannot be null.

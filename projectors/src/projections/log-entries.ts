@@ -31,8 +31,34 @@ const maxIdLength = 400;
 const cut = (id: string): string =>
   id.length <= maxIdLength ? id : Array.from(id).slice(0, maxIdLength).join('');
 
+/** Entries one after another that differ in their entity alone. */
+interface Run {
+  readonly entry: Entry;
+  readonly ids: string[];
+}
+
+function runsOf(found: readonly Entry[]): Run[] {
+  const runs: Run[] = [];
+  for (const entry of found) {
+    const id = entry.entityId === undefined ? undefined : cut(entry.entityId);
+    const last = runs.at(-1);
+    if (last && id !== undefined && isLike(last.entry, entry)) last.ids.push(id);
+    else runs.push({ entry, ids: id === undefined ? [] : [id] });
+  }
+  return runs;
+}
+
+const isLike = (one: Entry, other: Entry): boolean =>
+  one.entityId !== undefined &&
+  one.entityType === other.entityType &&
+  one.operation === other.operation &&
+  one.message === other.message &&
+  one.transform === other.transform &&
+  one.request === other.request;
+
+/** A row for each run: a page of tokens that are read alike is one row, and so takes each index once. */
 const entries = (event: Told<unknown>, found: readonly Entry[]): SqlOp[] =>
-  found.map(({ entityType, entityId, operation, message, transform, request }, index) => ({
+  runsOf(found).map(({ entry: { entityType, operation, message, transform, request }, ids }, index) => ({
     kind: 'insert',
     table: 'entry',
     row: {
@@ -42,7 +68,9 @@ const entries = (event: Told<unknown>, found: readonly Entry[]): SqlOp[] =>
       actor_id: actorIdOf(event.metadata),
       actor_type: event.metadata.actor.kind,
       entity_type: entityType,
-      entity_id: entityId === undefined ? undefined : cut(entityId),
+      entity_id: ids.length > 1 ? undefined : ids[0],
+      entity_ids: ids.length > 1 ? ids : undefined,
+      size: Math.max(1, ids.length),
       operation,
       transform,
       request: event.metadata.request ?? request,

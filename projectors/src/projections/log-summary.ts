@@ -1,4 +1,4 @@
-import { tableOf, type VaultEventType } from '@token-vault/contracts';
+import { tableOf, type JsonInput, type VaultEventType } from '@token-vault/contracts';
 import type { Occurrence, Projection, Row, SqlOp, Table } from '../projection.ts';
 import { logHandlers } from './log-entries.ts';
 
@@ -59,24 +59,30 @@ function periodsOf(moment: string): Periods {
   return { minute: startOf('minute'), hour, month: `${hour.slice(0, 'yyyy-mm'.length)}-01T00:00:00.000Z` };
 }
 
-/** Marks the token of an entry as active in its month. */
+/** Marks the tokens of entries as active in their month. */
 function activityOf(
-  { tenant_id, entity_type: type, entity_id: tokenId, operation }: Row,
+  { tenant_id, entity_type: type, entity_id: id, entity_ids: ids, operation }: Row,
   { month }: Periods,
 ): SqlOp[] {
-  if (typeof tokenId !== 'string' || !tokenTypes.has(type) || !uses.has(operation)) return [];
-  return [{ kind: 'mark', table: 'active_token', key: { tenant_id, month, token_id: tokenId } }];
+  if (!tokenTypes.has(type) || !uses.has(operation)) return [];
+  const used: readonly JsonInput[] = Array.isArray(ids) ? ids : [id ?? null];
+  return used.flatMap((token_id): SqlOp[] =>
+    typeof token_id === 'string'
+      ? [{ kind: 'mark', table: 'active_token', key: { tenant_id, month, token_id } }]
+      : [],
+  );
 }
 
-/** The counters of one log entry. An absent value is the empty text, because a column of a primary key cannot be null. */
+/** The counters of a row of log entries. An absent value is the empty text, because a column of a primary key cannot be null. */
 function countersOf(entry: Row, periods: Periods): SqlOp[] {
   const kind = Object.fromEntries(dimensions.map((column) => [column, entry[column] ?? '']));
   const { tenant_id, reason } = entry;
+  const by = Number(entry.size);
   return (['minute', 'hour'] as const).flatMap((grain): SqlOp[] => {
     const key = { tenant_id, ...kind, at: periods[grain] };
-    const counted: SqlOp = { kind: 'count', table: `${grain}_count`, key };
+    const counted: SqlOp = { kind: 'count', table: `${grain}_count`, key, by };
     if (reason === undefined || reason === null) return [counted];
-    return [counted, { kind: 'count', table: `${grain}_reason_count`, key: { ...key, reason } }];
+    return [counted, { kind: 'count', table: `${grain}_reason_count`, key: { ...key, reason }, by }];
   });
 }
 

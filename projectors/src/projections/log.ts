@@ -23,11 +23,16 @@ create function count_on_insert() returns trigger language plpgsql as $$
 begin
   with found as materialized (
     select tenant_id, coalesce(actor_id, '') as actor_id, entity_type, operation, coalesce(transform, '') as transform,
-      coalesce(request, '') as request, date_trunc('hour', created_at, 'UTC') as hour, count(*) as count
+      coalesce(request, '') as request, date_trunc('hour', created_at, 'UTC') as hour, sum(size) as count
     from new_rows group by 1, 2, 3, 4, 5, 6, 7
   ),
   by_type as (${counting('entry_count')}),
-  by_kind as (${counting('entry_kind_count')})
+  by_kind as (${counting('entry_kind_count')}),
+  by_entity as (
+    insert into entry_entity (tenant_id, entity_id, created_at, seq, ordinal, place)
+    select tenant_id, entity.id, created_at, seq, ordinal, entity.place
+    from new_rows cross join lateral unnest(entity_ids) with ordinality entity(id, place) where size > 1
+  )
   ${counting('actor_kind_count')};
   return null;
 end
@@ -59,7 +64,7 @@ const narrowings = [
 /** The audit log: actor, operation and entity of each entry (rules.md §11). Rows are never deleted, not even when their tenant is deleted. */
 export const log: Projection<'log'> = {
   name: 'log',
-  version: 5,
+  version: 6,
   isAwaited: false,
   tables: [
     {
@@ -67,12 +72,14 @@ export const log: Projection<'log'> = {
       // The log is answered in this order, backwards. A new entry sorts after equal ones. If it sorted before them,
       // each index page would be split into two half-empty pages.
       primaryKey: ['tenant_id', ...order],
+      primaryKeyIncludes: ['size'],
       addressedBy: 'none',
       indexes: narrowings.map((column) => ({
-        on: `(${['tenant_id', column, ...order].join(', ')}) where ${column} is not null`,
+        on: `(${['tenant_id', column, ...order].join(', ')}) include (size) where ${column} is not null`,
         isForReaders: true,
       })),
     },
+    { ...tableOf('log', 'entry_entity'), primaryKey: ['tenant_id', 'entity_id', ...order, 'place'] },
     ...counterTables,
   ],
   ddl: [countEntries],

@@ -58,11 +58,11 @@ class TableFold {
     group.rows = [];
   }
 
-  count(key: Row): void {
+  count(key: Row, by = 1): void {
     const id = addressId(this.#table.primaryKey, key);
     const counted = this.#counts.get(id);
-    if (counted) counted.count += 1;
-    else this.#counts.set(id, { key, count: 1 });
+    if (counted) counted.count += by;
+    else this.#counts.set(id, { key, count: by });
   }
 
   mark(key: Row): void {
@@ -135,7 +135,7 @@ export class BatchFold {
         this.#fold(op.table).delete(op.key);
         break;
       case 'count':
-        this.#fold(op.table).count(op.key);
+        this.#fold(op.table).count(op.key, op.by);
         break;
       case 'mark':
         this.#fold(op.table).mark(op.key);

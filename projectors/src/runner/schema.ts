@@ -40,9 +40,10 @@ const indexesOf = (table: Table): readonly Index[] => table.indexes ?? [];
 const readerIndexesOf = (table: Table): readonly Index[] =>
   indexesOf(table).filter(({ isForReaders }) => isForReaders === true);
 
-function tableSql({ name, columns, primaryKey, sealedColumns = [] }: Table): string {
+function tableSql({ name, columns, primaryKey, primaryKeyIncludes = [], sealedColumns = [] }: Table): string {
   const definitions = Object.entries(columns).map(([column, type]) => `${column} ${type}`);
-  const key = `primary key (${primaryKey.join(', ')})`;
+  const included = primaryKeyIncludes.length > 0 ? ` include (${primaryKeyIncludes.join(', ')})` : '';
+  const key = `primary key (${primaryKey.join(', ')})${included}`;
   const table = `create table ${name} (\n  ${[...definitions, key].join(',\n  ')}\n)`;
   return [
     table,

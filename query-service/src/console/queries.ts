@@ -1,28 +1,29 @@
 import { aliased, type ConsoleOverview, type EntityType, type LogOperation } from '@token-vault/contracts';
 import type { Reader } from '../fair-reads.ts';
-import { countOf } from '../paging.ts';
-import { db } from '../statements.ts';
+import { countOf, valueOf } from '../paging.ts';
+import { db, sql } from '../statements.ts';
 
 const windowSeconds = 10;
-/** So many entries are looked at for the rates, and for the entries after a checkpoint. */
-const maxEntries = 100_000;
+/** So many rows of the log are looked at for the rates, and for the entries after a checkpoint. */
+const maxRows = 100_000;
 
 interface RateRow {
-  readonly entries: number;
+  readonly rows: number;
   readonly requests: number;
-  readonly reveals: number;
+  /** Null when there are none. */
+  readonly reveals: number | null;
   readonly appends: number;
   readonly first: Date | null;
 }
 
 const e = aliased('log', 'entry', 'e');
 const rates = `
-  select count(*)::float8 as entries, count(distinct l.trace_id)::float8 as requests,
-    count(*) filter (where l.transform = 'reveal')::float8 as reveals,
+  select count(*)::float8 as rows, count(distinct l.trace_id)::float8 as requests,
+    (sum(l.size) filter (where l.transform = 'reveal'))::float8 as reveals,
     count(distinct l.seq)::float8 as appends, min(l.created_at) as first
-  from (select ${e.trace_id}, ${e.transform}, ${e.seq}, ${e.created_at} from ${e.source}
+  from (select ${e.trace_id}, ${e.transform}, ${e.seq}, ${e.created_at}, ${e.size} from ${e.source}
     where ${e.tenant_id} = $1 and ${e.created_at} >= $2 and ${e.created_at} < $3
-    order by ${e.created_at} desc limit ${maxEntries}) l`;
+    order by ${e.created_at} desc limit ${maxRows}) l`;
 
 /**
  * The entries that the tenant's log gained in the last seconds, a second. A request has one trace id, and an append one position. A tenant with more entries than are
@@ -35,13 +36,13 @@ export async function readRates(
 ): Promise<ConsoleOverview['rates']> {
   const since = new Date(now.getTime() - windowSeconds * 1000);
   const row = (await reader.query<RateRow>({ text: rates, values: [tenantId, since, now] })).rows[0];
-  const isCut = row?.first && row.entries >= maxEntries;
+  const isCut = row?.first && row.rows >= maxRows;
   const seconds = isCut ? Math.max(0.001, (now.getTime() - row.first.getTime()) / 1000) : windowSeconds;
   const rate = (count = 0) => Math.round((count / seconds) * 100) / 100;
   return {
     seconds,
     requests: rate(row?.requests),
-    reveals: rate(row?.reveals),
+    reveals: rate(row?.reveals ?? 0),
     appends: rate(row?.appends),
   };
 }
@@ -59,12 +60,12 @@ export function countEntriesAfter(
   since: Date,
 ): Promise<number> {
   const after = db(e.source)
-    .select(e.seq)
+    .select(e.size)
     .where(e.tenant_id, tenantId)
     .where(e.created_at, '>=', since)
     .where(e.seq, '>', position)
-    .limit(maxEntries);
-  return countOf(reader, db(after.as('after')));
+    .limit(maxRows);
+  return valueOf(reader, sql('(?)', db(after.as('after')).select(db.raw('coalesce(sum(size), 0)'))));
 }
 
 interface KindRow {

@@ -1,8 +1,9 @@
 import { aliased, type Transform } from '@token-vault/contracts';
 import type { Knex } from 'knex';
 import type { Reader } from '../fair-reads.ts';
-import { fetchPage, pageOf, valueOf, type Page, type PageRequest } from '../paging.ts';
-import { allOf, compile, db, descending, equals, isWithin, sql, type Range } from '../statements.ts';
+import { fetchPage, valueOf, type Page, type PageRequest } from '../paging.ts';
+import { allOf, compile, db, equals, isWithin, sql, type Range } from '../statements.ts';
+import { pageOfEntries, rowsOf, sizeOf, type LogFilters } from './entries.ts';
 
 /** A row of the read model `log`. */
 export interface LogRow {
@@ -21,13 +22,11 @@ export interface LogRow {
 }
 
 const e = aliased('log', 'entry', 'e');
-const order = [e.created_at, e.seq, e.ordinal] as const;
 const columns = [
   e.tenant_id,
   e.actor_id,
   e.actor_type,
   e.entity_type,
-  e.entity_id,
   e.operation,
   e.transform,
   e.request,
@@ -36,17 +35,6 @@ const columns = [
   e.message,
   e.created_at,
 ];
-
-export interface LogFilters extends Range {
-  readonly entityType?: string | undefined;
-  readonly entityId?: string | undefined;
-  readonly actorId?: string | undefined;
-  readonly operation?: string | undefined;
-  readonly transform?: string | undefined;
-  readonly request?: string | undefined;
-  readonly traceId?: string | undefined;
-  readonly reason?: string | undefined;
-}
 
 /** A tenant's log entries, newest first by `occurred_at`, the time by which the range is cut too. */
 export function listLogs(
@@ -59,37 +47,11 @@ export function listLogs(
     page,
     () => countEntries(reader, tenantId, filters),
     async () => {
-      const chosen = entriesOf(tenantId, filters)
-        .select(e.tenant_id, ...order)
-        .orderBy(descending(...order));
-      const statement = db
-        .withMaterialized('chosen', pageOf(chosen, page))
-        .select(columns)
-        .from('chosen')
-        .joinRaw(`join ${e.source} using (tenant_id, created_at, seq, ordinal)`)
-        .orderBy(descending('chosen.created_at', 'chosen.seq', 'chosen.ordinal'));
+      const statement = pageOfEntries(tenantId, filters, page, columns);
       return (await reader.query<LogRow>(compile(statement))).rows;
     },
   );
 }
-
-/** The entries of the log, with the alias `e`. */
-export const entriesOf = (tenantId: string, filters: LogFilters): Knex.QueryBuilder =>
-  db(e.source)
-    .where(e.tenant_id, tenantId)
-    .where(
-      allOf([
-        ...equals(e.entity_type, filters.entityType),
-        ...equals(e.entity_id, filters.entityId),
-        ...equals(e.actor_id, filters.actorId),
-        ...equals(e.operation, filters.operation),
-        ...equals(e.transform, filters.transform),
-        ...equals(e.request, filters.request),
-        ...equals(e.trace_id, filters.traceId),
-        ...equals(e.reason, filters.reason),
-        ...isWithin(e.created_at, filters),
-      ]),
-    );
 
 /**
  * Whole hours are summed from their counters, so that a count of millions touches few rows. The entries at the two
@@ -99,7 +61,8 @@ export const entriesOf = (tenantId: string, filters: LogFilters): Knex.QueryBuil
 function countEntries(reader: Reader, tenantId: string, filters: LogFilters): Promise<number> {
   const isOfOne = [filters.entityId, filters.traceId, filters.reason].some((each) => each !== undefined);
   const hours = isOfOne ? undefined : wholeUnits(filters);
-  const scanned = (range: Range) => entriesOf(tenantId, { ...filters, ...range }).count('*');
+  const scanned = (range: Range) =>
+    rowsOf(tenantId, { ...filters, ...range }).select(db.raw(`coalesce(sum(${sizeOf(filters)}), 0)`));
   if (!hours) return valueOf(reader, sql('?', scanned(filters)));
   const parts = [counted(tenantId, filters, hours)];
   if (filters.from?.getTime() !== hours.from?.getTime()) parts.push(scanned({ before: hours.from }));

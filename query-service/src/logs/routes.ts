@@ -2,7 +2,8 @@ import { EntitiesRead, entityTypes, type LogEntry, type LogFilterQuery } from '@
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
 import type { FairReads } from '../fair-reads.ts';
-import { listLogs, type LogFilters, type LogRow } from './queries.ts';
+import type { LogFilters } from './entries.ts';
+import { listLogs, type LogRow } from './queries.ts';
 import { requireBoundedRange, summarizeLogs } from './summary.ts';
 
 /**

@@ -2,7 +2,8 @@ import { aliased, ValidationError, type LogGroup, type LogInterval } from '@toke
 import type { Knex } from 'knex';
 import type { Reader } from '../fair-reads.ts';
 import { allOf, compile, db, equals, isWithin, sql, type Range, type Sql } from '../statements.ts';
-import { entriesOf, wholeUnits, type LogFilters } from './queries.ts';
+import { rowsOf, sizeOf, type LogFilters } from './entries.ts';
+import { wholeUnits } from './queries.ts';
 
 export interface SummaryRow {
   readonly start: Date;
@@ -113,10 +114,10 @@ const columns: Readonly<Record<LogGroup, readonly [entry: string, counter: strin
 const none = "''::text";
 
 const entries = (tenantId: string, filters: LogFilters, group: LogGroup | undefined): Knex.QueryBuilder =>
-  entriesOf(tenantId, filters).select(
+  rowsOf(tenantId, filters).select(
     `${e.created_at} as at`,
     db.raw(`coalesce(${group === undefined ? none : columns[group][0]}, '') as value`),
-    db.raw('1::bigint as count'),
+    db.raw(`${sizeOf(filters)}::bigint as count`),
   );
 
 /** Entries without a reason are all entries less those with one. */
