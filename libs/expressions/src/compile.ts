@@ -26,9 +26,12 @@ export function containsExpression(text: string): boolean {
   return expressionOpening.test(text);
 }
 
-/** Whether the compiled expression is in the cache. */
+/** The expression, if it was parsed before and is still in the cache. */
+export const compiledOf = (source: string): Compiled | undefined => cache.get(source);
+
+/** Whether nothing has to be parsed. */
 export function isCompiled(source: string): boolean {
-  return cache.get(source) !== undefined || !containsExpression(source);
+  return compiledOf(source) !== undefined || !containsExpression(source);
 }
 
 /**

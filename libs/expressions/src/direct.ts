@@ -6,8 +6,16 @@ import { outputText } from './output-text.ts';
 import type { Evaluation } from './evaluation.ts';
 
 type Key = string | number;
-/** Evaluates an expression without the engine; undefined when this data needs the engine. */
-export type Direct = (evaluation: Evaluation) => Json | undefined;
+/** A name that is bound, and the properties that lead to the value. */
+type Path = readonly [root: string, ...keys: Key[]];
+
+/** An expression that needs the engine for some data only. */
+export interface Direct {
+  /** All that the expression reads, also in the engine. */
+  readonly paths: readonly Path[];
+  /** Undefined when this data needs the engine. */
+  readonly evaluate: (evaluation: Evaluation) => Json | undefined;
+}
 /** A filter with its arguments. `apply` returns undefined when the value needs the engine. */
 interface Step {
   /** Steps for each character or node of the value. */
@@ -80,7 +88,7 @@ function compileValue(value: Value): Direct | undefined {
     if (step === undefined) return undefined;
     steps.push(step);
   }
-  return (evaluation) => {
+  const evaluate = (evaluation: Evaluation): Json | undefined => {
     const { scope, meter } = evaluation;
     let found: Json | undefined = Object.hasOwn(scope, root) ? scope[root] : undefined;
     for (const key of keys) found = readProperty(found, key);
@@ -92,6 +100,7 @@ function compileValue(value: Value): Direct | undefined {
     }
     return result;
   };
+  return { paths: [[root, ...keys]], evaluate };
 }
 
 /** Text between outputs, as the engine would write it; undefined for tags and outputs. */
@@ -101,7 +110,7 @@ function literalText(template: Template): string | undefined {
 
 function compilePart(template: Template): Direct | undefined {
   const text = literalText(template);
-  if (text !== undefined) return () => text;
+  if (text !== undefined) return { paths: [], evaluate: () => text };
   return template instanceof Output ? compileValue(template.value) : undefined;
 }
 
@@ -120,14 +129,15 @@ export function compileDirect(templates: readonly Template[]): Direct | undefine
     if (part === undefined) return undefined;
     parts.push(part);
   }
-  return (evaluation) => {
+  const evaluate = (evaluation: Evaluation): Json | undefined => {
     let text = '';
     for (const part of parts) {
-      const value = part(evaluation);
+      const value = part.evaluate(evaluation);
       if (value === undefined) return undefined;
       if (typeof value === 'object' && value !== null) evaluation.meter.spendOn(value, 1);
       text += outputText(value);
     }
     return text;
   };
+  return { paths: parts.flatMap(({ paths }) => paths), evaluate };
 }

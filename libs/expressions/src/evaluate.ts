@@ -18,7 +18,7 @@ export function evaluateIn(compiled: Compiled, evaluation: Evaluation): Json {
   if (compiled.kind === 'text') return compiled.text;
   try {
     const { direct, value, templates } = compiled;
-    const shown = direct?.(evaluation);
+    const shown = direct?.evaluate(evaluation);
     if (shown !== undefined) return shown;
     const context = createContext(evaluation);
     if (value) return toJson(toValueSync(value.value(context, false)));

@@ -1,4 +1,4 @@
-import { containsExpression } from './compile.ts';
+import { compiledOf, containsExpression } from './compile.ts';
 import { ExpressionEvaluationError, ExpressionSyntaxError, type SourcePosition } from './errors.ts';
 import { fieldPath } from './field-path.ts';
 import type { JobFailure } from './job.ts';
@@ -56,6 +56,30 @@ export async function checkMask(
       return { issues: [{ field: 'mask', message: error.message }] };
     throw error;
   }
+}
+
+/** These mean a property of the data itself, such as its size, when the data has no property of that name. */
+const computed: ReadonlySet<string | number> = new Set(['size', 'first', 'last']);
+
+/**
+ * Whether the mask may read this property of the data. True as well for a mask that was not evaluated yet, and for one that is not simple:
+ * nothing is parsed to find out.
+ */
+export function mayRead(mask: Json, property: string): boolean {
+  let sources: readonly string[];
+  try {
+    sources = sourcesOf(mask);
+  } catch {
+    // The evaluation tells the error.
+    return true;
+  }
+  return sources.some((source) => {
+    const compiled = compiledOf(source);
+    if (compiled?.kind !== 'template' || compiled.direct === undefined) return true;
+    return compiled.direct.paths.some(
+      ([root, key]) => root === 'data' && (typeof key !== 'string' || key === property || computed.has(key)),
+    );
+  });
 }
 
 /** The expressions in order. @throws {ExpressionSyntaxError} when there are too many, or too deep ones */

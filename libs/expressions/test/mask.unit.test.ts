@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkMask, renderMask as renderMaskOf, type Json } from '../src/index.ts';
+import { checkMask, mayRead, renderMask as renderMaskOf, type Json } from '../src/index.ts';
 import { newRequest } from './support.ts';
 
 const renderMask = (mask: Json, data: Json) => renderMaskOf(newRequest(), mask, data);
@@ -107,5 +107,48 @@ describe('a mask', () => {
         null,
       ),
     ).toHaveLength(1);
+  });
+});
+
+describe('whether a mask may read the cvc', () => {
+  const withoutCvc = { number: card.number, expiration_month: 10, expiration_year: 2030 };
+  const others = [
+    '{{ data.number | reveal_last: 4 }}',
+    "{{ data['number'] }} of {{ data.expiration_month }}/{{ data.expiration_year }}",
+    '{{ metadata.cvc }}',
+    '{{ data.number.size }}',
+    '{{ cvc }}',
+    { shown: ['a text', 7, '{{ data.number | last4 }}'] },
+  ];
+  const readers = [
+    '{{ data.cvc }}',
+    "{{ data['cvc'] | reveal }}",
+    "{{ data | json: '$.cvc' }}",
+    '{{ data.size }}',
+    '{{ data.first }}',
+    '{{ data[0] }}',
+    '{{ data[data.number] }}',
+    '{{ data.number | append: data.cvc }}',
+    '{% for each in data %}{{ each }}{% endfor %}',
+    '{{ data.number }}{% if data.cvc %}!{% endif %}',
+    ['{{ data.number }}', '{{ data.cvc }}'],
+  ];
+
+  it.each(others)('%j does not, and shows the same without one', async (mask) => {
+    const shown = await renderMask(mask, card);
+    expect(mayRead(mask, 'cvc')).toBe(false);
+    expect(await renderMask(mask, withoutCvc)).toEqual(shown);
+  });
+
+  it.each(readers)('%j may', async (mask) => {
+    await Promise.resolve(renderMask(mask, card)).catch(() => undefined);
+    expect(mayRead(mask, 'cvc')).toBe(true);
+  });
+
+  it('is not known before the mask was evaluated', async () => {
+    const mask = '{{ data.number | reveal_last: 3 }}';
+    expect(mayRead(mask, 'cvc')).toBe(true);
+    await renderMask(mask, card);
+    expect(mayRead(mask, 'cvc')).toBe(false);
   });
 });

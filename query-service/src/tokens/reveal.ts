@@ -1,6 +1,6 @@
-import type { Token, Transform } from '@token-vault/contracts';
+import type { Json, Token, TokenContent, Transform } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
-import type { RequestExpressions } from '@token-vault/expressions';
+import { mayRead, type RequestExpressions } from '@token-vault/expressions';
 import { openToken, presentToken, transformData } from '@token-vault/tokens';
 import { detailsOf, type TokenRow } from './row.ts';
 import type { Turns } from './turns.ts';
@@ -15,6 +15,12 @@ export interface Showing {
   readonly now: Date;
 }
 
+/** A cvc stays sealed when the mask does not read it. */
+const neededOf = (content: TokenContent, transform: Transform): TokenContent =>
+  transform === 'mask' && content.cvc !== undefined && !mayRead(content.mask as Json, 'cvc')
+    ? { ...content, cvc: undefined }
+    : content;
+
 /**
  * The token as the caller is shown it. A redacted token, and a masked one without a mask, stay sealed.
  * @throws KeyDestroyedError when the token was deleted meanwhile.
@@ -27,7 +33,8 @@ export async function showToken(
   const details = detailsOf(row);
   const { content } = details;
   const data = await transformData(expressions, transform, content.mask, async () => {
-    const opened = await openToken(keyRing, { tenantId: row.tenant_id, tokenId: row.id }, content, now);
+    const place = { tenantId: row.tenant_id, tokenId: row.id };
+    const opened = await openToken(keyRing, place, neededOf(content, transform), now);
     if (transform === 'mask' && row.mask !== null) await turns.take(row.mask.length + row.data.length);
     return opened;
   });
