@@ -3,6 +3,7 @@ import {
   cardToken,
   createDataDirectory,
   createTestPool,
+  eventStoreDoubleOf,
   plainApplication,
   removeDataDirectory,
   resultOf,
@@ -106,14 +107,21 @@ it.each([
 });
 
 it('an event that was altered is named', async () => {
-  const { rows } = await pool.query<{ position: string }>(
-    `set session_replication_role = replica;
-     update event_store.event set data = replace(data::text, 'backend', 'Backend')::json
-       where type = 'ApplicationCreated' and data->>'name' = 'backend' returning position::text`,
-  ).then((results) => (results as unknown as { rows: { position: string }[] }[])[1] ?? { rows: [] }); // prettier-ignore
+  const before = await resultOf(dataDir, 'audit', 'export', '--tenant', vault.credentials.tenant_id);
+  const events = before.trim().split('\n').map((line) => JSON.parse(line) as { type: string; position: string; data: { name?: string } }); // prettier-ignore
+  const { position } =
+    events.find(({ type, data }) => type === 'ApplicationCreated' && data.name === 'backend') ?? {};
+  if (vault.eventStoreUrl)
+    await (await eventStoreDoubleOf(dataDir)).tell('alter ApplicationCreated backend Backend');
+  else
+    await pool.query(
+      `set session_replication_role = replica;
+       update event_store.event set data = replace(data::text, 'backend', 'Backend')::json
+         where type = 'ApplicationCreated' and data->>'name' = 'backend'`,
+    );
   const found = await runCommand(dataDir, ['audit', 'verify']);
   expect(found.code).toBe(1);
-  const place = `position ${rows[0]?.position ?? '?'}, tenant ${vault.credentials.tenant_id}`;
+  const place = `position ${position}, tenant ${vault.credentials.tenant_id}`;
   expect(found.stdout).toMatch(
     new RegExp(`^${place}: ApplicationCreated of \\S+, revision 0, is not what was signed$`, 'm'),
   );

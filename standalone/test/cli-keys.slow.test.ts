@@ -7,7 +7,7 @@ import {
   resultOf,
   revealingApplication,
   runCommand,
-  spawnStandalone,
+  spawnVault,
   startStandaloneProcess,
   type Client,
   type StandaloneProcess,
@@ -99,7 +99,7 @@ describe('the root key in a file', () => {
     const former = (await readdir(dataDir)).find((name) => name.startsWith('root.key.retired-')) ?? '';
     await rename(keyFile(), `${keyFile()}.away`);
     await copyFile(path.join(dataDir, former), keyFile());
-    const refused = spawnStandalone({ dataDir });
+    const refused = await spawnVault({ dataDir });
     expect(await refused.exited).toMatchObject({ code: 1 });
     expect(refused.errors()).toMatch(/^vault: wrong root key: .+\n$/);
     expect((await runCommand(dataDir, ['keys', 'rotate-root'])).stderr).toMatch(
@@ -182,7 +182,7 @@ describe('a root key from the environment', () => {
     await restart({ VAULT_ROOT_KEY: second });
     await revealed();
     await vault.stop();
-    const refused = spawnStandalone({ dataDir, env: { VAULT_ROOT_KEY: first } });
+    const refused = await spawnVault({ dataDir, env: { VAULT_ROOT_KEY: first } });
     expect(await refused.exited).toMatchObject({ code: 1 });
   });
 });

@@ -7,7 +7,7 @@ import {
   resultOf,
   revealingApplication,
   runCommand,
-  spawnStandalone,
+  spawnVault,
   startStandaloneProcess,
   type Client,
   type StandaloneProcess,
@@ -63,7 +63,7 @@ const revealed = () => client.expect(200, 'GET', `/tokens/${tokenId}`);
 
 /** The one line on stderr of a start that must fail. */
 async function complaintOf(env: Environment): Promise<string> {
-  const refused = spawnStandalone({ dataDir, env });
+  const refused = await spawnVault({ dataDir, env });
   expect(await refused.exited).toMatchObject({ code: 1 });
   outputs.push(refused.output());
   expect(refused.errors()).toMatch(/^vault: .+\n$/);

@@ -5,14 +5,17 @@ import {
   cardToken,
   createDataDirectory,
   createTestPool,
+  loadLog,
   printed,
   refusalOf,
   removeDataDirectory,
   resultOf,
   revealingApplication,
+  saveLog,
   spawnStandalone,
   startCommand,
   startStandaloneProcess,
+  testStack,
   waitUntil,
   type Client,
   type StandaloneProcess,
@@ -34,11 +37,16 @@ interface Known {
   deletedAt?: bigint;
 }
 
+/** A log in EventStoreDB is copied by its server, before the backup of what is in Postgres. */
+const isElsewhere = testStack.startsWith('eventstoredb');
+/** `standalone/test/backup-eventstoredb.slow.test.ts` alters, cuts off and replaces a log that is elsewhere. */
+const withLogInBackup = it.skipIf(isElsewhere);
 const clients = 12;
 const known: Known[] = [];
 let source: string;
 let place: string;
 let backup: string;
+let log: string;
 let tombstones: string;
 let position: bigint;
 let lastTombstone: bigint;
@@ -77,6 +85,7 @@ async function newDirectory(): Promise<string> {
   const directory = await createDataDirectory();
   directories.push(directory);
   await copyFile(path.join(source, 'root.key'), path.join(directory, 'root.key'));
+  await loadLog(directory, log);
   return directory;
 }
 
@@ -84,6 +93,7 @@ beforeAll(async () => {
   [source, place] = [await createDataDirectory(), await createDataDirectory()];
   directories.push(source, place);
   backup = path.join(place, 'backup');
+  log = path.join(place, 'log');
   tombstones = path.join(place, 'tombstones');
   vault = await startStandaloneProcess({ dataDir: source });
   const made = await vault
@@ -94,8 +104,9 @@ beforeAll(async () => {
   const end = new AbortController();
   const lives = Promise.all(Array.from({ length: clients }, () => live(client, end.signal)));
   await acknowledged(200);
+  const copied = await saveLog(source, log);
   const created = await resultOf(source, 'backup', 'create', backup);
-  position = BigInt(printed(created, 'position'));
+  position = copied ?? BigInt(printed(created, 'position'));
   await acknowledged(100);
   end.abort();
   await lives;
@@ -212,8 +223,12 @@ describe('a backup that is restored without tombstones', () => {
     const restored = await startStandaloneProcess({ dataDir });
     const { shown } = await readAll(restored.client(applicationKey));
     const revived = known.filter((token) => inBackup(token) && !isDeletedBy(token, position));
-    expect([...shown].sort()).toEqual(idsOf(revived));
-    expect(revived.filter(({ isDeleteTried }) => isDeleteTried).length).toBeGreaterThan(10);
+    // The copy of the log has the last of these, the key ring that was copied after it does not.
+    const isBetween = ({ id, isDeleteTried }: Known) => isElsewhere && isDeleteTried && !shown.has(id);
+    expect([...shown].sort()).toEqual(idsOf(revived.filter((token) => !isBetween(token))));
+    expect(revived.filter(({ id, isDeleteTried }) => isDeleteTried && shown.has(id)).length).toBeGreaterThan(
+      10,
+    );
     await restored.stop();
   });
 });
@@ -256,17 +271,18 @@ describe('a restore', () => {
     text.replace(/"actor":\{"kind":"application"/, '"actor":{"kind":"session"');
 
   it('refuses a file that was altered', async () => {
-    expect(await refusal(await tampered('events', 'log', anotherActor, false))).toMatch(/checksum/);
+    const [name, kind] = isElsewhere ? (['data-keys', 'keys'] as const) : (['events', 'log'] as const);
+    expect(await refusal(await tampered(name, kind, (text) => text.slice(1), false))).toMatch(/checksum/);
   });
 
-  it('refuses an altered event, also when its checksum was computed again', async () => {
+  withLogInBackup('refuses an altered event, also when its checksum was computed again', async () => {
     const copy = await tampered('events', 'log', anotherActor, true);
     expect(await refusal(copy)).toMatch(
       /the log of the backup was altered: 1 findings, .+ is not what was signed/,
     );
   });
 
-  it('refuses a log that lacks its end', async () => {
+  withLogInBackup('refuses a log that lacks its end', async () => {
     const shorter = (text: string) => text.replace(/[^\n]+\n$/, '');
     expect(await refusal(await tampered('events', 'log', shorter, true))).toMatch(/was altered/);
   });
@@ -306,6 +322,7 @@ describe('a restore', () => {
   it('says that the root key is missing before it loads anything', async () => {
     const dataDir = await createDataDirectory();
     directories.push(dataDir);
+    await loadLog(dataDir, log);
     const complaint = await refusalOf(dataDir, 'backup', 'restore', backup);
     expect(complaint).toMatch(/root key file .*root\.key is missing/);
     expect(complaint).not.toContain('loading');
@@ -342,7 +359,7 @@ describe('a backup that is cut off', () => {
     const target = path.join(place, 'half');
     try {
       // One of the last parts. The other parts are written by then.
-      await client.query('begin; lock table invocations.checkpoint in access exclusive mode');
+      await client.query('begin; lock table idempotency.answer in access exclusive mode');
       const command = startCommand(source, ['backup', 'create', target]);
       await waitUntil(
         async () =>

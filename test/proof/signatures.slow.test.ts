@@ -4,10 +4,13 @@ import {
   cardToken,
   createDataDirectory,
   createTestPool,
+  loadLog,
+  metricsOf,
   printed,
   removeDataDirectory,
   resultOf,
   revealingApplication,
+  saveLog,
   startStandaloneProcess,
   type Client,
   type StandaloneProcess,
@@ -88,10 +91,8 @@ afterAll(async () => {
   for (const directory of directories) await removeDataDirectory(directory);
 });
 
-const alterationsOf = async ({ url }: StandaloneProcess): Promise<readonly string[]> =>
-  (await (await fetch(`${url}/metrics`)).text())
-    .split('\n')
-    .filter((line) => line.startsWith('vault_altered_records_total'));
+const alterationsOf = async (running: StandaloneProcess): Promise<readonly string[]> =>
+  (await metricsOf(running)).split('\n').filter((line) => line.startsWith('vault_altered_records_total'));
 
 /**
  * Each record is checked by an operation: tenant, application, session, token (as a row and as an event) and stored
@@ -139,10 +140,12 @@ describe('what the vault has signed is believed', () => {
   });
 
   it('after a backup is restored elsewhere', async () => {
-    const backup = path.join(place, 'backup');
+    const [backup, log] = [path.join(place, 'backup'), path.join(place, 'log')];
+    await saveLog(dataDir, log);
     await resultOf(dataDir, 'backup', 'create', backup);
     const target = await newDirectory();
     await copyFile(path.join(dataDir, 'root.key'), path.join(target, 'root.key'));
+    await loadLog(target, log);
     await resultOf(target, 'backup', 'restore', backup);
     const restored = await startStandaloneProcess({ dataDir: target });
     await expectBelieved(restored);

@@ -1,10 +1,8 @@
 import {
   Closers,
-  ignoreIdleConnectionErrors,
   openKeyRing,
   openLog,
   openReadModels,
-  openRootKeys,
   schema,
   watchStorage,
   type RootKeySources,
@@ -16,7 +14,6 @@ import { createLogger, createMetrics, errorFields, noSpans, type Logger } from '
 import { freePorts } from '@token-vault/process';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import pg from 'pg';
 import { takeAccount } from '../account/service-account.ts';
 import { makeFirstTenant, type Credentials } from '../credentials.ts';
 import { openDataDirectory, type DataDirectory } from '../data-directory.ts';
@@ -53,7 +50,7 @@ interface Place {
  * The environment of the processes: all variables of this process, and the addresses of what this process started.
  */
 function environmentOf({ settings, directory, databaseUrl, storagePath }: Place): NodeJS.ProcessEnv {
-  const { rootKey, transit, trustProxy = 0 } = settings;
+  const { trustProxy = 0 } = settings;
   return {
     // Half of the time of a start is the stripping of types.
     NODE_COMPILE_CACHE: path.join(tmpdir(), 'token-vault-compile-cache'),
@@ -63,7 +60,8 @@ function environmentOf({ settings, directory, databaseUrl, storagePath }: Place)
     VAULT_HOST: loopback,
     // The gateway is one more hop.
     VAULT_TRUST_PROXY: typeof trustProxy === 'number' ? String(trustProxy + 1) : `loopback, ${trustProxy}`,
-    ...(rootKey === undefined && transit === undefined ? { VAULT_ROOT_KEY_FILE: directory.rootKeyFile } : {}),
+    // Also beside a key in transit: while the vault moves there, the key in use is still in the file.
+    VAULT_ROOT_KEY_FILE: directory.rootKeyFile,
   };
 }
 
@@ -74,13 +72,8 @@ async function prepare(place: Place): Promise<RootKeySources> {
   await withLog(place, () => Promise.resolve());
   await migrate(databaseUrl, schema);
   const sources = { ...settings, rootKeyFile: directory.rootKeyFile };
-  const pool = new pg.Pool({ connectionString: databaseUrl, max: 1 });
-  ignoreIdleConnectionErrors(pool);
-  try {
-    await openRootKeys(sources, pool);
-  } finally {
-    await pool.end();
-  }
+  // So is a wrong root key.
+  await withLog(place, (context) => openKeyRing(context, sources));
   return sources;
 }
 

@@ -16,17 +16,21 @@ export { type Answer, type Client, createClient, type RequestOptions } from './s
 export { hasFullRuns, runsOf } from './runs.ts';
 export {
   createDataDirectory,
+  metricsOf,
   type Exit,
   removeDataDirectory,
   spawnStandalone,
   type SpawnedStandalone,
   type StandaloneOptions,
+  spawnVault,
   type StandaloneProcess,
   startStandaloneProcess,
 } from './stack.ts';
 export {
   eventStoreDoubleOf,
   type EventStoreDouble,
+  loadLog,
+  saveLog,
   startEventStoreDouble,
   type TestStack,
   testStack,

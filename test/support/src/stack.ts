@@ -127,6 +127,15 @@ export function spawnStandalone(options: StandaloneOptions): SpawnedStandalone {
   };
 }
 
+/** The vault of VAULT_TEST_STACK, which may refuse to start. */
+export async function spawnVault(
+  options: Omit<StandaloneOptions, 'script'> & { readonly stack?: TestStack },
+): Promise<SpawnedStandalone & { readonly eventStoreUrl: string | undefined }> {
+  const { script, env } = await launchOf(options.dataDir, options.stack ?? testStack);
+  const spawned = spawnStandalone({ ...options, script, env: { ...env, ...options.env } });
+  return { ...spawned, eventStoreUrl: env['EVENTSTOREDB_URL'] };
+}
+
 /**
  * Starts the vault of VAULT_TEST_STACK and waits until it reports that it is ready. All parts are real: processes,
  * Postgres, the disk.
@@ -136,9 +145,8 @@ export async function startStandaloneProcess(
   options: StandaloneOptions & { readonly stack?: TestStack },
 ): Promise<StandaloneProcess> {
   const { dataDir } = options;
-  const { script, env } = await launchOf(dataDir, options.stack ?? testStack);
   if (options.env?.['VAULT_ACCOUNT'] === undefined) await copyCluster(dataDir);
-  const spawned = spawnStandalone({ ...options, script, env: { ...env, ...options.env } });
+  const spawned = await spawnVault(options);
   let hasEnded = false;
   void spawned.exited.then(() => (hasEnded = true));
   const url = await waitUntil(
@@ -159,7 +167,6 @@ export async function startStandaloneProcess(
     client: (key) => createClient(url, key ?? credentialsOf().management_key),
     databaseUrl: () => embeddedDatabaseUrl(dataDir),
     postmasterPid: () => postmasterOf(dataDir),
-    eventStoreUrl: env['EVENTSTOREDB_URL'],
     stop(signal = 'SIGTERM') {
       spawned.signal(signal);
       return spawned.exited;
@@ -171,6 +178,18 @@ export async function startStandaloneProcess(
       await spawned.exited;
     },
   };
+}
+
+/** What each process of the vault tells Prometheus. The router of a stack passes no such request on. */
+export async function metricsOf({ url, dataDir }: StandaloneProcess): Promise<string> {
+  const listed = await readFile(path.join(dataDir, 'stack.json'), 'utf8').catch(() => '[]');
+  const services = (JSON.parse(listed) as { readonly name: string; readonly port?: number }[])
+    .filter(({ name, port }) => port !== undefined && name !== 'gateway')
+    .map(({ port }) => `http://127.0.0.1:${port}`);
+  const texts = (services.length > 0 ? services : [url]).map(async (at) =>
+    (await fetch(`${at}/metrics`)).text(),
+  );
+  return (await Promise.all(texts)).join('');
 }
 
 async function postmasterFile(dataDir: string): Promise<string[]> {

@@ -1,7 +1,7 @@
 import { freePorts } from '@token-vault/process';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
@@ -118,7 +118,10 @@ export async function launchOf(
 ): Promise<{ readonly script: string; readonly env: Readonly<Record<string, string>> }> {
   if (stack === 'standalone') return { script: 'standalone/src/main.ts', env: {} };
   const script = 'standalone/src/stack/main.ts';
-  if (stack === 'processes') return { script, env: {} };
+  // A suite that is about one vault is cheaper with one replica of each service.
+  const { VAULT_STACK_REPLICAS } = process.env;
+  const replicas = VAULT_STACK_REPLICAS ? { VAULT_STACK_REPLICAS } : {};
+  if (stack === 'processes') return { script, env: replicas };
   const { connectionString } = await eventStoreDoubleOf(dataDir);
   // The vaults of a run may share a server, which an earlier run has used too.
   const prefix = `${path.basename(dataDir).replaceAll(/\W/g, '_').slice(-32)}.`;
@@ -128,11 +131,29 @@ export async function launchOf(
     ...(process.env['EVENTSTOREDB_URL'] ? { EVENTSTOREDB_STREAM_PREFIX: prefix } : {}),
   };
   logs.set(dataDir, store);
-  if (stack === 'eventstoredb') return { script, env: store };
+  if (stack === 'eventstoredb') return { script, env: { ...store, ...replicas } };
   const { KAFKA_BROKERS } = process.env;
   if (!KAFKA_BROKERS) throw new Error('KAFKA_BROKERS is not set: run by `npm run test:distributed`');
   const feed = { INVOCATION_FEED: 'kafka', KAFKA_BROKERS, KAFKA_TOPIC: path.basename(dataDir) };
-  return { script, env: { ...store, ...feed } };
+  return { script, env: { ...store, ...replicas, ...feed } };
+}
+
+/**
+ * Copies the log to a file as an operator copies the files of its server. Gives the position of its last event. Does nothing when the log is in
+ * Postgres, where a backup has it.
+ */
+export async function saveLog(dataDir: string, file: string): Promise<bigint | undefined> {
+  const server = await doubles.get(dataDir);
+  if (!server) return undefined;
+  await server.tell(`save ${file}`);
+  const events = JSON.parse(await readFile(file, 'utf8')) as { readonly position: number }[];
+  return BigInt(events.at(-1)?.position ?? 0);
+}
+
+/** Gives the vault that will be on this data directory a server with the log of the file. */
+export async function loadLog(dataDir: string, file: string): Promise<void> {
+  const { env } = await launchOf(dataDir, testStack);
+  if (env['EVENTSTOREDB_URL']) await (await eventStoreDoubleOf(dataDir)).tell(`load ${file}`);
 }
 
 /** Ends the stores that were started for a data directory. */
