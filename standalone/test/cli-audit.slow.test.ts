@@ -108,9 +108,9 @@ it.each([
 
 it('an event that was altered is named', async () => {
   const before = await resultOf(dataDir, 'audit', 'export', '--tenant', vault.credentials.tenant_id);
-  const events = before.trim().split('\n').map((line) => JSON.parse(line) as { type: string; position: string; data: { name?: string } }); // prettier-ignore
+  const events = before.trim().split('\n').map((line) => JSON.parse(line) as { type: string; position: string; data: string }); // prettier-ignore
   const { position } =
-    events.find(({ type, data }) => type === 'ApplicationCreated' && data.name === 'backend') ?? {};
+    events.find(({ type, data }) => type === 'ApplicationCreated' && data.includes('backend')) ?? {};
   if (vault.eventStoreUrl)
     await (await eventStoreDoubleOf(dataDir)).tell('alter ApplicationCreated backend Backend');
   else

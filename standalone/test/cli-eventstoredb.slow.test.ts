@@ -7,9 +7,11 @@ import {
   printed,
   removeDataDirectory,
   runCommand,
+  spawnVault,
   startStandaloneProcess,
   type StandaloneProcess,
 } from '@token-vault/test-support';
+import { randomBytes } from 'node:crypto';
 import { copyFile, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
@@ -112,6 +114,13 @@ describe('a backup by command of a vault whose log is in EventStoreDB', () => {
       /^the log is as it was signed/m,
     );
   });
+});
+
+it('a wrong root key is told in one line by the stack, not by each of its processes', async () => {
+  const env = { VAULT_ROOT_KEY: randomBytes(32).toString('base64') };
+  const refused = await spawnVault({ dataDir, stack: 'eventstoredb', env });
+  expect(await refused.exited).toMatchObject({ code: 1 });
+  expect(refused.errors()).toMatch(/^vault: wrong root key: .+\n$/);
 });
 
 // The last: it leaves the log altered.
