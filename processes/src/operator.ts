@@ -122,6 +122,32 @@ class Rebuilds {
   }
 }
 
+function commandsOf(
+  admin: ProjectionAdmin,
+  rebuilds: Rebuilds,
+): Record<ProjectionAction, (name: string) => Promise<'rebuild' | 'live' | undefined>> {
+  const changed = async (work: Promise<'rebuild' | 'live' | 'nothing'>) => {
+    const target = await work;
+    return target === 'nothing' ? undefined : target;
+  };
+  return {
+    rebuild: async (name) => ((await rebuilds.begin(name)) ? 'rebuild' : undefined),
+    cancel: async (name) => ((await admin.cancel(name)) ? 'rebuild' : undefined),
+    pause: (name) => changed(admin.pause(name)),
+    resume: (name) => changed(admin.resume(name)),
+  };
+}
+
+async function describeKeys(readPool: OperatorParts['readPool']): Promise<VaultOperations['keys']> {
+  const keys = await readRotationState(readPool);
+  return {
+    root_keys: keys.rootKeys,
+    is_root_rotating: keys.rootKeys > 1,
+    tenants: keys.tenants,
+    tenants_rotating: keys.tenantsRotating,
+  };
+}
+
 /** The operations of the vault's operator, by the functions that the command line calls. */
 export function openOperator(
   { settings, logger, closers }: ProcessContext,
@@ -130,6 +156,7 @@ export function openOperator(
 ): VaultOperator & VaultState {
   const admin = createProjectionAdmin({ store, connectionString: settings.databaseUrl });
   const rebuilds = closers.add(new Rebuilds(admin, logger), (it) => it.close());
+  const commands = commandsOf(admin, rebuilds);
   const tenantOf = createOperatorTenant(store, operatorTenant);
 
   async function projectionsNow() {
@@ -138,17 +165,6 @@ export function openOperator(
     const statuses = await readProjectionStatus(readPool);
     return { head, projections: statuses.map((status) => present(status, head)) };
   }
-
-  const changed = async (work: Promise<'rebuild' | 'live' | 'nothing'>) => {
-    const target = await work;
-    return target === 'nothing' ? undefined : target;
-  };
-  const commands: Record<ProjectionAction, (name: string) => Promise<'rebuild' | 'live' | undefined>> = {
-    rebuild: async (name) => ((await rebuilds.begin(name)) ? 'rebuild' : undefined),
-    cancel: async (name) => ((await admin.cancel(name)) ? 'rebuild' : undefined),
-    pause: (name) => changed(admin.pause(name)),
-    resume: (name) => changed(admin.resume(name)),
-  };
 
   return {
     isOperator: async (tenantId) => (await tenantOf()) === tenantId,
@@ -165,18 +181,13 @@ export function openOperator(
     async describe() {
       const [state, keys, housekeeping] = await Promise.all([
         projectionsNow(),
-        readRotationState(readPool),
+        describeKeys(readPool),
         readHousekeepingProgress(readPool),
       ]);
       return {
         release,
         ...state,
-        keys: {
-          root_keys: keys.rootKeys,
-          is_root_rotating: keys.rootKeys > 1,
-          tenants: keys.tenants,
-          tenants_rotating: keys.tenantsRotating,
-        },
+        keys,
         housekeeping: housekeeping.map(({ task, position, updatedAt }) => ({
           task,
           position,

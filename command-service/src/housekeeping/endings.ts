@@ -30,12 +30,38 @@ export interface EndingDependencies {
  */
 export type Ending = (candidate: Candidate, now: Date) => Promise<boolean>;
 
+/** Ends transactions that are past their time, or whose caller has no valid key any more. */
+function endingsOfTransactions({
+  store,
+  clock,
+  outcomes,
+  transactions,
+}: EndingDependencies): Record<'expiredTransactions' | 'abandonedTransactions', Ending> {
+  return {
+    async expiredTransactions({ tenantId, id }) {
+      const { kind } = await outcomes.endIfOver(tenantId, id);
+      if (kind === 'open' || kind === 'absent') return false;
+      await transactions.settle(tenantId, id);
+      return true;
+    },
+    async abandonedTransactions({ tenantId, id }, now) {
+      const { kind, ...state } = await outcomes.endIfOver(tenantId, id);
+      const opener = kind === 'open' && 'opener' in state ? state.opener : undefined;
+      if (!opener || !(await isOpenerGone({ store, tenantId, now }, opener))) return false;
+      const context = systemContext(tenantId, 'transaction-expiry', clock);
+      await outcomes.decide(tenantId, { kind: 'abandon', id }, context.event.bind(context));
+      await transactions.settle(tenantId, id);
+      return true;
+    },
+  };
+}
+
 /**
  * One function for each kind of entity that ends by time (interface.md, Time-based deletions), or with its caller. Any number may run at
  * once.
  */
 export function createEndings(dependencies: EndingDependencies): Readonly<Record<SourceName, Ending>> {
-  const { store, clock, outcomes, erasure, transactions } = dependencies;
+  const { store, clock, erasure } = dependencies;
 
   /** A token that an open transaction locks waits for the end of the transaction, at most an hour. */
   const endToken =
@@ -73,21 +99,7 @@ export function createEndings(dependencies: EndingDependencies): Readonly<Record
     };
 
   return {
-    async expiredTransactions({ tenantId, id }) {
-      const { kind } = await outcomes.endIfOver(tenantId, id);
-      if (kind === 'open' || kind === 'absent') return false;
-      await transactions.settle(tenantId, id);
-      return true;
-    },
-    async abandonedTransactions({ tenantId, id }, now) {
-      const { kind, ...state } = await outcomes.endIfOver(tenantId, id);
-      const opener = kind === 'open' && 'opener' in state ? state.opener : undefined;
-      if (!opener || !(await isOpenerGone({ store, tenantId, now }, opener))) return false;
-      const context = systemContext(tenantId, 'transaction-expiry', clock);
-      await outcomes.decide(tenantId, { kind: 'abandon', id }, context.event.bind(context));
-      await transactions.settle(tenantId, id);
-      return true;
-    },
+    ...endingsOfTransactions(dependencies),
     expiredTokens: endToken('expire', 'token-expiry'),
     dueCvcs: endToken('purge-cvc', 'cvc-purge'),
     expiredApplications: endAggregate(streams.application, applicationDecider, 'application-expiry'),

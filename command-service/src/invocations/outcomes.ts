@@ -46,45 +46,49 @@ async function passUnknown(store: EventStore, waiting: ReadonlyMap<string, Waite
   return head;
 }
 
-/** Subscribes at the first call of `expect`. */
-export function createInvocationOutcomes(options: {
+interface OutcomeDependencies {
   readonly store: EventStore;
   readonly logger: Logger;
-}): InvocationOutcomes {
-  const { store, logger } = options;
+}
+
+/** Gives the outcomes of the log after `from` to the callers that wait for them, until `signal` aborts. */
+async function follow(
+  { store, logger }: OutcomeDependencies,
+  waiting: ReadonlyMap<string, Waiter>,
+  from: Position,
+  signal: AbortSignal,
+): Promise<void> {
+  const deliver = (event: RecordedEvent): void => {
+    if (isOutcome(event)) waiting.get(event.data.invocation_id)?.hear?.(event);
+  };
+  let position = from;
+  while (!signal.aborted) {
+    try {
+      for await (const batch of store.subscribe(position, signal)) {
+        batch.events.forEach(deliver);
+        position = batch.position;
+      }
+    } catch (error) {
+      const isUnknown = error instanceof UnknownEventError;
+      if (isUnknown) logger.debug(errorFields(error), 'an event of a newer release is passed over');
+      else if (!signal.aborted) logger.warn(errorFields(error), 'outcomes of reactors are not received');
+      const pauseMs = isUnknown ? unknownPauseMs : retryMs;
+      await delay(pauseMs, undefined, { signal }).catch(() => undefined);
+      if (isUnknown) position = await passUnknown(store, waiting).catch(() => position);
+    }
+  }
+}
+
+/** Subscribes at the first call of `expect`. */
+export function createInvocationOutcomes(dependencies: OutcomeDependencies): InvocationOutcomes {
   const waiting = new Map<string, Waiter>();
   const abort = new AbortController();
   let listening: Promise<void> | undefined;
   let following: Promise<void> | undefined;
 
-  function deliver(event: RecordedEvent): void {
-    if (!isOutcome(event)) return;
-    waiting.get(event.data.invocation_id)?.hear?.(event);
-  }
-
-  async function follow(from: Position): Promise<void> {
-    let position = from;
-    while (!abort.signal.aborted) {
-      try {
-        for await (const batch of store.subscribe(position, abort.signal)) {
-          batch.events.forEach(deliver);
-          position = batch.position;
-        }
-      } catch (error) {
-        const isUnknown = error instanceof UnknownEventError;
-        if (isUnknown) logger.debug(errorFields(error), 'an event of a newer release is passed over');
-        else if (!abort.signal.aborted)
-          logger.warn(errorFields(error), 'outcomes of reactors are not received');
-        const pauseMs = isUnknown ? unknownPauseMs : retryMs;
-        await delay(pauseMs, undefined, { signal: abort.signal }).catch(() => undefined);
-        if (isUnknown) position = await passUnknown(store, waiting).catch(() => position);
-      }
-    }
-  }
-
   async function listen(): Promise<void> {
-    const head = await store.head();
-    following = follow(head);
+    const head = await dependencies.store.head();
+    following = follow(dependencies, waiting, head, abort.signal);
   }
 
   return {

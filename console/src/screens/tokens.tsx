@@ -136,6 +136,24 @@ interface FilterFormProps {
   readonly onChange: (filters: TokenFilters, metadata: MetadataFilter) => void;
 }
 
+interface MetadataFieldsProps {
+  readonly filter: MetadataFilter;
+  readonly onChange: (filter: MetadataFilter) => void;
+}
+
+function MetadataFields({ filter, onChange }: MetadataFieldsProps) {
+  return (
+    <>
+      <TextField label="Metadata key" value={filter.key} onChange={(key) => onChange({ ...filter, key })} />
+      <TextField
+        label="Metadata value"
+        value={filter.value}
+        onChange={(value) => onChange({ ...filter, value })}
+      />
+    </>
+  );
+}
+
 function FilterForm({ filters, metadata, maySearch, onChange }: FilterFormProps) {
   const [draft, setDraft] = useState(filters);
   const [draftMetadata, setDraftMetadata] = useState(metadata);
@@ -169,16 +187,7 @@ function FilterForm({ filters, metadata, maySearch, onChange }: FilterFormProps)
         {text('container', 'Container and below')}
         {text('from', 'Created from', 'date')}
         {text('to', 'Created to', 'date')}
-        <TextField
-          label="Metadata key"
-          value={draftMetadata.key}
-          onChange={(key) => setDraftMetadata({ ...draftMetadata, key })}
-        />
-        <TextField
-          label="Metadata value"
-          value={draftMetadata.value}
-          onChange={(value) => setDraftMetadata({ ...draftMetadata, value })}
-        />
+        <MetadataFields filter={draftMetadata} onChange={setDraftMetadata} />
       </div>
       <div className="row">
         <Button type="submit" look="primary">

@@ -91,6 +91,12 @@ interface AuthenticatorOptions extends CallerDependencies {
   readonly keyUses?: Pick<KeyUses, 'note'>;
 }
 
+/** `loadedAt <= now`: a clock that was set back must not lengthen the lifetime of a cache entry. */
+const isFresh = ({ loadedAt, expiresAt }: Cached, now: number): boolean =>
+  loadedAt <= now && now < loadedAt + cacheMs && now < expiresAt;
+
+type Current = Pick<Cached, 'authentication'> & { readonly consoleSession?: SignedIn | undefined };
+
 /** Callers by their credentials, cached for a moment. */
 function createLookUps(options: AuthenticatorOptions) {
   const { pool, clock, watch, keyUses } = options;
@@ -99,10 +105,6 @@ function createLookUps(options: AuthenticatorOptions) {
   /** Requests with the same key share a look-up, unless a record changed since it began. */
   let loading = new Map<string, Promise<Found>>();
   let generation = 0;
-
-  const isFresh = ({ loadedAt, expiresAt }: Cached, now: number): boolean =>
-    // `loadedAt <= now`: a clock that was set back must not lengthen the lifetime of a cache entry.
-    loadedAt <= now && now < loadedAt + cacheMs && now < expiresAt;
 
   async function load(credential: Credential, accessGeneration: string, checked?: Caller): Promise<Found> {
     const startedIn = generation;
@@ -135,8 +137,6 @@ function createLookUps(options: AuthenticatorOptions) {
     among.set(call, result);
     return result;
   }
-
-  type Current = Pick<Cached, 'authentication'> & { readonly consoleSession?: SignedIn | undefined };
 
   function current(credential: Credential): Promise<Current> {
     // A revocation of any caller makes this caller be read again. Rows that are equal to the checked ones are not checked again: with

@@ -136,11 +136,34 @@ const sweepMs = 50;
 const connectionsOf = (server: Server): Promise<number> =>
   new Promise((resolve) => server.getConnections((_error, count) => resolve(count)));
 
+/** Resolves when the server listens; rejects with the system's error. */
+const opened = (server: Server, { host, port }: Address): Promise<void> =>
+  new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+
+async function stop(server: Server, graceMs: number): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.closeIdleConnections();
+  const timer = setTimeout(() => server.closeAllConnections(), graceMs);
+  // A kept-alive connection becomes idle only after its answer, so closing the idle ones once is not enough.
+  const sweep = setInterval(() => server.closeIdleConnections(), sweepMs);
+  await closed;
+  clearTimeout(timer);
+  clearInterval(sweep);
+}
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
 /** Listens; rejects with the system's error (EADDRINUSE, EACCES …). */
-export async function listen(
-  listener: RequestListener,
-  options: { readonly host: string; readonly port: number },
-): Promise<RunningServer> {
+export async function listen(listener: RequestListener, address: Address): Promise<RunningServer> {
   const underWay = new AnswersUnderWay();
   let isDraining = false;
   const server = createServer({
@@ -169,13 +192,7 @@ export async function listen(
     if (error.code === 'ECONNRESET') socket.destroy();
     else void underWay.ended(socket).then(() => refuseMalformed(error, socket));
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(options.port, options.host, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
+  await opened(server, address);
   return {
     port: (server.address() as AddressInfo).port,
     async drain(drainMs) {
@@ -183,15 +200,6 @@ export async function listen(
       const until = performance.now() + drainMs;
       while ((await connectionsOf(server)) > 0 && performance.now() < until) await delay(sweepMs);
     },
-    async stop(graceMs) {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      server.closeIdleConnections();
-      const timer = setTimeout(() => server.closeAllConnections(), graceMs);
-      // A kept-alive connection becomes idle only after its answer, so closing the idle ones once is not enough.
-      const sweep = setInterval(() => server.closeIdleConnections(), sweepMs);
-      await closed;
-      clearTimeout(timer);
-      clearInterval(sweep);
-    },
+    stop: (graceMs) => stop(server, graceMs),
   };
 }

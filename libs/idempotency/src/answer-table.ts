@@ -42,6 +42,19 @@ returning request_id`;
 const maxRounds = 5;
 const sweepPortion = 2_000;
 
+/** The request that holds the scope, or its answer. Undefined when its row was deleted meanwhile. */
+async function readHeld(pool: Queryable, scope: Buffer): Promise<Claim | undefined> {
+  const { rows } = await pool.query<FoundRow>({
+    name: 'idempotency-find',
+    text: 'select request_id, answer from idempotency.answer where scope = $1',
+    values: [scope],
+  });
+  const [row] = rows;
+  if (!row) return undefined;
+  const { request_id: requestId, answer } = row;
+  return answer ? { kind: 'answered', requestId, answer } : { kind: 'in-flight' };
+}
+
 /** The rows of `idempotency.answer`. */
 export function createAnswerTable(pool: Queryable, leaseMs: number) {
   return {
@@ -56,15 +69,8 @@ export function createAnswerTable(pool: Queryable, leaseMs: number) {
           const { request_id: requestId } = held.rows[0];
           return { kind: 'held', requestId, holder, isTakenOver: requestId !== fresh };
         }
-        const found = await pool.query<FoundRow>({
-          name: 'idempotency-find',
-          text: 'select request_id, answer from idempotency.answer where scope = $1',
-          values: [scope],
-        });
-        const row = found.rows[0];
-        if (!row) continue;
-        const { request_id: requestId, answer } = row;
-        return answer ? { kind: 'answered', requestId, answer } : { kind: 'in-flight' };
+        const found = await readHeld(pool, scope);
+        if (found) return found;
       }
       return { kind: 'in-flight' };
     },

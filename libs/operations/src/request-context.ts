@@ -83,10 +83,9 @@ export interface RequestContextOptions {
   readonly isTakenOver?: boolean | undefined;
 }
 
-export function createRequestContext(options: RequestContextOptions): RequestContext {
-  const { principal, traceId, now, request, transactionId, causationId, idempotencyScope } = options;
-  const { identity = {} } = options;
-  const metadata: EventMetadata = {
+function metadataOf(options: RequestContextOptions): EventMetadata {
+  const { principal, traceId, now, request, transactionId, causationId } = options;
+  return {
     tenant_id: principal.tenant.id,
     actor: principal.actor,
     trace_id: traceId,
@@ -98,6 +97,11 @@ export function createRequestContext(options: RequestContextOptions): RequestCon
     ...(principal.reason === undefined ? {} : { reason: principal.reason }),
     ...(principal.authorizedBy === undefined ? {} : { application_id: principal.authorizedBy }),
   };
+}
+
+export function createRequestContext(options: RequestContextOptions): RequestContext {
+  const { principal, traceId, now, transactionId, idempotencyScope, identity = {} } = options;
+  const metadata = metadataOf(options);
   let count = 0;
   let commands = 0;
   const nextId = (kind: string): string => {

@@ -12,7 +12,7 @@ import type { Pool } from 'pg';
 import { findApplication, listApplications, type ApplicationRow } from '../applications/queries.ts';
 import type { FairReads } from '../fair-reads.ts';
 import { createTokenLookup } from '../tokens/lookup.ts';
-import { isExpired } from '../tokens/row.ts';
+import { isExpired, type TokenRow } from '../tokens/row.ts';
 import { listContainers } from './queries.ts';
 
 export interface AccessDependencies {
@@ -40,6 +40,25 @@ const recordApplications = (
   ids: readonly string[],
 ) => audit.record(context, EntitiesRead, { entity_type: 'application', operation, entity_ids: ids });
 
+/** How the data of tokens is shown to the application in each container. */
+function matrixRow(row: ApplicationRow, containers: readonly string[], context: RequestContext) {
+  const caller = callerOf(row, context);
+  // Rules of applications go by the container alone, so any token of it stands for all.
+  const access = containers.map((path) => shownAccess(caller, 'token:read', { id: '', containers: [path] }));
+  return { ...named(row), access };
+}
+
+/** The decision about each operation of the application on the token. */
+function explanation(row: ApplicationRow, { id, type, container }: TokenRow, context: RequestContext) {
+  const containers = [container];
+  const caller = callerOf(row, context);
+  const operations = tokenPermissions.map((permission) => ({
+    permission,
+    ...explainTokenAccess(caller, permission, { id, containers }),
+  }));
+  return { application: named(row), token: { id, type, containers }, operations };
+}
+
 /** The access matrix: decisions of libs/access for all applications and containers. */
 export function createAccessHandlers({
   pool,
@@ -63,14 +82,7 @@ export function createAccessHandlers({
         'list',
         data.map(({ id }) => id),
       );
-      const rows = data.map((row) => {
-        const caller = callerOf(row, context);
-        // Rules of applications go by the container alone, so any token of it stands for all.
-        const access = containers.map((path) =>
-          shownAccess(caller, 'token:read', { id: '', containers: [path] }),
-        );
-        return { ...named(row), access };
-      });
+      const rows = data.map((row) => matrixRow(row, containers, context));
       const isCut = found.length > maxMatrixContainers;
       return { body: { pagination, containers, more_containers: isCut, data: rows } };
     },
@@ -89,19 +101,7 @@ export function createAccessHandlers({
         operation: 'read',
         entity_ids: [token.id],
       });
-      const containers = [token.container];
-      const caller = callerOf(row, context);
-      const operations = tokenPermissions.map((permission) => ({
-        permission,
-        ...explainTokenAccess(caller, permission, { id: token.id, containers }),
-      }));
-      return {
-        body: {
-          application: named(row),
-          token: { id: token.id, type: token.type, containers },
-          operations,
-        },
-      };
+      return { body: explanation(row, token, context) };
     },
   };
 }

@@ -10,6 +10,8 @@ import {
   entityTypeOfToken,
   ForbiddenError,
   NotFoundError,
+  type BodyOf,
+  type Operations,
   type Token,
   type TokenPermission,
 } from '@token-vault/contracts';
@@ -44,14 +46,30 @@ const defaultPageSize = 20;
 
 type TokenQueries = Pick<HandlersOf<'query'>, 'getToken' | 'listTokens' | 'searchTokens'>;
 
-export function createTokenHandlers({
-  pool,
-  reads,
-  keyRing,
-  audit,
-  expressions,
-  missLimit,
-}: TokenDependencies): TokenQueries {
+/** Terms over data that match no token are counted as misses. @throws ValidationError, RateLimitedError */
+async function search(
+  { reads, keyRing, missLimit }: Pick<TokenDependencies, 'reads' | 'keyRing' | 'missLimit'>,
+  body: BodyOf<Operations['searchTokens']>,
+  context: RequestContext,
+): Promise<Page<TokenRow>> {
+  const query = parseQuery(body.query);
+  const { principal } = context;
+  const hashes = await keyRing.hashes(principal.tenant.id);
+  const searched = { tenantId: principal.tenant.id, hashes, searchable: searchableData(principal) };
+  const scope = scopeOf(context, 'token:search');
+  const request = { page: body.page ?? 1, size: body.size ?? defaultPageSize };
+  const reader = reads.of(principal.tenant.id);
+  const find = () => findTokens(reader, scope, { condition: searchCondition(query, searched) }, request);
+  const terms = dataTermsOf(query, searched);
+  if (terms.size === 0) return find();
+  const tries = missLimit.count(context, terms.size);
+  const [page, found] = await Promise.all([find(), countFound(reader, scope, terms, searched)]);
+  tries.found(found);
+  return page;
+}
+
+export function createTokenHandlers(dependencies: TokenDependencies): TokenQueries {
+  const { pool, reads, keyRing, audit, expressions } = dependencies;
   const findToken = createTokenLookup(pool);
   const show = createTokenShow(keyRing, audit, expressions);
 
@@ -87,19 +105,7 @@ export function createTokenHandlers({
     },
 
     async searchTokens({ body }, context) {
-      const query = parseQuery(body.query);
-      const { principal } = context;
-      const hashes = await keyRing.hashes(principal.tenant.id);
-      const searched = { tenantId: principal.tenant.id, hashes, searchable: searchableData(principal) };
-      const scope = scopeOf(context, 'token:search');
-      const request = { page: body.page ?? 1, size: body.size ?? defaultPageSize };
-      const reader = reads.of(principal.tenant.id);
-      const find = () => findTokens(reader, scope, { condition: searchCondition(query, searched) }, request);
-      const terms = dataTermsOf(query, searched);
-      if (terms.size === 0) return showPage(await find(), context, 'token:search', 'search');
-      const tries = missLimit.count(context, terms.size);
-      const [page, found] = await Promise.all([find(), countFound(reader, scope, terms, searched)]);
-      tries.found(found);
+      const page = await search(dependencies, body, context);
       return showPage(page, context, 'token:search', 'search');
     },
   };

@@ -78,26 +78,34 @@ function Rule({ rule, name, permissions, onChange, onRemove }: RuleProps) {
         chosen={rule.permissions}
         onChange={(chosen) => onChange({ permissions: chosen })}
       />
-      <div className="checks">
-        <Check
-          label="Data only with a reason"
-          checked={rule.isReasonRequired}
-          onChange={(isReasonRequired) => onChange({ isReasonRequired })}
-        />
-        <Check
-          label="Break glass: reveals are told to the security webhook"
-          checked={rule.isBreakGlass}
-          onChange={(isBreakGlass) => onChange({ isBreakGlass })}
-        />
-        <Check
-          label="Data may be searched"
-          checked={rule.isDataSearchable}
-          onChange={(isDataSearchable) => onChange({ isDataSearchable })}
-        />
-        <Button isSmall look="plain" onClick={onRemove}>
-          Remove rule
-        </Button>
-      </div>
+      <Conditions rule={rule} onChange={onChange} onRemove={onRemove} />
+    </div>
+  );
+}
+
+type ConditionsProps = Pick<RuleProps, 'rule' | 'onChange' | 'onRemove'>;
+
+function Conditions({ rule, onChange, onRemove }: ConditionsProps) {
+  return (
+    <div className="checks">
+      <Check
+        label="Data only with a reason"
+        checked={rule.isReasonRequired}
+        onChange={(isReasonRequired) => onChange({ isReasonRequired })}
+      />
+      <Check
+        label="Break glass: reveals are told to the security webhook"
+        checked={rule.isBreakGlass}
+        onChange={(isBreakGlass) => onChange({ isBreakGlass })}
+      />
+      <Check
+        label="Data may be searched"
+        checked={rule.isDataSearchable}
+        onChange={(isDataSearchable) => onChange({ isDataSearchable })}
+      />
+      <Button isSmall look="plain" onClick={onRemove}>
+        Remove rule
+      </Button>
     </div>
   );
 }

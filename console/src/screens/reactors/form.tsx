@@ -88,24 +88,40 @@ export function ReactorForm({ reactor, isReadOnly = false, onTouched, onSaved }:
           settings={draft.settings}
           onChange={(settings) => set({ settings })}
         />
-        <div className="row">
-          <Button
-            look="primary"
-            disabled={isReadOnly || save.isRunning || draft.name === ''}
-            onClick={() => void save.run()}
-          >
-            {reactor === undefined ? 'Create' : 'Save'}
-          </Button>
-          <span role="status" className="muted small">
-            {isReadOnly
+        <SaveRow
+          label={reactor === undefined ? 'Create' : 'Save'}
+          isDisabled={isReadOnly || save.isRunning || draft.name === ''}
+          status={
+            isReadOnly
               ? 'Changing it needs the permission reactor:update.'
               : isSaved && !save.error
                 ? 'Saved'
-                : ''}
-          </span>
-        </div>
+                : ''
+          }
+          onSave={() => void save.run()}
+        />
       </div>
     </Card>
+  );
+}
+
+interface SaveRowProps {
+  readonly label: string;
+  readonly isDisabled: boolean;
+  readonly status: string;
+  readonly onSave: () => void;
+}
+
+function SaveRow({ label, isDisabled, status, onSave }: SaveRowProps) {
+  return (
+    <div className="row">
+      <Button look="primary" disabled={isDisabled} onClick={onSave}>
+        {label}
+      </Button>
+      <span role="status" className="muted small">
+        {status}
+      </span>
+    </div>
   );
 }
 

@@ -31,9 +31,31 @@ function withToken(args: Readonly<Record<string, unknown>>, id: string): string 
   return JSON.stringify({ ...args, [name]: id }, null, 2);
 }
 
+interface RunPaneProps {
+  readonly reactorId: string;
+  readonly isStored: boolean;
+}
+
 /** Runs the stored code with plain arguments. */
-export function RunPane({ reactorId, isStored }: { readonly reactorId: string; readonly isStored: boolean }) {
+export function RunPane(props: RunPaneProps) {
   const mayUse = useMay('token:use');
+  return (
+    <Card title="Run">
+      {mayUse ? (
+        <RunForm {...props} />
+      ) : (
+        <>
+          <Missing permission="token:use" />
+          <Note>
+            A private key that may use tokens runs reactors. Add one to this session (&ldquo;Add key&rdquo;).
+          </Note>
+        </>
+      )}
+    </Card>
+  );
+}
+
+function RunForm({ reactorId, isStored }: RunPaneProps) {
   const mayRead = useMay('token:read');
   const [isPicking, setPicking] = useState(false);
   const [args, setArgs] = useState('{}');
@@ -49,47 +71,36 @@ export function RunPane({ reactorId, isStored }: { readonly reactorId: string; r
   });
   const isValid = given !== undefined;
   return (
-    <Card title="Run">
-      {mayUse ? (
-        <div className="form">
-          <Arguments text={args} isValid={isValid} onChange={setArgs} />
-          <div className="row">
-            <Button
-              look="primary"
-              disabled={!isValid || run.isRunning || !isStored}
-              onClick={() => void run.run()}
-            >
-              {run.isRunning ? 'Running …' : 'Run'}
-            </Button>
-            {mayRead && (
-              <Button disabled={!isValid} onClick={() => setPicking(true)}>
-                Choose a token …
-              </Button>
-            )}
-            {!isStored && <span className="muted small">Save the code first: the stored code runs.</span>}
-          </div>
-          {isPicking && given && (
-            <TokenPicker
-              onClose={() => setPicking(false)}
-              onPick={(id) => {
-                setArgs(withToken(given, id));
-                setPicking(false);
-              }}
-            />
-          )}
-          <div role="status">{ended && <Result {...ended} />}</div>
-          {run.error && <Failure error={run.error} />}
-          {run.error?.invocationId && <FailedRun key={run.error.invocationId} id={run.error.invocationId} />}
-        </div>
-      ) : (
-        <>
-          <Missing permission="token:use" />
-          <Note>
-            A private key that may use tokens runs reactors. Add one to this session (&ldquo;Add key&rdquo;).
-          </Note>
-        </>
+    <div className="form">
+      <Arguments text={args} isValid={isValid} onChange={setArgs} />
+      <div className="row">
+        <Button
+          look="primary"
+          disabled={!isValid || run.isRunning || !isStored}
+          onClick={() => void run.run()}
+        >
+          {run.isRunning ? 'Running …' : 'Run'}
+        </Button>
+        {mayRead && (
+          <Button disabled={!isValid} onClick={() => setPicking(true)}>
+            Choose a token …
+          </Button>
+        )}
+        {!isStored && <span className="muted small">Save the code first: the stored code runs.</span>}
+      </div>
+      {isPicking && given && (
+        <TokenPicker
+          onClose={() => setPicking(false)}
+          onPick={(id) => {
+            setArgs(withToken(given, id));
+            setPicking(false);
+          }}
+        />
       )}
-    </Card>
+      <div role="status">{ended && <Result {...ended} />}</div>
+      {run.error && <Failure error={run.error} />}
+      {run.error?.invocationId && <FailedRun key={run.error.invocationId} id={run.error.invocationId} />}
+    </div>
   );
 }
 

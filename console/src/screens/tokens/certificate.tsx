@@ -7,6 +7,31 @@ import { Button, Card, Field, TextField } from '../../ui/parts.tsx';
 import { Failure, Missing, Note } from '../../ui/states.tsx';
 import { verifyCertificate, type Verified } from './verify-certificate.ts';
 
+interface GetCertificateProps {
+  readonly tokenId: string;
+  /** Undefined: the certificate is being read. */
+  readonly onText: (text: string | undefined) => void;
+}
+
+function GetCertificate({ tokenId, onText }: GetCertificateProps) {
+  const get = useAction(async () => {
+    const path = `/tokens/${encodeURIComponent(tokenId)}/erasure-certificate`;
+    onText(undefined);
+    onText(JSON.stringify(await call<ErasureCertificate>('GET', path), null, 2));
+  });
+  return (
+    <>
+      <div className="row">
+        <Button disabled={get.isRunning} onClick={() => void get.run()}>
+          Get the certificate
+        </Button>
+        <span className="muted small">There is one when the token was destroyed, with its keys.</span>
+      </div>
+      {get.error && <Failure error={get.error} />}
+    </>
+  );
+}
+
 /** The certificate that the token was erased, verified by this browser. */
 export function Certificate({ tokenId }: { readonly tokenId: string }) {
   const mayRead = useMay('log:read');
@@ -14,25 +39,14 @@ export function Certificate({ tokenId }: { readonly tokenId: string }) {
   const [publicKey, setPublicKey] = useState('');
   const [verified, setVerified] = useState<Verified>();
   const verify = async () => setVerified(await verifyCertificate(text, publicKey, tokenId));
-  const get = useAction(async () => {
-    const path = `/tokens/${encodeURIComponent(tokenId)}/erasure-certificate`;
-    setVerified(undefined);
-    setText(JSON.stringify(await call<ErasureCertificate>('GET', path), null, 2));
-  });
+  const show = (read: string | undefined) => {
+    if (read === undefined) setVerified(undefined);
+    else setText(read);
+  };
   return (
     <Card title="Erasure certificate">
       <div className="form">
-        {mayRead ? (
-          <div className="row">
-            <Button disabled={get.isRunning} onClick={() => void get.run()}>
-              Get the certificate
-            </Button>
-            <span className="muted small">There is one when the token was destroyed, with its keys.</span>
-          </div>
-        ) : (
-          <Missing permission="log:read" />
-        )}
-        {get.error && <Failure error={get.error} />}
+        {mayRead ? <GetCertificate tokenId={tokenId} onText={show} /> : <Missing permission="log:read" />}
         <Field label="Certificate (JSON)" hint="This browser checks its signature; the vault is not asked.">
           {(id, describedBy) => (
             <textarea

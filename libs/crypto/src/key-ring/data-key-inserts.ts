@@ -55,31 +55,32 @@ type Outcome = Error | undefined;
 const attempts = 3;
 const maxKeysOfBatch = 500;
 
+/** Gives the ids of the keys that were stored. */
+async function insert(pool: Pool, records: readonly DataKeyRecord[]): Promise<ReadonlySet<string>> {
+  const { rows } = await pool.query<[string]>({
+    name: 'key_ring_insert_data_keys',
+    text: insertStatement,
+    rowMode: 'array',
+    values: [
+      arrayOf(records, (record) => record.id),
+      arrayOf(records, (record) => record.tenantId),
+      arrayOf(records, (record) => String(record.wrappedBy.version)),
+      records.map((record) => record.purpose),
+      records.map((record) => record.entity),
+      arrayOf(records, (record) => `"${record.createdAt}"`),
+      arrayOf(records, (record) => (record.destroyAfter === null ? 'null' : `"${record.destroyAfter}"`)),
+      Buffer.concat(records.map((record) => record.wrapped)),
+      records.some(({ durability }) => durability === 'own') ? 'on' : 'off',
+    ],
+  });
+  return new Set(rows.map(([id]) => id));
+}
+
 /** Stores data keys, gathering concurrent calls. The promise resolves when the key is as durable as the request asks. */
 export function createDataKeyInserts(
   pool: Pool,
   tenantKeys: TenantKeys,
 ): (record: DataKeyRecord) => Promise<void> {
-  async function insert(records: readonly DataKeyRecord[]): Promise<ReadonlySet<string>> {
-    const { rows } = await pool.query<[string]>({
-      name: 'key_ring_insert_data_keys',
-      text: insertStatement,
-      rowMode: 'array',
-      values: [
-        arrayOf(records, (record) => record.id),
-        arrayOf(records, (record) => record.tenantId),
-        arrayOf(records, (record) => String(record.wrappedBy.version)),
-        records.map((record) => record.purpose),
-        records.map((record) => record.entity),
-        arrayOf(records, (record) => `"${record.createdAt}"`),
-        arrayOf(records, (record) => (record.destroyAfter === null ? 'null' : `"${record.destroyAfter}"`)),
-        Buffer.concat(records.map((record) => record.wrapped)),
-        records.some(({ durability }) => durability === 'own') ? 'on' : 'off',
-      ],
-    });
-    return new Set(rows.map(([id]) => id));
-  }
-
   /**
    * If a rotation deleted the tenant key meanwhile, its data keys are not stored: they are wrapped under the new tenant key and stored
    * again.
@@ -88,7 +89,7 @@ export function createDataKeyInserts(
     const outcomes = new Map<string, Outcome>();
     let pending = records;
     for (let attempt = 0; pending.length > 0 && attempt < attempts; attempt += 1) {
-      const storedIds = await insert(pending);
+      const storedIds = await insert(pool, pending);
       const left = pending.filter((record) => !storedIds.has(record.id));
       pending = left.length === 0 ? left : await rewrapAll(left, outcomes);
     }
