@@ -79,18 +79,6 @@ export default tseslint.config(
     rules: { 'no-restricted-syntax': ['error', ...readModelNames] },
   },
   {
-    // Still to be done.
-    files: [
-      'contracts/src/events/outcome-content.ts',
-      'reactor-runner/src/**',
-      'command-service/src/invocations/answers.ts',
-    ],
-    rules: {
-      'no-restricted-syntax': ['error', ...readModelNames],
-      '@typescript-eslint/no-unnecessary-type-assertion': 'off',
-    },
-  },
-  {
     files: [
       '**/test/**/*.ts',
       '**/bench/**/*.ts',

@@ -106,7 +106,7 @@ function answerFrom(
     return { body: content.value, position, ...tokensOf(event, asked, content, usedTokenIds) };
   }
   const { status } = event.data;
-  const { detail, errors, custom } = content.value as unknown as ReactorProblem;
+  const { detail, errors, custom } = content.value as ReactorProblem;
   const tokens = tokensOf(event, asked, content, usedTokenIds);
   if (custom === undefined) {
     const madeOf = { ...tokens, isUnrepeatable: mayHoldUnnamedTokens(content) };

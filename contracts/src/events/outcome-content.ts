@@ -1,4 +1,4 @@
-import type { Json } from '../json.ts';
+import type { JsonInput } from '../json.ts';
 import type { TokenPermission, Transform } from '../permissions.ts';
 import { AlteredRecordError } from '../problems.ts';
 import type { InvocationField, ReactorFailed, ReactorSucceeded } from './invocation.ts';
@@ -26,8 +26,8 @@ export type SeenToken = {
  */
 export type OutcomeContent = {
   readonly type: 'ReactorSucceeded' | 'ReactorFailed';
-  /** The body of the answer, or the problem. */
-  readonly value: Json;
+  /** The body of the answer, or the problem (`ReactorProblem`). */
+  readonly value: JsonInput;
   readonly seen: readonly SeenToken[];
   /** False when the tokens are unknown, or when the code made more than `maxSeenTokens`. */
   readonly isSeenComplete: boolean;
@@ -54,10 +54,10 @@ export const sealedOutcome = ({
  * unknown.
  * @throws AlteredRecordError when the event is not the one that was sealed
  */
-export function outcomeContentOf({ type, data }: Outcome, opened: Json): OutcomeContent {
+export function outcomeContentOf({ type, data }: Outcome, opened: JsonInput): OutcomeContent {
   if (data.sealed_with_tokens !== true)
     return { type, value: opened, seen: [], isSeenComplete: false, cvcEndsAt: data.cvc_ends_at };
-  const content = opened as unknown as OutcomeContent;
+  const content = opened as OutcomeContent;
   if (content.type !== type) throw new AlteredRecordError('invocation');
   return content;
 }

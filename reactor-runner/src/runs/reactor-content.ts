@@ -56,7 +56,7 @@ export function createReactorContents(
     const { name, code, configuration, application_id: applicationId } = event.data;
     const statement = reactorStatement({ id: reactorId, name, code, configuration, applicationId });
     if (!hashes.isBelieved(statement, signature)) throw new AlteredRecordError('reactor');
-    const content = { code, configuration: configuration as SealedValue, applicationId };
+    const content = { code, configuration, applicationId };
     if (known.size >= cacheSize) known.clear();
     known.set(key, content);
     return content;

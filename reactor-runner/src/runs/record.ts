@@ -5,7 +5,6 @@ import {
   ReactorFailed,
   ReactorSucceeded,
   UnavailableError,
-  type Json,
   type OutcomeContent,
   type VaultEvent,
 } from '@token-vault/contracts';
@@ -86,7 +85,7 @@ async function sealOutcome(
   content: OutcomeContent,
 ): Promise<SealedValue> {
   const { key, stored } = await created;
-  const sealed = useOnce(key, () => seal(key, outcomePlace(invocation), secret(content as unknown as Json)));
+  const sealed = useOnce(key, () => seal(key, outcomePlace(invocation), secret(content)));
   await stored;
   return sealed;
 }
@@ -160,7 +159,7 @@ function contentOf(outcome: InvocationOutcome): OutcomeContent {
   const isSuccess = outcome.kind === 'succeeded';
   return {
     type: isSuccess ? ReactorSucceeded.type : ReactorFailed.type,
-    value: isSuccess ? outcome.body : (outcome.problem as unknown as Json),
+    value: isSuccess ? outcome.body : outcome.problem,
     seen: seen?.tokens ?? [],
     isSeenComplete: seen?.isComplete ?? false,
     ...(seen?.cvcEndsAt === undefined ? {} : { cvcEndsAt: seen.cvcEndsAt.toISOString() }),

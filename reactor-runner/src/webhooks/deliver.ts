@@ -11,7 +11,7 @@ import {
   WebhookAttemptFailed,
   WebhookDelivered,
   WebhookGivenUp,
-  type Json,
+  type JsonInput,
   type ProblemDetails,
   type OutcomeContent,
   type ReactorProblem,
@@ -41,7 +41,7 @@ export interface DeliveryDependencies extends DeliveryRights {
 
 type Content = ReturnType<typeof customContent>;
 
-const json = (body: Json | ProblemDetails) => ({
+const json = (body: JsonInput | ProblemDetails) => ({
   text: JSON.stringify(body),
   contentType: 'application/json',
 });
@@ -57,9 +57,9 @@ function problemContent(
 }
 
 /** The body that a synchronous caller would get, or that of the error (rules.md §10). */
-function contentOf(invocation: Invocation, outcome: OutcomeEvent, opened: Json) {
+function contentOf(invocation: Invocation, outcome: OutcomeEvent, opened: JsonInput) {
   if (outcome.type === 'ReactorSucceeded') return json(opened);
-  const problem = opened as unknown as ReactorProblem;
+  const problem = opened as ReactorProblem;
   const { custom } = problem;
   if (custom) return customContent(allowedCustomHeaders(custom.headers), custom.body ?? null);
   return problemContent(invocation, outcome.data, problem);
@@ -157,7 +157,7 @@ export class Deliveries {
   async #open(invocation: Invocation, outcome: OutcomeEvent): Promise<OutcomeContent> {
     const { sealed, field } = sealedOutcome(outcome);
     const place = invocationPlace(invocation.tenantId, invocation.id, field);
-    const opened = await this.#dependencies.keyRing.open<Json>(place, sealed);
+    const opened = await this.#dependencies.keyRing.open(place, sealed);
     return outcomeContentOf(outcome, opened.expose());
   }
 

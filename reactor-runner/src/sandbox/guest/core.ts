@@ -16,7 +16,7 @@ type Main = (module: GuestModuleRecord, exports: unknown, require: Require) => v
 interface Scope {
   [name: string]: unknown;
 }
-const scope = globalThis as unknown as Scope;
+const scope = globalThis as Scope;
 
 const internal: Internal = { sync, call, log: (level, text) => void host('log', level, text) };
 const factories = new Map<string, Factory>();
@@ -45,7 +45,7 @@ function fetchFactory(name: string): Factory {
   const source = host('source', name);
   if (source !== undefined) {
     const strict = `"use strict";${source}`;
-    return new CompileFunction('module', 'exports', 'require', 'internal', strict) as unknown as Factory;
+    return new CompileFunction('module', 'exports', 'require', 'internal', strict) as Factory;
   }
   throw Object.assign(new BaseError(`Cannot find module '${name}'`), { code: 'MODULE_NOT_FOUND' });
 }
@@ -169,7 +169,7 @@ function refuseResizableBuffers(): void {
     writable: false,
     configurable: false,
   });
-  delete (Native.prototype as unknown as Scope)['resize'];
+  Reflect.deleteProperty(Native.prototype, 'resize');
   setGlobal('ArrayBuffer', Fixed);
 }
 

@@ -33,6 +33,8 @@ export class Event {
 type Listener = ((event: Event) => void) | { handleEvent(event: Event): void };
 
 export class EventTarget {
+  /** Handlers that are set as properties, such as `onabort`. */
+  [handler: `on${string}`]: unknown;
   readonly #listeners = new Map<string, { listener: Listener; once: boolean }[]>();
 
   addEventListener(
@@ -62,7 +64,7 @@ export class EventTarget {
   dispatchEvent(event: Event): boolean {
     event.target = this;
     event.currentTarget = this;
-    const handler = (this as unknown as Record<string, unknown>)[`on${event.type}`];
+    const handler = this[`on${event.type}`];
     if (typeof handler === 'function') (handler as (event: Event) => void).call(this, event);
     for (const { listener, once } of [...(this.#listeners.get(event.type) ?? [])]) {
       if (event.isStopped) break;

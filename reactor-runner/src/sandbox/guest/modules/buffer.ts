@@ -10,6 +10,7 @@ interface BufferClass {
   prototype: BufferLike;
 }
 
+// eslint-disable-next-line no-restricted-syntax -- The package declares the functions of Buffer by overloads that cannot be replaced below.
 const { Buffer, SlowBuffer, INSPECT_MAX_BYTES, kMaxLength } = feross as unknown as {
   Buffer: BufferClass;
   SlowBuffer: unknown;

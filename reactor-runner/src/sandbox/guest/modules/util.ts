@@ -14,9 +14,9 @@ type AnyFunction = (this: unknown, ...values: unknown[]) => unknown;
 const custom = Symbol.for('nodejs.util.promisify.custom');
 
 export const promisify = Object.assign(
-  (original: AnyFunction): AnyFunction => {
+  (original: AnyFunction & { readonly [custom]?: AnyFunction }): AnyFunction => {
     if (typeof original !== 'function') throw new TypeError('promisify needs a function');
-    const own = (original as unknown as Record<symbol, AnyFunction | undefined>)[custom];
+    const own = original[custom];
     if (own !== undefined) return own;
     return function (...values) {
       return new Promise((resolve, reject) => {

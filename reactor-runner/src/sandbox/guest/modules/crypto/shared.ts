@@ -32,7 +32,7 @@ export class Collector {
     this.chunks.push(Buffer.from(toBuffer(data, encoding)));
     return this;
   }
-  protected collected(): string {
+  collected(): string {
     this.#isFinal = true;
     return Buffer.concat(this.chunks).toString('base64');
   }
