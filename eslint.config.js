@@ -60,7 +60,7 @@ export default tseslint.config(
       ],
       'max-lines': ['error', { max: 250, skipBlankLines: true, skipComments: true }],
       'max-params': ['error', { max: 4 }],
-      'max-lines-per-function': ['error', { max: 60, skipBlankLines: true, skipComments: true }],
+      'max-lines-per-function': ['error', { max: 55, skipBlankLines: true, skipComments: true }],
       complexity: ['error', 14],
       eqeqeq: 'error',
       'no-restricted-syntax': ['error', ...readModelNames, ...casts],

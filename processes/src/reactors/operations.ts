@@ -93,6 +93,41 @@ const scopeOfOutput = ({ tenantId, invocationId }: RunOrigin): readonly string[]
   invocationId,
 ];
 
+/**
+ * The application existed when the reactor was created. When it has ended, the request is refused and recorded, as
+ * with its key over HTTP.
+ */
+async function applicationOf(
+  principals: Principals,
+  { tenantId, shownAtMost }: RunOrigin,
+  applicationId: string,
+): Promise<Identity> {
+  const found = await principals.application(tenantId, applicationId);
+  const principal = found && shownAtMost !== undefined ? { ...found, shownAtMost } : found;
+  if (principal) return { kind: 'authenticated', principal };
+  const key = { tenantId, applicationId, reason: 'ended' };
+  return { kind: 'retired', key, detail: 'The application of the reactor is gone.' };
+}
+
+/** Invoking needs token:use only. The reactor makes the tokens of its output, so the invoker sees them masked. */
+async function invokerOf(
+  principals: Principals,
+  { tenantId, shownAtMost }: RunOrigin,
+  invoker: Caused,
+): Promise<Identity> {
+  const tenant = await principals.tenant(tenantId);
+  if (!tenant) throw new UnauthenticatedError('The tenant is gone.');
+  const applicationType = 'private';
+  const permissions = ['token:create'] as const;
+  const { actor, application_id: authorizedBy } = invoker;
+  // Limits count for an application, also when a session or reactor code acts for it.
+  const applicationId = await principals.applicationIdOf(tenantId, actor);
+  const who = { actor, applicationId, ...(authorizedBy === undefined ? {} : { authorizedBy }) };
+  const bound = shownAtMost === undefined ? {} : { shownAtMost };
+  const principal: Principal = { tenant, ...who, applicationType, permissions, rules: [], ...bound };
+  return { kind: 'authenticated', principal };
+}
+
 /** Answers requests of reactor code by the executor of this process. */
 export function createReactorOperations(
   dependencies: ExecutorDependencies & { readonly principals: Principals },
@@ -100,40 +135,10 @@ export function createReactorOperations(
   const { principals } = dependencies;
   const executor = createExecutor(dependencies);
 
-  /**
-   * The application existed when the reactor was created. When it has ended, the request is refused and recorded, as
-   * with its key over HTTP.
-   */
-  async function applicationOf(
-    { tenantId, shownAtMost }: RunOrigin,
-    applicationId: string,
-  ): Promise<Identity> {
-    const found = await principals.application(tenantId, applicationId);
-    const principal = found && shownAtMost !== undefined ? { ...found, shownAtMost } : found;
-    if (principal) return { kind: 'authenticated', principal };
-    const key = { tenantId, applicationId, reason: 'ended' };
-    return { kind: 'retired', key, detail: 'The application of the reactor is gone.' };
-  }
-
-  /** Invoking needs token:use only. The reactor makes the tokens of its output, so the invoker sees them masked. */
-  async function invokerOf({ tenantId, shownAtMost }: RunOrigin, invoker: Caused): Promise<Identity> {
-    const tenant = await principals.tenant(tenantId);
-    if (!tenant) throw new UnauthenticatedError('The tenant is gone.');
-    const applicationType = 'private';
-    const permissions = ['token:create'] as const;
-    const { actor, application_id: authorizedBy } = invoker;
-    // Limits count for an application, also when a session or reactor code acts for it.
-    const applicationId = await principals.applicationIdOf(tenantId, actor);
-    const who = { actor, applicationId, ...(authorizedBy === undefined ? {} : { authorizedBy }) };
-    const bound = shownAtMost === undefined ? {} : { shownAtMost };
-    const principal: Principal = { tenant, ...who, applicationType, permissions, rules: [], ...bound };
-    return { kind: 'authenticated', principal };
-  }
-
   return {
     async asApplication(applicationId, request, origin) {
       try {
-        const identify = () => applicationOf(origin, applicationId);
+        const identify = () => applicationOf(principals, origin, applicationId);
         const onShown = ({ tokens = [], isUnrepeatable = false }: MadeOf) =>
           origin.onTokens(
             tokens.map((token) => shownToken(token, applicationId)),
@@ -150,7 +155,9 @@ export function createReactorOperations(
 
     tokenize(payload, writer: OutputWriter, origin) {
       const identify = () =>
-        'invoker' in writer ? invokerOf(origin, writer.invoker) : applicationOf(origin, writer.applicationId);
+        'invoker' in writer
+          ? invokerOf(principals, origin, writer.invoker)
+          : applicationOf(principals, origin, writer.applicationId);
       const idempotencyScope = scopeOfOutput(origin);
       const request = { operation: 'tokenize', body: payload } as const;
       const shownOf = (token: AnswerToken): ShownToken =>
