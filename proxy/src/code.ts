@@ -57,7 +57,7 @@ export class ProxyCode {
     return [...this.#seenBy.values()].flat();
   }
 
-  /** Whether an error may hold what code was given. */
+  /** Whether an error may hold data that the code was given. */
   get hasRun(): boolean {
     return this.#hasRun;
   }

@@ -15,7 +15,7 @@ export interface ConfiguredProxy {
   readonly revision: number;
   /** Scheme, host, port and base path, without a slash at the end. */
   readonly destination: string;
-  /** Where its code may send requests besides. */
+  /** Further destinations to which its code may send requests. */
   readonly destinations: readonly string[];
   readonly requestCode: string | undefined;
   readonly responseCode: string | undefined;
@@ -24,7 +24,7 @@ export interface ConfiguredProxy {
   readonly configuration: () => Promise<Readonly<Record<string, string>>>;
 }
 
-/** Visible ASCII: a path that is written otherwise could be read differently here and there. */
+/** Visible ASCII: servers could interpret other characters of a path differently. */
 const written = /^[\x21-\x5b\x5d-\x7e]*$/;
 const expression = /(\{|%7b){2}/i;
 /** A step out of the base path, also for a server that decodes before it resolves. */
@@ -51,7 +51,7 @@ export function urlBelow({ destination }: Pick<ConfiguredProxy, 'destination'>, 
   return url;
 }
 
-/** Where a request to a proxy goes. @throws ValidationError */
+/** The URL to which a request to a proxy is sent. @throws ValidationError */
 export const urlOf = (proxy: ConfiguredProxy, { path }: RawRequest): URL =>
   urlBelow(proxy, /^\/proxies\/[^/]*\/invoke(.*)$/i.exec(path)?.[1] ?? '');
 

@@ -12,11 +12,11 @@ import {
 
 const header = 'SVC-PROXY-URL';
 const maxLength = 2_000;
-/** Visible ASCII: a URL that is written otherwise could be read differently here and there. */
+/** Visible ASCII: servers could interpret other characters of a URL differently. */
 const written = /^https?:\/\/[\x21-\x5b\x5d-\x7e]+$/i;
 const expression = /(\{|%7b){2}/i;
 
-/** Where the request is to go. @throws ValidationError */
+/** The URL that the request names as its destination. @throws ValidationError */
 function requestedUrl(headers: RawRequest['headers']): URL {
   const given = headers.filter(([name]) => name.toLowerCase() === header.toLowerCase());
   const [text] = given.map(([, value]) => value);
@@ -54,7 +54,7 @@ export function requireAllowed(url: URL, tenant: TenantContext, field: string): 
 }
 
 /**
- * Where the request is to go, if the tenant allows that. The address is judged by the egress broker when it is connected with.
+ * The URL of the request, if the tenant allows it. The egress broker checks the address when it connects.
  * @throws ValidationError, FieldForbiddenError
  */
 export function destinationOf({ headers }: RawRequest, tenant: TenantContext): URL {

@@ -14,7 +14,7 @@ interface Begin {
   readonly proxyId?: string | undefined;
 }
 
-/** The records of one exchange: that it begins, before anything leaves; and how it ended. */
+/** The records of one exchange: its beginning, stored before anything is sent, and its end. */
 export class Exchange {
   readonly #begin: Begin;
   readonly #id: string;
@@ -53,7 +53,7 @@ export class Exchange {
     this.#status = status;
   }
 
-  /** The failure of an exchange that its caller gets no answer of. */
+  /** The failure of an exchange whose caller gets no answer. */
   failureBy(error: unknown): string {
     return this.#status === undefined ? failureOf(error) : 'answer-withheld';
   }
@@ -82,7 +82,7 @@ export class Exchange {
   }
 }
 
-/** In a word of ours: messages of others may quote data. */
+/** A fixed word, because the message of an error may quote data. */
 function failureOf(error: unknown): string {
   if (error instanceof EgressError) return error.code === 'aborted' ? 'client-gone' : error.code;
   return error instanceof Error && error.name === 'AbortError' ? 'client-gone' : 'not-sent';

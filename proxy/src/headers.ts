@@ -23,7 +23,7 @@ const namedByConnection = (headers: RawRequest['headers']): ReadonlySet<string> 
 /** RFC 9110, 5.1. */
 export const isHeaderName = (name: string): boolean => /^[\w!#$%&'*+.^`|~-]{1,200}$/.test(name);
 
-/** Of a header that code gave: whether it is not for the other side. */
+/** Whether a header that code gave must not be sent on. */
 export const staysBehind = (name: string): boolean => own.test(name);
 
 /** RFC 9110, 5.5. A line end would begin a header of its own, a NUL is taken for an end by some. */

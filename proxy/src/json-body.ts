@@ -37,7 +37,7 @@ const escaped = (text: string): string => asJson(text).slice(1, -1);
 const writings = { around: escaped, value: escaped, alone: asJson };
 
 /**
- * The strings of JSON that hold expressions become holes; all else stays as it was written, numbers above all. A string that is one
+ * The strings of JSON that hold expressions become holes. All other text, above all numbers, stays as it was written. A string that is one
  * expression becomes its value in its JSON type, as in arguments of reactors (rules.md §4). Names are never expressions.
  * @throws ValidationError
  */

@@ -64,7 +64,7 @@ const mostOfTenant = 128;
 interface Going {
   readonly raw: RawRequest;
   readonly destination: URL;
-  /** Where requests do not name their destination themselves. */
+  /** Set for a configured proxy: its requests do not name their destination. */
   readonly proxy?: ConfiguredProxy;
   readonly template: OutgoingTemplate;
   /** Decides about the destination once more. @throws DomainError */
@@ -143,7 +143,7 @@ class Proxy {
     const exchange = new Exchange({ audit, context, destination, method, tokenIds, proxyId: proxy?.id });
     const filling = this.#filled(going, taken, context);
     filling.catch(() => undefined);
-    // Whatever becomes of the values, that they were taken is recorded: an expression that fails tells of them too.
+    // The use of the values is recorded in any case: an expression that fails also reveals something about them.
     const position = await exchange.begin(taken.use).catch((cause: unknown) => {
       throw new UnavailableError('The request cannot be recorded now. Nothing was sent; try again.', {
         cause,
@@ -214,7 +214,7 @@ class Proxy {
     code: ProxyCode,
     context: RequestContext,
   ): Promise<EgressAnswer> {
-    // When the connection is there: a server may hold it up for seconds.
+    // Decided when the connection is open, because a server may delay it for seconds.
     const permit = () => this.#requireSendable(going, context, code);
     const tenantId = context.principal.tenant.id;
     const { signal } = going.raw;
@@ -240,7 +240,7 @@ class Proxy {
     await code.requireSeen(renewed ?? context);
   }
 
-  /** The caller does not wait for it, and the log does without it when it cannot be written. */
+  /** The caller does not wait for this record. When it cannot be written, the log lacks it. */
   #end(exchange: Exchange, failure: string | undefined, { traceId }: RequestContext): void {
     const ending = exchange
       .end(failure)

@@ -29,9 +29,9 @@ export type Writing = (text: string) => string;
 export interface Writings {
   /** Converts the text around expressions; the text stays as it is unless this is given. */
   readonly around?: Writing;
-  /** A value among other text, so that it never ends the place or begins another. */
+  /** Writes a value between other text, so that the value can neither end this place nor begin another. */
   readonly value: Writing;
-  /** A value that is all of the text. */
+  /** Writes a value that is the whole text. */
   readonly alone?: (value: Json) => string;
 }
 
@@ -89,7 +89,7 @@ export class Template {
     }
   }
 
-  /** Gives what writes pieces with the values of their expressions. @throws ValidationError */
+  /** Gives the function that writes pieces with the values of their expressions. @throws ValidationError */
   async filledBy(
     expressions: RequestExpressions,
     tokens: ReadonlyMap<string, DetokenizedToken>,

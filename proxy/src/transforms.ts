@@ -36,7 +36,7 @@ export interface CodeResult {
   readonly tokens?: Json | undefined;
 }
 
-/** Runs code in the sandbox of reactors, in the name of the caller. @throws DomainError, also as the code threw it */
+/** Runs code in the sandbox of reactors, in the name of the caller. @throws DomainError, also an error that the code threw */
 export type RunCode = (run: CodeRun, context: RequestContext) => Promise<CodeResult>;
 
 /** rules.md §3: arguments and results of code. */
@@ -99,7 +99,7 @@ interface Message {
   readonly body: Uint8Array;
 }
 
-/** The message with the headers and the body that the code gave; what it did not give stays. */
+/** The message with the headers and the body that the code gave. A part that the code did not give stays. */
 function changed(message: Message, given: JsonObject, place: string): Message {
   const headers = given.headers === undefined ? message.headers : headersFrom(given.headers, place);
   if (given.body === undefined) return { ...message, headers };

@@ -20,7 +20,7 @@ export interface ReactorParts {
   readonly compileCode: CompileCode;
 }
 
-/** The walls that are reported: those of the children, and whether the service itself runs without root (ADR 23). */
+/** The reported walls: those of the children, and one for a service that does not run as root (ADR 23). */
 function toldOf(walls: Walls): Readonly<Record<string, boolean>> {
   return { ...walls, unprivilegedService: process.getuid?.() !== 0 };
 }

@@ -38,7 +38,7 @@ const contextFor = (invocation: Invocation, invoker: Principal | undefined, cloc
 
 /** The refusal when the invoker no longer exists, or may use no token at all. */
 function refusalOfCaller(invoker: Principal | undefined): ForbiddenError | undefined {
-  if (!invoker) return new ForbiddenError('The caller is no more.');
+  if (!invoker) return new ForbiddenError('The caller does not exist any more.');
   return can(invoker, 'token:use')
     ? undefined
     : new ForbiddenError('The caller lacks the permission token:use.');

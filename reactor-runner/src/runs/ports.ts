@@ -42,8 +42,8 @@ export interface ServiceRequest {
 }
 
 /**
- * The maker of the tokens of an output. A reactor's output makes them in the name of the invoker, which needs no right to create tokens
- * (rules.md §8). The output of a proxy's code makes them by the rights of the proxy's application.
+ * The caller in whose name the tokens of an output are made. For a reactor it is the invoker, which needs no right to create tokens
+ * (rules.md §8). For code of a proxy it is the proxy's application, by its rights.
  */
 export type OutputWriter = { readonly invoker: Caused } | { readonly applicationId: string };
 

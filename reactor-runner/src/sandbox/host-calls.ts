@@ -37,7 +37,7 @@ export async function answerHostCall(
   );
 }
 
-/** Never gives the error itself: it may name addresses, hold a credential or a request. */
+/** Never the error itself, because that may name addresses, or hold a credential or a request. */
 export function describeCallFailure(error: unknown): string {
   if (error instanceof EgressError) return JSON.stringify({ message: error.message, code: error.code });
   const { status, problem } = (error ?? {}) as { status?: unknown; problem?: unknown };

@@ -104,9 +104,9 @@ function eventOf(
 }
 
 /**
- * Makes the attempt to deliver a security webhook, if one is due, and appends its result (docs/reference/reasons.md). Delivery is at least once, as
- * that of results: a crash in between repeats the attempt with the same `webhook-id`. The record of the access is the cause: its event
- * makes the row, so nothing is revealed of which no webhook is due.
+ * Makes the attempt to deliver a security webhook, if one is due, and appends its result (docs/reference/reasons.md). Delivery is at least
+ * once, as that of results: a crash in between repeats the attempt with the same `webhook-id`. The event that records the access makes the
+ * row, so a webhook is due for every such access.
  */
 export async function deliverAlert(
   dependencies: AlertDependencies,

@@ -54,7 +54,7 @@ interface WebhookDependencies {
 }
 
 export interface TenantWebhooks {
-  /** The present one, then those before it that sign too at this moment. */
+  /** The present secret, then the earlier ones that still sign. */
   readonly secrets: readonly Secret<string>[];
   /** The setting `security_webhook_url`. */
   readonly securityUrl: string | undefined;

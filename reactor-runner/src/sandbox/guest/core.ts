@@ -215,7 +215,7 @@ async function invoke(handler: (request: unknown) => unknown, input: Input): Pro
 scope['__define'] = (name: string, factory: Factory) => {
   factories.set(name, factory);
 };
-// The last of these functions to be called, before any code of a tenant runs.
+// Called last, before any code of a tenant runs.
 scope['__main'] = (factory: Main) => {
   main = factory;
   for (const name of ['__define', '__dispatch', '__main']) delete scope[name];
