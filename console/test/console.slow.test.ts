@@ -85,7 +85,7 @@ describe.skipIf(!hasChromium)('the console in a browser (skipped where Chromium 
     await page.close();
   });
 
-  it('shows as counts over time and as heat map what the log says', async () => {
+  it('shows the log as counts over time and as a heat map', async () => {
     const { page } = shown;
     // Whole days of the past, which no request of this test changes.
     const day = (ago: number) =>
@@ -167,7 +167,7 @@ describe.skipIf(!hasChromium)('the console in a browser (skipped where Chromium 
     expect(await totalOf({})).toBeGreaterThanOrEqual(before);
   });
 
-  it('writes a reactor, shows at its line what does not compile, and runs the mended one', async () => {
+  it('writes a reactor, shows the line that does not compile, and runs the corrected one', async () => {
     const { page } = shown;
     await shown.visit('#/reactors/new');
     const editor = page.getByRole('textbox', { name: 'Code of the reactor' });

@@ -91,7 +91,7 @@ describe('the start of a container', () => {
     });
   });
 
-  it('needs no secrets, and says in one line what is wrong, without a value', () => {
+  it('needs no secrets, and names the error in one line, without a value', () => {
     expect(JSON.parse(start(path.join(directory, 'absent'), [program]).stdout)).toMatchObject({
       VAULT_ROOT_KEY: 'inherited',
     });

@@ -32,13 +32,10 @@ function openBlocks(content: string): number {
 }
 
 describe('the committed configurations of the gateway', () => {
-  it.each([...generatedFiles()])(
-    '%s is what the generator makes of the operations table',
-    (file, content) => {
-      // When this fails: node scripts/run.mjs node deploy/nginx/generate.ts
-      expect(readFileSync(path.join(root, file), 'utf8')).toBe(content);
-    },
-  );
+  it.each([...generatedFiles()])('%s equals the output of the generator', (file, content) => {
+    // When this fails: node scripts/run.mjs node deploy/nginx/generate.ts
+    expect(readFileSync(path.join(root, file), 'utf8')).toBe(content);
+  });
 
   it.each([...generatedFiles()])(
     '%s is well-formed, ends every directive and closes every block',
@@ -77,7 +74,7 @@ describe('an answer with headers of reactor code', () => {
 });
 
 describe('the routes of the gateway', () => {
-  it.each(table)('know %s by its own line, whatever comes before', (id, operation) => {
+  it.each(table)('match %s by its own line, whatever line precedes it', (id, operation) => {
     const { path: template } = operation;
     const [method = ''] = methodsOf(operation);
     const to = template.replaceAll(/\{\w+\}/g, 'abc');

@@ -113,13 +113,13 @@ describe('the manifests for Kubernetes', () => {
     validate(manifest);
   });
 
-  it('are told from what is not valid', () => {
+  it('are distinguished from invalid ones', () => {
     const [first] = workloads;
     expect(() => validate({ ...first!, spec: { replicas: 'two' } } as never)).toThrow(/replicas/);
   });
 
   it.each(kustomizations)(
-    '%s names only what is there, images by exact tags, settings that exist',
+    '%s names only existing files and settings, and images by exact tags',
     (directory, it_) => {
       for (const name of [...it_.resources, ...it_.configMapGenerator.flatMap(({ files = [] }) => files)])
         expect(existsSync(path.join(root, folder, directory, name)), name).toBe(true);

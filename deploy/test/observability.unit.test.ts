@@ -74,7 +74,7 @@ describe('the dashboard', () => {
 
 describe('the alerts', () => {
   it.each(rules.map((rule) => [rule.alert, rule] as const))(
-    '%s says how bad it is, and waits a little',
+    '%s has a severity, and waits a little',
     (_name, rule) => {
       expect(rule.labels.severity).toMatch(/^(critical|warning)$/);
       expect(rule.for).toMatch(/^\d+m$/);

@@ -12,7 +12,7 @@ import { schema } from '../src/schema.ts';
 
 const storage = { requireSpace: () => undefined };
 
-it('a write waits for what clients read, the log only for who reads it', async () => {
+it('a write waits for the read models that clients read; the log is awaited by its readers only', async () => {
   const database = await createTestDatabase();
   onTestFinished(() => database.drop());
   await migrate(database.url, schema);

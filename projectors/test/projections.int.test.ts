@@ -41,7 +41,7 @@ describe('the read models', () => {
     ]);
   });
 
-  it('keep the key of every session, so that its use can be told whatever became of it', async () => {
+  it('keep the key of every session, so that its use can be recorded also after the end of the session', async () => {
     vault.start();
     const session = (digit: string) => `00000000-0000-4000-8000-0000000000${digit}`;
     const opened = (digit: string) =>

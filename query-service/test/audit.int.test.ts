@@ -44,7 +44,7 @@ describe('a verification of the log', () => {
   const verify = (query: object = {}, by = tenantId) =>
     vault.call<LogVerification>('verifyLog', managerOf(by), { query });
 
-  it('tells what was signed and what is not yet, of the own tenant only', async () => {
+  it('gives the signed and the unsigned events of the caller’s tenant only', async () => {
     const { store, keyRing, clock } = vault;
     expect(await verify()).toMatchObject({ events: 0, checkpoints: 0 });
     await sealLog({ store, keyRing, clock, logger: silentLogger });

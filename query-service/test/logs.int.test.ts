@@ -192,7 +192,7 @@ describe('the log, narrowed', () => {
     [{ actor_id: masked, start_date: '2030-01-02' }, []],
     [{ trace_id: 'seed', entity_type: 'token' }, ['create - -']],
     [{ trace_id: 'another' }, []],
-  ])('by %j gives and counts what it is about', async (query, expected) => {
+  ])('by %j gives and counts the matching entries', async (query, expected) => {
     const { data, pagination } = await logs(query);
     const told = data.map(({ operation, transform = '-', request = '-' }) =>
       [operation, transform, request].join(' '),
@@ -271,7 +271,7 @@ describe('the log’s entity types', () => {
 });
 
 describe('while the log’s read model is stopped', () => {
-  it('the log is answered all the same, as it is', async () => {
+  it('the log is answered all the same, in its present state', async () => {
     await vault.settle();
     await vault.stopProjecting();
     await vault.token(tenantId);

@@ -30,7 +30,7 @@ describe('a stored mask that takes too much', () => {
   it.each([
     ['time', slow, 'abc'],
     ['filters', manyFilters, long],
-  ])('of %s shows nothing, and the plaintext to who may see it', async (_, mask, data) => {
+  ])('of %s shows nothing, and the plaintext to a caller that may see it', async (_, mask, data) => {
     const tenantId = await vault.tenant();
     const id = await vault.token(tenantId, { data, mask });
     await vault.settle();
@@ -52,7 +52,7 @@ describe('a stored mask that takes too much', () => {
     expect(page.data.filter((token) => 'data' in token)).toMatchObject([{ id: plain, data: 'XXXXef' }]);
   });
 
-  it('does not stand in the way of a neighbour, whose answers come before the attacker’s', async () => {
+  it('does not delay another tenant, whose answers come before the attacker’s', async () => {
     const [attacker, neighbour] = [await vault.tenant(), await vault.tenant()];
     const bad = await vault.token(attacker, { data: 'abc', mask: slow });
     const simple = await vault.token(neighbour, { data: 'abcdef', mask: '{{ data | reveal_last: 2 }}' });

@@ -35,9 +35,9 @@ const ruled = (...rules: AccessRule[]) => principalOf(tenantId, { rules });
 describe('a search by data under a rule that forbids it', () => {
   it.each<[string, () => Principal, string[]]>([
     ['finds nothing that the rule masks', () => ruled(closed('/', 'mask')), []],
-    ['finds what the rule reveals', () => ruled(closed('/', 'reveal')), ['one', 'three', 'two']],
+    ['finds tokens that the rule reveals', () => ruled(closed('/', 'reveal')), ['one', 'three', 'two']],
     [
-      'finds what a rule before it covers',
+      'finds tokens that an earlier rule covers',
       () => ruled(ruleOn('/a/b/', 'mask', 1), closed('/', 'mask', 2)),
       ['two'],
     ],
@@ -47,7 +47,7 @@ describe('a search by data under a rule that forbids it', () => {
       ['three'],
     ],
     [
-      'finds what plain permissions cover alone',
+      'finds tokens that only plain permissions cover',
       () => principalOf(tenantId, { rules: [closed('/a/', 'redact')], permissions: ['token:search'] }),
       ['three'],
     ],
@@ -118,7 +118,7 @@ describe('misses of searches by data', () => {
     expect(done.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
   });
 
-  it('are not what finds a token, but what finds one that the caller may not see', async () => {
+  it('are terms that find no token, or only tokens that the caller may not see', async () => {
     const principal = limited('1');
     for (let n = 0; n < 5; n += 1) await search('data:one AND data:two', principal);
     const narrow = { ...limited('1'), permissions: [], rules: [ruleOn('/c/', 'mask')] };

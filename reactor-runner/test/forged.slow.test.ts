@@ -46,7 +46,7 @@ async function run(store: EventStore, invocation: Invocation) {
 
 const refused = { type: 'ReactorFailed', data: { status: 500, reason: 'record_altered' } };
 
-describe('a reactor that is not as the vault wrote it is not run', () => {
+describe('a reactor that was altered in the log is not run', () => {
   it.each<[string, Record<string, Json | undefined>]>([
     ['other code', { code: 'stolen' }],
     ['another application', { application_id: newId() }],
@@ -74,7 +74,7 @@ describe('a reactor that is not as the vault wrote it is not run', () => {
   });
 });
 
-describe('an invocation that is not as the vault wrote it is not run, and opens no token', () => {
+describe('an invocation that was altered in the log is not run, and opens no token', () => {
   it.each<[string, Forge]>([
     ['another reactor', withData({ reactor_id: newId() })],
     ['another revision of it', withData({ reactor_revision: 7 })],

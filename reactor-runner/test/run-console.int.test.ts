@@ -102,7 +102,7 @@ describe('what the code of a run printed', () => {
     expect(await open(invocation, sealed)).toMatchObject({ isCut: true });
   });
 
-  it('is no part of the outcome when it is nothing', async () => {
+  it('is not in the outcome when nothing was printed', async () => {
     const { sealed } = await runTo({
       kind: 'succeeded',
       result: {},

@@ -46,7 +46,7 @@ const numberOf = (architecture: Architecture, name: string): number =>
   systemCalls.find((call) => call.name === name)?.[architecture] ?? -1;
 
 describe.each(['x64', 'arm64'] as const)('the filter of system calls on %s', (architecture) => {
-  it('allows what is in the table, and nothing else', () => {
+  it('allows the calls of the table, and no others', () => {
     const inTable = new Set(systemCalls.filter(({ onlyIf }) => !onlyIf).map((call) => call[architecture]));
     const allowed = Array.from({ length: 1_024 }, (_, number) => number).filter(
       (number) => judge(architecture, { number }) === 'allowed',

@@ -59,7 +59,7 @@ describe('frames of a child', () => {
   });
 });
 
-describe('what guest code makes', () => {
+describe('data that guest code makes', () => {
   let test: TestPool;
   let longest = 0;
   beforeAll(async () => {
@@ -113,7 +113,7 @@ describe('what guest code makes', () => {
     expect(longest).toBeLessThan(1_000);
   });
 
-  it('is bounded in all where it is a head of a request', async () => {
+  it('is limited in sum when it is a head of a request', async () => {
     const fetch: HostCalls['fetch'] = async ({ url }) => ({
       ...{ status: 200, statusText: '', headers: [], url: url.slice(0, 20), redirected: false },
       body: new Uint8Array(),

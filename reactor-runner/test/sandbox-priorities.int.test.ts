@@ -135,7 +135,7 @@ describe.skipIf(process.platform !== 'linux')('a child', () => {
     ['takes longer than most', [0, 26], ['working']],
     ['burns', [0, 26, 101], ['working', 'burning', 'recovered']],
     ['burns without an end', [0, 26, 101, 1_001], ['working', 'burning', 'endless', 'revived']],
-    ['burns before it is looked at', [0, 1_001], ['endless', 'revived']],
+    ['uses processor time before it is checked', [0, 1_001], ['endless', 'revived']],
   ])(
     'whose run %s is preferred while a caller waits, by what it has used',
     async (_what, cpuMs, expected) => {

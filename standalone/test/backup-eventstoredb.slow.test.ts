@@ -120,7 +120,7 @@ describe('a backup of a vault whose log is in EventStoreDB', () => {
     expect(await readdir(at('backup.keys'))).toContain('data-keys.copy.gz');
   });
 
-  it('restores beside an older copy of the log; what was destroyed since stays destroyed', async () => {
+  it('restores beside an older copy of the log; destroyed data stays destroyed', async () => {
     const there = await newPlace(olderCopy);
     const report = await restoreInto(there);
     expect(report).toMatchObject({ keysLeftOut: 1, ended: 2, audit: { unsealed: 0, findings: [] } });
@@ -128,14 +128,14 @@ describe('a backup of a vault whose log is in EventStoreDB', () => {
     expect(await lookInto(there.database)).toEqual({ shown: ['stays'], withKeys: ['stays'] });
   });
 
-  it('opens what was deleted after it, without tombstones', async () => {
+  it('opens data that was deleted after it, without tombstones', async () => {
     const there = await newPlace(olderCopy);
     expect(await restoreInto(there, { tombstones: undefined })).toMatchObject({ keysLeftOut: 0, ended: 1 });
     const both = ['goneLater', 'stays'];
     expect(await lookInto(there.database)).toEqual({ shown: both, withKeys: both });
   });
 
-  it('is refused beside a newer log, unless what was made since may be ended', async () => {
+  it('is refused beside a newer log, unless the tokens made since may be ended', async () => {
     const there = await newPlace(newerCopy);
     const { length } = there.double.log.events;
     await expect(restoreInto(there)).rejects.toThrow('is newer than the key ring');

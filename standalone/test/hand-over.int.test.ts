@@ -55,7 +55,7 @@ describe.runIf(process.getuid?.() === 0 && process.platform === 'linux')('a data
       async (file: string) => link(file, path.join(outside, 'second')),
       'has another name elsewhere',
     ],
-  ])('is left as it is when one file in it %s', async (_what, spoil, complaint) => {
+  ])('is not changed when one file in it %s', async (_what, spoil, complaint) => {
     const file = inside('postgres/cluster/data/other');
     await writeFile(file, '');
     await spoil(file);

@@ -70,7 +70,7 @@ describe('a caller whose rights change while the vault answers', () => {
       body: { metadata: { k: 'v' } },
     },
   };
-  it.each(Object.entries(takingLong))('%s is told what it may see by then', async (_name, asked) => {
+  it.each(Object.entries(takingLong))('%s is shown what it may see at that moment', async (_name, asked) => {
     const narrowed = await tellAcross(asked, (id) => ({
       operation: 'updateApplication',
       params: { id },
@@ -85,7 +85,7 @@ describe('a caller whose rights change while the vault answers', () => {
 });
 
 describe('a caller whose rights change while it sends the body of', () => {
-  it.each(Object.entries(asks))('%s is told what it may see by then', async (_name, asked) => {
+  it.each(Object.entries(asks))('%s is shown what it may see at that moment', async (_name, asked) => {
     const narrowed = await tellWhile(asked, (id) => ({
       operation: 'updateApplication',
       params: { id },

@@ -97,7 +97,7 @@ describe('the repeat of a change whose answer was lost', () => {
     expect((await manager.expect<Reactor>(200, 'GET', path)).body.code).toBe(codeOf(2));
   });
 
-  it('does not widen again what was hidden of a token, and shows it as it is', async () => {
+  it('does not show again data that was hidden since, and shows the present token', async () => {
     const body = { name: 'a', type: 'private', rules: [rule()] };
     const { key } = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
     const caller = manager.withKey(key ?? '');

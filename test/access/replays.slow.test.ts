@@ -125,7 +125,7 @@ describe('the repeat of a create', () => {
     expect((await send()).status).toBe(401);
   });
 
-  it('by a session is judged by what the session and its authorizer may do then', async () => {
+  it('by a session is decided by the present rights of the session and its authorizer', async () => {
     const collector = await makeApplication({
       name: 'c',
       type: 'public',

@@ -31,7 +31,7 @@ it('a program of EVENTSTOREDB_SERVER gives the suites their server, which they m
   await expect(head()).rejects.toThrow('unavailable');
 });
 
-it('the program says what is wrong with its arguments', () => {
+it('the program names the wrong argument', () => {
   for (const given of [[], ['start', 'a'], ['stop', 'nobody']])
     expect(() => execFileSync(program, given, { stdio: 'pipe' })).toThrow();
 });

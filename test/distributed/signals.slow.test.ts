@@ -56,7 +56,7 @@ async function begun(trace: string): Promise<number> {
 }
 
 describe('SIGTERM to the runners of reactors', () => {
-  it('lets what is begun end, and what is not begun is run after the next start', async () => {
+  it('lets running invocations end; the others run after the next start', async () => {
     const trace = randomUUID();
     const options = { body: { args: { ms: 1_500 } }, headers: { 'SVC-TRACE-ID': trace } };
     const invoked = Array.from({ length: 18 }, () =>

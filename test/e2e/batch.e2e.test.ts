@@ -34,7 +34,7 @@ beforeAll(async () => {
 afterAll(() => vault.stop());
 
 describe('POST /tokens/batch', () => {
-  it('creates what it can, and answers each item with its own error', async () => {
+  it('creates each valid item, and answers the others with their errors', async () => {
     const number = cardNumber();
     const reply = await post([
       { type: 'card', data: { number } },

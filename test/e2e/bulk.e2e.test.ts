@@ -85,7 +85,7 @@ describe('POST /detokenize', () => {
     });
   });
 
-  it('names what does not open, and records each refusal', async () => {
+  it('names the tokens that do not open, and records each refusal', async () => {
     const here = await makeToken({ type: 'token', data: 'here', containers: ['/here/'] });
     const there = await makeToken({ type: 'token', data: 'there', containers: ['/there/'] });
     const body = [`{{ ${here} }}`, `{{ ${there} | last4 }}`, '{{ not-a-token }}'];

@@ -50,7 +50,7 @@ beforeAll(async () => {
 afterAll(() => removeDataDirectory(dataDir));
 
 describe('a marked card number', () => {
-  it('is stored, shown to who may see it, found, changed and tokenized', async () => {
+  it('is stored, shown to a caller that may see it, found, changed and tokenized', async () => {
     const body = cardToken(number, {
       search_indexes: ['{{ data.number }}', '{{ data.number | last4 }}'],
       fingerprint_expression: '{{ data.number }}',

@@ -204,7 +204,7 @@ describe('keys without a decision stay', () => {
 });
 
 describe('the checkpoint', () => {
-  it('stands where the work is done, and the next housekeeper goes on from there', async () => {
+  it('is at the end of the finished work, and the next housekeeper continues from there', async () => {
     const asked: Position[] = [];
     const first = house.keep();
     await caughtUp();
@@ -247,7 +247,7 @@ describe('the checkpoint', () => {
     expect(failures).toBe(2);
   });
 
-  it('is picked up again when the connection to the log is lost', async () => {
+  it('continues after the connection to the log was lost', async () => {
     const { vault } = house;
     const { log } = vault;
     let connections = 0;

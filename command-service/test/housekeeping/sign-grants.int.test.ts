@@ -94,7 +94,7 @@ it('keys of an older release work once they are signed, and not before', async (
   expect(await sign()).toBe(0);
 });
 
-it('who takes the signatures away again from what was signed does not have it signed anew', async () => {
+it('an attacker that removes signatures of signed records does not get these records signed again', async () => {
   await oldTenant();
   await sign();
   await signAll();
@@ -108,7 +108,7 @@ it('who takes the signatures away again from what was signed does not have it si
   expect(types).toEqual(['TenantCreated', 'ApplicationCreated']);
 });
 
-it('what is planted in the log once the tenant is signed never becomes genuine', async () => {
+it('an event that an attacker adds to the log after the tenant is signed never becomes genuine', async () => {
   await oldTenant();
   await oldApplication();
   await sign();
@@ -121,7 +121,7 @@ it('what is planted in the log once the tenant is signed never becomes genuine',
   expect((await house.vault.events()).filter(({ type }) => type === 'ApplicationSigned')).toHaveLength(1);
 });
 
-it('a change made by who may change it does not make forged events genuine', async () => {
+it('a change by an authorised caller does not make forged events genuine', async () => {
   await house.vault.newTenant();
   tenantId = house.vault.principal.tenant.id;
   const body = { name: 'Shop', type: 'private', permissions: ['token:read'], rules: [] };
@@ -143,7 +143,7 @@ it('a change made by who may change it does not make forged events genuine', asy
   await expect(house.vault.call('deleteApplication', { params: { id } })).resolves.toBeDefined();
 });
 
-it('tokens of an older release are believed until all are signed, and none without a signature after that', async () => {
+it('tokens of an older release are accepted until all are signed; after that none is accepted without a signature', async () => {
   await oldTenant();
   const { vault } = house;
   const created = await vault.create({ id: 'signed', type: 'token', data: 'x' });

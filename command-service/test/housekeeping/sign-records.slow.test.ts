@@ -100,7 +100,7 @@ async function oldInvocation(reactorId: string): Promise<string> {
 const patch = (id: string) => house.vault.call('patchReactor', { params: { id }, body: { name: 'Other' } });
 const typesOf = async (stream: string) => (await house.vault.events(stream)).map(({ type }) => type);
 
-it('a reactor of an older release is believed until all is signed, and again once it is', async () => {
+it('a reactor of an older release is accepted until all are signed, and afterwards with its signature', async () => {
   await oldTenant();
   const id = await oldReactor();
   const late = await oldReactor();
@@ -159,7 +159,7 @@ it('its row is signed with it', async () => {
   expect(hashes.isSigned(statement, signature)).toBe(true);
 });
 
-it('an invocation that is not over is signed as it is; one that is being run waits for its end', async () => {
+it('an unfinished invocation is signed; one that is running is signed after its end', async () => {
   await oldTenant();
   const reactorId = await oldReactor();
   const waiting = await oldInvocation(reactorId);

@@ -116,7 +116,7 @@ it('such a repeat cannot be shown when the code was shown more tokens than are n
   expect((await react({ args: {} })).isUnrepeatable).toBe(true);
 });
 
-it('such a repeat is refused to who may not use them any more, whatever it names itself', async () => {
+it('such a repeat is refused to a caller that may not use them any more, whatever tokens the repeat names', async () => {
   const elsewhere = anyone().rules.map((rule) => ({ ...rule, container: '/elsewhere/' }));
   const narrowed = { ...vault.principal, rules: elsewhere };
   await expect(react({ args: {} }, narrowed)).rejects.toMatchObject({ code: 'forbidden' });
@@ -146,12 +146,12 @@ function withInvocation(change: (data: DataOf<'ReactorInvoked'>) => DataOf<'Reac
 }
 const altered = { code: 'record_altered' };
 
-it('such a repeat believes no invocation that was planted: it may hide which tokens the run was given', async () => {
+it('such a repeat does not accept a forged invocation, which could hide the tokens that the run was given', async () => {
   const store = withInvocation(({ signature: _signature, ...data }) => ({ ...data, token_ids: [] }));
   await expect(react({ args: {} }, vault.principal, store)).rejects.toMatchObject(altered);
 });
 
-it('such a repeat does not believe the genuine record of another invocation in its place', async () => {
+it('such a repeat does not accept the genuine record of another invocation', async () => {
   const hashes = await vault.keyRing.hashes(vault.principal.tenant.id);
   const [invoked] = (await vault.events()).filter(({ type }) => type === 'ReactorInvoked');
   if (invoked?.type !== 'ReactorInvoked') throw new Error('the run was not queued');

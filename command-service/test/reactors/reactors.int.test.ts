@@ -226,7 +226,7 @@ describe('a patched reactor', () => {
     expect(await stored(id)).not.toHaveProperty('application_id');
   });
 
-  it('never has more than 25 pairs, however they came together', async () => {
+  it('never has more than 25 pairs, also after several patches', async () => {
     const configuration = Object.fromEntries(Array.from({ length: 25 }, (_, index) => [`K${index}`, 'v']));
     const { id } = await create({ configuration });
     await expect(patch(id, { configuration: { K25: 'v' } })).rejects.toMatchObject(
@@ -260,7 +260,7 @@ describe('a deleted reactor', () => {
       await expect(change()).rejects.toMatchObject(refusal('not_found'));
   });
 
-  it('goes while it is being changed, without a trace of the change', async () => {
+  it('can be deleted during a change, and nothing of the change remains', async () => {
     const { id } = await create();
     const outcomes = await Promise.allSettled([
       patch(id, { configuration: { A: 'b' } }),

@@ -171,7 +171,7 @@ describe('the expiry of a session', () => {
       .when({ kind: 'expire', now: later(sessionLifetimeMs) })
       .then(expired));
   it('comes once', () => given(opened, expired).when({ kind: 'expire', now: nonceEnd }).thenNothing());
-  it('has nothing to say of an unknown one', () => given().when({ kind: 'expire', now }).thenNothing());
+  it('does nothing for an unknown one', () => given().when({ kind: 'expire', now }).thenNothing());
 });
 
 describe('a nonce', () => {

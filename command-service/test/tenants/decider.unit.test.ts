@@ -56,7 +56,7 @@ describe('a tenant', () => {
     given(created)
       .when({ kind: 'set-plan', plan: 'enterprise' })
       .then(fact(TenantPlanChanged, { ...identity, plan: 'enterprise' })));
-  it('does nothing to have the plan it has', () =>
+  it('appends nothing for the plan that it has already', () =>
     given(created).when({ kind: 'set-plan', plan: 'standard' }).thenNothing());
   it('rotates its webhook secret', () =>
     given(created, secret)

@@ -92,7 +92,7 @@ describe('a tenant made by the operator', () => {
     expect(application).toMatchObject({ type: 'private', key: expect.stringMatching(/^key_pvt_/) as string });
   });
 
-  it('must be there for that', async () => {
+  it('must exist for that', async () => {
     const absent = refusal('not_found');
     await expect(tenants.setPlan(randomUUID(), 'standard')).rejects.toMatchObject(absent);
     const body = { name: 'Shop', type: 'private', permissions: ['token:read'] } as const;

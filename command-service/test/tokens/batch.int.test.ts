@@ -26,13 +26,13 @@ async function removeAll(then: () => Promise<TestVault['principal']>): Promise<D
 }
 
 describe('a batch that takes long', () => {
-  it('goes on by the rights that its caller has by then', async () => {
+  it('continues by the present rights of its caller', async () => {
     const { results } = await removeAll(() => Promise.resolve({ ...vault.principal, rules: [] }));
     expect(results.map(({ status }) => status)).toEqual([...Array<number>(100).fill(204), 403]);
     expect(await vault.live()).toEqual([last]);
   });
 
-  it('writes nothing more once the key of its caller is taken away', async () => {
+  it('writes nothing more after the key of its caller is withdrawn', async () => {
     const removing = removeAll(() => Promise.reject(new UnauthenticatedError()));
     await expect(removing).rejects.toBeInstanceOf(UnauthenticatedError);
     expect(await vault.live()).toEqual([last]);

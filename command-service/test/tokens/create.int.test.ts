@@ -206,7 +206,7 @@ describe('an id', () => {
     expect((await vault.create({ type: 'token', data: 2, id: 'mine' })).id).toBe('mine');
   });
 
-  it('may hold what streams and paths would stumble over', async () => {
+  it('may hold characters that are special in streams and paths', async () => {
     for (const id of ['a.b', 'a b', 'ä-ö', '../..'.replaceAll('/', ':'), '%'.replace('%', '$all'), 'ключ']) {
       expect((await vault.create({ type: 'token', data: id, id })).id).toBe(id);
       expect((await vault.stored(id))?.data).toBe(id);
@@ -233,7 +233,7 @@ describe('an id', () => {
     expect([...ids].filter((id) => /^abc\d$/.test(id)).length).toBeGreaterThanOrEqual(5);
   });
 
-  it('wanted by many at once goes to one of them', async () => {
+  it('requested by many callers at once is given to one of them', async () => {
     const all = await Promise.allSettled(
       Array.from({ length: 10 }, (_, n) => vault.create({ type: 'token', data: n, id: 'mine' })),
     );

@@ -114,11 +114,11 @@ describe('the passing of time', () => {
     given(created({ expires_at: '2030-01-01T05:30:01+05:30' }))
       .when(at('expire', 1000))
       .then(fact(TokenExpired, ended(keyId(1)))));
-  it('leaves a token alone before', () =>
+  it('does not change a token before', () =>
     given(created({ expires_at: soon }))
       .when(at('expire', 999))
       .thenNothing());
-  it('leaves a token without expiry alone', () => given(created()).when(at('expire', 1e12)).thenNothing());
+  it('does not change a token without expiry', () => given(created()).when(at('expire', 1e12)).thenNothing());
   it('expires nothing twice', () =>
     given(created({ expires_at: soon }), fact(TokenExpired, ended(keyId(1))))
       .when(at('expire', 2000))
@@ -127,7 +127,7 @@ describe('the passing of time', () => {
     given(created(cvc))
       .when(at('purge-cvc', 1000))
       .then(fact(TokenCvcPurged, ended(keyId(2)))));
-  it('purges no cvc early, none that is not there, none twice', () => {
+  it('purges no cvc early, no absent one, and none twice', () => {
     given(created(cvc)).when(at('purge-cvc', 999)).thenNothing();
     given(created()).when(at('purge-cvc', 1e12)).thenNothing();
     given().when(at('purge-cvc', 1e12)).thenNothing();
@@ -181,7 +181,7 @@ describe('the loss of a data key that the log knows nothing of', () => {
     given(created({ expires_at: now.toISOString() }))
       .when(lose(1))
       .then(fact(TokenExpired, ended(keyId(1)))));
-  it('is nothing to a token that does not use the key, or has ended', () => {
+  it('does not affect a token that does not use the key, or has ended', () => {
     given(created()).when(lose(3)).thenNothing();
     given().when(lose(1)).thenNothing();
     given(created(), fact(TokenDeleted, ended(keyId(1))))

@@ -35,7 +35,7 @@ describe('a deduplicated create', () => {
     expect(await vault.keys()).toEqual([`${id} data`]);
   });
 
-  it('tells equal by type and fingerprint', async () => {
+  it('compares type and fingerprint', async () => {
     await vault.create(body);
     expect(await status({ ...body, type: 'card_number', data: card })).toBe(201);
     expect(await status({ ...body, data: { number: '5555555555554444' } })).toBe(201);
@@ -136,7 +136,7 @@ describe('equal creates at the same time', () => {
     expect((await vault.create({ ...body, deduplicate_token: false, id: 'crashed' })).id).toBe('crashed');
   });
 
-  it.each(['create', 'update'] as const)('let no slow %s slip in after it was given up', async (kind) => {
+  it.each(['create', 'update'] as const)('refuse a slow %s after it was given up', async (kind) => {
     const id = 'slow';
     if (kind === 'update') await vault.create({ type: 'card', data: { number: '5555555555554444' }, id });
     let isFirst = true;
@@ -241,7 +241,7 @@ describe('deduplicated writes that find no equal token', () => {
     await vault.create(unique(), options);
   });
 
-  it('leave nothing of a tokenize request that has no room for all', async () => {
+  it('store nothing of a tokenize request that would exceed the limit', async () => {
     const options = limitedTo('2');
     await expect(vault.tokenize([unique(), unique(), unique()], options)).rejects.toMatchObject({
       code: 'rate_limited',
@@ -250,7 +250,7 @@ describe('deduplicated writes that find no equal token', () => {
     expect(await vault.keys()).toEqual([]);
   });
 
-  it('count although the create comes to nothing, and as an update too', async () => {
+  it('count although the create fails, and for an update too', async () => {
     const options = limitedTo('2');
     await vault.create({ type: 'token', data: 'taken', id: 'tok' });
     await expect(vault.create({ ...unique(), id: 'tok' }, options)).rejects.toMatchObject(

@@ -63,7 +63,7 @@ describe('a mask that a worker evaluates', () => {
 });
 
 describe('a message about an expression', () => {
-  it('is in our words, says where, and quotes nothing', async () => {
+  it('is the vault’s own text, names the position, and quotes nothing', async () => {
     const body = { type: 'token', data: 'x', mask: { a: 'x {{ data | filter4111111111111111 }}' } };
     await expect(vault.create(body)).rejects.toMatchObject({
       errors: { 'mask.a': ['There is no such filter (line 1, column 3).'] },
@@ -73,7 +73,7 @@ describe('a message about an expression', () => {
 
 describe('a token without a value to fingerprint', () => {
   it.each(['fingerprint_tokens', 'deduplicate_tokens'])(
-    'is made when only the setting %s wants one',
+    'is created when only the setting %s asks for a fingerprint',
     async (name) => {
       await vault.newTenant({ [name]: 'true' });
       const token = await vault.create({ type: 'token', data: '' });

@@ -38,7 +38,7 @@ const asSet = {
   expression: shows.fingerprint_expression,
 };
 
-describe('what a caller that may not see the data said of data that it brought whole', () => {
+describe('a field that a caller without sight of the data set together with whole data', () => {
   beforeEach(async () => {
     await vault.create({ type: 'card', id: 'tok', data: { number: card } });
     await vault.update('tok', { data: theirs, ...shows }, { as: blind() });
@@ -81,7 +81,7 @@ describe('what a caller that may not see the data said of data that it brought w
   });
 });
 
-describe('what a caller said that sees the data, or that made the token', () => {
+describe('a field that a caller set that sees the data, or that created the token', () => {
   it('stays when another caller changes the data', async () => {
     await vault.create({ type: 'card', id: 'tok', data: { number: card } });
     await vault.update('tok', { data: theirs, ...shows });

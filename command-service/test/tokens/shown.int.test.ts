@@ -89,10 +89,13 @@ describe('a probe by deduplication is on record', () => {
   });
   beforeEach(() => vault.create({ ...body, deduplicate_token: true }));
 
-  it.each<Transform>(['reveal', 'mask', 'redact'])('of a caller who is shown it by %s', async (transform) => {
-    await vault.create(probe, { as: seeing(transform) });
-    expect((await told()).slice(1)).toEqual([met(transform)]);
-  });
+  it.each<Transform>(['reveal', 'mask', 'redact'])(
+    'of a caller that is shown it by %s',
+    async (transform) => {
+      await vault.create(probe, { as: seeing(transform) });
+      expect((await told()).slice(1)).toEqual([met(transform)]);
+    },
+  );
 
   it('of a caller without token:read, who learns that the token exists', async () => {
     await vault.create(probe, { as: without('token:read') });

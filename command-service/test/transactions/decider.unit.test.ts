@@ -30,7 +30,7 @@ const definitions = { commit: TransactionCommitted, rollback: TransactionRolledB
 describe('opening a transaction', () => {
   const open: TransactionCommand = { kind: 'open', id, expiresAt };
   it('is an event', () => given().when(open).then(opened));
-  it('is done once, whatever became of it', () => {
+  it('is done once, whatever its outcome', () => {
     given(opened).when(open).thenNothing();
     given(opened, fact(TransactionExpired, identity)).when(open).thenNothing();
   });
@@ -113,7 +113,7 @@ describe('a transaction', () => {
     expect(given(opened, commit, commit).state).toMatchObject({ kind: 'committed', position: '2' });
   });
 
-  it('of a caller that is no more is rolled back, while it is open', () => {
+  it('of a caller that was deleted is rolled back while it is open', () => {
     const abandon: TransactionCommand = { kind: 'abandon', id };
     given(opened).when(abandon).then(fact(TransactionRolledBack, identity));
     given(opened, fact(TransactionCommitted, identity)).when(abandon).thenNothing();

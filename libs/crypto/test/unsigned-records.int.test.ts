@@ -33,7 +33,7 @@ it('a record without a signature is not believed of a tenant that this release m
   expect(await ring.tenantsThatAcceptUnsigned()).not.toContain(tenantId);
 });
 
-it('of a tenant of an older release it is, until all is signed; hashes and rotated keys stay what they were', async () => {
+it('is accepted for a tenant of an older release until all is signed; hashes and rotated keys do not change', async () => {
   const fingerprint = (await ring.hashes(tenantId)).fingerprint('card', '4242');
   await age();
   await ring.rotateTenant(tenantId);

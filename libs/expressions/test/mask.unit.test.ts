@@ -33,7 +33,7 @@ describe('a default mask', () => {
     ['card_number', '{{ data | reveal_last: 4 }}', '36227206271667', 'XXXXXXXXXX1667'],
     ['social_security_number', '{{ data | reveal_last: 4 }}', '123-45-6789', 'XXX-XX-6789'],
     ['employer_id_number', '{{ data | reveal_last: 4 }}', '12-3456789', 'XX-XXX6789'],
-  ])('of a %s shows only what it should', async (_, mask, data, expected) => {
+  ])('of a %s shows only the allowed characters', async (_, mask, data, expected) => {
     expect(await checkMask(newRequest(), mask, data)).toEqual({ issues: [], shown: expected });
     // At once, without a promise.
     expect(renderMask(mask, data)).toEqual(expected);

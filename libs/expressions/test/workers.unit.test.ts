@@ -85,7 +85,7 @@ describe('a worker that does not come to an end by itself', () => {
 });
 
 describe('the expressions of one tenant', () => {
-  it('do not stand in the way of another one’s, however many wait', async () => {
+  it('do not delay those of another tenant, however many wait', async () => {
     const order: string[] = [];
     const attack = Array.from({ length: 10 }, () =>
       workers.run('attacker', job(slow), allowance).then(() => order.push('attacker')),

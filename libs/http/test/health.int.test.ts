@@ -19,7 +19,7 @@ function startHealth() {
   return { app, told, state };
 }
 
-it('a part that fails is told once, however often it is asked for, and when it works again', async () => {
+it('a failing part is logged once, however often it is checked, and again when it works', async () => {
   const { app, told, state } = startHealth();
   state.isAway = true;
   const server = await listen(app, { host: '127.0.0.1', port: 0 });

@@ -386,7 +386,7 @@ describe('a stored answer', () => {
 
   it.each([
     ['a token of it has ended already', { ...made(), tokens: [{ id: 'gone', by: 'seen' as const }] }],
-    ['it is not known what went into it', { ...made(), tokens: [], isUnrepeatable: true }],
+    ['it is not known of which tokens it was made', { ...made(), tokens: [], isUnrepeatable: true }],
   ])('is not kept when %s, and the request is not run again', async (_why, answer) => {
     const { handle, scopes } = handler(answer);
     await answers.run(requestOf(), handle);

@@ -86,7 +86,7 @@ describe('waiting for the read models', () => {
     expect(await progress.waitFor(at(7), long, ['log'])).toBe(false);
   });
 
-  it('by a reader makes haste, unless it is there already', async () => {
+  it('by a reader asks for a commit at once, unless the position is reached already', async () => {
     const hurried: Position[] = [];
     const hurry = async (position: Position) => {
       hurried.push(position);

@@ -119,7 +119,7 @@ describe('what is known', () => {
     await stands('tokens');
   });
 
-  it('is asked for anew when a status is said to have changed, also while it is being asked for', async () => {
+  it('is read again after a notification of a changed status, also while it is being read', async () => {
     await moves('tokens');
     meanwhile = () => {
       meanwhile = () => {};

@@ -8,7 +8,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 const main = path.join(import.meta.dirname, '../eventstoredb/main.ts');
 
 describe('the double as a process', () => {
-  it('says where it is, obeys faults and commands, keeps its log while it is down, and ends with its input', async () => {
+  it('prints its address, obeys faults and commands, keeps its log while it is stopped, and ends with its input', async () => {
     const child = spawn(process.execPath, [main], { stdio: ['pipe', 'pipe', 'inherit'] });
     onTestFinished(() => void child.kill());
     const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
