@@ -1,13 +1,12 @@
 import { leadWheneverPossible } from '@token-vault/command-service';
 import type { InvocationRelay } from '@token-vault/invocation-feed';
 import { startProjectors } from '@token-vault/projectors';
-import { createLogger } from '@token-vault/observability';
-import { runProcess, tellLeading } from '@token-vault/process';
+import { tellLeading } from '@token-vault/process';
 import { openLog, openPool, type ProcessContext } from './data.ts';
 import { createHealthApp } from './http.ts';
 import { createRelay } from './reactors/feed.ts';
 import { readFeedChoice, readProcessSettings } from './settings.ts';
-import { explainedCodes, startService } from './start.ts';
+import { runService } from './start.ts';
 import { measureProjections } from './projection-lag.ts';
 import { traceProjections } from './trace-projections.ts';
 
@@ -50,10 +49,4 @@ async function open(context: ProcessContext, settings: ReturnType<typeof readSet
   });
 }
 
-await runProcess({
-  service,
-  readSettings,
-  createLogger: ({ logLevel: level }) => createLogger({ service, level }),
-  start: (settings, logger, signal) => startService({ service, settings, logger, signal }, open),
-  explained: explainedCodes,
-});
+await runService({ service, readSettings, open });

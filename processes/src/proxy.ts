@@ -1,5 +1,3 @@
-import { createLogger } from '@token-vault/observability';
-import { runProcess } from '@token-vault/process';
 import { openKeyRing, openLog, openReadModels, type ProcessContext } from './data.ts';
 import { openExpressions } from './expressions.ts';
 import { commandHandlers, queryHandlers } from './handlers.ts';
@@ -14,7 +12,7 @@ import {
   readRunsPerTenant,
   readSandboxAccounts,
 } from './settings.ts';
-import { explainedCodes, startService } from './start.ts';
+import { runService } from './start.ts';
 
 const service = 'proxy';
 
@@ -43,10 +41,4 @@ async function open(context: ProcessContext, settings: ReturnType<typeof readSet
   return createServiceApp(context, { ...parts, proxyKeys: proxy.proxyKeys }, proxy.handlers);
 }
 
-await runProcess({
-  service,
-  readSettings,
-  createLogger: ({ logLevel: level }) => createLogger({ service, level }),
-  start: (settings, logger, signal) => startService({ service, settings, logger, signal }, open),
-  explained: explainedCodes,
-});
+await runService({ service, readSettings, open });

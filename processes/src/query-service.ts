@@ -1,5 +1,3 @@
-import { createLogger } from '@token-vault/observability';
-import { runProcess } from '@token-vault/process';
 import { openKeyRing, openLog, openReadModels, type ProcessContext } from './data.ts';
 import { openExpressions } from './expressions.ts';
 import { queryHandlers } from './handlers.ts';
@@ -7,7 +5,7 @@ import { createServiceApp, openServiceParts } from './http.ts';
 import { consoleFiles } from './console-files.ts';
 import { openOperator } from './operator.ts';
 import { readLimitSettings, readProcessSettings, readRootKeySources } from './settings.ts';
-import { explainedCodes, startService } from './start.ts';
+import { runService } from './start.ts';
 
 const service = 'query-service';
 
@@ -30,10 +28,4 @@ async function open(context: ProcessContext, settings: ReturnType<typeof readSet
   return createServiceApp(context, all, queryHandlers(all, operator));
 }
 
-await runProcess({
-  service,
-  readSettings,
-  createLogger: ({ logLevel: level }) => createLogger({ service, level }),
-  start: (settings, logger, signal) => startService({ service, settings, logger, signal }, open),
-  explained: explainedCodes,
-});
+await runService({ service, readSettings, open });

@@ -1,6 +1,4 @@
-import { createLogger } from '@token-vault/observability';
 import { listenForAccessChanges } from '@token-vault/authentication';
-import { runProcess } from '@token-vault/process';
 import { openKeyRing, openLog, openReadModels, type ProcessContext } from './data.ts';
 import { openExpressions } from './expressions.ts';
 import { commandHandlers, queryHandlers } from './handlers.ts';
@@ -16,7 +14,7 @@ import {
   readRunsPerTenant,
   readSandboxAccounts,
 } from './settings.ts';
-import { explainedCodes, startService } from './start.ts';
+import { runService } from './start.ts';
 
 const service = 'reactor-runner';
 
@@ -57,10 +55,4 @@ async function open(context: ProcessContext, settings: ReturnType<typeof readSet
   return createHealthApp(context, readinessOf(data));
 }
 
-await runProcess({
-  service,
-  readSettings,
-  createLogger: ({ logLevel: level }) => createLogger({ service, level }),
-  start: (settings, logger, signal) => startService({ service, settings, logger, signal }, open),
-  explained: explainedCodes,
-});
+await runService({ service, readSettings, open });

@@ -1,5 +1,6 @@
 import { UnavailableError } from '@token-vault/contracts';
 import {
+  createLogger,
   createMetrics,
   errorFields,
   noSpans,
@@ -8,6 +9,7 @@ import {
   type Logger,
 } from '@token-vault/observability';
 import { listen, refuse, type HealthCheck, type RunningServer } from '@token-vault/http';
+import { runProcess } from '@token-vault/process';
 import type { RequestListener } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
@@ -20,7 +22,7 @@ import { schema } from './schema.ts';
 import { ConfigurationError, type ProcessSettings } from './settings.ts';
 
 /** Codes of errors whose message is one line that tells the operator what to do. */
-export const explainedCodes: ReadonlySet<string> = new Set([
+const explainedCodes: ReadonlySet<string> = new Set([
   'configuration_invalid',
   'wrong_root_key',
   'root_key_unusable',
@@ -110,9 +112,9 @@ function starting(context: ProcessContext): RequestListener {
 }
 
 /** Opens the parts of a service, adds them to the closers of the context, and gives the request listener. */
-export type OpenService<Settings> = (context: ProcessContext, settings: Settings) => Promise<RequestListener>;
+type OpenService<Settings> = (context: ProcessContext, settings: Settings) => Promise<RequestListener>;
 
-export interface ServiceStart<Settings> {
+interface ServiceStart<Settings> {
   readonly service: string;
   readonly settings: Settings;
   readonly logger: Logger;
@@ -121,7 +123,7 @@ export interface ServiceStart<Settings> {
 }
 
 /** Starts a process. It is live at once, and ready when `open` is done and its dependencies answer. */
-export async function startService<Settings extends ProcessSettings>(
+async function startService<Settings extends ProcessSettings>(
   { service, settings, logger, signal }: ServiceStart<Settings>,
   open: OpenService<Settings>,
 ): Promise<{ close(): Promise<void> }> {
@@ -152,3 +154,24 @@ export async function startService<Settings extends ProcessSettings>(
     },
   };
 }
+
+interface Service<Settings> {
+  /** Its name in logs, metrics and spans. */
+  readonly service: string;
+  readonly readSettings: (environment: NodeJS.ProcessEnv) => Settings;
+  readonly open: OpenService<Settings>;
+}
+
+/** Runs a service as this process, from its settings to its end. */
+export const runService = <Settings extends ProcessSettings>({
+  service,
+  readSettings,
+  open,
+}: Service<Settings>): Promise<void> =>
+  runProcess({
+    service,
+    readSettings,
+    createLogger: ({ logLevel: level }) => createLogger({ service, level }),
+    start: (settings, logger, signal) => startService({ service, settings, logger, signal }, open),
+    explained: explainedCodes,
+  });
