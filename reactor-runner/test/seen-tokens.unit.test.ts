@@ -18,7 +18,12 @@ it('a token that was shown several times by one right counts as it was shown at 
 
 it('each application and each right by which a token was shown is kept', () => {
   const seen = new SeenTokens();
-  const ways = [shown(), shown({ applicationId: 'inner' }), shown({ permission: 'token:search' })];
+  const ways = [
+    shown(),
+    shown({ applicationId: 'inner' }),
+    shown({ permission: 'token:search' }),
+    shown({ permission: 'token:search', isTold: true }),
+  ];
   seen.add([{ id: 'tok' }, ...ways.map((way) => ({ id: 'tok', shown: way }))]);
   expect(seen.tokens).toEqual([{ id: 'tok' }, ...ways.map((way) => ({ id: 'tok', shown: way }))]);
 });

@@ -85,8 +85,8 @@ const readOf = (
 /** A token that code of a reactor was shown, by the rights of the reactor's application. */
 function seenToken({ id, by, shown }: StoredToken): SeenToken[] {
   if (by !== 'seen' || shown?.applicationId === undefined) return [];
-  const { applicationId, permission, transform } = shown;
-  return [{ id, shown: { applicationId, permission, transform } }];
+  const { applicationId } = shown;
+  return [{ id, shown: { ...shown, applicationId } }];
 }
 
 const isRead = ({ at, by }: StoredToken): boolean => at !== undefined && !by.startsWith('duplicate');

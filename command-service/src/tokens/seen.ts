@@ -1,4 +1,12 @@
-import { decideTokenAccess, lesserOf, refusalText, shownBy, type Principal } from '@token-vault/access';
+import {
+  decideTokenAccess,
+  isDataSearchable,
+  lesserOf,
+  refusalText,
+  shownBy,
+  type AccessibleToken,
+  type Principal,
+} from '@token-vault/access';
 import {
   entityTypeOfToken,
   ForbiddenError,
@@ -6,6 +14,7 @@ import {
   type DataOf,
   type SeenToken,
   type TokenShowing,
+  type Transform,
 } from '@token-vault/contracts';
 import {
   createRequestContext,
@@ -58,6 +67,19 @@ const reduced = 'The application of the reactor may no longer see a token as its
 
 type Granted = Pick<Shown, 'transform' | 'isBreakGlass'>;
 
+/**
+ * Whether the application may get an answer now that was made of the token's data: of an update, whose expressions read
+ * it, or of a search over it. What it may read of the token does not matter, since the answer shows nothing of it.
+ */
+function mayBeTold(
+  application: Principal,
+  permission: TokenShowing['permission'],
+  { token, transform }: { readonly token: AccessibleToken; readonly transform: Transform },
+): boolean {
+  if (permission === 'token:update') return transform === 'reveal';
+  return permission !== 'token:search' || isDataSearchable(application, token);
+}
+
 /** How the application may be shown the token now, or the text of the refusal. */
 function shownNow(
   application: Principal | undefined,
@@ -68,6 +90,8 @@ function shownNow(
   if (!application) return reduced;
   const access = decideTokenAccess(application, permission, token);
   if (!access.isGranted) return refusalText(access, reduced);
+  if (before.isTold)
+    return mayBeTold(application, permission, { token, transform: access.transform }) ? access : reduced;
   // The answer of an update shows data only to an application that may read it.
   const isUpdate = permission === 'token:update';
   const shown: Granted = isUpdate ? shownTo(application, token, access.transform) : access;

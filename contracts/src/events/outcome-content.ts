@@ -10,6 +10,8 @@ export type TokenShowing = {
   readonly applicationId: string;
   readonly permission: TokenPermission;
   readonly transform: Transform;
+  /** The answer that the code was given shows nothing of the token, but was made of its data. */
+  readonly isTold?: true | undefined;
 };
 
 /** A token whose data the outcome of a run may contain. */

@@ -2,7 +2,7 @@ export type { Grants, Principal, TenantContext } from './principal.ts';
 export { seesFingerprints } from './console.ts';
 export { can, decideTokenAccess, refusalText, shownBy, type AccessibleToken } from './decide.ts';
 export { tokenVisibility, type TokenVisibility, type VisibilityClause } from './visibility.ts';
-export { searchableData, type SearchableData } from './search-data.ts';
+export { isDataSearchable, searchableData, type SearchableData } from './search-data.ts';
 export { explainTokenAccess, shownAccess, type ExplainedAccess, type ShownAccess } from './explain.ts';
 export { checkGrants, checkSessionGrants } from './grants.ts';
 export { seesEverything, seesMoreAfterMove } from './exposure.ts';

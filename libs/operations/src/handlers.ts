@@ -29,6 +29,8 @@ export interface Showing {
   readonly transform: Transform;
   /** The application of a reactor, by whose rights its code was shown the token. Unset where the caller itself was shown it. */
   readonly applicationId?: string | undefined;
+  /** The answer shows nothing of the token, but was made of its data. */
+  readonly isTold?: true | undefined;
 }
 
 /** A token that is in an answer, or whose data the answer was made of. */

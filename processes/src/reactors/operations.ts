@@ -46,12 +46,7 @@ const used: Showing = { permission: 'token:use', transform: 'reveal' };
 function shownToken({ id, by, shown, cvcEndsAt }: AnswerToken, applicationId: string): ShownToken {
   const showing = by === 'use' ? used : shown;
   if (!showing) return { id, cvcEndsAt };
-  const { permission, transform } = showing;
-  return {
-    id,
-    cvcEndsAt,
-    shown: { applicationId: showing.applicationId ?? applicationId, permission, transform },
-  };
+  return { id, cvcEndsAt, shown: { ...showing, applicationId: showing.applicationId ?? applicationId } };
 }
 
 /**

@@ -14,7 +14,7 @@ const isMade = ({ shown }: SeenToken): boolean => shown === undefined || shown.p
 /** The tokens and cvcs that the code of one run was shown. */
 export class SeenTokens {
   readonly #ids = new Set<string>();
-  /** By token, application and permission: how the token was shown at most. */
+  /** By token, application and permission, and apart where the code was only told of it: how it was shown at most. */
   readonly #tokens = new Map<string, SeenToken>();
   #isComplete = true;
   #cvcEndsAt: Date | undefined;
@@ -38,7 +38,7 @@ export class SeenTokens {
   #add(token: SeenToken): void {
     const { id, shown } = token;
     this.#ids.add(id);
-    const key = JSON.stringify([id, shown?.applicationId, shown?.permission]);
+    const key = JSON.stringify([id, shown?.applicationId, shown?.permission, shown?.isTold]);
     const before = this.#tokens.get(key)?.shown;
     const isMore = before && shown && lesserOf(before.transform, shown.transform) !== shown.transform;
     if (!before || isMore) this.#tokens.set(key, token);
