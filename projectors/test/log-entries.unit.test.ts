@@ -81,6 +81,15 @@ describe('the log', () => {
     expect(entries[0]?.['transform']).toBeUndefined();
   });
 
+  it.each([
+    ['search', 'Token search found 3, showed none'],
+    ['list', 'Token list found 3, showed none'],
+  ] as const)('says how many hits a %s told of whose page holds none', (operation, message) => {
+    const entries = entriesOf(event('TokensRead', { operation, tokens: [], found: 3 }));
+    expect(entries).toMatchObject([{ entity_type: 'token', operation, message }]);
+    expect(entries[0]?.['entity_id']).toBeUndefined();
+  });
+
   it('names the token that deduplication found, and its transform', () => {
     const tokens = [{ token_id: 't1', token_type: 'bank', transform: 'redact' as const }];
     expect(entriesOf(event('TokensRead', { operation: 'deduplicate', tokens }))).toMatchObject([

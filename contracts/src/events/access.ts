@@ -13,7 +13,7 @@ export const TokensRead = defineEvent(
   z.object({
     /** `deduplicate`: a create or an update found an existing token with the same fingerprint and answered with it. */
     operation: z.enum(['read', 'list', 'search', 'use', 'deduplicate']),
-    /** Empty when a list or a search found nothing. */
+    /** Empty when a list or a search found nothing, or showed none of what it found. */
     tokens: z.array(
       z.object({
         token_id: z.string(),
@@ -22,9 +22,11 @@ export const TokensRead = defineEvent(
         break_glass: breakGlass,
       }),
     ),
+    /** The total that the answer told, when its page held none of the tokens (size 0, a page beyond the last one). */
+    found: z.int().positive().optional(),
   }),
-  // Version 2 added `deduplicate`, version 3 `break_glass`.
-  [unchanged, unchanged],
+  // Version 2 added `deduplicate`, version 3 `break_glass`, version 4 `found`.
+  [unchanged, unchanged, unchanged],
 );
 
 /** Tokens are about to be exported in plaintext, encrypted to these public keys. Durable before the first byte is written. */

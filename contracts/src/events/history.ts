@@ -106,4 +106,5 @@ export const eventHistory: readonly (readonly string[])[] = [
   ['TokenCreated.v3'],
   ['ReactorSucceeded.v4', 'ReactorFailed.v4'],
   ['ConsoleSessionEnded.v2'],
+  ['TokensRead.v4'],
 ];

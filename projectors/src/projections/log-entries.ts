@@ -127,13 +127,13 @@ const readMessages = {
 } as const;
 
 /**
- * One entry for each token. A read that found no token gives one entry without a token, so that probing by lists and
- * searches leaves a trace.
+ * One entry for each token. A read that showed no token gives one entry without a token, so that probing by lists and
+ * searches leaves a trace. It says what the caller was told: the total of an answer tells of tokens that its page does not hold.
  */
-function tokensRead({ operation: how, tokens }: DataOf<'TokensRead'>): Entry[] {
+function tokensRead({ operation: how, tokens, found }: DataOf<'TokensRead'>): Entry[] {
   const operation = how === 'deduplicate' ? 'read' : how;
   if (tokens.length === 0) {
-    const message = `Token ${how} found nothing`;
+    const message = `Token ${how} found ${found === undefined ? 'nothing' : `${found}, showed none`}`;
     return [{ entityType: 'token', entityId: undefined, operation, message }];
   }
   return tokens.map(({ token_id: entityId, token_type: tokenType, transform }) => ({

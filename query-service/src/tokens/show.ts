@@ -20,6 +20,8 @@ export type ShowTokens = (
   tokens: readonly GrantedToken[],
   context: RequestContext,
   operation: ReadOperation,
+  /** The total of the list or search, which the answer tells. */
+  total?: number,
 ) => Promise<Token[]>;
 
 /**
@@ -45,20 +47,24 @@ export function createTokenShow(
     }
   }
 
-  return async (tokens, context, operation) => {
+  return async (tokens, context, operation, total = 0) => {
     const { identity, principal, now } = context;
     const budget = expressions.of(identity, principal.tenant.id);
     const hasFingerprints = seesFingerprints(principal);
     const showing = { keyRing, expressions: budget, turns: new Turns(), now, hasFingerprints };
     const [shown] = await Promise.all([
       Promise.all(tokens.map((token) => showOne(token, showing))),
-      audit.record(context, TokensRead, readOf(tokens, operation)),
+      audit.record(context, TokensRead, readOf(tokens, operation, total)),
     ]);
     return shown.filter((token) => token !== undefined);
   };
 }
 
-function readOf(tokens: readonly GrantedToken[], operation: ReadOperation): DataOf<'TokensRead'> {
+function readOf(
+  tokens: readonly GrantedToken[],
+  operation: ReadOperation,
+  total: number,
+): DataOf<'TokensRead'> {
   return {
     operation,
     tokens: tokens.map(({ row, transform, isBreakGlass }) => ({
@@ -67,5 +73,6 @@ function readOf(tokens: readonly GrantedToken[], operation: ReadOperation): Data
       transform: shownBy(transform, row.mask !== null),
       ...(isBreakGlass ? { break_glass: true } : {}),
     })),
+    ...(tokens.length === 0 && total > 0 ? { found: total } : {}),
   };
 }
