@@ -204,7 +204,7 @@ describe('a card’s cvc', () => {
     ['searchTokens', 'token:search', (id) => ({ body: { query: `id:"${id}"` } })],
   ])('is told by the answer of %s to end', async (operation, permission, requestFor) => {
     const id = await stored(withCvc);
-    const told = () => vault.tokensOf(operation, revealing(), requestFor(id));
+    const told = async () => (await vault.answerOf(operation, revealing(), requestFor(id))).tokens;
     vault.clock.set('2030-01-01T00:59:59.999Z');
     const shown = { permission, transform: 'reveal' };
     expect(await told()).toEqual([{ id, by: 'seen', shown, cvcEndsAt: '2030-01-01T01:00:00.000Z' }]);

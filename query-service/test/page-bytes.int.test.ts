@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ValidationError, type Token } from '@token-vault/contracts';
+import type { Token } from '@token-vault/contracts';
+import { DataDependentError } from '@token-vault/operations';
 import { principalOf, recorded, ruleOn, setUpVault, type Vault } from './vault.ts';
 
 let vault: Vault;
@@ -22,14 +23,23 @@ const list = (size: string, principal = revealing()) =>
 describe('a page of large tokens', () => {
   it('above 4 MiB is refused before anything is recorded, and says how many fit', async () => {
     await expect(list('10')).rejects.toMatchObject({
+      code: 'validation_failed',
       errors: { size: ['gives a page of more than 4 MiB here: ask for at most 8'] },
     });
     const searching = principalOf(tenantId, {
       rules: [{ ...ruleOn('/', 'reveal'), permissions: ['token:search'] }],
     });
     const search = vault.call('searchTokens', searching, { body: { query: '', size: 10 } });
-    await expect(search).rejects.toThrow(ValidationError);
+    await expect(search).rejects.toMatchObject({ code: 'validation_failed' });
     expect(await recorded(vault, tenantId, 'TokensRead')).toEqual([]);
+  });
+
+  it('above 4 MiB tells of its tokens, so they decide about the result of code that asked', async () => {
+    const refusal = await list('10').catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(DataDependentError);
+    const { tokens = [] } = (refusal as DataDependentError).madeOf;
+    const shown = { permission: 'token:read', transform: 'reveal' };
+    expect(tokens.map((token) => token.shown)).toEqual(Array.from({ length: 10 }, () => shown));
   });
 
   it('is given up to there', async () => {

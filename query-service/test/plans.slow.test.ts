@@ -6,8 +6,9 @@ import type { LogFilters } from '../src/logs/entries.ts';
 import { listLogs } from '../src/logs/queries.ts';
 import { createTokenLookup } from '../src/tokens/lookup.ts';
 import { findTokens, listTokens, type TokenFilters, type TokenScope } from '../src/tokens/queries.ts';
-import { searchCondition } from '../src/tokens/search/conditions.ts';
+import { searchCondition, type Searched } from '../src/tokens/search/conditions.ts';
 import { parseQuery } from '../src/tokens/search/parser.ts';
+import { findTold } from '../src/tokens/search/told.ts';
 import { setUpVault, type Vault } from './vault.ts';
 
 let vault: Vault;
@@ -63,13 +64,10 @@ const filters = (chosen: Partial<TokenFilters>): TokenFilters => ({
 });
 const page = { page: 1, size: 20 };
 const hashes = { blindIndex: (_field: string, value: string) => value };
+const searched: Searched = { tenantId, hashes, searchable: { kind: 'all' } };
 const search = (query: string) => (pool: Pool) =>
-  findTokens(
-    pool,
-    scope,
-    { condition: searchCondition(parseQuery(query), { tenantId, hashes, searchable: { kind: 'all' } }) },
-    page,
-  );
+  findTokens(pool, scope, { condition: searchCondition(parseQuery(query), searched) }, page);
+const told = (query: string) => (pool: Pool) => findTold(pool, scope, parseQuery(query), searched);
 const logs = (chosen: LogFilters) => (pool: Pool) => listLogs(pool, tenantId, chosen, page);
 
 describe('no table is read from end to end', () => {
@@ -85,6 +83,9 @@ describe('no table is read from end to end', () => {
     ],
     ['for a search of data', search('data:x')],
     ['for a search of this or that', search('data:x OR metadata.customer:42 OR id:a')],
+    ['for what a search of data tells', told('data:x')],
+    ['for what a search of this or that tells', told('data:x OR metadata.customer:42 OR id:a')],
+    ['for what a search of data without some tells', told('data:x AND NOT data:y')],
     ['for a search of a fingerprint', search('fingerprint:x')],
     ['for the first page of the log', logs({})],
     ['for the log of an entity', logs({ entityId: 'x' })],

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
-import type { AccessRule, Pagination, Token } from '@token-vault/contracts';
+import { maxSeenTokens, type AccessRule, type Pagination, type Token } from '@token-vault/contracts';
 import { RateLimitedError } from '@token-vault/http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { principalOf, ruleOn, setUpVault, type Vault } from './vault.ts';
@@ -74,6 +74,60 @@ describe('a search by data under a rule that forbids it', () => {
   });
 });
 
+describe('the answer of a search by data', () => {
+  const tokensOf = async (query: string, principal: Principal, paging = {}) => {
+    const body = { query, ...paging };
+    return (await vault.answerOf('searchTokens', principal, { body })).tokens ?? [];
+  };
+  const toldBy = async (...asked: Parameters<typeof tokensOf>) => {
+    const ids = (await tokensOf(...asked)).map(({ id }) => id);
+    return [...new Set(ids)].sort();
+  };
+  const all = () => principalOf(tenantId);
+
+  it.each([
+    ['data:x', ['one', 'three', 'two']],
+    ['data:x AND container:/a/*', ['one', 'two']],
+    ['data:one OR id:three', ['one', 'three']],
+    ['id:one AND NOT data:one', ['one']],
+    ['id:one AND NOT (data:one AND id:one)', ['one']],
+    ['id:one AND NOT NOT data:two', []],
+    ['data:one AND id:nothing', []],
+  ])('names every token that it tells of, also beside its page: %s', async (query, ids) => {
+    expect(await toldBy(query, all(), { size: 0 })).toEqual(ids);
+    expect(await toldBy(query, all(), { page: 2 })).toEqual(ids);
+    expect(await toldBy(query, all())).toEqual(ids);
+  });
+
+  it('has tokens that it does not list as redacted, and tells how it lists the others', async () => {
+    const shown = { permission: 'token:search', transform: 'redact', isTold: true };
+    expect(await tokensOf('data:one', all(), { size: 0 })).toMatchObject([{ id: 'one', by: 'seen', shown }]);
+    const revealing = ruled({ ...ruleOn('/', 'reveal'), permissions: ['token:search'] });
+    const listed = { permission: 'token:search', transform: 'reveal' };
+    expect((await tokensOf('data:one', revealing)).map((token) => token.shown)).toEqual([listed, shown]);
+  });
+
+  it('names no token whose data may not be searched, or that the caller may not find', async () => {
+    expect(await toldBy('id:one OR data:one', ruled(closed('/', 'mask')), { size: 0 })).toEqual([]);
+    expect(await toldBy('data:x', ruled(ruleOn('/c/', 'mask')), { size: 0 })).toEqual(['three']);
+  });
+
+  it('names more tokens than code may be shown when there are more, and says that these are not all', async () => {
+    const large = await vault.tenant();
+    const seeds = Array.from({ length: maxSeenTokens + 2 }, () => ({ indexed: ['same'] }));
+    await Promise.all(seeds.map((seed) => vault.token(large, seed)));
+    await vault.settle();
+    const found = await vault.answerOf('searchTokens', principalOf(large), {
+      body: { query: 'data:same', size: 0 },
+    });
+    expect([found.tokens?.length, found.isUnrepeatable]).toEqual([maxSeenTokens + 1, true]);
+  });
+
+  it('does not name what it does not list when no term is over data', async () => {
+    expect(await toldBy('container:/a/*', all(), { size: 0 })).toEqual([]);
+  });
+});
+
 describe('misses of searches by data', () => {
   const limited = (misses: string | undefined) => {
     const settings: Record<string, string> = misses === undefined ? {} : { data_misses_per_minute: misses };
@@ -105,6 +159,18 @@ describe('misses of searches by data', () => {
     },
   );
 
+  it.each(['data:DATA AND id:nothing', 'id:one AND NOT data:DATA', 'id:two OR (data:DATA AND id:nothing)'])(
+    'are no oracle of what the answer does not tell: %s',
+    async (query) => {
+      for (const data of ['one', randomUUID()]) {
+        const principal = limited('2');
+        await search(query.replace('DATA', data), principal);
+        await search(query.replace('DATA', data), principal);
+        await expect(search(guess(), principal)).rejects.toMatchObject({ code: 'rate_limited' });
+      }
+    },
+  );
+
   it('count by the application, whatever its session or key', async () => {
     const principal = limited('1');
     await search(guess(), principal);
@@ -120,7 +186,7 @@ describe('misses of searches by data', () => {
 
   it('are terms that find no token, or only tokens that the caller may not see', async () => {
     const principal = limited('1');
-    for (let n = 0; n < 5; n += 1) await search('data:one AND data:two', principal);
+    for (let n = 0; n < 5; n += 1) await search('data:one AND data:x', principal);
     const narrow = { ...limited('1'), permissions: [], rules: [ruleOn('/c/', 'mask')] };
     await search('data:one', narrow);
     await expect(search('data:three', narrow)).rejects.toMatchObject({ code: 'rate_limited' });

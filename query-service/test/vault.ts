@@ -17,13 +17,7 @@ import { createKeyRing, environmentRootKey, keyRingMigrations, type KeyRing } fr
 import { EventStoreUnavailableError, type EventStore } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import { projections, projectorMigrations, startProjectors, type Projectors } from '@token-vault/projectors';
-import {
-  createAuditTrail,
-  createRequestContext,
-  type Answer,
-  type AnswerToken,
-  type Handlers,
-} from '@token-vault/operations';
+import { createAuditTrail, createRequestContext, type Answer, type Handlers } from '@token-vault/operations';
 import { createProjectionProgress, type ProjectionProgress } from '@token-vault/read-models';
 import { silentLogger } from '@token-vault/observability';
 import {
@@ -75,8 +69,8 @@ export interface Vault extends Seeds {
     principal: Principal,
     request?: Request,
   ): Promise<Body>;
-  /** The tokens that the answer declares to show. */
-  tokensOf(id: OperationId, principal: Principal, request?: Request): Promise<readonly AnswerToken[]>;
+  /** As `call`, and gives the whole answer, with the tokens that it declares to show. */
+  answerOf(id: OperationId, principal: Principal, request?: Request): Promise<Answer>;
   /** Runs before each record of a read. While the hook rejects, no record can be made. No hook by default. */
   beforeRecord(hook?: () => Promise<void>): void;
   end(): Promise<void>;
@@ -149,13 +143,11 @@ export async function setUpVault({
   };
 }
 
-const callsOf = (handlers: Handlers, clock: ManualClock): Pick<Vault, 'call' | 'tokensOf'> => ({
+const callsOf = (handlers: Handlers, clock: ManualClock): Pick<Vault, 'call' | 'answerOf'> => ({
   async call<Body>(id: OperationId, principal: Principal, request?: Request) {
     return (await callHandler(handlers, clock, id, principal, request)).body as Body;
   },
-  async tokensOf(id, principal, request) {
-    return (await callHandler(handlers, clock, id, principal, request)).tokens ?? [];
-  },
+  answerOf: (id, principal, request) => callHandler(handlers, clock, id, principal, request),
 });
 
 /**

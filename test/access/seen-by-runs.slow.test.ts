@@ -271,6 +271,44 @@ describe('the answer of a run whose code was told of a card by an error', () => 
   });
 });
 
+/** Requests that tell the code of data by a number or an error alone. */
+const counting = {
+  'a search of size 0': "svc.tokens.search({ query: 'data:' + args.value, size: 0 })",
+  'a page beyond the last one': "svc.tokens.search({ query: 'data:' + args.value, page: 2 })",
+  'a negated term': "svc.tokens.search({ query: 'id:' + args.id + ' AND NOT data:' + args.value })",
+};
+
+describe('the answer of a run whose code was told of a token by the total of a search', () => {
+  let id: string;
+  let value: string;
+  beforeEach(async () => {
+    value = randomUUID();
+    const body = { type: 'token', data: value, search_indexes: ['{{ data }}'] };
+    id = (await reader.client.expect<Token>(201, 'POST', '/tokens', { body })).body.id;
+  });
+
+  it('is refused when its data may not be searched any more, though the page may be shown', async () => {
+    await narrow([rule({ transform: 'mask' })]);
+    const code = `const { pagination } = await svc.tokens.search({ query: 'data:' + args.value });
+      await fetch(configuration.GATE);
+      return { raw: pagination.total_items };`;
+    const closed = () => narrow([rule({ transform: 'mask', search_data: false })]);
+    const refused = await answerAfter(closed, { id, value }, code);
+    expect(refused.status).toBe(403);
+  });
+
+  it.each(Object.entries(counting))('is refused when the right was withdrawn (%s)', async (_how, request) => {
+    const code = `const { pagination } = await ${request};
+      await fetch(configuration.GATE);
+      return { raw: { total: pagination.total_items } };`;
+    const total = request.includes('NOT') ? 0 : 1;
+    const told = await answerAfter(() => Promise.resolve(), { id, value }, code);
+    expect([told.status, told.body]).toEqual([200, { raw: { total } }]);
+    const refused = await answerAfter(() => narrow([rule({ container: '/mine/' })]), { id, value }, code);
+    expect([refused.status, refused.text.includes('total')]).toEqual([403, false]);
+  });
+});
+
 describe('the delivery of a result of a token in the arguments', () => {
   it.each(Object.entries(goings))(
     'is refused once the caller %s',

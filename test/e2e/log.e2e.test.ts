@@ -79,6 +79,19 @@ describe('the log of a running vault', () => {
     for (const entry of told) expect(entry).not.toHaveProperty('entity_id');
   });
 
+  it('tells how many hits there were when the answer told their number alone', async () => {
+    const { id } = await makeCard();
+    const call = { key: keyOf(backend), headers: { 'SVC-TRACE-ID': 'trace-of-a-number' } };
+    await vault.must(200, { ...call, path: `/tokens?size=0&id=${id}` });
+    const body = { query: `id:${id}`, page: 2 };
+    await vault.must(200, { ...call, method: 'POST', path: '/tokens/search', body });
+    const told = await entries({ trace_id: 'trace-of-a-number' });
+    expect(told.map(({ message }) => message)).toEqual([
+      'Token list found 1, showed none',
+      'Token search found 1, showed none',
+    ]);
+  });
+
   it('tells of a probe by deduplication, naming what it met', async () => {
     const body = { ...card(), deduplicate_token: true };
     const { id } = await makeCard(body);

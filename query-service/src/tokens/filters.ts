@@ -40,7 +40,7 @@ function conditionHolds({ attribute, operator, value }: AccessRuleCondition): Sq
 }
 
 /** The tokens that terms over `data` may match, as a condition on `t`. The first rule that covers a token decides. */
-function searchableCondition(searchable: SearchableData): Sql {
+export function searchableCondition(searchable: SearchableData): Sql {
   switch (searchable.kind) {
     case 'all':
       return sql('true');
@@ -82,7 +82,11 @@ export function idsByMetadata(tenantId: string, key: string, value: string): Kne
  * Ids of the tenant's tokens with a search index of this keyed hash, among the tokens whose data the caller may
  * search.
  */
-export function idsByIndex(tenantId: string, hash: string, searchable: SearchableData): Knex.QueryBuilder {
+export function idsByIndex(
+  tenantId: string,
+  hash: string | Sql,
+  searchable: SearchableData,
+): Knex.QueryBuilder {
   const found = db(s.source).select(s.token_id).where(s.tenant_id, tenantId).where(s.hash, hash);
   if (searchable.kind === 'all') return found;
   const token = db(t.source)

@@ -1,4 +1,5 @@
 import { ValidationError } from '@token-vault/contracts';
+import { DataDependentError, type MadeOf } from '@token-vault/operations';
 import type { GrantedToken } from './show.ts';
 
 /** The largest page of tokens, in bytes. One token alone always fits: data is at most 512 KiB. */
@@ -35,11 +36,13 @@ export class PageBytes {
 /**
  * Gives the tokens unchanged when the page is small enough. The check comes before anything is opened or recorded. A
  * page is never cut short, because page numbers would then change their meaning.
- * @throws ValidationError that names `size` and says how many tokens fit
+ * @param madeOf what the page would show: how many tokens fit depends on the size of their data
+ * @throws DataDependentError that names `size` and says how many tokens fit
  */
-export function requireSmallPage(tokens: readonly GrantedToken[]): readonly GrantedToken[] {
+export function requireSmallPage(tokens: readonly GrantedToken[], madeOf: MadeOf): void {
   const bytes = new PageBytes();
   const fitting = tokens.findIndex((token) => !bytes.fits(token));
-  if (fitting < 0) return tokens;
-  throw ValidationError.of('size', `gives a page of more than 4 MiB here: ask for at most ${fitting}`);
+  if (fitting < 0) return;
+  const message = `gives a page of more than 4 MiB here: ask for at most ${fitting}`;
+  throw new DataDependentError(ValidationError.of('size', message), madeOf);
 }

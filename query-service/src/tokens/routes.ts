@@ -17,7 +17,7 @@ import {
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { Expressions } from '@token-vault/expressions';
-import type { AnswerToken, AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
+import type { AnswerToken, AuditTrail, HandlersOf, MadeOf, RequestContext } from '@token-vault/operations';
 import type { MissLimit } from '@token-vault/http';
 import type { Pool } from 'pg';
 import type { FairReads } from '../fair-reads.ts';
@@ -28,8 +28,9 @@ import { requireSmallPage } from './page-bytes.ts';
 import { findTokens, listTokens, type TokenScope } from './queries.ts';
 import { cvcEndOfRow, isExpired, type TokenRow } from './row.ts';
 import { searchCondition } from './search/conditions.ts';
-import { countFound, dataTermsOf } from './search/data-terms.ts';
+import { dataTermsOf } from './search/data-terms.ts';
 import { parseQuery } from './search/parser.ts';
+import { findTold, madeOfTold } from './search/told.ts';
 import { createTokenShow, type GrantedToken } from './show.ts';
 import { requireSignedRows } from './signed-rows.ts';
 
@@ -44,14 +45,19 @@ export interface TokenDependencies {
 
 const defaultPageSize = 20;
 
+const permissionOf = { list: 'token:read', search: 'token:search' } as const;
+
 type TokenQueries = Pick<HandlersOf<'query'>, 'getToken' | 'listTokens' | 'searchTokens'>;
 
-/** Terms over data that match no token are counted as misses. @throws ValidationError, RateLimitedError */
+/**
+ * Gives the page, and the tokens of whose data its total tells. Terms over data that no found token has are counted as misses.
+ * @throws ValidationError, RateLimitedError
+ */
 async function search(
   { reads, keyRing, missLimit }: Pick<TokenDependencies, 'reads' | 'keyRing' | 'missLimit'>,
   body: BodyOf<Operations['searchTokens']>,
   context: RequestContext,
-): Promise<Page<TokenRow>> {
+): Promise<{ readonly page: Page<TokenRow>; readonly told?: MadeOf }> {
   const query = parseQuery(body.query);
   const { principal } = context;
   const hashes = await keyRing.hashes(principal.tenant.id);
@@ -61,11 +67,11 @@ async function search(
   const reader = reads.of(principal.tenant.id);
   const find = () => findTokens(reader, scope, { condition: searchCondition(query, searched) }, request);
   const terms = dataTermsOf(query, searched);
-  if (terms.size === 0) return find();
+  if (terms.size === 0) return { page: await find() };
   const tries = missLimit.count(context, terms.size);
-  const [page, found] = await Promise.all([find(), countFound(reader, scope, terms, searched)]);
-  tries.found(found);
-  return page;
+  const [page, told] = await Promise.all([find(), findTold(reader, scope, query, searched)]);
+  tries.found(told.foundTerms);
+  return { page, told: madeOfTold(told) };
 }
 
 export function createTokenHandlers(dependencies: TokenDependencies): TokenQueries {
@@ -73,16 +79,21 @@ export function createTokenHandlers(dependencies: TokenDependencies): TokenQueri
   const findToken = createTokenLookup(pool);
   const show = createTokenShow(keyRing, audit, expressions);
 
+  /** @param told the tokens of whose data the total tells, whether they are on the page or not */
   async function showPage(
     { pagination, data }: Page<TokenRow>,
     context: RequestContext,
-    permission: TokenPermission,
     operation: 'list' | 'search',
-  ): Promise<{ body: Page<Token>; tokens: AnswerToken[] }> {
+    told: MadeOf = {},
+  ): Promise<{ body: Page<Token> } & MadeOf> {
+    const permission = permissionOf[operation];
     await requireSignedRows(keyRing, context.principal.tenant, data);
-    const granted = requireSmallPage(data.map((row) => grantedOf(context, permission, row)));
-    const shown = await show(granted, context, operation);
-    return { body: { pagination, data: shown }, tokens: seenIn(granted, permission, context) };
+    const granted = data.map((row) => grantedOf(context, permission, row));
+    const tokens = [...seenIn(granted, permission, context), ...(told.tokens ?? [])];
+    const madeOf = { ...told, tokens };
+    requireSmallPage(granted, madeOf);
+    const shown = await show(granted, context, operation, pagination.total_items);
+    return { body: { pagination, data: shown }, ...madeOf };
   }
 
   return {
@@ -101,12 +112,12 @@ export function createTokenHandlers(dependencies: TokenDependencies): TokenQueri
       const filters = { ids: query.id, types: query.type, metadata: query.metadata };
       const reader = reads.of(context.principal.tenant.id);
       const page = await listTokens(reader, scopeOf(context, 'token:read'), filters, query);
-      return showPage(page, context, 'token:read', 'list');
+      return showPage(page, context, 'list');
     },
 
     async searchTokens({ body }, context) {
-      const page = await search(dependencies, body, context);
-      return showPage(page, context, 'token:search', 'search');
+      const { page, told } = await search(dependencies, body, context);
+      return showPage(page, context, 'search', told);
     },
   };
 }

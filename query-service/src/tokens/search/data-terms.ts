@@ -1,8 +1,3 @@
-import type { Reader } from '../../fair-reads.ts';
-import { allOf, compile, db, sql } from '../../statements.ts';
-import { hasIdOf, idsByIndex, isThere } from '../filters.ts';
-import type { TokenScope } from '../queries.ts';
-import { t } from '../row.ts';
 import { dataHash, type Searched } from './conditions.ts';
 import type { SearchQuery } from './query.ts';
 
@@ -24,25 +19,22 @@ export function dataTermsOf(query: SearchQuery, searched: Searched): ReadonlySet
   }
 }
 
+const nothing: SearchQuery = { kind: 'not', of: { kind: 'everything' } };
+
 /**
- * The number of terms that match a token that the caller may find. It costs at most one index lookup and one token
- * for each term.
+ * The query without its negated terms over data. It finds what the query finds and what these terms leave out: a token that `NOT data:x`
+ * leaves out has `x`, and the answer tells so.
  */
-export async function countFound(
-  reader: Reader,
-  { tenantId, now, visibility }: TokenScope,
-  terms: ReadonlySet<string>,
-  { searchable }: Searched,
-): Promise<number> {
-  const isFound = (hash: string) => {
-    const condition = allOf([
-      isThere(tenantId, now, visibility),
-      hasIdOf(idsByIndex(tenantId, hash, searchable)),
-    ]);
-    return sql('(exists ?)::integer', db(t.source).select(t.id).where(condition));
-  };
-  const found = [...terms].map(isFound);
-  const sum = sql(['0', ...found.map(() => '?')].join(' + '), ...found);
-  const { rows } = await reader.query<{ found: number }>(compile(sql('select ? as found', sum)));
-  return rows[0]?.found ?? 0;
+export function withoutNegatedData(query: SearchQuery, isNegated = false): SearchQuery {
+  switch (query.kind) {
+    case 'all-of':
+    case 'any-of':
+      return { kind: query.kind, of: query.of.map((each) => withoutNegatedData(each, isNegated)) };
+    case 'not':
+      return { kind: 'not', of: withoutNegatedData(query.of, !isNegated) };
+    case 'text':
+      return isNegated && query.field === 'data' ? nothing : query;
+    default:
+      return query;
+  }
 }

@@ -1,0 +1,58 @@
+import { maxSeenTokens } from '@token-vault/contracts';
+import type { MadeOf } from '@token-vault/operations';
+import type { Reader } from '../../fair-reads.ts';
+import { compile, db, sql, type Sql } from '../../statements.ts';
+import { hasIdOf, idsByIndex, isThere, searchableCondition } from '../filters.ts';
+import type { TokenScope } from '../queries.ts';
+import { t } from '../row.ts';
+import { searchCondition, type Searched } from './conditions.ts';
+import { dataTermsOf, withoutNegatedData } from './data-terms.ts';
+import type { SearchQuery } from './query.ts';
+
+/** What the answer of a search tells of data, whatever page it shows. */
+export interface Told {
+  /** The number of terms over data that a token has which the query finds. The others are misses. */
+  readonly foundTerms: number;
+  /** The tokens of whose data the answer tells: one more than code may be shown, at most. */
+  readonly tokenIds: readonly string[];
+}
+
+/**
+ * A term is found when a token has it that the query finds. So the limit of misses tells nothing that the answer does not: by
+ * `data:x AND id:none` nobody learns whether a token has `x`. The cost is one statement, which visits a token for each term and at most
+ * 1,001 tokens.
+ */
+export async function findTold(
+  reader: Reader,
+  { tenantId, now, visibility }: TokenScope,
+  query: SearchQuery,
+  searched: Searched,
+): Promise<Told> {
+  const tokens = (of: SearchQuery, condition: Sql) =>
+    db(t.source)
+      .select(t.id)
+      .where(isThere(tenantId, now, visibility))
+      .where(searchCondition(of, searched))
+      .where(condition);
+  const { searchable } = searched;
+  const hasTerm = tokens(query, hasIdOf(idsByIndex(tenantId, sql('term.hash'), searchable)));
+  const terms = sql(
+    '(select count(*)::integer from unnest(?::text[]) as term(hash) where exists ?)',
+    [...dataTermsOf(query, searched)],
+    hasTerm,
+  );
+  const ids = tokens(withoutNegatedData(query), searchableCondition(searchable)).limit(maxSeenTokens + 1);
+  const statement = sql('select ? as found, array(?) as ids', terms, ids);
+  const { rows } = await reader.query<{ found: number; ids: string[] }>(compile(statement));
+  return { foundTerms: rows[0]?.found ?? 0, tokenIds: rows[0]?.ids ?? [] };
+}
+
+/** The tokens of whose data the answer was made. Those that it lists too are named once more, as they are shown. */
+export const madeOfTold = ({ tokenIds }: Told): MadeOf => ({
+  tokens: tokenIds.map((id) => ({
+    id,
+    by: 'seen',
+    shown: { permission: 'token:search', transform: 'redact', isTold: true },
+  })),
+  ...(tokenIds.length > maxSeenTokens ? { isUnrepeatable: true } : {}),
+});
