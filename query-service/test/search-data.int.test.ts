@@ -159,17 +159,19 @@ describe('misses of searches by data', () => {
     },
   );
 
-  it.each(['data:DATA AND id:nothing', 'id:one AND NOT data:DATA', 'id:two OR (data:DATA AND id:nothing)'])(
-    'are no oracle of what the answer does not tell: %s',
-    async (query) => {
-      for (const data of ['one', randomUUID()]) {
-        const principal = limited('2');
-        await search(query.replace('DATA', data), principal);
-        await search(query.replace('DATA', data), principal);
-        await expect(search(guess(), principal)).rejects.toMatchObject({ code: 'rate_limited' });
-      }
-    },
-  );
+  it.each([
+    'data:DATA AND id:nothing',
+    'id:one AND NOT data:DATA',
+    'id:one OR NOT data:DATA',
+    'id:two OR (data:DATA AND id:nothing)',
+  ])('are no oracle of what the answer does not tell: %s', async (query) => {
+    for (const data of ['one', randomUUID()]) {
+      const principal = limited('2');
+      await search(query.replace('DATA', data), principal);
+      await search(query.replace('DATA', data), principal);
+      await expect(search(guess(), principal)).rejects.toMatchObject({ code: 'rate_limited' });
+    }
+  });
 
   it('count by the application, whatever its session or key', async () => {
     const principal = limited('1');

@@ -19,8 +19,8 @@ export interface Told {
 
 /**
  * A term is found when a token has it that the query finds. So the limit of misses tells nothing that the answer does not: by
- * `data:x AND id:none` nobody learns whether a token has `x`. The cost is one statement, which visits a token for each term and at most
- * 1,001 tokens.
+ * `data:x AND id:none` nobody learns whether a token has `x`. A term that is only negated is never found: else each token that the query
+ * finds would be tried. The cost is one statement, which finds one token for each term and 1,001 others at most.
  */
 export async function findTold(
   reader: Reader,
@@ -35,13 +35,14 @@ export async function findTold(
       .where(searchCondition(of, searched))
       .where(condition);
   const { searchable } = searched;
+  const unnegated = withoutNegatedData(query);
   const hasTerm = tokens(query, hasIdOf(idsByIndex(tenantId, sql('term.hash'), searchable)));
   const terms = sql(
     '(select count(*)::integer from unnest(?::text[]) as term(hash) where exists ?)',
-    [...dataTermsOf(query, searched)],
+    [...dataTermsOf(unnegated, searched)],
     hasTerm,
   );
-  const ids = tokens(withoutNegatedData(query), searchableCondition(searchable)).limit(maxSeenTokens + 1);
+  const ids = tokens(unnegated, searchableCondition(searchable)).limit(maxSeenTokens + 1);
   const statement = sql('select ? as found, array(?) as ids', terms, ids);
   const { rows } = await reader.query<{ found: number; ids: string[] }>(compile(statement));
   return { foundTerms: rows[0]?.found ?? 0, tokenIds: rows[0]?.ids ?? [] };
