@@ -47,11 +47,10 @@ export function createTokensSinceFinder({ store, keyRing, clock }: TokenFinderDe
       const { state, base, baseSince } = history;
       if (state.kind === 'absent') break;
       newest = base - 1;
-      if (state.kind === 'ended') {
-        if (baseSince !== undefined && new Date(baseSince) < before) break;
-        continue;
-      }
-      if (isExpired(state.details, before)) break;
+      // A change in a transaction counts from its commit. The expiry that it sets may be earlier, and did not count before.
+      const isOld = baseSince !== undefined && new Date(baseSince) < before;
+      if (isOld && (state.kind === 'ended' || isExpired(state.details, before))) break;
+      if (state.kind === 'ended') continue;
       const { createdAt } = state.details;
       if (!found.has(createdAt)) {
         await requireSignedToken(keyRing, tenant, state.details);

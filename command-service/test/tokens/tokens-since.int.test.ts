@@ -115,6 +115,32 @@ it('a token that was deleted in a transaction is found since before its commit',
   expect(await containersSince(vault.clock.now())).toEqual([]);
 });
 
+it('an expiry that a transaction sets counts from its commit', async () => {
+  await create('/old/');
+  const expires_at = new Date(vault.clock.now().getTime() + minute).toISOString();
+  const transaction = await vault.begin();
+  await vault.update('one', { containers: ['/moved/'], expires_at }, { transaction });
+  vault.clock.advance(5 * minute);
+  const since = vault.clock.now();
+  expect(await containersSince(since)).toEqual(['/old/']);
+  await vault.end('commit', transaction);
+  expect(await containersSince(since)).toEqual(['/moved/']);
+});
+
+it('a token that was made anew in a transaction with a short life does not hide the one before', async () => {
+  await create('/old/');
+  vault.clock.advance(minute);
+  const expires_at = new Date(vault.clock.now().getTime() + minute).toISOString();
+  const transaction = await vault.begin();
+  await vault.remove('one', { transaction });
+  const body = { type: 'token', data: 'x', id: 'one', containers: ['/mine/'], expires_at } as const;
+  await vault.create(body, { transaction });
+  vault.clock.advance(5 * minute);
+  const since = vault.clock.now();
+  await vault.end('commit', transaction);
+  expect(await containersSince(since)).toEqual(['/mine/', '/old/']);
+});
+
 it('tokens that ended long before are not found', async () => {
   await create('/old/');
   await vault.remove('one');
