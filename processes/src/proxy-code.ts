@@ -63,6 +63,7 @@ export function createProxyCode(dependencies: CodeDependencies): RunCode {
         },
         writer: writerOf(run),
         signal: run.signal,
+        requireActing: run.requireActing,
       },
     );
     if (end.kind === 'succeeded') return { raw: end.raw, tokens: end.tokens };

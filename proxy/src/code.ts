@@ -37,6 +37,8 @@ interface CodeExchange {
   readonly signal: AbortSignal;
   /** Decides anew whether data may leave. @throws DomainError */
   readonly requireSendable: () => Promise<void>;
+  /** Decides anew whether code may change something. Tokens may be gone: the code may delete them. @throws DomainError */
+  readonly requireActing: () => Promise<void>;
 }
 
 /** The transforms of one exchange; none where the request names its destination itself. */
@@ -83,13 +85,9 @@ export class ProxyCode {
     return transformedAnswer(answer, (args) => this.#run(proxy, { part: 'response', code, args }));
   }
 
-  /**
-   * The request that code made may hold data of the tokens that it was shown. @throws ForbiddenError; ConflictError when such a token is gone
-   */
-  async requireSendable(context: RequestContext): Promise<void> {
-    if (this.#seen.length === 0) return;
-    await this.requireSeen(context);
-    if (!(await this.#dependencies.areThere(this.#seen, context)))
+  /** The request that code made may hold data of the tokens that it was shown. @throws ConflictError when such a token is gone */
+  async requireThere(context: RequestContext): Promise<void> {
+    if (this.#seen.length > 0 && !(await this.#dependencies.areThere(this.#seen, context)))
       throw new ConflictError('conflict', 'A token that the code was shown was deleted meanwhile.');
   }
 
@@ -105,10 +103,10 @@ export class ProxyCode {
     transform: Pick<CodeRun, 'part' | 'code' | 'args'>,
   ): Promise<CodeResult> {
     this.#hasRun = true;
-    const { exchangeId, signal, requireSendable } = this.#exchange;
+    const { exchangeId, signal, requireSendable, requireActing } = this.#exchange;
     const onSeen = (tokens: readonly SeenToken[]) => void this.#seenBy.set(transform.part, tokens);
     return this.#dependencies.runCode(
-      { ...transform, proxy, exchangeId, signal, requireSendable, onSeen },
+      { ...transform, proxy, exchangeId, signal, requireSendable, requireActing, onSeen },
       this.#context,
     );
   }

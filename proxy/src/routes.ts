@@ -150,7 +150,8 @@ class Proxy {
       });
     });
     const requireSendable = () => this.#requireSendable(going, context, code);
-    const coded = { proxy, exchangeId: exchange.id, signal: raw.signal, requireSendable };
+    const requireActing = async () => void (await this.#requireActing(going, context, code));
+    const coded = { proxy, exchangeId: exchange.id, signal: raw.signal, requireSendable, requireActing };
     const code: ProxyCode = new ProxyCode(this.#dependencies, coded, context);
     try {
       const outgoing = await filling;
@@ -193,19 +194,27 @@ class Proxy {
    * Decides again whether data may leave: by the rights, the destination and the tokens of this moment. An id can have been
    * taken by another token since. @throws DomainError
    */
-  async #requireSendable(
+  async #requireSendable(going: Going, context: RequestContext, code: ProxyCode): Promise<void> {
+    const present = await this.#requireActing(going, context, code);
+    await this.#dependencies.checkTokens(going.template.references, present);
+    await code.requireThere(present);
+  }
+
+  /**
+   * Decides again by the rights and the destination of this moment, and by the last state of each token. @returns the present context
+   * @throws DomainError
+   */
+  async #requireActing(
     { template, requireStanding }: Going,
     context: RequestContext,
     code: ProxyCode,
-  ): Promise<void> {
-    const { checkTokens, refuseUse } = this.#dependencies;
-    const { references } = template;
+  ): Promise<RequestContext> {
     const present = (await context.renewed()) ?? context;
     await requireStanding(present);
-    await checkTokens(references, present);
-    const refusal = await refuseUse([...references.tokens.keys()], present);
+    const refusal = await this.#dependencies.refuseUse([...template.references.tokens.keys()], present);
     if (refusal) throw refusal;
-    await code.requireSendable(present);
+    await code.requireSeen(present);
+    return present;
   }
 
   async #send(

@@ -26,6 +26,8 @@ export interface CodeRun {
   readonly signal: AbortSignal;
   /** Decides anew whether data may leave, before each request of the code. @throws DomainError */
   readonly requireSendable: () => Promise<void>;
+  /** Decides anew whether the code may change something, before each change. @throws DomainError */
+  readonly requireActing: () => Promise<void>;
   /** Called with all tokens that the code was shown so far, before it is shown more. */
   readonly onSeen: (tokens: readonly SeenToken[]) => void;
 }

@@ -196,6 +196,8 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
         clock,
         logger: silentLogger,
         findInvoker: (ofTenant, actor) => Promise.resolve(invoker(ofTenant, actor)),
+        refuseUse: () => Promise.resolve(undefined),
+        decideSeen: nothingSeen,
         openTokens: () => Promise.resolve({ tokens: Promise.resolve(new Map()), use: [] }),
         operations: {
           asApplication: () => Promise.reject(new Error('not in this test')),

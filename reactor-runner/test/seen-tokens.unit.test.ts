@@ -40,16 +40,17 @@ it('names made tokens up to the limit, says when there were more, and learns the
   expect(seen.cvcEndsAt).toEqual(new Date('2030-01-01T00:00:00Z'));
 });
 
-it('refuses an answer that shows more tokens than can be named', () => {
+it('refuses an answer that shows more tokens than can be named, names its tokens too, and refuses any further answer', () => {
   const seen = new SeenTokens();
   const first = Array.from({ length: maxSeenTokens }, (_, index) => ({ id: `tok_${index}`, shown: shown() }));
   seen.add(first);
   seen.add([{ id: 'made', shown: shown({ permission: 'token:create' }) }]);
-  expect(() => {
-    seen.add([{ id: 'another', shown: shown() }]);
-  }).toThrow('at most 1,000 tokens');
   seen.add(first);
-  expect(seen.tokens.length).toBe(maxSeenTokens);
+  const refused = 'at most 1,000 tokens';
+  expect(() => void seen.add([{ id: 'another', shown: shown() }])).toThrow(refused);
+  expect(seen.tokens.at(-1)).toEqual({ id: 'another', shown: shown() });
+  for (const later of [[], first]) expect(() => void seen.add(later)).toThrow(refused);
+  expect(seen.tokens.length).toBe(maxSeenTokens + 1);
 });
 
 it('does not name all when an inner run did not', () => {

@@ -12,6 +12,10 @@ export interface Receiver {
   readonly deliveries: readonly Delivery[];
   /** The answers to the next deliveries: a status, or none. 204 after the last one. */
   plan(...answers: readonly (number | 'hang')[]): void;
+  /** Requests that have got no answer. */
+  readonly held: number;
+  /** Answers them. */
+  release(): void;
   close(): Promise<void>;
 }
 
@@ -19,12 +23,13 @@ export interface Receiver {
 export async function startReceiver(): Promise<Receiver> {
   const deliveries: Delivery[] = [];
   const planned: (number | 'hang')[] = [];
+  const held: ServerResponse[] = [];
   const take = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
     deliveries.push({ headers: request.headers, text: Buffer.concat(chunks).toString() });
     const answer = planned.shift() ?? 204;
-    if (answer === 'hang') return;
+    if (answer === 'hang') return void held.push(response);
     response.writeHead(answer, answer === 302 ? { location: '/elsewhere' } : {}).end();
   };
   const server = createServer((request, response) => void take(request, response));
@@ -34,6 +39,12 @@ export async function startReceiver(): Promise<Receiver> {
     url: `http://127.0.0.1:${port}/hook`,
     deliveries,
     plan: (...answers) => void planned.push(...answers),
+    get held() {
+      return held.length;
+    },
+    release() {
+      for (const response of held.splice(0)) response.writeHead(204).end();
+    },
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());

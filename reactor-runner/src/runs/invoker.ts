@@ -3,12 +3,16 @@ import {
   AccessDenied,
   ForbiddenError,
   mayHoldUnnamedTokens,
+  ReactorDeleted,
+  streams,
   type DataOf,
   type OutcomeContent,
   type VaultEvent,
 } from '@token-vault/contracts';
+import type { EventStore } from '@token-vault/event-store';
 import { createRequestContext, withReason, type Clock, type RequestContext } from '@token-vault/operations';
 import type { Invocation } from './invocation.ts';
+import type { SeenTokens } from './seen-tokens.ts';
 import type { Asked, DecideSeen, FindInvoker, OpenedTokens, OpenTokens, RefuseUse } from './ports.ts';
 
 /** An invoker that no longer exists has no rights. The log still names it. */
@@ -97,6 +101,37 @@ export interface RefusedDelivery {
   readonly record: VaultEvent;
 }
 
+/** A run at this moment: in the name of its invoker, and the refusal when the invoker may not use the tokens of the arguments. */
+async function standingOf(
+  invocation: Invocation,
+  { clock, findInvoker, refuseUse }: Omit<DeliveryRights, 'decideSeen'>,
+) {
+  const { tenantId, metadata, invoked } = invocation;
+  const invoker = await findInvoker(tenantId, metadata.actor, askedOf(invocation));
+  const context = contextFor(invocation, invoker, clock);
+  const since = new Date(metadata.occurred_at);
+  const refusal = refusalOfCaller(invoker) ?? (await refuseUse(invoked.token_ids, since, context));
+  return { context, since, refusal };
+}
+
+/**
+ * Decides whether code that is running may go on with the data that it has, as a delivery of its result is decided.
+ * @throws ForbiddenError
+ */
+export async function requireActingOf(
+  invocation: Invocation,
+  seen: Pick<SeenTokens, 'tokens'>,
+  rights: DeliveryRights & { readonly store: Pick<EventStore, 'readStream'> },
+): Promise<void> {
+  const { context, since, refusal } = await standingOf(invocation, rights);
+  if (refusal) throw refusal;
+  const reactor = streams.reactor(invocation.tenantId, invocation.invoked.reactor_id);
+  for await (const { type } of rights.store.readStream(reactor, { backwards: true, maxCount: 1 }))
+    if (type === ReactorDeleted.type) throw new ForbiddenError('The reactor was deleted.');
+  const decided = await rights.decideSeen(seen.tokens, since, context);
+  if (decided.refusal) throw decided.refusal;
+}
+
 type DecidedDelivery =
   | { readonly refused: RefusedDelivery }
   | {
@@ -116,22 +151,18 @@ type DecidedDelivery =
  */
 export async function decideDelivery(
   invocation: Invocation,
-  { clock, findInvoker, refuseUse, decideSeen }: DeliveryRights,
+  rights: DeliveryRights,
   open: () => Promise<OutcomeContent>,
   isAgain: boolean,
 ): Promise<DecidedDelivery> {
-  const { tenantId, metadata, invoked } = invocation;
-  const invoker = await findInvoker(tenantId, metadata.actor, askedOf(invocation));
-  const context = contextFor(invocation, invoker, clock);
-  const since = new Date(metadata.occurred_at);
+  const { context, since, refusal } = await standingOf(invocation, rights);
   const refused = (refusal: ForbiddenError, permission?: 'token:read') => ({
     refused: { refusal, record: denied(refusal, invocation, context, permission) },
   });
-  const refusal = refusalOfCaller(invoker) ?? (await refuseUse(invoked.token_ids, since, context));
   if (refusal) return refused(refusal);
   const opened = await open();
   if (isAgain && mayHoldUnnamedTokens(opened)) return refused(shownOnce(), 'token:read');
-  const decided = await decideSeen(opened.seen, since, context);
+  const decided = await rights.decideSeen(opened.seen, since, context);
   if (decided.refusal) return refused(decided.refusal, 'token:read');
   return { refused: undefined, opened, record: () => decided.record() };
 }

@@ -20,10 +20,16 @@ import {
   type Invocation,
   type InvocationHistory,
 } from './invocation.ts';
-import { askedOf, openForInvoker, type OpenedForInvoker } from './invoker.ts';
+import {
+  askedOf,
+  openForInvoker,
+  requireActingOf,
+  type DeliveryRights,
+  type OpenedForInvoker,
+} from './invoker.ts';
 import { failureOf, type InvocationOutcome } from './outcome.ts';
 import type { Input } from './input.ts';
-import type { FindInvoker, Guess, OpenTokens, RunOrigin, VaultOperations } from './ports.ts';
+import type { Guess, OpenTokens, RunOrigin, VaultOperations } from './ports.ts';
 import { createReactorContents, openConfiguration, type ReactorContents } from './reactor-content.ts';
 import {
   createArgumentDestruction,
@@ -37,9 +43,8 @@ import { detokenize } from './run-tokens.ts';
 import { SeenTokens } from './seen-tokens.ts';
 import { StoppableWork } from './stoppable-work.ts';
 
-export interface RunDependencies extends RecordDependencies {
+export interface RunDependencies extends RecordDependencies, DeliveryRights {
   readonly logger: Logger;
-  readonly findInvoker: FindInvoker;
   readonly openTokens: OpenTokens;
   readonly expressions: Expressions;
   readonly guess: Guess;
@@ -280,7 +285,8 @@ export class Runs {
     const longestMs = this.#queueMs(timeoutMs) + timeoutMs + 1_000;
     const onConsole = (console: GuestConsole, mayHoldTokens: boolean) =>
       void Object.assign(printed, { console, mayHoldTokens });
-    const code = { ...input, timeoutMs, origin, writer: { invoker: metadata }, onConsole };
+    const requireActing = () => requireActingOf(invocation, seen, this.#dependencies);
+    const code = { ...input, timeoutMs, origin, writer: { invoker: metadata }, onConsole, requireActing };
     const outcome = await this.#stoppable.run(longestMs, (signal) =>
       runCode(this.#dependencies, { ...code, signal }),
     );

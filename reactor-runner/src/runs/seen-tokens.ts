@@ -17,6 +17,7 @@ export class SeenTokens {
   /** By token, application and permission, and apart where the code was only told of it: how it was shown at most. */
   readonly #tokens = new Map<string, SeenToken>();
   #isComplete = true;
+  #isFull = false;
   #cvcEndsAt: Date | undefined;
 
   /**
@@ -25,14 +26,21 @@ export class SeenTokens {
    * @throws ConflictError
    */
   add(tokens: readonly ShownToken[], areAll = true): void {
+    // Whether an answer holds new tokens may tell of data, so none is given any more.
+    if (this.#isFull) throw tooMany();
     if (!areAll) this.#isComplete = false;
     for (const { id, shown, cvcEndsAt } of tokens) {
       this.endBy(cvcEndsAt);
       const token = { id, ...(shown === undefined ? {} : { shown }) };
-      if (this.#ids.size < maxSeenTokens || this.#ids.has(id)) this.#add(token);
-      else if (isMade(token)) this.#isComplete = false;
-      else throw tooMany();
+      const fits = this.#ids.size < maxSeenTokens || this.#ids.has(id);
+      if (!fits && isMade(token)) this.#isComplete = false;
+      else {
+        // The refusal tells the code of these tokens, so they decide too.
+        this.#isFull ||= !fits;
+        this.#add(token);
+      }
     }
+    if (this.#isFull) throw tooMany();
   }
 
   #add(token: SeenToken): void {
