@@ -12,11 +12,12 @@ import {
   type Permission,
 } from '@token-vault/contracts';
 import { AppendGroup, comparePositions, type GroupMember, type Position } from '@token-vault/event-store';
-import { parseInput, type Answer, type AnswerToken, type RequestContext } from '@token-vault/operations';
+import { parseInput, type Answer, type RequestContext } from '@token-vault/operations';
 import { outsideTransaction } from '../transactions/context.ts';
 import type { TokenCreation } from './create.ts';
 import { deleteToken } from './delete.ts';
 import type { TokenDependencies } from './dependencies.ts';
+import { tokensOfCreate } from './told.ts';
 
 /** Items that are under way at once: their keys share round trips, and the events that create tokens are one append (ADR 31). */
 const chunkSize = 100;
@@ -113,14 +114,9 @@ export async function createTokens(
       ? { status: each.done.isNew ? 201 : 200, token: each.done.token }
       : { status: each.error.status, error: itemErrorOf(each.error) },
   );
-  const shown = outcomes.flatMap((each, index): AnswerToken[] => {
-    if (!('done' in each)) return [];
-    const { token, isNew, cvcEndsAt, shown } = each.done;
-    const by = isNew ? 'create' : 'duplicate-of-create';
-    return [
-      { id: token.id, createdAt: token.created_at, at: ['results', index, 'token'], by, cvcEndsAt, shown },
-    ];
-  });
+  const shown = outcomes.flatMap((each, index) =>
+    'done' in each ? tokensOfCreate(each.done, ['results', index, 'token']) : [],
+  );
   const isRepeat = outcomes.some((each) => 'done' in each && each.done.isRepeat);
   return { body: { results }, position: last(outcomes.map(positionOf)), tokens: shown, isRepeat };
 }

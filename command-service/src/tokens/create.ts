@@ -4,6 +4,7 @@ import {
   ConflictError,
   NotFoundError,
   streams,
+  type AskedToken,
   type CreateTokenBody,
   type Token,
   type TokenContent,
@@ -38,6 +39,8 @@ export interface CreatedToken {
   readonly cvcEndsAt?: string | undefined;
   /** Unset when the answer shows nothing of the token. */
   readonly shown?: Showing | undefined;
+  /** Set when deduplication gave an existing token: the token that was asked for. */
+  readonly asked?: AskedToken;
 }
 
 /** The place of a new token, as an attempt to write it finds it. */
@@ -87,7 +90,10 @@ export class TokenCreation {
       load: this.#places(draft, context),
       decide: (place) => this.#decide(draft, place),
     });
-    if (before.duplicate) return this.#duplicateOf(before.duplicate, context);
+    if (before.duplicate) {
+      const asked = { id: before.tokenId, containers: draft.containers };
+      return { ...(await this.#duplicateOf(before.duplicate, context)), asked };
+    }
     const { facts, keys, content, shown } = decided;
     if (revision === undefined || !content) throw new Error('a create without a duplicate was not appended');
     const { tokenId } = before;

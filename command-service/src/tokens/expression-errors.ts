@@ -7,10 +7,6 @@ import {
   type RequestExpressions,
   type SourcePosition,
 } from '@token-vault/expressions';
-import { DataDependentError } from '@token-vault/operations';
-import { cvcEndOf } from '@token-vault/tokens';
-import { isDataHidden } from './hidden-data.ts';
-import type { PatchAttempt } from './patch-attempt.ts';
 
 /** `search_indexes[0]` → `search_indexes.0`, the form of paths in problems. */
 export const dotted = (field: string): string => field.replaceAll(/\[(\d+)\]/g, '.$1');
@@ -60,13 +56,4 @@ export async function refuseBadMask(
     (errors[dotted(field)] ??= []).push(withPosition(message, position));
   if (Object.keys(errors).length > 0) throw new ValidationError(errors);
   return shown === undefined ? undefined : secret(shown);
-}
-
-/** Whether an expression works tells of the data that the caller did not send. Hidden data is read by no expression of the patch. */
-export function failureOfPatch(error: unknown, attempt: PatchAttempt): unknown {
-  if (!(error instanceof ValidationError) || isDataHidden(attempt)) return error;
-  const { details, context } = attempt;
-  const shown = { permission: 'token:update', transform: 'reveal' } as const;
-  const cvcEndsAt = cvcEndOf(details.content, context.now);
-  return new DataDependentError(error, { tokens: [{ id: details.id, by: 'seen', shown, cvcEndsAt }] });
 }

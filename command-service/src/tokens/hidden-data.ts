@@ -25,6 +25,24 @@ function isDataBroughtWhole(type: TokenType, data: Json | undefined): boolean {
 export const isDataHidden = ({ details, patch, transform }: PatchAttempt): boolean =>
   transform !== 'reveal' && !isDataBroughtWhole(details.type, patch.data);
 
+/** The caller sees the stored data, and does not replace all of it: the decision may depend on that data. */
+export const readsStoredData = ({ details, patch, transform }: PatchAttempt): boolean =>
+  transform === 'reveal' && !isDataBroughtWhole(details.type, patch.data);
+
+/** Whether the patch evaluates an expression anew over stored data that the caller did not send. */
+export function tellsOfStoredData(attempt: PatchAttempt): boolean {
+  if (!readsStoredData(attempt)) return false;
+  const { patch } = attempt;
+  const { data, mask, search_indexes: indexes, fingerprint_expression: expression } = patch;
+  if (data !== undefined || expression !== undefined || patch.deduplicate_token === true) return true;
+  if ((mask !== undefined && mask !== null) || (indexes ?? []).length > 0) return true;
+  if (patch.metadata === undefined) return false;
+  return expressionsOf(describedBefore(attempt)).some((each) => {
+    const effect = effectOfPatch(each, patch);
+    return effect.changesMetadata && effect.readsHidden;
+  });
+}
+
 /**
  * A caller that may not see the data may not change what others see of it, nor the values computed from it (rules.md
  * §5, ADR 18). @throws FieldForbiddenError

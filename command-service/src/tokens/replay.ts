@@ -20,7 +20,7 @@ import { requireAccess } from './drafts.ts';
 import { transformWrittenData } from './written-data.ts';
 import { ExistingTokens } from './existing.ts';
 import { createTokenFinder, createTokensSinceFinder } from './find.ts';
-import { createSeenTokens, type FindApplication } from './seen.ts';
+import { createSeenTokens, shownNow, type FindApplication } from './seen.ts';
 import { hiding, shownTo, withoutUnreadable, type Shown } from './shown.ts';
 
 export interface TokenReplayDependencies {
@@ -38,6 +38,21 @@ interface Found {
 }
 
 const gone = (): NotFoundError => new NotFoundError('A token of the first answer');
+
+const unshown: Shown = { transform: 'redact', isReadable: false };
+
+/**
+ * A token of which the first answer told the caller. `createSeenTokens` decides about what code was shown. @throws
+ * ForbiddenError when the caller may not be told any more
+ */
+function toldAgain({ token: { shown }, details }: Found, { principal }: RequestContext): Shown {
+  if (shown === undefined || shown.applicationId !== undefined) return unshown;
+  const now = shownNow(principal, { details, shown });
+  if (now.isGranted) return { ...unshown, transform: shown.transform };
+  const { type, id } = details;
+  const lacking = `The caller lacks the right ${shown.permission} by which it was given the first answer.`;
+  throw new ForbiddenError(refusalText(now, lacking), { type: entityTypeOfToken(type), id });
+}
 
 /** How the caller may see now a token of the first answer. @throws ForbiddenError when no rule grants it any more */
 function shownAgain({ token, details }: Found, context: RequestContext): Shown {
@@ -64,11 +79,12 @@ function shownAgain({ token, details }: Found, context: RequestContext): Shown {
     }
     case 'output':
       return ofMaker('mask');
-    // `ExistingTokens` makes the answer of a duplicate. `createSeenTokens` decides about what code was shown.
+    case 'seen':
+      return toldAgain({ token, details }, context);
+    // `ExistingTokens` makes the answer of a duplicate.
     case 'duplicate-of-create':
     case 'duplicate-of-update':
-    case 'seen':
-      return { transform: 'redact', isReadable: false };
+      return unshown;
   }
 }
 
@@ -89,7 +105,11 @@ function seenToken({ id, by, shown }: StoredToken): SeenToken[] {
   return [{ id, shown: { ...shown, applicationId } }];
 }
 
-const isRead = ({ at, by }: StoredToken): boolean => at !== undefined && !by.startsWith('duplicate');
+/** An update that told the caller of data is a reading. The record of a duplicate is made with its answer. */
+const isRead = ({ at, by, shown }: StoredToken): boolean =>
+  by === 'seen'
+    ? shown?.applicationId === undefined && shown?.transform === 'reveal'
+    : at !== undefined && !by.startsWith('duplicate');
 const isUse = ({ by }: StoredToken): boolean => by === 'use';
 
 /** The record is durable before the token is shown. */

@@ -1,11 +1,12 @@
-import type { Token } from '@token-vault/contracts';
-import type { AnswerToken, Handlers, Showing } from '@token-vault/operations';
+import type { AnswerToken, Handlers } from '@token-vault/operations';
 import type { TokenCreation } from './create.ts';
 import { createTokens, deleteTokens } from './batch.ts';
 import { deleteToken } from './delete.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { tokenize, type AtomicWrites } from './tokenize.ts';
+import { tokensOfCreate } from './told.ts';
 import type { TokenUpdate } from './update.ts';
+import type { UpdatedToken } from './updated.ts';
 
 export interface TokenCommands {
   readonly dependencies: TokenDependencies;
@@ -14,33 +15,18 @@ export interface TokenCommands {
   readonly atomic: AtomicWrites;
 }
 
-const wholeBody = (
-  {
-    token,
-    cvcEndsAt,
-    shown,
-  }: {
-    readonly token: Token;
-    readonly cvcEndsAt?: string | undefined;
-    readonly shown?: Showing | undefined;
-  },
-  by: AnswerToken['by'],
-): AnswerToken => ({
-  id: token.id,
-  createdAt: token.created_at,
-  at: [],
-  by,
-  cvcEndsAt,
-  shown,
-});
+function tokensOfUpdate(id: string, { token, cvcEndsAt, shown, told }: UpdatedToken): AnswerToken[] {
+  const by = token.id === id ? 'update' : 'duplicate-of-update';
+  const whole: AnswerToken = { id: token.id, createdAt: token.created_at, at: [], by, cvcEndsAt, shown };
+  return [whole, ...(told === undefined ? [] : [told])];
+}
 
 export function tokenRoutes(commands: TokenCommands) {
   return {
     async createToken({ body }, context) {
       const created = await commands.creation.create(body, context);
       const { token, position, isNew, isRepeat } = created;
-      const by = isNew ? 'create' : 'duplicate-of-create';
-      const tokens = [wholeBody(created, by)];
+      const tokens = tokensOfCreate(created, []);
       return { status: isNew ? 201 : 200, body: token, position, tokens, isRepeat };
     },
     createTokens: ({ body }, context) =>
@@ -49,8 +35,7 @@ export function tokenRoutes(commands: TokenCommands) {
     async updateToken({ params, body }, context) {
       const updated = await commands.update.update(params.id, body, context);
       const { token, position, isRepeat } = updated;
-      const by = token.id === params.id ? 'update' : 'duplicate-of-update';
-      return { body: token, position, tokens: [wholeBody(updated, by)], isRepeat };
+      return { body: token, position, tokens: tokensOfUpdate(params.id, updated), isRepeat };
     },
     async deleteToken({ params }, context) {
       return { position: await deleteToken(commands.dependencies, params.id, context) };

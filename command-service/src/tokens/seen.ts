@@ -6,6 +6,7 @@ import {
   shownBy,
   type AccessibleToken,
   type Principal,
+  type TokenAccess,
 } from '@token-vault/access';
 import {
   entityTypeOfToken,
@@ -60,43 +61,49 @@ interface Showing {
   readonly shown: TokenShowing;
 }
 
+/** A token, and how the caller itself was shown it. */
+interface OwnShowing {
+  readonly details: TokenDetails;
+  readonly shown: Omit<TokenShowing, 'applicationId'>;
+}
+
 const isOf = (token: SeenToken): token is SeenToken & { readonly shown: TokenShowing } =>
   token.shown !== undefined;
 
 const reduced = 'The application of the reactor may no longer see a token as its code was shown it.';
 
-type Granted = Pick<Shown, 'transform' | 'isBreakGlass'>;
+type Granted = { readonly isGranted: true } & Pick<Shown, 'transform' | 'isBreakGlass'>;
+type Decision = Granted | Extract<TokenAccess, { isGranted: false }>;
+const denied: Decision = { isGranted: false };
 
 /**
- * Whether the application may get an answer now that was made of the token's data: of an update, whose expressions read
- * it, or of a search over it. What it may read of the token does not matter, since the answer shows nothing of it.
+ * Whether a principal may get an answer now that was made of the token's data: of an update, whose expressions read it,
+ * of a search over it, or of a create that found it. What it may read of the token does not matter, since the answer
+ * shows no data of it.
  */
 function mayBeTold(
-  application: Principal,
+  principal: Principal,
   permission: TokenShowing['permission'],
   { token, transform }: { readonly token: AccessibleToken; readonly transform: Transform },
 ): boolean {
   if (permission === 'token:update') return transform === 'reveal';
-  return permission !== 'token:search' || isDataSearchable(application, token);
+  return permission !== 'token:search' || isDataSearchable(principal, token);
 }
 
-/** How the application may be shown the token now, or the text of the refusal. */
-function shownNow(
-  application: Principal | undefined,
-  { details: { id, content }, shown: before }: Showing,
-): Granted | string {
-  const token = { id, containers: content.containers };
+/** How a principal may be shown the token now, or told of it. */
+export function shownNow(principal: Principal, { details, shown: before }: OwnShowing): Decision {
+  const { id, content } = details;
+  const token = before.asked ?? { id, containers: content.containers };
   const { permission } = before;
-  if (!application) return reduced;
-  const access = decideTokenAccess(application, permission, token);
-  if (!access.isGranted) return refusalText(access, reduced);
+  const access = decideTokenAccess(principal, permission, token);
+  if (!access.isGranted) return access;
   if (before.isTold)
-    return mayBeTold(application, permission, { token, transform: access.transform }) ? access : reduced;
+    return mayBeTold(principal, permission, { token, transform: access.transform }) ? access : denied;
   // The answer of an update shows data only to an application that may read it.
   const isUpdate = permission === 'token:update';
-  const shown: Granted = isUpdate ? shownTo(application, token, access.transform) : access;
+  const shown = isUpdate ? shownTo(principal, token, access.transform) : access;
   const transform = shownBy(shown.transform, content.mask !== undefined);
-  return lesserOf(transform, before.transform) === before.transform ? shown : reduced;
+  return lesserOf(transform, before.transform) === before.transform ? { ...shown, isGranted: true } : denied;
 }
 
 const entityOf = ({ details: { id, type } }: Showing) => ({ type: entityTypeOfToken(type), id });
@@ -124,9 +131,11 @@ function decideAll(
   const readings = new Map<Principal, Reading[]>();
   for (const showing of showings) {
     const application = applications.get(showing.shown.applicationId);
-    const now = shownNow(application, showing);
-    if (!application || typeof now === 'string')
-      return { refusal: new ForbiddenError(typeof now === 'string' ? now : reduced, entityOf(showing)) };
+    const now = application ? shownNow(application, showing) : denied;
+    if (!application || !now.isGranted)
+      return {
+        refusal: new ForbiddenError(now.isGranted ? reduced : refusalText(now, reduced), entityOf(showing)),
+      };
     const before = readings.get(application) ?? [];
     before.push(readingOf(showing, now));
     readings.set(application, before);

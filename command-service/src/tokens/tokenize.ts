@@ -14,6 +14,7 @@ import type { CreatedToken, TokenCreation } from './create.ts';
 import { appendDeletion } from './delete.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { draftToken, type DraftDependencies, type TokenDraft } from './drafts.ts';
+import { tokensOfCreate } from './told.ts';
 
 /** rules.md §3: tokenize ≤ 100 tokens. */
 const maxTokens = 100;
@@ -148,18 +149,13 @@ export async function tokenize(
   if (context.transactionId !== undefined) await createOrWithdraw(dependencies, context, createAll, created);
   else if (drafts.length <= 1) await createAll(context);
   else ({ position } = await atomic.run(context, createAll));
-  const tokens = slots.flatMap((slot, index) => answerTokenOf(slot, created[index]));
+  // A value that is not an object is replaced by the id of its token.
+  const tokens = slots.flatMap(({ kind, at }, index) => {
+    const each = created[index];
+    return each ? tokensOfCreate(each, kind === 'object' ? at : undefined) : [];
+  });
   const isRepeat = created.some((each) => each.isRepeat);
   return { body: fill(payload, created), position: position ?? last(created), tokens, isRepeat };
-}
-
-function answerTokenOf({ kind, at }: Slot, created: CreatedToken | undefined): AnswerToken[] {
-  if (!created) return [];
-  const { token, isNew, cvcEndsAt, shown } = created;
-  const by = isNew ? 'create' : 'duplicate-of-create';
-  // A value that is not an object is replaced by the id of its token.
-  const whole = kind === 'object' ? { at, shown } : {};
-  return [{ id: token.id, createdAt: token.created_at, by, cvcEndsAt, ...whole }];
 }
 
 /**

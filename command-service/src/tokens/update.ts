@@ -10,7 +10,7 @@ import {
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type Secret } from '@token-vault/crypto';
 import { startPosition, type Position } from '@token-vault/event-store';
-import type { RequestContext } from '@token-vault/operations';
+import { DataDependentError, type RequestContext } from '@token-vault/operations';
 import {
   cvcEndOf,
   lastingPart,
@@ -30,7 +30,7 @@ import { describedBefore, setWithoutSightAfter } from './descriptions.ts';
 import { Duplicates, type Clearance } from './duplicates.ts';
 import { loadToken, writeToken, type TokenBefore } from './change.ts';
 import { ExistingTokens } from './existing.ts';
-import { failureOfPatch, refuseBadMask } from './expression-errors.ts';
+import { refuseBadMask } from './expression-errors.ts';
 import { parseExpiry } from './expiry.ts';
 import { isDataHidden, refuseUseOfHiddenData } from './hidden-data.ts';
 import type { PatchAttempt } from './patch-attempt.ts';
@@ -39,6 +39,7 @@ import { isCvcIn, mergeData, mergeMask, mergeMetadata, replace } from './patched
 import { requireSignedToken } from './signed.ts';
 import { recordShown, shownTo, withoutUnreadable } from './shown.ts';
 import { evolve } from './state.ts';
+import { failureOfPatch, toldByDuplicate, toldBySuccess } from './told.ts';
 import { repeated, type UpdatedToken } from './updated.ts';
 import { transformWrittenData } from './written-data.ts';
 
@@ -56,6 +57,7 @@ interface Written {
   readonly change: Change;
   readonly toCaller: ReturnType<typeof shownTo>;
   readonly shown: Transform;
+  readonly told: UpdatedToken['told'];
 }
 
 /** Updates tokens by JSON merge patch (interface.md, PATCH /tokens/{id}; rules.md §5). */
@@ -122,14 +124,18 @@ export class TokenUpdate {
       return { facts: [], answer };
     }
     const attempt = this.#allowed(patch, details, before);
-    const change = await this.#change(attempt).catch((error: unknown) => {
-      throw failureOfPatch(error, attempt);
+    const change = await this.#change(attempt).catch(async (error: unknown) => {
+      const failure = failureOfPatch(error, attempt);
+      if (failure instanceof DataDependentError) await this.#recordRead(context, details, 'reveal');
+      throw failure;
     });
     const { duplicate, claim } = await this.#clear(details, change, patch, context);
     if (duplicate) {
       const existing = await this.#existing.show(context, duplicate, 'update');
       const cvcEndsAt = cvcEndOf(duplicate.content, context.now);
-      const answer: UpdatedToken = { ...existing, position: undefined, cvcEndsAt };
+      const told = toldByDuplicate(attempt);
+      if (told.shown?.isTold) await this.#recordRead(context, details, 'reveal');
+      const answer: UpdatedToken = { ...existing, position: undefined, cvcEndsAt, told };
       return { facts: [], answer };
     }
     const toCaller = shownTo(context.principal, { id, containers: attempt.target }, attempt.targetTransform);
@@ -148,7 +154,13 @@ export class TokenUpdate {
       change,
       toCaller,
       shown,
+      told: toldBySuccess(attempt, change.masked === undefined ? undefined : change.mask),
     };
+  }
+
+  /** The record is durable before the answer or the error. */
+  #recordRead(context: RequestContext, details: TokenDetails, transform: Transform): Promise<void> {
+    return recordShown(this.#dependencies.audit, context, { operation: 'read', details, transform });
   }
 
   /** @throws ForbiddenError, ConflictError */
@@ -171,25 +183,22 @@ export class TokenUpdate {
   }
 
   async #answer(
-    { change, toCaller, shown }: Written,
+    { change, toCaller, shown, told }: Written,
     updated: TokenDetails,
     context: RequestContext,
     position: Position | undefined,
   ): Promise<UpdatedToken> {
     // If the transaction is rolled back, the event of the write does not count, but the caller has seen the token. So
     // the answer gets a record of its own.
-    if (context.transactionId !== undefined && shown !== 'redact')
-      await recordShown(this.#dependencies.audit, context, {
-        operation: 'read',
-        details: updated,
-        transform: shown,
-      });
+    const seen = told ? 'reveal' : shown;
+    if (context.transactionId !== undefined && seen !== 'redact')
+      await this.#recordRead(context, updated, seen);
     const expressions = expressionsOf(this.#dependencies, context);
     const open = () => change.data;
     const data = await transformWrittenData(expressions, toCaller.transform, change, open);
     const token = withoutUnreadable(presentToken(context.principal.tenant.id, updated, data), toCaller);
     const showing = { permission: 'token:update', transform: shown } as const;
-    return { token, position, cvcEndsAt: cvcEndOf(updated.content, context.now), shown: showing };
+    return { token, position, cvcEndsAt: cvcEndOf(updated.content, context.now), shown: showing, told };
   }
 
   async #change(attempt: PatchAttempt): Promise<Change> {

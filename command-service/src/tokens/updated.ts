@@ -1,6 +1,6 @@
 import type { Token } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
-import type { Showing } from '@token-vault/operations';
+import type { AnswerToken, Showing } from '@token-vault/operations';
 import { cvcEndOf, presentToken, type TokenDetails } from '@token-vault/tokens';
 
 export interface UpdatedToken {
@@ -10,6 +10,8 @@ export interface UpdatedToken {
   readonly cvcEndsAt: string | undefined;
   /** Unset when the answer shows nothing of the token. */
   readonly shown?: Showing;
+  /** The patched token, where the answer tells of it what it does not show. */
+  readonly told?: AnswerToken | undefined;
   /** The request was done before. `token` has no data, and is shown by the present rights of the caller. */
   readonly isRepeat?: true;
 }

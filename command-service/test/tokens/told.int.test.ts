@@ -1,9 +1,18 @@
 import type { Principal } from '@token-vault/access';
 import type { AccessRule, TokenShowing } from '@token-vault/contracts';
-import { createAuditTrail, createRequestContext } from '@token-vault/operations';
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
+import {
+  createAuditTrail,
+  createRequestContext,
+  DataDependentError,
+  namedTokens,
+  type Answer,
+  type AnswerToken,
+} from '@token-vault/operations';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createTokenReplay } from '../../src/index.ts';
 import { createSeenTokens } from '../../src/tokens/seen.ts';
-import { anyone, openVault, type TestVault } from './vault.ts';
+import { anyone, noApplication, openVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
 beforeAll(async () => {
@@ -64,4 +73,138 @@ it('an answer of a search needs that the data may be searched now, however it is
   expect(await isShown(told, [rule({ container: '/other/' })])).toBe(false);
   const [strict, wide] = [rule({ transform: 'mask', search_data: false }), rule({ priority: 2 })];
   expect(await isShown(told, [strict, wide])).toBe(false);
+});
+
+const fingerprint_expression = '{{ data }}';
+const made = { isTold: true, permission: 'token:create', transform: 'redact' };
+const told = { isTold: true, permission: 'token:update', transform: 'reveal' };
+const by = (...rules: Partial<AccessRule>[]): Principal => ({
+  ...vault.principal,
+  rules: rules.map((changes) => rule(changes)),
+});
+const patch = (body: object, as: Principal, transaction?: string): Promise<Answer> =>
+  vault.call('updateToken', { params: { id: 'tok' }, body }, { as, transaction });
+
+/** How the answer says that it tells of the token, without showing it. */
+const tellingOf = ({ tokens = [] }: { readonly tokens?: readonly AnswerToken[] }, id = 'tok') =>
+  tokens.filter((token) => token.id === id && token.by === 'seen').map(({ shown }) => shown);
+
+/** The readings of the token on record. */
+const readings = async (): Promise<unknown[]> =>
+  (await vault.events()).flatMap(({ type, data }) => {
+    if (type !== 'TokensRead' || data['operation'] !== 'read') return [];
+    const tokens = data['tokens'] as { readonly token_id: string; readonly transform: string }[];
+    return tokens.filter(({ token_id: id }) => id === 'tok').map(({ transform }) => transform);
+  });
+
+/** The stored answer, shown again to a caller that has these rights by then. */
+async function repeat(answer: Answer, principal: Principal) {
+  const { log: store, keyRing, clock } = vault;
+  const expressions = createExpressions(createInlineWorkers());
+  const audit = createAuditTrail(store);
+  const dependencies = { store, keyRing, clock, expressions, audit, findApplication: noApplication };
+  const replay = createTokenReplay(dependencies);
+  const context = createRequestContext({ principal, traceId: 'again', now: clock.now() });
+  const named = await namedTokens(answer.tokens ?? [], (ids) => replay.facts(ids, context));
+  return replay.show(named?.tokens ?? [], context);
+}
+
+describe('a patch that is answered by another token, because the patched one has its data', () => {
+  const asked = { fingerprint_expression, deduplicate_token: true };
+  beforeEach(() =>
+    vault.create({ type: 'token', data: 'x', id: 'other', containers: ['/mine/'], fingerprint_expression }),
+  );
+
+  it('tells of the patched token, and its reading is on record', async () => {
+    const answer = await patch(asked, by({}));
+    expect(answer.body).toMatchObject({ id: 'other' });
+    expect(tellingOf(answer)).toEqual([told]);
+    expect(await readings()).toEqual(['reveal']);
+  });
+
+  it('is repeated only while the caller may update the patched token by a rule that reveals', async () => {
+    const answer = await patch(asked, by({}));
+    expect(await repeat(answer, by({}))).toMatchObject([{ id: 'other' }, undefined]);
+    expect(await readings()).toEqual(['reveal', 'reveal']);
+    await expect(repeat(answer, by({ container: '/mine/' }))).rejects.toMatchObject({ code: 'forbidden' });
+    await expect(repeat(answer, by({ transform: 'mask' }))).rejects.toMatchObject({ code: 'forbidden' });
+    expect(await readings()).toEqual(['reveal', 'reveal']);
+  });
+
+  it('tells nothing of stored data when the caller sent all data, but needs the right to the patched token', async () => {
+    await vault.update('tok', { data: 'y', fingerprint_expression, deduplicate_token: true });
+    const masking = by({ transform: 'mask' });
+    const answer = await patch({ data: 'x' }, masking);
+    expect(answer.body).toMatchObject({ id: 'other' });
+    expect(tellingOf(answer)).toEqual([{ permission: 'token:update', transform: 'redact' }]);
+    expect(await readings()).toEqual([]);
+    expect(await repeat(answer, masking)).toMatchObject([{ id: 'other' }, undefined]);
+    await expect(repeat(answer, by({ container: '/mine/' }))).rejects.toMatchObject({ code: 'forbidden' });
+  });
+});
+
+describe('a patch whose expressions read stored data', () => {
+  const works = { fingerprint_expression: '{{ data | slice: 0 }}' };
+  const fails = { fingerprint_expression: "{{ data | json: '$.no' }}" };
+
+  it('tells of that data by its success, which is repeated only to who may patch it so now', async () => {
+    const answer = await patch(works, by({}));
+    expect(tellingOf(answer)).toEqual([told]);
+    expect(await repeat(answer, by({}))).toMatchObject([{ id: 'tok' }, undefined]);
+    await expect(repeat(answer, by({ transform: 'mask' }))).rejects.toMatchObject({ code: 'forbidden' });
+  });
+
+  it('has its reading on record when it may still be rolled back', async () => {
+    const transaction = await vault.begin();
+    await patch(works, vault.principal, transaction);
+    await patch(works, { ...vault.principal, rules: by({}).rules }, transaction);
+    expect(await readings()).toEqual(['reveal', 'reveal']);
+  });
+
+  it('tells of that data by its error, which is on record as a reading', async () => {
+    const error: unknown = await patch(fails, by({})).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(DataDependentError);
+    expect(tellingOf((error as DataDependentError).madeOf)).toEqual([told]);
+    expect(await readings()).toEqual(['reveal']);
+  });
+
+  it.each<[string, object]>([
+    ['names no expression', { metadata: { a: 'b' } }],
+    ['brings all data', { data: 'y', mask: '{{ data }}' }],
+    ['has no expression', { mask: null, search_indexes: [] }],
+  ])('is none when the patch %s', async (_which, body) => {
+    expect(tellingOf(await patch(body, by({})))).toEqual([]);
+  });
+
+  it('is none when the data that the caller sent whole does not suit its expression', async () => {
+    const masking = by({ transform: 'mask' });
+    const error: unknown = await patch({ data: 'y', ...fails }, masking).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: 'validation_failed' });
+    expect(error).not.toBeInstanceOf(DataDependentError);
+    expect(await readings()).toEqual([]);
+  });
+});
+
+describe('a create that is answered by a token that the caller may not read', () => {
+  const body = {
+    type: 'token',
+    data: 'z',
+    containers: ['/asked/'],
+    fingerprint_expression,
+    deduplicate_token: true,
+  };
+  const asking = () => by({ container: '/asked/', permissions: ['token:create'] });
+  beforeEach(() => vault.create({ ...body, id: 'hit', containers: ['/hidden/'] }));
+
+  it.each<[string, () => Promise<Answer>]>([
+    ['createToken', () => vault.call('createToken', { body }, { as: asking() })],
+    ['createTokens', () => vault.call('createTokens', { body: { tokens: [body] } }, { as: asking() })],
+    ['tokenize', () => vault.call('tokenize', { body: { a: body } }, { as: asking() })],
+  ])('is repeated only while the caller may make the token that it asked for (%s)', async (_call, create) => {
+    const answer = await create();
+    expect(tellingOf(answer, 'hit')).toMatchObject([{ ...made, asked: { containers: ['/asked/'] } }]);
+    expect(await repeat(answer, asking())).toMatchObject([{ id: 'hit' }, undefined]);
+    const others = by({ container: '/hidden/', permissions: ['token:create', 'token:read'] });
+    await expect(repeat(answer, others)).rejects.toMatchObject({ code: 'forbidden' });
+  });
 });

@@ -4,14 +4,19 @@ import { AlteredRecordError } from '../problems.ts';
 import type { InvocationField, ReactorFailed, ReactorSucceeded } from './invocation.ts';
 import type { EventOf } from './registry.ts';
 
+/** A token that was not made, because one with its data was there. */
+export type AskedToken = { readonly id: string; readonly containers: readonly string[] };
+
 /** The right by which reactor code was shown a token by `req.svc`, and how the token was shown. */
 export type TokenShowing = {
   /** The application of the reactor whose code was shown the token. */
   readonly applicationId: string;
   readonly permission: TokenPermission;
   readonly transform: Transform;
-  /** The answer that the code was given shows nothing of the token, but was made of its data. */
+  /** The answer that the code was given shows no data of the token, but was made of it. */
   readonly isTold?: true | undefined;
+  /** The token that a create asked for, where deduplication gave this one instead: the right to make that one decides. */
+  readonly asked?: AskedToken | undefined;
 };
 
 /** A token whose data the outcome of a run may contain. */

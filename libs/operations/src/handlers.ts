@@ -1,4 +1,5 @@
 import type {
+  AskedToken,
   BodyOf,
   DomainError,
   Operation,
@@ -29,8 +30,10 @@ export interface Showing {
   readonly transform: Transform;
   /** The application of a reactor, by whose rights its code was shown the token. Unset where the caller itself was shown it. */
   readonly applicationId?: string | undefined;
-  /** The answer shows nothing of the token, but was made of its data. */
+  /** The answer shows no data of the token, but was made of it. */
   readonly isTold?: true | undefined;
+  /** The token that a create asked for, where deduplication gave this one instead: the right to make that one decides. */
+  readonly asked?: AskedToken | undefined;
 }
 
 /** A token that is in an answer, or whose data the answer was made of. */

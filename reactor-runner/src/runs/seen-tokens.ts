@@ -8,8 +8,9 @@ const tooMany = () =>
     `The code of one run is shown at most ${maxSeenTokens.toLocaleString('en')} tokens. The request was done, but its answer is not given.`,
   );
 
-/** The code made the token of data that it had. */
-const isMade = ({ shown }: SeenToken): boolean => shown === undefined || shown.permission === 'token:create';
+/** The code made the token of data that it had. Of a duplicate it was told. */
+const isMade = ({ shown }: SeenToken): boolean =>
+  shown === undefined || (shown.permission === 'token:create' && shown.isTold !== true);
 
 /** The tokens and cvcs that the code of one run was shown. */
 export class SeenTokens {

@@ -1,0 +1,56 @@
+import { ValidationError, type Json } from '@token-vault/contracts';
+import { mayRead } from '@token-vault/expressions';
+import { DataDependentError, type AnswerToken, type Path, type Showing } from '@token-vault/operations';
+import { cvcEndOf } from '@token-vault/tokens';
+import type { CreatedToken } from './create.ts';
+import { readsStoredData, tellsOfStoredData } from './hidden-data.ts';
+import type { PatchAttempt } from './patch-attempt.ts';
+
+/** The right by which a caller is told of data that a patch read. What it may read does not matter: it is shown none. */
+const told: Showing = { permission: 'token:update', transform: 'reveal', isTold: true };
+
+const patched = (
+  { details: { id, createdAt } }: PatchAttempt,
+  shown: Showing,
+  cvcEndsAt?: string,
+): AnswerToken => ({ id, createdAt, by: 'seen', shown, cvcEndsAt });
+
+/**
+ * The patched token, when the success of the patch tells of stored data that the caller did not send: its expressions
+ * worked on it. `mask`: the mask that was evaluated.
+ */
+export function toldBySuccess(attempt: PatchAttempt, mask: Json | undefined): AnswerToken | undefined {
+  if (!tellsOfStoredData(attempt)) return undefined;
+  const { details, context } = attempt;
+  const isCvcRead = mask !== undefined && mayRead(mask, 'cvc');
+  return patched(attempt, told, isCvcRead ? cvcEndOf(details.content, context.now) : undefined);
+}
+
+/** The patched token, when the answer is another one: the right to patch it decides about that answer. */
+export const toldByDuplicate = (attempt: PatchAttempt): AnswerToken =>
+  patched(attempt, readsStoredData(attempt) ? told : { permission: 'token:update', transform: 'redact' });
+
+/** The error of a patch whose expressions failed on stored data that the caller did not send: it tells of that data. */
+export function failureOfPatch(error: unknown, attempt: PatchAttempt): unknown {
+  if (!(error instanceof ValidationError) || !tellsOfStoredData(attempt)) return error;
+  const { details, context } = attempt;
+  return new DataDependentError(error, {
+    tokens: [patched(attempt, told, cvcEndOf(details.content, context.now))],
+  });
+}
+
+/**
+ * The tokens of the answer to a create. `at`: the place of the whole token; unset where the answer holds only its id. A
+ * duplicate tells that it has the data of the request, so the right to make the token that was asked for decides too.
+ */
+export function tokensOfCreate(
+  { token: { id, created_at: createdAt }, isNew, cvcEndsAt, shown, asked }: CreatedToken,
+  at: Path | undefined,
+): AnswerToken[] {
+  const whole = at === undefined ? {} : { at, shown };
+  const by = isNew ? 'create' : 'duplicate-of-create';
+  const created: AnswerToken = { id, createdAt, by, cvcEndsAt, ...whole };
+  if (asked === undefined) return [created];
+  const right: Showing = { permission: 'token:create', transform: 'redact', isTold: true, asked };
+  return [created, { id, createdAt, by: 'seen', shown: right }];
+}
