@@ -14,6 +14,9 @@ export const dotted = (field: string): string => field.replaceAll(/\[(\d+)\]/g, 
 const withPosition = (message: string, position: SourcePosition | undefined): string =>
   position ? `${message.replace(/\.$/, '')} (line ${position.line}, column ${position.column}).` : message;
 
+/** 400: an expression has a correct syntax and failed on data, so the error tells of the data. */
+export class EvaluationFailedError extends ValidationError {}
+
 /** Turns an error of an expression into a 400 that names its field. Other errors stay as they are. */
 export function asRefusal(error: unknown): unknown {
   if (error instanceof ExpressionSyntaxError)
@@ -22,7 +25,7 @@ export function asRefusal(error: unknown): unknown {
       withPosition(error.message, error.position),
     );
   if (error instanceof ExpressionEvaluationError)
-    return ValidationError.of(dotted(error.field ?? 'expression'), error.message);
+    return new EvaluationFailedError({ [dotted(error.field ?? 'expression')]: [error.message] });
   return error;
 }
 
@@ -54,6 +57,7 @@ export async function refuseBadMask(
   const { issues, shown } = await checkMask(expressions, mask, data.expose());
   for (const { field, message, position } of issues)
     (errors[dotted(field)] ??= []).push(withPosition(message, position));
-  if (Object.keys(errors).length > 0) throw new ValidationError(errors);
+  if (issues.some(({ kind }) => kind === 'evaluation')) throw new EvaluationFailedError(errors);
+  if (issues.length > 0) throw new ValidationError(errors);
   return shown === undefined ? undefined : secret(shown);
 }

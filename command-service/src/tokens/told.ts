@@ -1,8 +1,9 @@
-import { ValidationError, type Json } from '@token-vault/contracts';
+import type { Json } from '@token-vault/contracts';
 import { mayRead } from '@token-vault/expressions';
 import { DataDependentError, type AnswerToken, type Path, type Showing } from '@token-vault/operations';
 import { cvcEndOf } from '@token-vault/tokens';
 import type { CreatedToken } from './create.ts';
+import { EvaluationFailedError } from './expression-errors.ts';
 import { readsStoredData, tellsOfStoredData } from './hidden-data.ts';
 import type { PatchAttempt } from './patch-attempt.ts';
 
@@ -32,7 +33,7 @@ export const toldByDuplicate = (attempt: PatchAttempt): AnswerToken =>
 
 /** The error of a patch whose expressions failed on stored data that the caller did not send: it tells of that data. */
 export function failureOfPatch(error: unknown, attempt: PatchAttempt): unknown {
-  if (!(error instanceof ValidationError) || !tellsOfStoredData(attempt)) return error;
+  if (!(error instanceof EvaluationFailedError) || !tellsOfStoredData(attempt)) return error;
   const { details, context } = attempt;
   return new DataDependentError(error, {
     tokens: [patched(attempt, told, cvcEndOf(details.content, context.now))],

@@ -194,8 +194,7 @@ export class TokenUpdate {
     if (context.transactionId !== undefined && seen !== 'redact')
       await this.#recordRead(context, updated, seen);
     const expressions = expressionsOf(this.#dependencies, context);
-    const open = () => change.data;
-    const data = await transformWrittenData(expressions, toCaller.transform, change, open);
+    const data = await transformWrittenData(expressions, toCaller.transform, change, () => change.data);
     const token = withoutUnreadable(presentToken(context.principal.tenant.id, updated, data), toCaller);
     const showing = { permission: 'token:update', transform: shown } as const;
     return { token, position, cvcEndsAt: cvcEndOf(updated.content, context.now), shown: showing, told };
@@ -261,9 +260,8 @@ export class TokenUpdate {
         : { data, cvc, cvc_expires_at: keptUntil };
     }
     const place = { tenantId: context.principal.tenant.id, tokenId: details.id };
-    const { type } = details;
-    const changed = { type, data: change.data, before: content, isCvcGiven: isCvcIn(patch.data) };
-    return resealToken(this.#dependencies.keyRing, place, changed, context.now);
+    const given = { type: details.type, data: change.data, isCvcGiven: isCvcIn(patch.data) };
+    return resealToken(this.#dependencies.keyRing, place, { ...given, before: content }, context.now);
   }
 
   /** The live token of equal content, when deduplication asks for it. Otherwise the claim to make. */

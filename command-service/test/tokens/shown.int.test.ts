@@ -106,7 +106,12 @@ describe('a probe by deduplication is on record', () => {
     await vault.create({ id: 'other', type: 'card', data: { number: '5555555555554444' } });
     const patch = { data: { number: card }, deduplicate_token: true };
     await vault.update('other', patch, { as: without('token:read') });
-    expect((await told()).slice(2)).toEqual([met('redact')]);
+    // The answer tells that the patched token, too, would have this data.
+    const patched = { token_id: 'other', token_type: 'card', transform: 'reveal' };
+    expect((await told()).slice(2)).toEqual([
+      met('redact'),
+      { operation: 'read', tokens: [patched], where: '' },
+    ]);
   });
 });
 

@@ -119,7 +119,6 @@ describe('an update', () => {
     ['no data', { data: null }, 'data'],
     ['a field that its type needs removed', { data: { number: null } }, 'data.number'],
     ['a mask that does not parse', { mask: '{{ data.number | nope }}' }, 'mask'],
-    ['an index without value', { search_indexes: ['{{ data.nothing }}'] }, 'search_indexes.0'],
     ['an expiry in the past', { expires_at: '2029-12-31' }, 'expires_at'],
     [
       'more than 50 keys of metadata',
@@ -131,6 +130,18 @@ describe('an update', () => {
     const before = await vault.events();
     await expect(vault.update('tok', patch)).rejects.toMatchObject(refusal('validation_failed', field));
     expect(await vault.events()).toEqual(before);
+  });
+
+  it('is refused with an index without value, and the log says that the error told of the data', async () => {
+    await vault.create({ type: 'card', data: { number: card }, id: 'tok' });
+    const before = await vault.events();
+    const patch = { search_indexes: ['{{ data.nothing }}'] };
+    const error = refusal('validation_failed', 'search_indexes.0');
+    await expect(vault.update('tok', patch)).rejects.toMatchObject(error);
+    const tokens = [{ token_id: 'tok', token_type: 'card', transform: 'reveal' }];
+    expect((await vault.events()).slice(before.length)).toMatchObject([
+      { type: 'TokensRead', data: { operation: 'read', tokens } },
+    ]);
   });
 
   it('cannot make a mask grow without end', async () => {

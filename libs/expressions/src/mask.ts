@@ -10,6 +10,8 @@ import { JobFailedError, toExpressionError, type RequestExpressions } from './re
 /** One fault of a mask. `field` is a path such as `mask.number` or `mask.names[0]`. */
 export interface MaskIssue {
   readonly field: string;
+  /** Whether it depends on the data (`evaluation`) or on the mask alone. */
+  readonly kind: JobFailure['kind'];
   readonly message: string;
   readonly position?: SourcePosition;
 }
@@ -53,7 +55,7 @@ export async function checkMask(
     if (error instanceof JobFailedError)
       return { issues: error.failures.map((failure) => issueOf(mask, failure)) };
     if (error instanceof ExpressionSyntaxError)
-      return { issues: [{ field: 'mask', message: error.message }] };
+      return { issues: [{ field: 'mask', kind: 'syntax', message: error.message }] };
     throw error;
   }
 }
@@ -113,8 +115,8 @@ function fieldOf(mask: Json, index: number): string {
   return field;
 }
 
-function issueOf(mask: Json, { index, message, position }: JobFailure): MaskIssue {
-  return { field: fieldOf(mask, index), message, ...(position && { position }) };
+function issueOf(mask: Json, { index, kind, message, position }: JobFailure): MaskIssue {
+  return { field: fieldOf(mask, index), kind, message, ...(position && { position }) };
 }
 
 function errorOf(mask: Json, [first]: readonly JobFailure[]): Error {

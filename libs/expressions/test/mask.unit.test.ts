@@ -81,16 +81,22 @@ describe('a mask', () => {
   it('reports all syntax errors, or the first expression that cannot be evaluated over the data', async () => {
     const mask = { number: '{{ data | nope }}', ok: '{{ data }}', deep: [{ x: '{{' }] };
     expect(await issuesOf(mask, card)).toEqual([
-      { field: 'mask.number', message: 'There is no such filter.', position: { line: 1, column: 1 } },
+      {
+        field: 'mask.number',
+        kind: 'syntax',
+        message: 'There is no such filter.',
+        position: { line: 1, column: 1 },
+      },
       {
         field: 'mask.deep[0].x',
+        kind: 'syntax',
         message: 'An output is not closed by }}.',
         position: { line: 1, column: 1 },
       },
     ]);
     expect(await issuesOf('{{ }}', card)).toMatchObject([{ field: 'mask' }]);
     expect(await issuesOf(['x', { y: '{{ data | to_number }}' }], card)).toEqual([
-      { field: 'mask[1].y', message: 'Filter to_number needs a number.' },
+      { field: 'mask[1].y', kind: 'evaluation', message: 'Filter to_number needs a number.' },
     ]);
   });
 
@@ -98,7 +104,7 @@ describe('a mask', () => {
     let deep: Json = 'x';
     for (let level = 0; level < 5_000; level += 1) deep = [deep];
     expect(await issuesOf(deep, null)).toEqual([
-      { field: 'mask', message: 'It must be at most 100 levels deep.' },
+      { field: 'mask', kind: 'syntax', message: 'It must be at most 100 levels deep.' },
     ]);
     expect(() => renderMask(deep, null)).toThrow('levels deep');
     expect(
