@@ -47,7 +47,8 @@ export function openProxy(
     guess,
     send: egress.send,
     takeTokens: (references, asked) => tokenUse.take(references, asked),
-    checkTokens: (references, asked) => tokenUse.check(references, asked),
+    // A request waits for seconds, so tokens may expire meanwhile.
+    checkTokens: (references, asked) => tokenUse.check(references, { ...asked, now: clock.now() }),
     refuseUse: (tokenIds, asked) => tokenUse.refusal(tokenIds, asked.now, asked),
     async findProxy(tenantId, id) {
       const { details, revision, configuration } = await findProxy(tenantId, id);
@@ -58,7 +59,8 @@ export function openProxy(
       return { ...details, revision, configuration };
     },
     runCode: createProxyCode({ sandbox: reactors.sandbox, fetch: ofCode.fetch, operations }),
-    areThere: (tokens, asked) => tokenUse.areThere([...new Set(tokens.map(({ id }) => id))], asked),
+    areThere: (tokens, asked) =>
+      tokenUse.areThere([...new Set(tokens.map(({ id }) => id))], { ...asked, now: clock.now() }),
     refuseSeen: async (tokens, asked) => (await decideSeen(tokens, asked.now, asked)).refusal,
   });
   closers.add(proxy, (it) => it.close());

@@ -189,6 +189,24 @@ describe('a request that is too large for the code of its proxy', () => {
   });
 });
 
+describe('a request with a token that expires while its connection is held up', () => {
+  it('is not sent', async () => {
+    const [caller, body] = [await application(['token:use']), cardToken(number)];
+    const expires_at = new Date(Date.now() + 2_000).toISOString();
+    const made = await owner.expect<Token>(201, 'POST', '/tokens', { body: { ...body, expires_at } });
+    const headers = { 'SVC-PROXY-URL': gate.url };
+    const answer = caller.client.request('POST', '/proxy', {
+      body: { card: `{{ ${made.body.id} }}` },
+      headers,
+    });
+    await waitUntil(() => gate.held.length === 1, { what: 'the connection' });
+    await waitUntil(() => Date.parse(expires_at) < Date.now() - 100, { what: 'the end of the token' });
+    gate.open();
+    expect((await answer).status).toBe(400);
+    expect(destination.arrived).toEqual([]);
+  });
+});
+
 interface OfFetch {
   readonly proxyId: string;
   readonly callerId: string;

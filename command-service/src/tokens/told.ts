@@ -1,7 +1,7 @@
 import type { Json } from '@token-vault/contracts';
 import { mayRead } from '@token-vault/expressions';
 import { DataDependentError, type AnswerToken, type Path, type Showing } from '@token-vault/operations';
-import { cvcEndOf } from '@token-vault/tokens';
+import { cvcEndOf, DataTooLargeError } from '@token-vault/tokens';
 import type { CreatedToken } from './create.ts';
 import { EvaluationFailedError } from './expression-errors.ts';
 import { readsStoredData, tellsOfStoredData } from './hidden-data.ts';
@@ -31,9 +31,10 @@ export function toldBySuccess(attempt: PatchAttempt, mask: Json | undefined): An
 export const toldByDuplicate = (attempt: PatchAttempt): AnswerToken =>
   patched(attempt, readsStoredData(attempt) ? told : { permission: 'token:update', transform: 'redact' });
 
-/** The error of a patch whose expressions failed on stored data that the caller did not send: it tells of that data. */
+/** The error of a patch whose expressions failed on stored data that the caller did not send, or that made it too large: it tells of that data. */
 export function failureOfPatch(error: unknown, attempt: PatchAttempt): unknown {
-  if (!(error instanceof EvaluationFailedError) || !tellsOfStoredData(attempt)) return error;
+  const mayTell = error instanceof EvaluationFailedError || error instanceof DataTooLargeError;
+  if (!mayTell || !tellsOfStoredData(attempt)) return error;
   const { details, context } = attempt;
   return new DataDependentError(error, {
     tokens: [patched(attempt, told, cvcEndOf(details.content, context.now))],

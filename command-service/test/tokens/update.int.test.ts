@@ -144,6 +144,17 @@ describe('an update', () => {
     ]);
   });
 
+  it('that makes the stored data too large is refused, and the log says that the error told of it', async () => {
+    await vault.create({ type: 'token', data: { secret: 'x'.repeat(1_000) }, id: 'tok' });
+    const before = await vault.events();
+    const patch = { data: { more: 'y'.repeat(512 * 1024 - 500) } };
+    await expect(vault.update('tok', patch)).rejects.toMatchObject(refusal('validation_failed', 'data'));
+    const tokens = [{ token_id: 'tok', token_type: 'token', transform: 'reveal' }];
+    expect((await vault.events()).slice(before.length)).toMatchObject([
+      { type: 'TokensRead', data: { operation: 'read', tokens } },
+    ]);
+  });
+
   it('cannot make a mask grow without end', async () => {
     await create();
     const big = (key: string) => ({

@@ -4,4 +4,4 @@ export { resealToken, sealNewToken } from './sealing.ts';
 export { lastingPart } from './sealed-apart.ts';
 export { fieldsOfShape } from './types/data-shapes.ts';
 export { typeDefaults } from './types/defaults.ts';
-export { validateData } from './types/validate-data.ts';
+export { DataTooLargeError, validateData } from './types/validate-data.ts';

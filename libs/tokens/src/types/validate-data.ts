@@ -4,13 +4,16 @@ import { dataSchemas } from './data-shapes.ts';
 /** rules.md §3: data ≤ 512 KiB as JSON. */
 const dataLimitBytes = 512 * 1024;
 
+/** 400: the data is too large. Of data that is merged with stored data it tells how large that is. */
+export class DataTooLargeError extends ValidationError {}
+
 /**
  * The data as it is stored. Fields outside the schema are left out.
  * @throws ValidationError naming the fields. It never quotes a value.
  */
 export function validateData(type: TokenType, data: Json, field = 'data'): Json {
   if (Buffer.byteLength(JSON.stringify(data)) > dataLimitBytes) {
-    throw ValidationError.of(field, 'must be at most 512 KiB as JSON');
+    throw new DataTooLargeError({ [field]: ['must be at most 512 KiB as JSON'] });
   }
   const schema = dataSchemas[type];
   if (!schema) return data;
