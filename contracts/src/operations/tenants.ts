@@ -108,6 +108,8 @@ export const tenantOperations = {
     body: tenants.updateTenantBody,
     success: 200,
     response: tenants.tenant,
+    // A setting may take a right away, such as a destination of proxies.
+    isRevocation: true,
   },
   deleteTenant: {
     method: 'DELETE',
