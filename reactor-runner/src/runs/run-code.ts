@@ -58,7 +58,7 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
     hasSvc: applicationId !== undefined,
     timeoutMs,
     hostCalls: {
-      fetch: (request) => fetch({ permit: requireActing, ...request, tenantId }),
+      fetch: (request) => fetch({ ...request, tenantId, permit: requireActing }),
       ...(applicationId === undefined ? {} : { svc: (method, values) => svc(applicationId, method, values) }),
     },
     signal,
