@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { setTimeout } from 'node:timers/promises';
 import {
   cardNumber,
   createDataDirectory,
@@ -8,7 +9,7 @@ import {
   startStandaloneProcess,
 } from '@token-vault/test-support';
 import type { Locator } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type ConsolePage, hasChromium, openConsole, signIn } from './browser.ts';
 import { type Demo, fillDemo } from './demo.ts';
 import { hostile, markup } from './hostile.ts';
@@ -45,6 +46,13 @@ describe.skipIf(!hasChromium)('the console in a browser (skipped where Chromium 
     shown = await openConsole(vault.url, { colorScheme: 'light', width: 1280 });
     await signIn(shown, demo);
   }, 240_000);
+
+  // A test that failed may have left a dialog open, which hides every button below it.
+  beforeEach(async () => {
+    await shown.page.setViewportSize({ width: 1280, height: 900 });
+    await shown.page.goto(`${vault.url}/console/`);
+    await shown.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+  });
 
   afterAll(async () => {
     await shown?.close();
@@ -196,22 +204,28 @@ describe.skipIf(!hasChromium)('the console in a browser (skipped where Chromium 
     const id = demo.applicationIds['backend'];
     const client = vault.client(demo.privateKey);
     const statuses: number[] = [];
-    let isRunning = true;
+    const stopped = new AbortController();
     const running = (async () => {
-      while (isRunning) statuses.push((await client.request('GET', `/tokens/${demo.tokenIds[0]}`)).status);
+      while (!stopped.signal.aborted) {
+        statuses.push((await client.request('GET', `/tokens/${demo.tokenIds[0]}`)).status);
+        await setTimeout(5);
+      }
     })();
-    await shown.visit(`#/applications/${id}`);
-    await page.getByRole('button', { name: 'Regenerate' }).click();
-    await page.getByLabel('The key before stops').selectOption({ label: 'After 1 hour' });
-    await page.getByRole('button', { name: 'Make the new key' }).click();
-    const key = await page.locator('.secret').innerText();
-    expect((await vault.client(key).request('GET', `/tokens/${demo.tokenIds[0]}`)).status).toBe(200);
-    await page.keyboard.press('Escape');
-    expect(await page.locator('.secret').count()).toBe(1);
-    await page.getByRole('button', { name: 'I have the key' }).click();
-    expect(await page.content()).not.toContain(key);
-    isRunning = false;
-    await running;
+    try {
+      await shown.visit(`#/applications/${id}`);
+      await page.getByRole('button', { name: 'Regenerate' }).click();
+      await page.getByLabel('The key before stops').selectOption({ label: 'After 1 hour' });
+      await page.getByRole('button', { name: 'Make the new key' }).click();
+      const key = await page.locator('.secret').innerText();
+      expect((await vault.client(key).request('GET', `/tokens/${demo.tokenIds[0]}`)).status).toBe(200);
+      await page.keyboard.press('Escape');
+      expect(await page.locator('.secret').count()).toBe(1);
+      await page.getByRole('button', { name: 'I have the key' }).click();
+      expect(await page.content()).not.toContain(key);
+    } finally {
+      stopped.abort();
+      await running;
+    }
     expect(statuses.length).toBeGreaterThan(0);
     expect([...new Set(statuses)]).toEqual([200]);
   });
