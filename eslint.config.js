@@ -67,18 +67,6 @@ export default tseslint.config(
     },
   },
   {
-    // The codecs: they give stored values their types. The others use parts of a driver that its types do not declare.
-    files: [
-      'contracts/src/events/index.ts',
-      'libs/crypto/src/sealed-value.ts',
-      'libs/event-store/src/codec.ts',
-      'libs/event-store/src/eventstoredb/client-internals.ts',
-      'libs/event-store/src/postgres/connection.ts',
-      'libs/event-store/src/postgres/postgres-event-store.ts',
-    ],
-    rules: { 'no-restricted-syntax': ['error', ...readModelNames] },
-  },
-  {
     files: [
       '**/test/**/*.ts',
       '**/bench/**/*.ts',

@@ -67,14 +67,14 @@ export function newEvent<Type extends VaultEventType>(
   data: NewDataOf<Type>,
   { id, metadata }: Pick<NewEvent, 'id' | 'metadata'>,
 ): Extract<VaultEvent, { type: Type }> {
-  // The compiler cannot follow a type parameter through the union of all events. It has checked `data` by the type of the event's name.
+  // eslint-disable-next-line no-restricted-syntax -- The compiler cannot follow `Type` through the union of all events. The signature checks `data`.
   return { id, type, version, data, metadata } as unknown as Extract<VaultEvent, { type: Type }>;
 }
 
 /** An event as some release stored it, as the current version of its type. @throws UnknownEventError */
 export function currentEvent(stored: NewEvent): VaultEvent {
   const { version, data } = eventRegistry.upcast(stored.type, stored.version, stored.data);
-  // Upcasters end at the current version. The data was checked against the schema of its version before it was stored.
+  // eslint-disable-next-line no-restricted-syntax -- Upcasters end at the current version, and the schema was checked before the event was stored.
   return { ...stored, version, data } as unknown as VaultEvent;
 }
 

@@ -13,7 +13,7 @@ export class AppendGroup {
     this.#awaited = members;
   }
 
-  /** To be called once for each member. */
+  /** Must be called once for each member. */
   join(): GroupMember {
     return new GroupMember(this, () => {
       this.#awaited -= 1;
@@ -33,7 +33,7 @@ export class GroupMember {
     this.#settle = settle;
   }
 
-  /** The group waits no longer for this member, whose later appends are stored by themselves. */
+  /** Leaves the group: the group does not wait for this member, and the member's later appends are stored by themselves. */
   leave(): void {
     void this.arrive();
   }

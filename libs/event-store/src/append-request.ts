@@ -22,7 +22,7 @@ export interface AppendRequest {
 const maxStreamNameLength = 512;
 const maxRevision = 2 ** 31 - 1;
 
-/** Refuses an append that no store could take, before it is sent. @throws as `EventStore.append`. */
+/** Refuses an append that no store could store, before it is sent. @throws as `EventStore.append`. */
 export function checkAppend(
   registry: EventRegistry,
   [stream, events, expected, { keys = [] } = {}]: Parameters<EventStore['append']>,

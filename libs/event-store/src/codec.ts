@@ -59,12 +59,13 @@ export function decodeEvent(registry: EventRegistry, stored: StoredEvent): Recor
 }
 
 /** An event whose type and version the registry knows. Its schema was checked when it was appended. */
+// eslint-disable-next-line no-restricted-syntax -- The registry has checked type and data at runtime; the compiler knows only text.
 export const asRecorded = (event: Recorded<NewEvent>): RecordedEvent => event as unknown as RecordedEvent;
 
 /** The events of a stretch of the log up to the first one that could not be read. */
 export interface DecodedEvents {
   readonly events: readonly RecordedEvent[];
-  /** The reason why `events` ends early: the error of the first event that could not be read. */
+  /** The error of the first event that could not be read; `events` ends before that event. */
   readonly failure?: Error;
 }
 

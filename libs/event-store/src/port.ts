@@ -48,15 +48,15 @@ export interface StoredEvent extends EventPlace {
 }
 
 export interface AppendResult {
-  /** Position of the last event of this append. A store that joins appends that expect `any` may give that of a neighbour stored with it. */
+  /** Position of the last event of this append. A store that combines appends that expect `any` may give the position of another append of the same batch. */
   readonly position: Position;
   readonly revision: number;
 }
 
 export interface AppendOptions {
   /**
-   * Ids of the data keys under which values of these events were sealed for the first time. Where such keys become durable only with the
-   * next append, the store makes sure that they are stored: a crash in between may have removed them.
+   * Ids of the data keys under which values of these events were sealed for the first time. In a store where such keys become durable only with
+   * the next append, the append checks that the keys are stored: a crash in between may have removed them.
    */
   readonly keys?: readonly string[];
   /** The append is stored together with those of the other members, by a store that can (`AppendGroup`). */
@@ -82,22 +82,22 @@ export interface SubscribeOptions<Event = VaultEvent> {
   /** Maximum number of events of a batch; 1000 by default. A batch is also limited in bytes. */
   readonly maxBatch?: number;
   /**
-   * Whether the subscriber prefers to get a live event together with others instead of at once. An adapter may hold such an event for a
+   * Whether the subscriber prefers to get a live event together with others instead of at once. An adapter may delay such an event for a
    * moment, until `hurry`.
    */
   readonly canWait?: (event: Recorded<Event>) => boolean;
 }
 
 /**
- * A stretch of the log. Every batch has news: it holds events, or moves `position`, or says for the first time that the subscriber has
- * caught up.
+ * A stretch of the log. Every batch holds events, or moves `position`, or reports for the first time that the subscriber has caught
+ * up.
  */
 export interface EventBatch<Event = VaultEvent> {
   /** In log order. Empty when no event up to `position` passes the filter: a checkpoint may still move to `position`. */
   readonly events: readonly Recorded<Event>[];
   /** The subscriber has received all events up to and including this position. */
   readonly position: Position;
-  /** `position` was the head a moment ago. */
+  /** `position` was the head of the log when the batch was made. */
   readonly isCaughtUp: boolean;
 }
 
@@ -160,7 +160,7 @@ export interface EventStore<Event extends NewEvent<string, unknown> = VaultEvent
 
   /**
    * The log after `after` (exclusive), then live, in batches of the available events up to a limit, until `signal` aborts (ends within 1 s,
-   * without an error). A subscriber that starts at the head gets one empty batch that says so.
+   * without an error). A subscriber that starts at the head gets one empty batch with `isCaughtUp`.
    * Back-pressure: a slow reader pauses the subscription; events do not accumulate in memory.
    * Batches and events may be shared between the subscribers of a process: do not change them.
    * @throws EventStoreUnavailableError when the connection is lost: subscribe again from the position that you have committed.
@@ -176,7 +176,7 @@ export interface EventStore<Event extends NewEvent<string, unknown> = VaultEvent
   /** Position of the last durable event; `startPosition` for an empty log. */
   head(): Promise<Position>;
 
-  /** A caller waits for the effects of the events up to `position`: subscribers in all processes get these events at once. */
+  /** Asks the subscribers of all processes to deliver the events up to `position` at once, because a caller waits for their effects. */
   hurry(position: Position): Promise<void>;
 
   /** Ends subscriptions and connections. Appends under way finish first; later calls are refused as unavailable. */
@@ -241,7 +241,7 @@ export class EventStoreUnavailableError extends Error {
   }
 }
 
-/** There is no room for the append on the disk of the store. Nothing was stored, and a later attempt may succeed. */
+/** The disk of the store is full. Nothing was stored, and a later attempt may succeed. */
 export class InsufficientStorageError extends EventStoreUnavailableError {
   constructor() {
     super('the disk of the store is full');
@@ -251,12 +251,12 @@ export class InsufficientStorageError extends EventStoreUnavailableError {
 /** An append was sent without getting an answer: it may have been stored. */
 export class AppendUnansweredError extends EventStoreUnavailableError {}
 
-/** The store does not know the account, or refuses it this right. Another attempt helps only after an operator has changed that. */
+/** The store does not know the account, or the account lacks a right. Another attempt can succeed only after an operator has changed this. */
 export class EventStoreAccessError extends EventStoreUnavailableError {}
 
 /**
- * Keys that the events were sealed under were lost in a crash, or destroyed, before the append: the values could never be opened. Nothing
- * was stored. Callers may repeat the command, but not the append.
+ * Data keys of the events were lost in a crash, or destroyed, before the append, so the sealed values could never be opened. Nothing was
+ * stored. Callers may repeat the command, but not the append.
  */
 export class KeysNotStoredError extends EventStoreUnavailableError {
   constructor() {

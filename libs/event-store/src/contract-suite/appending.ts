@@ -24,7 +24,7 @@ export function describeAppending(fixture: Fixture): void {
 }
 
 function describeExpectations(fixture: Fixture): void {
-  it('numbers the events of a stream from 0 and answers with its last', async () => {
+  it('numbers the events of a stream from 0 and answers with the position and revision of the last one', async () => {
     const stream = newStream();
     const first = await fixture.store.append(stream, [noted('a'), noted('b')], 'no-stream');
     const second = await fixture.store.append(stream, [noted('c')], 1);
@@ -61,7 +61,7 @@ function describeExpectations(fixture: Fixture): void {
     [2, 2],
     [7, 2],
   ])(
-    'that expects %s is refused on a stream of %i events, and told the revision',
+    'that expects %s is refused on a stream of %i events, and the error names the revision',
     async (expected, count) => {
       const stream = newStream();
       const before = Array.from({ length: count }, (_, index) => noted(`before ${index}`));
@@ -73,7 +73,7 @@ function describeExpectations(fixture: Fixture): void {
     },
   );
 
-  it('moves the head, also when another stream is meant', async () => {
+  it('moves the head, whichever stream it is for', async () => {
     const first = await fixture.store.append(newStream(), [noted('a')], 'any');
     const second = await fixture.store.append(newStream(), [noted('b')], 'any');
     expect(comparePositions(first.position, second.position)).toBe(-1);
@@ -94,7 +94,7 @@ function describeRepeats(fixture: Fixture): void {
     expect(texts(await collect(fixture.store.readStream(stream)))).toEqual(['a', 'b', 'c', 'd', 'e']);
   });
 
-  it('that is repeated in the same moment is stored once', async () => {
+  it('that is sent several times at once is stored once', async () => {
     const stream = newStream();
     const events = [noted('a'), noted('b')];
     const appends = [fixture.store, fixture.open()].flatMap((store) =>
@@ -105,7 +105,7 @@ function describeRepeats(fixture: Fixture): void {
     expect(await collect(fixture.store.readStream(stream))).toHaveLength(2);
   });
 
-  it('whose ids are there in part, in another order or at another revision is a conflict', async () => {
+  it('is a conflict when only some of its ids are stored, or they are in another order or at another revision', async () => {
     const stream = newStream();
     const [a, b, c] = [noted('a'), noted('b'), noted('c')];
     await fixture.store.append(stream, [a, b], 'no-stream');
@@ -145,7 +145,7 @@ function describeRefusals(fixture: Fixture): void {
     await expect(fixture.store.append(newStream(), [], 'any')).rejects.toBeInstanceOf(TypeError);
   });
 
-  it('that is too large is refused, whatever its parts', async () => {
+  it('whose events are too large together is refused', async () => {
     const stream = newStream();
     const half = 'x'.repeat(maxAppendBytes / 2);
     const refusal = fixture.store.append(stream, [noted(half), noted(half)], 'any');
@@ -153,7 +153,7 @@ function describeRefusals(fixture: Fixture): void {
     expect(await collect(fixture.store.readStream(stream))).toEqual([]);
   });
 
-  it('that is refused does not touch its neighbours', async () => {
+  it('that is refused does not affect other appends of the same moment', async () => {
     const taken = newStream();
     await fixture.store.append(taken, [noted('a')], 'no-stream');
     const free = Array.from({ length: 20 }, newStream);

@@ -18,7 +18,7 @@ export function describeConcurrency(fixture: Fixture): void {
 }
 
 function describeOrder(fixture: Fixture): void {
-  it('sixteen in two processes: tail subscribers lose nothing, see nothing twice, and keep every order', async () => {
+  it('sixteen in two processes: subscribers get every event once, in the order of the log and of each stream', async () => {
     const stores = [fixture.open(), fixture.open()];
     const after = await fixture.store.head();
     const tails = stores.flatMap((store) => [
@@ -53,7 +53,7 @@ function describeOrder(fixture: Fixture): void {
 }
 
 function describeNewcomers(fixture: Fixture): void {
-  it('that go on while subscribers come and go: each sees just what follows the head it started from', async () => {
+  it('while subscribers come and go: each subscriber gets exactly the events after the head at its start', async () => {
     const store = fixture.open();
     const before = await fixture.store.head();
     let isOver = false;
@@ -119,7 +119,7 @@ function checkOrder(log: readonly SuiteEvent[]): void {
 }
 
 function describeRaces(fixture: Fixture): void {
-  it('that all create one stream: one does, the others are told its revision', async () => {
+  it('that all create one stream: one succeeds, and the errors of the others name its revision', async () => {
     const stores = [fixture.open(), fixture.open()];
     const stream = newStream();
     const results = await Promise.allSettled(
@@ -138,7 +138,7 @@ function describeRaces(fixture: Fixture): void {
     expect(await collect(fixture.store.readStream(stream))).toHaveLength(2);
   });
 
-  it('that go on from the revision they are told of all get their turn, once', async () => {
+  it('that repeat with the revision of the conflict all succeed, once each', async () => {
     const stores = [fixture.open(), fixture.open()];
     const stream = newStream();
     const names = Array.from({ length: 16 }, (_, writer) => `${writer}`);
@@ -186,7 +186,7 @@ async function appendInTurn(store: SuiteStore, stream: string, name: string): Pr
   }
 }
 
-/** Appends like a caller who must know the outcome: the same ids and expectation until there is an answer. */
+/** Repeats the append with the same ids and expectation until there is an answer, like a caller that must know the outcome. */
 async function appendUntilAnswered(
   store: SuiteStore,
   stream: string,

@@ -30,7 +30,7 @@ export function describeGrouping(fixture: Fixture): void {
         expect(texts(await collect(fixture.store.readStream(stream)))).toEqual([stream]);
     });
 
-    it('do not wait for members that have left, nor for a second append of one', async () => {
+    it('do not wait for members that have left, nor for a second append of one member', async () => {
       const [one, other] = members(2);
       const streams = [newStream(), newStream(), newStream()] as const;
       const first = append(streams[0], noted('a'), one);
@@ -41,7 +41,7 @@ export function describeGrouping(fixture: Fixture): void {
       for (const stream of streams) expect(await collect(fixture.store.readStream(stream))).toHaveLength(1);
     });
 
-    it('that mean the same stream are stored one after the other', async () => {
+    it('to the same stream are stored one after the other', async () => {
       const stream = newStream();
       const outcomes = await Promise.allSettled(
         members(3).map((member, index) => append(stream, noted(String(index)), member)),
@@ -50,7 +50,7 @@ export function describeGrouping(fixture: Fixture): void {
       expect(await collect(fixture.store.readStream(stream))).toHaveLength(1);
     });
 
-    it('that are repeated with the same ids, in part too, answer as before and store nothing', async () => {
+    it('that are repeated with the same ids, all or some of them, give the same answers and store nothing', async () => {
       const given = Array.from({ length: 5 }, (_, index) => [newStream(), noted(String(index))] as const);
       const all = (of: typeof given) => {
         const group = members(of.length);

@@ -24,7 +24,7 @@ export function describeStreams(fixture: Fixture): void {
     expect(read.at(-1)?.position).toBe(position);
   });
 
-  it('reads streams at once that hold more than a page together, each from where it is asked to', async () => {
+  it('reads several streams at once that hold more than a page together, each from its own revision', async () => {
     const streams = Array.from({ length: 6 }, newStream);
     const big = ['a', 'b', 'c'].map((letter) => letter.repeat(400_000));
     for (const stream of streams)
@@ -45,7 +45,7 @@ export function describeStreams(fixture: Fixture): void {
 }
 
 function describeRanges(fixture: Fixture): void {
-  it('reads a stream backwards, from its end or from any revision, as many events as it is asked for', async () => {
+  it('reads a stream backwards, from its end or from any revision, up to the requested number of events', async () => {
     const stream = newStream();
     await fixture.store.append(
       stream,
@@ -85,7 +85,7 @@ function describeRanges(fixture: Fixture): void {
 }
 
 function describeManyAtOnce(fixture: Fixture): void {
-  it('of streams read in both directions at once finds each', async () => {
+  it('reads streams in both directions at once', async () => {
     const streams = Array.from({ length: 30 }, newStream);
     for (const stream of streams)
       await fixture.store.append(stream, [noted(`${stream} 0`), noted(`${stream} 1`)], 'any');

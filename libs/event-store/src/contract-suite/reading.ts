@@ -35,7 +35,7 @@ function describeContents(fixture: Fixture): void {
     );
   });
 
-  it('does not see what a caller does with its event after the append', async () => {
+  it('does not see changes that the caller makes to its event after the append', async () => {
     const stream = newStream();
     const event = noted('as it was');
     await fixture.store.append(stream, [event], 'any');
@@ -80,7 +80,7 @@ function describeLog(fixture: Fixture): void {
     expect(await collect(fixture.store.readAll(until, { until: after }))).toEqual([]);
   });
 
-  it('ends at the head of the moment it began, however much is appended meanwhile', async () => {
+  it('ends at the head of the time when it began, also when events are appended meanwhile', async () => {
     const after = await fixture.store.head();
     const stream = newStream();
     await fixture.store.append(stream, [noted('a'), noted('b')], 'any');
@@ -141,7 +141,7 @@ function describeVersions(fixture: Fixture): void {
     }
   });
 
-  it('is shown what comes before an event from the future, and then refused', async () => {
+  it('gets the events before an unknown event of a later release, then an error', async () => {
     const after = await fixture.store.head();
     const stream = newStream();
     await fixture.store.append(stream, [noted('a'), noted('b')], 'any');

@@ -35,7 +35,7 @@ async function newest(fixture: Fixture, count: number): Promise<StoredEvent[]> {
 }
 
 function describeTexts(fixture: Fixture): void {
-  it('gets each text as it was written, in every direction, whatever this release knows of the event', async () => {
+  it('gets each text as it was written, in both directions, also of events that this release does not know', async () => {
     const after = await fixture.store.head();
     const stream = newStream();
     const events = [
@@ -61,7 +61,7 @@ function describeTexts(fixture: Fixture): void {
 }
 
 function describeStoredLog(fixture: Fixture): void {
-  it('reads the log after a position, up to another, in batches that hold something, until it is aborted', async () => {
+  it('reads the log between two positions in non-empty batches, until it is aborted', async () => {
     const after = await fixture.store.head();
     const [left, right] = [newStream(), newStream()];
     await fixture.store.append(left, [noted('a'), noted('b')], 'any');

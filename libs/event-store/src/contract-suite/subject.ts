@@ -5,7 +5,7 @@ import type { EventStore } from '../port.ts';
 export interface EventStoreSubject {
   /** A store on this log. To the other stores it acts like another process. */
   open(registry: EventRegistry): EventStore;
-  /** Breaks every connection that stores have to the log; new ones succeed. Without it the tests that need it are skipped. */
+  /** Breaks all connections of stores to the log; new connections succeed. If absent, tests that cut connections are skipped. */
   readonly cutConnections?: () => Promise<void>;
   /** Size of the largest event the suite stores; 8 MiB by default. */
   readonly largestEventBytes?: number;

@@ -18,7 +18,7 @@ export function describeSubscribing(fixture: Fixture): void {
 }
 
 function describeBatches(fixture: Fixture): void {
-  it('at the head is told so at once, then sees what is appended, by whichever process', async () => {
+  it('at the head gets an empty batch at once, then the events that any process appends', async () => {
     const after = await fixture.store.head();
     const { batches, events } = runSubscription(fixture.store, after);
     await vi.waitUntil(() => batches.length > 0);
@@ -31,7 +31,7 @@ function describeBatches(fixture: Fixture): void {
     expect(batches.at(-1)).toMatchObject({ position, isCaughtUp: true });
   });
 
-  it('that is behind catches up in batches of the size it asked for, then follows', async () => {
+  it('that is behind catches up in batches of the requested size, then gets live events', async () => {
     const after = await fixture.store.head();
     const stream = newStream();
     const past = Array.from({ length: 95 }, (_, index) => noted(`${index}`));
@@ -48,7 +48,7 @@ function describeBatches(fixture: Fixture): void {
     );
   });
 
-  it('that is slow holds its own subscription, loses nothing, and does not delay other subscriptions', async () => {
+  it('that is slow pauses its own subscription, loses no event, and does not delay other subscriptions', async () => {
     const after = await fixture.store.head();
     const stream = newStream();
     const gate = Promise.withResolvers<void>();
@@ -67,7 +67,7 @@ function describeBatches(fixture: Fixture): void {
     expect(Math.max(...slow.batches.map((batch) => batch.events.length))).toBeLessThanOrEqual(100);
   });
 
-  it('refuses a position that this log has not reached, and a senseless batch size', async () => {
+  it('is refused at a position beyond the head, and with an invalid batch size', async () => {
     await fixture.store.append(newStream(), [noted('a')], 'any');
     const beyond = runSubscription(fixture.store, parsePosition('9223372036854775807'));
     await expect(beyond.ended).rejects.toBeInstanceOf(PositionBeyondHeadError);
@@ -79,7 +79,7 @@ function describeBatches(fixture: Fixture): void {
 }
 
 function describeHolding(fixture: Fixture): void {
-  it('whose events can wait gets them all the same, in order, with those that cannot', async () => {
+  it('gets events that can wait and events that cannot, all of them in order', async () => {
     const after = await fixture.store.head();
     const canWait = ({ data }: SuiteEvent) => data.text !== 'urgent';
     const { batches, events } = runSubscription(fixture.store, after, { canWait });
@@ -121,7 +121,7 @@ function describeEnds(fixture: Fixture): void {
     expect(subscription.events).toHaveLength(1);
   });
 
-  it('shows nothing when it was aborted before it began', async () => {
+  it('gets no events when it was aborted before it began', async () => {
     const aborted = fixture.store.subscribe(await fixture.store.head(), AbortSignal.abort());
     for await (const batch of aborted) expect.unreachable(`a batch at ${batch.position}`);
   });
@@ -149,7 +149,7 @@ function describeVersions(fixture: Fixture): void {
     expect(events.map((event) => event.data.language)).toEqual(['unknown', 'unknown']);
   });
 
-  it('is shown what comes before an event from the future, and then refused, live and when it comes back', async () => {
+  it('gets the events before an unknown event of a later release, then an error, live and after it subscribes again', async () => {
     const after = await fixture.store.head();
     const live = runSubscription(fixture.store, after);
     await vi.waitUntil(() => live.batches.length > 0);
@@ -169,7 +169,7 @@ function describeVersions(fixture: Fixture): void {
 }
 
 function describeCuts(fixture: Fixture): void {
-  it('is told that the connection was cut, and goes on from where it was', async (context) => {
+  it('gets an error when the connection is cut, and can continue from its position', async (context) => {
     const { cutConnections } = fixture.subject;
     if (!cutConnections) return context.skip('this store has no connections');
     const store = fixture.open();

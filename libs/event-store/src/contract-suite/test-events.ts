@@ -3,13 +3,13 @@ import { defineEvent, EventRegistry, type NewEvent } from '@token-vault/contract
 import { z } from 'zod';
 import type { EventBatch, EventStore, Recorded, SubscribeOptions } from '../port.ts';
 
-/** The contract's own events: the suite says nothing about the product's. */
+/** Events of the contract suite, which does not use the events of the vault. */
 export const testRegistry = new EventRegistry([
   defineEvent('Noted', z.object({ text: z.string() })),
   defineEvent('Recorded', z.object({ value: z.json() })),
 ]);
 
-/** The same language a release later: `Noted` has a second version. */
+/** The events of a later release: `Noted` has a second version. */
 export const laterRegistry = new EventRegistry([
   defineEvent('Noted', z.object({ text: z.string(), language: z.string() }), [
     (data) => ({ ...data, language: 'unknown' }),
@@ -23,7 +23,7 @@ export type SuiteEvent = Recorded<NewEvent>;
 export type SuiteBatch = EventBatch<NewEvent>;
 export type SuiteSubscribeOptions = SubscribeOptions<NewEvent>;
 
-/** Adapters are typed for the vault's events; a store that was opened with a registry of the suite holds the suite's. */
+/** Adapters have the type of the vault's events. A store that was opened with a registry of the suite holds events of the suite. */
 export const asSuiteStore = (store: EventStore): SuiteStore => store as unknown as SuiteStore;
 
 const metadata: NewEvent['metadata'] = {

@@ -5,14 +5,14 @@ import type { EncodedEvent } from '../codec.ts';
 import type { ExpectedRevision } from '../port.ts';
 import { proposedEvent } from './recorded.ts';
 
-/** The message of a whole append. Its correlation id is `half` and `number`, decimal numbers of 64 bits. */
+/** The message of a whole append. Its correlation id consists of `prefix` and `number`, decimal numbers of 64 bits. */
 export function batchAppendRequest(
   { stream, expected, events }: AppendRequest,
-  half: string,
+  prefix: string,
   number: string,
 ): streams.BatchAppendReq {
   const request = new streams.BatchAppendReq();
-  request.setCorrelationId(correlationId(half, number));
+  request.setCorrelationId(correlationId(prefix, number));
   request.setOptions(optionsOf(stream, expected));
   request.setProposedMessagesList(events.map(proposedMessage));
   request.setIsFinal(true);
@@ -23,18 +23,18 @@ export function batchAppendRequest(
 export const correlationIdOf = (response: streams.BatchAppendResp): string =>
   response.getCorrelationId()?.getStructured()?.getLeastSignificantBits() ?? '';
 
-function correlationId(half: string, number: string): shared.UUID {
-  const halves = new shared.UUID.Structured();
-  halves.setMostSignificantBits(half);
-  halves.setLeastSignificantBits(number);
+function correlationId(prefix: string, number: string): shared.UUID {
+  const bits = new shared.UUID.Structured();
+  bits.setMostSignificantBits(prefix);
+  bits.setLeastSignificantBits(number);
   const id = new shared.UUID();
-  id.setStructured(halves);
+  id.setStructured(bits);
   return id;
 }
 
 /**
- * Without a deadline: the protocol has it as a time of day, so a server whose clock is ahead would refuse every append. The server's own
- * limit is 2 s.
+ * Has no deadline: in the protocol a deadline is a time of day, so a server whose clock is ahead would refuse every append. The server has a
+ * limit of 2 s.
  */
 function optionsOf(stream: string, expected: ExpectedRevision): streams.BatchAppendReq.Options {
   const identifier = new shared.StreamIdentifier();

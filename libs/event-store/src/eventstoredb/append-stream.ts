@@ -29,7 +29,7 @@ interface Pending {
 }
 
 /** One call of the server, and the appends that wait for its answers, by their numbers. */
-interface Opened {
+interface OpenCall {
   readonly call: Promise<Call>;
   readonly pending: Map<string, Pending>;
 }
@@ -46,10 +46,10 @@ const unimplemented = 12;
  */
 export class AppendStream {
   readonly #client: EventStoreDBClient;
-  /** First half of the correlation ids. The second half counts the appends. */
-  readonly #half = String(randomBytes(8).readBigInt64BE());
+  /** The first 64 bits of the correlation ids. The other 64 bits count the appends. */
+  readonly #idPrefix = String(randomBytes(8).readBigInt64BE());
   #count = 0;
-  #opened: Opened | undefined;
+  #opened: OpenCall | undefined;
   #isMissing = false;
 
   constructor(client: EventStoreDBClient) {
@@ -73,23 +73,23 @@ export class AppendStream {
         () => settle(() => reject(new AppendUnansweredError('the append was not answered in time'))),
         deadlineMs,
       );
-      function settle(how: () => void): void {
+      function settle(finish: () => void): void {
         clearTimeout(timer);
         pending.delete(number);
-        how();
+        finish();
       }
       pending.set(number, {
         stream: request.stream,
         resolve: (result) => settle(() => resolve(result)),
         reject: (error) => settle(() => reject(error)),
       });
-      const message = batchAppendRequest(request, this.#half, number);
+      const message = batchAppendRequest(request, this.#idPrefix, number);
       // A call that could not be opened rejects its appends itself.
       call.then((open) => pending.has(number) && open.write(message)).catch(() => undefined);
     });
   }
 
-  #open(): Opened {
+  #open(): OpenCall {
     const pending = new Map<string, Pending>();
     const end = (error: unknown) => {
       if (this.#opened === opened) this.#opened = undefined;
@@ -131,7 +131,8 @@ function refusalOf(refused: statuses.Status, stream: string): Error {
 }
 
 /**
- * The reason for which no more answers come. It concerns the whole call: also when it is a refusal of one append, the others may have been stored.
+ * The reason why no more answers come. The error may be the refusal of one append, but it ends the whole call: the other appends may have been
+ * stored.
  */
 function failureOf(error: unknown): Error {
   if ((error as { readonly code?: unknown }).code === unimplemented) return new NoAppendStreamError();

@@ -10,10 +10,10 @@ import {
   type AppendResult,
 } from '../port.ts';
 import { NoAppendStreamError } from './append-stream.ts';
-import { AppendsTogether } from './append-together.ts';
+import { AppendQueues } from './append-queues.ts';
 import { LastingConnection, type Connection, type ConnectionSettings } from './connection.ts';
 import { asTooLarge, asUnanswered, asUnavailable, errorKind } from './errors.ts';
-import { Gate } from './gate.ts';
+import { Semaphore } from './semaphore.ts';
 import { appendPlainly } from './plain-append.ts';
 import { proposedBytes } from './recorded.ts';
 import type { Scope } from './scope.ts';
@@ -35,27 +35,27 @@ const maxMessageBytes = 2 * 1024 * 1024;
 export class Appender {
   readonly #settings: AppenderSettings;
   readonly #connection: LastingConnection;
-  readonly #gate: Gate;
-  readonly #plainGate: Gate;
-  readonly #together: AppendsTogether;
+  readonly #semaphore: Semaphore;
+  readonly #plainSemaphore: Semaphore;
+  readonly #queues: AppendQueues;
 
   constructor(settings: AppenderSettings) {
     this.#settings = settings;
     this.#connection = new LastingConnection(settings.connectionString);
-    this.#gate = new Gate(settings.maxConcurrentAppends, settings.deadlineMs / 2);
-    this.#plainGate = new Gate(maxPlainAppends, settings.deadlineMs / 2);
-    this.#together = new AppendsTogether((request) => this.#append(request), settings.deadlineMs / 2);
+    this.#semaphore = new Semaphore(settings.maxConcurrentAppends, settings.deadlineMs / 2);
+    this.#plainSemaphore = new Semaphore(maxPlainAppends, settings.deadlineMs / 2);
+    this.#queues = new AppendQueues((request) => this.#append(request), settings.deadlineMs / 2);
   }
 
   append(request: AppendRequest): Promise<AppendResult> {
-    return request.expected === 'any' ? this.#together.append(request) : this.#append(request);
+    return request.expected === 'any' ? this.#queues.append(request) : this.#append(request);
   }
 
   async #append(request: AppendRequest): Promise<AppendResult> {
     const bytes = request.events.reduce((sum, event) => sum + proposedBytes(event), 0);
     const { maxAppendBytes } = this.#settings;
     if (bytes > maxAppendBytes) throw new AppendTooLargeError(bytes, maxAppendBytes);
-    return this.#gate.pass(async () => {
+    return this.#semaphore.run(async () => {
       const stream = (await this.#settings.scope()).nameOf(request.stream);
       const connection = this.#connection.get();
       try {
@@ -70,8 +70,8 @@ export class Appender {
 
   /** Resolves after the appends under way. */
   async close(): Promise<void> {
-    await this.#together.idle();
-    await this.#gate.idle();
+    await this.#queues.idle();
+    await this.#semaphore.idle();
     await this.#connection.close();
   }
 
@@ -104,7 +104,7 @@ export class Appender {
         if (!(error instanceof NoAppendStreamError)) throw error;
       }
     }
-    return this.#plainGate.pass(() => appendPlainly(client, request, deadlineMs));
+    return this.#plainSemaphore.run(() => appendPlainly(client, request, deadlineMs));
   }
 }
 

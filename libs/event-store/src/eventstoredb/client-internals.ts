@@ -4,7 +4,7 @@ import streamsGrpc from '@eventstore/db-client/generated/streams_grpc_pb.js';
 export type StreamsClient = InstanceType<typeof streamsGrpc.StreamsClient>;
 type CallMetadata = NonNullable<Parameters<StreamsClient['read']>[1]>;
 
-/** Members of the client that this adapter uses or replaces, and that are not in its types. */
+/** Members of the client that its types do not declare. This adapter uses or replaces them. */
 export interface ClientInternals {
   supports: () => Promise<boolean>;
   handleError: (...details: unknown[]) => Promise<void>;
@@ -25,21 +25,27 @@ export interface Channel {
   readonly internalChannel?: { readonly credentials?: object };
 }
 
-export const internalsOf = (client: EventStoreDBClient): ClientInternals =>
-  client as unknown as ClientInternals;
+const members: readonly (keyof ClientInternals)[] = [
+  'supports',
+  'handleError',
+  'getChannel',
+  'GRPCStreamCreator',
+  'callArguments',
+];
 
-/** @throws Error when this version of the client does not have them. */
-export function checkInternals(client: EventStoreDBClient): void {
-  const { supports, handleError, getChannel, GRPCStreamCreator, callArguments } = internalsOf(client);
-  const members = [supports, handleError, getChannel, GRPCStreamCreator, callArguments];
-  if (!members.every((member) => typeof member === 'function')) {
-    throw new Error(
-      'this version of @eventstore/db-client has changed inside: see libs/event-store/src/eventstoredb',
-    );
-  }
+function hasInternals(client: object): client is ClientInternals {
+  return members.every((member) => typeof Reflect.get(client, member) === 'function');
 }
 
-/** Makes a call without a deadline of its own. `create` gets the arguments that every call needs. */
+/** @throws Error when this version of the client lacks one of the members. */
+export function internalsOf(client: object): ClientInternals {
+  if (hasInternals(client)) return client;
+  throw new Error(
+    'this version of @eventstore/db-client has other internal members: see libs/event-store/src/eventstoredb',
+  );
+}
+
+/** Makes a call without a deadline. `create` gets the arguments that every call needs. */
 export function makeCall<Call>(
   client: EventStoreDBClient,
   name: string,

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { EventStoreDBClient } from '@eventstore/db-client';
 import { AppendStream } from './append-stream.ts';
-import { checkInternals, internalsOf, type Channel } from './client-internals.ts';
+import { internalsOf, type Channel } from './client-internals.ts';
 
 export interface ConnectionSettings {
   /** `esdb://…` or `esdb+discover://…` of an EventStoreDB 24.10 or newer, or a KurrentDB. */
@@ -10,7 +10,7 @@ export interface ConnectionSettings {
   readonly deadlineMs: number;
 }
 
-/** A type of grpc-js, which has no setting for the behaviour that `nameNoAddress` changes. */
+/** A type of grpc-js. `omitAddressFromServerName` replaces its method, because grpc-js has no setting for it. */
 interface ChannelCredentials {
   _createSecureConnector?: (...details: unknown[]) => {
     readonly connectionOptions?: { readonly host?: string; servername?: string };
@@ -31,7 +31,6 @@ export class Connection {
 
   constructor(connectionString: string) {
     this.client = EventStoreDBClient.connectionString(withOwnConnection(connectionString));
-    checkInternals(this.client);
     const internals = internalsOf(this.client);
     const { handleError, getChannel } = internals;
     // `appendToStream` is always a plain Append; `AppendStream` has the reasons. The server is not asked for its features either: a failure of
@@ -43,7 +42,7 @@ export class Connection {
     internals.getChannel = () => {
       this.#channel = getChannel();
       return this.#channel.then((channel) => {
-        nameNoAddress(channel.internalChannel?.credentials);
+        omitAddressFromServerName(channel.internalChannel?.credentials);
         return channel;
       });
     };
@@ -78,7 +77,7 @@ export class Connection {
  * TLS sends the name of the requested server, which must not be an IP address (RFC 6066, 3): Node warns of an address. The certificate is
  * still checked against the address, as `host`.
  */
-function nameNoAddress(credentials: ChannelCredentials | undefined): void {
+function omitAddressFromServerName(credentials: ChannelCredentials | undefined): void {
   const create = credentials?._createSecureConnector;
   if (!create || Object.hasOwn(credentials, '_createSecureConnector')) return;
   credentials._createSecureConnector = (...details) => {
@@ -102,7 +101,7 @@ export class LastingConnection {
     return (this.#connection ??= new Connection(this.#connectionString));
   }
 
-  /** The calls under way on it end first. Calls that failed together replace it once. */
+  /** The connection is closed after the calls under way on it. When several calls fail, only the first one replaces the connection. */
   discard(connection: Connection): void {
     if (connection === this.#connection) this.#connection = undefined;
     void connection.retire();

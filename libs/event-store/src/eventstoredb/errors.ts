@@ -44,8 +44,8 @@ function asRefusal(error: unknown, right: string): EventStoreAccessError {
 }
 
 /**
- * The error that callers may retry on, or the error itself when it is a defect. An unknown error counts as unavailable: repeating an append
- * with the same ids is safe, giving it up may not be.
+ * The error that callers may retry on, or the error itself when it is a defect. An unknown error counts as unavailable: an append can
+ * safely be repeated with the same ids, while giving it up may lose events.
  */
 export function asUnavailable(error: unknown, right = readAllRight): Error {
   if (error instanceof EventStoreUnavailableError) return error;
@@ -77,7 +77,7 @@ function isDefect(error: unknown): boolean {
   return (type === undefined || type === 'unknown') && defectCodes.has(code);
 }
 
-/** An append, or one of its events, is too large for the server. Servers newer than the client have an error of their own for it. */
+/** An append, or one of its events, is too large for the server. Servers newer than the client report this with an error that the client does not know. */
 export function asTooLarge(error: unknown, bytes: number): AppendTooLargeError | undefined {
   const { type, maxAppendSize, _raw } = error as ClientError;
   if (type === 'maximum-append-size-exceeded') return new AppendTooLargeError(bytes, maxAppendSize);

@@ -1,6 +1,6 @@
 import type { EventRegistry } from '@token-vault/contracts';
 import { checkAppend, checkMaxBatch, checkRead, type StreamRange } from '../append-request.ts';
-import { untilAborted } from '../bell.ts';
+import { untilAborted } from '../notifier.ts';
 import {
   EventStoreUnavailableError,
   type EventStore,

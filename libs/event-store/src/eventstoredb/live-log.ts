@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { EventStoreDBClient } from '@eventstore/db-client';
 import { convertToCommandError } from '@eventstore/db-client/dist/utils/CommandError.js';
-import { Bell } from '../bell.ts';
+import { Notifier } from '../notifier.ts';
 import { EventStoreUnavailableError, type Position } from '../port.ts';
 import { asUnavailable } from './errors.ts';
 import { makeReadCall, type ReadCall } from './read-call.ts';
@@ -15,13 +15,13 @@ export interface Received {
   readonly checkpoint: Position | undefined;
   /** The server said, after these events, that there are no more for now. */
   readonly isCaughtUp: boolean;
-  /** The server had to wait before these events could be received: it may itself be behind the head. */
-  readonly wasHeld: boolean;
-  readonly isMoreWaiting: boolean;
+  /** The subscription was paused before these events could be received: it may itself be behind the head. */
+  readonly wasPaused: boolean;
+  readonly hasMore: boolean;
 }
 
 const minCapacity = 64;
-const maxWaitingBytes = 4 * 1024 * 1024;
+const maxQueuedBytes = 4 * 1024 * 1024;
 /** Number of events that the server examines between two checkpoints. */
 const checkpointEvery = 500;
 
@@ -30,8 +30,8 @@ const checkpointEvery = 500;
  * control, the server then pauses too.
  */
 export class LiveLog {
-  /** Rung when a message was received, or the subscription has failed. */
-  readonly bell = new Bell();
+  /** Notified when a message was received, or the subscription has failed. */
+  readonly changed = new Notifier();
   readonly #scope: Scope;
   readonly #maxBatch: number;
   readonly #capacity: number;
@@ -39,7 +39,7 @@ export class LiveLog {
   #queue: ReadMessage[] = [];
   #bytes = 0;
   #messages = 0;
-  #wasHeld = false;
+  #wasPaused = false;
   #isClosed = false;
   #failure: Error | undefined;
 
@@ -66,7 +66,7 @@ export class LiveLog {
   }
 
   /** Whether the subscription is paused because its reader is slow. */
-  get isHeld(): boolean {
+  get isPaused(): boolean {
     return this.#call?.isPaused() ?? false;
   }
 
@@ -77,8 +77,11 @@ export class LiveLog {
 
   /** Waits for the rest of the arriving events while the batch has room: they arrive one by one. */
   async gather(): Promise<void> {
-    for (let heard = -1; heard !== this.#messages && this.#queue.length < this.#maxBatch && !this.#failure;) {
-      heard = this.#messages;
+    for (
+      let before = -1;
+      before !== this.#messages && this.#queue.length < this.#maxBatch && !this.#failure;
+    ) {
+      before = this.#messages;
       await nextTurn();
     }
   }
@@ -101,16 +104,16 @@ export class LiveLog {
       }
     }
     this.#queue = this.#queue.slice(count);
-    const wasHeld = this.#wasHeld;
-    if (!this.#isFull() && this.isHeld) this.#call?.resume();
-    if (!this.hasReceived) this.#wasHeld = false;
-    const isMoreWaiting = this.hasReceived || (this.#call?.readableLength ?? 0) > 0;
-    return { events, checkpoint, isCaughtUp, wasHeld, isMoreWaiting };
+    const wasPaused = this.#wasPaused;
+    if (!this.#isFull() && this.isPaused) this.#call?.resume();
+    if (!this.hasReceived) this.#wasPaused = false;
+    const hasMore = this.hasReceived || (this.#call?.readableLength ?? 0) > 0;
+    return { events, checkpoint, isCaughtUp, wasPaused, hasMore };
   }
 
   fail(failure: Error): void {
     this.#failure ??= failure;
-    this.bell.ring();
+    this.changed.notifyAll();
   }
 
   close(): void {
@@ -130,13 +133,13 @@ export class LiveLog {
     this.#queue.push(message);
     if ('event' in message) this.#bytes += message.event.data.length;
     if (this.#isFull()) {
-      this.#wasHeld = true;
+      this.#wasPaused = true;
       this.#call?.pause();
     }
-    this.bell.ring();
+    this.changed.notifyAll();
   }
 
   #isFull(): boolean {
-    return this.#queue.length >= this.#capacity || this.#bytes >= maxWaitingBytes;
+    return this.#queue.length >= this.#capacity || this.#bytes >= maxQueuedBytes;
   }
 }

@@ -9,11 +9,12 @@ import type { AppendRequest } from '../append-request.ts';
 import { AppendUnansweredError, type AppendResult, type ExpectedRevision, type Position } from '../port.ts';
 import { proposedEvent } from './recorded.ts';
 
-/** The client's own deadline is not enough: a call that waits for a connection may wait for ever. It has so much time to apply its own. */
+/** The client's deadline is not enough: a call that waits for a connection may wait for ever. The client has this time to apply its own deadline
+ * first. */
 const graceMs = 500;
 
 /**
- * An append as a call of its own.
+ * Sends an append as a call of its own.
  * @throws AppendUnansweredError when there was no answer in time.
  */
 export function appendPlainly(

@@ -4,7 +4,7 @@ import type { LogEnd } from './log-end.ts';
 
 /**
  * The position up to which a subscriber got the log, and whether that is the head. Servers report when a subscription has caught up, but
- * not when it falls behind again, and older servers report neither: so the head of the log decides.
+ * not when it falls behind again, and older servers report neither: so the reader compares its position with the head of the log.
  */
 export class Progress {
   readonly #logEnd: () => Promise<LogEnd>;
@@ -12,13 +12,13 @@ export class Progress {
   /** The end of the log when it was last read. */
   #end: LogEnd;
   #isLive: boolean;
-  #hasToldLive: boolean;
+  #hasReportedLive: boolean;
 
   constructor(logEnd: () => Promise<LogEnd>, after: Position, end: LogEnd) {
     this.#logEnd = logEnd;
     this.#position = after;
     this.#end = end;
-    this.#isLive = this.#hasToldLive = comparePositions(after, end.head) >= 0;
+    this.#isLive = this.#hasReportedLive = comparePositions(after, end.head) >= 0;
   }
 
   get position(): Position {
@@ -40,30 +40,30 @@ export class Progress {
     this.#position = events.at(-1)?.position ?? before;
     let isCaughtUp = false;
     if (received) {
-      await this.#passTo(received.checkpoint);
+      await this.#advanceTo(received.checkpoint);
       isCaughtUp = await this.#isAtHead(received);
     }
-    if (this.#position === before && (!isCaughtUp || this.#hasToldLive)) return undefined;
-    this.#hasToldLive ||= isCaughtUp;
+    if (this.#position === before && (!isCaughtUp || this.#hasReportedLive)) return undefined;
+    this.#hasReportedLive ||= isCaughtUp;
     return { events, position: this.#position, isCaughtUp };
   }
 
   /**
-   * A checkpoint is limited to the last existing event. The server may place it beyond, where the next event will be. A reader that resumes
+   * A checkpoint is limited to the last existing event. The server may place it beyond, at the place of the next event. A reader that resumes
    * from there would miss that event, or claim a position beyond the head.
    */
-  async #passTo(checkpoint: Position | undefined): Promise<void> {
+  async #advanceTo(checkpoint: Position | undefined): Promise<void> {
     if (!checkpoint || comparePositions(checkpoint, this.#position) <= 0) return;
     if (comparePositions(checkpoint, this.#end.last) > 0) this.#end = await this.#logEnd();
     const passed = comparePositions(checkpoint, this.#end.last) > 0 ? this.#end.last : checkpoint;
     if (comparePositions(passed, this.#position) > 0) this.#position = passed;
   }
 
-  async #isAtHead({ isCaughtUp, wasHeld, isMoreWaiting }: Received): Promise<boolean> {
-    if (wasHeld) this.#isLive = false;
+  async #isAtHead({ isCaughtUp, wasPaused, hasMore }: Received): Promise<boolean> {
+    if (wasPaused) this.#isLive = false;
     if (isCaughtUp) this.#isLive = true;
-    if (isMoreWaiting) return false;
-    // When the known end is reached, the log is read again, and not before: each read costs a call.
+    if (hasMore) return false;
+    // The end of the log is read again only when the known end is reached: each read costs a call.
     if (!this.#isLive && comparePositions(this.#position, this.#end.head) >= 0) {
       this.#end = await this.#logEnd();
       this.#isLive = comparePositions(this.#position, this.#end.head) >= 0;

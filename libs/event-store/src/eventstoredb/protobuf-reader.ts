@@ -15,7 +15,7 @@ export class ProtobufReader {
     this.#bytes = bytes;
   }
 
-  /** Calls `read` for each field of the message. It reads the value or skips it. @throws RangeError when the message is cut off. */
+  /** Calls `read` for each field of the message. `read` must read the value or skip it. @throws RangeError when the message is cut off. */
   eachField(read: (field: number) => void, end = this.#bytes.length): void {
     while (this.#at < end) {
       const tag = Number(this.#varint());

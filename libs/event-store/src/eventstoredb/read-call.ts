@@ -38,7 +38,7 @@ export interface Subscription {
 /** A stream of `ReadMessage`s. */
 export type ReadCall = ReturnType<StreamsClient['makeServerStreamRequest']>;
 
-/** The number of events that the server examines before other calls get a turn. */
+/** The number of events that the server examines before it serves other calls. */
 const searchWindow = 1_000;
 
 const { path, requestSerialize } = streamsGrpc.StreamsService.read;

@@ -2,7 +2,7 @@ import { startPosition, type Position } from '../port.ts';
 import { ProtobufReader } from './protobuf-reader.ts';
 import type { ServerEvent } from './server-event.ts';
 
-/** A message of a read or of a subscription. Empty when it says nothing that this adapter needs. */
+/** A message of a read or of a subscription. Empty when this adapter does not need the message. */
 export type ReadMessage =
   | { readonly event: ServerEvent }
   | { readonly checkpoint: Position }

@@ -16,8 +16,8 @@ const text = new TextDecoder();
 const exactText = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /**
- * The event in the form of the protocol. Data is bytes, not objects: the client would serialise objects a second time, and a value that is
- * not JSON would leave the append without an answer. The metadata is that of the event, preceded by the schema version.
+ * The event in the form of the protocol. Data is passed as bytes: the client would serialise objects a second time, and a value that is not
+ * JSON would leave the append without an answer. The metadata consists of the schema version, followed by the metadata of the event.
  */
 export function proposedEvent(event: EncodedEvent) {
   return {
@@ -30,7 +30,7 @@ export function proposedEvent(event: EncodedEvent) {
   } as const satisfies EventData;
 }
 
-/** Exactly the form that `proposedEvent` writes: an altered event must not give the texts of the original one. */
+/** Exactly the form that `proposedEvent` writes. With a looser form an altered event could give the texts of the original event. */
 const writtenVersion = /^\{"version":([1-9]\d{0,8}),/;
 
 /** The texts of an event as they were written. Version 0 means that this adapter did not write the event. */

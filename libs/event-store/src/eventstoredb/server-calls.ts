@@ -3,7 +3,7 @@ import { convertToCommandError } from '@eventstore/db-client/dist/utils/CommandE
 import { EventStoreUnavailableError } from '../port.ts';
 import { LastingConnection, type ConnectionSettings } from './connection.ts';
 import { asUnavailable } from './errors.ts';
-import { Gate } from './gate.ts';
+import { Semaphore } from './semaphore.ts';
 import { makeReadCall, type LogRead, type ReadCall, type StreamRead } from './read-call.ts';
 import type { ReadMessage } from './read-message.ts';
 import type { ServerEvent } from './server-event.ts';
@@ -15,37 +15,37 @@ export interface ServerCallSettings extends ConnectionSettings {
   readonly maxPageBytes: number;
 }
 
-export interface Drained {
+export interface ReadResult {
   readonly events: readonly ServerEvent[];
   /** No event followed at the moment of reading. */
   readonly isLast: boolean;
 }
 
-/** A search may take so many times as long as another read. */
-const searchPatience = 6;
+/** The deadline of a search is the deadline of another read times this factor. */
+const searchDeadlineFactor = 6;
 
 /**
- * Reads of the server, completely into memory. Each call is short, always drained or cancelled, and never held open by a slow reader
- * (abandoned reads stay open, and the 100th would block the client).
+ * Reads of the server, completely into memory. Each call is short, and is always read to its end or cancelled: a slow reader would keep it open,
+ * and 100 open calls would block the client.
  */
 export class ServerCalls {
   readonly #settings: ServerCallSettings;
   readonly #connection: LastingConnection;
-  readonly #gate: Gate;
+  readonly #semaphore: Semaphore;
 
   constructor(settings: ServerCallSettings) {
     this.#settings = settings;
     this.#connection = new LastingConnection(settings.connectionString);
-    this.#gate = new Gate(settings.maxConcurrentReads, settings.deadlineMs / 2);
+    this.#semaphore = new Semaphore(settings.maxConcurrentReads, settings.deadlineMs / 2);
   }
 
   /** @throws EventStoreUnavailableError */
-  read(read: LogRead | StreamRead, deadlineMs = this.#settings.deadlineMs): Promise<Drained> {
+  read(read: LogRead | StreamRead, deadlineMs = this.#settings.deadlineMs): Promise<ReadResult> {
     const limits = { deadlineMs, maxBytes: this.#settings.maxPageBytes };
-    return this.#gate.pass(async () => {
+    return this.#semaphore.run(async () => {
       const connection = this.#connection.get();
       try {
-        return await connection.use((client) => drain(client, read, limits));
+        return await connection.use((client) => readCall(client, read, limits));
       } catch (error) {
         const failure = asUnavailable(error);
         if (failure instanceof EventStoreUnavailableError) this.#connection.discard(connection);
@@ -54,29 +54,29 @@ export class ServerCalls {
     });
   }
 
-  /** Reads `$all` where many events of other applications may lie in between: the server sends nothing until it finds an event. */
-  search(read: LogRead): Promise<Drained> {
-    return this.read(read, searchPatience * this.#settings.deadlineMs);
+  /** Reads `$all` with a filter. The server sends nothing until it finds an event, and may examine many events of other applications before. */
+  search(read: LogRead): Promise<ReadResult> {
+    return this.read(read, searchDeadlineFactor * this.#settings.deadlineMs);
   }
 
   /** Resolves after the reads under way. */
   async close(): Promise<void> {
-    await this.#gate.idle();
+    await this.#semaphore.idle();
     await this.#connection.close();
   }
 }
 
-interface DrainLimits {
+interface ReadLimits {
   readonly maxBytes: number;
   readonly deadlineMs: number;
 }
 
 /** The events of one call, up to the bytes of a page. The rest is cancelled. */
-function drain(
+function readCall(
   client: EventStoreDBClient,
   read: LogRead | StreamRead,
-  { deadlineMs, maxBytes }: DrainLimits,
-): Promise<Drained> {
+  { deadlineMs, maxBytes }: ReadLimits,
+): Promise<ReadResult> {
   return new Promise((resolve, reject) => {
     const events: ServerEvent[] = [];
     let bytes = 0;

@@ -15,23 +15,23 @@ interface Watched {
  * function that stops the watch.
  */
 export function watchForStall({ log, progress, logEnd, intervalMs }: Watched): () => void {
-  let heard = -1;
+  let messagesBefore = -1;
   let isSuspect = false;
   let isStopped = false;
 
-  async function look(): Promise<void> {
-    const isSilent = log.messages === heard && !log.hasReceived && !log.isHeld;
-    heard = log.messages;
+  async function check(): Promise<void> {
+    const isSilent = log.messages === messagesBefore && !log.hasReceived && !log.isPaused;
+    messagesBefore = log.messages;
     if (!isSilent) return void (isSuspect = false);
     const { head } = await logEnd();
-    const isBehind = comparePositions(head, progress.position) > 0 && log.messages === heard;
+    const isBehind = comparePositions(head, progress.position) > 0 && log.messages === messagesBefore;
     if (isBehind && isSuspect) log.fail(new EventStoreUnavailableError('the subscription has stalled'));
     isSuspect = isBehind;
   }
 
   function schedule(): NodeJS.Timeout {
     return setTimeout(() => {
-      look()
+      check()
         .catch((error: unknown) => log.fail(error as Error))
         .finally(() => {
           if (!isStopped) timer = schedule();

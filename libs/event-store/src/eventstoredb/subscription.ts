@@ -1,5 +1,5 @@
 import type { EventRegistry } from '@token-vault/contracts';
-import { untilAborted } from '../bell.ts';
+import { untilAborted } from '../notifier.ts';
 import {
   comparePositions,
   EventStoreUnavailableError,
@@ -28,7 +28,7 @@ export interface SubscriptionSource {
 }
 
 /** The number of subscriptions in a row that may end without an event before the reader gets an error. */
-const maxVainAttempts = 3;
+const maxAttemptsWithoutEvents = 3;
 
 /** The log after `after`, then live events, on a connection of its own: a slow reader blocks no other reader. */
 export async function* follow(
@@ -45,12 +45,12 @@ export async function* follow(
   let first: EventBatch | undefined;
   if (progress.isLive) first = { events: [], position: after, isCaughtUp: true };
   try {
-    for (let vain = 0; vain < maxVainAttempts; vain++) {
+    for (let attempts = 0; attempts < maxAttemptsWithoutEvents; attempts++) {
       const before = progress.position;
       const failure = yield* followOnce({ source, connection, scope, progress, first }, signal);
       if (!failure) return;
       if (!endsSlowReader(failure)) throw failure;
-      if (progress.position !== before) vain = 0;
+      if (progress.position !== before) attempts = 0;
       first = undefined;
       progress.beginAgain();
     }
@@ -100,7 +100,7 @@ async function* deliver(
   while (!signal.aborted) {
     if (!log.hasReceived) {
       if (log.failure) return log.failure;
-      await log.bell.wait(signal);
+      await log.changed.wait(signal);
       continue;
     }
     await log.gather();

@@ -6,7 +6,7 @@ import {
   isExpectationMet,
   type AppendRequest,
 } from '../append-request.ts';
-import { Bell } from '../bell.ts';
+import { Notifier } from '../notifier.ts';
 import { decodeEvent, decodeEvents } from '../codec.ts';
 import {
   comparePositions,
@@ -29,11 +29,12 @@ import {
 export interface MemoryEventLog {
   readonly events: StoredEvent[];
   readonly streams: Map<string, StoredEvent[]>;
-  readonly bell: Bell;
+  /** Notified after each append and when a store is closed. */
+  readonly appended: Notifier;
 }
 
 export function createMemoryEventLog(): MemoryEventLog {
-  return { events: [], streams: new Map(), bell: new Bell() };
+  return { events: [], streams: new Map(), appended: new Notifier() };
 }
 
 export interface MemoryEventStoreOptions {
@@ -63,7 +64,7 @@ export function createMemoryEventStore(options: MemoryEventStoreOptions): EventS
     async append(...append) {
       refuseIfClosed();
       const result = appendTo(log, checkAppend(registry, append));
-      log.bell.ring();
+      log.appended.notifyAll();
       return result;
     },
     async *readStream(...read) {
@@ -92,7 +93,7 @@ export function createMemoryEventStore(options: MemoryEventStoreOptions): EventS
     },
     async close() {
       isClosed = true;
-      log.bell.ring();
+      log.appended.notifyAll();
     },
   };
 }
@@ -152,7 +153,7 @@ async function* follow(
       yield { events, position, isCaughtUp };
     }
     if (failure) throw failure;
-    if (position === headOf(log) && !isClosed()) await log.bell.wait(signal);
+    if (position === headOf(log) && !isClosed()) await log.appended.wait(signal);
   }
 }
 

@@ -3,17 +3,17 @@ import type { AppendRequest } from '../append-request.ts';
 import type { AppendResult } from '../port.ts';
 import type { AppendOutcome } from './append-statement.ts';
 
-/** Stores the appends in one statement. They name different streams. */
+/** Stores the appends in one statement. The streams must differ. */
 type Store = (requests: readonly AppendRequest[]) => Promise<readonly AppendOutcome[]>;
 
-interface Gathered {
+interface GatheredAppends {
   readonly requests: AppendRequest[];
   readonly outcomes: Promise<readonly AppendOutcome[]>;
 }
 
 /** Gathers the appends of the members of a group, and stores them when the group is complete. */
 export function createGroupedAppend(store: Store) {
-  const gathered = new WeakMap<AppendGroup, Gathered>();
+  const gathered = new WeakMap<AppendGroup, GatheredAppends>();
 
   return async (request: AppendRequest, member: GroupMember | undefined): Promise<AppendResult> => {
     const complete = member?.arrive();
@@ -29,7 +29,8 @@ export function createGroupedAppend(store: Store) {
   };
 }
 
-/** A second append to a stream of the group cannot be in the same statement. It comes later, and by itself. */
+/** Stores the appends of a group. A second append to the same stream cannot be in the same statement: it is stored afterwards, in a statement of
+ * its own. */
 async function storeEach(requests: readonly AppendRequest[], store: Store): Promise<AppendOutcome[]> {
   const streams = new Set<string>();
   const first = requests.filter(({ stream }) => streams.size !== streams.add(stream).size);

@@ -12,7 +12,7 @@ import { createGroupedAppend } from './append-groups.ts';
 import { outcomesOf, type AppendOutcome, type AppendQuery, type AppendRow } from './append-statement.ts';
 import { asUnavailable, createLastingConnection, type ConnectionSettings } from './connection.ts';
 
-/** Limits of one statement: above these a batch is not faster, and a failure affects more callers. */
+/** Limits of one statement: a larger batch is not faster, and its failure affects more callers. */
 const maxBatchAppends = 500;
 const maxBatchBytes = 4 * 1024 * 1024;
 
@@ -32,7 +32,7 @@ export interface Appender {
 }
 
 /** One append, or those of a group: they are always in the same statement. */
-interface Queued {
+interface QueuedItem {
   readonly requests: readonly AppendRequest[];
   readonly bytes: number;
   /** On the clock of `performance.now()`. */
@@ -75,25 +75,25 @@ export function createAppender(
   }
 
   /**
-   * A defect in one append (never seen: data that the database refuses), or a lost key of one, must not fail those of others: they are then
-   * stored one by one, or group by group.
+   * Stores the appends together. When one append has a defect (data that the database refuses; not seen so far) or a lost key, the others must not
+   * fail with it: then they are stored one by one, or group by group.
    */
-  async function storeApart(queued: readonly Queued[]): Promise<AppendOutcome[][]> {
+  async function storeIsolated(queued: readonly QueuedItem[]): Promise<AppendOutcome[][]> {
     try {
       const outcomes = await store(queued.flatMap(({ requests }) => requests));
       if (queued.length === 1 || !(outcomes[0] instanceof KeysNotStoredError))
-        return divide(queued, outcomes);
+        return outcomesByItem(queued, outcomes);
     } catch (error) {
       const isShared = error instanceof EventStoreUnavailableError || queued.length === 1;
       if (isShared) return queued.map(({ requests }) => requests.map(() => error as Error));
     }
     const outcomes: AppendOutcome[][] = [];
-    for (const one of queued) outcomes.push(...(await storeApart([one])));
+    for (const one of queued) outcomes.push(...(await storeIsolated([one])));
     return outcomes;
   }
 
-  const batcher = createBatcher<Queued, AppendOutcome[]>({
-    run: (queued) => inParts(queued, settings.statementTimeoutMs, storeApart),
+  const batcher = createBatcher<QueuedItem, AppendOutcome[]>({
+    run: (queued) => storeInParts(queued, settings.statementTimeoutMs, storeIsolated),
     maxItems: maxBatchAppends,
     concurrency: 1,
     linger,
@@ -115,14 +115,14 @@ export function createAppender(
   };
 }
 
-async function inParts(
-  queued: readonly Queued[],
+async function storeInParts(
+  queued: readonly QueuedItem[],
   timeoutMs: number,
-  storePart: (part: readonly Queued[]) => Promise<AppendOutcome[][]>,
+  storePart: (part: readonly QueuedItem[]) => Promise<AppendOutcome[][]>,
 ): Promise<AppendOutcome[][]> {
   const outcomes: AppendOutcome[][] = [];
   for (const part of bySize(queued)) {
-    // While the database hangs, the queue must not hang: an append that has waited for a whole time-out is refused without an attempt.
+    // While the database hangs, the queue must still shrink: an append that has waited for the whole time-out is refused without an attempt.
     const isLate = performance.now() - (part[0]?.sinceMs ?? 0) > timeoutMs;
     if (isLate) outcomes.push(...part.map(({ requests }) => requests.map(waitedTooLong)));
     else outcomes.push(...(await storePart(part)));
@@ -130,9 +130,9 @@ async function inParts(
   return outcomes;
 }
 
-/** Splits a batch before a limit would be exceeded; what is larger is sent alone. */
-function bySize(queued: readonly Queued[]): Queued[][] {
-  const parts: Queued[][] = [];
+/** Splits a batch so that each part is within the limits. An item above the limits is a part of its own. */
+function bySize(queued: readonly QueuedItem[]): QueuedItem[][] {
+  const parts: QueuedItem[][] = [];
   let [bytes, appends] = [Infinity, 0];
   for (const item of queued) {
     const part = parts.at(-1);
@@ -149,7 +149,10 @@ function bySize(queued: readonly Queued[]): Queued[][] {
 }
 
 /** The outcomes of each queued item. */
-function divide(queued: readonly Queued[], outcomes: readonly AppendOutcome[]): AppendOutcome[][] {
+function outcomesByItem(
+  queued: readonly QueuedItem[],
+  outcomes: readonly AppendOutcome[],
+): AppendOutcome[][] {
   let from = 0;
   return queued.map(({ requests }) => outcomes.slice(from, (from += requests.length)));
 }
@@ -165,8 +168,8 @@ function storedAmong(
 }
 
 /**
- * States that Postgres reports about a connection, possibly after the statement was committed. All other errors of Postgres mean that the
- * statement was rolled back.
+ * SQLSTATE classes of an ended connection, which Postgres may report after it has committed the statement. After all other errors of Postgres
+ * the statement was rolled back.
  */
 const endedConnectionStates = /^(08|57P0)/;
 

@@ -1,8 +1,8 @@
 import type pg from 'pg';
 
 /**
- * The tables that a backup of this log copies by COPY: each event as it was written. Streams and the head follow from the events, see
- * `completeCopiedLog`. Columns are named one by one, so that a later migration may add some.
+ * The tables that a backup of this log copies by COPY: each event as it was written. `completeCopiedLog` derives the
+ * streams and the head from the events. The columns are listed, so that a later migration may add columns.
  */
 export const copiedLog = {
   table: 'event_store.event',
@@ -19,7 +19,7 @@ export interface LogIdentity {
   readonly position: string;
 }
 
-/** Undefined for an empty log. With a transaction of the caller's, as of its snapshot. */
+/** Undefined for an empty log. In a transaction of the caller, the identity is that of its snapshot. */
 export async function readLogIdentity(client: pg.ClientBase): Promise<LogIdentity | undefined> {
   const { rows } = await client.query<{ id: string | null; position: string }>(
     `select (select id::text from event_store.event order by position limit 1) as id, position::text

@@ -30,7 +30,7 @@ type Answer = (error: Error | null, result: unknown) => void;
 
 /**
  * Ends a connection on which a query gets no answer. `query_timeout` of pg does the same, but for each query V8 then keeps parameters and
- * rows until the next full collection (ADR 13); so do queries by promise.
+ * rows until the next full collection (ADR 13); queries that return a promise have the same effect.
  */
 export class StoreClient extends pg.Client {
   readonly #answerTimeoutMs: number;
@@ -40,17 +40,22 @@ export class StoreClient extends pg.Client {
     this.#answerTimeoutMs = config.answerTimeoutMs;
   }
 
-  // One signature instead of the dozen of pg's.
+  // pg declares a dozen overloads; this method has one signature for all of them.
   override query(config: unknown, values?: unknown, callback?: unknown): never {
+    // eslint-disable-next-line no-restricted-syntax -- Only `never` is a subtype of the results of all overloads. Callers see pg's types.
+    return this.#query(config, values, callback) as never;
+  }
+
+  #query(config: unknown, values: unknown, callback: unknown): unknown {
     const answer = [values, callback].find((each): each is Answer => typeof each === 'function');
-    if (!answer) return byCallback((done) => this.query(config, values, done)) as never;
+    if (!answer) return byCallback((done) => this.#query(config, values, done));
     const parameters = values === answer ? undefined : values;
     const timer = setTimeout(() => this.#giveUp(), this.#answerTimeoutMs);
-    const heard: Answer = (error, result) => {
+    const answerInTime: Answer = (error, result) => {
       clearTimeout(timer);
       answer(error, result);
     };
-    return super.query(config as string, parameters as unknown[], heard as never) as never;
+    return super.query(config as string, parameters as unknown[], answerInTime);
   }
 
   /** Fails all unanswered queries. */
@@ -114,8 +119,7 @@ export function createLastingConnection(settings: ConnectionSettings): LastingCo
 }
 
 /**
- * Values arrive as the text that Postgres sent. Type parsers that other code sets globally have no effect (a position must never become a
- * number).
+ * Keeps the text that Postgres sent. Type parsers that other code sets globally have no effect: a position must never become a number.
  */
 export const textValues: pg.CustomTypesConfig = { getTypeParser: () => (value: string) => value };
 

@@ -2,7 +2,7 @@ import { keepIndexPlans } from '@token-vault/postgres';
 import type { EventRegistry } from '@token-vault/contracts';
 import pg from 'pg';
 import { checkAppend, checkMaxBatch, checkRead, restOf, type StreamRange } from '../append-request.ts';
-import { untilAborted } from '../bell.ts';
+import { untilAborted } from '../notifier.ts';
 import { decodeEvents } from '../codec.ts';
 import {
   EventStoreUnavailableError,
@@ -18,7 +18,7 @@ import { createAppender } from './appender.ts';
 import { clientConfig, StoreClient, type ConnectionSettings } from './connection.ts';
 import {
   createStreamStarts,
-  endOfTime,
+  maxPosition,
   maxPageEvents,
   readHead,
   readStoredLogPage,
@@ -51,7 +51,7 @@ export interface PostgresEventStoreOptions {
   readonly onFlush?: (appends: number) => void;
 }
 
-const noneCan = (): boolean => false;
+const neverWaits = (): boolean => false;
 
 /** The event log in a Postgres database that has `eventStoreMigrations`. Connects at its first use. */
 export function createPostgresEventStore(options: PostgresEventStoreOptions): EventStore {
@@ -79,7 +79,11 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
       return appender.append(checkAppend(registry, append), append[3]?.member);
     },
     ...createReads({ pool, registry, refuseIfClosed }),
-    async *subscribe(after, signal, { maxBatch = maxPageEvents, canWait = noneCan }: SubscribeOptions = {}) {
+    async *subscribe(
+      after,
+      signal,
+      { maxBatch = maxPageEvents, canWait = neverWaits }: SubscribeOptions = {},
+    ) {
       refuseIfClosed();
       checkMaxBatch(maxBatch);
       const tail = sharedTail.join();
@@ -151,7 +155,7 @@ function createReads({
     },
     async *readStoredBackwards() {
       refuseIfClosed();
-      yield* eachBatch(eachPage((page) => readStoredLogPageBack(pool, page?.end?.position ?? endOfTime)));
+      yield* eachBatch(eachPage((page) => readStoredLogPageBack(pool, page?.end?.position ?? maxPosition)));
     },
   };
 }
@@ -170,9 +174,13 @@ function createSharedTail(
 }
 
 function createReadPool(settings: ConnectionSettings, max: number): pg.Pool {
-  // The pool makes clients with its own options, which its types do not declare.
-  const Client = StoreClient as unknown as new () => pg.ClientBase;
-  const pool = new pg.Pool({ ...clientConfig(settings), Client, max, onConnect: keepIndexPlans });
+  const config = clientConfig(settings);
+  class ReadClient extends StoreClient {
+    constructor() {
+      super(config);
+    }
+  }
+  const pool = new pg.Pool({ ...config, Client: ReadClient, max, onConnect: keepIndexPlans });
   // The pool replaces a connection that breaks while idle; an unhandled event would end the process.
   pool.on('error', () => undefined);
   return pool;

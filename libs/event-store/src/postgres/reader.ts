@@ -102,7 +102,7 @@ const headQuery: pg.QueryArrayConfig = {
 };
 
 /** Beyond every position. */
-export const endOfTime = String(2n ** 63n - 1n) as Position;
+export const maxPosition = String(2n ** 63n - 1n) as Position;
 
 /** A stretch of the log after `after` (exclusive) up to `until` (inclusive). */
 export interface LogRange {

@@ -1,5 +1,5 @@
 import type { EventRegistry } from '@token-vault/contracts';
-import { untilAborted } from '../bell.ts';
+import { untilAborted } from '../notifier.ts';
 import {
   comparePositions,
   PositionBeyondHeadError,
@@ -42,7 +42,7 @@ export async function* follow(
       position = yield* catchUp(source, position, signal);
       isCaughtUp = position === tail.head;
     } else if (isCaughtUp && recent.events.length === 0) {
-      await tail.bell.wait(signal);
+      await tail.changed.wait(signal);
     } else {
       const heldMs = performance.now() - (heldSince ??= performance.now());
       if (
@@ -52,7 +52,7 @@ export async function* follow(
         recent.isCaughtUp &&
         recent.events.every(source.canWait)
       ) {
-        await tail.bell.wait(signal, source.maxHoldMs - heldMs);
+        await tail.changed.wait(signal, source.maxHoldMs - heldMs);
       } else {
         heldSince = undefined;
         ({ position, isCaughtUp } = recent);

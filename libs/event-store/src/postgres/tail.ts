@@ -1,7 +1,7 @@
 import { listenTo } from '@token-vault/postgres';
 import type { EventRegistry } from '@token-vault/contracts';
 import type pg from 'pg';
-import { Bell } from '../bell.ts';
+import { Notifier } from '../notifier.ts';
 import {
   comparePositions,
   startPosition,
@@ -13,7 +13,7 @@ import {
 import { decodeEvents } from '../codec.ts';
 import type { StoredAppend } from './appender.ts';
 import { asUnavailable, discardClient, openClient, type ConnectionSettings } from './connection.ts';
-import { endOfTime, readHead, readLogPage, type Page } from './reader.ts';
+import { maxPosition, readHead, readLogPage, type Page } from './reader.ts';
 
 export interface TailOptions extends ConnectionSettings {
   readonly registry: EventRegistry;
@@ -21,22 +21,22 @@ export interface TailOptions extends ConnectionSettings {
   readonly maxRecentEvents: number;
   /** Maximum bytes (of JSON) of these events. */
   readonly maxRecentBytes: number;
-  /** How often the tail looks without a notification; also finds a connection that died silently. */
+  /** How often the tail reads the log without a notification. The read also detects a connection that was lost without an error. */
   readonly pollMs: number;
   /** Whether appends of this process are under way. */
   readonly isAppending: () => boolean;
 }
 
-/** A notification may arrive before the answer to its append: the tail waits so long for `offer` before it reads the log. */
-const lookDelayMs = 3;
+/** A notification may arrive before the answer to its append. So the tail waits this time for `offer` before it reads the log. */
+const offerDelayMs = 3;
 
 /** Channel of `append_events`, with the head as payload. */
-const newsChannel = 'event_store';
+const appendChannel = 'event_store';
 /** The payload is the position that a caller waits for. */
 const hurryChannel = 'event_store_hurry';
 /**
- * Limit beyond the head: events that were appended but not yet notified. A client may name any position, but cannot prevent batching for
- * ever.
+ * Maximum distance of a hurried position from the head, for events that were appended but not yet notified. A client may send any position; without
+ * a limit it could switch off batching for ever.
  */
 const maxHurried = 100n;
 
@@ -50,18 +50,18 @@ export async function sendHurry(database: Pick<pg.Pool, 'query'>, position: Posi
 
 /**
  * The live end of the log, read and parsed once for all subscribers of a process: one LISTEN connection and the recent events. Works from
- * its creation until it fails or is closed, once.
+ * its creation until it fails or is closed, and cannot be opened again.
  */
 export class Tail {
   /** Resolves when the tail follows the log; rejects when it cannot. */
   readonly ready: Promise<void>;
-  /** Rung at news, failure and end. */
-  readonly bell = new Bell();
+  /** Notified at new events, at a failure and at the end. */
+  readonly changed = new Notifier();
   readonly #options: TailOptions;
   #client: pg.Client | undefined;
   #poll: NodeJS.Timeout | undefined;
   #isLoading = false;
-  #isNewsPending = false;
+  #isLoadPending = false;
   #failure: Error | undefined;
   #isClosed = false;
   /** Events after `#start` up to `#head`, and their sizes. */
@@ -93,7 +93,7 @@ export class Tail {
     return this.#head;
   }
 
-  /** A caller waits for the effects of the events up to this position. */
+  /** Events up to this position are delivered at once, because a caller waits for their effects. */
   get hurriedTo(): Position {
     return this.#hurriedTo;
   }
@@ -108,8 +108,8 @@ export class Tail {
   }
 
   /**
-   * Takes events that this process has just appended, so that they are not read back. Only events that directly follow the head are taken.
-   * For all others, and while the log is being read, the notification makes the tail read them.
+   * Adds events that this process has just appended, so that they are not read back. Only events that directly follow the head are added.
+   * The tail reads all others after their notification, and also those that are offered while it reads the log.
    */
   offer(appends: readonly StoredAppend[]): void {
     if (!this.#poll || this.#isLoading || this.#failure || this.#isClosed) return;
@@ -128,7 +128,7 @@ export class Tail {
       });
     }
     const end = stored.at(-1)?.position;
-    if (end) this.#keep({ ...decodeEvents(this.#options.registry, stored), bytes }, end);
+    if (end) this.#addRecent({ ...decodeEvents(this.#options.registry, stored), bytes }, end);
   }
 
   close(): void {
@@ -142,40 +142,40 @@ export class Tail {
     this.#client = client;
     if (this.#isClosed) return this.#release();
     let isHeadKnown = false;
-    // Not earlier: a load that begins before the head is known would set the head back.
-    const whenKnown = (hear: (position: Position) => void) => (payload: string) => {
-      if (isHeadKnown) hear(payload as Position);
+    // Notifications before that are ignored: a load that begins before the head is known would set the head back.
+    const whenKnown = (handle: (position: Position) => void) => (payload: string) => {
+      if (isHeadKnown) handle(payload as Position);
     };
     await listenTo(client, {
-      [newsChannel]: whenKnown((position) => this.#hear(position)),
-      [hurryChannel]: whenKnown((position) => this.#hurry(position)),
+      [appendChannel]: whenKnown((position) => this.#onNotification(position)),
+      [hurryChannel]: whenKnown((position) => this.#onHurry(position)),
     });
     this.#head = this.#start = await readHead(client);
     isHeadKnown = true;
-    this.#poll = setInterval(() => this.#look(), this.#options.pollMs);
-    this.#look();
+    this.#poll = setInterval(() => this.#requestLoad(), this.#options.pollMs);
+    this.#requestLoad();
   }
 
-  #hear(position: Position): void {
+  #onNotification(position: Position): void {
     if (comparePositions(position, this.#head) <= 0) return;
-    if (this.#options.isAppending()) setTimeout(() => this.#lookFor(position), lookDelayMs);
-    else this.#look();
+    if (this.#options.isAppending()) setTimeout(() => this.#loadUnlessReached(position), offerDelayMs);
+    else this.#requestLoad();
   }
 
-  #hurry(asked: Position): void {
+  #onHurry(asked: Position): void {
     const last = (BigInt(this.#head) + maxHurried).toString() as Position;
     const position = comparePositions(asked, last) > 0 ? last : asked;
     if (comparePositions(position, this.#hurriedTo) <= 0) return;
     this.#hurriedTo = position;
-    this.bell.ring();
+    this.changed.notifyAll();
   }
 
-  #lookFor(position: Position): void {
-    if (comparePositions(position, this.#head) > 0) this.#look();
+  #loadUnlessReached(position: Position): void {
+    if (comparePositions(position, this.#head) > 0) this.#requestLoad();
   }
 
-  #look(): void {
-    this.#isNewsPending = true;
+  #requestLoad(): void {
+    this.#isLoadPending = true;
     if (this.#isLoading) return;
     this.#isLoading = true;
     this.#load()
@@ -184,31 +184,31 @@ export class Tail {
   }
 
   async #load(): Promise<void> {
-    while (this.#isNewsPending && this.#client && !this.#isClosed) {
-      this.#isNewsPending = false;
-      const range = { after: this.#head, until: endOfTime };
+    while (this.#isLoadPending && this.#client && !this.#isClosed) {
+      this.#isLoadPending = false;
+      const range = { after: this.#head, until: maxPosition };
       const page = await readLogPage(this.#client, this.#options.registry, range);
-      if (page.end) this.#keep(page, page.end.position);
-      if (!page.isLast) this.#isNewsPending = true;
+      if (page.end) this.#addRecent(page, page.end.position);
+      if (!page.isLast) this.#isLoadPending = true;
     }
   }
 
-  #keep(page: Pick<Page, 'bytes' | 'events' | 'failure'>, end: Position): void {
+  #addRecent(page: Pick<Page, 'bytes' | 'events' | 'failure'>, end: Position): void {
     this.#head = end;
     if (page.failure) {
-      // Subscribers find the unreadable event in the log themselves, after the events before it.
+      // Subscribers read the log themselves: they get the events before the unreadable one, then the error.
       this.#drop(this.#events.length, end);
     } else {
       this.#events.push(...page.events);
       this.#sizes.push(...page.bytes);
       for (const size of page.bytes) this.#bytes += size;
-      this.#evict();
+      this.#dropOldest();
     }
-    this.bell.ring();
+    this.changed.notifyAll();
   }
 
   /** Drops many events at once, so that the cost of moving the rest is spread over many events. */
-  #evict(): void {
+  #dropOldest(): void {
     const { maxRecentEvents, maxRecentBytes } = this.#options;
     if (this.#events.length <= maxRecentEvents && this.#bytes <= maxRecentBytes) return;
     let count = 0;
@@ -246,7 +246,7 @@ export class Tail {
   #release(): void {
     clearInterval(this.#poll);
     if (this.#client) discardClient(this.#client);
-    this.bell.ring();
+    this.changed.notifyAll();
   }
 }
 

@@ -6,15 +6,15 @@ interface Waiting {
 }
 
 /**
- * Lets a limited number of calls run at once, in order of arrival. A call that waits too long is refused. That time is well below the
- * deadline of a call: calls that queue behind ones that a hanging server lets time out must not be sent to that server too.
+ * Limits the number of concurrent calls. Calls get their turn in order of arrival, and a call that waits too long is refused. The limit of the
+ * wait is well below the deadline of a call: while the server hangs, the waiting calls must not be sent to it too.
  */
-export class Gate {
+export class Semaphore {
   readonly #capacity: number;
   readonly #maxWaitMs: number;
   readonly #queue = new Set<Waiting>();
-  #inside = 0;
-  #onEmpty: (() => void)[] = [];
+  #running = 0;
+  #onIdle: (() => void)[] = [];
 
   constructor(capacity: number, maxWaitMs: number) {
     this.#capacity = capacity;
@@ -22,9 +22,9 @@ export class Gate {
   }
 
   /** @throws EventStoreUnavailableError when the call did not get its turn in time: `call` was not made. */
-  async pass<Result>(call: () => Promise<Result>): Promise<Result> {
-    if (this.#inside >= this.#capacity) await this.#wait();
-    else this.#inside++;
+  async run<Result>(call: () => Promise<Result>): Promise<Result> {
+    if (this.#running >= this.#capacity) await this.#wait();
+    else this.#running++;
     try {
       return await call();
     } finally {
@@ -34,7 +34,7 @@ export class Gate {
 
   /** Resolves when no call runs or waits. */
   async idle(): Promise<void> {
-    if (this.#inside > 0) await new Promise<void>((resolve) => this.#onEmpty.push(resolve));
+    if (this.#running > 0) await new Promise<void>((resolve) => this.#onIdle.push(resolve));
   }
 
   #wait(): Promise<void> {
@@ -58,8 +58,8 @@ export class Gate {
       this.#queue.delete(next);
       return next.enter();
     }
-    this.#inside--;
-    if (this.#inside > 0) return;
-    for (const resolve of this.#onEmpty.splice(0)) resolve();
+    this.#running--;
+    if (this.#running > 0) return;
+    for (const resolve of this.#onIdle.splice(0)) resolve();
   }
 }

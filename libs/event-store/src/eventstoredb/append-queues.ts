@@ -9,18 +9,18 @@ interface Waiting {
 
 type Send = (request: AppendRequest) => Promise<AppendResult>;
 
-/** Limits of an append that is made of several: one of them may be larger. */
+/** Limits of a combined append. A single append may be larger. */
 const maxEvents = 200;
 const maxBytes = 256 * 1024;
 
 /**
- * Appends to one stream that do not expect a revision: while one is under way, others wait and form the next one. The records of all reads of
- * a tenant go to one stream, which the server writes one append after the other.
+ * Queues of appends that do not expect a revision, one queue for each stream. While one append of a stream is under way, the others wait; then
+ * they are sent as one append. The records of all reads of a tenant go to one stream, to which the server writes one append after the other.
  */
-export class AppendsTogether {
+export class AppendQueues {
   readonly #send: Send;
   readonly #maxWaitMs: number;
-  /** The appends that wait, for each stream with one under way. */
+  /** The waiting appends, for each stream with an append under way. */
   readonly #streams = new Map<string, Waiting[]>();
   #onIdle: (() => void)[] = [];
 
@@ -32,7 +32,7 @@ export class AppendsTogether {
 
   append(request: AppendRequest): Promise<AppendResult> {
     const queue = this.#streams.get(request.stream);
-    if (!queue) return this.#lead(request.stream, () => this.#send(request));
+    if (!queue) return this.#runNext(request.stream, () => this.#send(request));
     return new Promise((resolve, reject) => {
       const waiting: Waiting = {
         request,
@@ -41,7 +41,7 @@ export class AppendsTogether {
       };
       const timer = setTimeout(() => {
         const index = queue.indexOf(waiting);
-        // It may be under way by now.
+        // The append may be under way by now.
         if (index === -1) return;
         queue.splice(index, 1);
         reject(new EventStoreUnavailableError('the append waited too long for its turn'));
@@ -55,27 +55,27 @@ export class AppendsTogether {
     if (this.#streams.size > 0) await new Promise<void>((resolve) => this.#onIdle.push(resolve));
   }
 
-  /** Runs `call`, then what has come to the same stream meanwhile. */
-  async #lead<Result>(stream: string, call: () => Promise<Result>): Promise<Result> {
+  /** Runs `call`, then the appends that were queued for the same stream meanwhile. */
+  async #runNext<Result>(stream: string, call: () => Promise<Result>): Promise<Result> {
     const queue = this.#streams.get(stream) ?? [];
     this.#streams.set(stream, queue);
     try {
       return await call();
     } finally {
       const batch = takeFrom(queue);
-      if (batch.length === 0) this.#leave(stream);
-      else void this.#lead(stream, () => this.#sendTogether(batch));
+      if (batch.length === 0) this.#removeQueue(stream);
+      else void this.#runNext(stream, () => this.#sendBatch(batch));
     }
   }
 
-  #leave(stream: string): void {
+  #removeQueue(stream: string): void {
     this.#streams.delete(stream);
     if (this.#streams.size > 0) return;
     for (const resolve of this.#onIdle.splice(0)) resolve();
   }
 
   /** Settles every append of the batch, and does not throw. */
-  async #sendTogether(batch: readonly Waiting[]): Promise<void> {
+  async #sendBatch(batch: readonly Waiting[]): Promise<void> {
     const [first] = batch;
     if (!first) return;
     const requests = batch.map(({ request }) => request);
@@ -90,7 +90,7 @@ export class AppendsTogether {
         resolve({ position, revision: revision - after });
       }
     } catch (error) {
-      // Nothing was stored. One of them repeats an append that is stored already, so the server takes them only one by one.
+      // Nothing was stored. One append of the batch repeats a stored append, so the server accepts the batch only one by one.
       if (error instanceof RevisionConflictError && batch.length > 1)
         for (const { request, resolve } of batch) resolve(this.#send(request));
       else for (const { reject } of batch) reject(error as Error);

@@ -1,17 +1,17 @@
 /**
- * Wakes all waiting callers at news. News that comes before the wait is not remembered: check first, then wait. The waiters are in a list
- * that each ring replaces: a Set would keep removed waiters alive (ADR 13).
+ * Wakes all waiting callers. A notification that comes before the wait is not remembered: check the state first, then wait. Each notification
+ * replaces the list of waiting callers: a Set would keep removed callers alive (ADR 13).
  */
-export class Bell {
+export class Notifier {
   #waiting: (() => void)[] = [];
 
-  ring(): void {
+  notifyAll(): void {
     const woken = this.#waiting;
     this.#waiting = [];
     for (const wake of woken) wake();
   }
 
-  /** Resolves at the next ring, when `signal` aborts, or after `timeoutMs`. */
+  /** Resolves at the next `notifyAll`, when `signal` aborts, or after `timeoutMs`. */
   wait(signal: AbortSignal, timeoutMs?: number): Promise<void> {
     return new Promise((resolve) => {
       if (signal.aborted) return resolve();
