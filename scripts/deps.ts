@@ -1,8 +1,9 @@
-// `npm run deps`: the laws of the workspace. Who may import whom is judged by dependency-cruiser, who may name the tables of the log here.
+// `npm run deps`: the dependency rules of the workspace. dependency-cruiser checks the imports. This script checks which files name the
+// tables of the log.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { lawless } from './store-law.ts';
+import { filesNamingTheLog } from './store-law.ts';
 
 const root = path.dirname(import.meta.dirname);
 const listed = execFileSync(
@@ -15,7 +16,7 @@ const listed = execFileSync(
   },
 );
 const files = listed.split('\n').filter((file) => file !== '');
-// A file that was deleted but not committed has no text.
+// A deleted file stays in the list until the deletion is committed.
 const textOf = (file: string): string => {
   try {
     return readFileSync(path.join(root, file), 'utf8');
@@ -23,11 +24,13 @@ const textOf = (file: string): string => {
     return '';
   }
 };
-const found = lawless(files, textOf);
-for (const file of found)
-  process.stderr.write(`error law-of-the-log: ${file} names event_store; only the adapter of Postgres may\n`);
+const violations = filesNamingTheLog(files, textOf);
+for (const file of violations)
+  process.stderr.write(
+    `error law-of-the-log: ${file} names event_store; only the Postgres adapter may name it\n`,
+  );
 
 const cruiser = path.join(root, 'node_modules/dependency-cruiser/bin/dependency-cruiser.mjs');
 const args = [cruiser, '--config', '.dependency-cruiser.cjs', ...process.argv.slice(2), '.'];
 const { status } = spawnSync(process.execPath, args, { cwd: root, stdio: 'inherit' });
-process.exitCode = found.length > 0 ? 1 : (status ?? 1);
+process.exitCode = violations.length > 0 ? 1 : (status ?? 1);

@@ -1,5 +1,5 @@
-// The one script that runs on the host's own Node (20 or newer). It installs what is missing, then hands
-// over to the Node 24 that the workspace pins, so that every machine runs the same engine.
+// The one script that runs on the host's own Node (20 or newer). It installs missing packages, then starts
+// the Node 24 that the workspace pins, so that every machine uses the same version.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -24,7 +24,8 @@ const tasks = {
   vault: ['standalone/src/cli.ts'],
   test: tool('vitest/vitest.mjs', 'run', '--project', 'default'),
   'test:all': tool('vitest/vitest.mjs', 'run'),
-  // The tests that prove the promises about the log, the keys and their copies. They are in both projects, so CI runs them with the others.
+  // The tests that prove the guarantees about the log, the keys and their copies. They belong to both projects, so CI runs them with the
+  // others.
   'test:proof': tool('vitest/vitest.mjs', 'run', ...read('proofs.json')),
   'test:distributed': ['test/distributed/main.ts'],
   'test:real': ['test/real/main.ts'],
@@ -58,11 +59,11 @@ function isInstalled() {
   return existsSync(node) && existsSync(stamp) && readFileSync(stamp, 'utf8') === lockHash();
 }
 
-/** Two commands started together must not install into each other: the second waits for the first. */
+/** Two commands that start at the same time must not both install: the second one waits for the first. */
 async function holdInstallLock() {
   const lock = path.join(cache, 'install.lock');
   mkdirSync(cache, { recursive: true });
-  for (let isTold = false; ; await sleep(200)) {
+  for (let isReported = false; ; await sleep(200)) {
     try {
       writeFileSync(lock, String(process.pid), { flag: 'wx' });
       process.on('exit', () => rmSync(lock, { force: true }));
@@ -72,8 +73,8 @@ async function holdInstallLock() {
     }
     const holder = Number(existsSync(lock) ? readFileSync(lock, 'utf8') : 0);
     if (holder > 0 && !isAlive(holder)) rmSync(lock, { force: true });
-    else if (!isTold) process.stderr.write('waiting for another install to end …\n');
-    isTold = true;
+    else if (!isReported) process.stderr.write('waiting for another install to end …\n');
+    isReported = true;
   }
 }
 
@@ -96,7 +97,7 @@ function installEnvironment() {
     const home = path.join(cache, 'home');
     mkdirSync(home, { recursive: true });
     const userconfig = process.env.npm_config_userconfig ?? path.join(os.homedir(), '.npmrc');
-    // npm hands down the cache it found itself, which would win over HOME.
+    // npm passes its cache to child processes by a variable, which would override HOME.
     return {
       ...environment,
       HOME: home,
@@ -106,7 +107,7 @@ function installEnvironment() {
   }
 }
 
-/** Under `npm run` the npm at hand runs pnpm; otherwise npx, which some systems package apart. */
+/** Under `npm run` the running npm starts pnpm; otherwise npx does, which is a package of its own on some systems. */
 function packageManager() {
   const npm = process.env.npm_execpath;
   const isNpm = npm !== undefined && path.basename(npm) === 'npm-cli.js' && existsSync(npm);
@@ -120,7 +121,7 @@ async function install() {
   if (isInstalled()) return;
   process.stderr.write('installing dependencies (first run, about a minute) …\n');
   const [command, ...prefix] = packageManager();
-  // --prod=false: with NODE_ENV=production pnpm would leave out what the checks need.
+  // --prod=false: with NODE_ENV=production pnpm would not install the packages that the checks need.
   const options = ['install', '--frozen-lockfile', '--prod=false', '--reporter=append-only'];
   const done = spawnSync(command, [...prefix, manifest.packageManager, ...options], {
     cwd: root,
@@ -135,7 +136,7 @@ async function install() {
   rmSync(path.join(cache, 'install.lock'), { force: true });
 }
 
-/** Stops the task when npm, or the shell between, is gone: a killed npm passes no signal on. */
+/** Stops the task when npm, or the shell between, has ended: a killed npm passes no signal on. */
 function stopWithParent() {
   const parent = process.ppid;
   const timer = setInterval(() => {
@@ -162,14 +163,15 @@ await install();
 // The wrapper script of pnpm does not `exec`: npm would signal the wrapper instead of this process at the next `npm run`.
 rmSync(bin('.bin/node'), { force: true });
 
-// --no-node-snapshot: isolated-vm needs it in whatever process loads it, and children inherit the flag. The other two let
-// garbage pile up less: half the memory under load (160 MB instead of 340 MB with 64 connections), no slower.
+// --no-node-snapshot: isolated-vm needs it in each process that loads it, and child processes inherit the flag. The other flags make V8
+// collect garbage earlier: half the memory under load (160 MB instead of 340 MB with 64 connections) at the same speed.
 const isServer = ['start', 'stack'].includes(task);
 const child = spawn(node, [...read('node-flags.json'), ...tasks[task], ...rest], {
   cwd: root,
-  // A server sees the channel close when this process is killed, and stops.
+  // A server stops when the channel closes, which happens when this process is killed.
   stdio: ['inherit', 'inherit', 'inherit', ...(isServer ? ['ipc'] : [])],
-  // A server gets a session of its own, so no terminal: when it has left root it could type there for root (ADR 23).
+  // A server gets a session of its own and so has no terminal: after it has left the root account, it could otherwise insert input into the
+  // terminal of root (ADR 23).
   detached: isServer,
   env: {
     ...process.env,
@@ -178,8 +180,8 @@ const child = spawn(node, [...read('node-flags.json'), ...tasks[task], ...rest],
     PATH: `${path.dirname(node)}${path.delimiter}${process.env.PATH ?? ''}`,
   },
 });
-// Ctrl-C in a terminal reaches the whole process group, so a child that is no server has it already; everything else is passed on.
-// Either way the child decides when the work is finished, and this process only reports how it ended.
+// Ctrl-C in a terminal reaches the whole process group, so a child that is not a server has already got the signal. Other signals are
+// passed on. This process ends after the child, with its exit status.
 const isInTerminal = process.stdin.isTTY || process.stderr.isTTY;
 process.on('SIGINT', () => (isInTerminal && !isServer) || child.kill('SIGINT'));
 for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));

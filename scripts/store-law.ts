@@ -1,16 +1,18 @@
 /** The only folder that names the tables of the log. */
 export const adapter = 'libs/event-store/src/postgres/';
 
-/** The schema of the log, as SQL names it. Neither `event_store_unavailable` nor the key of a health check is meant. */
+/** The schema of the log, as SQL names it. Does not match `event_store_unavailable` and the key of a health check. */
 const namesTheSchema = /\bevent_store\b(?!:)/;
 
-/** Tests may tamper beneath the adapter, and benchmarks fill a log without it. The protocol of EventStoreDB has a package of that name. */
+/**
+ * Tests alter the tables directly, benchmarks fill a log without the adapter, and the protocol of EventStoreDB has a package of that name.
+ */
 const isExempt = (file: string): boolean =>
   file.startsWith(adapter) || file.startsWith('scripts/') || /^test\/|\/test\/|\.test\.ts$/.test(file);
 
 const isSource = (file: string): boolean => /\.(ts|sql|mjs|cjs|js)$/.test(file);
 
-/** The files that name the tables of the log and may not. Docs, deployment files and all else that is not program text are free. */
-export function lawless(files: readonly string[], textOf: (file: string) => string): string[] {
+/** The files outside the adapter that name the tables of the log. Only source files are checked, not documents and deployment files. */
+export function filesNamingTheLog(files: readonly string[], textOf: (file: string) => string): string[] {
   return files.filter((file) => isSource(file) && !isExempt(file) && namesTheSchema.test(textOf(file)));
 }

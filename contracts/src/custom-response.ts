@@ -21,7 +21,7 @@ const standardNames = new Set([
   'vary',
 ]);
 
-/** Prefixes of header names that instruct a proxy, a delivery network or a browser, or that speak for the vault. */
+/** Prefixes of header names that instruct a proxy, a delivery network or a browser, or that only the vault may set. */
 const reservedFamilies = [
   'accel',
   'amz',
@@ -67,7 +67,9 @@ const reservedFamilies = [
 const ownName = new RegExp(`^x-(?!${reservedFamilies.join('|')})[a-z0-9][a-z0-9-]{0,98}$`);
 const reservedName = new RegExp(`^x-(${reservedFamilies.join('|')})`, 'i');
 
-/** Whether a header gives orders to a proxy, a delivery network or a browser, or speaks for the vault, as its name begins. */
+/**
+ * Whether a header, by the beginning of its name, instructs a proxy, a delivery network or a browser, or is one of the vault's own headers.
+ */
 export const isReservedHeader = (name: string): boolean => reservedName.test(name);
 const fieldValue = /^[\t\x20-\x7e\x80-\xff]{0,8192}$/;
 

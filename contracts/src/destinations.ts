@@ -1,7 +1,7 @@
 /** One entry of the setting `proxy_destinations`. */
 export interface DestinationPattern {
   readonly protocol: string;
-  /** In lower case and punycode, as in a URL. Of a pattern with subdomains what follows the `*.`. */
+  /** In lower case and punycode, as in a URL. For a pattern with subdomains: the part after `*.`. */
   readonly hostname: string;
   readonly port: string;
   readonly hasSubdomains: boolean;
@@ -9,7 +9,7 @@ export interface DestinationPattern {
 
 const wildcard = /^(https?:\/\/)\*\.(.+)$/i;
 
-/** `https://host`, `https://host:port`, `https://*.example.com`; undefined when it is none of them. */
+/** `https://host`, `https://host:port`, `https://*.example.com`; undefined for any other text. */
 function parsePattern(text: string): DestinationPattern | undefined {
   const [, scheme = '', rest = ''] = wildcard.exec(text) ?? [];
   const hasSubdomains = rest !== '';

@@ -1,4 +1,4 @@
-// Lists of names without a library, for the console too.
+// Lists of names. This file imports no library, because the console uses it too.
 
 export const entityTypes = [
   'application',
@@ -14,7 +14,10 @@ export const entityTypes = [
 ] as const;
 export type EntityType = (typeof entityTypes)[number];
 
-/** The operations that an entry of the log can name (rules.md §11). `export` is this vault's own: `vault tokens export` took tokens out. */
+/**
+ * The operations that an entry of the log can name (rules.md §11). `export` exists only in this vault: `vault tokens export` exported
+ * tokens.
+ */
 export const logOperations = [
   'authenticate',
   'authorize',

@@ -22,10 +22,10 @@ export const problems = {
   payload_too_large: { status: 413, title: 'Content Too Large' },
   unsupported_media_type: { status: 415, title: 'Unsupported Media Type' },
   code_invalid: { status: 422, title: 'Unprocessable Content' },
-  /** A value cannot stand where the request of a proxy would put it. */
+  /** The place in the request of a proxy does not allow the value. */
   value_unfit: { status: 422, title: 'Unprocessable Content' },
   rate_limited: { status: 429, title: 'Too Many Requests' },
-  /** The server that a proxy sends to gave no answer, or one that cannot be passed on. */
+  /** The destination of a proxy gave no answer, or an answer that cannot be passed on. */
   destination_failed: { status: 502, title: 'Bad Gateway' },
   destination_timed_out: { status: 504, title: 'Gateway Timeout' },
   /** A write that may or may not have been done. `type` is the same for both statuses. */
@@ -35,7 +35,7 @@ export const problems = {
   record_altered: { status: 500, title: 'Internal Server Error' },
   reactor_failed: { status: 500, title: 'Internal Server Error' },
   unavailable: { status: 503, title: 'Service Unavailable' },
-  /** There is no room on the disk for a write. */
+  /** The disk is too full for a write. */
   insufficient_storage: { status: 503, title: 'Service Unavailable' },
 } as const satisfies Record<string, { status: number; title: string; type?: string }>;
 export type ProblemCode = keyof typeof problems;
@@ -73,7 +73,7 @@ export interface ProblemDetails {
   readonly errors?: FieldErrors;
 }
 
-/** A request broke a rule of the product. Thrown where the rule is; the HTTP edge turns it into an answer. */
+/** A request violates a rule of the product. Thrown by the code of the rule; the HTTP edge converts it to an answer. */
 export class DomainError extends Error {
   readonly code: ProblemCode;
   readonly errors?: FieldErrors;
@@ -88,7 +88,7 @@ export class DomainError extends Error {
   }
 }
 
-/** The error of one item of a request of many: problem details without what is common to the request. */
+/** The error of one item of a request for many tokens: problem details without the fields that are common to the request. */
 export function itemErrorOf({ code, message: detail, errors }: DomainError): {
   type: string;
   title: string;

@@ -58,11 +58,11 @@ export interface StatedApplication extends StatedGrants {
   readonly keyId: string | null | undefined;
   /** All keys but the main one. */
   readonly keys: readonly object[];
-  /** As its author wrote it. */
+  /** In the form in which the author wrote it. */
   readonly expiresAt: string | null | undefined;
 }
 
-/** Nothing for an application with one key that was never replaced, so signatures of older releases stay valid. */
+/** Empty for an application with one key that was never replaced, so that signatures of older releases stay valid. */
 const statedKeys = ({ keyId, keys }: StatedApplication): string[] =>
   (keyId === null || keyId === undefined) && keys.length === 0
     ? []
@@ -173,7 +173,7 @@ export const tokenStatement = (token: StatedToken): Statement => ({
     token.fingerprint ?? '',
     token.fingerprintExpression ?? '',
     token.expiresAt ?? '',
-    // Most tokens have none, as those of older releases, whose signatures stay valid.
+    // Most tokens have no such fields. Neither have tokens of older releases, so their signatures stay valid.
     ...(token.setWithoutSight === null ? [] : [token.setWithoutSight]),
   ],
 });
@@ -211,7 +211,7 @@ export interface StatedProxy {
   readonly keys: readonly object[];
 }
 
-/** Says where plaintext goes, by which code and for whom, so every part of the proxy is signed. */
+/** A proxy decides the destination of plaintext, the code that handles it and the callers, so every part of the proxy is signed. */
 export const proxyStatement = (proxy: StatedProxy): Statement => ({
   kind: 'proxy',
   texts: [
@@ -266,7 +266,7 @@ export const invocationStatement = (
     applicationId ?? '',
     // Older releases signed invocations without the hash of the caller's key.
     ...(invoked.key_hash === undefined ? [] : [invoked.key_hash]),
-    // No hash of a key looks like it. A rule may open the tokens of the run only because of it.
+    // No hash of a key has this form. It is signed, because a rule may open the tokens of the run only with a reason.
     ...(reason === undefined ? [] : [`reason: ${reason}`]),
   ],
 });

@@ -10,7 +10,7 @@ export const text = (min: number, max: number) =>
     .refine((value) => value.isWellFormed() && !value.includes('\0'), 'must be well-formed text without NUL');
 
 /**
- * An optional field. Clients of such services send null for an unset field. The schema is overwritten, not transformed: a transform makes a
+ * An optional field. Clients send null for an unset field. The schema is overwritten, not transformed: a transform makes a
  * closure for each value, which V8 allocates in the old generation and which keeps the value alive (ADR 13).
  */
 export const optional = <Schema extends z.ZodType>(schema: Schema) =>

@@ -8,7 +8,7 @@ const root = path.resolve(import.meta.dirname, '../..');
 const readJson = (file) => JSON.parse(readFileSync(file, 'utf8'));
 const { name, version, description } = readJson(path.join(root, 'package.json'));
 
-/** The hashes of the packages as the registry gave them, by name@version. */
+/** The registry's hashes of the packages, by name@version. */
 const lock = readFileSync(path.join(root, 'pnpm-lock.yaml'), 'utf8');
 const integrity = new Map(
   [...lock.matchAll(/^ {2}'?(@?[^@'\s]+@[^:'\s]+)'?:\n {4}resolution: \{integrity: sha512-([^},]+)/gm)].map(

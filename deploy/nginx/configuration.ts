@@ -40,7 +40,7 @@ const defaultRequestsAtOnce = 300;
 
 function upstream(name: string, servers: readonly string[], resolver: string | undefined): string[] {
   // `max_fails`: passive health checks. Three failures within 5 s remove a server for 5 s. 503 of a service does not count as a failure,
-  // because a caller can cause it (SVC-POSITION of the future).
+  // because a caller can cause it by a SVC-POSITION beyond the head.
   const suffix = `max_fails=3 fail_timeout=5s${resolver === undefined ? '' : ' resolve'}`;
   return [
     `upstream ${name} {`,
@@ -98,7 +98,7 @@ function requestSettings(options: GatewayOptions): string[] {
     ),
     '',
     ...realAddress(options.trustedProxies ?? []),
-    'limit_conn_zone $vault_everyone zone=vault_requests:1m;',
+    'limit_conn_zone $vault_all_requests zone=vault_requests:1m;',
     ...(options.requestsAtOncePerAddress === undefined
       ? []
       : ['limit_conn_zone $binary_remote_addr zone=vault_addresses:10m;']),
@@ -123,13 +123,13 @@ function proxySettings(): string[] {
     'proxy_set_header X-Forwarded-For $remote_addr;',
     'proxy_set_header X-Forwarded-Proto $scheme;',
     'proxy_hide_header X-Powered-By;',
-    '# Headers of an answer must not control this gateway: reactor code can set headers.',
+    '# Reactor code can set headers of an answer. These must not control the gateway.',
     'proxy_ignore_headers X-Accel-Redirect X-Accel-Expires X-Accel-Limit-Rate X-Accel-Buffering X-Accel-Charset;',
     'proxy_connect_timeout 2s;',
     'proxy_send_timeout 15s;',
     '# A synchronous reactor takes up to 10 s, its read models up to 2 s more; the rest is a reserve for a loaded machine.',
     'proxy_read_timeout 30s;',
-    '# An answer may contain plaintext: it waits for its reader in memory, never in a file.',
+    '# An answer may contain plaintext, so it is buffered in memory, never in a file.',
     'proxy_max_temp_file_size 0;',
     'proxy_buffers 16 16k;',
     '# The 16 KB of headers that reactor code may set, and the headers of the vault.',
@@ -141,7 +141,7 @@ function proxySettings(): string[] {
 
 function publicServer(options: GatewayOptions): string[] {
   const { listen, tls, requestsAtOncePerAddress } = options;
-  const everywhere = tls ? ['add_header Strict-Transport-Security "max-age=63072000" always;'] : [];
+  const alwaysHeaders = tls ? ['add_header Strict-Transport-Security "max-age=63072000" always;'] : [];
   const body = [
     tls ? `listen ${listen} ssl;` : `listen ${listen} default_server;`,
     ...(tls ? namedServer(tls) : []),
@@ -149,18 +149,18 @@ function publicServer(options: GatewayOptions): string[] {
     ...(requestsAtOncePerAddress === undefined
       ? []
       : [`limit_conn vault_addresses ${requestsAtOncePerAddress};`]),
-    ...everywhere,
+    ...alwaysHeaders,
     ...Object.entries(routeCodes).map(([route, code]) => `error_page ${code} = @${route};`),
     ...errorPages,
     '',
-    ...locations(everywhere),
+    ...locations(alwaysHeaders),
   ];
   return [...(tls ? otherNames(listen) : []), 'server {', ...indented(body), '}', ''];
 }
 
 const internalServer = (listen: string): string[] => [
   '# For probes and metrics of the gateway itself: do not publish it. The gateway is ready even if the services are not: while',
-  '# they are unavailable, the gateway says so in its answers.',
+  '# they are unavailable, the gateway answers with 502, 503 or 504.',
   'server {',
   `  listen ${listen};`,
   '  access_log off;',

@@ -9,11 +9,11 @@ export const routeCodes: Readonly<Record<Route, number>> = {
   proxy: 474,
 };
 
-/** Of what goes on to another server; a test holds it together with what the service reads. */
+/** The body limit of requests to other servers; a test compares it with the limit of the service. */
 export const proxyBodyLimit = '16m';
 
 const choice: readonly string[] = [
-  '  # Before the body is read: a request without a key would only use memory.',
+  '  # Refused before the body is read: a request without a key would only use memory.',
   '  if ($vault_key = missing) {',
   '    return 401;',
   '  }',
@@ -29,13 +29,13 @@ const choice: readonly string[] = [
 ];
 
 /** In `location /`, `return` selects one of these. nginx's `if` is safe only with `return`. */
-export function locations(everywhere: readonly string[]): string[] {
+export function locations(alwaysHeaders: readonly string[]): string[] {
   return [
     'location / {',
     ...choice,
     '}',
     '',
-    '# How large a body may be is decided by the first location.',
+    '# The first location of a request decides the limit of its body.',
     `location ~* "^/(proxy/?|proxies/[^/]+/invoke(/.*)?)$" {`,
     `  client_max_body_size ${proxyBodyLimit};`,
     ...choice,
@@ -63,7 +63,7 @@ export function locations(everywhere: readonly string[]): string[] {
     '  proxy_next_upstream off;',
     '}',
     '',
-    '# To other servers: once, with all headers (the service drops what is not for them), whatever the body is up to its limit.',
+    '# Requests to other servers: sent once, with all headers (the service removes those of the vault) and any body up to the limit.',
     'location @proxy {',
     `  client_max_body_size ${proxyBodyLimit};`,
     '  proxy_pass http://vault_proxy;',
@@ -74,6 +74,6 @@ export function locations(everywhere: readonly string[]): string[] {
     '  proxy_buffering off;',
     '}',
     '',
-    ...problemLocations(everywhere),
+    ...problemLocations(alwaysHeaders),
   ];
 }

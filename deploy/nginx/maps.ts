@@ -1,7 +1,7 @@
 import { traceIdPatterns } from '@token-vault/contracts';
 import { knownPaths, routedOperations, type RoutedOperation } from './routes.ts';
 
-/** Finds requests that need a key and have none; and gives the key of the limit on all requests together. */
+/** The maps that find requests which need a key and have none, and the map with the key of the limit on all requests. */
 function keyMaps(routed: readonly RoutedOperation[]): readonly string[] {
   return [
     '# Operations of the table need a key; the other pages do not.',
@@ -12,7 +12,7 @@ function keyMaps(routed: readonly RoutedOperation[]): readonly string[] {
     ),
     '}',
     '',
-    '# Of cookies, services get that of the console alone.',
+    '# Services get only the cookie of the console.',
     'map $http_cookie $vault_cookie {',
     '  default "";',
     '  "~(^|; *)(?<vault_console_cookie>(__Host-)?vault-console=[A-Za-z0-9._-]+)" $vault_console_cookie;',
@@ -24,7 +24,7 @@ function keyMaps(routed: readonly RoutedOperation[]): readonly string[] {
     '}',
     '',
     '# The key of a limit that counts all requests together.',
-    'map $host $vault_everyone {',
+    'map $host $vault_all_requests {',
     '  default all;',
     '}',
     '',
@@ -61,7 +61,7 @@ export function maps(exposesHealth: boolean): readonly string[] {
     `  "~${traceIdPatterns.acceptable}" $http_svc_trace_id;`,
     '}',
     '',
-    '# For answers that nginx gives itself: without quotes and backslashes.',
+    '# The trace id in answers of nginx itself: without quotes and backslashes.',
     'map $vault_trace_id $vault_own_trace_id {',
     '  default $vault_trace_id;',
     '  "~[\\x22\\x5c]" $request_id;',

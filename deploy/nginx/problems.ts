@@ -183,7 +183,7 @@ export const errorPages: readonly string[] = gatewayProblems.map(errorPage);
 /**
  * The headers of every answer that the gateway gives itself. `add_header` of an outer level does not apply to a location that has its own.
  */
-function headersOf(problem: GatewayProblem, everywhere: readonly string[]): string[] {
+function headersOf(problem: GatewayProblem, alwaysHeaders: readonly string[]): string[] {
   const headers = {
     'SVC-TRACE-ID': '$vault_own_trace_id',
     'Cache-Control': 'no-store',
@@ -191,7 +191,7 @@ function headersOf(problem: GatewayProblem, everywhere: readonly string[]): stri
     ...problem.headers,
   };
   return [
-    ...everywhere,
+    ...alwaysHeaders,
     ...Object.entries(headers).map(([name, value]) => `add_header ${name} "${value}" always;`),
   ];
 }
@@ -206,16 +206,16 @@ const wrongHost: GatewayProblem = {
   detail: 'This is not the host of the request.',
 };
 
-/** @param everywhere `add_header` lines that all answers of the server carry */
+/** @param alwaysHeaders `add_header` lines that all answers of the server carry */
 export function problemLocations(
-  everywhere: readonly string[],
+  alwaysHeaders: readonly string[],
   among: readonly GatewayProblem[] = gatewayProblems,
 ): readonly string[] {
   return among.flatMap((problem) => [
     `location ${problem.isEarly ? '= ' : ''}${nameOf(problem)} {`,
     ...(problem.isEarly ? ['  internal;'] : []),
     '  default_type application/problem+json;',
-    ...headersOf(problem, everywhere).map((line) => `  ${line}`),
+    ...headersOf(problem, alwaysHeaders).map((line) => `  ${line}`),
     ...(problem.type === 'outcome-unknown'
       ? [`  if ($vault_failure = unavailable) {`, `    return 503 '${bodyOf(unavailable)}';`, '  }']
       : []),

@@ -89,7 +89,7 @@ export interface KnownPath {
   readonly methods: string;
 }
 
-/** Paths of the table with their methods, for 405 where neither service knows the whole list. */
+/** Paths of the table with their methods, for 405: each service knows only its own methods of a path. */
 export function knownPaths(): readonly KnownPath[] {
   const methods = new Map<string, string[]>();
   for (const operation of Object.values(operations as Readonly<Record<string, Operation>>))

@@ -39,7 +39,7 @@ export const otherNames = (listen: string): string[] => [
   `  listen ${listen} ssl default_server;`,
   '  server_name _;',
   '  ssl_reject_handshake on;',
-  '  # The handshake was for the right name, but the request is for another host.',
+  '  # The handshake named the right server, but the request names another host.',
   '  location / {',
   '    return 421;',
   '  }',

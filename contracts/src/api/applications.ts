@@ -59,7 +59,7 @@ export const application = z.object({
 });
 export type Application = z.infer<typeof application>;
 
-/** The longest time for which the key or secret before may live on: 30 days. */
+/** The longest time for which a replaced key or secret may stay valid: 30 days. */
 const longestOverlapSeconds = 2_592_000;
 export const overlapQuery = z.object({
   overlap: z
@@ -70,7 +70,7 @@ export const overlapQuery = z.object({
     .optional(),
 });
 
-/** Live keys of one application, the main one among them. */
+/** The maximum number of valid keys of one application, including the main key. */
 export const maxApplicationKeys = 10;
 export const createApplicationKeyBody = z.object({
   expires_at: optional(z.iso.datetime({ offset: true, local: true })),
@@ -78,11 +78,11 @@ export const createApplicationKeyBody = z.object({
 export type CreateApplicationKeyBody = z.infer<typeof createApplicationKeyBody>;
 export const applicationKey = z.object({
   id: z.uuid(),
-  /** Shown once, in the answer that made the key. */
+  /** Present only in the answer to the request that made the key. */
   key: z.string().optional(),
   created_at: z.string(),
   expires_at: z.string().optional(),
-  /** The beginning of the hour in which it was used last. */
+  /** The beginning of the hour in which the key was used last. */
   last_used_at: z.string().optional(),
 });
 export type ApplicationKey = z.infer<typeof applicationKey>;

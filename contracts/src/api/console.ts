@@ -12,15 +12,15 @@ const applicationName = application.pick({ id: true, name: true, type: true });
 export const consoleSession = z.object({
   id: z.uuid(),
   tenant: tenant.pick({ id: true, name: true, plan: true }),
-  /** One, or a management application and a private one. */
+  /** One application, or a management application and a private one. */
   applications: z.array(applicationName.extend({ permissions: z.array(permissionName) })),
   /** The permissions of all applications of the session, plain ones and those of rules. The console shows its pages by them. */
   permissions: z.array(permissionName),
-  /** The tenant may see and steer what belongs to the whole vault. */
+  /** The tenant may see the state of the whole vault and control its projections. */
   is_operator: z.boolean(),
   created_at: z.string(),
   expires_at: z.string(),
-  /** When it ends unless it is used before. */
+  /** The session ends at this time unless it is used before. */
   idle_expires_at: z.string(),
 });
 export type ConsoleSession = z.infer<typeof consoleSession>;
@@ -36,7 +36,7 @@ const lag = {
 
 export const consoleOverview = z.object({
   at: z.string(),
-  /** Of the tenant, a second, over the last `seconds`. */
+  /** Numbers per second of the tenant, over the last `seconds`. */
   rates: z.object({
     seconds: z.number(),
     requests: z.number(),
@@ -49,7 +49,7 @@ export const consoleOverview = z.object({
   audit: z.object({
     /** The last signed checkpoint of the tenant's log. `events` counts the tenant's events up to it. */
     checkpoint: z.object({ signed_at: z.string(), through: z.string(), events: z.int() }).optional(),
-    /** Entries of the log after the checkpoint; 100,000 stands for more. */
+    /** Entries of the log after the checkpoint; 100,000 means 100,000 or more. */
     unsigned_entries: z.int(),
   }),
   last_hour: z.array(
@@ -61,7 +61,7 @@ export type ConsoleOverview = z.infer<typeof consoleOverview>;
 const shownAs = z.enum(['none', ...transforms]);
 export type ShownAs = z.infer<typeof shownAs>;
 
-/** Containers of one matrix. */
+/** The maximum number of containers of one matrix. */
 export const maxMatrixContainers = 200;
 export const accessMatrixQuery = listApplicationsQuery.extend({ container: containerPath.optional() });
 export const accessMatrix = page(
@@ -83,7 +83,7 @@ export const explanation = z.object({
       transform: shownAs,
       /** The transform with a reason (SVC-REASON); absent where a reason makes no difference. */
       with_reason: shownAs.optional(),
-      /** The source of the decision: a rule, the plain permissions, or neither, which refuses. */
+      /** The source of the decision: a rule or the plain permissions. `nothing` grants the permission: it is refused. */
       by: z.enum(['rule', 'permissions', 'nothing']),
       rule: application.shape.rules.unwrap().element.optional(),
     }),
@@ -126,7 +126,7 @@ export const vaultOperations = z.object({
     tenants: z.int(),
     tenants_rotating: z.int(),
   }),
-  /** How far tasks that follow the log have come. */
+  /** The positions of the tasks that follow the log. */
   housekeeping: z.array(z.object({ task: z.string(), position: z.string(), updated_at: z.string() })),
   settings: z.array(z.object({ name: z.string(), value: z.string() })),
 });

@@ -7,7 +7,7 @@ export type InvocationRunState = (typeof invocationStates)[number];
 export const deliveryStates = ['due', 'delivered', 'given-up'] as const;
 export type DeliveryState = (typeof deliveryStates)[number];
 
-/** Not `{id}`: the executor takes a parameter of that name for the id of the operation's entity, which is the reactor. */
+/** The parameter is not called `id`: the executor takes `id` for the id of the operation's entity, which is the reactor. */
 export const invocationParams = z.object({ invocation_id: z.uuid().toLowerCase() });
 
 export const listInvocationsQuery = z.object({
@@ -19,11 +19,11 @@ export const listInvocationsQuery = z.object({
 const attempt = z.object({
   number: z.int(),
   attempted_at: z.string(),
-  /** Why the attempt failed, in a word of the vault's own, such as `refused-address` or `status 500`. Absent when it succeeded. */
+  /** The class of the failure, one of the vault's codes, such as `refused-address` or `status 500`. Absent when it succeeded. */
   reason: z.string().optional(),
 });
 
-/** One run of a reactor, as the log tells it. It holds no arguments and no result. */
+/** One run of a reactor, from its events. Contains no arguments and no result. */
 export const invocation = z.object({
   id: z.uuid(),
   tenant_id: z.uuid(),
@@ -35,9 +35,9 @@ export const invocation = z.object({
   invoked_at: z.string(),
   started_at: z.string().optional(),
   ended_at: z.string().optional(),
-  /** From the start to the end; waiting for a process of the sandbox counts. */
+  /** From the start to the end, including the wait for a process of the sandbox. */
   duration_ms: z.int().optional(),
-  /** `class`: one of the vault's own words, such as `timed-out`; `failed` when the code itself threw. */
+  /** `class`: one of the vault's codes, such as `timed-out`; `failed` when the code threw an error. */
   error: z.object({ status: z.int(), class: z.string() }).optional(),
   delivery: z
     .object({
@@ -48,7 +48,7 @@ export const invocation = z.object({
     })
     .optional(),
 });
-/** A run with what its code printed, for an hour (ADR 46). */
+/** A run with the lines that its code printed, which are kept for an hour (ADR 46). */
 export const shownInvocation = invocation.extend({
   console: z
     .object({
@@ -58,7 +58,7 @@ export const shownInvocation = invocation.extend({
       kept_until: z.string(),
     })
     .optional(),
-  /** Why the lines are not shown to this caller. Absent when they are, and when none are kept. */
+  /** Why the lines are not shown to this caller. Absent when the lines are shown or when no lines are kept. */
   console_withheld: z.string().optional(),
 });
 export type ShownInvocation = z.infer<typeof shownInvocation>;

@@ -48,13 +48,13 @@ export const summarizeLogsQuery = z.object({
 export const logSummary = z.object({
   interval: z.enum(logIntervals),
   group_by: z.enum(logGroups).optional(),
-  /** The sum of all counts: what `GET /logs` has as `total_items` for the same filters. */
+  /** The sum of all counts, equal to `total_items` of `GET /logs` with the same filters. */
   total_items: z.int(),
   data: z.array(
     z.object({
       /** The start of the interval, UTC. */
       start: z.string(),
-      /** The actor, operation, … as `group_by` says. Absent for entries that have none. */
+      /** The value of the field that `group_by` names, such as the actor. Absent for entries without a value. */
       value: z.string().optional(),
       count: z.int(),
     }),
@@ -81,29 +81,29 @@ export const logPage = page(logEntry);
 export const entityTypeList = z.array(z.object({ display_name: z.string(), value: z.string() }));
 
 export const verifyLogQuery = z.object({
-  /** The verification ends with what was signed soon after it: all of the log by default. */
+  /** The verification ends at the first checkpoint after this time. By default the whole log is verified. */
   end_date: moment.optional(),
-  /** From the answer before. */
+  /** `cursor` of the previous answer. */
   cursor: z
     .string()
     .regex(/^\d{1,18}\.\d{1,9}$/, 'is not a cursor of this operation')
     .optional(),
 });
 
-/** One part of a verification of the log, as docs/reference/console.md says. */
+/** One part of a verification of the log (docs/reference/console.md). */
 export const logVerification = z.object({
-  /** What is not as it was signed, by position in the log; 1,000 at most. */
+  /** Differences from the signed checkpoints, by position in the log; 1,000 at most. */
   findings: z.array(z.object({ position: z.string(), problem: z.string() })),
-  /** Events of the tenant that were held against signed checkpoints. */
+  /** Number of events of the tenant that were compared with signed checkpoints. */
   events: z.int(),
   checkpoints: z.int(),
-  /** Events of the tenant that no checkpoint covers yet. */
+  /** Number of events of the tenant that no checkpoint covers yet. */
   unsigned_events: z.int(),
   /** The position of the log up to which it was verified. */
   through: z.string(),
   /** When the last of the checkpoints was signed; absent when there was none in this part. */
   signed_at: z.string().optional(),
-  /** Asks for the next part; absent when the verification is done. */
+  /** The parameter of the request for the next part; absent when the verification is complete. */
   cursor: z.string().optional(),
 });
 export type LogVerification = z.infer<typeof logVerification>;

@@ -7,19 +7,19 @@ import { page } from './paging.ts';
 import { applicationReference, code, configuration, configurationPatch } from './reactors.ts';
 
 /** Visible ASCII without a backslash: another text could be read differently by different parsers. */
-const writtenUrl = /^https?:\/\/[\x21-\x5b\x5d-\x7e]+$/i;
+const urlCharacters = /^https?:\/\/[\x21-\x5b\x5d-\x7e]+$/i;
 /** A step out of the base path, an expression, or a separator that the path does not show. */
-const strangePath = /(^|\/)(\.|%2e){1,2}(\/|$)|\{|\}|%7b|%7d|%2f|%5c/i;
+const ambiguousPath = /(^|\/)(\.|%2e){1,2}(\/|$)|\{|\}|%7b|%7d|%2f|%5c/i;
 
 /**
  * The scheme, host, port and base path of a proxy, without a slash at its end: `https://api.example.com/v1`. Undefined for a text that is
  * not such a URL.
  */
 export function parseProxyDestination(given: string): string | undefined {
-  const url = writtenUrl.test(given) ? URL.parse(given) : null;
+  const url = urlCharacters.test(given) ? URL.parse(given) : null;
   if (url === null || url.username !== '' || url.password !== '' || /[?#]/.test(given)) return undefined;
   const [, path = ''] = /^https?:\/\/[^/]*(.*)$/i.exec(given) ?? [];
-  return strangePath.test(path) ? undefined : url.origin + url.pathname.replace(/\/+$/, '');
+  return ambiguousPath.test(path) ? undefined : url.origin + url.pathname.replace(/\/+$/, '');
 }
 
 const destination = text(1, 2_000).refine(
@@ -77,7 +77,7 @@ export const proxy = z.object({
   response: shownTransform,
   require_auth: z.boolean(),
   configuration: z.record(z.string(), z.string()),
-  /** Its own keys, without their texts. */
+  /** The keys of the proxy, without their texts. */
   keys: z.array(applicationKey),
   created_by: z.string().optional(),
   created_at: z.string().optional(),
@@ -98,7 +98,9 @@ function holdsProxyKey(pair: string): boolean {
   return [...new URLSearchParams(name).keys()].some((each) => each.toLowerCase() === proxyKeyParameter);
 }
 
-/** The key of a proxy in a query; undefined when there is none. Of several none is valid. */
+/**
+ * The key of a proxy in a query; undefined when there is none. When there are several, none of them is valid: the result is the empty text.
+ */
 export function proxyKeyOf(query: string): string | undefined {
   const pairs = query.split('&').filter(holdsProxyKey);
   if (pairs.length === 0) return undefined;
@@ -112,5 +114,5 @@ export const withoutProxyKeys = (query: string): string =>
     .filter((pair) => !holdsProxyKey(pair))
     .join('&');
 
-/** Live keys of one proxy. */
+/** The maximum number of valid keys of one proxy. */
 export const maxProxyKeys = 10;

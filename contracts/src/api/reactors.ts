@@ -59,7 +59,9 @@ export const reactBody = z.object({
 export const reactResponse = z.object({
   tokens: anyJson.optional(),
   raw: anyJson.optional(),
-  /** Only for a session of the console (docs/reference/console.md): what the code wrote, and how many tokens it was shown. */
+  /**
+   * Only for a session of the console (docs/reference/console.md): the output of the code, and the number of tokens that were shown to it.
+   */
   run: z
     .object({
       console: z.array(z.object({ level: z.string(), text: z.string() })),

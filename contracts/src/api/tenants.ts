@@ -17,7 +17,10 @@ export const defaultDataMissesPerMinute = 100;
 /** Whether a setting is a number that the vault accepts. Checked when the setting is written, not when events are read. */
 export const isCount = (value: string): boolean => /^(0|[1-9]\d{0,6})$/.test(value);
 
-/** Where requests of proxies may go. On an enterprise plan nowhere without it, on others anywhere. */
+/**
+ * Where requests of proxies may go. Without this setting, proxies of a tenant on the enterprise plan may send no requests; those of other
+ * tenants may send requests to any server.
+ */
 export const proxyDestinationsSetting = 'proxy_destinations';
 
 /** The URL to which reveals by rules with `break_glass` are reported (docs/reference/reasons.md). */
@@ -56,7 +59,7 @@ export const tenant = z.object({
   modified_by: z.string().optional(),
 });
 
-/** Secrets of a tenant that sign at once. */
+/** The maximum number of secrets of a tenant that sign at the same time. */
 export const maxWebhookSecrets = 5;
 
 export type Tenant = z.infer<typeof tenant>;
@@ -64,10 +67,10 @@ export type Tenant = z.infer<typeof tenant>;
 /** `whsec_<base64 of 32 bytes>`, the format of Standard Webhooks (rules.md §10). */
 export const webhookSecret = z.object({ secret: z.string() });
 
-/** Months that one report counts: each reads the month's entries of the log. */
+/** The maximum number of months of one report: for each month the report reads the entries of the log. */
 const mostMonths = 12;
 export const usageReportQuery = z.object({
-  /** Counts so many months, the present one included. */
+  /** The number of months to count, including the present month. */
   months: wholeNumber(1, mostMonths).optional(),
 });
 
@@ -76,7 +79,7 @@ export const usageReport = z.object({
     included_monthly_active_tokens: z.int().optional(),
     monthly_active_tokens: z.int(),
     total_tokens: z.int(),
-    /** Oldest first, months of UTC; present when `months` asked for it. */
+    /** Oldest first, in months of UTC. Present when the request has `months`. */
     months: z
       .array(z.object({ month: z.string().regex(/^\d{4}-\d\d$/), monthly_active_tokens: z.int() }))
       .optional(),

@@ -99,7 +99,7 @@ export const detokenizeBody = anyJson;
 export const detokenizeAnswer = z.object({
   /** The body of the request with the tokens in place of the expressions. */
   data: anyJson,
-  /** The tokens in whose place there is null. `redacted`: the caller may read the token, but is shown no data. */
+  /** The tokens that were replaced by null. `redacted`: the caller may read the token, but not see its data. */
   not_opened: z.array(
     z.object({
       id: z.string(),
@@ -109,9 +109,9 @@ export const detokenizeAnswer = z.object({
 });
 export type DetokenizeAnswer = z.infer<typeof detokenizeAnswer>;
 
-/** The largest number of tokens in one request of many. */
+/** The maximum number of tokens in one request for many tokens. */
 const maxTokens = 1_000;
-/** An error as it would answer the request for this item alone. */
+/** The error that a request for this item alone would get. */
 const itemError = z.object({
   type: z.string(),
   title: z.string(),
@@ -119,7 +119,7 @@ const itemError = z.object({
   errors: z.record(z.string(), z.array(z.string())).optional(),
 });
 
-/** Each token is a body of POST /tokens. It is validated by itself, so a faulty one leaves the others alone. */
+/** Each token is a body of POST /tokens. It is validated by itself, so an invalid token does not affect the others. */
 export const createTokensBody = z.object({ tokens: z.array(anyJson).min(1).max(maxTokens) });
 export const batchAnswer = z.object({
   /** One for each token of the request, in order: 201, 200 for an existing token, or the status of its error. */

@@ -4,16 +4,16 @@ import { entityTypes } from '../names.ts';
 import { permissionName, transforms } from '../permissions.ts';
 import { defineEvent, unchanged } from './registry.ts';
 
-/** A rule with `break_glass` revealed the token: the tenant's security webhook is due. */
+/** A rule with `break_glass` revealed the token: the tenant's security webhook must be sent. */
 const breakGlass = z.literal(true).optional();
 
-/** Token data is about to be shown. Durable before the answer leaves. The log shows one entry for each token. */
+/** Recorded before token data is shown: the event is durable before the answer leaves. The log shows one entry for each token. */
 export const TokensRead = defineEvent(
   'TokensRead',
   z.object({
     /** `deduplicate`: a create or an update found an existing token with the same fingerprint and answered with it. */
     operation: z.enum(['read', 'list', 'search', 'use', 'deduplicate']),
-    /** Empty when a list or a search found nothing, or showed none of what it found. */
+    /** Empty when a list or a search found no tokens, or showed none of those it found. */
     tokens: z.array(
       z.object({
         token_id: z.string(),
@@ -22,14 +22,16 @@ export const TokensRead = defineEvent(
         break_glass: breakGlass,
       }),
     ),
-    /** The total that the answer told, when its page held none of the tokens (size 0, a page beyond the last one). */
+    /** The total in the answer, when its page held none of the tokens (size 0, or a page beyond the last one). */
     found: z.int().positive().optional(),
   }),
   // Version 2 added `deduplicate`, version 3 `break_glass`, version 4 `found`.
   [unchanged, unchanged, unchanged],
 );
 
-/** Tokens are about to be exported in plaintext, encrypted to these public keys. Durable before the first byte is written. */
+/**
+ * Recorded before tokens are exported in plaintext, encrypted to these public keys. The event is durable before the first byte is written.
+ */
 export const TokensExported = defineEvent(
   'TokensExported',
   z.object({
@@ -69,7 +71,7 @@ export const AuthenticationFailed = defineEvent(
   z.object({ application_id: z.uuid().optional(), session_id: z.uuid().optional(), reason: z.string() }),
 );
 
-/** The operator of the vault told a projection what to do. */
+/** The operator of the vault controlled a projection. */
 export const ProjectionCommanded = defineEvent(
   'ProjectionCommanded',
   z.object({ projection: z.string(), action: z.enum(projectionActions) }),

@@ -43,7 +43,7 @@ export const ApplicationUpdated = defineEvent(
   z.object({ application_id: applicationId, name: z.string(), ...granted, signature }),
   [unchanged, unchanged],
 );
-/** A key besides the main one. */
+/** A key other than the main key. */
 const recordedKey = z.object({
   id: z.uuid(),
   hash: keyHash,
@@ -60,13 +60,13 @@ export const ApplicationKeyRegenerated = defineEvent(
     /** Version 3 added the id of the new main key, and all other keys of the application after the change. */
     key_id: z.uuid().optional(),
     keys: storedKeys.optional(),
-    /** The hash of the main key before, when it lives on for a while. */
+    /** The hash of the replaced main key, when that key stays valid for a while. */
     kept_key_hash: keyHash.optional(),
     signature,
   }),
   [unchanged, unchanged],
 );
-/** The application got another key. `keys` has all keys but the main one, after the change. */
+/** The application got another key. `keys` has all keys except the main key, after the change. */
 export const ApplicationKeyAdded = defineEvent(
   'ApplicationKeyAdded',
   z.object({
@@ -77,7 +77,7 @@ export const ApplicationKeyAdded = defineEvent(
     signature,
   }),
 );
-/** A key was deleted. `keys` has all keys but the main one, after the change. */
+/** A key was deleted. `keys` has all keys except the main key, after the change. */
 export const ApplicationKeyDeleted = defineEvent(
   'ApplicationKeyDeleted',
   z.object({
@@ -145,8 +145,8 @@ export const SessionExpired = defineEvent('SessionExpired', z.object({ session_i
 export const sessionEvents = [SessionOpened, SessionAuthorized, SessionExpired] as const;
 
 /**
- * A browser signed in to the console. `members` are the applications by whose keys it did so; the session ends for each when its key does.
- * `ends_at` is the end unless the session is used before, `expires_at` the end in any case.
+ * A browser signed in to the console. `members` are the applications whose keys were used. When such a key ends, the session ends for its
+ * application. The session ends at `ends_at` unless it is used before, and at `expires_at` in any case.
  */
 export const ConsoleSessionOpened = defineEvent(
   'ConsoleSessionOpened',
@@ -178,7 +178,7 @@ export const ConsoleSessionEnded = defineEvent(
   z.object({
     session_id: z.uuid(),
     reason: z.enum(['signed_out', 'replaced']),
-    /** Version 2 added the session of the same tenant that took its keys over. */
+    /** Version 2 added the session of the same tenant that replaced this one. */
     replaced_by: z.uuid().optional(),
   }),
   [unchanged],

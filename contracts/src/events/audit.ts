@@ -6,8 +6,8 @@ const base64url = z.string().regex(/^[A-Za-z0-9_-]*$/);
 
 /**
  * The state of a tenant's log at one moment: a hash chain over its events in log order (docs/how-to/verify-the-audit-log.md), signed with a
- * key of the tenant. Checkpoints themselves are not in the chain. The count of the checkpoint before follows from `count` and the length of
- * `digests`.
+ * key of the tenant. Checkpoints themselves are not in the chain. The count of the previous checkpoint follows from `count` and the length
+ * of `digests`.
  */
 export const AuditCheckpointSigned = defineEvent(
   'AuditCheckpointSigned',

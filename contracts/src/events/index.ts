@@ -55,7 +55,7 @@ export type NewDataOf<Type extends VaultEventType> = Type extends VaultEventType
   : never;
 type Unsigned<Data> = Data extends { signature: string } ? Omit<Data, 'signature'> : Data;
 
-/** Names the event to make: a definition, or another object with its type and version. */
+/** The type and version of the event to make: a definition, or another object with these fields. */
 export interface EventName<Type extends VaultEventType> {
   readonly type: Type;
   readonly version: number;
@@ -71,7 +71,7 @@ export function newEvent<Type extends VaultEventType>(
   return { id, type, version, data, metadata } as unknown as Extract<VaultEvent, { type: Type }>;
 }
 
-/** An event as some release stored it, as the current version of its type. @throws UnknownEventError */
+/** Converts an event that any release stored to the current version of its type. @throws UnknownEventError */
 export function currentEvent(stored: NewEvent): VaultEvent {
   const { version, data } = eventRegistry.upcast(stored.type, stored.version, stored.data);
   // eslint-disable-next-line no-restricted-syntax -- Upcasters end at the current version, and the schema was checked before the event was stored.

@@ -8,7 +8,7 @@ export const maxSeenTokens = 1_000;
 
 const identity = { invocation_id: z.uuid(), reactor_id: z.uuid() };
 
-/** A checked request to run a reactor. Once it is in the log, it runs, once. */
+/** A checked request to run a reactor. Once the event is in the log, the reactor runs exactly once. */
 export const ReactorInvoked = defineEvent(
   'ReactorInvoked',
   z.object({
@@ -22,7 +22,7 @@ export const ReactorInvoked = defineEvent(
     timeout_ms: z.int(),
     /** Sealed, because a URL may hold a credential. */
     callback_url: sealedValue.optional(),
-    /** The number of invocations that this one is nested in: a reactor may invoke reactors. */
+    /** The number of invocations that contain this one: a reactor may invoke reactors. */
     depth: z.int().min(0),
     /** Hash of the key that the caller used. After the caller gets another key, the invocation opens no token (rules.md §6). */
     key_hash: z.string().optional(),
@@ -44,8 +44,8 @@ export const ReactorStarted = defineEvent(
 );
 
 /**
- * Written by releases that did not seal these tokens with the result. They are not signed, so nothing is decided by
- * them.
+ * Written by releases that did not seal these tokens with the result. They are not signed, so no
+ * decision uses them.
  */
 const seenTokenIds = z.array(z.string()).max(maxSeenTokens).optional();
 
@@ -58,10 +58,13 @@ const sealedWithTokens = z.literal(true).optional();
 /** Sealed `RunConsole`, under a key that ends an hour after the run. Absent when the code printed nothing. */
 const printed = sealedValue.optional();
 
-/** When the first cvc that was shown to the code expires: the outcome is not kept longer. Absent when no cvc was shown. The sealed value decides. */
+/**
+ * When the first cvc that was shown to the code expires: the outcome is not kept longer. Absent when no cvc was shown. The sealed value
+ * decides.
+ */
 const cvcEndsAt = moment.optional();
 
-/** `result`: sealed, with the body of the answer to a synchronous caller. */
+/** `result` is sealed and contains the body of the answer to a synchronous caller. */
 export const ReactorSucceeded = defineEvent(
   'ReactorSucceeded',
   z.object({
@@ -84,7 +87,7 @@ export const ReactorFailed = defineEvent(
     ...identity,
     mode: z.enum(['sync', 'async']),
     status: z.int(),
-    /** Why the run failed, as one of the vault's own codes. */
+    /** The class of the failure, one of the vault's codes. */
     reason: z.string(),
     /** Sealed detail, errors and possibly a whole response: texts of the code may quote data. */
     problem: sealedValue,
@@ -104,13 +107,13 @@ export const WebhookAttemptFailed = defineEvent(
   'WebhookAttemptFailed',
   z.object({ ...identity, attempt, reason: z.string(), next_at: moment }),
 );
-/** The last delivery attempt failed too. */
+/** The last delivery attempt failed, so no further attempt follows. */
 export const WebhookGivenUp = defineEvent(
   'WebhookGivenUp',
   z.object({ ...identity, attempt, reason: z.string() }),
 );
 
-/** A caller wants the result delivered now: before the next attempt is due, or after the last one failed. */
+/** A caller asked to deliver the result now: before the next attempt is due, or after the last attempt failed. */
 export const WebhookRedeliveryRequested = defineEvent('WebhookRedeliveryRequested', z.object(identity));
 
 export const invocationEvents = [
@@ -137,7 +140,8 @@ export type InvocationField = 'args' | 'callback_url' | 'outcome' | 'outcome_wit
 export const invocationEntity = (invocationId: string): string => `invocation:${invocationId}`;
 
 /**
- * The AAD of what the code of a run printed. It is an entity of its own: the keys of an invocation are destroyed when its result is delivered.
+ * The AAD of the lines that the code of a run printed. The lines are an entity of their own: the keys of an invocation are destroyed when
+ * its result is delivered.
  */
 export const runConsolePlace = (tenantId: string, invocationId: string) => ({
   tenantId,

@@ -4,7 +4,7 @@ import { AlteredRecordError } from '../problems.ts';
 import type { InvocationField, ReactorFailed, ReactorSucceeded } from './invocation.ts';
 import type { EventOf } from './registry.ts';
 
-/** A token that was not made, because one with its data was there. */
+/** A token that was not made, because a token with the same data existed. */
 export type AskedToken = { readonly id: string; readonly containers: readonly string[] };
 
 /** The right by which reactor code was shown a token by `req.svc`, and how the token was shown. */
@@ -13,21 +13,21 @@ export type TokenShowing = {
   readonly applicationId: string;
   readonly permission: TokenPermission;
   readonly transform: Transform;
-  /** The answer that the code was given shows no data of the token, but was made of it. */
+  /** The answer to the code contains no data of the token, but was computed from the data. */
   readonly isTold?: true | undefined;
-  /** The token that a create asked for, where deduplication gave this one instead: the right to make that one decides. */
+  /** The token of a create request that deduplication answered with this token. The right to make the requested token decides. */
   readonly asked?: AskedToken | undefined;
 };
 
 /** A token whose data the outcome of a run may contain. */
 export type SeenToken = {
   readonly id: string;
-  /** Unset when no right was needed: the token was made of the output of the run. */
+  /** Unset when no right was needed: the token was made from the output of the run. */
   readonly shown?: TokenShowing | undefined;
 };
 
 /**
- * The sealed content of an outcome. The tokens are sealed together with the result, because they decide who is given
+ * The sealed content of an outcome. The tokens are sealed together with the result, because they decide which callers get
  * the result: an attacker who can write the log cannot remove one (ADR 20). It and its parts are type aliases: the
  * compiler accepts these as JSON, which it does not do for interfaces.
  */
@@ -42,7 +42,10 @@ export type OutcomeContent = {
   readonly cvcEndsAt?: string | undefined;
 };
 
-/** Whether the outcome may hold data of tokens that it does not name. A failure without any is the vault's own, and tells of none. */
+/**
+ * Whether the outcome may hold data of tokens that it does not name. A failure that names no tokens was made by the vault, and contains no
+ * data.
+ */
 export const mayHoldUnnamedTokens = ({ type, seen, isSeenComplete }: OutcomeContent): boolean =>
   !isSeenComplete && (type === 'ReactorSucceeded' || seen.length > 0);
 
@@ -59,7 +62,7 @@ export const sealedOutcome = ({
 /**
  * The content of an outcome from its opened value. An older release sealed the value alone; then the tokens are
  * unknown.
- * @throws AlteredRecordError when the event is not the one that was sealed
+ * @throws AlteredRecordError when the type of the event is not the sealed type
  */
 export function outcomeContentOf({ type, data }: Outcome, opened: JsonInput): OutcomeContent {
   if (data.sealed_with_tokens !== true)

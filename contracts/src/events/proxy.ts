@@ -9,12 +9,12 @@ const content = {
   name: z.string(),
   /** Scheme, host, port and base path, without a slash at the end. */
   destination: z.string(),
-  /** Where the code of its transforms may send requests besides. */
+  /** Further servers to which the code of the transforms may send requests. */
   destinations: z.array(z.string()),
   /** Code that changes each request, and each answer. */
   request_code: z.string().optional(),
   response_code: z.string().optional(),
-  /** False: a key of the proxy is enough to use it. */
+  /** False: a key of the proxy is enough to use the proxy. */
   require_auth: z.boolean(),
   /** Sealed JSON object of configuration names and values, which are credentials of third parties. */
   configuration: sealedValue,
@@ -39,36 +39,38 @@ export const ProxyDeleted = defineEvent(
 );
 
 /**
- * A request is about to leave for another server: durable, together with the record of its tokens (`TokensRead`), before its first
- * byte does. Path, query, headers and body are not told: they may hold data.
+ * Recorded before a request is sent to another server: durable, together with the record of its tokens (`TokensRead`), before its first
+ * byte is sent. Does not contain the path, query, headers and body, which may hold data.
  */
 export const ProxyInvoked = defineEvent(
   'ProxyInvoked',
   z.object({
     invocation_id: z.uuid(),
-    /** Scheme, host and port, such as `https://api.example.com:8443`; without the port when it is the scheme's own. */
+    /** Scheme, host and port, such as `https://api.example.com:8443`; without the port when it is the default port of the scheme. */
     destination: z.string(),
     method: z.string(),
     token_ids: z.array(z.string()),
-    /** Version 2 added the configured proxy, and its own key by which the request came. */
+    /** Version 2 added the configured proxy, and the key of the proxy that the request used. */
     proxy_id: z.uuid().optional(),
     key_id: z.uuid().optional(),
   }),
   [unchanged],
 );
 
-/** How it ended. Absent when the vault ended before: whether the destination was reached is not known then. */
+/**
+ * The end of the exchange. There is no such event when the vault stopped before; then it is unknown whether the destination was reached.
+ */
 export const ProxyAnswered = defineEvent(
   'ProxyAnswered',
   z.object({
     invocation_id: z.uuid(),
-    /** The status that the destination answered; absent when it did not answer. */
+    /** The status of the destination's answer; absent when there was no answer. */
     status: z.int().optional(),
     /** Bytes of the bodies. */
     request_bytes: z.int().min(0),
     response_bytes: z.int().min(0),
     duration_ms: z.int().min(0),
-    /** Why the exchange was not completed, in a word of ours; absent when it was. */
+    /** The reason why the exchange was not completed, one of the vault's codes; absent when it was completed. */
     failure: z.string().optional(),
     /** Version 2 added the configured proxy. */
     proxy_id: z.uuid().optional(),

@@ -31,7 +31,7 @@ export const TenantWebhookSecretRotated = defineEvent(
   z.object({
     tenant_id: z.uuid(),
     secret: sealedValue,
-    /** Version 2 added the secrets before it that sign too until they expire, the newest first. */
+    /** Version 2 added the earlier secrets, newest first. They sign too until they expire. */
     earlier: z.array(z.object({ secret: sealedValue, expires_at: moment })).optional(),
   }),
   [unchanged],

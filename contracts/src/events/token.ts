@@ -6,7 +6,7 @@ import { keyId, moment, requiredSignature, sealedValue, signature } from './seal
 
 const identity = { token_id: z.string(), token_type: z.string() };
 
-/** The fields that say what others see of the data, or are computed from it. */
+/** The fields that decide which part of the data other callers see, or are computed from the data. */
 export const descriptions = ['mask', 'search_indexes', 'fingerprint_expression'] as const;
 
 /** The whole token after the event. The projection writes it to the row unchanged. */
@@ -27,8 +27,8 @@ const content = {
   deduplicate_token: z.boolean().optional(),
   expires_at: moment.optional(),
   /**
-   * The fields that a caller changed without seeing the data, together with the whole data, and the id of its application or session. They
-   * end when another caller changes the data (rules.md §5).
+   * Set when a caller that does not see the data replaced the whole data together with these fields: each field with the id of the caller's
+   * application or session. Such a field ends when another caller changes the data (rules.md §5).
    */
   set_without_sight: z.partialRecord(z.enum(descriptions), z.string()).optional(),
   signature,
@@ -36,12 +36,12 @@ const content = {
 export type TokenContent = z.infer<z.ZodObject<typeof content>>;
 
 /**
- * How the answer to the write showed the token's data: part of the write's own entry in the log. Added in version 2. Absent when the
- * showing has a record of its own, which stays valid even if the write's transaction is rolled back.
+ * How the answer to the write showed the token's data, as part of the log entry of the write. Added in version 2. Absent when a TokensRead
+ * event records it, which stays valid even if the write's transaction is rolled back.
  */
 const shown = z.enum(transforms).optional();
 
-/** Version 1 has the content only, version 2 all but `set_without_sight`. */
+/** Version 1 has the content only. Version 2 has all fields except `set_without_sight`. */
 export const TokenCreated = defineEvent('TokenCreated', z.object({ ...identity, ...content, shown }), [
   unchanged,
   unchanged,

@@ -20,7 +20,7 @@ export const TransactionOpened = defineEvent(
   [unchanged],
 );
 /**
- * A token is about to be written in the transaction; when the transaction ends, the unneeded keys of the token are destroyed. Version 2
+ * Recorded before a token is written in the transaction. When the transaction ends, the unneeded keys of the token are destroyed. Version 2
  * names the keys, so that the end of a large transaction does not have to read all its tokens. Version 3 names the rights by which the
  * write was decided, and the expiry of the token: a commit after either has changed is refused.
  */
@@ -38,12 +38,12 @@ export const TransactionTokenEnlisted = defineEvent(
     erases: z.boolean().optional(),
     /** SHA-256 of the caller's permissions and rules when the write was decided, as hex. */
     rights: z.string().optional(),
-    /** When the token expires, as it was before the write. */
+    /** The expiry of the token before the write. */
     token_expires_at: moment.optional(),
   }),
   [unchanged, unchanged],
 );
-/** An application opened a transaction while it had others open. Names all of them, because their number is limited. */
+/** An application opened a transaction while others of it were open. Names all of them, because their number is limited. */
 export const TransactionCounted = defineEvent(
   'TransactionCounted',
   z.object({ application_id: z.string(), open: z.array(z.uuid()) }),

@@ -62,7 +62,7 @@ function bodyOf(id: OperationId, operation: Operation): OpenApiBody | undefined 
   return { required: true, content: { [operation.bodyType ?? 'application/json']: content } };
 }
 
-/** @param method of one that has all: each has an id of its own, `proxyPost` */
+/** @param method for an operation with all methods, each method gives an operation id of its own, such as `proxyPost` */
 function operationOf(id: OperationId, operation: Operation, method: string): OpenApiOperation {
   const requestBody = /^(get|head)$/.test(method) ? undefined : bodyOf(id, operation);
   const suffix = operation.method === 'ANY' ? method.charAt(0).toUpperCase() + method.slice(1) : '';

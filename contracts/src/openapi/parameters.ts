@@ -12,7 +12,7 @@ export const headerParameters: Readonly<Record<string, Parameter>> = {
   TraceId: {
     name: 'SVC-TRACE-ID',
     in: 'header',
-    description: 'Echoed in the answer and found in the log; one is made when it is missing.',
+    description: 'Returned in the answer and written to the log; the vault makes one when it is missing.',
     schema: { type: 'string', maxLength: 128 },
   },
   Position: {
@@ -45,14 +45,15 @@ export const headerParameters: Readonly<Record<string, Parameter>> = {
   ProxyKey: {
     name: 'svc-proxy-key',
     in: 'query',
-    description: 'A key of the proxy, for callers that cannot set headers. It does not go on.',
+    description:
+      'A key of the proxy, for callers that cannot set headers. It is not sent to the destination.',
     schema: { type: 'string', maxLength: 100 },
   },
   Reason: {
     name: 'SVC-REASON',
     in: 'header',
     description:
-      'Why the caller asks. Kept in the log, and needed where a rule has `"reason": "required"` or `"break_glass": true`. No control characters.',
+      'The reason of the request. Kept in the log, and needed where a rule has `"reason": "required"` or `"break_glass": true`. No control characters.',
     schema: { type: 'string', maxLength: 200 },
   },
   Prefer: {
@@ -66,22 +67,26 @@ export const headerParameters: Readonly<Record<string, Parameter>> = {
 /** Answer headers, by the name under which operations refer to them. */
 export const answerHeaders: Readonly<Record<string, Parameter>> = {
   TraceId: { description: 'The trace id of the request.', schema: { type: 'string' } },
-  Position: { description: 'Of what was written; see the request header.', schema: { type: 'string' } },
+  Position: {
+    description: 'The position of the write in the log; see the request header.',
+    schema: { type: 'string' },
+  },
   Consistency: {
     description: '`pending` when reads may not show the write yet.',
     schema: { type: 'string', enum: ['pending'] },
   },
   RateLimit: {
-    description: 'What is left of the limit and when it begins anew (draft-ietf-httpapi-ratelimit-headers).',
+    description:
+      'The remaining requests of the limit and the time until its reset (draft-ietf-httpapi-ratelimit-headers).',
     schema: { type: 'string' },
   },
   RateLimitPolicy: { description: 'The limit and its window in seconds.', schema: { type: 'string' } },
   ProxyStatus: {
-    description: "The status that the destination answered; absent when the answer is the vault's own.",
+    description: "The status of the destination's answer; absent when the vault itself answered.",
     schema: { type: 'string' },
   },
   InvocationId: {
-    description: 'The id of the run, from when it is in the log; also with an error of the run.',
+    description: 'The id of the run, as soon as the run is in the log; also with an error of the run.',
     schema: uuid,
   },
   InvocationLocation: {
@@ -96,7 +101,7 @@ export const answerHeaders: Readonly<Record<string, Parameter>> = {
 
 const whole = (minimum: number, rest: object): JsonSchema => ({ type: 'integer', minimum, ...rest });
 
-/** On the wire these are texts; the schema describes the numbers that they stand for. */
+/** The values are sent as texts; the schema describes the numbers. */
 const pagingSchemas: Readonly<Record<string, JsonSchema>> = {
   page: whole(1, { maximum: 999_999_999, default: 1 }),
   size: whole(0, { maximum: 100, default: 20 }),

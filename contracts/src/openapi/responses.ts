@@ -108,7 +108,7 @@ function success(operation: Operation, description: string, examples: OperationE
   if (operation.isRaw) {
     const told = headerReferences(['SVC-PROXY-STATUS', 'ProxyStatus']);
     return {
-      description: 'What the destination answered, with any status.',
+      description: 'The answer of the destination, with any status.',
       headers: { ...headers, ...told },
     };
   }
@@ -118,7 +118,7 @@ function success(operation: Operation, description: string, examples: OperationE
   return { description, headers, content: { 'application/json': { schema, ...named } } };
 }
 
-/** The answers of an operation besides its usual success. */
+/** The answers of an operation other than its usual success. */
 function otherAnswers(id: OperationId, operation: Operation, examples: OperationExamples) {
   const { response: _answered, ...empty } = operation;
   if (id === 'createToken') return { 200: success(operation, 'Deduplicated: the existing token.', examples) };

@@ -19,7 +19,7 @@ const problem: JsonSchema = {
     trace_id: { type: 'string' },
     errors: {
       type: 'object',
-      description: 'Dotted path of a field to what is wrong with it.',
+      description: 'The messages of each invalid field, by its dotted path.',
       additionalProperties: { type: 'array', items: { type: 'string' } },
     },
   },
@@ -29,10 +29,10 @@ const problem: JsonSchema = {
 const isObject = (value: unknown): value is JsonSchema =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** A longer pattern only repeats what `format` already says. */
+/** A longer pattern only repeats `format`. */
 const longestPattern = 80;
 
-/** Removes details that zod adds and that no reader needs. */
+/** Removes details that zod adds and readers do not need. */
 function tidy(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(tidy);
   if (!isObject(value)) return value;

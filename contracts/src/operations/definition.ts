@@ -24,21 +24,24 @@ export interface Operation {
   readonly body?: z.ZodType;
   /** PATCH bodies must have this media type (415 otherwise). */
   readonly bodyType?: 'application/merge-patch+json';
-  /** The handler is given the request as it came, a `RawRequest`: its query, headers and body are not the vault's. */
+  /** The handler gets a `RawRequest`, because query, headers and body are meant for another server. */
   readonly isRaw?: true;
-  /** A key of the proxy in the path is taken too (`?svc-proxy-key=`), and no key where the proxy needs none. */
+  /** Also accepts a key of the proxy in the query (`?svc-proxy-key=`), and no key where the proxy needs none. */
   readonly takesProxyKeys?: true;
   readonly success: number;
   readonly response?: z.ZodType;
   /**
-   * Read models that the answer is read from; set for every query. The read models of authentication are always required and not listed.
+   * The read models that the handler reads; set for every query. The read models of authentication are always required and not listed.
    */
   readonly answersFrom?: readonly ReadModelName[];
   /** The operation may withdraw rights: its success is confirmed only when every process applies the withdrawal (rules.md §6). */
   readonly isRevocation?: true;
   /** The effect of the operation shows in the log only. Readers of the log wait for it, so the answer need not wait. */
   readonly isLoggedOnly?: true;
-  /** Success sets the cookie of the console, so the request must come to an address that can have one (docs/reference/console.md). */
+  /**
+   * Success sets the cookie of the console, so the request must use an address for which a browser accepts the cookie
+   * (docs/reference/console.md).
+   */
   readonly setsCookie?: true;
   /** Takes part in a transaction when SVC-TRANSACTION-ID is sent. */
   readonly isEnlistable?: true;
@@ -52,7 +55,7 @@ export type BodyOf<O> = O extends { readonly body: infer S extends z.ZodType }
     ? RawRequest
     : undefined;
 
-/** A request as it came over HTTP. */
+/** A request as it was received over HTTP. */
 export interface RawRequest {
   readonly method: string;
   /** As it was sent. */
@@ -62,11 +65,11 @@ export interface RawRequest {
   /** As they were sent, in their order, repeated ones repeated. A character is a byte. */
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: Uint8Array;
-  /** Aborts when the client has gone before its answer was complete. */
+  /** Aborts when the client has disconnected before its answer was complete. */
   readonly signal: AbortSignal;
 }
 
-/** Methods that go on to another server. CONNECT and TRACE are about the connection, and no client of a server is asked for others. */
+/** Methods that are passed on to another server. CONNECT and TRACE concern the connection, and other methods are not in use. */
 export const anyMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
 
 /** The methods of an operation. */

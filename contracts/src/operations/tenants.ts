@@ -34,7 +34,7 @@ export const tenantOperations = {
     service: 'query',
     permission: 'log:read',
     entity: 'log',
-    summary: "Hold a part of the tenant's log against its signed checkpoints",
+    summary: "Compare a part of the tenant's log with its signed checkpoints",
     query: logs.verifyLogQuery,
     success: 200,
     response: logs.logVerification,

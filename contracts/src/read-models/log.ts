@@ -11,7 +11,7 @@ export const logTables = {
     actor_id: 'text collate "C"',
     actor_type: 'text',
     entity_type: key,
-    // An entry for each entity, when the event says the same of several one after another: then `entity_id` is null.
+    // Set when consecutive entries of an event differ only in their entity: one row has all these entities, and `entity_id` is null.
     entity_id: 'text collate "C"',
     entity_ids: 'text[] collate "C"',
     /** The number of entries of the row. */

@@ -1,6 +1,6 @@
 /**
- * Wakes all waiting callers. A notification that comes before the wait is not remembered: check the state first, then wait. Each notification
- * replaces the list of waiting callers: a Set would keep removed callers alive (ADR 13).
+ * Wakes all waiting callers. A notification that comes before the wait is not remembered: check the state first, then wait. Each
+ * notification replaces the list of waiting callers: a Set would keep removed callers alive (ADR 13).
  */
 export class Notifier {
   #waiting: (() => void)[] = [];

@@ -48,15 +48,18 @@ export interface StoredEvent extends EventPlace {
 }
 
 export interface AppendResult {
-  /** Position of the last event of this append. A store that combines appends that expect `any` may give the position of another append of the same batch. */
+  /**
+   * Position of the last event of this append. A store that combines appends that expect `any` may give the position of another append of
+   * the same batch.
+   */
   readonly position: Position;
   readonly revision: number;
 }
 
 export interface AppendOptions {
   /**
-   * Ids of the data keys under which values of these events were sealed for the first time. In a store where such keys become durable only with
-   * the next append, the append checks that the keys are stored: a crash in between may have removed them.
+   * Ids of the data keys under which values of these events were sealed for the first time. In a store where such keys become durable only
+   * with the next append, the append checks that the keys are stored: a crash in between may have removed them.
    */
   readonly keys?: readonly string[];
   /** The append is stored together with those of the other members, by a store that can (`AppendGroup`). */
@@ -251,7 +254,9 @@ export class InsufficientStorageError extends EventStoreUnavailableError {
 /** An append was sent without getting an answer: it may have been stored. */
 export class AppendUnansweredError extends EventStoreUnavailableError {}
 
-/** The store does not know the account, or the account lacks a right. Another attempt can succeed only after an operator has changed this. */
+/**
+ * The store does not know the account, or the account lacks a right. Another attempt can succeed only after an operator has changed this.
+ */
 export class EventStoreAccessError extends EventStoreUnavailableError {}
 
 /**

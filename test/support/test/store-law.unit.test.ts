@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { adapter, lawless } from '../../../scripts/store-law.ts';
+import { adapter, filesNamingTheLog } from '../../../scripts/store-law.ts';
 
 const repository = path.resolve(import.meta.dirname, '../../..');
 
@@ -20,6 +20,6 @@ describe('the law of the log', () => {
     [`${adapter}a.ts`, 'select id from event_store.event', false],
     ['standalone/test/a.ts', 'update event_store.event set data = null', false],
   ])('judges %s', (file, text, isLawless) => {
-    expect(lawless([file], () => text)).toEqual(isLawless ? [file] : []);
+    expect(filesNamingTheLog([file], () => text)).toEqual(isLawless ? [file] : []);
   });
 });

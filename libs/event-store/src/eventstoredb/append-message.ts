@@ -33,8 +33,8 @@ function correlationId(prefix: string, number: string): shared.UUID {
 }
 
 /**
- * Has no deadline: in the protocol a deadline is a time of day, so a server whose clock is ahead would refuse every append. The server has a
- * limit of 2 s.
+ * Has no deadline: in the protocol a deadline is a time of day, so a server whose clock is ahead would refuse every append. The server has
+ * a limit of 2 s.
  */
 function optionsOf(stream: string, expected: ExpectedRevision): streams.BatchAppendReq.Options {
   const identifier = new shared.StreamIdentifier();

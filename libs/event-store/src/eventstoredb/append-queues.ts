@@ -14,8 +14,9 @@ const maxEvents = 200;
 const maxBytes = 256 * 1024;
 
 /**
- * Queues of appends that do not expect a revision, one queue for each stream. While one append of a stream is under way, the others wait; then
- * they are sent as one append. The records of all reads of a tenant go to one stream, to which the server writes one append after the other.
+ * Queues of appends that do not expect a revision, one queue for each stream. While one append of a stream is under way, the others wait;
+ * then they are sent as one append. The records of all reads of a tenant go to one stream, to which the server writes one append after the
+ * other.
  */
 export class AppendQueues {
   readonly #send: Send;

@@ -41,8 +41,8 @@ const unimplemented = 12;
 
 /**
  * The BatchAppend call of one connection: one stream of messages for all appends. The server answers each append by its correlation id, in
- * any order. The client's own BatchAppend has no deadline, and one table for all clients of the process: the broken stream of one client rejects
- * the appends of the others, and a late answer ends the process.
+ * any order. The client's own BatchAppend has no deadline, and one table for all clients of the process: the broken stream of one client
+ * rejects the appends of the others, and a late answer ends the process.
  */
 export class AppendStream {
   readonly #client: EventStoreDBClient;
@@ -131,8 +131,8 @@ function refusalOf(refused: statuses.Status, stream: string): Error {
 }
 
 /**
- * The reason why no more answers come. The error may be the refusal of one append, but it ends the whole call: the other appends may have been
- * stored.
+ * The reason why no more answers come. The error may be the refusal of one append, but it ends the whole call: the other appends may have
+ * been stored.
  */
 function failureOf(error: unknown): Error {
   if ((error as { readonly code?: unknown }).code === unimplemented) return new NoAppendStreamError();

@@ -33,8 +33,8 @@ export class Connection {
     this.client = EventStoreDBClient.connectionString(withOwnConnection(connectionString));
     const internals = internalsOf(this.client);
     const { handleError, getChannel } = internals;
-    // `appendToStream` is always a plain Append; `AppendStream` has the reasons. The server is not asked for its features either: a failure of
-    // that call would stay with the client for ever.
+    // `appendToStream` is always a plain Append; `AppendStream` has the reasons. The server is not asked for its features either: a failure
+    // of that call would stay with the client for ever.
     internals.supports = async () => false;
     this.appends = new AppendStream(this.client);
     // No caller awaits this promise: a rejection (a cluster that cannot be discovered) would end the process.

@@ -77,7 +77,10 @@ function isDefect(error: unknown): boolean {
   return (type === undefined || type === 'unknown') && defectCodes.has(code);
 }
 
-/** An append, or one of its events, is too large for the server. Servers newer than the client report this with an error that the client does not know. */
+/**
+ * An append, or one of its events, is too large for the server. Servers newer than the client report this with an error that the client
+ * does not know.
+ */
 export function asTooLarge(error: unknown, bytes: number): AppendTooLargeError | undefined {
   const { type, maxAppendSize, _raw } = error as ClientError;
   if (type === 'maximum-append-size-exceeded') return new AppendTooLargeError(bytes, maxAppendSize);

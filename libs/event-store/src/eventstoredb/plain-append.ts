@@ -9,8 +9,10 @@ import type { AppendRequest } from '../append-request.ts';
 import { AppendUnansweredError, type AppendResult, type ExpectedRevision, type Position } from '../port.ts';
 import { proposedEvent } from './recorded.ts';
 
-/** The client's deadline is not enough: a call that waits for a connection may wait for ever. The client has this time to apply its own deadline
- * first. */
+/**
+ * The client's deadline is not enough: a call that waits for a connection may wait for ever. The client has this time to apply its own
+ * deadline first.
+ */
 const graceMs = 500;
 
 /**

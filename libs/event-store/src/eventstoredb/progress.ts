@@ -49,8 +49,8 @@ export class Progress {
   }
 
   /**
-   * A checkpoint is limited to the last existing event. The server may place it beyond, at the place of the next event. A reader that resumes
-   * from there would miss that event, or claim a position beyond the head.
+   * A checkpoint is limited to the last existing event. The server may place it beyond, at the place of the next event. A reader that
+   * resumes from there would miss that event, or claim a position beyond the head.
    */
   async #advanceTo(checkpoint: Position | undefined): Promise<void> {
     if (!checkpoint || comparePositions(checkpoint, this.#position) <= 0) return;

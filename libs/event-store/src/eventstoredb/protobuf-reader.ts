@@ -3,8 +3,8 @@ const lengthDelimited = 2;
 const fixedLengths: Readonly<Record<number, number>> = { 1: 8, 5: 4 };
 
 /**
- * Reads a message of protocol buffers, field by field. The generated classes take several times as long for each event of a replay: they make
- * an object for every part of the message.
+ * Reads a message of protocol buffers, field by field. The generated classes take several times as long for each event of a replay: they
+ * make an object for every part of the message.
  */
 export class ProtobufReader {
   readonly #bytes: Buffer;

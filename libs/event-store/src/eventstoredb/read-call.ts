@@ -44,8 +44,8 @@ const searchWindow = 1_000;
 const { path, requestSerialize } = streamsGrpc.StreamsService.read;
 
 /**
- * Makes a Read call. The client's own readers have no filter for a page of `$all`, parse the metadata, and take several times as long for each
- * event. `listen` gets the call before it can fail.
+ * Makes a Read call. The client's own readers have no filter for a page of `$all`, parse the metadata, and take several times as long for
+ * each event. `listen` gets the call before it can fail.
  */
 export function makeReadCall(
   client: EventStoreDBClient,

@@ -6,8 +6,8 @@ interface Waiting {
 }
 
 /**
- * Limits the number of concurrent calls. Calls get their turn in order of arrival, and a call that waits too long is refused. The limit of the
- * wait is well below the deadline of a call: while the server hangs, the waiting calls must not be sent to it too.
+ * Limits the number of concurrent calls. Calls get their turn in order of arrival, and a call that waits too long is refused. The limit of
+ * the wait is well below the deadline of a call: while the server hangs, the waiting calls must not be sent to it too.
  */
 export class Semaphore {
   readonly #capacity: number;

@@ -25,8 +25,8 @@ export interface ReadResult {
 const searchDeadlineFactor = 6;
 
 /**
- * Reads of the server, completely into memory. Each call is short, and is always read to its end or cancelled: a slow reader would keep it open,
- * and 100 open calls would block the client.
+ * Reads of the server, completely into memory. Each call is short, and is always read to its end or cancelled: a slow reader would keep it
+ * open, and 100 open calls would block the client.
  */
 export class ServerCalls {
   readonly #settings: ServerCallSettings;
@@ -54,7 +54,9 @@ export class ServerCalls {
     });
   }
 
-  /** Reads `$all` with a filter. The server sends nothing until it finds an event, and may examine many events of other applications before. */
+  /**
+   * Reads `$all` with a filter. The server sends nothing until it finds an event, and may examine many events of other applications before.
+   */
   search(read: LogRead): Promise<ReadResult> {
     return this.read(read, searchDeadlineFactor * this.#settings.deadlineMs);
   }

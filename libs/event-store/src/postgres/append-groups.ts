@@ -29,8 +29,10 @@ export function createGroupedAppend(store: Store) {
   };
 }
 
-/** Stores the appends of a group. A second append to the same stream cannot be in the same statement: it is stored afterwards, in a statement of
- * its own. */
+/**
+ * Stores the appends of a group. A second append to the same stream cannot be in the same statement: it is stored afterwards, in a
+ * statement of its own.
+ */
 async function storeEach(requests: readonly AppendRequest[], store: Store): Promise<AppendOutcome[]> {
   const streams = new Set<string>();
   const first = requests.filter(({ stream }) => streams.size !== streams.add(stream).size);

@@ -20,9 +20,9 @@ const appendStatement = {
 };
 
 /**
- * Appends no event and returns no row unless all keys ($10) are stored. A key that this statement sees was committed before, so
- * the WAL of the key is flushed with that of the append at the latest. The scalar subquery is one index look-up for each key, because Postgres cannot turn it
- * into a join.
+ * Appends no event and returns no row unless all keys ($10) are stored. A key that this statement sees was committed before, so the WAL of
+ * the key is flushed with that of the append at the latest. The scalar subquery is one index look-up for each key, because Postgres cannot
+ * turn it into a join.
  */
 const keyedAppendStatement = (keyTable: string) => ({
   name: 'event_store_append_keyed',

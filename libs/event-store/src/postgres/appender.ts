@@ -75,8 +75,8 @@ export function createAppender(
   }
 
   /**
-   * Stores the appends together. When one append has a defect (data that the database refuses; not seen so far) or a lost key, the others must not
-   * fail with it: then they are stored one by one, or group by group.
+   * Stores the appends together. When one append has a defect (data that the database refuses; not seen so far) or a lost key, the others
+   * must not fail with it: then they are stored one by one, or group by group.
    */
   async function storeIsolated(queued: readonly QueuedItem[]): Promise<AppendOutcome[][]> {
     try {
@@ -122,7 +122,8 @@ async function storeInParts(
 ): Promise<AppendOutcome[][]> {
   const outcomes: AppendOutcome[][] = [];
   for (const part of bySize(queued)) {
-    // While the database hangs, the queue must still shrink: an append that has waited for the whole time-out is refused without an attempt.
+    // While the database hangs, the queue must still shrink: an append that has waited for the whole time-out is refused without an
+    // attempt.
     const isLate = performance.now() - (part[0]?.sinceMs ?? 0) > timeoutMs;
     if (isLate) outcomes.push(...part.map(({ requests }) => requests.map(waitedTooLong)));
     else outcomes.push(...(await storePart(part)));
@@ -168,8 +169,8 @@ function storedAmong(
 }
 
 /**
- * SQLSTATE classes of an ended connection, which Postgres may report after it has committed the statement. After all other errors of Postgres
- * the statement was rolled back.
+ * SQLSTATE classes of an ended connection, which Postgres may report after it has committed the statement. After all other errors of
+ * Postgres the statement was rolled back.
  */
 const endedConnectionStates = /^(08|57P0)/;
 

@@ -35,8 +35,8 @@ const appendChannel = 'event_store';
 /** The payload is the position that a caller waits for. */
 const hurryChannel = 'event_store_hurry';
 /**
- * Maximum distance of a hurried position from the head, for events that were appended but not yet notified. A client may send any position; without
- * a limit it could switch off batching for ever.
+ * Maximum distance of a hurried position from the head, for events that were appended but not yet notified. A client may send any position;
+ * without a limit it could switch off batching for ever.
  */
 const maxHurried = 100n;
 
