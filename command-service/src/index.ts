@@ -42,6 +42,7 @@ export {
 } from './housekeeping/index.ts';
 export { createConsoleUse } from './console/handlers.ts';
 export type { VaultOperator } from './projections/routes.ts';
+export { createOwnerDecision } from './invocations/code-owner.ts';
 export { createInvocationOutcomes, type InvocationOutcomes } from './invocations/outcomes.ts';
 export { createTokenUse, type TokenUse } from './invocations/token-use.ts';
 export { createProxyFinder, type ProxyFinder } from './proxies/load.ts';

@@ -239,6 +239,7 @@ interface InvocationLike {
   readonly callback_url?: string | undefined;
   readonly depth: number;
   readonly key_hash?: string | undefined;
+  readonly parents?: string | undefined;
 }
 
 /** Signs which code runs, with which arguments, for which caller, and where the result is sent. */
@@ -268,6 +269,7 @@ export const invocationStatement = (
     ...(invoked.key_hash === undefined ? [] : [invoked.key_hash]),
     // No hash of a key has this form. It is signed, because a rule may open the tokens of the run only with a reason.
     ...(reason === undefined ? [] : [`reason: ${reason}`]),
+    ...(invoked.parents === undefined ? [] : [`parents: ${identityOf(invoked.parents)}`]),
   ],
 });
 

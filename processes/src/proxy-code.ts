@@ -56,9 +56,10 @@ export function createProxyCode(dependencies: CodeDependencies): RunCode {
           invocationId: exchangeId,
           traceId: context.traceId,
           reason: context.principal.reason,
+          parents: run.parents,
           onTokens(tokens, areAll) {
             seen.add(tokens, areAll);
-            run.onSeen(seen.tokens);
+            run.onSeen({ tokens: seen.tokens, isComplete: seen.isComplete });
           },
         },
         writer: writerOf(run),

@@ -1,4 +1,4 @@
-import { ConflictError, type ForbiddenError, type SeenToken } from '@token-vault/contracts';
+import { ConflictError, type ForbiddenError, type ParentRun, type SeenToken } from '@token-vault/contracts';
 import type { EgressAnswer } from '@token-vault/egress';
 import type { Answer, AnswerStream, RequestContext } from '@token-vault/operations';
 import type { ConfiguredProxy } from './configured.ts';
@@ -9,6 +9,7 @@ import {
   type CodeResult,
   type CodeRun,
   type RunCode,
+  type Seen,
 } from './transforms.ts';
 
 export interface CodeDependencies {
@@ -34,6 +35,8 @@ export class CustomAnswerError extends Error {
 interface CodeExchange {
   readonly proxy: ConfiguredProxy | undefined;
   readonly exchangeId: string;
+  /** The tokens of the request. */
+  readonly tokenIds: readonly string[];
   readonly signal: AbortSignal;
   /** Decides anew whether data may leave. @throws DomainError */
   readonly requireSendable: () => Promise<void>;
@@ -46,7 +49,7 @@ export class ProxyCode {
   readonly #dependencies: CodeDependencies;
   readonly #exchange: CodeExchange;
   readonly #context: RequestContext;
-  readonly #seenBy = new Map<CodeRun['part'], readonly SeenToken[]>();
+  readonly #seenBy = new Map<CodeRun['part'], Seen>();
   #hasRun = false;
 
   constructor(dependencies: CodeDependencies, exchange: CodeExchange, context: RequestContext) {
@@ -56,7 +59,7 @@ export class ProxyCode {
   }
 
   get #seen(): readonly SeenToken[] {
-    return [...this.#seenBy.values()].flat();
+    return [...this.#seenBy.values()].flatMap(({ tokens }) => tokens);
   }
 
   /** Whether an error may hold data that the code was given. */
@@ -98,15 +101,34 @@ export class ProxyCode {
     if (refusal) throw refusal;
   }
 
+  /** Reactors that the code asks for may hold data of the request and of what its code was shown. */
+  #runOf({ id: proxyId, revision }: ConfiguredProxy): ParentRun {
+    const { principal, now } = this.#context;
+    const { actor, authorizedBy, reason, keyHash, proxyKeyId: keyId } = principal;
+    return {
+      actor,
+      authorizedBy,
+      reason,
+      // With a key of the proxy, the key of the application does not decide.
+      keyHash: keyId === undefined ? keyHash : undefined,
+      since: now.toISOString(),
+      tokenIds: this.#exchange.tokenIds,
+      owner: { proxyId, revision, keyId },
+      seen: this.#seen,
+      isSeenComplete: [...this.#seenBy.values()].every(({ isComplete }) => isComplete),
+    };
+  }
+
   async #run(
     proxy: ConfiguredProxy,
     transform: Pick<CodeRun, 'part' | 'code' | 'args'>,
   ): Promise<CodeResult> {
     this.#hasRun = true;
     const { exchangeId, signal, requireSendable, requireActing } = this.#exchange;
-    const onSeen = (tokens: readonly SeenToken[]) => void this.#seenBy.set(transform.part, tokens);
+    const onSeen = (seen: Seen) => void this.#seenBy.set(transform.part, seen);
+    const parents = () => [this.#runOf(proxy)];
     return this.#dependencies.runCode(
-      { ...transform, proxy, exchangeId, signal, requireSendable, requireActing, onSeen },
+      { ...transform, proxy, exchangeId, signal, requireSendable, requireActing, onSeen, parents },
       this.#context,
     );
   }

@@ -151,7 +151,8 @@ class Proxy {
     });
     const requireSendable = () => this.#requireSendable(going, context, code);
     const requireActing = async () => void (await this.#requireActing(going, context, code));
-    const coded = { proxy, exchangeId: exchange.id, signal: raw.signal, requireSendable, requireActing };
+    const exchangeId = exchange.id;
+    const coded = { proxy, exchangeId, tokenIds, signal: raw.signal, requireSendable, requireActing };
     const code: ProxyCode = new ProxyCode(this.#dependencies, coded, context);
     try {
       const outgoing = await filling;

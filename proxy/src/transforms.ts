@@ -4,6 +4,7 @@ import {
   ValidationError,
   type Json,
   type JsonObject,
+  type ParentRun,
   type SeenToken,
 } from '@token-vault/contracts';
 import type { EgressAnswer } from '@token-vault/egress';
@@ -13,6 +14,12 @@ import { kindOf } from './body.ts';
 import { urlBelow, type ConfiguredProxy } from './configured.ts';
 import { isHeaderName, isHeaderValue, staysBehind } from './headers.ts';
 import type { Outgoing } from './outgoing.ts';
+
+/** The tokens that code was shown. `isComplete`: false when there are others, which are not named. */
+export interface Seen {
+  readonly tokens: readonly SeenToken[];
+  readonly isComplete: boolean;
+}
 
 /** A run of a transform. */
 export interface CodeRun {
@@ -29,7 +36,9 @@ export interface CodeRun {
   /** Decides anew whether the code may change something, before each change. @throws DomainError */
   readonly requireActing: () => Promise<void>;
   /** Called with all tokens that the code was shown so far, before it is shown more. */
-  readonly onSeen: (tokens: readonly SeenToken[]) => void;
+  readonly onSeen: (seen: Seen) => void;
+  /** The exchange as a run, with all that its code was shown up to now. */
+  readonly parents: () => readonly ParentRun[];
 }
 
 /** The output of the code. `tokens`: its output `tokenize` as tokens. */

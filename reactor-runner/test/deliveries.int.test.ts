@@ -35,6 +35,7 @@ function deliveries(
     ...fixture,
     findInvoker: async (ofTenant, actor) => invoker(ofTenant, actor),
     refuseUse: async () => undefined,
+    refuseOwner: async () => undefined,
     decideSeen: nothingSeen,
     fetch,
     ...rights,

@@ -120,6 +120,7 @@ describe('the result of a run', () => {
       findInvoker,
       decideSeen: nothingSeen,
       refuseUse: () => Promise.resolve(undefined),
+      refuseOwner: () => Promise.resolve(undefined),
       fetch: ({ url }) => {
         sent.push(url);
         return Promise.resolve({ status: 200 } as never);

@@ -93,6 +93,7 @@ describe('what the code of a run printed', () => {
         }),
       findInvoker: (ofTenant, actor) => Promise.resolve(invoker(ofTenant, actor)),
       refuseUse: () => Promise.resolve(undefined),
+      refuseOwner: () => Promise.resolve(undefined),
       decideSeen: nothingSeen,
     }).deliver(tenantId, invocation.id);
     const outcome = (await fixture.eventsOf(invocation)).find(({ type }) => type === 'ReactorSucceeded');

@@ -20,6 +20,7 @@ import {
   type RequestContext,
 } from '@token-vault/operations';
 import type { DecideSeen } from '../tokens/seen.ts';
+import type { RefuseOwner } from './code-owner.ts';
 import type { OutcomeEvent } from './state.ts';
 import type { TokenUse } from './token-use.ts';
 
@@ -37,6 +38,7 @@ const failure = (
 interface Asked {
   readonly tenantId: string;
   readonly invocationId: string;
+  readonly reactorId: string;
 }
 
 /**
@@ -45,7 +47,7 @@ interface Asked {
  */
 async function openOutcome(
   keyRing: Pick<KeyRing, 'open'>,
-  { tenantId, invocationId }: Asked,
+  { tenantId, invocationId }: Pick<Asked, 'tenantId' | 'invocationId'>,
   event: OutcomeEvent,
 ): Promise<OutcomeContent> {
   try {
@@ -119,6 +121,7 @@ export interface AnswerDependencies {
   readonly keyRing: Pick<KeyRing, 'open'>;
   readonly tokenUse: Pick<TokenUse, 'refusal'>;
   readonly decideSeen: DecideSeen;
+  readonly refuseOwner: RefuseOwner;
 }
 
 /** An outcome, and the tokens of the arguments of its run. */
@@ -137,12 +140,14 @@ export interface Ended {
  * @throws UnauthenticatedError, ForbiddenError; DomainError when the run failed
  */
 export async function answerNow(
-  { keyRing, tokenUse, decideSeen }: AnswerDependencies,
+  { keyRing, tokenUse, decideSeen, refuseOwner }: AnswerDependencies,
   { asked, outcome, usedTokenIds, since }: Ended,
   context: RequestContext,
 ): Promise<Answer> {
   const renewed = await context.renewed();
-  const refusal = renewed && (await tokenUse.refusal(usedTokenIds, since, renewed));
+  const refusal =
+    (renewed && (await tokenUse.refusal(usedTokenIds, since, renewed))) ??
+    (await refuseOwner(asked.tenantId, { reactorId: asked.reactorId }));
   if (refusal) throw refusal;
   const content = await openOutcome(keyRing, asked, outcome);
   // The readings were recorded during the run. `record` is for showings after the first.

@@ -11,9 +11,10 @@ import { keyIdOf, type SealedValue } from '@token-vault/crypto';
 import { fact, type Decider, type Fact } from '../aggregates/decider.ts';
 import { evolve, initialState, type InvocationState, type OutcomeEvent } from './state.ts';
 
-export type NewInvocation = Omit<NewDataOf<'ReactorInvoked'>, 'args' | 'callback_url'> & {
+export type NewInvocation = Omit<NewDataOf<'ReactorInvoked'>, 'args' | 'callback_url' | 'parents'> & {
   readonly args: SealedValue;
   readonly callback_url?: SealedValue;
+  readonly parents?: SealedValue;
 };
 
 /** The commands of the command side. The runner appends the start, the outcome and the deliveries (ADR 15 and 48). */
@@ -77,6 +78,6 @@ export const invocationDecider: Decider<InvocationState, InvocationCommand> = {
 export function newKeyIds(command: InvocationCommand): string[] {
   if (command.kind === 'withdraw') return [keyIdOf(command.problem)];
   if (command.kind !== 'invoke') return [];
-  const { args, callback_url } = command.invoked;
-  return [args, callback_url].filter((sealed) => sealed !== undefined).map(keyIdOf);
+  const { args, callback_url, parents } = command.invoked;
+  return [args, callback_url, parents].filter((sealed) => sealed !== undefined).map(keyIdOf);
 }

@@ -10,7 +10,7 @@ import {
   type DataOf,
   type EventMetadata,
   type InvocationField,
-  type Json,
+  type JsonInput,
 } from '@token-vault/contracts';
 import { secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
@@ -20,6 +20,7 @@ import { loadReactor } from '../reactors/load.ts';
 import { reactorOwner } from '../reactors/owner.ts';
 import { createSeenTokens, type SeenTokensDependencies } from '../tokens/seen.ts';
 import { answerNow, type AnswerDependencies } from './answers.ts';
+import { createOwnerDecision } from './code-owner.ts';
 import { invocationDecider, newKeyIds, type NewInvocation } from './decider.ts';
 import type { AwaitedOutcome, InvocationOutcomes } from './outcomes.ts';
 import { readReactRequest, type ReactBody, type ReactRequest } from './request.ts';
@@ -91,7 +92,8 @@ export class Invocations {
     this.#keyRing = dependencies.keyRing;
     this.#tokenUse = createTokenUse(dependencies);
     const decideSeen = createSeenTokens(dependencies);
-    this.#answering = { keyRing: this.#keyRing, tokenUse: this.#tokenUse, decideSeen };
+    const refuseOwner = createOwnerDecision(dependencies);
+    this.#answering = { keyRing: this.#keyRing, tokenUse: this.#tokenUse, decideSeen, refuseOwner };
     this.#outcomes = dependencies.outcomes;
     this.#allowsPlainHttp = dependencies.allowsPlainHttp;
     this.#startWithinMs = dependencies.startWithinMs ?? startWithinMsByDefault;
@@ -126,7 +128,7 @@ export class Invocations {
       const since = begun ? sinceOf(begun) : context.now;
       context.waitsForOthers();
       const outcome = await this.#outcomeOf(draft, awaited, context);
-      const asked = { tenantId, invocationId: id };
+      const asked = { tenantId, invocationId: id, reactorId };
       const answer = await answerNow(this.#answering, { asked, outcome, usedTokenIds, since }, context);
       // The output of the code may contain the configuration of the reactor.
       const endsWith = reactorOwner(this.#store, tenantId, reactorId);
@@ -203,9 +205,10 @@ export class Invocations {
   async #invokedOf({ id, request, ...draft }: Draft, context: RequestContext): Promise<NewInvocation> {
     const { callbackUrl } = request;
     const { keyHash } = context.principal;
-    const [args, callback] = await Promise.all([
+    const [args, callback, parents] = await Promise.all([
       this.#seal(id, 'args', request.args, context),
       callbackUrl === undefined ? undefined : this.#seal(id, 'callback_url', callbackUrl, context),
+      context.parents.length === 0 ? undefined : this.#seal(id, 'parents', context.parents, context),
     ]);
     return {
       invocation_id: id,
@@ -218,6 +221,7 @@ export class Invocations {
       ...(callback === undefined ? {} : { callback_url: callback }),
       depth: draft.depth,
       ...(keyHash === undefined ? {} : { key_hash: keyHash }),
+      ...(parents === undefined ? {} : { parents }),
     };
   }
 
@@ -239,7 +243,7 @@ export class Invocations {
   async #seal(
     id: string,
     field: InvocationField,
-    value: Json,
+    value: JsonInput,
     context: RequestContext,
   ): Promise<SealedValue> {
     const place = invocationPlace(context.principal.tenant.id, id, field);

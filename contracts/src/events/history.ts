@@ -107,4 +107,5 @@ export const eventHistory: readonly (readonly string[])[] = [
   ['ReactorSucceeded.v4', 'ReactorFailed.v4'],
   ['ConsoleSessionEnded.v2'],
   ['TokensRead.v4'],
+  ['ReactorInvoked.v4'],
 ];

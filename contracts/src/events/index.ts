@@ -19,6 +19,7 @@ export * from './history.ts';
 export * from './invocation.ts';
 export * from './run-console.ts';
 export * from './outcome-content.ts';
+export * from './parent-run.ts';
 export * from './proxy.ts';
 export * from './reactor.ts';
 export * from './registry.ts';

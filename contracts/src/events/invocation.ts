@@ -26,10 +26,12 @@ export const ReactorInvoked = defineEvent(
     depth: z.int().min(0),
     /** Hash of the key that the caller used. After the caller gets another key, the invocation opens no token (rules.md §6). */
     key_hash: z.string().optional(),
+    /** Sealed `ParentRun`s, for an invocation that code asked for. */
+    parents: sealedValue.optional(),
     signature,
   }),
-  // Version 2 may carry a signature. Version 3 carries the hash of the caller's key.
-  [unchanged, unchanged],
+  // Version 2 may carry a signature. Version 3 carries the hash of the caller's key. Version 4 carries the parents.
+  [unchanged, unchanged, unchanged],
 );
 /** Signs an unfinished invocation of a release that did not sign invocations. */
 export const ReactorInvocationSigned = defineEvent(
@@ -135,7 +137,7 @@ export type ReactorProblem = {
   readonly custom?: { readonly headers: Readonly<Record<string, string>>; readonly body?: Json };
 };
 
-export type InvocationField = 'args' | 'callback_url' | 'outcome' | 'outcome_with_tokens';
+export type InvocationField = 'args' | 'callback_url' | 'parents' | 'outcome' | 'outcome_with_tokens';
 
 export const invocationEntity = (invocationId: string): string => `invocation:${invocationId}`;
 

@@ -139,7 +139,7 @@ function contextOf(
   dependencies: ExecutorDependencies,
   options: Pick<RequestContextOptions, 'transactionId' | 'idempotencyScope' | 'isTakenOver'> = {},
 ): RequestContext {
-  const { traceId, causationId, consoleSession, onWaiting, onInvoked } = call.request;
+  const { traceId, causationId, parents, consoleSession, onWaiting, onInvoked } = call.request;
   return createRequestContext({
     principal: admitted.principal,
     async principalNow() {
@@ -148,6 +148,7 @@ function contextOf(
     },
     traceId,
     causationId,
+    parents,
     consoleSession,
     onWaiting,
     onInvoked,

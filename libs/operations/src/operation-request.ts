@@ -1,4 +1,4 @@
-import type { RawRequest } from '@token-vault/contracts';
+import type { ParentRun, RawRequest } from '@token-vault/contracts';
 import type { Identity } from './callers.ts';
 
 /** A session of the console, as a cookie names it, unchecked. */
@@ -38,6 +38,8 @@ export interface OperationRequest {
   readonly isLenient?: boolean | undefined;
   /** The invocation whose code sent the request. */
   readonly causationId?: string | undefined;
+  /** That run and the runs that it is nested in, when code sent the request. */
+  readonly parents?: readonly ParentRun[] | undefined;
   /** The session of the console that the request's cookie names: signing in again takes its place. */
   readonly consoleSession?: (() => Promise<NamedSession | undefined>) | undefined;
   /** Called when the request waits for other requests (RequestContext.waitsForOthers). */

@@ -6,6 +6,7 @@ import {
   type EventMetadata,
   type EventName,
   type NewDataOf,
+  type ParentRun,
   type VaultEvent,
   type VaultEventType,
 } from '@token-vault/contracts';
@@ -27,6 +28,8 @@ export interface RequestContext {
    * @throws UnauthenticatedError, ForbiddenError when the caller may not use the operation any more
    */
   renewed(): Promise<RequestContext | undefined>;
+  /** The run whose code sent the request, and the runs that it is nested in. Empty for other requests. */
+  readonly parents: readonly ParentRun[];
   /** The session of the console that the request's cookie names. */
   readonly consoleSession: (() => Promise<NamedSession | undefined>) | undefined;
   /** The same object in every context that is derived from one request. Limits for one request are counted by it. */
@@ -68,6 +71,7 @@ export interface RequestContextOptions {
   readonly request?: string | undefined;
   /** The invocation whose code sent the request. */
   readonly causationId?: string | undefined;
+  readonly parents?: readonly ParentRun[] | undefined;
   /** Authenticates the caller again; undefined result when the caller was authenticated a moment ago. */
   readonly principalNow?: (() => Promise<Principal | undefined>) | undefined;
   readonly consoleSession?: (() => Promise<NamedSession | undefined>) | undefined;
@@ -127,6 +131,7 @@ export function createRequestContext(options: RequestContextOptions): RequestCon
       return now && { ...context, principal: now, part: partsFor(now) };
     },
     identity,
+    parents: options.parents ?? [],
     consoleSession: options.consoleSession,
     isRepeatable: idempotencyScope !== undefined,
     part: partsFor(principal),

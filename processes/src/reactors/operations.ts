@@ -56,7 +56,7 @@ function shownToken({ id, by, shown, cvcEndsAt }: AnswerToken, applicationId: st
 async function answerTo(
   executor: Executor,
   { operation, params = {}, query = {}, body = {} }: ServiceRequest,
-  { traceId, invocationId, reason }: RunOrigin,
+  { traceId, invocationId, reason, parents }: RunOrigin,
   caller: {
     readonly identify: () => Promise<Identity>;
     readonly idempotencyScope?: readonly string[];
@@ -66,6 +66,7 @@ async function answerTo(
   const executed = executor.execute(operation, {
     traceId,
     causationId: invocationId,
+    parents: parents(),
     reason,
     idempotencyScope: caller.idempotencyScope,
     identify: caller.identify,

@@ -92,7 +92,8 @@ export function createPrincipals(
     application: (tenantId, id) => find(tenantId, { kind: 'application', id }),
     async invoker(tenantId, actor, { keyHash, position }) {
       const isUnnamed = keyHash === undefined && actor.kind === 'application';
-      if (isUnnamed && (await isKeyNewer(store, tenantId, actor.id, position))) return undefined;
+      if (isUnnamed && position !== undefined && (await isKeyNewer(store, tenantId, actor.id, position)))
+        return undefined;
       return find(tenantId, actor, keyHash);
     },
   };

@@ -1,4 +1,4 @@
-import { createSeenTokens, createTokenUse } from '@token-vault/command-service';
+import { createOwnerDecision, createSeenTokens, createTokenUse } from '@token-vault/command-service';
 import { createEgressBroker } from '@token-vault/egress';
 import type { InvocationFeed } from '@token-vault/invocation-feed';
 import { countPending, startReactorRunner } from '@token-vault/reactor-runner';
@@ -40,6 +40,7 @@ export function openRunner(
     feed,
     findInvoker: (...asked) => principals.invoker(...asked),
     refuseUse: (...used) => tokenUse.refusal(...used),
+    refuseOwner: createOwnerDecision({ store, keyRing, clock }),
     decideSeen: createSeenTokens({ store, keyRing, clock, audit, findApplication }),
     expressions,
     guess,

@@ -1,41 +1,76 @@
 import { can, type Principal } from '@token-vault/access';
 import {
   AccessDenied,
+  DomainError,
   ForbiddenError,
+  invocationPlace,
   mayHoldUnnamedTokens,
-  ReactorDeleted,
-  streams,
   type DataOf,
   type OutcomeContent,
+  type ParentRun,
   type VaultEvent,
 } from '@token-vault/contracts';
-import type { EventStore } from '@token-vault/event-store';
+import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
+import { parsePosition } from '@token-vault/event-store';
 import { createRequestContext, withReason, type Clock, type RequestContext } from '@token-vault/operations';
 import type { Invocation } from './invocation.ts';
 import type { SeenTokens } from './seen-tokens.ts';
-import type { Asked, DecideSeen, FindInvoker, OpenedTokens, OpenTokens, RefuseUse } from './ports.ts';
+import type {
+  Asked,
+  DecideSeen,
+  FindInvoker,
+  OpenedTokens,
+  OpenTokens,
+  RefuseOwner,
+  RefuseUse,
+} from './ports.ts';
+
+/** The invocation as a run that is decided. `seen`: the tokens that its code has been shown so far. */
+export const runOf = (
+  { invoked, metadata, position }: Invocation,
+  { tokens: seen, isComplete }: Pick<SeenTokens, 'tokens' | 'isComplete'>,
+): ParentRun => ({
+  actor: metadata.actor,
+  authorizedBy: metadata.application_id,
+  reason: metadata.reason,
+  keyHash: invoked.key_hash,
+  since: metadata.occurred_at,
+  position,
+  tokenIds: invoked.token_ids,
+  owner: { reactorId: invoked.reactor_id },
+  seen,
+  isSeenComplete: isComplete,
+});
 
 /** An invoker that no longer exists has no rights. The log still names it. */
-const formerInvoker = ({ tenantId, metadata }: Invocation): Principal => ({
+const formerInvoker = (
+  tenantId: string,
+  { actor, authorizedBy }: Pick<ParentRun, 'actor' | 'authorizedBy'>,
+): Principal => ({
   tenant: { id: tenantId, plan: 'enterprise', settings: {} },
-  actor: metadata.actor,
-  applicationId: metadata.actor.id,
+  actor,
+  applicationId: actor.id,
   applicationType: 'private',
   permissions: [],
   rules: [],
-  ...(metadata.application_id === undefined ? {} : { authorizedBy: metadata.application_id }),
+  ...(authorizedBy === undefined ? {} : { authorizedBy }),
 });
 
-export const askedOf = ({ invoked, position }: Invocation): Asked => ({
-  keyHash: invoked.key_hash,
-  position,
+export const askedOf = ({ keyHash, position }: Pick<ParentRun, 'keyHash' | 'position'>): Asked => ({
+  keyHash,
+  position: position === undefined ? undefined : parsePosition(position),
 });
 
 /** A run acts in the name of the caller that invoked it. */
-const contextFor = (invocation: Invocation, invoker: Principal | undefined, clock: Clock): RequestContext =>
+const contextFor = (
+  { tenantId, metadata }: Pick<Invocation, 'tenantId' | 'metadata'>,
+  run: Pick<ParentRun, 'actor' | 'authorizedBy' | 'reason'>,
+  invoker: Principal | undefined,
+  clock: Clock,
+): RequestContext =>
   createRequestContext({
-    principal: withReason(invoker ?? formerInvoker(invocation), invocation.metadata.reason),
-    traceId: invocation.metadata.trace_id,
+    principal: withReason(invoker ?? formerInvoker(tenantId, run), run.reason),
+    traceId: metadata.trace_id,
     request: 'react',
     now: clock.now(),
   });
@@ -67,9 +102,18 @@ function denied(
   return context.event(AccessDenied, data);
 }
 
+/** @throws DomainError in place of a KeyDestroyedError */
+export function throwTooOld(error: unknown): never {
+  if (error instanceof KeyDestroyedError)
+    throw new DomainError('conflict', 'The arguments are no longer kept: the invocation is too old.');
+  throw error;
+}
+
 export interface OpenedForInvoker extends OpenedTokens {
   /** In the name of the invoker. */
   readonly context: RequestContext;
+  /** The runs that this one is nested in. Empty when their rights refused the run. */
+  readonly parents: readonly ParentRun[];
 }
 
 /**
@@ -79,20 +123,23 @@ export interface OpenedForInvoker extends OpenedTokens {
 export async function openForInvoker(
   invocation: Invocation,
   invoker: Principal | undefined,
-  { openTokens, clock }: { readonly openTokens: OpenTokens; readonly clock: Clock },
+  rights: DeliveryRights & { readonly openTokens: OpenTokens; readonly keyRing: Pick<KeyRing, 'open'> },
 ): Promise<OpenedForInvoker> {
-  const context = contextFor(invocation, invoker, clock);
-  const refusal = refusalOfCaller(invoker);
-  if (!refusal) return { ...(await openTokens(invocation.invoked.token_ids, context)), context };
+  const context = contextFor(invocation, runOf(invocation, nothingSeen), invoker, rights.clock);
+  const parents = await parentsOf(rights.keyRing, invocation).catch(throwTooOld);
+  const refusal = refusalOfCaller(invoker) ?? (await decideAll(invocation, parents, rights)).refusal;
+  if (!refusal)
+    return { ...(await rights.openTokens(invocation.invoked.token_ids, context)), context, parents };
   const tokens = Promise.reject(refusal);
   tokens.catch(() => undefined);
-  return { use: [denied(refusal, invocation, context)], tokens, context };
+  return { use: [denied(refusal, invocation, context)], tokens, context, parents: [] };
 }
 
 export interface DeliveryRights {
   readonly clock: Clock;
   readonly findInvoker: FindInvoker;
   readonly refuseUse: RefuseUse;
+  readonly refuseOwner: RefuseOwner;
   readonly decideSeen: DecideSeen;
 }
 
@@ -101,35 +148,66 @@ export interface RefusedDelivery {
   readonly record: VaultEvent;
 }
 
-/** A run at this moment: in the name of its invoker, and the refusal when the invoker may not use the tokens of the arguments. */
+const nothingSeen = { tokens: [], isComplete: true };
+
+/**
+ * The runs that the invocation is nested in, the outermost first. Its code may have any data that theirs had.
+ * @throws KeyDestroyedError when the invocation is too old
+ */
+export async function parentsOf(
+  keyRing: Pick<KeyRing, 'open'>,
+  { tenantId, id, invoked: { parents } }: Pick<Invocation, 'tenantId' | 'id' | 'invoked'>,
+): Promise<readonly ParentRun[]> {
+  if (parents === undefined) return [];
+  return (await keyRing.open<ParentRun[]>(invocationPlace(tenantId, id, 'parents'), parents)).expose();
+}
+
+/**
+ * A run at this moment: in the name of its invoker, and the refusal when the invoker may not use the tokens of the
+ * arguments, or when the code is gone.
+ */
 async function standingOf(
   invocation: Invocation,
-  { clock, findInvoker, refuseUse }: Omit<DeliveryRights, 'decideSeen'>,
+  run: ParentRun,
+  { clock, findInvoker, refuseUse, refuseOwner }: Omit<DeliveryRights, 'decideSeen'>,
 ) {
-  const { tenantId, metadata, invoked } = invocation;
-  const invoker = await findInvoker(tenantId, metadata.actor, askedOf(invocation));
-  const context = contextFor(invocation, invoker, clock);
-  const since = new Date(metadata.occurred_at);
-  const refusal = refusalOfCaller(invoker) ?? (await refuseUse(invoked.token_ids, since, context));
+  const { tenantId } = invocation;
+  const invoker = await findInvoker(tenantId, run.actor, askedOf(run));
+  const context = contextFor(invocation, run, invoker, clock);
+  const since = new Date(run.since);
+  const refusal =
+    refusalOfCaller(invoker) ??
+    (await refuseUse(run.tokenIds, since, context)) ??
+    (await refuseOwner(tenantId, run.owner));
   return { context, since, refusal };
+}
+
+/** Decides about each of the runs. `record` records their readings. */
+async function decideAll(invocation: Invocation, runs: readonly ParentRun[], rights: DeliveryRights) {
+  const decided = await Promise.all(
+    runs.map(async (run) => {
+      const { context, since, refusal } = await standingOf(invocation, run, rights);
+      return refusal ? { refusal, record: undefined } : rights.decideSeen(run.seen, since, context);
+    }),
+  );
+  return {
+    refusal: decided.find(({ refusal }) => refusal !== undefined)?.refusal,
+    record: async () => void (await Promise.all(decided.map((each) => each.record?.()))),
+  };
 }
 
 /**
  * Decides whether code that is running may go on with the data that it has, as a delivery of its result is decided.
+ * @param runs the run, and the runs that it is nested in
  * @throws ForbiddenError
  */
 export async function requireActingOf(
   invocation: Invocation,
-  seen: Pick<SeenTokens, 'tokens'>,
-  rights: DeliveryRights & { readonly store: Pick<EventStore, 'readStream'> },
+  runs: readonly ParentRun[],
+  rights: DeliveryRights,
 ): Promise<void> {
-  const { context, since, refusal } = await standingOf(invocation, rights);
+  const { refusal } = await decideAll(invocation, runs, rights);
   if (refusal) throw refusal;
-  const reactor = streams.reactor(invocation.tenantId, invocation.invoked.reactor_id);
-  for await (const { type } of rights.store.readStream(reactor, { backwards: true, maxCount: 1 }))
-    if (type === ReactorDeleted.type) throw new ForbiddenError('The reactor was deleted.');
-  const decided = await rights.decideSeen(seen.tokens, since, context);
-  if (decided.refusal) throw decided.refusal;
 }
 
 type DecidedDelivery =
@@ -144,25 +222,35 @@ type DecidedDelivery =
 /**
  * A delivery shows the result, maybe hours later. So the rights are decided again, as for the repeat of a synchronous
  * run (rules.md §2): the invoker must exist and be allowed to use the tokens of the arguments, and the applications of
- * reactors must be allowed to see what their code was shown. The result may outlive a token, whose last state decides then.
+ * reactors must be allowed to see what their code was shown. The same holds for the runs that this one is nested in. The result may outlive
+ * a token, whose last state decides then.
  * A result that may hold tokens which are not named cannot be decided, so it is shown once, as the answer of a synchronous run is.
  * @param open opens the outcome; called when the invoker is allowed
  * @param isAgain whether there was an attempt before
  */
 export async function decideDelivery(
   invocation: Invocation,
-  rights: DeliveryRights,
+  rights: DeliveryRights & { readonly keyRing: Pick<KeyRing, 'open'> },
   open: () => Promise<OutcomeContent>,
   isAgain: boolean,
 ): Promise<DecidedDelivery> {
-  const { context, since, refusal } = await standingOf(invocation, rights);
+  const run = runOf(invocation, nothingSeen);
+  const { context, since, refusal } = await standingOf(invocation, run, rights);
   const refused = (refusal: ForbiddenError, permission?: 'token:read') => ({
     refused: { refusal, record: denied(refusal, invocation, context, permission) },
   });
   if (refusal) return refused(refusal);
+  const parents = await parentsOf(rights.keyRing, invocation);
+  const ofParents = await decideAll(invocation, parents, rights);
+  if (ofParents.refusal) return refused(ofParents.refusal);
   const opened = await open();
-  if (isAgain && mayHoldUnnamedTokens(opened)) return refused(shownOnce(), 'token:read');
+  const mayHoldOthers = mayHoldUnnamedTokens(opened) || parents.some((each) => !each.isSeenComplete);
+  if (isAgain && mayHoldOthers) return refused(shownOnce(), 'token:read');
   const decided = await rights.decideSeen(opened.seen, since, context);
   if (decided.refusal) return refused(decided.refusal, 'token:read');
-  return { refused: undefined, opened, record: () => decided.record() };
+  const record = async () => {
+    await ofParents.record();
+    await decided.record();
+  };
+  return { refused: undefined, opened, record };
 }

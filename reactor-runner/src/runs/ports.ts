@@ -2,10 +2,12 @@ import type { Principal } from '@token-vault/access';
 import type {
   Actor,
   Caused,
+  CodeOwner,
   Json,
   VaultEvent,
   OperationId,
   ForbiddenError,
+  ParentRun,
   SeenToken,
 } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
@@ -21,6 +23,8 @@ export interface RunOrigin {
   readonly shownAtMost?: Principal['shownAtMost'] | undefined;
   /** The reason that the invoker gave. Requests of the code are made for it too. */
   readonly reason?: string | undefined;
+  /** The run itself and the runs that it is nested in, with all that their code was shown up to now. */
+  readonly parents: () => readonly ParentRun[];
   /**
    * Called with every token that the run is shown or creates: the answer may contain it. `areAll` is false when it was shown others too,
    * as by an inner run that made more than are named. @throws ConflictError when the code may not be given the answer: it was shown too many
@@ -80,8 +84,11 @@ export type FindInvoker = (tenantId: string, actor: Actor, asked: Asked) => Prom
 export interface Asked {
   /** The hash of the key that the caller used. Unset in an older release, where the position decides. */
   readonly keyHash: string | undefined;
-  readonly position: Position;
+  readonly position: Position | undefined;
 }
+
+/** The refusal when code is gone, or is not the code any more that ran. */
+export type RefuseOwner = (tenantId: string, owner: CodeOwner) => Promise<ForbiddenError | undefined>;
 
 /** The refusal for the first of these tokens, used since a moment, that the caller may not use now. */
 export type RefuseUse = (

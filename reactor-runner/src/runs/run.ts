@@ -1,12 +1,10 @@
 import {
   AlteredRecordError,
-  DomainError,
   invocationPlace,
   newId,
   ReactorStarted,
   type VaultEvent,
 } from '@token-vault/contracts';
-import { KeyDestroyedError } from '@token-vault/crypto';
 import { RevisionConflictError } from '@token-vault/event-store';
 import type { Expressions } from '@token-vault/expressions';
 import { errorFields, type Logger, type Spans } from '@token-vault/observability';
@@ -24,6 +22,8 @@ import {
   askedOf,
   openForInvoker,
   requireActingOf,
+  runOf,
+  throwTooOld,
   type DeliveryRights,
   type OpenedForInvoker,
 } from './invoker.ts';
@@ -153,7 +153,8 @@ export class Runs {
     const { invoked, metadata, stream } = invocation;
     if (!this.#takesMore) throw new RunnerStoppedError('the runner takes no more');
     const startMs = Date.now();
-    const invoker = findInvoker(invocation.tenantId, metadata.actor, askedOf(invocation));
+    const asked = askedOf({ keyHash: invoked.key_hash, position: invocation.position });
+    const invoker = findInvoker(invocation.tenantId, metadata.actor, asked);
     const opened = invoker.then((it) => openForInvoker(invocation, it, this.#dependencies));
     const prepared = this.#prepare(invocation, opened);
     prepared.catch(() => undefined);
@@ -246,14 +247,10 @@ export class Runs {
     const { tenantId, id, invoked } = invocation;
     const { reactor_id: reactorId, reactor_revision: revision, args } = invoked;
     const content = this.#contents(tenantId, reactorId, revision);
-    const [{ code, applicationId }, configuration, opened, tokens, { context }] = await Promise.all([
+    const [{ code, applicationId }, configuration, opened, tokens, { context, parents }] = await Promise.all([
       content,
       content.then((it) => openConfiguration(keyRing, tenantId, reactorId, it.configuration)),
-      keyRing.open(invocationPlace(tenantId, id, 'args'), args).catch((error: unknown) => {
-        if (error instanceof KeyDestroyedError)
-          throw new DomainError('conflict', 'The arguments are no longer kept: the invocation is too old.');
-        throw error;
-      }),
+      keyRing.open(invocationPlace(tenantId, id, 'args'), args).catch(throwTooOld),
       openedTokens.then((it) => it.tokens),
       openedTokens,
     ]);
@@ -264,7 +261,7 @@ export class Runs {
       context,
     });
     const { shownAtMost } = context.principal;
-    return { code, applicationId, configuration, args: detokenized, shownAtMost };
+    return { code, applicationId, configuration, args: detokenized, shownAtMost, parents };
   }
 
   async #execute(
@@ -273,19 +270,21 @@ export class Runs {
     { seen, printed }: { readonly seen: SeenTokens; readonly printed: Printed },
   ): Promise<InvocationOutcome> {
     const { tenantId, id: invocationId, invoked, metadata } = invocation;
+    const parents = () => [...input.parents, runOf(invocation, seen)];
     const origin: RunOrigin = {
       tenantId,
       invocationId,
       traceId: metadata.trace_id,
       reason: metadata.reason,
       shownAtMost: input.shownAtMost,
+      parents,
       onTokens: (tokens, areAll) => seen.add(tokens, areAll),
     };
     const { timeout_ms: timeoutMs } = invoked;
     const longestMs = this.#queueMs(timeoutMs) + timeoutMs + 1_000;
     const onConsole = (console: GuestConsole, mayHoldTokens: boolean) =>
       void Object.assign(printed, { console, mayHoldTokens });
-    const requireActing = () => requireActingOf(invocation, seen, this.#dependencies);
+    const requireActing = () => requireActingOf(invocation, parents(), this.#dependencies);
     const code = { ...input, timeoutMs, origin, writer: { invoker: metadata }, onConsole, requireActing };
     const outcome = await this.#stoppable.run(longestMs, (signal) =>
       runCode(this.#dependencies, { ...code, signal }),

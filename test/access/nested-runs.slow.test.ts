@@ -1,0 +1,222 @@
+import type { Application, Reactor, Token } from '@token-vault/contracts';
+import {
+  cardNumber,
+  cardToken,
+  type Client,
+  createDataDirectory,
+  removeDataDirectory,
+  startStandaloneProcess,
+  waitUntil,
+} from '@token-vault/test-support';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startReceiver, type Receiver } from '../e2e/receiver.ts';
+import { makeProxyOf, nowhere } from './proxy-code.ts';
+
+// Outer code reads a card and gives its data to inner code. After a right of the outer run was withdrawn, the inner code does nothing more
+// with the data, and no result with the data is given.
+
+const number = cardNumber();
+const permissions = ['token:create', 'token:read', 'token:search', 'token:use'];
+const rule = (container: string, priority = 1) => ({
+  description: 'of the test',
+  priority,
+  container,
+  transform: 'reveal',
+  permissions,
+});
+
+let dataDir: string;
+let manager: Client;
+/** Sees everything. */
+let owner: Client;
+/** The application of the inner code. It may make tokens, and sees none but them. */
+let innerId: string;
+let receiver: Receiver;
+
+async function application(grants: object): Promise<{ readonly id: string; readonly client: Client }> {
+  const body = { name: 'a', type: 'private', ...grants };
+  const made = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
+  return { id: made.id, client: manager.withKey(made.key ?? '') };
+}
+
+const codeOf = (code: string): string => `module.exports = async ({ args, svc }) => { ${code} }`;
+
+async function reactor(code: string, applicationId: string): Promise<string> {
+  const body = {
+    name: 'r',
+    configuration: { KEY: 'value' },
+    code: codeOf(code),
+    application: { id: applicationId },
+  };
+  return (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id;
+}
+
+beforeAll(async () => {
+  dataDir = await createDataDirectory();
+  const vault = await startStandaloneProcess({ dataDir, env: { VAULT_EGRESS_ALLOW: '127.0.0.0/8' } });
+  manager = vault.client();
+  const settings = { proxy_destinations: nowhere };
+  await manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'tenant', settings } });
+  owner = (await application({ rules: [rule('/')] })).client;
+  innerId = (await application({ rules: [rule('/mine/')] })).id;
+});
+afterAll(() => removeDataDirectory(dataDir));
+beforeEach(async () => {
+  receiver = await startReceiver();
+  return () => receiver.close();
+});
+
+interface Outer {
+  readonly readerId: string;
+  readonly callerId: string;
+  /** The path of the reactor or proxy. */
+  readonly path: string;
+}
+type Withdrawal = readonly [name: string, withdraw: (of: Outer) => Promise<unknown>];
+
+const withdrawals: readonly Withdrawal[] = [
+  [
+    'the application of the outer code may not read the card',
+    ({ readerId }) =>
+      manager.expect(200, 'PUT', `/applications/${readerId}`, {
+        body: { name: 'a', rules: [rule('/mine/')] },
+      }),
+  ],
+  ['the caller was deleted', ({ callerId }) => manager.expect(204, 'DELETE', `/applications/${callerId}`)],
+  ['the outer code was deleted', ({ path }) => manager.expect(204, 'DELETE', path)],
+];
+
+/** Outer code of each kind. Gives its path and the path by which it is invoked. */
+const kinds: Readonly<Record<string, (code: string, readerId: string) => Promise<[string, string]>>> = {
+  async reactor(code, readerId) {
+    const path = `/reactors/${await reactor(code, readerId)}`;
+    return [path, `${path}/react`];
+  },
+  async proxy(code, readerId) {
+    const invoke = await makeProxyOf(manager, readerId, codeOf(code));
+    return [invoke.replace(/\/invoke$/, ''), invoke];
+  },
+};
+
+const mine =
+  "{ type: 'token', data: JSON.stringify(args.card), containers: ['/mine/'], metadata: { of: 'nested' } }";
+const acts: Readonly<Record<string, (url: string) => string>> = {
+  'sends it': (url) => `await fetch('${url}/out', { method: 'POST', body: JSON.stringify(args) });`,
+  'makes a token of it': () => `await svc.tokens.create(${mine});`,
+};
+const modes = ['waits for the inner code', 'does not wait for the inner code'] as const;
+
+async function countMade(): Promise<number> {
+  const path = '/tokens?metadata.of=nested&size=100';
+  return (await owner.expect<{ data: Token[] }>(200, 'GET', path)).body.data.length;
+}
+
+const sentNumbers = (): number => receiver.deliveries.filter(({ text }) => text.includes(number)).length;
+
+/** Outer code that reads a card and gives it to `inner`. */
+async function invokeOuter(kind: string, inner: string, isWaiting: boolean) {
+  const [reader, caller] = [
+    await application({ rules: [rule('/')] }),
+    await application({ permissions: ['token:use'] }),
+  ];
+  const card = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+  const callback = isWaiting ? '' : `, callback_url: '${receiver.url}/result'`;
+  const code = `const { data } = await svc.tokens.retrieve('${card.id}');
+    return { raw: await svc.reactors.react('${inner}', { args: { card: data }${callback} }) };`;
+  const [path, invoke] = (await kinds[kind]?.(code, reader.id)) ?? ['', ''];
+  const answer = caller.client.request('POST', invoke, { body: { args: {} } });
+  return { answer, outer: { readerId: reader.id, callerId: caller.id, path } };
+}
+
+/** The inner code goes on with `act` after `withdraw`. Gives how often it was done. */
+async function run(kind: string, mode: string, act: string, withdraw: (of: Outer) => Promise<unknown>) {
+  const isWaiting = mode === modes[0];
+  const inner = await reactor(
+    `await fetch('${receiver.url}/gate'); ${acts[act]?.(receiver.url) ?? ''} return {};`,
+    innerId,
+  );
+  receiver.plan('hang');
+  const before = await countMade();
+  const { answer, outer } = await invokeOuter(kind, inner, isWaiting);
+  await waitUntil(() => receiver.held === 1, { what: 'the inner code at the gate' });
+  if (!isWaiting) await answer;
+  await withdraw(outer);
+  receiver.release();
+  await answer;
+  const isOver = () => receiver.deliveries.some(({ headers }) => headers['webhook-id'] !== undefined);
+  if (!isWaiting) await waitUntil(isOver, { timeoutMs: 15_000, what: 'the result of the inner code' });
+  return sentNumbers() + (await countMade()) - before;
+}
+
+const cases = Object.keys(kinds).flatMap((kind) =>
+  modes.flatMap((mode) => Object.keys(acts).map((act) => [kind, mode, act] as const)),
+);
+
+describe('inner code that was given a card', () => {
+  it.each(cases)('by a %s that %s: %s', async (kind, mode, act) => {
+    expect(await run(kind, mode, act, () => Promise.resolve())).toBe(1);
+  });
+
+  describe.each(withdrawals)('does nothing more once %s', (_name, withdraw) => {
+    it.each(cases)('by a %s that %s: %s', async (kind, mode, act) => {
+      expect(await run(kind, mode, act, withdraw)).toBe(0);
+    });
+  });
+});
+
+describe('the result of inner code that was given a card', () => {
+  it.each(
+    Object.keys(kinds).flatMap((kind) =>
+      withdrawals.map(([name, withdraw]) => [kind, name, withdraw] as const),
+    ),
+  )('by a %s is not delivered again once %s', async (kind, _name, withdraw) => {
+    const inner = await reactor('return { raw: args.card };', innerId);
+    receiver.plan(500);
+    const { answer, outer } = await invokeOuter(kind, inner, false);
+    await answer;
+    await waitUntil(() => sentNumbers() === 1, { timeoutMs: 15_000, what: 'the first attempt' });
+    await withdraw(outer);
+    const path = `/invocations?reactor_id=${inner}`;
+    const [listed] = (await manager.expect<{ data: { readonly id: string }[] }>(200, 'GET', path)).body.data;
+    await manager.expect(202, 'POST', `/invocations/${listed?.id ?? ''}/redeliver`);
+    await waitUntil(() => receiver.deliveries.length === 2, {
+      timeoutMs: 15_000,
+      what: 'the second attempt',
+    });
+    expect(sentNumbers()).toBe(1);
+  });
+});
+
+describe('the result of code that has read a card', () => {
+  const deletion = (path: string) => manager.expect(204, 'DELETE', path);
+
+  it('is not answered once the reactor was deleted', async () => {
+    receiver.plan('hang');
+    const inner = await reactor(`await fetch('${receiver.url}/gate'); return { raw: args.card };`, innerId);
+    const caller = await application({ permissions: ['token:use'] });
+    const path = `/reactors/${inner}`;
+    const answer = caller.client.request('POST', `${path}/react`, { body: { args: { card: number } } });
+    await waitUntil(() => receiver.held === 1, { what: 'the code at the gate' });
+    await deletion(path);
+    receiver.release();
+    const { status, text } = await answer;
+    expect([status, text.includes(number)]).toEqual([403, false]);
+  });
+
+  it('is not delivered again once the reactor was deleted', async () => {
+    receiver.plan(500);
+    const id = await reactor('return { raw: args.card };', innerId);
+    const caller = await application({ permissions: ['token:use'] });
+    const body = { args: { card: number }, callback_url: receiver.url };
+    const { headers } = await caller.client.request('POST', `/reactors/${id}/react`, { body });
+    await waitUntil(() => sentNumbers() === 1, { timeoutMs: 15_000, what: 'the first attempt' });
+    await deletion(`/reactors/${id}`);
+    const invocationId = headers.get('svc-invocation-id') ?? '';
+    await manager.expect(202, 'POST', `/invocations/${invocationId}/redeliver`);
+    await waitUntil(() => receiver.deliveries.length === 2, {
+      timeoutMs: 15_000,
+      what: 'the second attempt',
+    });
+    expect(sentNumbers()).toBe(1);
+  });
+});
