@@ -154,7 +154,7 @@ const nothingSeen = { tokens: [], isComplete: true };
  * The runs that the invocation is nested in, the outermost first. Its code may have any data that theirs had.
  * @throws KeyDestroyedError when the invocation is too old
  */
-export async function parentsOf(
+async function parentsOf(
   keyRing: Pick<KeyRing, 'open'>,
   { tenantId, id, invoked: { parents } }: Pick<Invocation, 'tenantId' | 'id' | 'invoked'>,
 ): Promise<readonly ParentRun[]> {
