@@ -4,11 +4,14 @@ import { DataDependentError, type AnswerToken, type Path, type Showing } from '@
 import { cvcEndOf, DataTooLargeError } from '@token-vault/tokens';
 import type { CreatedToken } from './create.ts';
 import { EvaluationFailedError } from './expression-errors.ts';
-import { readsStoredData, tellsOfStoredData } from './hidden-data.ts';
+import { isDataHidden, readsStoredData, tellsOfStoredData } from './hidden-data.ts';
 import type { PatchAttempt } from './patch-attempt.ts';
 
 /** The right by which a caller is told of data that a patch read. What it may read does not matter: it is shown none. */
 const told: Showing = { permission: 'token:update', transform: 'reveal', isTold: true };
+
+/** The right of a caller that patches data which it may not see. */
+const unseen: Showing = { permission: 'token:update', transform: 'redact' };
 
 const patched = (
   { details: { id, createdAt } }: PatchAttempt,
@@ -29,15 +32,20 @@ export function toldBySuccess(attempt: PatchAttempt, mask: Json | undefined): An
 
 /** The patched token, when the answer is another one: the right to patch it decides about that answer. */
 export const toldByDuplicate = (attempt: PatchAttempt): AnswerToken =>
-  patched(attempt, readsStoredData(attempt) ? told : { permission: 'token:update', transform: 'redact' });
+  patched(attempt, readsStoredData(attempt) ? told : unseen);
 
-/** The error of a patch whose expressions failed on stored data that the caller did not send, or that made it too large: it tells of that data. */
+/**
+ * The error of a patch whose expressions failed on stored data that the caller did not send, or that made it too large: it tells of that
+ * data. The size is told also to a caller that may not see the data.
+ */
 export function failureOfPatch(error: unknown, attempt: PatchAttempt): unknown {
-  const mayTell = error instanceof EvaluationFailedError || error instanceof DataTooLargeError;
-  if (!mayTell || !tellsOfStoredData(attempt)) return error;
+  const isTooLarge = error instanceof DataTooLargeError;
+  const mayTell = isTooLarge || error instanceof EvaluationFailedError;
+  const isHidden = isTooLarge && isDataHidden(attempt);
+  if (!mayTell || !(isHidden || tellsOfStoredData(attempt))) return error;
   const { details, context } = attempt;
   return new DataDependentError(error, {
-    tokens: [patched(attempt, told, cvcEndOf(details.content, context.now))],
+    tokens: [patched(attempt, isHidden ? unseen : told, cvcEndOf(details.content, context.now))],
   });
 }
 

@@ -3,54 +3,32 @@ import {
   ConflictError,
   NotFoundError,
   streams,
-  type Json,
   type PatchTokenBody,
-  type TokenContent,
   type Transform,
 } from '@token-vault/contracts';
-import { KeyDestroyedError, type Secret } from '@token-vault/crypto';
+import { KeyDestroyedError } from '@token-vault/crypto';
 import { startPosition, type Position } from '@token-vault/event-store';
 import { DataDependentError, type RequestContext } from '@token-vault/operations';
-import {
-  cvcEndOf,
-  lastingPart,
-  openToken,
-  presentToken,
-  resealToken,
-  typeDefaults,
-  type TokenDetails,
-} from '@token-vault/tokens';
+import { cvcEndOf, presentToken, resealToken, typeDefaults, type TokenDetails } from '@token-vault/tokens';
 import { expressionsOf } from '../dependencies.ts';
 import { attemptsOf, type Attempts } from '../aggregates/attempts.ts';
 import { keyIdsOf, requirePresent, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
-import { deriveValues, type DerivedValues } from './derived-values.ts';
-import { fingerprintExpressionFor, isDeduplicated, isFingerprintAsked, requireAccess } from './drafts.ts';
-import { describedBefore, setWithoutSightAfter } from './descriptions.ts';
+import { requireAccess } from './drafts.ts';
 import { Duplicates, type Clearance } from './duplicates.ts';
 import { loadToken, writeToken, type TokenBefore } from './change.ts';
 import { ExistingTokens } from './existing.ts';
-import { refuseBadMask } from './expression-errors.ts';
-import { parseExpiry } from './expiry.ts';
 import { isDataHidden, refuseUseOfHiddenData } from './hidden-data.ts';
 import type { PatchAttempt } from './patch-attempt.ts';
+import { changeOf, type Change } from './patched.ts';
 import type { TokenHistory } from './history.ts';
-import { isCvcIn, mergeData, mergeMask, mergeMetadata, replace } from './patched-fields.ts';
+import { isCvcIn } from './patched-fields.ts';
 import { requireSignedToken } from './signed.ts';
 import { recordShown, shownTo, withoutUnreadable } from './shown.ts';
 import { evolve } from './state.ts';
 import { failureOfPatch, toldByDuplicate, toldBySuccess } from './told.ts';
 import { repeated, type UpdatedToken } from './updated.ts';
 import { transformWrittenData } from './written-data.ts';
-
-/** The result of the patch, before anything is sealed. */
-interface Change {
-  readonly data: Secret<Json>;
-  readonly mask: Json | undefined;
-  readonly masked: Secret<Json> | undefined;
-  readonly rest: Omit<TokenContent, 'data' | 'cvc' | 'cvc_expires_at'>;
-  readonly deduplicate: boolean;
-}
 
 /** A write, and how its answer shows the token. */
 interface Written {
@@ -124,9 +102,10 @@ export class TokenUpdate {
       return { facts: [], answer };
     }
     const attempt = this.#allowed(patch, details, before);
-    const change = await this.#change(attempt).catch(async (error: unknown) => {
+    const change = await changeOf(this.#dependencies, attempt).catch(async (error: unknown) => {
       const failure = failureOfPatch(error, attempt);
-      if (failure instanceof DataDependentError) await this.#recordRead(context, details, 'reveal');
+      const transform = isDataHidden(attempt) ? 'redact' : 'reveal';
+      if (failure instanceof DataDependentError) await this.#recordRead(context, details, transform);
       throw failure;
     });
     const { duplicate, claim } = await this.#clear(details, change, patch, context);
@@ -198,57 +177,6 @@ export class TokenUpdate {
     const token = withoutUnreadable(presentToken(context.principal.tenant.id, updated, data), toCaller);
     const showing = { permission: 'token:update', transform: shown } as const;
     return { token, position, cvcEndsAt: cvcEndOf(updated.content, context.now), shown: showing, told };
-  }
-
-  async #change(attempt: PatchAttempt): Promise<Change> {
-    const { details, patch, context, target } = attempt;
-    const { content, type } = details;
-    const isHidden = isDataHidden(attempt);
-    const data = mergeData(details, await this.#open(details, context), patch.data);
-    const before = describedBefore(attempt);
-    const mask = mergeMask(before.mask, patch.mask);
-    const expression = replace(before.fingerprint_expression, patch.fingerprint_expression);
-    const expressions = expressionsOf(this.#dependencies, context);
-    // A caller that may not see the data may not learn whether a mask works on it.
-    const isChecked = !isHidden && (patch.mask !== undefined || patch.data !== undefined);
-    const masked = isChecked ? await refuseBadMask(expressions, mask, data) : undefined;
-    const metadata = mergeMetadata(content.metadata, patch.metadata);
-    const deduplicateToken = replace(content.deduplicate_token, patch.deduplicate_token);
-    const deduplicate = isDeduplicated(context, deduplicateToken);
-    const expiresAt =
-      typeof patch.expires_at === 'string'
-        ? parseExpiry(patch.expires_at, context.now)
-        : replace(content.expires_at, patch.expires_at);
-    const derived: DerivedValues = await deriveValues(
-      expressions,
-      await this.#dependencies.keyRing.hashes(context.principal.tenant.id),
-      {
-        type,
-        data: lastingPart(type, data),
-        metadata,
-        searchIndexes: replace(before.search_indexes, patch.search_indexes) ?? [],
-        // A setting of the tenant does not add a fingerprint to hidden data.
-        fingerprintExpression: isHidden
-          ? before.fingerprint_expression
-          : fingerprintExpressionFor(context, type, expression, deduplicate),
-        isFingerprintAsked: isFingerprintAsked(type, expression, patch),
-      },
-    );
-    const rest = {
-      ...(mask === undefined ? {} : { mask }),
-      containers: [...target],
-      ...(metadata === undefined ? {} : { metadata }),
-      ...derived,
-      ...setWithoutSightAfter(attempt),
-      ...(deduplicateToken === undefined ? {} : { deduplicate_token: deduplicateToken }),
-      ...(expiresAt === undefined ? {} : { expires_at: expiresAt }),
-    };
-    return { data, mask, masked, rest, deduplicate };
-  }
-
-  #open(details: TokenDetails, context: RequestContext): Promise<Secret<Json>> {
-    const place = { tenantId: context.principal.tenant.id, tokenId: details.id };
-    return openToken(this.#dependencies.keyRing, place, details.content, context.now);
   }
 
   #reseal(details: TokenDetails, change: Change, patch: PatchTokenBody, context: RequestContext) {

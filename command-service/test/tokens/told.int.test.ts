@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
 import type { AccessRule, TokenShowing } from '@token-vault/contracts';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
@@ -206,5 +207,55 @@ describe('a create that is answered by a token that the caller may not read', ()
     expect(await repeat(answer, asking())).toMatchObject([{ id: 'hit' }, undefined]);
     const others = by({ container: '/hidden/', permissions: ['token:create', 'token:read'] });
     await expect(repeat(answer, others)).rejects.toMatchObject({ code: 'forbidden' });
+  });
+});
+
+describe('a patch of a caller that may not see the data, and that makes it too large', () => {
+  let masking: Principal;
+  const tooLarge = { data: { pad: 'p'.repeat(512 * 1024 - 5) } };
+  const errorOf = (body: object): Promise<unknown> => patch(body, masking).catch((thrown: unknown) => thrown);
+  beforeEach(async () => {
+    masking = by({ transform: 'mask' });
+    await vault.update('tok', { data: { secret: 'hidden' } });
+  });
+
+  it('is told of the size, which is on record', async () => {
+    const error = await errorOf(tooLarge);
+    expect(error).toMatchObject({
+      code: 'validation_failed',
+      errors: { data: expect.anything() as unknown },
+    });
+    expect(tellingOf((error as DataDependentError).madeOf)).toEqual([
+      { permission: 'token:update', transform: 'redact' },
+    ]);
+    expect(await readings()).toEqual(['redact']);
+  });
+
+  it.each([
+    ['an expiry in the past', { expires_at: '2000-01-01T00:00:00Z' }, 'expires_at'],
+    [
+      'too much metadata',
+      { metadata: Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`k${index}`, 'v'])) },
+      'metadata',
+    ],
+  ])('is not told of the size by a patch that is refused for %s', async (_what, refused, field) => {
+    expect(await errorOf({ ...tooLarge, ...refused })).toMatchObject({
+      errors: { [field]: expect.anything() as unknown },
+    });
+    expect(await readings()).toEqual([]);
+  });
+
+  it('may try as often as it may miss', async () => {
+    const { tenant } = vault.principal;
+    const applicationId = randomUUID();
+    const limited = {
+      ...masking,
+      applicationId,
+      tenant: { ...tenant, settings: { data_misses_per_minute: '2' } },
+    };
+    const tries = [];
+    for (let count = 0; count < 3; count += 1)
+      tries.push(await patch(tooLarge, limited).catch((error: unknown) => (error as { code: string }).code));
+    expect(tries).toEqual(['validation_failed', 'validation_failed', 'rate_limited']);
   });
 });
