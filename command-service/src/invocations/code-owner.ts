@@ -1,4 +1,10 @@
-import { ForbiddenError, NotFoundError, ReactorDeleted, streams, type CodeOwner } from '@token-vault/contracts';
+import {
+  ForbiddenError,
+  NotFoundError,
+  ReactorDeleted,
+  streams,
+  type CodeOwner,
+} from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/operations';
