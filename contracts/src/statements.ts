@@ -245,11 +245,7 @@ interface InvocationLike {
 /** Signs which code runs, with which arguments, for which caller, and where the result is sent. */
 export const invocationStatement = (
   invoked: InvocationLike,
-  {
-    actor,
-    application_id: applicationId,
-    reason,
-  }: Pick<EventMetadata, 'actor' | 'application_id' | 'reason'>,
+  { actor, application_id, reason }: Pick<EventMetadata, 'actor' | 'application_id' | 'reason'>,
 ): Statement => ({
   kind: 'invocation',
   texts: [
@@ -264,7 +260,7 @@ export const invocationStatement = (
     String(invoked.depth),
     actor.kind,
     actor.id,
-    applicationId ?? '',
+    application_id ?? '',
     // Older releases signed invocations without the hash of the caller's key.
     ...(invoked.key_hash === undefined ? [] : [invoked.key_hash]),
     // No hash of a key has this form. It is signed, because a rule may open the tokens of the run only with a reason.

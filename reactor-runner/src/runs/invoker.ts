@@ -192,7 +192,7 @@ async function decideAll(invocation: Invocation, runs: readonly ParentRun[], rig
   );
   return {
     refusal: decided.find(({ refusal }) => refusal !== undefined)?.refusal,
-    record: async () => void (await Promise.all(decided.map((each) => each.record?.()))),
+    record: async () => void (await Promise.all(decided.map(async (each) => each.record?.()))),
   };
 }
 
