@@ -24,7 +24,7 @@ export interface Theme {
   readonly width: number;
 }
 
-/** A page of the console, and everything that must not happen in it. */
+/** A page of the console, and the events that must not happen in it. */
 export interface ConsolePage {
   readonly page: Page;
   readonly context: BrowserContext;
@@ -68,7 +68,7 @@ export async function openConsole(url: string, { colorScheme, width }: Theme): P
   page.on('response', (response) => {
     response.text().then(
       (text) => answers.push(text),
-      // An answer without a body, or of a page that has gone.
+      // An answer without a body, or of a page that was closed.
       () => undefined,
     );
   });

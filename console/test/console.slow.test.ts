@@ -65,7 +65,7 @@ describe.skipIf(!hasChromium)('the console in a browser (skipped where Chromium 
   const totalOf = async (query: Record<string, string>): Promise<number> =>
     (await get<Listed>(`/logs?size=0&${new URLSearchParams(query).toString()}`)).pagination.total_items;
 
-  it('keeps no key: neither in the page, nor in storage, nor where a script could read the cookie', async () => {
+  it('keeps no key in the page or in storage, and its cookie cannot be read by scripts', async () => {
     const { page } = shown;
     const kept = await page.evaluate<string>(
       'JSON.stringify([document.cookie, Object.entries(localStorage), Object.entries(sessionStorage), location.href])',
@@ -132,7 +132,7 @@ describe.skipIf(!hasChromium)('the console in a browser (skipped where Chromium 
     expect(await entries.locator('tbody tr').filter({ hasText: 'reveal' }).count()).toBe(Math.min(25, count));
   });
 
-  it('narrows the time by a brush, and gives the shown range as a file', async () => {
+  it('selects a time range by dragging in the chart, and downloads the shown range as a file', async () => {
     const { page } = shown;
     await shown.visit('#/audit?range=30d');
     const brush = page.locator('.brush');
@@ -199,7 +199,7 @@ describe.skipIf(!hasChromium)('the console in a browser (skipped where Chromium 
     await runs.getByText('succeeded').waitFor();
   });
 
-  it('replaces a key that a client goes on using, without a failed request', async () => {
+  it('replaces a key of a client that continues its requests, without a failed request', async () => {
     const { page } = shown;
     const id = demo.applicationIds['backend'];
     const client = vault.client(demo.privateKey);
@@ -232,7 +232,7 @@ describe.skipIf(!hasChromium)('the console in a browser (skipped where Chromium 
 
   testManaging(() => ({ vault, demo, shown }));
 
-  it('never has the number of a card: not in the page, its addresses, its storage or an answer', async () => {
+  it('never contains the number of a card in the page, its addresses, its storage or an answer', async () => {
     const { page, answers } = shown;
     const number = cardNumber();
     const backend = vault.client(demo.privateKey);
@@ -265,7 +265,7 @@ describe.skipIf(!hasChromium)('the console in a browser (skipped where Chromium 
     expect(answers.slice(start).join()).toContain(id);
   });
 
-  it('shows hostile names, metadata, reasons and results as the text that they are', async () => {
+  it('shows hostile names, metadata, reasons and results as plain text', async () => {
     const { page } = shown;
     const made = await hostile(vault, demo);
     for (const screen of ['applications', 'reactors', 'tokens', 'audit', ...made.screens])
@@ -339,7 +339,7 @@ describe.skipIf(!hasChromium)('the console in a browser (skipped where Chromium 
     expect(faults).toEqual([]);
   });
 
-  it('says which permission is missing, to a key that may read the log only', async () => {
+  it('names the missing permission to a key that may only read the log', async () => {
     const body = { name: 'auditor', type: 'management', permissions: ['log:read'] };
     const { key } = (await vault.client().expect<{ key: string }>(201, 'POST', '/applications', { body }))
       .body;

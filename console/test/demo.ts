@@ -13,7 +13,7 @@ export interface Demo {
 
 interface DemoSize {
   readonly tokens: number;
-  /** Of made-up reads, hour by hour. */
+  /** The number of made-up reads for each hour. */
   readonly days: number;
 }
 
@@ -110,7 +110,7 @@ const readers = [
   { name: 'support desk', transform: 'mask', most: 9 },
 ] as const;
 
-/** Reads as they would have been: more by day than by night. The same ones each time. */
+/** Made-up reads, more by day than by night. The same reads each time. */
 async function addPast(
   vault: StandaloneProcess,
   { applicationIds, tokenIds }: Pick<Demo, 'applicationIds' | 'tokenIds'>,

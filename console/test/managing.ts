@@ -19,7 +19,7 @@ export interface Signed {
   readonly shown: ConsolePage;
 }
 
-/** A server of this machine that takes what is sent to it. */
+/** A server on this machine that accepts all requests. */
 async function startServer({ page = '', status = 200 }) {
   const bodies: string[] = [];
   const started = { port: 0, bodies, status, close: () => Promise.resolve() };
@@ -39,12 +39,12 @@ async function startServer({ page = '', status = 200 }) {
   return started;
 }
 
-/** What a person does with the vault by the console. `signed`: a browser that may do everything. */
+/** The tasks of a person in the console. `signed`: a browser with all permissions. */
 export function testManaging(signed: () => Signed): void {
   const get = async <Body>(path: string): Promise<Body> =>
     (await signed().vault.client().expect<Body>(200, 'GET', path)).body;
 
-  it('makes an application, edits its rules, and shows by the matrix and at a read what they mean', async () => {
+  it('makes an application, edits its rules, and shows their effect in the matrix and at a read', async () => {
     const { vault, demo, shown } = signed();
     const { page } = shown;
     await shown.visit('#/applications');
@@ -77,7 +77,7 @@ export function testManaging(signed: () => Signed): void {
     ]);
   });
 
-  it('gives code of a reactor a chosen token, which it is shown masked, and shows what the code wrote', async () => {
+  it('gives code of a reactor a chosen token in masked form, and shows the output of the code', async () => {
     const { vault, demo, shown } = signed();
     const { page } = shown;
     const code = `module.exports = async (req) => {
@@ -104,7 +104,7 @@ export function testManaging(signed: () => Signed): void {
     await page.getByText('Your key does not allow this.').waitFor();
   });
 
-  it('shows what the code of a run printed that failed', async () => {
+  it('shows the lines that the code of a failed run printed', async () => {
     const { vault, shown } = signed();
     const { page } = shown;
     const code = `module.exports = async (req) => { console.warn('amount', req.args.amount); throw new Error('no'); };`;
@@ -116,7 +116,7 @@ export function testManaging(signed: () => Signed): void {
     await page.getByRole('log', { name: 'Console' }).getByText('warn: amount 7').waitFor();
   });
 
-  it('has the result of a run delivered again that the receiver did not take', async () => {
+  it('delivers the result of a run again that the receiver did not accept', async () => {
     const { vault, demo, shown } = signed();
     const { page } = shown;
     const receiver = await startServer({ status: 500 });
@@ -142,7 +142,7 @@ export function testManaging(signed: () => Signed): void {
     }
   });
 
-  it('pauses a read model and lets it go on', async () => {
+  it('pauses a read model and resumes it', async () => {
     const { shown } = signed();
     const { page } = shown;
     await shown.visit('#/operations');
@@ -185,7 +185,7 @@ export function testManaging(signed: () => Signed): void {
     await row.getByText('live', { exact: true }).waitFor();
   });
 
-  it('saves the settings of the tenant, and shows its use by month as the report has it', async () => {
+  it('saves the settings of the tenant, and shows its use by month with the numbers of the report', async () => {
     const { shown } = signed();
     const { page } = shown;
     await shown.visit('#/tenant');
@@ -253,7 +253,7 @@ export function testManaging(signed: () => Signed): void {
     expect(told).toBeLessThanOrEqual(counted);
   });
 
-  it('does nothing for a page of another origin, to which the browser gives the cookie too', async () => {
+  it('refuses requests of a page of another origin, although the browser sends the cookie', async () => {
     const { vault, shown } = signed();
     const other = await startServer({ page: '<!doctype html><title>other</title>' });
     const page = await shown.context.newPage();

@@ -6,7 +6,7 @@ import { searchQueryOf } from '../src/screens/tokens/query.ts';
 import { verifyCertificate } from '../src/screens/tokens/verify-certificate.ts';
 
 describe('a cell of an exported log', () => {
-  it('is quoted where CSV needs it, and is no formula to a spreadsheet', () => {
+  it('is quoted where CSV needs it, and is not a formula in a spreadsheet', () => {
     expect(csvCell('plain')).toBe('plain');
     expect(csvCell('a,"b"\n')).toBe('"a,""b""\n"');
     expect(csvCell('=HYPERLINK("http://evil")')).toBe(`"'=HYPERLINK(""http://evil"")"`);
@@ -18,7 +18,7 @@ describe('the range of the audit', () => {
   const now = new Date('2026-03-05T10:20:30Z');
   const [from, to] = ['2026-03-01T00:00:00.000Z', '2026-03-02T00:00:00.000Z'];
 
-  it('is the one of the address, and the last day where the address has none', () => {
+  it('is taken from the address, and is the last day when the address has none', () => {
     expect(rangeOf({ from, to }, now)).toEqual({ from: new Date(from), to: new Date(to) });
     for (const wrong of [{}, { from: to, to: from }, { from: 'x', to }, { range: 'x' }]) {
       expect(rangeOf(wrong, now)).toEqual({ from: new Date('2026-03-04T10:20:30Z'), to: now });
@@ -26,7 +26,7 @@ describe('the range of the audit', () => {
     expect(rangeOf({ range: '1h' }, now).from).toEqual(new Date('2026-03-05T09:20:30Z'));
   });
 
-  it('has intervals that fit it, all starts of them and no more', () => {
+  it('is divided into suitable intervals, and has exactly their starts', () => {
     expect(['1h', '24h', '7d', '30d'].map((range) => intervalOf(rangeOf({ range }, now)))).toEqual([
       'minute',
       'hour',
@@ -40,7 +40,7 @@ describe('the range of the audit', () => {
 });
 
 describe('the filters of tokens', () => {
-  it('become a search in which no value can add a term', () => {
+  it('are converted to a search in which no value can add a term', () => {
     const filters = { type: 'card', container: '/pci', from: '2026-01-01', to: '' };
     expect(searchQueryOf(filters, { key: 'a b:c', value: 'x" OR type:"bank\\' })).toBe(
       'type:card AND container:"/pci/*" AND created_at:["2026-01-01" TO *] AND metadata.a\\ b\\:c:"x\\" OR type:\\"bank\\\\"',
@@ -76,13 +76,13 @@ describe('an erasure certificate', () => {
   const isValid = async (changed: object, key = publicKey) =>
     (await verifyCertificate(JSON.stringify({ ...certificate, ...changed }), key, 'token')).isValid;
 
-  it('is valid as it was signed, also when its fields come in another order', async () => {
+  it('is valid as it was signed, also when its fields are in another order', async () => {
     expect(await isValid({})).toBe(true);
     const turned = Object.fromEntries(Object.entries(certificate).reverse());
     expect((await verifyCertificate(JSON.stringify(turned), publicKey, 'token')).isValid).toBe(true);
   });
 
-  it('is not valid when anything of it was changed, or it is of another key or token', async () => {
+  it('is not valid when a part of it was changed, or it belongs to another key or token', async () => {
     for (const changed of [
       { token_type: 'bank' },
       { erased_by: { ...event, position: '8' } },

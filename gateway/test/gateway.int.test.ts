@@ -135,7 +135,7 @@ describe('the router', () => {
     });
   });
 
-  it('leaves nothing behind on a connection to a service that many requests use', async () => {
+  it('leaves no listeners on a connection to a service that many requests use', async () => {
     const warnings: string[] = [];
     const note = ({ message }: Error) => void warnings.push(message);
     process.on('warning', note);
@@ -160,7 +160,7 @@ describe('a service that does not answer a write', () => {
     expect([unknown.status, typeOf(unknown)]).toEqual([502, 'urn:token-vault:problem:outcome-unknown']);
   });
 
-  it('is said to have done nothing when it cannot be reached', async () => {
+  it('is reported to have done nothing when it cannot be reached', async () => {
     const { port } = command.url;
     command.server.closeAllConnections();
     await new Promise((resolve) => command.server.close(resolve));
@@ -174,7 +174,7 @@ describe('a service that does not answer a write', () => {
 describe('bodies that many clients send at once', () => {
   const megabyte = 1024 * 1024;
 
-  it('are bounded together, and admitted again when the others are done', async () => {
+  it('are limited in sum, and accepted again when the others have ended', async () => {
     let release: (() => void)[] = [];
     command.behaviour = (request, respond) => {
       release.push(() => respond(200, 'answered'));

@@ -28,7 +28,7 @@ async function cut(): Promise<void> {
 }
 
 // Without a listener the lost connection would be an uncaught exception, which fails the run.
-it('a connection that is lost while it is lent out is told by its next query', async () => {
+it('a connection that is lost while it is in use is reported by its next query', async () => {
   const client = await pool.connect();
   let hasEnded = false;
   client.once('end', () => (hasEnded = true));
@@ -40,7 +40,7 @@ it('a connection that is lost while it is lent out is told by its next query', a
   expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
 });
 
-it('one that is lost while it is idle is replaced', async () => {
+it('a connection that is lost while it is idle is replaced', async () => {
   await pool.query('select');
   await cut();
   await waitUntil(() => idleLosses === 1);

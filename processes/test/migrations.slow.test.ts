@@ -58,7 +58,7 @@ describe('migrating', () => {
     expect((await pool.query('select name, colour from fruit')).rows).toEqual([{ name: '1', colour: null }]);
   });
 
-  it('is done by one process when several start together', async () => {
+  it('is run by one process when several start together', async () => {
     await Promise.all([1, 2, 3, 4, 5].map(() => migrate(database.url, release2)));
     expect((await pool.query('select name from fruit')).rowCount).toBe(1);
   });
@@ -72,7 +72,7 @@ describe('migrating', () => {
     client.release();
   });
 
-  it('keeps the steps before one that fails, nothing of that one, and can go on later', async () => {
+  it('keeps the steps before a failing one, nothing of the failing one, and can continue later', async () => {
     const broken = { id: 2, name: 'break', sql: 'create table half (); select 1/0;' };
     const sets = [{ name: 'orchard', migrations: [first, broken] }];
     await expect(migrate(database.url, sets)).rejects.toThrow(MigrationError);
@@ -85,7 +85,7 @@ describe('migrating', () => {
     expect(await applied()).toEqual(['orchard/1', 'orchard/2']);
   });
 
-  it('takes no offence at other line endings', async () => {
+  it('accepts other line endings', async () => {
     const step = (sql: string) => [{ name: 'orchard', migrations: [{ id: 1, name: 'two lines', sql }] }];
     await migrate(database.url, step('select 1;\nselect 2;'));
     await migrate(database.url, step('select 1;\r\nselect 2;'));
@@ -107,7 +107,7 @@ describe('a database of a release before Knex', () => {
     await pool.query('drop table schema_migration, schema_migration_lock');
   });
 
-  it('is taken over with its records: only what is new is applied', async () => {
+  it('is taken over with its records: only new steps are applied', async () => {
     expect(await isMigratedBy(release1)).toBe(false);
     await Promise.all([1, 2, 3].map(() => migrate(database.url, release2)));
     expect(await applied()).toEqual(['orchard/1', 'orchard/2']);
@@ -121,7 +121,7 @@ describe('a database of a release before Knex', () => {
     expect(rows).toEqual([{ set: 'schema_migration' }]);
   });
 
-  it('is refused, and not taken over half, when its newest step is unknown here', async () => {
+  it('is refused, and not partly taken over, when its newest step is unknown here', async () => {
     await pool.query(
       `insert into vault_schema (set, id, name, checksum) values ('orchard', 9, 'of tomorrow', '-')`,
     );
@@ -169,7 +169,7 @@ describe('a schema that differs from the release', () => {
     expect(await applied()).toEqual(['orchard/1']);
   });
 
-  it('is refused when a step was slipped in before the last applied', async () => {
+  it('is refused when a step was inserted before the last applied one', async () => {
     await migrate(database.url, [
       { name: 'orchard', migrations: [second].map((step) => ({ ...step, sql: 'select 1' })) },
     ]);
@@ -177,7 +177,7 @@ describe('a schema that differs from the release', () => {
     await expect(migrate(database.url, slipped)).rejects.toThrow('orchard/1 (make fruit) is older than 2');
   });
 
-  it('is refused when the release has lost an applied step', async () => {
+  it('is refused when the release lacks an applied step', async () => {
     const third = { id: 3, name: 'add taste', sql: 'alter table fruit add taste text' };
     await migrate(database.url, [{ name: 'orchard', migrations: [first, second, third] }]);
     const without = [{ name: 'orchard', migrations: [first, third] }];

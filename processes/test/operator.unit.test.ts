@@ -22,7 +22,7 @@ async function create(store: EventStore, tenantId: string): Promise<void> {
   );
 }
 
-it('the first tenant of the log operates the vault, whichever comes later', async () => {
+it('the first tenant of the log operates the vault, not a later one', async () => {
   const store = createMemoryEventStore({ registry: eventRegistry });
   const operates = createOperatorTenant(store, undefined);
   expect(await operates()).toBeUndefined();

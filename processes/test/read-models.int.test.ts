@@ -12,7 +12,7 @@ import { schema } from '../src/schema.ts';
 
 const storage = { requireSpace: () => undefined };
 
-it('a write waits for the read models that clients read; the log is awaited by its readers only', async () => {
+it('a write waits for the read models that clients read; only readers of the log wait for the log', async () => {
   const database = await createTestDatabase();
   onTestFinished(() => database.drop());
   await migrate(database.url, schema);

@@ -11,7 +11,7 @@ it('a delivery whose holder is frozen is made by another replica', async () => {
   frozen.on('error', () => undefined);
   await frozen.connect();
   onTestFinished(() => frozen.end().catch(() => undefined));
-  // As a stopped process: its session holds the lock, and says nothing.
+  // Like a stopped process: its session holds the lock and sends no heartbeats.
   await frozen.query(`select pg_advisory_lock($1, hashtext('delivery'))`, [0x7765_6268]);
   const locks = createLocks(database.url, silentLogger);
   onTestFinished(() => locks.close());

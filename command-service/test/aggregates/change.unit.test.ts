@@ -33,7 +33,7 @@ it('16 changes at once are each decided on the state before them', async () => {
   expect((await load()).names).toEqual(Array.from({ length: 16 }, (_, index) => `${index}`));
 });
 
-it('a decision is appended at the revision that it was made on, also when the loaded state goes on meanwhile', async () => {
+it('a decision is appended at the revision that it was made on, also when the loaded state changes meanwhile', async () => {
   const { store, load } = openStream();
   const shared = await load();
   let isFirst = true;

@@ -60,7 +60,7 @@ describe('an application', () => {
     expect(second.key).not.toBe(first.key);
   });
 
-  it('is changed as a whole, but for type and expiry', async () => {
+  it('is replaced as a whole, except its type and expiry', async () => {
     const { id } = await create({ expires_at: '2030-01-02T00:00:00' });
     const changed = await on(id, 'updateApplication');
     expect(changed).toMatchObject({
@@ -78,7 +78,7 @@ describe('an application', () => {
     expect((await create({ expires_at: at })).expires_at).toMatch(/^2030-01-02T00:00/);
   });
 
-  it('is gone when deleted, past its time, or of another tenant', async () => {
+  it('is not found when it is deleted, expired, or of another tenant', async () => {
     const deleted = await create();
     await remove(deleted.id);
     const expired = await create({ expires_at: '2030-01-01T00:00:01Z' });
@@ -93,7 +93,7 @@ describe('an application', () => {
     }
   });
 
-  it('may not hold permissions that its type may not have', async () => {
+  it('cannot have permissions that its type does not allow', async () => {
     await expect(create({ permissions: ['log:read'] })).rejects.toMatchObject(
       refusal('validation_failed', 'permissions.0'),
     );
@@ -103,7 +103,7 @@ describe('an application', () => {
     );
   });
 
-  it('created again under its idempotency key after a lost answer is one, with a key that works', async () => {
+  it('created again under its idempotency key after a lost answer is one application, with a valid key', async () => {
     vault.faults.decide = () => 'after';
     await expect(create({}, { idempotencyKey: 'k' })).rejects.toThrow('cut off');
     vault.faults.decide = () => undefined;
@@ -116,7 +116,7 @@ describe('an application', () => {
     expect(fieldsOf(events[1]).key_hash).toBe(hashApiKey(key));
   });
 
-  it('changed by many at once is as the last one said', async () => {
+  it('changed by many requests at once has the content of the last one', async () => {
     const { id } = await create();
     await Promise.all(['a', 'b', 'c'].map((name) => on(id, 'updateApplication', { name })));
     expect((await vault.events()).filter(({ type }) => type === 'ApplicationUpdated')).toHaveLength(3);

@@ -120,11 +120,11 @@ describe('a change of an application', () => {
       .then(
         fact(ApplicationUpdated, { application_id: id, name: 'Till', permissions: [], rules: [rule()] }),
       ));
-  it('is held to what its type may have', () =>
+  it('is refused permissions that its type does not allow', () =>
     given(created)
       .when({ ...update, permissions: ['application:create'] })
       .thenRefused({ code: 'validation_failed' }));
-  it('gives it another key', () =>
+  it('replaces its key', () =>
     given(created)
       .when(regenerate)
       .then(
@@ -138,7 +138,7 @@ describe('a change of an application', () => {
   it('deletes it', () => given(created).when(remove).then(deleted));
 
   it.each([update, regenerate, remove])(
-    'finds no application that is absent, deleted or past its time: $kind',
+    'finds no application that is absent, deleted or expired: $kind',
     (command) => {
       given().when(command).thenRefused({ code: 'not_found' });
       given(created, deleted).when(command).thenRefused({ code: 'not_found' });
@@ -153,7 +153,7 @@ describe('a change of an application', () => {
 });
 
 describe('the expiry of an application', () => {
-  it('comes with its time and not before', () => {
+  it('happens at its time and not before', () => {
     given(expiring)
       .when({ kind: 'expire', now: later(999) })
       .thenNothing();

@@ -34,13 +34,13 @@ const update = (as: Principal, id: string, permissions: readonly Permission[]) =
 const regenerate = (as: Principal, id: string) =>
   vault.call('regenerateApplicationKey', { params: { id } }, { as });
 
-it('a management application makes others that hold what it holds, and no more', async () => {
+it('a management application makes others with its own permissions, and not with more', async () => {
   await expect(make(weak, ['application:update'])).resolves.toBeDefined();
   await expect(make(weak, ['application:update', 'log:read'])).rejects.toMatchObject(refused);
   await expect(make(strong, managementPermissions)).resolves.toBeDefined();
 });
 
-it('cannot give by a change what it does not hold, not even to leave it as it is', async () => {
+it('cannot give permissions by an update that it does not have, not even to keep them', async () => {
   const { id } = await make(strong, ['application:read', 'log:read']);
   await expect(update(weak, id, ['application:update'])).resolves.toBeDefined();
   await expect(update(weak, id, ['application:update', 'log:read'])).rejects.toMatchObject(refused);
@@ -49,7 +49,7 @@ it('cannot give by a change what it does not hold, not even to leave it as it is
   expect(await vault.events()).toHaveLength(before);
 });
 
-it('cannot take over one that holds more by giving itself its key', async () => {
+it('cannot take over an application with more permissions by regenerating its key', async () => {
   const { id } = await make(strong, managementPermissions);
   await expect(regenerate(weak, id)).rejects.toMatchObject(refused);
   await expect(regenerate(strong, id)).resolves.toBeDefined();
@@ -63,7 +63,7 @@ it('makes applications of other types as before', async () => {
   await expect(regenerate(weak, id)).resolves.toBeDefined();
 });
 
-it('is not shown its key again once it holds more than the caller', async () => {
+it('is not shown again with its key once it has more permissions than the caller', async () => {
   const { id } = await make(weak, ['application:update']);
   const replay = createApplicationReplay({ store: vault.log, clock: vault.clock });
   const repeat = (principal: Principal) =>

@@ -54,7 +54,7 @@ it('a deletion that is repeated confirms the first one and appends nothing', asy
   await expect(remove('00000000-0000-4000-8000-0000000000ff')).rejects.toMatchObject(refusal('not_found'));
 });
 
-it('two regenerations at once with an overlap keep the first key and the one that lost', async () => {
+it('two regenerations at once with an overlap keep the first key and that of the earlier regeneration', async () => {
   const regenerate = () =>
     vault.call('regenerateApplicationKey', { params: { id }, query: { overlap: '60' } });
   const made = (await Promise.all([regenerate(), regenerate()])).map(({ body }) => body as Application);

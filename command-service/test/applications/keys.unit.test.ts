@@ -47,17 +47,17 @@ const nine = Array.from({ length: 9 }, (_, index) => key(index + 1));
 const full = [created, ...nine.map((_, index) => added(index + 1, nine.slice(0, index + 1)))];
 
 describe('another key of an application', () => {
-  it('is added to those that are there', () =>
+  it('is added to the existing keys', () =>
     given(created, added(1, [key(1)]))
       .when(add(2))
       .then(added(2, [key(1), key(2)])));
   it('is refused with an expiry that has passed', () =>
     given(created).when(add(1, now)).thenRefused({ code: 'validation_failed' }));
-  it('is refused when ten live ones are there', () =>
+  it('is refused when there are ten valid keys', () =>
     given(...full)
       .when(add(10))
       .thenRefused({ code: 'conflict' }));
-  it('takes the place of one that has expired', () =>
+  it('replaces a key that has expired', () =>
     given(...full.slice(0, -1), added(9, [...nine.slice(0, 8), key(9, later(1000))]))
       .when({ ...add(10), now: later(1000), keyId: idOf(10) })
       .then(added(10, [...nine.slice(0, 8), { ...key(10), created_at: later(1000).toISOString() }])));
@@ -65,7 +65,7 @@ describe('another key of an application', () => {
     given(created, added(1, [{ ...key(1), hash: hashOf(77) }]))
       .when(add(1))
       .then(added(1, [key(1)])));
-  it('is refused to a manager who lacks the rights of the application', () =>
+  it('is refused to a manager without the permissions of the application', () =>
     given({ ...created, data: { ...created.data, type: 'management', permissions: ['log:read'] } })
       .when({ ...add(1), maker: { permissions: ['application:update'] } })
       .thenRefused({ code: 'forbidden' }));
@@ -85,7 +85,7 @@ describe('a key that is deleted', () => {
     given(created, added(1, [key(1)]))
       .when(remove(idOf(1)))
       .then(removed(idOf(1), hashOf(1), false)));
-  it('may be the last one', () =>
+  it('may be the last key', () =>
     given(created)
       .when(remove(id))
       .then(removed(id, hashOf(0), true)));
@@ -125,12 +125,12 @@ describe('a key that is regenerated with an overlap', () => {
       keys: [main],
       ...(kept && { kept_key_hash: hashOf(0) }),
     });
-  it('keeps the key before for that long', () => given(created).when(regenerate).then(regenerated(true)));
+  it('keeps the replaced key for the overlap', () => given(created).when(regenerate).then(regenerated(true)));
   it('does not keep the key of an earlier attempt, which the caller never received', () =>
     given(created, regenerated(true, hashOf(77)))
       .when(regenerate)
       .then(regenerated(false)));
-  it('is refused when the key before would be the eleventh', () =>
+  it('is refused when the replaced key would be the eleventh', () =>
     given(...full)
       .when({ ...regenerate, keyId: idOf(50) })
       .thenRefused({ code: 'conflict' }));

@@ -118,7 +118,7 @@ describe('requests with one cookie at once', () => {
       }),
       { numRuns: 100, seed: 22 },
     );
-    // The orders reach sign-outs that come first and too late, and sign-ins that are overtaken.
+    // The orders include sign-outs that come first or too late, and sign-ins that are overtaken.
     expect([...seen]).toEqual(
       expect.arrayContaining([
         'signed out: true, key kept: false, overtaken: 0',

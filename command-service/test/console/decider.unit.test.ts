@@ -59,7 +59,7 @@ describe('a session of the console', () => {
     given().when(open()).then(fact(ConsoleSessionOpened, opened));
   });
 
-  it('that takes the place of another one ends no later than that one', () => {
+  it('that replaces another one ends no later than that one', () => {
     given()
       .when(open(minutes(90)))
       .then(fact(ConsoleSessionOpened, { ...opened, expires_at: minutes(90) }));
@@ -68,7 +68,7 @@ describe('a session of the console', () => {
       .then(fact(ConsoleSessionOpened, { ...opened, ends_at: minutes(20), expires_at: minutes(20) }));
   });
 
-  it('is replaced once, by a request that has its secret, and names the session that takes its keys over', () => {
+  it('is replaced once, by a request with its secret, and names the session that replaces it', () => {
     const begun = given(fact(ConsoleSessionOpened, opened));
     begun.when(replace()).then(replaced);
     begun.when(replace('c'.repeat(64))).thenNothing();
@@ -87,14 +87,14 @@ describe('a session of the console', () => {
     given(signedOut).when(open()).thenRefused({ code: 'conflict' });
   });
 
-  it('goes on by use, which is stored when 5 minutes of it were not', () => {
+  it('is extended by use, which is stored once in 5 minutes', () => {
     const begun = given(fact(ConsoleSessionOpened, opened));
     begun.when(use(minutes(4))).thenNothing();
     begun.when(use(minutes(5))).then(fact(ConsoleSessionUsed, { session_id: id, ends_at: minutes(35) }));
     begun.when(use(minutes(29))).then(fact(ConsoleSessionUsed, { session_id: id, ends_at: minutes(59) }));
   });
 
-  it('does not come back by use after its end', () => {
+  it('is not opened again by use after its end', () => {
     given(fact(ConsoleSessionOpened, opened))
       .when(use(minutes(30)))
       .thenNothing();

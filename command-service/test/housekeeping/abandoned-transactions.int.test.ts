@@ -128,7 +128,7 @@ describe('an open transaction', () => {
     await vault.end('commit', transaction, { as: caller.principal });
   });
 
-  it('that does not say its key, as those of an older release, stays open until its time is over', async () => {
+  it('without the hash of its key, as in an older release, stays open until its time limit', async () => {
     const { vault } = house;
     const { id, transaction } = await hold({ principal: anyone({ tenant: vault.principal.tenant }) });
     await sweep();

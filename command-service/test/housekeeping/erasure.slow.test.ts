@@ -263,7 +263,7 @@ describe('the checkpoint', () => {
     expect(connections).toBe(2);
   });
 
-  it('of another log begins anew', async () => {
+  it('of another log starts from the beginning', async () => {
     const { vault } = house;
     await vault.pool.query(
       `insert into housekeeping.checkpoint values ('erasure', 18446744073709551615, now())`,

@@ -5,7 +5,7 @@ import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { leadWheneverPossible } from '../../src/housekeeping/leadership.ts';
 
-it('a frozen leader is replaced, and is told when it wakes', async () => {
+it('a frozen leader is replaced, and learns it when it runs again', async () => {
   const database = await createTestDatabase();
   onTestFinished(() => database.drop());
   const frozen = new pg.Client({ connectionString: database.url });
@@ -13,7 +13,7 @@ it('a frozen leader is replaced, and is told when it wakes', async () => {
   const ended = new Promise((resolve) => frozen.once('end', resolve));
   await frozen.connect();
   onTestFinished(() => frozen.end().catch(() => undefined));
-  // As a stopped process: its session holds the lock, and says nothing.
+  // Like a stopped process: its session holds the lock and sends no heartbeats.
   await frozen.query(`select pg_advisory_lock(7310581, hashtext('task'))`);
   const stop = new AbortController();
   let terms = 0;

@@ -143,7 +143,7 @@ it.each([
   expect(await upgrade()).toBe(false);
 });
 
-it('its row is signed with it', async () => {
+it('its row is signed too', async () => {
   await oldTenant();
   const id = await oldReactor();
   await upgrade();

@@ -29,7 +29,7 @@ const expires_at = '2030-01-01T00:00:10Z';
 const aCard = { type: 'card', data: { number: card, cvc: '123' } };
 
 describe('a token past its time', () => {
-  it('is ended and its keys destroyed; the others stay', async () => {
+  it('is ended and its keys are destroyed; other tokens stay', async () => {
     const { vault } = house;
     const gone = await vault.create({ type: 'token', data: 'x', expires_at });
     const kept = await vault.create({ type: 'token', data: 'x', expires_at: '2030-01-01T00:00:10.001Z' });
@@ -45,7 +45,7 @@ describe('a token past its time', () => {
     expect(events.at(-1)?.metadata.actor).toEqual({ kind: 'system', id: 'token-expiry' });
   });
 
-  it('ends once, though two sweep at once and again on an old read model', async () => {
+  it('ends once, although two sweepers run at once and one runs again on an old read model', async () => {
     const { vault } = house;
     const bodies = Array.from({ length: 20 }, () => ({ type: 'token', data: 'x', expires_at }));
     const tokens = await Promise.all(bodies.map((body) => vault.create(body)));
@@ -60,7 +60,7 @@ describe('a token past its time', () => {
     expect(await vault.keys()).toEqual([]);
   });
 
-  it('is left when its time was changed after the read model was written', async () => {
+  it('stays when its expiry was changed after the read model was written', async () => {
     const { vault } = house;
     const { id } = await vault.create({ type: 'token', data: 'x', expires_at });
     await house.settle();
@@ -88,7 +88,7 @@ describe('a token past its time', () => {
     expect(await vault.keys()).toEqual([]);
   });
 
-  it('is ended among more than a page of others that stay due', async () => {
+  it('is ended although more than a page of other due tokens cannot be ended', async () => {
     const { vault } = house;
     const insert = `insert into token
       (tenant_id, id, type, data, container, created_by, created_at, expires_at, seq, ordinal)
@@ -105,7 +105,7 @@ describe('a token past its time', () => {
 });
 
 describe('the cvc of a card', () => {
-  it('is purged after an hour, the card stays', async () => {
+  it('is purged after an hour; the card stays', async () => {
     const { vault } = house;
     const { id } = await vault.create(aCard);
     vault.clock.advance(hour - 1);
@@ -187,7 +187,7 @@ describe('other ends by time', () => {
   });
 });
 
-describe('a sweep that meets a failure', () => {
+describe('a sweep with a failure, () => {
   /** Fails every append to this token's stream. */
   const failing = (tokenId: string, error: Error): EventStore => {
     const { log } = house.vault;
@@ -199,7 +199,7 @@ describe('a sweep that meets a failure', () => {
     };
   };
 
-  it('ends everything else, says so, and ends that one the next time', async () => {
+  it('ends all other tokens, reports the failure, and ends that token in the next sweep', async () => {
     const { vault } = house;
     const [broken, fine] = [
       await vault.create({ type: 'token', data: 'x', expires_at }),

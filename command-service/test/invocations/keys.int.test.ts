@@ -45,7 +45,7 @@ it('the keys of arguments and callback URL are given to the append', async () =>
   expect(await typesOfRun()).toEqual(['ReactorInvoked']);
 });
 
-it('so is that of why it was not run', async () => {
+it('the key of the reason why it did not run is given to the append too', async () => {
   await expect(react({ args: {} })).rejects.toThrow('No runner');
   expect(await typesOfRun()).toEqual(['ReactorInvoked', 'ReactorFailed']);
 });
@@ -57,7 +57,7 @@ it('a run whose keys are lost is not recorded, and leaves no keys', async () => 
   expect(await vault.keys()).toEqual(before);
 });
 
-it('a synchronous one says that it waits for a run, so that it keeps no request of the run waiting', async () => {
+it('a synchronous invocation returns its place while it waits, so that it does not delay requests of the run', async () => {
   const onWaiting = vi.fn();
   await expect(react({ args: {} }, vault.faults.store, onWaiting)).rejects.toThrow('No runner');
   expect(onWaiting).toHaveBeenCalledOnce();

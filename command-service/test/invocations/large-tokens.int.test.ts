@@ -53,7 +53,7 @@ it('tokens with 4 MiB of data together are opened, each with its data', async ()
   });
 });
 
-it('more is refused before all tokens are read: a request of 5 KB must not open 50 MiB', async () => {
+it('more than that is refused before all tokens are read: a request of 5 KB must not open 50 MiB', async () => {
   const ids = await create(27, 170 * kibibyte);
   const { use, context, reads } = tokenUse();
   const refusal = { errors: { 'args.24': ['names tokens that have more than 4 MiB of data together'] } };

@@ -35,7 +35,7 @@ const praised = (): VaultEvent => {
   return { ...event, type: 'TokenPraised', version: 1 } as unknown as VaultEvent;
 };
 
-it('outcomes are heard past events of a newer release, also those that came together with them', async () => {
+it('outcomes are received after events of a newer release, also when they arrive together with them', async () => {
   const log = createMemoryEventLog();
   const older = createMemoryEventStore({ registry: eventRegistry, log });
   const newer = createMemoryEventStore({

@@ -100,7 +100,7 @@ async function runIt(isSeenComplete = true): Promise<void> {
   );
 }
 
-it('the repeat of a run that was cut off before its answer rests on the tokens that the run began with', async () => {
+it('the repeat of a run that was cut off before its answer is decided by the tokens that the run began with', async () => {
   const { body, tokens, isRepeat } = await react({ args: {} });
   expect(body).toEqual({ raw: 'SECRET' });
   expect(isRepeat).toBe(true);
@@ -116,13 +116,13 @@ it('such a repeat cannot be shown when the code was shown more tokens than are n
   expect((await react({ args: {} })).isUnrepeatable).toBe(true);
 });
 
-it('such a repeat is refused to a caller that may not use them any more, whatever tokens the repeat names', async () => {
+it('such a repeat is refused to a caller that may not use these tokens any more, whichever tokens the repeat names', async () => {
   const elsewhere = anyone().rules.map((rule) => ({ ...rule, container: '/elsewhere/' }));
   const narrowed = { ...vault.principal, rules: elsewhere };
   await expect(react({ args: {} }, narrowed)).rejects.toMatchObject({ code: 'forbidden' });
 });
 
-it('such a repeat is a conflict for another caller that comes by its ids, and for another reactor', async () => {
+it('such a repeat is a conflict for another caller with the same ids, and for another reactor', async () => {
   const conflict = { status: 409, code: 'conflict' };
   const other = { ...vault.principal, actor: { kind: 'application', id: 'other' } } as const;
   await expect(react({ args: {} }, other)).rejects.toMatchObject(conflict);

@@ -59,7 +59,7 @@ describe('a proxy', () => {
   it('is created', () => given().when({ kind: 'create', id, content }).then(created));
   it('is created once, however often the command is repeated', () =>
     given(created).when({ kind: 'create', id, content }).thenNothing());
-  it('does not come back by a repeat', () =>
+  it('is not created again by a repeat', () =>
     given(created, deleted).when({ kind: 'create', id, content }).thenRefused({ code: 'conflict' }));
   it('is updated as a whole', () =>
     given(created)

@@ -55,7 +55,7 @@ async function stored(id: string) {
 }
 
 describe('a created proxy', () => {
-  it('answers with all that it is, its destination in one form', async () => {
+  it('is answered with all its fields, its destination in one form', async () => {
     const { id, name, type } = application;
     const proxy = await create({ application: { id: id.toUpperCase() } });
     expect(proxy).toEqual({
@@ -73,7 +73,7 @@ describe('a created proxy', () => {
     expect(await stored(proxy.id)).toMatchObject({ configuration: body.configuration });
   });
 
-  it('is one, though the request is repeated under its idempotency key', async () => {
+  it('is created once, although the request is repeated under its idempotency key', async () => {
     const options = { as: manager, idempotencyKey: 'once' };
     const first = (await vault.call('createProxy', { body }, options)).body as Proxy;
     expect((await vault.call('createProxy', { body }, options)).body).toEqual(first);
@@ -92,7 +92,7 @@ describe('a created proxy', () => {
     await expect(patch(id, { name: 'x' })).rejects.toMatchObject(refusal('not_found'));
   });
 
-  it('is not signed anew when it was altered in the log', async () => {
+  it('is not signed again when it was altered in the log', async () => {
     const { id } = await create();
     const stream = streams.proxy(manager.tenant.id, id);
     const [event] = await eventsOf(id);
@@ -138,7 +138,7 @@ describe('refused on create and on replacement', () => {
 });
 
 describe('a changed proxy', () => {
-  it('is what a merge patch makes of it', async () => {
+  it('has the content that the merge patch gives', async () => {
     const { id } = await withApplication();
     await patch(id, { configuration: { KEY: null, NEW: 'v' }, response: { code }, destinations: null });
     expect(await stored(id)).toMatchObject({
@@ -156,7 +156,7 @@ describe('a changed proxy', () => {
     await expect(patch(id, { request: {} })).rejects.toMatchObject(refusal('validation_failed'));
   });
 
-  it('is replaced as a whole, but for its keys', async () => {
+  it('is replaced as a whole, except its keys', async () => {
     const { id } = await withApplication();
     const { id: keyId } = await addKey(id);
     const replacement = {
@@ -184,7 +184,7 @@ describe('a key of a proxy', () => {
     expect(fieldsOf(events.at(-1))).toMatchObject({ keys: [{ id: made.id, hash: hashApiKey(key) }] });
   });
 
-  it('has a successor when the request is repeated because its answer was lost', async () => {
+  it('is replaced by a new key when the request is repeated because its answer was lost', async () => {
     const { id } = await withApplication();
     const options = { as: manager, idempotencyKey: randomUUID() };
     await vault.call('createProxyKey', { params: { id }, body: {} }, options);

@@ -41,7 +41,7 @@ describe('reactor code', () => {
     );
   });
 
-  it('is refused without a place when there is none', () => {
+  it('is refused without a line when the error has none', () => {
     expect(() => requireCompiled({ ok: false, message: 'no function is exported' })).toThrow(
       'The code does not compile: no function is exported',
     );

@@ -30,7 +30,7 @@ describe('a reactor', () => {
   it('is created', () => given().when(create).then(created));
   it('is created once, however often the command is repeated', () =>
     given(created).when(create).thenNothing());
-  it('does not come back by a repeat', () =>
+  it('is not created again by a repeat', () =>
     given(created, deleted).when(create).thenRefused({ code: 'conflict' }));
   it('is updated as a whole', () => given(created).when({ kind: 'update', content: changed }).then(updated));
   it('is deleted with the key of its configuration', () =>

@@ -55,7 +55,7 @@ async function stored(id: string) {
 }
 
 describe('a created reactor', () => {
-  it('answers with everything it is', async () => {
+  it('is answered with all its fields', async () => {
     const { id, name, type } = await application('private');
     const reactor = await create({ application: { id } });
     expect(reactor).toEqual({
@@ -74,7 +74,7 @@ describe('a created reactor', () => {
     expect(JSON.stringify(await vault.events())).not.toContain('sk_live_marked');
   });
 
-  it('is one, though the request is repeated under its idempotency key', async () => {
+  it('is created once, although the request is repeated under its idempotency key', async () => {
     const options = { as: manager, idempotencyKey: 'once' };
     const first = (await vault.call('createReactor', { body }, options)).body as Reactor;
     const second = (await vault.call('createReactor', { body }, options)).body as Reactor;
@@ -82,7 +82,7 @@ describe('a created reactor', () => {
     expect(await vault.events(streams.reactor(manager.tenant.id, first.id))).toHaveLength(1);
   });
 
-  it('says that its answers, which hold its configuration, end with its keys', async () => {
+  it('has its stored answers, which contain its configuration, end with its keys', async () => {
     const made = await call('createReactor', { body });
     const { id } = made.body as Reactor;
     const updated = await call('updateReactor', { params: { id }, body });

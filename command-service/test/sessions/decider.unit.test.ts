@@ -89,12 +89,12 @@ describe('opening a session', () => {
 });
 
 describe('authorizing a session', () => {
-  it('lets it live for an hour', () => given(opened).when(authorize()).then(hour));
-  it('works until the last millisecond of the nonce', () =>
+  it('makes it valid for an hour', () => given(opened).when(authorize()).then(hour));
+  it('is possible until the last millisecond of the nonce', () =>
     given(opened)
       .when(authorize({ now: later(nonceLifetimeMs - 1) }))
       .then(authorized(later(nonceLifetimeMs - 1 + sessionLifetimeMs))));
-  it('does not find a nonce whose time is over', () =>
+  it('does not find an expired nonce', () =>
     given(opened)
       .when(authorize({ now: nonceEnd }))
       .thenRefused({ code: 'not_found' }));
@@ -103,11 +103,11 @@ describe('authorizing a session', () => {
     given(opened)
       .when(authorize({ nonceHash: 'c'.repeat(64) }))
       .thenRefused({ code: 'not_found' }));
-  it('does not find a session of an older release, which does not say by which key it was opened', () =>
+  it('does not find a session of an older release, which lacks the hash of the key that opened it', () =>
     given(fact(SessionOpened, openedBefore)).when(authorize()).thenRefused({ code: 'not_found' }));
   it('works once', () =>
     given(opened, hour).when(authorize()).thenRefused({ code: 'session_already_authorized' }));
-  it('does not say without the nonce that it was used', () =>
+  it('does not reveal to a request without the nonce that it was used', () =>
     given(opened, hour)
       .when(authorize({ nonceHash: 'c'.repeat(64) }))
       .thenRefused({ code: 'not_found' }));
@@ -160,22 +160,22 @@ describe('authorizing a session', () => {
 describe('the expiry of a session', () => {
   it('ends one whose nonce was not used', () =>
     given(opened).when({ kind: 'expire', now: nonceEnd }).then(expired));
-  it('leaves one whose time is not over', () =>
+  it('does not change one before its end', () =>
     given(opened)
       .when({ kind: 'expire', now: later(nonceLifetimeMs - 1) })
       .thenNothing());
-  it('leaves an authorized one beyond the time of its nonce', () =>
+  it('does not change an authorized one after the end of its nonce', () =>
     given(opened, hour).when({ kind: 'expire', now: nonceEnd }).thenNothing());
   it('ends an authorized one at its end', () =>
     given(opened, hour)
       .when({ kind: 'expire', now: later(sessionLifetimeMs) })
       .then(expired));
-  it('comes once', () => given(opened, expired).when({ kind: 'expire', now: nonceEnd }).thenNothing());
-  it('does nothing for an unknown one', () => given().when({ kind: 'expire', now }).thenNothing());
+  it('happens once', () => given(opened, expired).when({ kind: 'expire', now: nonceEnd }).thenNothing());
+  it('does nothing for an unknown session', () => given().when({ kind: 'expire', now }).thenNothing());
 });
 
 describe('a nonce', () => {
-  it('names its session and is never the same', () => {
+  it('names its session and is different each time', () => {
     const nonce = generateNonce(id);
     expect(sessionIdOf(nonce)).toBe(id);
     expect(generateNonce(id)).not.toBe(nonce);

@@ -54,7 +54,7 @@ describe('a session', () => {
     expect(log).not.toContain(session.nonce);
   });
 
-  it('is authorized with no more than its nonce, and once', async () => {
+  it('is authorized with only its nonce, and once', async () => {
     const { nonce } = await open();
     const { body, position } = await authorize({ nonce });
     expect(body).toBeUndefined();
@@ -106,7 +106,7 @@ describe('a session', () => {
     expect((await vault.events()).at(-1)?.data).toMatchObject({ expires_at: '2030-01-01T00:30:00Z' });
   });
 
-  it('is another one when its first answer was lost', async () => {
+  it('is a new session when the first answer was lost', async () => {
     const caller = as({ applicationType: 'public' });
     const first = await open(caller, 'once');
     const second = await open(caller, 'once');

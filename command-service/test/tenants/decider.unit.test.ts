@@ -41,7 +41,7 @@ const rotated = (text: string, ...others: ReturnType<typeof earlier>[]) =>
 describe('a tenant', () => {
   it('is created with a webhook secret', () => given().when(create).then(created, secret));
   it('is created once', () => given(created, secret).when(create).thenNothing());
-  it('does not come back', () => given(created, deleted).when(create).thenNothing());
+  it('is not created again after its deletion', () => given(created, deleted).when(create).thenNothing());
 
   it('replaces its settings by those given', () =>
     given(created, set)
@@ -62,7 +62,7 @@ describe('a tenant', () => {
     given(created, secret)
       .when(rotate('two', 0))
       .then(fact(TenantWebhookSecretRotated, { ...identity, secret: sealed('two') })));
-  it('lets the secret before sign for the overlap', () =>
+  it('lets the previous secret sign for the overlap', () =>
     given(created, secret)
       .when(rotate('two', 60))
       .then(rotated('two', earlier('one', '00:01:00'))));
@@ -75,7 +75,7 @@ describe('a tenant', () => {
       .when(rotate('three', 60, '00:01:00'))
       .then(rotated('three', earlier('two', '00:02:00')));
   });
-  it('ends all secrets before at once without an overlap', () =>
+  it('ends all previous secrets at once without an overlap', () =>
     given(created, secret, rotated('two', earlier('one', '00:01:00')))
       .when(rotate('three', 0))
       .then(rotated('three')));

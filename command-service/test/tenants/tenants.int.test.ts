@@ -92,7 +92,7 @@ describe('a tenant made by the operator', () => {
     expect(application).toMatchObject({ type: 'private', key: expect.stringMatching(/^key_pvt_/) as string });
   });
 
-  it('must exist for that', async () => {
+  it('must exist for these commands', async () => {
     const absent = refusal('not_found');
     await expect(tenants.setPlan(randomUUID(), 'standard')).rejects.toMatchObject(absent);
     const body = { name: 'Shop', type: 'private', permissions: ['token:read'] } as const;
@@ -108,7 +108,7 @@ describe('a tenant made by the operator', () => {
 });
 
 describe('a tenant that changes itself', () => {
-  it('answers with everything it is', async () => {
+  it('is answered with all its fields', async () => {
     vault.clock.advance(1000);
     const settings = { deduplicate_tokens: 'true' };
     expect(await call('updateTenant', { body: { name: 'New', settings } })).toEqual({
@@ -179,7 +179,7 @@ describe('a deleted tenant', () => {
     expect(await vault.keys()).toEqual(keys);
   });
 
-  it('is gone for good', async () => {
+  it('cannot be created again', async () => {
     await call('deleteTenant');
     const gone = refusal('not_found');
     await expect(call('deleteTenant')).rejects.toMatchObject(gone);

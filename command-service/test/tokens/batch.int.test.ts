@@ -26,7 +26,7 @@ async function removeAll(then: () => Promise<TestVault['principal']>): Promise<D
 }
 
 describe('a batch that takes long', () => {
-  it('continues by the present rights of its caller', async () => {
+  it('continues with the present rights of its caller', async () => {
     const { results } = await removeAll(() => Promise.resolve({ ...vault.principal, rules: [] }));
     expect(results.map(({ status }) => status)).toEqual([...Array<number>(100).fill(204), 403]);
     expect(await vault.live()).toEqual([last]);

@@ -12,7 +12,7 @@ beforeEach(async () => {
 afterAll(() => vault.close());
 
 describe('a created token', () => {
-  it('answers with everything it is', async () => {
+  it('is answered with all its fields', async () => {
     const token = await vault.create({
       type: 'card',
       data: { number: card, expiration_month: 4, cvc: '123', holder: 'ignored' },
@@ -40,7 +40,7 @@ describe('a created token', () => {
     expect(await vault.keys()).toEqual([`${token.id} cvc`, `${token.id} data`]);
   });
 
-  it('is in the log only sealed', async () => {
+  it('is in the log in sealed form only', async () => {
     await vault.create({
       type: 'card',
       data: { number: card, cvc: '737' },
@@ -68,7 +68,7 @@ describe('a created token', () => {
     expect((await vault.create({ type: 'token', data: 'x' }, { as })).data).toBeUndefined();
   });
 
-  it('has a fingerprint only when something asks for one', async () => {
+  it('has a fingerprint only when the request or a setting asks for one', async () => {
     const plain = await vault.create({ type: 'token', data: 'a' });
     expect(plain).not.toHaveProperty('fingerprint', expect.anything());
     const asked = await vault.create({ type: 'token', data: 'a', fingerprint_expression: '{{ data }}' });
@@ -123,7 +123,7 @@ describe('a token is refused', () => {
     expect(await vault.keys()).toEqual([]);
   });
 
-  it('with an error that tells nothing of its data', async () => {
+  it('with an error that contains none of its data', async () => {
     const secret = '4111222233334444';
     const bodies = [
       { type: 'card', data: { number: secret, cvc: secret, expiration_month: secret } },
@@ -200,7 +200,7 @@ describe('an id', () => {
     expect(await vault.keys()).toEqual(['mine data']);
   });
 
-  it('is of one tenant only', async () => {
+  it('belongs to one tenant only', async () => {
     await vault.create({ type: 'token', data: 1, id: 'mine' });
     await vault.newTenant();
     expect((await vault.create({ type: 'token', data: 2, id: 'mine' })).id).toBe('mine');
@@ -213,7 +213,7 @@ describe('an id', () => {
     }
   });
 
-  it('from an expression that always gives the same becomes a UUID in the end', async () => {
+  it('from an expression that always gives a taken id becomes a UUID in the end', async () => {
     const ids = [];
     for (let n = 0; n < 3; n += 1)
       ids.push((await vault.create({ type: 'token', data: 'same', id: '{{ data }}' })).id);
@@ -270,20 +270,20 @@ describe('a create that is repeated under its idempotency key', () => {
 });
 
 describe('an append that fails', () => {
-  it('for certain takes its keys with it', async () => {
+  it('for certain destroys its keys', async () => {
     await vault.create({ type: 'token', data: 1, id: 'mine' });
     const [before] = [await vault.keys()];
     await vault.create({ type: 'token', data: 1, id: 'mine' }).catch(() => undefined);
     expect(await vault.keys()).toEqual(before);
   });
-  it('with its outcome unknown leaves them', async () => {
+  it('with an unknown outcome keeps its keys', async () => {
     vault.faults.decide = () => 'after';
     await expect(vault.create({ type: 'token', data: 1, id: 'mine' })).rejects.toThrow('cut off');
     vault.faults.decide = () => undefined;
     expect((await vault.stored('mine'))?.data).toBe(1);
     expect(await vault.keys()).toEqual(['mine data']);
   });
-  it('at the claim takes its keys with it, since no token was sent', async () => {
+  it('at the claim destroys its keys, because no token was sent', async () => {
     vault.faults.decide = (stream) => (stream.startsWith('fingerprint-') ? 'before' : undefined);
     const given = { type: 'token', data: 1, id: 'mine', fingerprint_expression: '{{ data }}' };
     await expect(vault.create(given)).rejects.toThrow('cut off');

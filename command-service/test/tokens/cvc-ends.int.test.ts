@@ -29,7 +29,7 @@ describe('the use of tokens', () => {
     return cvcEndsAt;
   }
 
-  it('tells when the first cvc of them ends', async () => {
+  it('gives the time when the first cvc of the tokens ends', async () => {
     await vault.create({ ...withCvc, id: 'first' });
     vault.clock.set('2030-01-01T00:10:00Z');
     await vault.create({ ...withCvc, id: 'second' });
@@ -42,7 +42,7 @@ describe('the use of tokens', () => {
   });
 });
 
-describe('an answer tells when the cvc of its token ends', () => {
+describe('an answer names the time when the cvc of its token ends, () => {
   const endsIn = async (...call: Parameters<TestVault['call']>): Promise<unknown> =>
     (await vault.call(...call)).tokens
       ?.filter(({ shown }) => shown?.isTold !== true)

@@ -63,11 +63,11 @@ describe('updating a token', () => {
       key_ids,
     });
   const update: TokenCommand = { kind: 'update', content: content({ metadata: { a: 'b' } }), now };
-  it('records everything the token is afterwards', () =>
+  it('records the whole token after the update', () =>
     given(created())
       .when(update)
       .then(updated([], { metadata: { a: 'b' } })));
-  it('decides the destruction of the key of a cvc that it replaces or takes back', () => {
+  it('decides the destruction of the key of a cvc that it replaces or removes', () => {
     const replaced = content({ ...cvc, cvc: sealed(3) });
     given(created(cvc))
       .when({ ...update, content: replaced })
@@ -104,7 +104,7 @@ describe('deleting a token', () => {
       .thenRefused({ code: 'not_found' }));
 });
 
-describe('the passing of time', () => {
+describe('the expiry of a token or cvc, () => {
   const at = (kind: 'expire' | 'purge-cvc', ms: number): TokenCommand => ({ kind, now: later(ms) });
   it('expires a token at its instant', () =>
     given(created({ expires_at: soon }))
@@ -123,7 +123,7 @@ describe('the passing of time', () => {
     given(created({ expires_at: soon }), fact(TokenExpired, ended(keyId(1))))
       .when(at('expire', 2000))
       .thenNothing());
-  it('purges a cvc, and only it', () =>
+  it('purges a cvc, and keeps the other data', () =>
     given(created(cvc))
       .when(at('purge-cvc', 1000))
       .then(fact(TokenCvcPurged, ended(keyId(2)))));
@@ -161,23 +161,23 @@ describe('a token', () => {
     ).toEqual(content()));
   it('forgets its cvc when that is purged', () =>
     expect(details(created(cvc), fact(TokenCvcPurged, ended(keyId(2))))?.content).toEqual(content()));
-  it('is untouched by a voided claim', () =>
+  it('is not changed by a voided claim', () =>
     expect(details(created(), fact(FingerprintClaimVoided, { fingerprint: 'f', token_id: 'tok' }))).toEqual(
       details(created()),
     ));
 });
 
-describe('the loss of a data key that the log knows nothing of', () => {
+describe('the loss of a data key that the log does not explain, () => {
   const lose = (n: number): TokenCommand => ({ kind: 'lose-key', keyId: keyId(n), now });
   it('ends the token, and names all its keys', () =>
     given(created(cvc))
       .when(lose(1))
       .then(fact(TokenDeleted, ended(keyId(1), keyId(2)))));
-  it('ends no more than the cvc when only that is lost', () =>
+  it('ends only the cvc when only its key is lost', () =>
     given(created(cvc))
       .when(lose(2))
       .then(fact(TokenCvcPurged, ended(keyId(2)))));
-  it('is its expiry when that has passed', () =>
+  it('is recorded as the expiry of the token when that has passed', () =>
     given(created({ expires_at: now.toISOString() }))
       .when(lose(1))
       .then(fact(TokenExpired, ended(keyId(1)))));

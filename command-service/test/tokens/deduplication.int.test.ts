@@ -42,7 +42,7 @@ describe('a deduplicated create', () => {
     expect(await status({ ...body, fingerprint_expression: '{{ data | stringify }}' })).toBe(201);
   });
 
-  it('finds a token that was created without it, if that has a fingerprint', async () => {
+  it('finds a token that was created without deduplication, if the token has a fingerprint', async () => {
     await vault.create({ type: 'card', data: { number: card } });
     expect(await status(body)).toBe(201);
     await vault.newTenant({ fingerprint_tokens: 'true' });
@@ -68,7 +68,7 @@ describe('a deduplicated create', () => {
     expect(await vault.live()).toEqual([third.id]);
   });
 
-  it('costs no more when equal tokens have come and gone', async () => {
+  it('costs no more when equal tokens were created and deleted before', async () => {
     for (let n = 0; n < 5; n += 1) await vault.remove((await vault.create(body)).id);
     const { fingerprint = '' } = await vault.create(body);
     const events = await vault.events(streams.fingerprint(vault.principal.tenant.id, fingerprint));
@@ -125,7 +125,7 @@ describe('equal creates at the same time', () => {
     expect(await vault.keys()).toHaveLength(1);
   });
 
-  it('give one token when the first crashed between claim and create', async () => {
+  it('give one token when the first writer crashed between claim and create', async () => {
     vault.faults.decide = (stream) => (stream.startsWith('token-') ? 'before' : undefined);
     await expect(vault.create({ ...body, id: 'crashed' })).rejects.toThrow('cut off');
     vault.faults.decide = () => undefined;
@@ -157,7 +157,7 @@ describe('equal creates at the same time', () => {
     expect(live.filter((data) => JSON.stringify(data) === JSON.stringify({ number: card }))).toHaveLength(1);
   });
 
-  it('give one token though one of that id is deleted and made again meanwhile', async () => {
+  it('give one token although one with that id is deleted and made again meanwhile', async () => {
     await vault.create({ ...body, id: 'mine' });
     const work = Array.from({ length: 30 }, (_, n) =>
       n % 3 === 0
@@ -262,7 +262,7 @@ describe('deduplicated writes that find no equal token', () => {
     await expect(vault.update('tok', probe, options)).rejects.toMatchObject({ code: 'rate_limited' });
   });
 
-  it('do not count when a token is found, nor for a caller who may see every token', async () => {
+  it('do not count when a token is found, nor for a caller that may see every token', async () => {
     const options = limitedTo('1');
     const same = unique();
     await vault.create(same);

@@ -10,7 +10,7 @@ const data = { number: card, cvc: '123' };
 const create = (id: string, transaction?: string) =>
   vault.create({ type: 'card', data, id }, { transaction });
 
-describe('the keys that are left', () => {
+describe('the remaining keys, () => {
   let transaction: string;
   beforeEach(async () => {
     vault.clock.set('2030-01-01T00:00:00Z');
@@ -45,25 +45,25 @@ describe('the keys that are left', () => {
     expect(count(keys, 'kept cvc')).toBe(2);
   });
 
-  it('after its commit are those of its tokens', async () => {
+  it('after its commit are the keys of its tokens', async () => {
     await vault.end('commit', transaction);
     expect(await vault.keys()).toEqual(['kept cvc', 'kept data', 'new cvc', 'new data']);
     expect((await vault.stored('kept'))?.data).toEqual({ number: card, cvc: '456' });
   });
 
-  it('after its rollback are those of before', async () => {
+  it('after its rollback are the keys of the tokens before it', async () => {
     await vault.end('rollback', transaction);
     expect(await vault.keys()).toEqual(['gone cvc', 'gone data', 'kept cvc', 'kept data']);
     expect((await vault.stored('kept'))?.data).toEqual({ ...data });
   });
 
-  it('after its expiry are those of before', async () => {
+  it('after its expiry are the keys of the tokens before it', async () => {
     vault.clock.advance(hour);
     await vault.settle(transaction);
     expect(await vault.keys()).toEqual(['gone cvc', 'gone data', 'kept cvc', 'kept data']);
   });
 
-  it('when the end is not certain are all; the repeat carries out what the log has decided', async () => {
+  it('when the end is not certain are all keys; the repeat carries out the decision of the log', async () => {
     const before = await vault.keys();
     vault.faults.decide = () => 'after';
     await expect(vault.end('commit', transaction)).rejects.toThrow('cut off');

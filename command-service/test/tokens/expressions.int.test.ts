@@ -33,7 +33,7 @@ describe('an expression that takes too much', () => {
     expect(await vault.events()).toEqual([]);
   });
 
-  it('leaves nothing of its budget to the next of the same request, and all to other requests', async () => {
+  it('uses up the budget of its request, and nothing of the budget of other requests', async () => {
     const leaf = { type: 'token', data: 'abc', mask: slow };
     await expect(vault.tokenize([leaf, leaf, leaf])).rejects.toMatchObject({ code: 'validation_failed' });
     expect(
@@ -129,7 +129,7 @@ describe('the arguments of a reactor', () => {
     });
   });
 
-  it('never mean another token than was meant', async () => {
+  it('never refer to another token than the caller named', async () => {
     await vault.create({ type: 'token', id: 'abc', data: 1 });
     expect(await react({ a: '{{ token:abc }}', b: '{{ token: abc }}' })).toMatchObject({ status: 202 });
     await vault.create({ type: 'token', id: 'token:abc', data: 2 });

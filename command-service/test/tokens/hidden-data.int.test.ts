@@ -83,7 +83,7 @@ describe('a caller that may not see the data of a token', () => {
     });
   });
 
-  it('may not change it in a transaction, or what the transaction made', async () => {
+  it('may not change it in a transaction, nor tokens that the transaction made', async () => {
     await createCard();
     const transaction = await vault.begin();
     const { as } = updater();
@@ -158,7 +158,7 @@ describe('a caller that may not see the data of a token', () => {
     });
   });
 
-  it('does not learn by a refusal whether the mask of another suits the data', async () => {
+  it('does not learn from a refusal whether the mask of another caller fits the data', async () => {
     await createCard();
     await vault.update('tok', { mask: { cvc: "{% unless data.cvc %}{{ 'x' | to_number }}{% endunless %}" } });
     vault.clock.advance(60 * 60 * 1000);

@@ -29,7 +29,7 @@ describe('a token with a long history', () => {
     await vault.create({ type: 'card', id: 'tok', data: { number: card, cvc: '123' } });
   });
 
-  it('is patched and deleted by its last event alone', async () => {
+  it('is patched and deleted after reading only its last event', async () => {
     await versions(40);
     expect(await eventsRead(patch)).toBe(1);
     const { createdAt, createdBy } = (await vault.stored('tok')) ?? {};
@@ -61,7 +61,7 @@ describe('a token with a long history', () => {
     expect(await vault.keys()).toEqual(['tok cvc', 'tok data']);
   });
 
-  it('of a release whose updates did not say when it was made is read once more', async () => {
+  it('of a release whose updates lack the time of creation is read once more', async () => {
     await versions(5);
     const newest = (await vault.events()).findLast(({ type }) => type === 'TokenUpdated');
     if (newest?.type !== 'TokenUpdated') throw new Error('there is no update');

@@ -25,7 +25,7 @@ describe('a merge patch', () => {
     expect(mergePatch(JSON.parse(target) as Json, JSON.parse(patch) as Json)).toEqual(JSON.parse(result));
   });
 
-  it('treats names that are special to the language as any other', () => {
+  it('treats names with a meaning in JavaScript like any other name', () => {
     const patch = JSON.parse('{"__proto__":{"polluted":true},"constructor":{"prototype":1}}') as Json;
     const merged = mergePatch({ toString: 'x' }, patch);
     expect(JSON.parse(JSON.stringify(merged))).toEqual(
@@ -37,7 +37,7 @@ describe('a merge patch', () => {
     );
   });
 
-  it('changes neither target nor patch, and is the same twice', () => {
+  it('changes neither target nor patch, and gives the same result twice', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.jsonValue(), (target, patch) => {
         const [before, given] = [JSON.stringify(target), JSON.stringify(patch)];

@@ -62,7 +62,7 @@ describe('the repeat of a create', () => {
   });
 });
 
-describe('the repeat of an update whose caller has other rights by then', () => {
+describe('the repeat of an update whose caller has other rights meanwhile, () => {
   const seeing = (transform: Transform, readable = true): Principal => ({
     ...vault.principal,
     rules: anyone().rules.map((rule) => ({
@@ -95,7 +95,7 @@ describe('the repeat of an invocation whose reactor made the token', () => {
     expect(shown?.data).toMatchObject({ number: `XXXXXXXXXXXX${card.slice(-4)}` });
   });
 
-  it('shows no data that others have written since, unless the caller may read it', async () => {
+  it('shows no data that other callers have written since, unless the caller may read it', async () => {
     await vault.update('tok', { data: { number: '5555555555554444' } });
     const [hidden] = await repeat('output', user());
     expect(hidden).not.toHaveProperty('data');

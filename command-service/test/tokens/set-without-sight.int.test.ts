@@ -38,13 +38,13 @@ const asSet = {
   expression: shows.fingerprint_expression,
 };
 
-describe('a field that a caller without sight of the data set together with whole data', () => {
+describe('a field that a caller without sight of the data set together with the whole data, () => {
   beforeEach(async () => {
     await vault.create({ type: 'card', id: 'tok', data: { number: card } });
     await vault.update('tok', { data: theirs, ...shows }, { as: blind() });
   });
 
-  it('holds for that data', async () => {
+  it('applies to that data', async () => {
     expect(await of()).toMatchObject(asSet);
     await vault.update('tok', { metadata: { k: 'v' } });
     await vault.update('tok', { data: { ...theirs, expiration_month: 2 } }, { as: blind() });
@@ -62,7 +62,7 @@ describe('a field that a caller without sight of the data set together with whol
     },
   );
 
-  it('stays where that caller says it with the data, and other fields end', async () => {
+  it('stays when that caller sends it again with the data, and other fields end', async () => {
     await vault.update('tok', { data: { number: card }, mask: shows.mask });
     expect(await of()).toEqual({ mask: shows.mask, indexes: [], expression: undefined, by: undefined });
   });
@@ -74,14 +74,14 @@ describe('a field that a caller without sight of the data set together with whol
     expect((await of()).mask).toMatchObject(defaultMask);
   });
 
-  it('shows nothing of the data afterwards that it hid before', async () => {
+  it('does not show data afterwards that it hid before', async () => {
     await vault.update('tok', { data: theirs, mask: null }, { as: blind() });
     await vault.update('tok', { data: { number: card } });
     expect((await of()).mask).toBeUndefined();
   });
 });
 
-describe('a field that a caller set that sees the data, or that created the token', () => {
+describe('a field of a caller that sees the data or created the token, () => {
   it('stays when another caller changes the data', async () => {
     await vault.create({ type: 'card', id: 'tok', data: { number: card } });
     await vault.update('tok', { data: theirs, ...shows });

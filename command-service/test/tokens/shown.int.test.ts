@@ -48,19 +48,19 @@ describe('the event of a write records the transform of its answer', () => {
     expect(await told()).toEqual([`TokenCreated ${shown}`, `TokenUpdated ${shown}`]);
   });
 
-  it('which is nothing when it is masked and has no mask', async () => {
+  it('which is nothing when the token is masked and has no mask', async () => {
     await vault.create({ type: 'token', data: 'x', id: 'tok' }, { as: seeing('mask') });
     await vault.update('tok', { metadata: { a: 'b' } }, { as: seeing('mask') });
     expect(await told()).toEqual(['TokenCreated "redact"', 'TokenUpdated "redact"']);
   });
 
-  it('which of a tokenized leaf is nothing but its id', async () => {
+  it('which for a tokenized leaf is its id only', async () => {
     await vault.tokenize({ leaf: 'secret' });
     await vault.tokenize({ type: 'token', data: 'secret' });
     expect(await told()).toEqual(['TokenCreated "redact"', 'TokenCreated "reveal"']);
   });
 
-  it('but in a transaction that may be rolled back, data that was there before is on record at once', async () => {
+  it('but in a transaction that may be rolled back, the reading of existing data is recorded at once', async () => {
     await vault.create(body);
     const transaction = await vault.begin();
     await vault.update('tok', { metadata: { a: 'b' } }, { transaction });
@@ -80,7 +80,7 @@ describe('the event of a write records the transform of its answer', () => {
   });
 });
 
-describe('a probe by deduplication is on record', () => {
+describe('a probe by deduplication is recorded, () => {
   const probe = { type: 'card', data: { number: card }, deduplicate_token: true };
   const met = (transform: Transform) => ({
     operation: 'deduplicate',
@@ -102,11 +102,11 @@ describe('a probe by deduplication is on record', () => {
     expect((await told()).slice(1)).toEqual([met('redact')]);
   });
 
-  it('of an update that would make a double', async () => {
+  it('of an update that would make an equal token', async () => {
     await vault.create({ id: 'other', type: 'card', data: { number: '5555555555554444' } });
     const patch = { data: { number: card }, deduplicate_token: true };
     await vault.update('other', patch, { as: without('token:read') });
-    // The answer tells that the patched token, too, would have this data.
+    // The answer reveals that the patched token would have the same data.
     const patched = { token_id: 'other', token_type: 'card', transform: 'reveal' };
     expect((await told()).slice(2)).toEqual([
       met('redact'),
@@ -130,7 +130,7 @@ describe('tokens made by a session', () => {
     expect(opened.body).toMatchObject({ created_by: authorizer });
   });
 
-  it('is the session’s: another session of the same application does not find its transaction', async () => {
+  it('belong to the session: another session of the same application does not find its transaction', async () => {
     const transaction = await vault.begin({ as: session() });
     const other = { ...session(), actor: { kind: 'session', id: 'another' } as const };
     await expect(vault.end('commit', transaction, { as: other })).rejects.toMatchObject({ status: 404 });
@@ -149,7 +149,7 @@ describe('a create repeated under its idempotency key, whose first answer was lo
     expect((await told()).at(-1)).toEqual({ operation: 'read', tokens, where: '' });
   });
 
-  it('has a log entry as any repeat, also when its answer equals the first one', async () => {
+  it('has a log entry like any repeat, also when its answer equals the first one', async () => {
     await vault.create(body, again);
     await vault.create(body, again);
     const tokens = [{ token_id: 'tok', token_type: 'card', transform: 'reveal' }];

@@ -51,19 +51,19 @@ describe('tokenize', () => {
     expect(await dataOf(await vault.tokenize(leaf))).toEqual(leaf);
   });
 
-  it.each([[null], [[]], [{}], [{ a: [null, {}] }]])('has nothing to do for %j', async (payload) => {
+  it.each([[null], [[]], [{}], [{ a: [null, {}] }]])('makes no token for %j', async (payload) => {
     expect(await vault.tokenize(payload)).toEqual(payload);
     expect(await vault.events()).toEqual([]);
   });
 
-  it('keeps names that would be special', async () => {
+  it('keeps property names with a meaning in JavaScript', async () => {
     const payload = JSON.parse('{"__proto__":{"x":1},"constructor":2,"toString":3}') as object;
     const answer = await vault.tokenize(payload);
     expect(Object.keys(answer as object)).toEqual(['__proto__', 'constructor', 'toString']);
     expect(await vault.live()).toHaveLength(3);
   });
 
-  it('takes a hundred tokens and not one more', async () => {
+  it('accepts a hundred tokens and no more', async () => {
     const leaves = Array.from({ length: 100 }, (_, n) => n);
     expect(await vault.tokenize(leaves)).toHaveLength(100);
     expect(await vault.keys()).toHaveLength(100);
@@ -81,7 +81,7 @@ describe('tokenize', () => {
     expect(await vault.live()).toHaveLength(2);
   });
 
-  it('works for a session, which owns the transaction behind it', async () => {
+  it('works for a session, which owns the transaction of the request', async () => {
     const as = { ...vault.principal, actor: { kind: 'session', id: 'session' } as const };
     expect(await vault.tokenize(['a', 'b'], { as })).toEqual([uuid, uuid]);
   });
@@ -106,7 +106,7 @@ describe('an object of a payload with far too many entries', () => {
   });
 });
 
-describe('a tokenize of which something fails', () => {
+describe('a tokenize with a failing part, () => {
   const bad: [string, object, string, string[]][] = [
     [
       'data',
@@ -123,7 +123,7 @@ describe('a tokenize of which something fails', () => {
   const general = anyone().rules.map((rule) => ({ ...rule, container: '/general/' }));
   beforeEach(() => vault.create({ type: 'token', data: 1, id: 'taken' }));
 
-  it.each(bad)('leaves nothing: %s', async (_what, part, code, fields) => {
+  it.each(bad)('leaves no tokens: %s', async (_what, part, code, fields) => {
     const as = code === 'forbidden' ? { ...vault.principal, rules: general } : vault.principal;
     await expect(vault.tokenize({ a: ['first', part, 'last'] }, { as })).rejects.toMatchObject(
       refusal(code, ...fields),
@@ -132,7 +132,7 @@ describe('a tokenize of which something fails', () => {
     expect(await vault.keys()).toEqual(['taken data']);
   });
 
-  it.each(bad)('in a transaction leaves nothing for its commit: %s', async (_what, part, code, fields) => {
+  it.each(bad)('in a transaction leaves no tokens for its commit: %s', async (_what, part, code, fields) => {
     const as = code === 'forbidden' ? { ...vault.principal, rules: general } : vault.principal;
     const transaction = await vault.begin();
     const payload = { a: [{ type: 'token', data: 1, id: 'first' }, part, 'last'] };
@@ -145,7 +145,7 @@ describe('a tokenize of which something fails', () => {
   });
 
   it.each([1, 2, 3, 4, 5, 6, 7, 8])(
-    'since the store breaks off at append %i leaves all or nothing',
+    'by a store that fails at append %i leaves all tokens or none',
     async (nth) => {
       for (const fault of ['before', 'after'] as const) {
         let appends = 0;
@@ -161,7 +161,7 @@ describe('a tokenize of which something fails', () => {
     },
   );
 
-  it('tells nothing of the data', async () => {
+  it('reveals nothing of the data', async () => {
     const secret = '4111222233334444';
     const error: unknown = await vault
       .tokenize([secret, { type: 'bank', data: { routing_number: secret, account_number: [secret] } }])
@@ -174,7 +174,7 @@ describe('a tokenize of which something fails', () => {
 });
 
 describe('a tokenize repeated under its idempotency key', () => {
-  it.each([1, 2, 3, 4, 5, 6, 7])('after it broke off at append %i gives each token once', async (nth) => {
+  it.each([1, 2, 3, 4, 5, 6, 7])('after a failure at append %i gives each token once', async (nth) => {
     let appends = 0;
     vault.faults.decide = () => ((appends += 1) >= nth ? (appends === nth ? 'after' : 'before') : undefined);
     await vault.tokenize(['x', 'y'], { idempotencyKey: 'k' }).catch(() => undefined);

@@ -45,7 +45,7 @@ it('all tokens that had the id since are found, also several', async () => {
   expect(await containersSince(since)).toEqual(['/c/', '/b/', '/a/']);
 });
 
-it('a token that took the place in a transaction counts from its commit, not from its creation', async () => {
+it('a token that replaced another one in a transaction counts from its commit, not from its creation', async () => {
   await create('/old/');
   vault.clock.advance(minute);
   const transaction = await vault.begin();
@@ -127,7 +127,7 @@ it('an expiry that a transaction sets counts from its commit', async () => {
   expect(await containersSince(since)).toEqual(['/moved/']);
 });
 
-it('a token that was made anew in a transaction with a short life does not hide the one before', async () => {
+it('a token that was made again in a transaction with a short life does not hide the earlier one', async () => {
   await create('/old/');
   vault.clock.advance(minute);
   const expires_at = new Date(vault.clock.now().getTime() + minute).toISOString();

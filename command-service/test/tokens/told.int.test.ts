@@ -86,7 +86,7 @@ const by = (...rules: Partial<AccessRule>[]): Principal => ({
 const patch = (body: object, as: Principal, transaction?: string): Promise<Answer> =>
   vault.call('updateToken', { params: { id: 'tok' }, body }, { as, transaction });
 
-/** How the answer says that it tells of the token, without showing it. */
+/** The declaration of the answer that it depends on the token without showing it. */
 const tellingOf = ({ tokens = [] }: { readonly tokens?: readonly AnswerToken[] }, id = 'tok') =>
   tokens.filter((token) => token.id === id && token.by === 'seen').map(({ shown }) => shown);
 
@@ -116,7 +116,7 @@ describe('a patch that is answered by another token, because the patched one has
     vault.create({ type: 'token', data: 'x', id: 'other', containers: ['/mine/'], fingerprint_expression }),
   );
 
-  it('tells of the patched token, and its reading is on record', async () => {
+  it('depends on the data of the patched token, whose reading is recorded', async () => {
     const answer = await patch(asked, by({}));
     expect(answer.body).toMatchObject({ id: 'other' });
     expect(tellingOf(answer)).toEqual([told]);
@@ -132,7 +132,7 @@ describe('a patch that is answered by another token, because the patched one has
     expect(await readings()).toEqual(['reveal', 'reveal']);
   });
 
-  it('tells nothing of stored data when the caller sent all data, but needs the right to the patched token', async () => {
+  it('does not depend on stored data when the caller sent all data, but needs the right to the patched token', async () => {
     await vault.update('tok', { data: 'y', fingerprint_expression, deduplicate_token: true });
     const masking = by({ transform: 'mask' });
     const answer = await patch({ data: 'x' }, masking);
@@ -148,21 +148,21 @@ describe('a patch whose expressions read stored data', () => {
   const works = { fingerprint_expression: '{{ data | slice: 0 }}' };
   const fails = { fingerprint_expression: "{{ data | json: '$.no' }}" };
 
-  it('tells of that data by its success, which is repeated only to who may patch it so now', async () => {
+  it('depends on that data by its success, which is repeated only to a caller that may patch it now', async () => {
     const answer = await patch(works, by({}));
     expect(tellingOf(answer)).toEqual([told]);
     expect(await repeat(answer, by({}))).toMatchObject([{ id: 'tok' }, undefined]);
     await expect(repeat(answer, by({ transform: 'mask' }))).rejects.toMatchObject({ code: 'forbidden' });
   });
 
-  it('has its reading on record when it may still be rolled back', async () => {
+  it('has its reading recorded when it may still be rolled back', async () => {
     const transaction = await vault.begin();
     await patch(works, vault.principal, transaction);
     await patch(works, { ...vault.principal, rules: by({}).rules }, transaction);
     expect(await readings()).toEqual(['reveal', 'reveal']);
   });
 
-  it('tells of that data by its error, which is on record as a reading', async () => {
+  it('depends on that data by its error, which is recorded as a reading', async () => {
     const error: unknown = await patch(fails, by({})).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataDependentError);
     expect(tellingOf((error as DataDependentError).madeOf)).toEqual([told]);
@@ -177,7 +177,7 @@ describe('a patch whose expressions read stored data', () => {
     expect(tellingOf(await patch(body, by({})))).toEqual([]);
   });
 
-  it('is none when the data that the caller sent whole does not suit its expression', async () => {
+  it('counts as no reading when the data that the caller sent whole does not fit its expression', async () => {
     const masking = by({ transform: 'mask' });
     const error: unknown = await patch({ data: 'y', ...fails }, masking).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ code: 'validation_failed' });

@@ -61,7 +61,7 @@ describe('an update', () => {
     expect((await vault.stored('tok'))?.content.deduplicate_token).toBe(true);
   });
 
-  it('takes optional fields back with null', async () => {
+  it('removes optional fields by null', async () => {
     const given = {
       mask: 'X',
       metadata: { a: 'b' },
@@ -132,7 +132,7 @@ describe('an update', () => {
     expect(await vault.events()).toEqual(before);
   });
 
-  it('is refused with an index without value, and the log says that the error told of the data', async () => {
+  it('is refused with an index without a value, and the log records that the error depends on the data', async () => {
     await vault.create({ type: 'card', data: { number: card }, id: 'tok' });
     const before = await vault.events();
     const patch = { search_indexes: ['{{ data.nothing }}'] };
@@ -144,7 +144,7 @@ describe('an update', () => {
     ]);
   });
 
-  it('that makes the stored data too large is refused, and the log says that the error told of it', async () => {
+  it('that makes the stored data too large is refused, and the log records that the error depends on the data', async () => {
     await vault.create({ type: 'token', data: { secret: 'x'.repeat(1_000) }, id: 'tok' });
     const before = await vault.events();
     const patch = { data: { more: 'y'.repeat(512 * 1024 - 500) } };
@@ -155,7 +155,7 @@ describe('an update', () => {
     ]);
   });
 
-  it('cannot make a mask grow without end', async () => {
+  it('cannot make a mask larger than the limit', async () => {
     await create();
     const big = (key: string) => ({
       mask: {
@@ -206,14 +206,14 @@ describe('an update', () => {
     expect((await vault.update('tok', {}, { as: { ...vault.principal, rules } })).data).toBeUndefined();
   });
 
-  it('is none lost among many at once', async () => {
+  it('is not lost among many at once', async () => {
     await create({ data: {} });
     const patches = Array.from({ length: 4 }, (_, n) => vault.update('tok', { data: { [`k${n}`]: n } }));
     await Promise.all(patches);
     expect((await vault.stored('tok'))?.data).toEqual({ k0: 0, k1: 1, k2: 2, k3: 3 });
   });
 
-  it('ends as not found when the token is deleted under its hands', async () => {
+  it('ends as not found when the token is deleted meanwhile', async () => {
     await create();
     let isFirst = true;
     vault.faults.interpose = async (stream) => {
@@ -231,7 +231,7 @@ describe('the cvc of a card', () => {
   beforeEach(() => vault.create({ type: 'card', data, id: 'tok' }));
   const shown = async () => (await vault.stored('tok'))?.data;
 
-  it('stays through an update that does not speak of it, for its first hour', async () => {
+  it('stays after an update that does not contain it, until the end of its hour', async () => {
     await vault.update('tok', { data: { expiration_month: 1 } });
     await vault.update('tok', { metadata: { a: 'b' } });
     expect(await shown()).toEqual({ ...data, expiration_month: 1 });
@@ -242,7 +242,7 @@ describe('the cvc of a card', () => {
     expect((await vault.update('tok', { metadata: { a: 'c' } })).data).not.toHaveProperty('cvc');
   });
 
-  it('given anew has an hour of its own, and the old key goes', async () => {
+  it('that is replaced has a new hour, and the old key is destroyed', async () => {
     vault.clock.advance(hour - 1);
     await vault.update('tok', { data: { cvc: '456' } });
     expect(await vault.keys()).toEqual(['tok cvc', 'tok data']);
@@ -252,7 +252,7 @@ describe('the cvc of a card', () => {
     expect(await shown()).toEqual({ number: card });
   });
 
-  it('taken back is erased at once', async () => {
+  it('that is removed is erased at once', async () => {
     expect((await vault.update('tok', { data: { cvc: null } })).data).toEqual({ number: card });
     expect(await vault.keys()).toEqual(['tok data']);
   });
@@ -272,7 +272,7 @@ describe('the cvc of a card', () => {
     expect([others, await vault.keys()]).toEqual([5, []]);
   });
 
-  it('does not break an answer whose mask needs it', async () => {
+  it('may be needed by the mask of the answer', async () => {
     await vault.update('tok', { mask: { cvc: '{{ data.cvc | reveal_last: 1 }}' } });
     vault.clock.advance(hour);
     const as = { ...vault.principal, rules: [], permissions: ['token:update'] as const };
@@ -316,7 +316,7 @@ describe('an update that makes a token the equal of another', () => {
     expect(await vault.live()).toEqual(['one', 'two']);
   });
 
-  it('is told when deduplication is asked for afterwards, and not by every later change', async () => {
+  it('is answered with the other token when deduplication is requested later, and not at every further change', async () => {
     await vault.update('two', { data: { number: card } });
     expect((await vault.update('two', { deduplicate_token: true })).id).toBe('one');
     expect((await vault.update('two', { metadata: { a: 'c' } })).id).toBe('two');
@@ -330,7 +330,7 @@ describe('an update that makes a token the equal of another', () => {
     expect(answer.status).toBe(201);
   });
 
-  it('is made by one of many at once', async () => {
+  it('succeeds for one of many at once', async () => {
     const patch = { data: { number: '378282246310005' }, deduplicate_token: true };
     const ids = (await Promise.all([vault.update('one', patch), vault.update('two', patch)])).map(
       ({ id }) => id,
@@ -340,7 +340,7 @@ describe('an update that makes a token the equal of another', () => {
 });
 
 describe('a deletion', () => {
-  it('destroys every key before it answers, and the log keeps that it did', async () => {
+  it('destroys every key before it answers, and the log records it', async () => {
     await vault.create({ type: 'card', data: { number: card, cvc: '123' }, id: 'tok' });
     await vault.remove('tok');
     expect(await vault.keys()).toEqual([]);
@@ -365,7 +365,7 @@ describe('a deletion', () => {
     expect(await vault.live()).toEqual(['tok']);
   });
 
-  it('destroys nothing when it is not certain', async () => {
+  it('destroys no key when its outcome is unknown', async () => {
     await create();
     vault.faults.decide = () => 'before';
     await expect(vault.remove('tok')).rejects.toThrow('cut off');

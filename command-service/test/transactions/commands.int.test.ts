@@ -75,7 +75,7 @@ describe('a transaction', () => {
     expect((await vault.call('createTransaction', {}, { idempotencyKey: 'k' })).body).toEqual(first.body);
   });
 
-  it('shows nothing until its commit, then everything', async () => {
+  it('shows no writes until its commit, then all of them', async () => {
     await create('old');
     const transaction = await vault.begin();
     await create('new', transaction);
@@ -110,7 +110,7 @@ describe('a transaction', () => {
     await expect(vault.update('ending', {})).rejects.toMatchObject(refusal('not_found'));
   });
 
-  it('neither shows nor brings back a token that expired meanwhile', async () => {
+  it('neither shows nor restores a token that expired meanwhile', async () => {
     await vault.create({ type: 'token', data: 'brief', id: 'brief', expires_at: '2030-01-01T00:00:01Z' });
     const transaction = await vault.begin();
     await vault.update('brief', { expires_at: '2031-01-01T00:00:00Z' }, { transaction });
@@ -153,7 +153,7 @@ describe('a transaction', () => {
     expect(await vault.keys()).toEqual(['new data', 'old data']);
   });
 
-  it('that is unknown or ended takes no writes', async () => {
+  it('that is unknown or ended accepts no writes', async () => {
     const unknown = '00000000-0000-4000-8000-00000000dead';
     await expect(create('tok', unknown)).rejects.toMatchObject(refusal('not_found'));
     for (const how of ['commit', 'rollback'] as const) {
@@ -174,7 +174,7 @@ describe('a transaction', () => {
     expect(await vault.live()).toEqual(['tok']);
   });
 
-  it('past its hour is rolled back, its locks with it', async () => {
+  it('is rolled back after its hour, and its locks end', async () => {
     await create('old');
     const transaction = await vault.begin();
     await vault.remove('old', { transaction });
@@ -223,7 +223,7 @@ describe('a write that overlaps the end of its transaction', () => {
     expect(await vault.keys()).toEqual([]);
   });
 
-  it('of another transaction meets the lock that came first', async () => {
+  it('of another transaction is refused by the earlier lock', async () => {
     await create('tok');
     const [one, two] = [await vault.begin(), await vault.begin()];
     justBeforeTheAppend(() => vault.remove('tok', { transaction: two }));

@@ -45,7 +45,7 @@ describe.each(['commit', 'rollback'] as const)('the %s of a transaction', (kind)
       .when(end(kind, { by: 'other' }))
       .thenRefused({ code: 'not_found' }));
   it.each([TransactionCommitted, TransactionRolledBack, TransactionExpired])(
-    'is too late after $type',
+    'is refused after $type',
     (definition) =>
       given(opened, fact(definition, identity)).when(end(kind)).thenRefused({ code: 'transaction_not_open' }),
   );
@@ -89,7 +89,7 @@ describe('the commit of a transaction', () => {
     given(opened, enlisted('a'), enlisted('a', { token_expires_at: later(500).toISOString() }))
       .when(end('commit', { now: later(600) }))
       .thenRefused(expired));
-  it('is no condition of a rollback', () =>
+  it('is not required for a rollback', () =>
     given(opened, enlisted('a', { rights: 'other', token_expires_at: later(1).toISOString() }))
       .when(end('rollback', { now: later(600) }))
       .then(fact(TransactionRolledBack, identity)));
@@ -97,8 +97,8 @@ describe('the commit of a transaction', () => {
 
 describe('the expiry of a transaction', () => {
   const expire = (ms: number): TransactionCommand => ({ kind: 'expire', id, now: later(ms) });
-  it('comes with its time', () => given(opened).when(expire(1000)).then(fact(TransactionExpired, identity)));
-  it('does not come before, nor to none, nor after another end', () => {
+  it('happens at its time', () => given(opened).when(expire(1000)).then(fact(TransactionExpired, identity)));
+  it('does not happen before, nor for an unknown transaction, nor after another end', () => {
     given(opened).when(expire(999)).thenNothing();
     given().when(expire(1e9)).thenNothing();
     given(opened, fact(TransactionCommitted, identity)).when(expire(1e9)).thenNothing();
@@ -106,7 +106,7 @@ describe('the expiry of a transaction', () => {
 });
 
 describe('a transaction', () => {
-  it('has one end: the first', () => {
+  it('has one end, which is the first one', () => {
     const [commit, rollback] = [fact(TransactionCommitted, identity), fact(TransactionRolledBack, identity)];
     expect(given(opened, commit, rollback).state).toMatchObject({ kind: 'committed', position: '2' });
     expect(given(opened, rollback, commit).state).toMatchObject({ kind: 'dropped' });

@@ -71,7 +71,7 @@ describe('a write in a transaction', () => {
     expect(await vault.live()).toEqual([...ids].sort());
   });
 
-  it('that races the commit is wholly in it or refused, and leaves no key when it is refused', async () => {
+  it('at the time of the commit is either part of it or refused, and leaves no key when it is refused', async () => {
     const transaction = await vault.begin();
     const ids = Array.from({ length: 24 }, (_, index) => `r-${index}`);
     const other = vault.replica();
@@ -102,7 +102,7 @@ describe('the limits of transactions', () => {
     expect(await vault.live()).toEqual(['tok-10000', 'tok-9999']);
   });
 
-  it('hold when the last places are taken at the same time', async () => {
+  it('hold when several writes at the same time reach them', async () => {
     const transaction = await vault.begin();
     await enlistMany(transaction, 0, 9_995);
     const writes = Array.from({ length: 16 }, (_, index) => create(`last-${index}`, transaction));
@@ -112,7 +112,7 @@ describe('the limits of transactions', () => {
     expect(await vault.keys()).toEqual([]);
   });
 
-  it('are 20 open ones of an application; one that ends makes room', async () => {
+  it('are 20 open ones of an application; after the end of one another can be opened', async () => {
     const open = await Promise.all(Array.from({ length: 20 }, () => vault.begin()));
     const tooMany = refusal('too_many_transactions');
     await expect(vault.begin()).rejects.toMatchObject(tooMany);
@@ -141,7 +141,7 @@ describe('the limits of transactions', () => {
 });
 
 describe('the end of a large transaction', () => {
-  it('by its time leaves no key', async () => {
+  it('by its time limit leaves no key', async () => {
     const transaction = await vault.begin();
     await Promise.all(Array.from({ length: 100 }, (_, index) => create(`e-${index}`, transaction)));
     vault.clock.advance(60 * 60 * 1000);

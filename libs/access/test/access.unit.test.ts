@@ -226,12 +226,12 @@ describe('a session', () => {
   const everything = [{ attribute: 'container', operator: 'starts_with', value: '/' } as const];
   const revealing = [rule({ conditions: everything, transform: 'reveal' })];
 
-  it('is shown no more than its authorizer', () => {
+  it('sees no more than its authorizer', () => {
     const session = opened(revealing, { permissions: ['token:read'], rules: [] });
     expect(decideTokenAccess(session, 'token:read', card)).toEqual({ isGranted: true, transform: 'mask' });
   });
 
-  it('is shown no more than it was granted', () => {
+  it('sees no more than it was granted', () => {
     const session = opened([rule({ conditions: everything, transform: 'redact' })], {
       permissions: [],
       rules: [rule({ container: '/', transform: 'reveal' })],
@@ -239,7 +239,7 @@ describe('a session', () => {
     expect(decideTokenAccess(session, 'token:read', card)).toEqual({ isGranted: true, transform: 'redact' });
   });
 
-  it('reaches no further than its authorizer', () => {
+  it('reaches no more containers than its authorizer', () => {
     const session = opened(revealing, { permissions: [], rules: [rule({ container: '/bank/' })] });
     expect(decideTokenAccess(session, 'token:read', card)).toEqual({ isGranted: false });
     expect(tokenVisibility(session, 'token:read')).toEqual({

@@ -46,7 +46,7 @@ describe('a rule that requires a reason', () => {
     });
   });
 
-  it('does not hinder a write', () => {
+  it('does not prevent a write', () => {
     expect(decideTokenAccess(principal([required]), 'token:create', card).isGranted).toBe(true);
   });
 
@@ -59,7 +59,7 @@ describe('a rule that requires a reason', () => {
     });
   });
 
-  it('does not give way to a later rule or to a plain permission', () => {
+  it('is not replaced by a later rule or a plain permission', () => {
     const rules = [required, rule({ priority: 2, transform: 'mask' })];
     const caller = principal(rules, { permissions: ['token:read'] });
     expect(decideTokenAccess(caller, 'token:read', card)).toEqual(needsReason);
@@ -94,7 +94,7 @@ describe('a rule with break_glass', () => {
     expect(decideTokenAccess(principal([glass], reasoned), 'token:create', card)).toEqual(masked);
   });
 
-  it('is told of when the application of a session has it', () => {
+  it('is reported when the application of a session has it', () => {
     const session = principal([rule({})], { authorizer: { permissions: [], rules: [glass] }, ...reasoned });
     expect(decideTokenAccess(session, 'token:read', card)).toEqual(broken);
     const masking = { authorizer: { permissions: [], rules: [rule({ transform: 'mask' })] }, ...reasoned };

@@ -11,10 +11,10 @@ import { createTestDatabase, createTestPool } from '@token-vault/test-support';
 import type { Pool } from 'pg';
 import type { SealerOptions } from '../src/sealer.ts';
 
-/** A log and a key ring, and a way to write past both. */
+/** A log and a key ring, and functions that change both without the vault. */
 export interface AuditLog {
   readonly store: EventStore;
-  /** Of the key ring, which is in Postgres wherever the log is. */
+  /** The database of the key ring, which is in Postgres for every kind of log. */
   readonly pool: Pool;
   readonly keyRing: KeyRing;
   readonly sealer: SealerOptions;

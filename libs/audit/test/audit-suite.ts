@@ -27,7 +27,7 @@ function update(tenantId: string, name: string): VaultEvent {
   });
 }
 
-/** Events of both tenants by turns, at the next places. */
+/** Events of both tenants alternately, at the next places. */
 async function write(count: number): Promise<void> {
   for (let index = 0; index < count; index++) {
     const tenantId = tenants[index % 2] ?? first;
@@ -38,7 +38,7 @@ async function write(count: number): Promise<void> {
 const seal = () => sealLog(log.sealer);
 const verify = (range: { readonly from?: Position; readonly to?: Position } = {}) =>
   verifyAudit({ ...log, ...range });
-/** Places, from 1, and what is wrong there. */
+/** The places of findings, from 1, and their problems. */
 const problems = async (range = {}): Promise<string[]> =>
   (await verify(range)).findings.map(
     ({ position, problem }) => `${positions.indexOf(position as Position) + 1}: ${problem}`,
@@ -46,7 +46,7 @@ const problems = async (range = {}): Promise<string[]> =>
 
 type Change = (event: StoredEvent, place: number) => StoredEvent | undefined;
 
-/** Beneath the adapter. An event for which there is nothing is taken out. */
+/** Changes the stored events without the adapter. An event for which `change` gives undefined is removed. */
 async function tamper(change: Change): Promise<void> {
   const events = await log.read();
   positions = events.map(({ position }) => position);
@@ -63,7 +63,7 @@ const replaced = (text: 'data' | 'metadata', from: string, to: string) => (event
   [text]: event[text].replaceAll(from, to),
 });
 
-/** The promises of a sealed log, on any store. */
+/** The guarantees of a sealed log, on any store. */
 export function describeAudit(kind: LogKind): void {
   describe(`a sealed log in ${kind}`, () => {
     beforeEach(async () => {
@@ -80,7 +80,7 @@ export function describeAudit(kind: LogKind): void {
 }
 
 function describeTampering(): void {
-  it('is as it was signed, over several checkpoints, by whatever order of tenants', async () => {
+  it('is valid as it was signed, over several checkpoints, in any order of tenants', async () => {
     await write(6);
     expect(await seal()).toBe(2);
     await write(5);
@@ -90,7 +90,7 @@ function describeTampering(): void {
     expect(await verify()).toMatchObject({ findings: [], events: 18, checkpoints: 4, unsealed: 3 });
   });
 
-  it('shows an event whose data, metadata, type, version or place was changed, by its name', async () => {
+  it('names an event whose data, metadata, type, version or place was changed', async () => {
     const changes: readonly [(event: StoredEvent) => StoredEvent, RegExp][] = [
       [replaced('data', 'name 2', 'name X'), /not what was signed/],
       [replaced('data', '"name 2"', ' "name 2"'), /not what was signed/],
@@ -149,7 +149,7 @@ function describeMissing(): void {
     ]);
   });
 
-  it('shows an event that names no tenant, and is sealed on without it', async () => {
+  it('shows an event that names no tenant, and is sealed further without it', async () => {
     await write(6);
     await seal();
     await write(2);
@@ -172,7 +172,7 @@ function describeMissing(): void {
 }
 
 function describeCheckpoints(): void {
-  it('shows a checkpoint that was forged, and builds nothing on it', async () => {
+  it('shows a forged checkpoint, and appends no checkpoint to it', async () => {
     await write(2);
     await seal();
     await tamper((event) =>
@@ -197,7 +197,7 @@ function describeCheckpoints(): void {
     expect((await verify()).unsealed).toBe(2);
   });
 
-  it('shows a checkpoint that was taken out with what it covered', async () => {
+  it('shows that a checkpoint was removed with the events that it covered', async () => {
     for (let round = 0; round < 3; round++) {
       await write(2);
       await seal();
@@ -210,7 +210,7 @@ function describeCheckpoints(): void {
     );
   });
 
-  it('shows that its end was cut off, where positions tell', async () => {
+  it('shows that its end was cut off, when positions have no gaps', async () => {
     await write(4);
     await seal();
     await write(2);
@@ -219,7 +219,7 @@ function describeCheckpoints(): void {
     expect(await problems()).toEqual(told);
   });
 
-  it('says how much is newer than the last checkpoint, where a change cannot be known yet', async () => {
+  it('reports the number of events after the last checkpoint, whose changes cannot be detected yet', async () => {
     await write(2);
     await seal();
     await write(2);
@@ -229,7 +229,7 @@ function describeCheckpoints(): void {
 }
 
 function describeRanges(): void {
-  it('is verified from the checkpoints before a place, and only what lies there', async () => {
+  it('is verified from the checkpoints before a place, and only from there on', async () => {
     await write(4);
     await seal();
     await write(4);
@@ -263,7 +263,7 @@ function describeSealing(): void {
     expect(await verify({ from })).toMatchObject({ findings: [], after: from });
   });
 
-  it('never signs an event twice, whatever another sealer has made meanwhile of a part of the stretch', async () => {
+  it('never signs an event twice, although another sealer has signed a part of the stretch meanwhile', async () => {
     await write(4);
     const { store, sealer } = log;
     // Another process, whose lock was lost with its connection, goes on with a head that it took earlier.
@@ -283,7 +283,7 @@ function describeSealing(): void {
     expect(await verify()).toMatchObject({ findings: [], unsealed: 0 });
   });
 
-  it('outlives a rotation of keys, and leaves out a tenant whose keys are destroyed', async () => {
+  it('stays valid after a rotation of keys, and leaves out a tenant whose keys are destroyed', async () => {
     await write(2);
     await seal();
     await log.keyRing.rotateTenant(first);

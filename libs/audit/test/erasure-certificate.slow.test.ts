@@ -71,7 +71,7 @@ const write = (type: VaultEventType, data: JsonObject, transaction?: string) =>
   store.append(streams.token(tenantId, tokenId), [event(type, { ...identity, ...data }, transaction)], 'any');
 const certify = () => certifyErasure({ store, pool, keyRing, clock: systemClock, tenantId, tokenId });
 
-/** A card whose cvc was replaced and purged, then deleted. Its keys are all there still. */
+/** A card whose cvc was replaced and purged, and which was then deleted. All its keys still exist. */
 async function writeErasedCard(): Promise<{ data: string; cvcs: readonly [string, string] }> {
   const [data, first, second] = [await sealed('data'), await sealed('cvc'), await sealed('cvc')];
   await write('TokenCreated', { data, cvc: first, containers: ['/pci/high/'] });
@@ -114,7 +114,7 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])(
       );
     });
 
-    it('is refused while any of its keys is there, also one that was replaced, or of a stored answer', async () => {
+    it('is refused while any of its keys exists, also a replaced one, or one of a stored answer', async () => {
       const { data, cvcs } = await writeErasedCard();
       for (const value of [data, cvcs[1]]) {
         await expect(certify()).rejects.toThrow(/is not yet erased: \d of its data keys are still there/);
@@ -131,7 +131,7 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])(
       await certify();
     });
 
-    it('is refused for a token that is there, was made anew, or has never been', async () => {
+    it('is refused for a token that exists, was made again, or never existed', async () => {
       await expect(certify()).rejects.toThrow(/has never had a token chosen \/ id$/);
       await write('TokenCreated', { data: await sealed('data'), containers: ['/'] });
       await expect(certify()).rejects.toThrow('is not erased: it is there');
@@ -202,14 +202,14 @@ describe('a certificate', () => {
   const verified = (altered: object, publicKey = certificate.public_key) =>
     verifyErasureCertificate(JSON.stringify(altered), publicKey);
 
-  it('holds in whatever order and form its file has', () => {
+  it('is valid in any order and form of its file', () => {
     const reversed = Object.fromEntries(Object.entries(certificate).reverse());
     expect(verifyErasureCertificate(JSON.stringify(reversed, undefined, 4), certificate.public_key)).toEqual(
       certificate,
     );
   });
 
-  it('does not hold when anything in it was changed, added or taken out', () => {
+  it('is not valid when a part of it was changed, added or removed', () => {
     const [key] = certificate.destroyed_keys;
     const alterations = [
       { token_id: 'other' },
@@ -231,7 +231,7 @@ describe('a certificate', () => {
     expect(verifyErasureCertificate('{"format":', certificate.public_key)).toBeUndefined();
   });
 
-  it('does not hold by another key, also when it names that key', async () => {
+  it('is not valid for another key, also when it names that key', async () => {
     const other = (await signerOf(keyRing, otherTenantId)).publicKey;
     expect(verified(certificate, other)).toBeUndefined();
     expect(verified({ ...certificate, public_key: other }, other)).toBeUndefined();
@@ -239,7 +239,7 @@ describe('a certificate', () => {
     expect(verified({ ...certificate, public_key: 'AAAA' }, 'AAAA')).toBeUndefined();
   });
 
-  it('is by the key of the tenant’s checkpoints, and outlives the rotation of its keys', async () => {
+  it('is signed by the key of the tenant’s checkpoints, and stays valid after the rotation of its keys', async () => {
     await keyRing.rotateTenant(tenantId);
     const rootKey = environmentRootKey(randomBytes(32).toString('hex'));
     await keyRing.rotateRoot(rootKey);

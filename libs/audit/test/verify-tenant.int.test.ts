@@ -54,7 +54,7 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])('the log of one tenant in %
   const part = (after?: VerifiedTo, mostEvents = 1, until?: Date) =>
     verifyTenantAudit({ ...log, tenantId: own, after, mostEvents, until });
 
-  /** In the shortest parts that there are. */
+  /** Verifies in the shortest possible parts. */
   async function inParts() {
     const parts = [await part()];
     for (let next = parts[0]?.next; next; next = parts.at(-1)?.next) parts.push(await part(next));
@@ -84,11 +84,11 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])('the log of one tenant in %
     const at = ({ position, problem }: { position: string; problem: string }) =>
       `${position}: ${problem.replace(/of tenant-[^\s,]+/, 'of another stream')}`;
     const wanted = (await verifyAudit(log)).findings.filter(
-      // A gap in the positions does not tell whose event is missing.
+      // A gap in the positions does not show the tenant of the missing event.
       ({ tenantId, problem }) =>
         tenantId === own || /^the event is missing|events .*are missing/.test(problem),
     );
-    // The last part does not read as far as the end, when it may read so little.
+    // With such short parts, the last part does not read up to the end.
     const before = wanted.map(at).filter((told) => !told.includes('at the end of the log'));
     expect(new Set(parts.flatMap(({ findings }) => findings.map(at)))).toEqual(new Set(before));
     const once = await part(undefined, 1_000);
@@ -98,7 +98,7 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])('the log of one tenant in %
     expect(JSON.stringify(parts)).not.toContain(other);
   });
 
-  it('is counted, part for part, up to what is not signed', async () => {
+  it('is counted, part by part, up to the first unsigned event', async () => {
     const parts = await inParts();
     expect(parts.length).toBeGreaterThan(2);
     expect(
@@ -116,7 +116,7 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])('the log of one tenant in %
     expect(await part(undefined, 1_000, day(0))).toMatchObject({ events: 3, unsigned: 0, next: undefined });
   });
 
-  it('is not verified from where no verification has ended', async () => {
+  it('is not verified from a cursor that no verification gave', async () => {
     const position = whole[5]?.position ?? '';
     await expect(part({ position, revision: 7 })).rejects.toThrow(UnknownVerifiedToError);
     await expect(part({ position: whole[0]?.position ?? '', revision: 0 })).rejects.toThrow(

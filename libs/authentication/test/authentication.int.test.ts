@@ -20,7 +20,7 @@ const tenantId = '11111111-1111-4111-8111-111111111111';
 const applicationId = '22222222-2222-4222-8222-222222222222';
 const key = generateApiKey('pvt');
 
-/** Of the watch. */
+/** Called by the watch. */
 const leaseMs = 250;
 
 const rules = [
@@ -28,7 +28,7 @@ const rules = [
   { priority: 1, transform: 'reveal', permissions: [] },
 ];
 
-/** Signs and checks instead of a tenant's key. */
+/** Signs and checks in place of a tenant's key. */
 const hashes = {
   acceptsUnsigned: false,
   sign: macOf,
@@ -140,7 +140,7 @@ async function regenerate(): Promise<void> {
 }
 
 describe('an application', () => {
-  it('is made out by its key, its rules by priority', async () => {
+  it('is found by its key, with its rules by priority', async () => {
     const found = await authenticator.authenticate(key);
     expect(found).toMatchObject({
       kind: 'authenticated',
@@ -154,7 +154,7 @@ describe('an application', () => {
     });
   });
 
-  it('is looked up once a second, however many call', async () => {
+  it('is looked up once a second for any number of calls', async () => {
     const all = await Promise.all(Array.from({ length: 100 }, () => kindOf()));
     expect(new Set(all)).toEqual(new Set(['authenticated']));
     clock.advance(999);
@@ -165,14 +165,14 @@ describe('an application', () => {
     expect(queries).toBe(2);
   });
 
-  it('is not remembered longer when the clock is set back', async () => {
+  it('is not cached longer when the clock is set back', async () => {
     await kindOf();
     await regenerate();
     clock.advance(-3_600_000);
     expect(await kindOf()).toBe('retired');
   });
 
-  it('loses its key within a second of the change, and at once when that is heard', async () => {
+  it('loses its key within a second of the change, and at once after the notification', async () => {
     await kindOf();
     await regenerate();
     expect(await kindOf()).toBe('authenticated');
@@ -192,7 +192,7 @@ describe('an application', () => {
     expect(await kindOf()).toBe('retired');
   });
 
-  it('ends at the instant it expires, also while it is remembered', async () => {
+  it('ends at the instant of its expiry, also while it is cached', async () => {
     await expireAt('2030-01-01T00:00:00.500Z');
     clock.advance(499);
     expect(await kindOf()).toBe('authenticated');
@@ -208,7 +208,7 @@ describe('an application', () => {
     expect(await kindOf()).toBe('unknown');
   });
 
-  it('is not remembered from a look-up that began before the change was heard', async () => {
+  it('is not cached from a look-up that began before the notification of the change', async () => {
     beforeQuery = async () => {
       beforeQuery = async () => {};
       authenticator.forget();
@@ -242,12 +242,12 @@ describe('an application', () => {
   });
 });
 
-describe('a caller that is made out while other callers are revoked', () => {
+describe('a caller that is looked up while other callers are revoked, () => {
   const revokeAnother = () => {
     accessGeneration = String(Number(accessGeneration) + 1);
     watch.forget();
   };
-  /** Each look-up meets a revocation, and checking the row takes longer than the lease. */
+  /** A revocation comes during each look-up, and checking the row takes longer than the lease. */
   function haveSlowChecks() {
     beforeQuery = async () => revokeAnother();
     beforeLogRead = async () => {
@@ -256,7 +256,7 @@ describe('a caller that is made out while other callers are revoked', () => {
     };
   }
 
-  it('is made out although to check its row takes longer than a revocation: an equal row is not checked again', async () => {
+  it('is found although the check of its row takes longer than a revocation: an equal row is not checked again', async () => {
     haveSlowChecks();
     expect(await kindOf()).toBe('authenticated');
     expect(queries).toBe(2);
@@ -272,7 +272,7 @@ describe('a caller that is made out while other callers are revoked', () => {
   });
 });
 
-describe('a row that is not as the vault wrote it', () => {
+describe('a row that differs from the row that the vault wrote, () => {
   const altered = { code: 'record_altered', status: 500 };
 
   it.each([
@@ -301,13 +301,13 @@ describe('a row that is not as the vault wrote it', () => {
     await expect(authenticator.authenticate(key)).rejects.toMatchObject(altered);
   });
 
-  it('is refused while its tenant is not signed, as at an upgrade, and nothing is said to be altered', async () => {
+  it('is refused while its tenant is not signed, as at an upgrade, and is not reported as altered', async () => {
     hashes.acceptsUnsigned = true;
     await pool.query('update rm_tenants.tenant set signature = null');
     await expect(authenticator.authenticate(key)).rejects.toMatchObject({ code: 'unavailable' });
   });
 
-  it('is refused when the signature of a tenant that is past its upgrade was taken away', async () => {
+  it('is refused when the signature of a tenant was removed after its upgrade', async () => {
     await pool.query('update rm_tenants.tenant set signature = null');
     await expect(authenticator.authenticate(key)).rejects.toMatchObject(altered);
   });
@@ -316,22 +316,22 @@ describe('a row that is not as the vault wrote it', () => {
 describe('an old row that was written back', () => {
   const application = `application-${tenantId}.${applicationId}`;
 
-  it.each(['ApplicationDeleted', 'ApplicationExpired'])('is not believed after %s', async (type) => {
+  it.each(['ApplicationDeleted', 'ApplicationExpired'])('is not accepted after %s', async (type) => {
     streams.set(application, ['ApplicationCreated', type]);
     expect(await kindOf()).toBe('unknown');
   });
 
-  it('is not believed when its rights were changed since', async () => {
+  it('is not accepted when its rights were changed since', async () => {
     streams.set(application, ['ApplicationCreated', 'ApplicationUpdated']);
     await expect(authenticator.authenticate(key)).rejects.toMatchObject({ code: 'unavailable' });
   });
 
-  it('is not believed after its tenant was deleted', async () => {
+  it('is not accepted after its tenant was deleted', async () => {
     streams.set(`tenant-${tenantId}`, ['TenantCreated', 'TenantDeleted']);
     expect(await kindOf()).toBe('unknown');
   });
 
-  it('is waited for when it is only a moment behind the log', async () => {
+  it('is read again when the read model is only a moment behind the log', async () => {
     streams.set(application, ['ApplicationCreated', 'ApplicationUpdated']);
     const found = kindOf();
     await pool.query('update rm_applications.application set signature = $1', [
@@ -411,7 +411,7 @@ describe('a session', () => {
   });
 
   it.each(['openerKeyHash', 'authorizerKeyHash'])(
-    'ends with the key by which it came about: %s',
+    'ends with a key that it was opened or authorized with: %s',
     async (of) => {
       await authorize();
       expect(await sessionKind()).toBe('authenticated');
@@ -431,20 +431,20 @@ describe('a session', () => {
     },
   );
 
-  it('of an older release, which does not say by which keys it came about, has ended', async () => {
+  it('of an older release, which lacks the hashes of its keys, has ended', async () => {
     await authorize();
     await pool.query('update rm_applications.session set opener_key_hash = null, authorizer_key_hash = null');
     expect(await sessionKind()).toBe('retired');
   });
 });
 
-it('no caller is made out by tables of an older release, until they are rebuilt', async () => {
+it('no caller is found by tables of an older release, until they are rebuilt', async () => {
   await pool.query('alter table rm_applications.session drop column opener_key_hash');
   await expect(authenticator.authenticate(key)).rejects.toMatchObject({ code: 'unavailable' });
 });
 
 describe('changes of access', () => {
-  it('are heard from any process, and after the connection was lost and made again', async () => {
+  it('are received from any process, and after the connection was lost and made again', async () => {
     let changes = 0;
     const listening = await listenForAccessChanges({
       connectionString: database.url,

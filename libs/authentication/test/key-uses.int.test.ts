@@ -46,7 +46,7 @@ beforeEach(async () => {
 });
 
 describe('the last use of a key', () => {
-  it('is the beginning of the hour, written once however many uses there are', async () => {
+  it('is the beginning of the hour, written once for any number of uses', async () => {
     const uses = newProcess(0);
     for (const time of ['10:00:01', '10:20:00', '10:59:59']) uses.note(tenantId, hash, at(time));
     await waitUntil(async () => (await lastUse()) !== undefined, { what: 'the write' });
@@ -55,7 +55,7 @@ describe('the last use of a key', () => {
     expect([await lastUse(), statements]).toEqual(['2030-01-01T10:00:00.000Z', 1]);
   });
 
-  it('is written anew in the next hour', async () => {
+  it('is written again in the next hour', async () => {
     const uses = newProcess();
     uses.note(tenantId, hash, at('10:59:59'));
     uses.note(tenantId, hash, at('11:00:00'));
@@ -76,7 +76,7 @@ describe('the last use of a key', () => {
     expect(await lastUse()).toBe('2030-01-01T13:00:00.000Z');
   });
 
-  it('ends with the keys of the tenant, and a process that writes late does not bring it back', async () => {
+  it('is removed with the keys of the tenant, and a process that writes late does not add it again', async () => {
     const [one, late] = [newProcess(), newProcess()];
     one.note(tenantId, hash, at('10:10:00'));
     late.note(tenantId, hash, at('11:10:00'));

@@ -17,7 +17,7 @@ const tenantId = '11111111-1111-4111-8111-111111111111';
 const applicationId = '22222222-2222-4222-8222-222222222222';
 const key = generateApiKey('pvt');
 const clock = manualClock();
-/** Signs and checks instead of a tenant's key. */
+/** Signs and checks in place of a tenant's key. */
 const hashes = {
   acceptsUnsigned: false,
   isSigned: (statement: Statement, signature: string | null | undefined) =>
@@ -91,7 +91,7 @@ describe('another key of an application', () => {
       signature,
     ]);
 
-  it('calls beside the main one until the instant of its expiry', async () => {
+  it('is valid beside the main key until the instant of its expiry', async () => {
     await plant(stored.hash);
     await give();
     expect(await authenticator.authenticate(other)).toMatchObject({
@@ -107,12 +107,12 @@ describe('another key of an application', () => {
     expect(await kindOf()).toBe('authenticated');
   });
 
-  it('does not call by a row of the table of keys alone', async () => {
+  it('is not valid by a row of the table of keys alone', async () => {
     await plant(stored.hash);
     expect(await kindOf(other)).toBe('retired');
   });
 
-  it('does not call by keys that the signature does not name', async () => {
+  it('is not valid when the signature does not name it', async () => {
     await plant(stored.hash);
     await give(signedWith([], 0));
     await expect(authenticator.authenticate(other)).rejects.toMatchObject({ code: 'record_altered' });
@@ -120,7 +120,7 @@ describe('another key of an application', () => {
     await expect(authenticator.authenticate(other)).rejects.toMatchObject({ code: 'record_altered' });
   });
 
-  it('does not call by an old row that was written back after its deletion', async () => {
+  it('is not valid by an old row that was written back after its deletion', async () => {
     await plant(stored.hash);
     await give();
     streams.set(`application-${tenantId}.${applicationId}`, ['', '', 'ApplicationKeyDeleted']);

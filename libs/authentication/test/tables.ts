@@ -18,7 +18,7 @@ create table rm_tenants.tenant (id uuid primary key, plan text, settings jsonb, 
   accepts_unsigned boolean, signature text);
 `;
 
-/** The signature of a record, by a key that stands for that of the tenant. */
+/** The signature of a record, by a key in place of that of the tenant. */
 export const macOf = (statement: Statement, revision: number): string =>
   `m1.${revision}.${createHmac('sha256', 'k')
     .update(JSON.stringify([statement, revision]))

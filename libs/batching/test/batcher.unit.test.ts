@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createBatcher, type BatcherOptions } from '../src/index.ts';
 
-/** A batcher whose batches can be watched; each batch ends when the test says so. */
+/** A batcher whose batches the test can see. The test ends each batch. */
 function watched(options: Partial<BatcherOptions<string, string>> = {}) {
   const batches: string[][] = [];
   const ends: (() => void)[] = [];
@@ -33,7 +33,7 @@ beforeEach(() => {
 afterEach(() => vi.useRealTimers());
 
 describe('a batch', () => {
-  it('holds the items that were added in one turn, and answers each with its own result', async () => {
+  it('holds the items that were added in one turn of the event loop, and answers each with its own result', async () => {
     const { add, batches, end } = watched();
     const answers = add('a', 'b');
     await settled();
@@ -55,7 +55,7 @@ describe('a batch', () => {
     expect(batches).toEqual([['a'], ['b', 'c']]);
   });
 
-  it('has no more than the most items, and not two of the same key', async () => {
+  it('has at most the maximum number of items, and not two with the same key', async () => {
     const { add, batches, end } = watched({ maxItems: 2, keys: (item) => (item === 'x' ? [item] : []) });
     void add('x', 'x', 'a', 'b');
     await settled();
@@ -66,7 +66,7 @@ describe('a batch', () => {
     ]);
   });
 
-  it('that throws rejects all of its own, one that gives an error only its caller', async () => {
+  it('that throws rejects all its items; an error for one item rejects only that item', async () => {
     const failing = watched({ run: () => Promise.reject(new Error('gone')) });
     const both = Promise.allSettled(['a', 'b'].map((item) => failing.batcher.add(item)));
     await settled();
@@ -81,7 +81,7 @@ describe('a batch', () => {
 describe('a batch that lingers', () => {
   const linger = { siblings: 3, ms: 10 };
 
-  it('begins when it is as big as the last', async () => {
+  it('begins when it is as large as the last batch', async () => {
     const { add, batches, end } = watched({ linger });
     void add('a', 'b', 'c');
     await settled();
@@ -94,7 +94,7 @@ describe('a batch that lingers', () => {
     expect(batches[1]).toEqual(['d', 'e', 'f']);
   });
 
-  it('begins when its time is up, counted from the end of the last', async () => {
+  it('begins after its time limit, counted from the end of the last batch', async () => {
     const { add, batches, end } = watched({ linger });
     void add('a', 'b', 'c');
     await settled();
@@ -107,7 +107,7 @@ describe('a batch that lingers', () => {
     expect(batches[1]).toEqual(['d']);
   });
 
-  it('does so after a big one only, and not when no item came in time', async () => {
+  it('lingers only after a large batch, and not when no item came in time', async () => {
     const { add, batches, end } = watched({ linger });
     void add('a', 'b');
     await settled();
@@ -125,7 +125,7 @@ describe('a batch that lingers', () => {
     expect(batches[3]).toEqual(['g']);
   });
 
-  it('may wait for more than the last had, which may have been alone', async () => {
+  it('may wait for more items than the last batch, which may have had a single one', async () => {
     const { add, batches, end } = watched({ linger: { siblings: 1, ms: 10, items: 3 } });
     void add('a');
     await settled();

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { FairQueue } from '../src/index.ts';
 
 describe('the queue of tenants', () => {
-  it('serves tenants in turns, each in its order', () => {
+  it('serves tenants in turn, each in the order of its jobs', () => {
     const queue = new FairQueue<string>();
     for (const job of ['a1', 'a2', 'a3', 'b1', 'c1', 'b2']) queue.push(job.charAt(0), job);
     const order: string[] = [];
@@ -11,7 +11,7 @@ describe('the queue of tenants', () => {
     expect(queue.size).toBe(0);
   });
 
-  it('passes over a tenant that may not be served now', () => {
+  it('skips a tenant that may not be served now', () => {
     const queue = new FairQueue<string>();
     for (const job of ['a1', 'a2', 'b1']) queue.push(job.charAt(0), job);
     const taken: string[] = [];
@@ -20,7 +20,7 @@ describe('the queue of tenants', () => {
     expect([taken, queue.sizeOf('a')]).toEqual([['b1'], 2]);
   });
 
-  it('forgets a job that is taken back', () => {
+  it('removes a withdrawn job', () => {
     const queue = new FairQueue<string>();
     queue.push('a', 'a1');
     expect([queue.remove('a', 'a1'), queue.remove('a', 'a1'), queue.size]).toEqual([true, false, 0]);

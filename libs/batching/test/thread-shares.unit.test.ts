@@ -34,7 +34,7 @@ describe('long work of one tenant', () => {
     expect(done).toEqual(['first', 'second']);
   });
 
-  it('is done in the order in which it came, one at a time', async () => {
+  it('is done in the order of its arrival, one piece at a time', async () => {
     for (const name of ['first', 'second', 'third']) await bring('a', name, { takesMs: 10 });
     expect(done).toEqual(['first']);
     await vi.advanceTimersByTimeAsync(30);
@@ -55,7 +55,7 @@ describe('long work of one tenant', () => {
     expect(done).toEqual(['first', 'other']);
   });
 
-  it('goes on after work that failed', async () => {
+  it('continues after work that failed', async () => {
     const failing = shares.run('a', () => {
       nowMs += 10;
       throw new Error('not JSON');

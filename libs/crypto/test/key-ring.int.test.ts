@@ -79,7 +79,7 @@ describe('a data key', () => {
     await expect(ring.openKey(tenantId, first.key.id)).rejects.toThrow(SealBrokenError);
   });
 
-  it('made among many others at once is each its own', async () => {
+  it('is different from the many others that are made at once', async () => {
     const tenants = [await setup.tenant(ring), await setup.tenant(ring), await setup.tenant(replica)];
     const made = await Promise.all(
       Array.from({ length: 1500 }, async (_, index) => {
@@ -128,7 +128,7 @@ describe('a data key', () => {
 });
 
 describe('a destroyed key', () => {
-  it('opens nothing on any replica from that moment', async () => {
+  it('opens no value on any replica from that moment on', async () => {
     const { key, value } = await sealed('token:b');
     await opened(replica, 'token:b', value);
     const destroyed = await ring.destroyKeys(tenantId, [key.id]);
@@ -139,7 +139,7 @@ describe('a destroyed key', () => {
     expect(await ring.destroyKeys(tenantId, [key.id, randomUUID()])).toEqual([]);
   });
 
-  it('takes the other keys of its entity with it, and no others', async () => {
+  it('is destroyed with the other keys of its entity, and no others', async () => {
     const data = await sealed('token:c');
     const cvc = await ring.createDataKey({ tenantId, entity: 'token:c', purpose: 'cvc' });
     await cvc.stored;
@@ -188,7 +188,7 @@ describe('a destroyed key', () => {
 });
 
 describe('a key with an end', () => {
-  it('opens nothing after it, even when the sweeper is late', async () => {
+  it('opens no value after its end, even when the sweeper is late', async () => {
     const end = new Date(setup.clock.now().getTime() + 3_600_000);
     const { key, value } = await sealed('token:cvc', end);
     expect(await opened(replica, 'token:cvc', value)).toEqual({ number: '4242' });
@@ -200,7 +200,7 @@ describe('a key with an end', () => {
     expect(await ring.dueKeys(end, 10)).toEqual([]);
   });
 
-  it('is swept once, by one of many replicas, and those without one never', async () => {
+  it('is swept once, by one of many replicas, and keys without an end are never swept', async () => {
     const lasting = await sealed('token:lasting');
     const end = setup.clock.now();
     const made = await Promise.all(
@@ -222,7 +222,7 @@ describe('a key with an end', () => {
 });
 
 describe('a tenant', () => {
-  it('gets keys once, however often and wherever it is created', async () => {
+  it('gets keys once, also when it is created several times on several replicas', async () => {
     const id = randomUUID();
     await Promise.all([ring, replica, ring, replica].map((each) => each.createTenantKeys(id)));
     const one = (await ring.hashes(id)).fingerprint('card', '4242');
@@ -239,7 +239,7 @@ describe('a tenant', () => {
     );
   });
 
-  it('that is destroyed opens and seals nothing on any replica, and never comes back', async () => {
+  it('that is destroyed opens and seals no value on any replica, and gets no keys again', async () => {
     const id = await setup.tenant(ring);
     const { key, stored } = await replica.createDataKey({ tenantId: id, entity: 'token:x', purpose: 'data' });
     await stored;
@@ -275,7 +275,7 @@ describe('a tenant', () => {
     await expect(watched).rejects.toThrow(TenantKeysMissingError);
   });
 
-  it('leaves memory when others are used, and is read again', async () => {
+  it('has its key removed from memory when others are used, and read again', async () => {
     const small = await setup.ring({ maxCachedTenants: 2 });
     const ids = await Promise.all([1, 2, 3, 4].map(() => setup.tenant(small)));
     for (const id of [...ids, ...ids]) expect(await small.hashes(id)).toBeDefined();
@@ -292,7 +292,7 @@ describe('a tenant', () => {
     expect(kept.stop()).toBe(0);
   });
 
-  it('leaves memory when its time is up', async () => {
+  it('has its key removed from memory after its time limit', async () => {
     const brief = await setup.ring({ tenantKeyTimeToLiveMs: 1000 });
     const before = await brief.hashes(tenantId);
     setup.clock.advance(999);
@@ -303,7 +303,7 @@ describe('a tenant', () => {
 });
 
 describe('the root key', () => {
-  it('is refused in one line when it is another than before', async () => {
+  it('is refused in one line when it differs from the previous one', async () => {
     expect(await isKeyRingInitialised(setup.pool)).toBe(true);
     const wrong = randomRootKey();
     const refusal = await setup.ring({ rootKey: wrong }).catch((error: unknown) => error);
@@ -370,7 +370,7 @@ describe('a key that follows the log', () => {
     );
   });
 
-  it('waits for its flush when it is durable by its own', async () => {
+  it('waits for its flush when it is made durable by itself', async () => {
     for (let index = 0; index < 20; index += 1) {
       const before = await insertLsn();
       await (

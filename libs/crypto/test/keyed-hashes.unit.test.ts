@@ -22,7 +22,7 @@ describe('a frame', () => {
     );
   });
 
-  it('refuses text that has no bytes of its own', () => {
+  it('refuses text with lone surrogates, which has no UTF-8 of its own', () => {
     expect(() => frame(['\ud800'])).toThrow(TypeError);
   });
 });
@@ -55,7 +55,7 @@ describe('a fingerprint', () => {
     expect(hashes.fingerprint('card', '4242')).toBe(text.padStart(43, '1'));
   });
 
-  it('is the same for the same tenant, type and value, however the value is held', () => {
+  it('is the same for the same tenant, type and value, in any representation of the value', () => {
     expect(hashes.fingerprint('card', secret('4242'))).toBe(hashes.fingerprint('card', '4242'));
   });
 
@@ -168,7 +168,7 @@ describe('an API key', () => {
 });
 
 describe('pooled randomness', () => {
-  it('gives no bytes twice and takes no bytes back', () => {
+  it('gives no bytes twice and does not change the given bytes', () => {
     const made = Array.from({ length: 2000 }, (_, index) => randomOf(12 + (index % 21)));
     expect(new Set(made.map((bytes) => bytes.toString('hex', 0, 12))).size).toBe(2000);
     expect(made.filter((bytes) => bytes.subarray(-8).equals(Buffer.alloc(8)))).toEqual([]);

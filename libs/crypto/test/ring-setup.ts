@@ -34,7 +34,7 @@ export const randomRootKey = (): RootKeyProvider => environmentRootKey(randomByt
 
 export async function setUpRing(): Promise<RingSetup> {
   const database = await createTestDatabase({ template });
-  // As in production, whatever the settings of the test server are: some tests are about durability.
+  // As in production, independent of the settings of the test server: some tests are about durability.
   const url = new URL(database.url);
   url.searchParams.set('options', '-c synchronous_commit=on');
   const pool = createTestPool(url.href, { max: 10 });

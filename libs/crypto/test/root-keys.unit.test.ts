@@ -45,7 +45,7 @@ describe('a root key from the environment', () => {
     if (value) expect(message).not.toContain(value);
   });
 
-  it('opens neither another key’s wrapping, nor its own under another binding, nor an altered one', async () => {
+  it('unwraps neither a key that another key wrapped, nor its own under another binding, nor an altered one', async () => {
     const provider = environmentRootKey(key.toString('hex'));
     const other = environmentRootKey(randomBytes(32).toString('hex'));
     const wrapped = await provider.wrap(Buffer.alloc(32, 5), aad);
@@ -80,7 +80,7 @@ describe('a root key file', () => {
     expect(await readdir(directory)).toEqual(['root.key']);
   });
 
-  it('is one and the same for processes that start together', async () => {
+  it('is the same for processes that start together', async () => {
     const made = await Promise.all(Array.from({ length: 20 }, () => fileRootKey(path, { initialise: true })));
     expect(new Set(made.map((provider) => provider.id)).size).toBe(1);
     expect((await fileRootKey(path)).id).toBe(made[0]?.id);
@@ -117,7 +117,7 @@ describe('a root key file', () => {
     expect(await readFile(path, 'utf8')).toBe(content);
   });
 
-  it('is refused when it is a directory, or in a directory that is not there', async () => {
+  it('is refused when it is a directory, or in a directory that does not exist', async () => {
     await mkdir(path);
     await expect(fileRootKey(path, { initialise: true })).rejects.toThrow('is not a root key file');
     await expect(fileRootKey(join(directory, 'no', 'key'), { initialise: true })).rejects.toThrow(

@@ -79,7 +79,7 @@ const versions = async (): Promise<unknown[]> =>
   ).rows.map((row) => row.version);
 
 describe('the rotation of a tenant key', () => {
-  it('fails no request of any replica and leaves nothing under the old key', async () => {
+  it('fails no request of any replica and leaves no key wrapped by the old key', async () => {
     const replica = await setup.ring();
     const before = await Promise.all(Array.from({ length: 1200 }, () => make(ring)));
     const fingerprint = (await ring.hashes(tenantId)).fingerprint('card', '4242');
@@ -93,7 +93,7 @@ describe('the rotation of a tenant key', () => {
     }
   });
 
-  it('wraps keys anew that a replica, unaware of it, wants to store under the old key', async () => {
+  it('wraps keys again that an uninformed replica tries to store under the old key', async () => {
     const unaware = await setup.ring();
     await unaware.hashes(tenantId);
     await ring.rotateTenant(tenantId);
@@ -101,7 +101,7 @@ describe('the rotation of a tenant key', () => {
     expect(await versions()).toEqual([2, 2, 2]);
   });
 
-  it('goes on where it was interrupted', async () => {
+  it('continues where it was interrupted', async () => {
     const made = await Promise.all(Array.from({ length: 1200 }, () => make(ring)));
     const interrupted = await setup.ring({ pool: failingAfter(setup.pool, 'update key_ring.data_key', 1) });
     await expect(interrupted.rotateTenant(tenantId)).rejects.toThrow('cut off');
@@ -112,7 +112,7 @@ describe('the rotation of a tenant key', () => {
     await expectOpen(ring, made);
   });
 
-  it('waits for the lock of one that was interrupted a moment ago', async () => {
+  it('waits for the lock of a rotation that was interrupted a moment ago', async () => {
     const interrupted = await setup.pool.connect();
     const lock = `select pg_advisory_lock(hashtext('key_ring.rotation'), hashtext($1))`;
     await interrupted.query(lock, [`the key of tenant ${tenantId}`]);
@@ -122,7 +122,7 @@ describe('the rotation of a tenant key', () => {
     expect(await rotated).toMatchObject([{ status: 'fulfilled' }]);
   });
 
-  it('brings no destroyed key back', async () => {
+  it('restores no destroyed key', async () => {
     const made = await Promise.all(Array.from({ length: 600 }, () => make(ring)));
     const ids = made.map(({ keyId }) => keyId);
     await Promise.all([ring.rotateTenant(tenantId), ring.destroyKeys(tenantId, ids)]);
@@ -131,7 +131,7 @@ describe('the rotation of a tenant key', () => {
     await expect(ring.openKey(tenantId, ids[0] ?? '')).rejects.toThrow(KeyDestroyedError);
   });
 
-  it('runs once at a time, and not for a tenant that is gone', async () => {
+  it('runs once at a time, and not for a deleted tenant', async () => {
     const both = await Promise.allSettled([ring.rotateTenant(tenantId), ring.rotateTenant(tenantId)]);
     const refused = both.filter((each) => each.status === 'rejected');
     for (const { reason } of refused) expect(reason).toBeInstanceOf(RotationInProgressError);
@@ -165,7 +165,7 @@ describe('the rotation of the root key', () => {
     await expect(ring.rotateRoot(setup.rootKey)).rejects.toThrow('was retired');
   });
 
-  it('fails no request of a replica that finds the new key only when it meets it', async () => {
+  it('fails no request of a replica that looks for the new key only when it reads a key wrapped by it', async () => {
     const next = randomRootKey();
     const made = await make(ring);
     const asked: string[] = [];
@@ -181,14 +181,14 @@ describe('the rotation of the root key', () => {
     expect(new Set(asked)).toEqual(new Set([next.id]));
   });
 
-  it('is not done by a root key of another id than the one looked for', async () => {
+  it('is not done by a root key with another id than the wanted one', async () => {
     const next = randomRootKey();
     const replica = await setup.ring({ findRootKey: async () => randomRootKey(), tenantKeyTimeToLiveMs: 0 });
     await ring.rotateRoot(next);
     await expect(replica.hashes(tenantId)).rejects.toThrow(WrongRootKeyError);
   });
 
-  it('needs both keys until it has ended, and goes on where it was interrupted', async () => {
+  it('needs both keys until it has ended, and continues where it was interrupted', async () => {
     const next = randomRootKey();
     const made = await make(ring);
     await Promise.all(Array.from({ length: 20 }, () => setup.tenant(ring)));
@@ -203,7 +203,7 @@ describe('the rotation of the root key', () => {
     await expectOpen(await setup.ring({ rootKey: next }), [made]);
   });
 
-  it('leaves a tenant working that is created by a process that still prefers the old key', async () => {
+  it('keeps a tenant usable that is created by a process that still prefers the old key', async () => {
     const next = randomRootKey();
     const stale = await setup.ring({ otherRootKeys: [next] });
     await ring.rotateRoot(next);

@@ -83,7 +83,7 @@ describe('a sealed value', () => {
     expect(open(keyOf(), context, seal(keyOf(), context, secret(value))).expose()).toBe(value);
   });
 
-  it('breaks at every altered character', () => {
+  it('cannot be opened when any character is altered', () => {
     const sealed = seal(keyOf(), context, secret('4242'));
     const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=+/ ';
     for (let index = 0; index < sealed.length; index += 1) {
@@ -95,7 +95,7 @@ describe('a sealed value', () => {
     }
   });
 
-  it('breaks at every flipped bit of iv, ciphertext and tag', () => {
+  it('cannot be opened when any bit of iv, ciphertext or tag is flipped', () => {
     const sealed = seal(keyOf(), context, secret('4242'));
     const body = Buffer.from(sealed.slice(41), 'base64url');
     for (let bit = 0; bit < body.length * 8; bit += 1) {
@@ -106,7 +106,7 @@ describe('a sealed value', () => {
     }
   });
 
-  it('breaks when cut or lengthened', () => {
+  it('cannot be opened when it is cut or lengthened', () => {
     const sealed = seal(keyOf(), context, secret('4242'));
     for (let length = 0; length < sealed.length; length += 1) {
       expect(() => open(keyOf(), context, sealed.slice(0, length))).toThrow(SealBrokenError);
@@ -130,12 +130,12 @@ describe('a sealed value', () => {
       { ...context, entity: 'token:ab', field: 'cdata' },
     ],
   ];
-  it.each(moves)('breaks when moved to %s', (_name, key, place) => {
+  it.each(moves)('cannot be opened when it is moved to %s', (_name, key, place) => {
     const sealed = seal(keyOf(), context, secret('4242'));
     expect(() => open(key, place, sealed)).toThrow(SealBrokenError);
   });
 
-  it('breaks when its key id is swapped, even for a key of the same bytes', () => {
+  it('cannot be opened when its key id is replaced, even by that of a key with the same bytes', () => {
     const sealed = seal(keyOf(), context, secret('4242')).replace(keyId, otherKeyId);
     expect(() => open(keyOf(undefined, { id: otherKeyId }), context, sealed)).toThrow(SealBrokenError);
     expect(() => open(keyOf(), context, sealed)).toThrow(SealBrokenError);
@@ -150,7 +150,7 @@ describe('a sealed value', () => {
     },
   );
 
-  it('names no data when it breaks', () => {
+  it('gives an error without data when it cannot be opened', () => {
     const sealed = seal(keyOf(), context, secret('4242'));
     const error = captured(() => open(keyOf(), { ...context, field: 'x' }, sealed));
     expect(error).toMatchObject({ code: 'seal_broken', message: 'a sealed value did not authenticate' });
@@ -159,7 +159,7 @@ describe('a sealed value', () => {
 });
 
 describe('a data key', () => {
-  it('shows its bytes nowhere', () => {
+  it('shows its bytes in no text form', () => {
     const bytes = randomBytes(32);
     const key = keyOf(bytes);
     const shown = inspect(key, { showHidden: true, depth: null }) + JSON.stringify(key);

@@ -29,7 +29,7 @@ describe('a secret', () => {
     expect(held.expose()).toEqual({ number: canary });
   });
 
-  it('is told from lookalikes', () => {
+  it('is distinguished from similar objects', () => {
     expect(isSecret(held)).toBe(true);
     for (const other of [null, undefined, canary, { expose: () => canary }, Object.create(held)]) {
       expect(isSecret(other)).toBe(false);

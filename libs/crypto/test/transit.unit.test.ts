@@ -53,7 +53,7 @@ async function failureOf(attempt: Promise<unknown>): Promise<Error> {
 }
 
 describe('a root key in a transit engine', () => {
-  it('wraps and unwraps, also for a process that comes later', async () => {
+  it('wraps and unwraps, also for a process that starts later', async () => {
     const provider = await keyOf().newest();
     const wrapped = await provider.wrap(bytes, aad);
     expect(wrapped.toString()).toMatch(/^vault:v1:/);
@@ -79,7 +79,7 @@ describe('a root key in a transit engine', () => {
     await expect(provider.unwrap(await local.wrap(bytes, aad), aad)).rejects.toThrow(SealBrokenError);
   });
 
-  it('has an id for each version, which wraps by that version only, and is found until it is given up', async () => {
+  it('has an id for each version, which wraps by that version only, and is found until the version is removed', async () => {
     const first = await keyOf().newest();
     double.keys.rotate('vault');
     const second = await keyOf().newest();
@@ -97,7 +97,7 @@ describe('a root key in a transit engine', () => {
     expect(refused.message).toContain('later minimum');
   });
 
-  it('is not taken for a key of the same name that was made at another time, nor for one of another kind', async () => {
+  it('is distinguished from a key of the same name that was made at another time or has another type', async () => {
     const { id } = await keyOf().newest();
     double.keys.create('vault');
     expect(await keyOf().find(id)).toBeUndefined();
@@ -105,7 +105,7 @@ describe('a root key in a transit engine', () => {
     expect(await keyOf().find('transit:other:v1:1')).toBeUndefined();
   });
 
-  it('is asked for in its namespace, below a path', async () => {
+  it('is requested in its namespace, below a path', async () => {
     await keyOf({ namespace: 'team/a' }).newest();
     expect(double.calls).toContain('GET /v1/transit/keys/vault in team/a');
     const refused = await failureOf(keyOf({ url: `${double.url}/bao/`, mount: 'kms/transit' }).newest());
@@ -113,7 +113,7 @@ describe('a root key in a transit engine', () => {
     expect(refused.message).toContain('has no such key (404)');
   });
 
-  it('is reached over https by an authority of one’s own, and not without', async () => {
+  it('is reached over https only with the certificate authority of the setting', async () => {
     const secure = await startTransitDouble({ tls: true });
     onTestFinished(() => secure.down());
     secure.keys.create('vault');
@@ -146,7 +146,7 @@ describe('a token', () => {
   });
 
   it.each([/keys/, /encrypt/, /decrypt/])(
-    'that may not use %s is told at once, without being shown',
+    'without the right to %s is reported at once, without showing the token',
     async (deny) => {
       double.faults.deny = deny;
       const refused = await failureOf(keyOf().newest());
@@ -165,13 +165,13 @@ describe('a transit engine', () => {
     provider = await keyOf().newest();
   });
 
-  it('that fails for a moment is asked again', async () => {
+  it('that fails for a moment gets the request again', async () => {
     double.faults.failNext = [500, 429, 503, 502];
     expect(await provider.unwrap(await provider.wrap(bytes, aad), aad)).toEqual(bytes);
     expect(double.faults.failNext).toEqual([]);
   });
 
-  it('that is restarted while it is asked is found again', async () => {
+  it('that is restarted during a request is found again', async () => {
     double.faults.hang = true;
     const wrapped = provider.wrap(bytes, aad);
     const asked = double.calls.length;
@@ -182,7 +182,7 @@ describe('a transit engine', () => {
     expect(await provider.unwrap(await wrapped, aad)).toEqual(bytes);
   });
 
-  it('that is sealed is waited for, and told when it stays so', async () => {
+  it('that is sealed is waited for, and reported when it stays sealed', async () => {
     double.faults.sealed = true;
     const refused = await failureOf(provider.wrap(bytes, aad));
     expect(refused).toBeInstanceOf(RootKeyUnavailableError);

@@ -26,14 +26,14 @@ const storedForm = async () =>
     )
   ).rows[0]?.wrapped;
 
-it('a record without a signature is not believed of a tenant that this release made', async () => {
+it('a record without a signature is not accepted for a tenant that this release made', async () => {
   const hashes = await ring.hashes(tenantId);
   expect(hashes.isBelieved(statement, null)).toBe(false);
   expect(hashes.isBelieved(statement, hashes.sign(statement, 3))).toBe(true);
   expect(await ring.tenantsThatAcceptUnsigned()).not.toContain(tenantId);
 });
 
-it('is accepted for a tenant of an older release until all is signed; hashes and rotated keys do not change', async () => {
+it('is accepted for a tenant of an older release until all its records are signed; hashes and rotated keys do not change', async () => {
   const fingerprint = (await ring.hashes(tenantId)).fingerprint('card', '4242');
   await age();
   await ring.rotateTenant(tenantId);

@@ -55,7 +55,7 @@ describe('an address', () => {
     },
   );
 
-  it('is trusted when the operator lists its range, also in its mapped form', () => {
+  it('is allowed when the operator lists its range, also in its mapped form', () => {
     const listed = createAddressPolicy(['10.1.0.0/16', '192.168.1.5', 'fd00::/8']);
     for (const address of ['10.1.2.3', '::ffff:10.1.2.3', '192.168.1.5', 'fd00::1'])
       expect(listed.isTrusted(address)).toBe(true);

@@ -68,7 +68,7 @@ describe('a request to a forbidden place', () => {
   });
 });
 
-describe('a name that changes its address', () => {
+describe('a name whose address changes, () => {
   it('is resolved once for each connection, and that address is the one used', async () => {
     const origin = await serve((_, response) => void response.end('pinned'));
     const answers = [['127.0.0.1'], ['10.0.0.1']];
@@ -121,7 +121,7 @@ describe('an exchange', () => {
     expect(await codeOf(broker().fetch({ url: origin, timeoutMs: 50 }))).toBe('timeout');
   });
 
-  it('is bounded in time also while the body drips', async () => {
+  it('is bounded in time also while the body arrives slowly', async () => {
     const origin = await serve((_, response) => void response.write('a'));
     expect(await codeOf(broker().fetch({ url: origin, timeoutMs: 100 }))).toBe('timeout');
   });
@@ -132,7 +132,7 @@ describe('an exchange', () => {
     expect(await codeOf(broker().fetch({ url: origin, signal: abort.signal }))).toBe('aborted');
   });
 
-  it('is bounded in size, both ways and when compressed', async () => {
+  it('is bounded in size, in both directions and when compressed', async () => {
     const origin = await serve((request, response) => {
       if (request.url === '/gzip')
         response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(Buffer.alloc(100_000)));
@@ -155,7 +155,7 @@ describe('an exchange', () => {
     expect(answer.headers.map(([name]) => name)).not.toContain('content-encoding');
   });
 
-  it('with a receiver that is not there fails as network', async () => {
+  it('to an absent receiver fails as `network`', async () => {
     expect(await codeOf(broker().fetch({ url: 'http://127.0.0.1:1/' }))).toBe('network');
   });
 
@@ -231,7 +231,7 @@ describe('a redirect', () => {
     );
   });
 
-  it('without end is ended; one that is not wanted is given or refused', async () => {
+  it('without end is ended; one that may not be followed is returned or refused', async () => {
     const origin = await redirecting(302, '/again');
     const { fetch } = broker();
     expect(await codeOf(fetch({ url: origin }))).toBe('too-many-redirects');

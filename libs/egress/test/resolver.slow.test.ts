@@ -63,7 +63,7 @@ const failureOf = (promise: Promise<unknown>): Promise<unknown> =>
   );
 
 describe('names that a tenant looks up', () => {
-  it('take no thread of libuv, of which all share four', async () => {
+  it('take no thread of libuv, whose four threads all requests share', async () => {
     const { address, asked } = await startDns({});
     const broker = createEgressBroker({ dnsServers: [address] });
     cleanups.push(() => broker.close());
@@ -106,7 +106,7 @@ describe('names that a tenant looks up', () => {
 });
 
 describe('a name', () => {
-  it('is asked for once in the time its answer holds, for each tenant', async () => {
+  it('is looked up once within the validity of its answer, for each tenant', async () => {
     let now = 0;
     const { address, asked } = await startDns({ 'good.test': { address: '93.184.216.34', ttl: 30 } });
     const resolve = createHostResolver({ servers: [address], now: () => now });
@@ -135,7 +135,7 @@ describe('a name', () => {
     expect([await isAsked('silent.test'), await isAsked('silent.test')]).toEqual([true, true]);
   });
 
-  it('of the hosts file, or of this machine, is asked of no server', async () => {
+  it('of the hosts file, or of this machine, is sent to no server', async () => {
     const { address, asked } = await startDns({});
     const hosts = () => '10.1.2.3 db.internal db # the database\n\n::1 six\n10.1.2.4 db.internal\n';
     const resolve = createHostResolver({ servers: [address], hosts });

@@ -50,8 +50,8 @@ async function bytesOf(body: AsyncIterable<unknown>): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-describe('an answer that is sent on', () => {
-  it('comes as it is: redirects, compressed bodies, bytes of headers', async () => {
+describe('an answer that is passed on, () => {
+  it('is not changed: redirects, compressed bodies, bytes of headers', async () => {
     const packed = gzipSync('packed');
     const url = await serve((_request, response) => {
       response.writeHead(302, { location: 'http://10.0.0.1/', 'content-encoding': 'gzip', 'x-latin': 'é' });
@@ -66,7 +66,7 @@ describe('an answer that is sent on', () => {
     });
   });
 
-  it('is read no faster than its reader takes it', async () => {
+  it('is read no faster than its reader reads', async () => {
     let written = 0;
     const url = await serve((_request, response) => {
       const more = () => {
@@ -92,7 +92,7 @@ describe('an answer that is sent on', () => {
     body.destroy();
   });
 
-  it('is refused when it says that it is too large, and cut when it turns out so', async () => {
+  it('is refused when its length is too large, and cut when its body is too large', async () => {
     const said = await serve((_request, response) => void response.end(Buffer.alloc(11)));
     const send = sending({ maxResponseBytes: 10 });
     expect(await codeOf(send({ url: said }))).toBe('response-too-large');
@@ -103,7 +103,7 @@ describe('an answer that is sent on', () => {
     expect(await codeOf(send({ url: unsaid }).then(({ body }) => bytesOf(body)))).toBe('response-too-large');
   });
 
-  it('lets go of the connection when it is not read', async () => {
+  it('releases the connection when it is not read', async () => {
     let isClosed = false;
     const url = await serve((_request, response) => {
       response.on('close', () => (isClosed = true)).write('begun');
@@ -115,14 +115,14 @@ describe('an answer that is sent on', () => {
 });
 
 describe('a destination', () => {
-  it('that says nothing in time is timed out, before its head and within its body', async () => {
+  it('that sends nothing in time is timed out, before its head and within its body', async () => {
     const send = sending({ answerTimeoutMs: 300 });
     expect(await codeOf(send({ url: await serve(() => undefined) }))).toBe('timeout');
     const stalling = await serve((_request, response) => void response.write('begun'));
     expect(await codeOf(send({ url: stalling }).then(({ body }) => bytesOf(body)))).toBe('timeout');
   });
 
-  it('that drips is cut after the time of a whole exchange', async () => {
+  it('that sends slowly is cut after the time of a whole exchange', async () => {
     const url = await serve((_request, response) => {
       const timer = setInterval(() => response.write('.'), 20);
       response.on('close', () => clearInterval(timer));
@@ -142,7 +142,7 @@ describe('a destination', () => {
     expect(await codeOf(send({ url: other }))).toBe('network');
   });
 
-  it('is left when the caller goes, before the head and within the body', async () => {
+  it('is disconnected when the caller disconnects, before the head and within the body', async () => {
     const abort = new AbortController();
     const silent = sending()({ url: await serve(() => undefined), signal: abort.signal });
     const stalled = await sending()({
@@ -165,7 +165,7 @@ describe('a destination', () => {
   });
 });
 
-it('sends no header of the connection, and frames the body anew', async () => {
+it('sends no header of the connection, and frames the body again', async () => {
   let seen: readonly string[] = [];
   const url = await serve((request, response) => {
     seen = request.rawHeaders;
@@ -194,7 +194,7 @@ describe('a request that must be permitted', () => {
     return waitUntil(() => performance.now() - sinceMs > ms, { what: 'the time' });
   };
 
-  it('is permitted again when its connection took long, and leaves once', async () => {
+  it('is checked again when its connection took long, and is sent once', async () => {
     const arrived: string[] = [];
     const url = await serve((request, response) => {
       arrived.push(request.url ?? '');
@@ -212,7 +212,7 @@ describe('a request that must be permitted', () => {
     expect([permits, arrived]).toEqual([2, ['/']]);
   });
 
-  it('does not leave when it is refused then, and fails with that error', async () => {
+  it('is not sent when the second check refuses it, and fails with that error', async () => {
     const arrived: string[] = [];
     const url = await serve((request, response) => {
       arrived.push(request.url ?? '');

@@ -23,12 +23,12 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
 describe('the programs of Postgres', () => {
-  it('are used where they are installed when the account can run them there', async () => {
+  it('are used from their place of installation when the account can run them there', async () => {
     const { postgres } = await prepareBinaries(directory, account, () => Promise.resolve(installed));
     expect(postgres).toBe(path.join(installed, 'bin', 'postgres'));
   });
 
-  it('are put once beside the data, libraries included, when the checkout is closed to the account', async () => {
+  it('are copied once beside the data, with their libraries, when the account cannot read the checkout', async () => {
     await chmod(path.join(directory, 'checkout'), 0o700);
     expect(await firstClosedDirectory(installed, account)).toBe(path.join(directory, 'checkout'));
     const { postgres } = await prepareBinaries(directory, account, () => Promise.resolve(installed));
@@ -50,7 +50,7 @@ describe('the default data directory', () => {
     expect(await defaultDataDirectory(preferred, { uid: 1000, accounts: [] })).toBe(preferred);
   });
 
-  it('is the same place below /var/lib each time for root in a closed home', async () => {
+  it('is the same directory below /var/lib each time for root in an unreadable home', async () => {
     await chmod(path.join(directory, 'checkout'), 0o700);
     const [one, again] = [1, 2].map(() =>
       defaultDataDirectory(path.join(directory, 'checkout', '.vault'), asRoot),

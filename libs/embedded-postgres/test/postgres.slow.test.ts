@@ -99,7 +99,7 @@ async function isAlive(pid: number): Promise<boolean> {
 }
 
 describe('the embedded Postgres', () => {
-  it('keeps its data over a restart, ordered by code point, with checksums and flushes', async () => {
+  it('keeps its data after a restart, ordered by code point, with checksums and flushes', async () => {
     isFirstStart = true;
     const first = await start({ settings: {} });
     const settings = `select current_setting('data_checksums') as checksums, current_setting('fsync') as fsync,
@@ -145,7 +145,7 @@ describe('the embedded Postgres', () => {
     expect(await query(postgres, 'select 1 as n')).toEqual([{ n: 1 }]);
   });
 
-  it('does not get the Ctrl-C of the terminal: it has a process group of its own', async () => {
+  it('does not receive the Ctrl-C of the terminal, because it has its own process group', async () => {
     const { pid } = await start();
     expect(execFileSync('ps', ['-o', 'pgid=', '-p', String(pid)], { encoding: 'utf8' }).trim()).toBe(
       String(pid),
@@ -172,13 +172,13 @@ describe('the embedded Postgres', () => {
 });
 
 describe('a vault that was killed', () => {
-  it('takes its Postgres with it', async () => {
+  it('ends with its Postgres', async () => {
     const vault = await vaultProcess();
     await vault.kill();
     await waitUntil(async () => !(await isAlive(vault.postgres)), { what: 'the end of Postgres' });
   });
 
-  it('leaves an orphan at worst, which the next start stops before it starts its own', async () => {
+  it('may leave an orphaned Postgres, which the next start stops before it starts its own', async () => {
     const vault = await vaultProcess();
     killWatchdogOf(vault.postgres);
     await vault.kill();
@@ -188,7 +188,7 @@ describe('a vault that was killed', () => {
     expect(await query(next, 'select 1 as n')).toEqual([{ n: 1 }]);
   });
 
-  it('in the middle of its first start leaves no directory that the next start takes for a cluster', async () => {
+  it('in the middle of its first start leaves no directory that the next start treats as a cluster', async () => {
     const module = path.resolve(import.meta.dirname, '../src/index.ts');
     const code = `const { startEmbeddedPostgres } = await import(${JSON.stringify(module)});
       await startEmbeddedPostgres({ dataDir: ${JSON.stringify(dataDir)}, settings: { fsync: false } });`;
@@ -212,7 +212,7 @@ describe('a vault that was killed', () => {
 });
 
 describe('lock files', () => {
-  it('of a killed run that name a pid which some other process has now do not hinder a start', async () => {
+  it('of a killed run with a pid that another process has now do not prevent a start', async () => {
     await (await start()).stop();
     const stranger = String(process.pid);
     const data = path.join(dataDir, 'cluster', 'data');
@@ -230,14 +230,14 @@ describe('lock files', () => {
     expect(await query(await start(), 'select 1 as n')).toEqual([{ n: 1 }]);
   });
 
-  it('keep a second vault away from a running one, which goes on', async () => {
+  it('refuse a second vault beside a running one, which continues', async () => {
     const vault = await vaultProcess();
     await expect(start()).rejects.toThrow(`is in use by another vault (process ${vault.vault})`);
     expect(await isAlive(vault.postgres)).toBe(true);
     await vault.kill();
   });
 
-  it('let one of many starters win after a vault was killed, all others are refused', async () => {
+  it('let one of many starting vaults run after a vault was killed; all others are refused', async () => {
     const vault = await vaultProcess();
     await vault.kill();
     const starts = await Promise.allSettled([1, 2, 3, 4, 5].map(() => start()));

@@ -13,7 +13,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
-it('a lock file that a killed run left is not taken for a ready Postgres, though it names the same process id, as in a container', async () => {
+it('a lock file of a killed run does not count as a ready Postgres, although it has the same process id, as in a container', async () => {
   const child = spawn('cat', { stdio: ['pipe', 'ignore', 'pipe'] });
   const server = new Server(child, silentLogger, () => Promise.resolve());
   const write = () =>

@@ -14,7 +14,7 @@ const deeds: Readonly<Record<string, () => void>> = {
     throw new Error('broken');
   },
   exit: () => process.exit(1),
-  // Like a thread that gets no processor on a busy machine.
+  // Like a thread that gets no CPU time on a busy machine.
   stall: () => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_500),
 };
 

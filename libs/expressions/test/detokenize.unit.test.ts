@@ -41,7 +41,7 @@ describe('a detokenization expression', () => {
     expect(await substitute({ value: text })).toEqual({ value: expected });
   });
 
-  it('may stand anywhere but in a key', async () => {
+  it('may be anywhere except in a key', async () => {
     const args = {
       '{{ abc }}': 1,
       list: ['{{ abc }}', [true, null, 1.5, '{{ abc }}!']],
@@ -54,7 +54,7 @@ describe('a detokenization expression', () => {
     });
   });
 
-  it('cannot reach another token than its own', async () => {
+  it('cannot read another token than the one it names', async () => {
     expect(await substitute(`{{ abc | append: evil | append: token }}`)).toBe('5');
   });
 
@@ -111,7 +111,7 @@ describe('the references of arguments', () => {
     expect(findTokenReferences({}).tokens.size).toBe(0);
   });
 
-  it('to a whole token tell which other id they could be', () => {
+  it('to a whole token name the other id that they could mean', () => {
     const args = ['{{ token: abc }}', '{{token:abc | json: "$.id"}}', '{{ abc }}', '{{ tokens:abc }}'];
     const { tokens: named, ambiguous } = findTokenReferences(args);
     expect([...named.keys()]).toEqual(['abc', 'tokens:abc']);
@@ -148,7 +148,7 @@ describe('hostile arguments', () => {
     );
   });
 
-  it('that compute too much without showing it are refused', async () => {
+  it('that compute too much without output are refused', async () => {
     const big = { data: Array.from({ length: 200_000 }, () => 1), token: null };
     const args = Array.from({ length: 1_000 }, () => '{{ big | stringify | last4 }}');
     await expect(substituteTokens(newRequest(), args, () => big)).rejects.toMatchObject({

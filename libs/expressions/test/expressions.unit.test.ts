@@ -288,7 +288,7 @@ describe('prototypes', () => {
     expect(({} as { x?: number }).x).toBeUndefined();
   });
 
-  it('do not matter to data, which no expression changes', () => {
+  it('are not changed by data, which no expression changes', () => {
     const frozen = { list: [3, 1, 2] };
     Object.freeze(frozen);
     Object.freeze(frozen.list);
@@ -337,7 +337,7 @@ describe('a fingerprint', () => {
     expect(await evaluateFingerprint(newRequest(), expression, bindings)).toBe(expected);
   });
 
-  it('of nothing is none', async () => {
+  it('of a missing value is undefined', async () => {
     expect(await evaluateFingerprint(newRequest(), '{{ data.missing }}', { data })).toBeUndefined();
     expect(await evaluateFingerprint(newRequest(), '{{ data.empty }}', { data })).toBeUndefined();
   });

@@ -233,7 +233,7 @@ describe('an alias', () => {
 });
 
 describe('card_bin', () => {
-  it.each(['411111', '12', '', 'abcdefghijklmnop'])('refuses %j, of which it would show all', (data) => {
+  it.each(['411111', '12', '', 'abcdefghijklmnop'])('refuses %j, which it would show completely', (data) => {
     expect(() => run('{{ data | card_bin }}', data)).toThrow(ExpressionEvaluationError);
   });
 });

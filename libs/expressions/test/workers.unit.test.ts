@@ -29,7 +29,7 @@ describe('a worker', () => {
     });
   });
 
-  it('keeps nothing of one expression for the next, of the same job or of another', async () => {
+  it('keeps no state of one expression for the next, of the same job or of another', async () => {
     const setting = '{% assign x = data %}{% capture y %}{{ data }}{% endcapture %}{% increment z %}{{ x }}';
     const looking = '{{ x }}{{ y }}{% increment z %}{% cycle "a", "b" %}{{ data }}';
     const first = await workers.run(
@@ -58,7 +58,7 @@ describe('a worker', () => {
   });
 });
 
-describe('a worker that does not come to an end by itself', () => {
+describe('a worker that does not end by itself, () => {
   const script = new URL('./broken-worker.ts', import.meta.url);
   const small = createExpressionWorkers({ size: 1, script });
   afterAll(() => small.close());
@@ -74,7 +74,7 @@ describe('a worker that does not come to an end by itself', () => {
     expect((await doing('nothing')).outcome.kind).toBe('values');
   });
 
-  it('is not ended while it gets no processor: a busy machine refuses nothing that an idle one accepts', async () => {
+  it('is not ended while it gets no CPU time: a busy machine accepts the same expressions as an idle one', async () => {
     expect((await doing('stall')).outcome.kind).toBe('values');
   });
 
@@ -85,7 +85,7 @@ describe('a worker that does not come to an end by itself', () => {
 });
 
 describe('the expressions of one tenant', () => {
-  it('do not delay those of another tenant, however many wait', async () => {
+  it('do not delay those of another tenant, for any number of waiting expressions', async () => {
     const order: string[] = [];
     const attack = Array.from({ length: 10 }, () =>
       workers.run('attacker', job(slow), allowance).then(() => order.push('attacker')),
@@ -127,7 +127,7 @@ describe('the expressions of one request', () => {
     expect(renderMask(request, '{{ data | reveal_last: 1 }}', 'abc')).toBe('XXc');
   });
 
-  it('leave the thread that serves requests when they are long: 330 filters over 500 KB are refused unread', async () => {
+  it('run outside the thread that serves requests when they are long: 330 filters over 500 KB are refused before evaluation', async () => {
     const request = expressions.of({}, 'a');
     await expect(
       (async () => renderMask(request, `{{ data${' | reveal_last: 4'.repeat(330)} }}`, long))(),
@@ -136,7 +136,7 @@ describe('the expressions of one request', () => {
     expect(renderMask(request, '{{ data | reveal_last: 4 }}', 'short')).toBe('Xhort');
   });
 
-  it('take the thread that serves requests for a bounded number of steps, however many masks there are', async () => {
+  it('use the thread that serves requests for a limited number of steps, for any number of masks', async () => {
     const request = expressions.of({}, 'a');
     const data = 'x'.repeat(10_000);
     const page = Array.from({ length: 100 }, () => renderMask(request, '{{ data | reveal_last: 4 }}', data));

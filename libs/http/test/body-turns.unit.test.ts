@@ -39,7 +39,7 @@ async function bring(
 }
 
 describe('large bodies of one tenant', () => {
-  it('are worked at together up to 1 MiB; the next one waits for an answer', async () => {
+  it('are processed together up to 1 MiB; the next one waits for an answer', async () => {
     const end = await bring('a', 'first', { size: 400_000 });
     await bring('a', 'second', { size: 400_000 });
     await bring('a', 'third', { size: 400_000 });
@@ -60,7 +60,7 @@ describe('large bodies of one tenant', () => {
     expect(parsed).toEqual(['react', 'next']);
   });
 
-  it('wait after one that held the thread, three times as long as it did', async () => {
+  it('wait after one that used the thread, three times as long as it did', async () => {
     const end = await bring('a', 'slow', { takesMs: 50 });
     end();
     await bring('a', 'next');
@@ -70,7 +70,7 @@ describe('large bodies of one tenant', () => {
     expect(parsed).toEqual(['slow', 'next']);
   });
 
-  it('are not waited for by other tenants, or by small ones of the same', async () => {
+  it('do not delay other tenants, or small bodies of the same tenant', async () => {
     await bring('a', 'slow', { takesMs: 50 });
     await bring('a', 'waits');
     await bring('b', 'other');
@@ -78,7 +78,7 @@ describe('large bodies of one tenant', () => {
     expect(parsed).toEqual(['slow', 'other', 'small']);
   });
 
-  it('are let in alone whatever their size, and when the client has gone meanwhile', async () => {
+  it('are accepted alone at any size, and when the client has disconnected meanwhile', async () => {
     const end = await bring('a', 'whole', { size: 1_048_576 });
     const endOfNext = await bring('a', 'next', { size: 1_048_576 });
     endOfNext();

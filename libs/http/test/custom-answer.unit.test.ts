@@ -12,14 +12,14 @@ async function answered(answer: Answer): Promise<Reply> {
 }
 
 describe('a response that reactor code chose', () => {
-  it('keeps its status, its type and a body of text as they stand', async () => {
+  it('keeps its status, its type and a body of text unchanged', async () => {
     const headers = { 'Content-Type': 'text/csv', 'X-Tea': 'grün' };
     const reply = await answered({ status: 418, headers, body: 'a,"b"\n' });
     expect(reply).toMatchObject({ status: 418, text: 'a,"b"\n', headers: { 'content-type': 'text/csv' } });
     expect(reply.headers['x-tea']).toBe('grün');
   });
 
-  it('is no script for a page', async () => {
+  it('cannot be loaded as a script by a page', async () => {
     const reply = await answered({
       status: 200,
       headers: { 'Content-Type': 'text/javascript' },
@@ -91,7 +91,7 @@ describe('a response that reactor code chose', () => {
     });
   });
 
-  it('of HTML runs in a sandbox of the browser, and is kept by no cache', async () => {
+  it('of HTML runs in a sandbox of the browser, and no cache stores it', async () => {
     const headers = { 'Content-Type': 'text/html', 'Cache-Control': 'public' };
     const reply = await answered({ status: 200, headers, body: '<script>1</script>' });
     expect(reply.headers).toMatchObject({

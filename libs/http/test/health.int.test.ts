@@ -3,7 +3,7 @@ import { expect, it, onTestFinished, vi } from 'vitest';
 import { listen, mountHealth } from '../src/index.ts';
 import { silentLogger } from '@token-vault/observability';
 
-/** A store that a test takes away, the lines that are told of it, and the health of a process that depends on it. */
+/** A store that a test can stop, the log lines about it, and the health of a process that depends on it. */
 function startHealth() {
   const told: string[] = [];
   const tell = (fields: object, message?: string) => {
@@ -36,7 +36,7 @@ it('a failing part is logged once, however often it is checked, and again when i
   expect(told).toEqual(['not ready yet', 'ready', 'not ready', 'ready again']);
 });
 
-it('a part that fails is told by a process that nobody asks, too', async () => {
+it('a failing part is also logged by a process without health checks', async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const { told, state } = startHealth();

@@ -51,7 +51,7 @@ function expectProblem(reply: Reply, status: number): void {
   for (const field of ['type', 'title', 'detail', 'instance']) expect(reply.body[field]).toBeTypeOf('string');
 }
 
-describe('who calls', () => {
+describe('the caller, () => {
   it('is unknown without a key or with one that never existed: 401, and no tenant log records it', async () => {
     await start();
     expectProblem(await send(app.port, '/tokens/abc'), 401);
@@ -73,7 +73,7 @@ describe('who calls', () => {
     expect(events[0]?.metadata.tenant_id).toBe(tenantId);
   });
 
-  it('is told 403 without the permission, which is recorded', async () => {
+  it('gets 403 without the permission, which is recorded', async () => {
     await start();
     expectProblem(await app.send('/reactors/33333333-3333-4333-8333-333333333333'), 403);
     const [refusal, ...others] = await app.events();
@@ -313,7 +313,7 @@ describe('the trace id', () => {
     },
   );
 
-  it('is in what the request recorded', async () => {
+  it('is in the events that the request recorded', async () => {
     await start();
     await app.send('/transactions', { method: 'POST', headers: { 'SVC-TRACE-ID': 'my-trace' } });
     expect((await app.events())[0]?.metadata.trace_id).toBe('my-trace');
@@ -325,7 +325,7 @@ describe('reading your own writes', () => {
   const newToken = (headers: Record<string, string> = {}) =>
     app.send('/tokens', post({ type: 'token', data: 1 }, { ...json, ...headers }));
 
-  it('waits for the position of a write and tells it', async () => {
+  it('waits for the position of a write and returns it', async () => {
     const waited: string[] = [];
     await start({ handlers: writing, waitFor: async (position) => (waited.push(position), true) });
     const reply = await newToken();
@@ -333,7 +333,7 @@ describe('reading your own writes', () => {
     expect(waited).toEqual(['7']);
   });
 
-  it('waits for none after a write that shows in the log only', async () => {
+  it('does not wait after a write whose effect is in the log only', async () => {
     const react = async () => ({ body: {}, position: '7' as Position });
     const principal = principalWith({ permissions: ['token:use'] });
     const authentications = { [goodKey]: { kind: 'authenticated', principal, keyHash: 'good' } } as const;
@@ -358,7 +358,7 @@ describe('reading your own writes', () => {
     expect([reply.status, reply.headers['svc-consistency']]).toEqual([201, 'pending']);
   });
 
-  it('waits for the position a query names: 503 when it does not come, 400 when it is none', async () => {
+  it('waits for the position that a query names: 503 when it is not reached, 400 when it is invalid', async () => {
     await start({ waitFor: async (position) => position === '7' });
     const at = (position: string) => app.send('/tokens/abc', { headers: { 'SVC-POSITION': position } });
     expect((await at('7')).status).toBe(200);
@@ -368,7 +368,7 @@ describe('reading your own writes', () => {
     expectProblem(await at('soon'), 400);
   });
 
-  it('answers with no row that was read across a lost connection: found, not found, or the caller', async () => {
+  it('does not use rows that were read while the connection was lost: found, not found, or the caller', async () => {
     let losses = 0;
     const progress: ProjectionProgress = {
       waitFor: async () => true,
@@ -459,14 +459,14 @@ describe('an error', () => {
     expect(reply.headers['retry-after']).toBe('1');
   });
 
-  it('in the answer leaves as one problem', async () => {
+  it('in the answer is sent as one problem', async () => {
     await start({ handlers: { getToken: async () => ({ body: { big: 1n } }) } });
     expectProblem(await app.send('/tokens/abc'), 500);
     expectProblem(await app.send('/tokens/abc'), 500);
   });
 });
 
-describe('a client that goes away', () => {
+describe('a client that disconnects, () => {
   it('in the middle of its body leaves no error in the log, and others are served', async () => {
     await start();
     const socket = connect(app.port, '127.0.0.1');

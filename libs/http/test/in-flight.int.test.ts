@@ -20,7 +20,7 @@ async function ask(): Promise<Socket> {
 }
 
 describe('an answer', () => {
-  it('that is not read counts, keeps bodies out, and is cut', async () => {
+  it('that is not read counts, has bodies refused, and is cut', async () => {
     const inFlight = new InFlightBytes(large.length + 1000, 300);
     server = await listen(
       (_request, response) => {

@@ -7,7 +7,7 @@ describe('a tenant that holds its half', () => {
   const half = 1_000_000;
   const answer = () => new ServerResponse(new IncomingMessage(new Socket()));
 
-  it('has its further bodies refused, and those of others are admitted', () => {
+  it('has its further bodies refused, and those of others are accepted', () => {
     const inFlight = new InFlightBytes(2 * half);
     const [greedy, more, other] = [answer(), answer(), answer()];
     expect([inFlight.assign(greedy, 'greedy'), inFlight.admits(half, greedy)]).toEqual([true, true]);
@@ -17,7 +17,7 @@ describe('a tenant that holds its half', () => {
     expect([inFlight.held, inFlight.admits(half, more)]).toEqual([half, true]);
   });
 
-  it('by answers that it does not read does not keep out the bodies of others', () => {
+  it('by answers that it does not read does not have bodies of others refused', () => {
     const inFlight = new InFlightBytes(2 * half);
     const unread = Array.from({ length: 5 }, () => answer());
     for (const response of unread) inFlight.assign(response, 'greedy');

@@ -109,7 +109,7 @@ describe('an unknown field', () => {
     expect(await errorsOf(method, path, body)).toEqual({ [field]: [message] });
   });
 
-  it('is ignored by a caller who prefers that, who is told so', async () => {
+  it('is ignored when the caller prefers that, and the answer says so', async () => {
     const reply = await send(
       'POST',
       '/tokens',
@@ -122,7 +122,7 @@ describe('an unknown field', () => {
     expect((await send('GET', '/tokens')).headers).not.toHaveProperty('preference-applied');
   });
 
-  it('may have any name where a map is meant', async () => {
+  it('may have any name in a map', async () => {
     const body = { ...card, data: { anything: { at: 'all' } }, metadata: { whatever: 'x' } };
     expect((await send('POST', '/tokens', body)).status).toBe(201);
     expect((await send('GET', '/tokens?metadata.whatever=x')).status).toBe(200);
@@ -130,7 +130,7 @@ describe('an unknown field', () => {
   });
 
   it.each(['id[]=a', 'id[0]=a', 'metadata[a]=b', 'type[]=card'])(
-    '%s never means everything, not even leniently',
+    '%s never selects everything, also with lenient handling',
     async (query) => {
       const name = query.split('=')[0] ?? '';
       expect(await errorsOf('GET', `/tokens?${query}`)).toHaveProperty([name]);
@@ -293,7 +293,7 @@ describe('a number that JavaScript would change', () => {
     '0.00',
   ])('is not %s', (source) => expect(isChanged(source, Number(source))).toBe(false));
 
-  it('is not looked for in text', () => {
+  it('is not searched in text', () => {
     const text = '{"a":"4242 4242, 12345678901234567890","b":"x: 1e999"}';
     expect(parseExactly(text)).toEqual(JSON.parse(text));
   });

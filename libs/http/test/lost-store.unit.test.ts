@@ -2,7 +2,7 @@ import { EventStoreUnavailableError } from '@token-vault/event-store';
 import { expect, it, onTestFinished } from 'vitest';
 import { startTinyApp } from './tiny-app.ts';
 
-it('a lost store is told once, however many requests meet it', async () => {
+it('a lost store is logged once for any number of failing requests', async () => {
   const getToken = () => Promise.reject(new EventStoreUnavailableError('down'));
   const app = await startTinyApp({ handlers: { getToken } });
   onTestFinished(() => app.stop());

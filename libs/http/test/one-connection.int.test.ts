@@ -45,7 +45,7 @@ const requestOf = (index: number) =>
 const answerOf = (index: number) => `</${index} ${index % 3 === 0 ? `body ${index % 10}` : ''}>`;
 
 describe('many requests that a client sends on one connection without waiting', () => {
-  it('run one after the other, and all are answered in their order, however many they are', async () => {
+  it('run one after the other, and any number of them is answered in order', async () => {
     const count = 1_000;
     const indexes = Array.from({ length: count }, (_, index) => index);
     const socket = await opened();
@@ -58,7 +58,7 @@ describe('many requests that a client sends on one connection without waiting', 
     socket.destroy();
   });
 
-  it('do not begin any more once the client is gone', async () => {
+  it('are not started after the client has disconnected', async () => {
     let finish: () => void = () => undefined;
     work = () => new Promise<void>((resolve) => (finish = resolve));
     const socket = await opened();
@@ -107,7 +107,7 @@ describe('many requests that a client sends on one connection without waiting', 
     expect(begun).toEqual(['/1']);
   });
 
-  it('hold nothing any more once they run, however many bytes they have together', async () => {
+  it('use no memory of the queue once they run, for any sum of their sizes', async () => {
     const long = `GET /2 HTTP/1.1\r\nHost: vault\r\nX-Long: ${'x'.repeat(12_000)}\r\n\r\n`;
     const socket = await opened();
     let received = '';
@@ -119,7 +119,7 @@ describe('many requests that a client sends on one connection without waiting', 
     socket.destroy();
   });
 
-  it('do not keep other connections waiting', async () => {
+  it('do not delay other connections', async () => {
     let finish: (() => void) | undefined;
     work = () => new Promise<void>((resolve) => (finish = resolve));
     const socket = await opened();

@@ -31,7 +31,7 @@ const bad = { headers: { 'SVC-API-KEY': 'key_pvt_wrong' } };
 const other = { headers: { 'SVC-API-KEY': 'key_pvt_other' } };
 
 describe('requests of one caller', () => {
-  it('above the limit get 429 and the time to wait; others and the next minute are free', async () => {
+  it('above the limit get 429 and the time to wait; other callers and the next minute are not limited', async () => {
     nowMs = 0;
     const { send } = await start(createRateLimits({ requestsPerMinute: 2, nowMs: () => nowMs }));
     const first = await send('/tokens/abc');
@@ -56,7 +56,7 @@ describe('requests of one caller', () => {
 });
 
 describe('an address with too many failed authentications', () => {
-  it('is refused without a look-up, but for keys that were good', async () => {
+  it('is refused without a look-up, except for keys that were valid before', async () => {
     nowMs = 0;
     const { send } = await start(createRateLimits({ failuresPerMinute: 2, nowMs: () => nowMs }));
     await send('/tokens/abc');
@@ -80,7 +80,7 @@ describe('an address with too many failed authentications', () => {
     expect(addressGroup('10.0.0.1')).toBe('10.0.0.1');
   });
 
-  it('costs no more memory than allowed, however many there are', async () => {
+  it('uses no more memory than allowed, for any number of addresses', async () => {
     const limits = createRateLimits({ failuresPerMinute: 1, maxEntries: 3, nowMs: () => 0 });
     const fail = (address: string) => limits.look(address, undefined, () => Promise.resolve(undefined));
     for (const address of ['1', '2', '3', '4']) await fail(address);
@@ -89,7 +89,7 @@ describe('an address with too many failed authentications', () => {
     await expect(fail('1')).resolves.toBeUndefined();
   });
 
-  it('does not keep a new good key from being found, and bounds how many keys are looked up at once', async () => {
+  it('does not prevent the look-up of a new valid key, and limits the number of concurrent look-ups', async () => {
     const limits = createRateLimits({ failuresPerMinute: 10, nowMs: () => 0 });
     let running = 0;
     let most = 0;
@@ -134,7 +134,7 @@ describe('look-ups of keys that the process does not know', () => {
       ),
     );
 
-  it('are few at once from the first one on, and no valid key of the address is refused', async () => {
+  it('are limited to a few at once from the first one on, and no valid key of the address is refused', async () => {
     const limits = createRateLimits({ failuresPerMinute: 600, nowMs: () => 0 });
     const { counts, find } = counting();
     const bad = flood(limits, find('unknown'), 1_400);
@@ -163,7 +163,7 @@ describe('look-ups of keys that the process does not know', () => {
     await Promise.all(bad);
   });
 
-  it('that cannot be waited for are 503, not 429', async () => {
+  it('beyond the queue get 503, not 429', async () => {
     const limits = createRateLimits({ nowMs: () => 0 });
     const { promise, resolve } = Promise.withResolvers<{ kind: string }>();
     const bad = flood(limits, () => promise, 10_004);
@@ -175,7 +175,7 @@ describe('look-ups of keys that the process does not know', () => {
     await Promise.all(bad);
   });
 
-  it('end when the client goes away', async () => {
+  it('end when the client disconnects', async () => {
     const limits = createRateLimits({ nowMs: () => 0 });
     const { promise, resolve } = Promise.withResolvers<{ kind: string }>();
     const bad = flood(limits, () => promise, 4);
@@ -193,7 +193,7 @@ describe('look-ups of keys that the process does not know', () => {
     expect([isLookedUp, gone.listenerCount('close')]).toEqual([false, 0]);
   });
 
-  it('do not delay keys that were used a moment ago, however many other keys were good since', async () => {
+  it('do not delay keys that were used a moment ago, for any number of other valid keys since', async () => {
     const limits = createRateLimits({ nowMs: () => 0, maxEntries: 3 });
     const response = { setHeader: () => undefined } as unknown as Response;
     const pass = (key: string) => limits.passed({ id: key, keyHash: hashApiKey(key) }, response);

@@ -31,7 +31,7 @@ async function repeat(options: TinyOptions = {}, dependencies: Partial<AppDepend
 }
 
 describe('the repeat of a request', () => {
-  it('is answered when its reading is on record', async () => {
+  it('is answered when its reading is recorded', async () => {
     expect(await repeat()).toMatchObject({ status: 201, body: made });
     expect(await app.events()).toMatchObject([
       {
@@ -55,7 +55,7 @@ describe('the repeat of a request', () => {
     expect(reply.text).not.toContain(canary);
   });
 
-  it('shows no token when one of them is gone, or cannot be recorded', async () => {
+  it('shows no token when one of them does not exist, or cannot be recorded', async () => {
     const token = { id: 'tok_1', createdAt: 'then', at: ['card'], by: 'create' } as const;
     const idempotency: IdempotentAnswers = {
       run: (_request, _handle, repeating) => repeating.show({ body: { card: null, raw: canary } }, [token]),

@@ -46,7 +46,7 @@ const readAs = (key: string, id = 'some-token') =>
   send(app.port, `/tokens/${id}`, { headers: { 'SVC-API-KEY': key } });
 
 describe('a tenant that sends 400 requests at once', () => {
-  it('keeps a request of another tenant waiting for those that run, not for those that wait', async () => {
+  it('delays a request of another tenant by its running requests, not by its waiting ones', async () => {
     const all = Array.from({ length: 400 }, () => readAs(goodKey, 'long'));
     await waitUntil(() => turns.waiting === 336);
     const others = [readAs(otherKey)];
@@ -58,7 +58,7 @@ describe('a tenant that sends 400 requests at once', () => {
     expect(most).toBe(64);
   });
 
-  it('has those of a client that went away taken out of the queue', async () => {
+  it('has the requests of a disconnected client removed from the queue', async () => {
     const long = Array.from({ length: 64 }, () => readAs(goodKey, 'long'));
     await waitUntil(() => running === 64);
     const socket = connect(app.port, '127.0.0.1');
@@ -74,7 +74,7 @@ describe('a tenant that sends 400 requests at once', () => {
 });
 
 describe('a request that holds no place', () => {
-  it('is one that waits for other requests: reactor code may send as many requests as it likes', async () => {
+  it('is one that waits for other requests: reactor code may send any number of requests', async () => {
     const waiting = Array.from({ length: 100 }, () => readAs(goodKey, 'waits'));
     await waitUntil(() => running === 100);
     expect((await readAs(goodKey)).status).toBe(200);

@@ -47,21 +47,21 @@ describe('the requests of a tenant', () => {
     expect([running.length, turns.waiting]).toEqual([64, 935]);
   });
 
-  it('let a neighbour run after one of them at most', async () => {
+  it('let a request of another tenant run after at most one of them', async () => {
     await arriveMany('greedy', 1_000);
     await arriveMany('neighbour', 1);
     await end('greedy');
     expect(order().at(-1)).toBe('neighbour');
   });
 
-  it('are no more than eight beside a neighbour with few', async () => {
+  it('are at most eight beside another tenant with few requests', async () => {
     await arriveMany('greedy', 1_000);
     await arriveMany('neighbour', 8);
     for (let ended = 0; ended < 64; ended += 1) await end('greedy');
     expect([countOf('greedy'), countOf('neighbour')]).toEqual([8, 8]);
   });
 
-  it('are as many as the others have together, when those are more', async () => {
+  it('are as many as those of the other tenants together, when these are more', async () => {
     await arriveMany('one', 10);
     await arriveMany('two', 10);
     await arriveMany('greedy', 1_000);
@@ -76,7 +76,7 @@ describe('the requests of a tenant', () => {
     expect(order().slice(-6)).toEqual(['first', 'second', 'third', 'first', 'second', 'third']);
   });
 
-  it('stay few while a neighbour reads an answer, and are many again when it has gone', async () => {
+  it('stay few while another tenant reads an answer, and are many again afterwards', async () => {
     await arriveMany('neighbour', 1);
     await arriveMany('greedy', 1_000);
     await end('neighbour');
@@ -88,7 +88,7 @@ describe('the requests of a tenant', () => {
     expect(countOf('greedy')).toBe(64);
   });
 
-  it('count no more after 2 s', async () => {
+  it('are not counted any more after 2 s', async () => {
     await arriveMany('greedy', 128);
     expect(running.length).toBe(64);
     vi.advanceTimersByTime(2_000);
@@ -100,7 +100,7 @@ describe('the requests of a tenant', () => {
     expect([running.length, turns.waiting]).toEqual([64, 1]);
   });
 
-  it('do not run when the client has gone meanwhile, and leave no place taken', async () => {
+  it('do not run when the client has disconnected meanwhile, and occupy no place', async () => {
     await arriveMany('greedy', 64);
     const response = responseOf();
     const gone = arrive('greedy', response);

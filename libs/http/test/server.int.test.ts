@@ -75,10 +75,10 @@ describe('requests that Node refuses by itself', () => {
   });
 });
 
-describe('a server that is about to stop', () => {
+describe('a stopping server, () => {
   const request = (path: string) => `GET ${path} HTTP/1.1\r\nHost: vault\r\n\r\n`;
 
-  it('says that it is not ready, answers all the same, and ends each connection with the answer', async () => {
+  it('reports that it is not ready, still answers, and ends each connection with the answer', async () => {
     const idle = connect(server.port, '127.0.0.1');
     await once(idle, 'connect');
     const draining = server.drain(10_000);

@@ -127,7 +127,7 @@ describe('a request sent again with its idempotency key', () => {
     expect(scopes).toHaveLength(1);
   });
 
-  it('gets it also after a restart, for 24 hours, and is then a new request', async () => {
+  it('gets the first answer also after a restart, for 24 hours, and is then a new request', async () => {
     const { handle, scopes } = handler();
     await answers.run(requestOf(), handle);
     await restart();
@@ -157,7 +157,7 @@ describe('a request sent again with its idempotency key', () => {
     expect(scopes[1]).not.toEqual(scopes[0]);
   });
 
-  it('runs again when the first one failed, as a new request when that is known to have done nothing', async () => {
+  it('runs again when the first one failed, as a new request when the first one certainly did nothing', async () => {
     const failing = handler();
     const fail = (error: Error) => async (scope: readonly string[]) => {
       failing.scopes.push(scope);
@@ -174,7 +174,7 @@ describe('a request sent again with its idempotency key', () => {
     expect([third, fourth]).toEqual([second, second]);
   });
 
-  it('of 50 at once runs once; the others are told that it runs, or get its answer', async () => {
+  it('of 50 at once runs once; the others get 409 while it runs, or its answer', async () => {
     const { scopes } = handler();
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
     const slow = async (scope: readonly string[]) => {
@@ -200,7 +200,7 @@ describe('a request sent again with its idempotency key', () => {
     expect(scopes).toHaveLength(1);
   });
 
-  it('refuses a key of absurd length', async () => {
+  it('refuses a key that is too long', async () => {
     await expect(answers.run(requestOf({ key: 'k'.repeat(256) }), handler().handle)).rejects.toThrow(
       ValidationError,
     );
@@ -240,7 +240,7 @@ describe('a request whose process was killed', () => {
     expect(scopes[1]).toEqual(scopes[0]);
   });
 
-  it('is taken over at once when the process that starts then knows that it is alone', async () => {
+  it('is taken over at once when the starting process knows that it is the only one', async () => {
     const { handle, scopes } = handler();
     await cutOff(scopes, 60_000);
     await expect(answers.run(requestOf(), handle)).rejects.toThrow('is running');
@@ -250,7 +250,7 @@ describe('a request whose process was killed', () => {
     expect(scopes[1]).toEqual(scopes[0]);
   });
 
-  it('leaves the answer of the one that took over when it wakes after all', async () => {
+  it('keeps the answer of the other process when the first one continues after all', async () => {
     const late: Answer = { status: 200, body: { is: 'late' } };
     const { promise: held, resolve: wake } = Promise.withResolvers<void>();
     await restart();
@@ -269,7 +269,7 @@ describe('a request whose process was killed', () => {
     expect(await answers.run(requestOf(), handle)).toMatchObject({ status: 201, body: token() });
   });
 
-  it('is not taken over while its process lives, however long it runs', async () => {
+  it('is not taken over while its process runs, after any time', async () => {
     await restart(40);
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
     const { handle, scopes } = handler();
@@ -308,7 +308,7 @@ describe('a stored answer', () => {
     expect(await dump()).not.toContain(canary);
   });
 
-  it('holds no token: it is shown as it is then, and not when it has ended or another has its id', async () => {
+  it('holds no token: the present token is shown, and none when it has ended or another token has its id', async () => {
     const { handle, scopes } = handler();
     await answers.run(requestOf(), handle);
     expect((await pool.query('select from key_ring.data_key')).rowCount).toBe(0);
@@ -356,7 +356,7 @@ describe('a stored answer', () => {
     },
   );
 
-  it('is not shown once a cvc that went into it is deleted', async () => {
+  it('is not shown once a cvc that it contains is deleted', async () => {
     liveAll();
     live({ id: 'tok_1', cvcEndsAt: '2030-01-01T00:40:00Z' });
     const { handle, scopes } = handler(made());
@@ -418,7 +418,7 @@ describe('a stored answer', () => {
       expect(await answers.run(requestOf(admin), handler().handle)).toMatchObject({ body: { id: 'a2' } });
     });
 
-    it('when it holds the request id of another that was cut off: that request is not continued', async () => {
+    it('when it has the request id of another request that was cut off: that request is not continued', async () => {
       const begun: (readonly string[])[] = [];
       const cut = (scope: readonly string[]) => Promise.reject(new Error(`cut off ${begun.push(scope)}`));
       for (const each of [admin, {}])
@@ -447,7 +447,7 @@ describe('a stored answer', () => {
     });
   });
 
-  it('of a release before, which held tokens, is not shown', async () => {
+  it('of an earlier release, which contained tokens, is not shown', async () => {
     const { handle, scopes } = handler();
     await answers.run(requestOf(), handle);
     await pool.query(`update idempotency.answer set answer = '{"status":201,"tokens":[]}'`);
@@ -455,7 +455,7 @@ describe('a stored answer', () => {
     expect(scopes).toHaveLength(1);
   });
 
-  it('of no body is given back as one', async () => {
+  it('without a body is given back without a body', async () => {
     const { handle, scopes } = handler({ position: '9' as Position });
     await answers.run(requestOf(), handle);
     expect(await answers.run(requestOf(), handle)).toEqual({ position: '9' });

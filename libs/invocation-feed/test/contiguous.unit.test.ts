@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { ContiguousProgress } from '../src/contiguous.ts';
 
 describe('contiguous progress', () => {
-  it('stays before the first unfinished part, whatever ends behind it', () => {
+  it('stays before the first unfinished part, also when later parts end', () => {
     const onAdvance = vi.fn();
     const progress = new ContiguousProgress(0, onAdvance);
     const [first, second, third] = [progress.begin(1), progress.begin(2), progress.begin(3)];
@@ -40,7 +40,7 @@ describe('contiguous progress', () => {
     expect([progress.reached, progress.unfinished]).toEqual([101, 0]);
   });
 
-  it('is as far as a list of all that was begun would say, in any order of ends', () => {
+  it('equals the progress of a list of all begun parts, in any order of ends', () => {
     const order = fc.uniqueArray(fc.nat(19), { minLength: 20, maxLength: 20 });
     fc.assert(
       fc.property(order, fc.array(fc.boolean(), { minLength: 20, maxLength: 20 }), (ends, passes) => {

@@ -86,7 +86,7 @@ export function describeInvocationFeedContract(
 }
 
 function describeDelivery(open: Open, publish: Publish): void {
-  it('delivers what is due before it starts and after, as it was, each once when nothing happens', async () => {
+  it('delivers invocations that are due before its start and after, unchanged, each once without a failure', async () => {
     const due = invocations(30);
     await publish(due.slice(0, 20));
     const received: Invocation[] = [];
@@ -97,7 +97,7 @@ function describeDelivery(open: Open, publish: Publish): void {
     expect(feed.seen).toHaveLength(30);
   });
 
-  it('runs no more at once than it was told, and all of them in the end', async () => {
+  it('runs at most the set number at once, and all of them in the end', async () => {
     const due = invocations(40);
     let [running, most] = [0, 0];
     const feed = new RunningFeed(
@@ -116,7 +116,7 @@ function describeDelivery(open: Open, publish: Publish): void {
 }
 
 function describeAcknowledgement(open: Open, publish: Publish): void {
-  it('does not deliver again what was acknowledged before it was stopped', async () => {
+  it('does not deliver acknowledged invocations again after a stop', async () => {
     const due = invocations(20);
     await publish(due);
     const first = new RunningFeed(open);
@@ -129,7 +129,7 @@ function describeAcknowledgement(open: Open, publish: Publish): void {
     expect(second.seen).toEqual(marker.map(({ invocationId }) => invocationId));
   });
 
-  it('delivers again what was not finished when its process ended, also when later ones were', async () => {
+  it('delivers unfinished invocations again when its process ended, also when later ones were finished', async () => {
     const due = invocations(20);
     const stuck = due[7] as Invocation;
     await publish(due);
@@ -143,7 +143,7 @@ function describeAcknowledgement(open: Open, publish: Publish): void {
     expect(second.count(stuck)).toBe(1);
   });
 
-  it('lets what runs end when it is stopped, and acknowledges it', async () => {
+  it('lets running invocations end when it is stopped, and acknowledges them', async () => {
     const [due] = invocations(1) as [Invocation];
     await publish([due]);
     const gate = Promise.withResolvers<void>();
@@ -161,7 +161,7 @@ function describeAcknowledgement(open: Open, publish: Publish): void {
 }
 
 function describeFailures(open: Open, publish: Publish): void {
-  it('gives up what fails again and again, goes on with the others, and does not come back to it', async () => {
+  it('gives up an invocation that fails repeatedly, continues with the others, and does not deliver it again', async () => {
     const due = invocations(10);
     const poison = due[0] as Invocation;
     await publish(due);
@@ -192,7 +192,7 @@ function describeFailures(open: Open, publish: Publish): void {
     expect(feed.letters).toEqual([]);
   });
 
-  it('is started once, and ended by close too', async () => {
+  it('is started once, and is also ended by close', async () => {
     const feed = open({ onDeadLetter: async () => undefined });
     const ended = feed.start(async () => undefined, new AbortController().signal);
     expect(() => feed.start(async () => undefined, new AbortController().signal)).toThrow(TypeError);

@@ -10,7 +10,7 @@ function deliveries(handler: InvocationHandler, options: Partial<DeliveryOptions
 const invocation = (invocationId: string, tenantId = 'tenant'): Invocation => ({ tenantId, invocationId });
 
 describe('deliveries', () => {
-  it('take tenants in turn: one with many delays another by a single one', async () => {
+  it('take tenants in turn: a tenant with many invocations delays another by one of them', async () => {
     const order: string[] = [];
     const subject = deliveries(async ({ invocationId }) => void order.push(invocationId), { concurrency: 1 });
     const many = ['a1', 'a2', 'a3', 'a4'].map((id) => subject.deliver(invocation(id, 'a')));
@@ -19,7 +19,7 @@ describe('deliveries', () => {
     expect(order).toEqual(['a1', 'a2', 'b1', 'a3', 'b2', 'a4']);
   });
 
-  it('run at most as many at once as they are told', async () => {
+  it('run at most the set number at once', async () => {
     let [running, most] = [0, 0];
     const subject = deliveries(
       async () => {
@@ -79,7 +79,7 @@ describe('deliveries', () => {
     expect(records).toBe(3);
   });
 
-  it('drained, let running handlers end, acknowledge no invocation that has not begun, and begin no more', async () => {
+  it('let running handlers end when they are drained, acknowledge no invocation that has not begun, and start no more', async () => {
     const gate = Promise.withResolvers<void>();
     const handler = vi.fn(() => gate.promise);
     const subject = deliveries(handler, { concurrency: 1 });
@@ -93,7 +93,7 @@ describe('deliveries', () => {
     expect(handler).toHaveBeenCalledOnce();
   });
 
-  it('drained for too long, tell handlers to give up', async () => {
+  it('abort the handlers when draining takes too long', async () => {
     const subject = deliveries((_, signal) => {
       return new Promise((_resolve, reject) =>
         signal.addEventListener('abort', () => reject(new Error('given up'))),

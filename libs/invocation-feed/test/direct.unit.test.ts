@@ -94,7 +94,7 @@ describe('the checkpoint of the direct feed', () => {
 });
 
 describe('the direct feed', () => {
-  it('goes on beyond an unfinished invocation, however much is done there', async () => {
+  it('continues after an unfinished invocation, for any number of finished ones', async () => {
     const { store, checkpoints, append } = createLog();
     const due = invocations(30);
     await append(due);
@@ -113,7 +113,7 @@ describe('the direct feed', () => {
     expect(feed.seen).toHaveLength(30);
   });
 
-  it('holds its subscription while too much is unfinished', async () => {
+  it('pauses its subscription while too many invocations are unfinished', async () => {
     const { store, checkpoints, append } = createLog();
     const due = invocations(30);
     await append(due);

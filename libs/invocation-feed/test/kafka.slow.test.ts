@@ -39,7 +39,7 @@ if ('missing' in kafka) {
       const due = invocations(1);
       const handler: InvocationHandler = ({ invocationId }) =>
         invocationId === due[0]?.invocationId ? gate.promise : Promise.resolve();
-      // Longer than others: it must outlast the pauses of a busy machine.
+      // Longer than in other tests, because it must be longer than the pauses of a busy machine.
       const session = { sessionTimeoutMs: 2 * sessionTimeoutMs };
       const members = [1, 2].map(
         () => new RunningFeed((options) => subject.open({ ...options, ...session }), handler),
@@ -63,9 +63,9 @@ if ('missing' in kafka) {
       await waitUntil(async () => (await total(subject)) === published(), acknowledged);
     });
 
-    it('share due invocations as they come and go: all are finished, and no unfinished one is acknowledged', async () => {
+    it('share due invocations while members join and leave: all are finished, and no unfinished one is acknowledged', async () => {
       const finished = new Set<string>();
-      // The first member takes all that is due. Without this gate it can finish all before the second has joined.
+      // The first member takes all due invocations. Without this gate it can finish them before the second has joined.
       const isShared = Promise.withResolvers<void>();
       const handler: InvocationHandler = async ({ invocationId }) => {
         if (finished.size > 20) await isShared.promise;
@@ -127,7 +127,7 @@ if ('missing' in kafka) {
       await waitUntil(() => begun.every((id) => survivor.seen.includes(id)), waiting);
     });
 
-    it('hold a partition while too much of it is unfinished, and go on after it', async () => {
+    it('pause a partition while too many of its messages are unfinished, and continue afterwards', async () => {
       const due = invocations(600);
       await subject.publish(due);
       const gate = Promise.withResolvers<void>();
@@ -145,7 +145,7 @@ if ('missing' in kafka) {
       expect(feed.seen).toHaveLength(600);
     });
 
-    it('put a message that is none of ours among the dead letters, as it was, and go on', async () => {
+    it('move a message that is not of the vault to the dead letters unchanged, and continue', async () => {
       await subject.publishRaw('key', '{"tenant_id":5}');
       const due = invocations(5);
       await subject.publish(due);

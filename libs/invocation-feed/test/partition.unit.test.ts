@@ -13,7 +13,7 @@ function taken(done: bigint): Partition {
 }
 
 describe('a partition after a rebalance', () => {
-  it('goes on when the group reads from the first message that is not done', () => {
+  it('continues when the group reads from the first unfinished message', () => {
     const partition = taken(12n);
     expect(partition.resumeAt(12n)).toBe(true);
     expect(partition.take(14n)).toBeUndefined();
@@ -39,7 +39,7 @@ describe('a partition after a rebalance', () => {
     expect(partition.uncommitted).toBe(16n);
   });
 
-  it('begins anew when the group went back to messages that were not taken here', () => {
+  it('starts again when the group went back to messages that were not taken here', () => {
     expect(taken(12n).resumeAt(9n)).toBe(false);
   });
 });

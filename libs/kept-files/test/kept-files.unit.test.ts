@@ -35,7 +35,7 @@ function recipe(inputs = ['src/a.ts', 'node_modules/@some/one/lib/index.js']): R
 const made = async (from = recipe()) => (await keptFiles(from)).get('folder/out.js')?.toString();
 
 describe('kept files', () => {
-  it('are made once, also when the packages that went in are gone', async () => {
+  it('are made once, also when the included packages do not exist any more', async () => {
     expect(await made()).toBe('made 1');
     await rm(path.join(repository, 'node_modules'), { recursive: true });
     expect(await made()).toBe('made 1');
@@ -49,7 +49,7 @@ describe('kept files', () => {
     expect(await made()).toBe('made 3');
   });
 
-  it('name the packages that went in', async () => {
+  it('name the included packages', async () => {
     await made();
     const [kept = ''] = await readdir(path.join(repository, '.cache/thing'));
     const file = path.join(repository, '.cache/thing', kept, 'packages.json');
@@ -58,7 +58,7 @@ describe('kept files', () => {
     ]);
   });
 
-  it('are refused when a file went in whose change would not be seen', async () => {
+  it('are refused when they include a file whose change would not be detected', async () => {
     await expect(made(recipe(['src/a.ts', 'other/b.ts']))).rejects.toThrow('other/b.ts goes into thing');
   });
 
@@ -80,7 +80,7 @@ describe('kept files', () => {
     );
   });
 
-  it('live in memory where they cannot be written', async () => {
+  it('are kept in memory when they cannot be written', async () => {
     await writeFile(path.join(repository, '.cache'), 'a file');
     expect(await made()).toBe('made 1');
     expect(existsSync(path.join(repository, '.cache/thing'))).toBe(false);

@@ -30,7 +30,7 @@ describe('a line of the log', () => {
     );
   });
 
-  it('tells of an error its kind, code and place, not its message, however many lines that has', () => {
+  it('contains the kind, code and place of an error, not its message, for any number of lines of the message', () => {
     class SpecialError extends Error {
       readonly code = '22P02';
     }

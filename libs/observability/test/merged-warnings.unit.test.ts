@@ -16,8 +16,8 @@ function createLines() {
   return { lines, logger: createLogger({ service: 'test', destination }) };
 }
 
-describe('warnings that are alike', () => {
-  it('are one line, and one more with their number', () => {
+describe('equal warnings, () => {
+  it('are one line, and a second line with their number', () => {
     const { lines, logger } = createLines();
     for (let n = 1; n <= 552; n++)
       logger.warn({ projection: `p${n}`, error_code: '57P01', stack: `at ${n}` }, 'projection interrupted');
@@ -33,7 +33,7 @@ describe('warnings that are alike', () => {
     expect(lines).toHaveLength(3);
   });
 
-  it('are not those of another kind, of an entity or a request, nor errors', () => {
+  it('are not those of another kind, those that name an entity or a request, nor errors', () => {
     const { lines, logger } = createLines();
     for (const error_code of ['57P01', 'ECONNREFUSED']) logger.warn({ error_code }, 'lost');
     for (const reason of ['keys', 'reads']) logger.warn({ reason }, 'lost');

@@ -22,7 +22,7 @@ const failAfterAppend = (append: () => Promise<unknown>, failure: Error): Promis
 
 describe('a command whose store is unavailable', () => {
   it.each([new EventStoreUnavailableError('down'), lostConnection])(
-    'has done nothing when it has not appended: %s',
+    'did nothing when it has not appended: %s',
     async (failure) => {
       await expect(runCommand(() => Promise.reject(failure))).rejects.toBe(failure);
     },

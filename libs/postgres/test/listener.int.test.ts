@@ -17,7 +17,7 @@ afterEach(async () => {
 });
 
 describe('a listener', () => {
-  it('hears each channel apart, no other channel, and tells once that its connection was lost', async () => {
+  it('receives each channel separately, no other channel, and reports once that its connection was lost', async () => {
     const heard: string[] = [];
     let losses = 0;
     const client = await openListener(

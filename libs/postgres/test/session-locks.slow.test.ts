@@ -40,19 +40,19 @@ describe('a lock of a session', () => {
     await waitUntil(() => tryHold(second, lock), { what: 'the second holder' });
   });
 
-  it('is taken from a frozen holder', async () => {
+  it('is taken over from a frozen holder', async () => {
     const [frozen, second] = [await connect(), await connect()];
-    // As the session of a stopped process is: it holds the lock, and says nothing.
+    // Like the session of a stopped process: it holds the lock and sends no heartbeats.
     await frozen.query('select pg_advisory_lock($1, hashtext($2))', [lock.lockClass, lock.name]);
     await waitUntil(() => tryHold(second, lock), { timeoutMs: 15_000, what: 'the second holder' });
     await expect(frozen.query('select 1')).rejects.toThrow();
   });
 
-  it('is not taken from one that lives, however long it holds it', async () => {
+  it('is not taken over from a running holder, after any time', async () => {
     const [holder, other] = [await connect(), await connect()];
     expect(await tryHold(holder, lock)).toBe(true);
     const pid = await pidOf(holder);
-    // Longer than a holder may be silent.
+    // Longer than the limit between two heartbeats of a holder.
     await waitUntil(
       async () => {
         expect(await tryHold(other, lock)).toBe(false);

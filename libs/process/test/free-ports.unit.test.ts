@@ -8,14 +8,14 @@ describe('free ports', () => {
     expect(new Set(ports).size).toBe(500);
   });
 
-  it('are let go', async () => {
+  it('are released', async () => {
     const [port = 0] = await freePorts(['127.0.0.1']);
     await expect(fetch(`http://127.0.0.1:${port}/`)).rejects.toMatchObject({
       cause: { code: 'ECONNREFUSED' },
     });
   });
 
-  it('are not given for a host that is not of this machine', async () => {
+  it('are refused for a host of another machine', async () => {
     await expect(freePorts(['127.0.0.1', '192.0.2.1'])).rejects.toMatchObject({ code: 'EADDRNOTAVAIL' });
   });
 });

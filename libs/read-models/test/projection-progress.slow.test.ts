@@ -75,7 +75,7 @@ describe('waiting for the read models', () => {
     expect(await waiting).toBe(true);
   });
 
-  it('is only by name for those that are not awaited', async () => {
+  it('includes read models that are not awaited only when they are named', async () => {
     await again(20, { unawaited: ['log'] });
     await advance('tokens', 7);
     expect(await progress.waitFor(at(7), long)).toBe(true);
@@ -125,7 +125,7 @@ describe('waiting for the read models', () => {
     expect(await progress.waitFor(at(7), long)).toBe(true);
   });
 
-  it('is for all of them also when only one has been heard of since the connection was lost', async () => {
+  it('is for all of them, also when only one has sent a notification since the connection was lost', async () => {
     let isOver = false;
     const waiting = progress.waitFor(at(6), long).finally(() => (isOver = true));
     // So many that some arrive on a new connection before it has read all positions.
@@ -149,19 +149,22 @@ describe('waiting for the read models', () => {
     await waitUntil(() => progress.losses === before + 1);
   });
 
-  it('gives up after its time', async () => {
+  it('ends without success after its time limit', async () => {
     expect(await progress.waitFor(at(7), 1)).toBe(false);
   });
 
-  it.each(['failed', 'paused', 'outdated'])('gives up at once when one is %s and behind', async (status) => {
-    const early = progress.waitFor(at(7), long);
-    await pool.query('update projections.checkpoint set status = $1 where name = $2', [status, 'log']);
-    expect(await early).toBe(false);
-    expect(await progress.waitFor(at(7), long)).toBe(false);
-    expect(await progress.waitFor(at(5), long)).toBe(true);
-  });
+  it.each(['failed', 'paused', 'outdated'])(
+    'ends without success at once when one is %s and behind',
+    async (status) => {
+      const early = progress.waitFor(at(7), long);
+      await pool.query('update projections.checkpoint set status = $1 where name = $2', [status, 'log']);
+      expect(await early).toBe(false);
+      expect(await progress.waitFor(at(7), long)).toBe(false);
+      expect(await progress.waitFor(at(5), long)).toBe(true);
+    },
+  );
 
-  it('goes on when the one that failed is live again', async () => {
+  it('continues when the failed one is live again', async () => {
     await pool.query(`update projections.checkpoint set status = 'failed' where name = 'log'`);
     expect(await progress.waitFor(at(7), long)).toBe(false);
     await pool.query(`update projections.checkpoint set status = 'live' where name = 'log'`);
@@ -170,7 +173,7 @@ describe('waiting for the read models', () => {
     await waitUntil(() => progress.waitFor(at(7), 50));
   });
 
-  it('does not wait for one that was removed, and waits for a named one that is not there yet', async () => {
+  it('does not wait for a removed one, and waits for a named one that does not exist yet', async () => {
     await advance('tokens', 7);
     await pool.query(`delete from projections.checkpoint where name = 'log'`);
     expect(await progress.waitFor(at(7), long)).toBe(true);
@@ -179,14 +182,14 @@ describe('waiting for the read models', () => {
     expect(await waiting).toBe(true);
   });
 
-  it('ends, unpassed, when the service stops', async () => {
+  it('ends without success when the service stops', async () => {
     const waiting = progress.waitFor(at(7), long);
     await progress.close();
     expect(await waiting).toBe(false);
     expect(await progress.waitFor(at(5), long)).toBe(false);
   });
 
-  it('begins although the database is not there yet', async () => {
+  it('begins although the database does not exist yet', async () => {
     await progress.close();
     await pool.query('alter table projections.checkpoint rename to elsewhere');
     await begin();

@@ -50,7 +50,7 @@ const moves = (name: 'applications' | 'tenants' | 'tokens') =>
   expect(watch.requireMoving([name])).resolves.toBeUndefined();
 
 describe('a read model', () => {
-  it.each(['failed', 'paused'])('that is %s counts as stopped, the others do not', async (status) => {
+  it.each(['failed', 'paused'])('that is %s counts as stopped; the others do not', async (status) => {
     statuses['tokens'] = { position: at(5), status };
     await stands('tokens');
     await moves('applications');
@@ -61,7 +61,7 @@ describe('a read model', () => {
     await stands('tokens');
   });
 
-  it('that an older release made moves as long as it is not behind', async () => {
+  it('of an older release counts as moving while it is not behind', async () => {
     statuses['tokens'] = { position: at(5), status: 'outdated' };
     await moves('tokens');
   });
@@ -77,7 +77,7 @@ describe('a read model', () => {
     await moves('tokens');
   });
 
-  it('is judged by the oldest event it has not applied, however many came since', async () => {
+  it('is judged by the oldest event that it has not applied, not by later events', async () => {
     for (let event = 6; event < 1_000; event += 1) {
       watch.noteAppend(at(event));
       nowMs += 20;
@@ -104,8 +104,8 @@ describe('a read model', () => {
   });
 });
 
-describe('what is known', () => {
-  it('is read once for as long as the lease lasts, and renewed before it ends', async () => {
+describe('the state of the read models, () => {
+  it('is read once for each lease, and renewed before the lease ends', async () => {
     await moves('tokens');
     nowMs += 99;
     await moves('tokens');
@@ -131,7 +131,7 @@ describe('what is known', () => {
     await stands('tokens');
   });
 
-  it('has to be readable', async () => {
+  it('must be readable', async () => {
     isReadable = false;
     await stands('tokens');
     expect(reads).toBeLessThan(10);
@@ -148,7 +148,7 @@ describe('what is known', () => {
   });
 });
 
-describe('who calls', () => {
+describe('the caller, () => {
   it('is looked up again when a revocation was confirmed meanwhile, even by a process that was stopped', async () => {
     const rights = ['reveal', 'none'];
     const found = await watch.current(() => {
@@ -168,7 +168,7 @@ describe('who calls', () => {
     await expect(watch.current(() => 'the caller')).rejects.toThrow(UnavailableError);
   });
 
-  it('is known although the rights of others change all the time, as long as each look-up is short', async () => {
+  it('is known although the rights of other callers change continuously, when each look-up is short', async () => {
     const generations: string[] = [];
     const found = await watch.current((generation) => {
       generations.push(generation);
@@ -183,7 +183,7 @@ describe('who calls', () => {
     expect(generations[1]).not.toBe('10');
   });
 
-  it('is not known when rights change all the time and each look-up takes longer than the lease', async () => {
+  it('is not known when rights change continuously and each look-up takes longer than the lease', async () => {
     const change = () => {
       accessGeneration += '0';
       nowMs += 251;
@@ -193,7 +193,7 @@ describe('who calls', () => {
 });
 
 describe('the operations table', () => {
-  it('says of every query which read models it answers from', () => {
+  it('names the read models of every query', () => {
     for (const operation of Object.values<Operation>(operations))
       expect(operation.answersFrom !== undefined).toBe(operation.service === 'query');
   });

@@ -87,7 +87,7 @@ describe('the data of each type', () => {
 });
 
 describe('checksums', () => {
-  it('find any single wrong digit', () => {
+  it('detect any single wrong digit', () => {
     const digit = fc.nat({ max: 9 });
     const spoil = (digits: string, at: number, by: number): string =>
       digits.slice(0, at) + String((Number(digits[at]) + by) % 10) + digits.slice(at + 1);
