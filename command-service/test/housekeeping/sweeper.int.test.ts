@@ -187,7 +187,7 @@ describe('other ends by time', () => {
   });
 });
 
-describe('a sweep with a failure, () => {
+describe('a sweep with a failure', () => {
   /** Fails every append to this token's stream. */
   const failing = (tokenId: string, error: Error): EventStore => {
     const { log } = house.vault;

@@ -42,7 +42,7 @@ describe('the use of tokens', () => {
   });
 });
 
-describe('an answer names the time when the cvc of its token ends, () => {
+describe('an answer names the time when the cvc of its token ends', () => {
   const endsIn = async (...call: Parameters<TestVault['call']>): Promise<unknown> =>
     (await vault.call(...call)).tokens
       ?.filter(({ shown }) => shown?.isTold !== true)

@@ -104,7 +104,7 @@ describe('deleting a token', () => {
       .thenRefused({ code: 'not_found' }));
 });
 
-describe('the expiry of a token or cvc, () => {
+describe('the expiry of a token or cvc', () => {
   const at = (kind: 'expire' | 'purge-cvc', ms: number): TokenCommand => ({ kind, now: later(ms) });
   it('expires a token at its instant', () =>
     given(created({ expires_at: soon }))
@@ -167,7 +167,7 @@ describe('a token', () => {
     ));
 });
 
-describe('the loss of a data key that the log does not explain, () => {
+describe('the loss of a data key that the log does not explain', () => {
   const lose = (n: number): TokenCommand => ({ kind: 'lose-key', keyId: keyId(n), now });
   it('ends the token, and names all its keys', () =>
     given(created(cvc))

@@ -10,7 +10,7 @@ const data = { number: card, cvc: '123' };
 const create = (id: string, transaction?: string) =>
   vault.create({ type: 'card', data, id }, { transaction });
 
-describe('the remaining keys, () => {
+describe('the remaining keys', () => {
   let transaction: string;
   beforeEach(async () => {
     vault.clock.set('2030-01-01T00:00:00Z');

@@ -62,7 +62,7 @@ describe('the repeat of a create', () => {
   });
 });
 
-describe('the repeat of an update whose caller has other rights meanwhile, () => {
+describe('the repeat of an update whose caller has other rights meanwhile', () => {
   const seeing = (transform: Transform, readable = true): Principal => ({
     ...vault.principal,
     rules: anyone().rules.map((rule) => ({

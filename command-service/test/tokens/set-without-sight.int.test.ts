@@ -38,7 +38,7 @@ const asSet = {
   expression: shows.fingerprint_expression,
 };
 
-describe('a field that a caller without sight of the data set together with the whole data, () => {
+describe('a field that a caller without sight of the data set together with the whole data', () => {
   beforeEach(async () => {
     await vault.create({ type: 'card', id: 'tok', data: { number: card } });
     await vault.update('tok', { data: theirs, ...shows }, { as: blind() });
@@ -81,7 +81,7 @@ describe('a field that a caller without sight of the data set together with the 
   });
 });
 
-describe('a field of a caller that sees the data or created the token, () => {
+describe('a field of a caller that sees the data or created the token', () => {
   it('stays when another caller changes the data', async () => {
     await vault.create({ type: 'card', id: 'tok', data: { number: card } });
     await vault.update('tok', { data: theirs, ...shows });

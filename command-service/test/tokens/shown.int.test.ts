@@ -80,7 +80,7 @@ describe('the event of a write records the transform of its answer', () => {
   });
 });
 
-describe('a probe by deduplication is recorded, () => {
+describe('a probe by deduplication is recorded', () => {
   const probe = { type: 'card', data: { number: card }, deduplicate_token: true };
   const met = (transform: Transform) => ({
     operation: 'deduplicate',

@@ -106,7 +106,7 @@ describe('an object of a payload with far too many entries', () => {
   });
 });
 
-describe('a tokenize with a failing part, () => {
+describe('a tokenize with a failing part', () => {
   const bad: [string, object, string, string[]][] = [
     [
       'data',

@@ -242,7 +242,7 @@ describe('an application', () => {
   });
 });
 
-describe('a caller that is looked up while other callers are revoked, () => {
+describe('a caller that is looked up while other callers are revoked', () => {
   const revokeAnother = () => {
     accessGeneration = String(Number(accessGeneration) + 1);
     watch.forget();
@@ -272,7 +272,7 @@ describe('a caller that is looked up while other callers are revoked, () => {
   });
 });
 
-describe('a row that differs from the row that the vault wrote, () => {
+describe('a row that differs from the row that the vault wrote', () => {
   const altered = { code: 'record_altered', status: 500 };
 
   it.each([

@@ -68,7 +68,7 @@ describe('a request to a forbidden place', () => {
   });
 });
 
-describe('a name whose address changes, () => {
+describe('a name whose address changes', () => {
   it('is resolved once for each connection, and that address is the one used', async () => {
     const origin = await serve((_, response) => void response.end('pinned'));
     const answers = [['127.0.0.1'], ['10.0.0.1']];

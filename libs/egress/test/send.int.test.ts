@@ -50,7 +50,7 @@ async function bytesOf(body: AsyncIterable<unknown>): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-describe('an answer that is passed on, () => {
+describe('an answer that is passed on', () => {
   it('is not changed: redirects, compressed bodies, bytes of headers', async () => {
     const packed = gzipSync('packed');
     const url = await serve((_request, response) => {

@@ -58,7 +58,7 @@ describe('a worker', () => {
   });
 });
 
-describe('a worker that does not end by itself, () => {
+describe('a worker that does not end by itself', () => {
   const script = new URL('./broken-worker.ts', import.meta.url);
   const small = createExpressionWorkers({ size: 1, script });
   afterAll(() => small.close());

@@ -51,7 +51,7 @@ function expectProblem(reply: Reply, status: number): void {
   for (const field of ['type', 'title', 'detail', 'instance']) expect(reply.body[field]).toBeTypeOf('string');
 }
 
-describe('the caller, () => {
+describe('the caller', () => {
   it('is unknown without a key or with one that never existed: 401, and no tenant log records it', async () => {
     await start();
     expectProblem(await send(app.port, '/tokens/abc'), 401);
@@ -466,7 +466,7 @@ describe('an error', () => {
   });
 });
 
-describe('a client that disconnects, () => {
+describe('a client that disconnects', () => {
   it('in the middle of its body leaves no error in the log, and others are served', async () => {
     await start();
     const socket = connect(app.port, '127.0.0.1');

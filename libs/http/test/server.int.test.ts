@@ -75,7 +75,7 @@ describe('requests that Node refuses by itself', () => {
   });
 });
 
-describe('a stopping server, () => {
+describe('a stopping server', () => {
   const request = (path: string) => `GET ${path} HTTP/1.1\r\nHost: vault\r\n\r\n`;
 
   it('reports that it is not ready, still answers, and ends each connection with the answer', async () => {

@@ -16,7 +16,7 @@ function createLines() {
   return { lines, logger: createLogger({ service: 'test', destination }) };
 }
 
-describe('equal warnings, () => {
+describe('equal warnings', () => {
   it('are one line, and a second line with their number', () => {
     const { lines, logger } = createLines();
     for (let n = 1; n <= 552; n++)

@@ -104,7 +104,7 @@ describe('a read model', () => {
   });
 });
 
-describe('the state of the read models, () => {
+describe('the state of the read models', () => {
   it('is read once for each lease, and renewed before the lease ends', async () => {
     await moves('tokens');
     nowMs += 99;
@@ -148,7 +148,7 @@ describe('the state of the read models, () => {
   });
 });
 
-describe('the caller, () => {
+describe('the caller', () => {
   it('is looked up again when a revocation was confirmed meanwhile, even by a process that was stopped', async () => {
     const rights = ['reveal', 'none'];
     const found = await watch.current(() => {
