@@ -108,7 +108,7 @@ describe.each([[1], [2], [100]])('in batches of %i, an enlisted event', (size) =
   });
 
   it.each(['TransactionRolledBack', 'TransactionExpired'] as const)(
-    'leaves no trace after %s',
+    'has no effect after %s',
     async (type) => {
       const events = await recorded([
         opened,

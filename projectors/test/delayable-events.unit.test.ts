@@ -18,6 +18,6 @@ it.each([
   expect(delayableEventsOf({})(event(type))).toBe(expected);
 });
 
-it('everything may reach one that is not awaited a moment later', () => {
+it('a projection that no answer waits for may get all events a moment later', () => {
   expect(delayableEventsOf({ isAwaited: false })(event('TokenCreated'))).toBe(true);
 });

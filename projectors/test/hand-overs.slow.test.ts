@@ -29,7 +29,7 @@ async function leaders(of: Vault = vault): Promise<readonly number[]> {
   return rows.map(({ pid }) => pid);
 }
 
-it(`two projectors lose and repeat nothing in ${handOvers} hand-overs under load`, async () => {
+it(`two projectors lose and repeat no event in ${handOvers} hand-overs under load`, async () => {
   vault.start({ maxBatch: 5 });
   vault.start({ maxBatch: 9 });
   let position = '0' as Position;

@@ -30,7 +30,7 @@ function entriesOf(told: ReturnType<typeof event>, ordinal = 0) {
 }
 
 describe('the log', () => {
-  it('tells of every event, but for those left out on purpose', () => {
+  it('has entries for every event, except those left out on purpose', () => {
     const known = eventDefinitions.map(({ type }) => type).sort();
     expect([...Object.keys(logHandlers), ...unloggedEvents].sort()).toEqual(known);
   });
@@ -114,7 +114,7 @@ describe('the log', () => {
     expect(entriesOf(event('TokenCreated', content))[0]?.['transform']).toBeUndefined();
   });
 
-  it('tells of an invocation and of its outcome as invoke', () => {
+  it('has entries of an invocation and of its outcome with the operation invoke', () => {
     const identity = { invocation_id: 'i', reactor_id: 'r' };
     const ended = { ...identity, mode: 'sync', result: sealed('o') } as const;
     const failed = { ...identity, mode: 'sync', status: 500, reason: 'threw', problem: sealed('o') } as const;
@@ -129,7 +129,7 @@ describe('the log', () => {
     ]);
   });
 
-  it('names the vault itself by a fixed UUID for each of its tasks, also in events of before', () => {
+  it('names the vault itself by a fixed UUID for each of its tasks, also in older events', () => {
     const expired = { token_id: 'a', token_type: 'card', key_ids: [] };
     const by = (id: string) => ({ actor: { kind: 'system', id } }) as const;
     const [entry] = entriesOf(event('TokenExpired', expired, by('token-expiry')));
@@ -138,14 +138,14 @@ describe('the log', () => {
     expect(isUuid(unknown?.['actor_id'] as string)).toBe(true);
   });
 
-  it('tells which operation was refused, also of events that carry none', () => {
+  it('names the refused operation, also for events without one', () => {
     const denied = { entity_type: 'card', entity_id: 't1', operation: 'getToken' } as const;
     expect(entriesOf(event('AccessDenied', denied))).toMatchObject([
       { entity_type: 'card', entity_id: 't1', operation: 'denied', request: 'getToken' },
     ]);
   });
 
-  it('has an entry for each token that has left', () => {
+  it('has an entry for each exported token', () => {
     const tokens = [{ token_id: 't1', token_type: 'card' }];
     const exported = event('TokensExported', {
       export_id: crypto.randomUUID(),
@@ -176,7 +176,7 @@ describe('the log', () => {
     expect(entry?.['entity_id']).toHaveLength(400);
   });
 
-  it('tells of a session or an application that failed to authenticate', () => {
+  it('has an entry for a session or an application that failed to authenticate', () => {
     const id = '00000000-0000-4000-8000-0000000000d1';
     expect(entriesOf(event('AuthenticationFailed', { session_id: id, reason: 'expired' }))).toMatchObject([
       { entity_type: 'session', entity_id: id, operation: 'authenticate' },

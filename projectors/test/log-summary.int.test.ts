@@ -76,7 +76,7 @@ it('a token counts once in each month in which it is used, over batches', async 
   expect(counted.map(({ line }) => line)).toEqual(['2030-01 2', '2030-02 3']);
 });
 
-it('on a log that is there already they are filled beside the live read models, and verified', async () => {
+it('for an existing log they are filled beside the live read models, and verified', async () => {
   const before = vault.start({ projections: [log, tokens] });
   await vault.reached(await vault.append(tokenCreated('a'), tokenCreated('b')), ['log', 'tokens']);
   await before.close();
@@ -100,7 +100,7 @@ it('on a log that is there already they are filled beside the live read models, 
   ]);
 });
 
-it('texts that Postgres cannot tell apart are one counter, and stop nothing', async () => {
+it('texts that Postgres cannot distinguish are one counter, and do not stop the projection', async () => {
   vault.start();
   await vault.reached(await vault.append(listed({ reason: 'a\u0000' }), listed({ reason: 'a\ufffd' })));
   expect(await reasons()).toEqual([{ reason: 'a\ufffd', count: 2 }]);

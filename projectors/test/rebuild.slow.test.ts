@@ -70,7 +70,7 @@ async function standingRebuild() {
 }
 
 describe('a rebuild', () => {
-  it('gives the content of the log without the planted rows, and leaves no tables behind', async () => {
+  it('gives the content of the log without the planted rows, and leaves no other tables', async () => {
     vault.start({ projections: [tokens] });
     await vault.reached(
       await vault.append(...many(40), tokenUpdated('token-3', { metadata: {} }), tokenDeleted('token-5')),
@@ -86,7 +86,7 @@ describe('a rebuild', () => {
     expect((await contentOf(vault, tokens))['token']).toHaveLength(40);
   });
 
-  it('goes on where it was killed', async () => {
+  it('continues where it was killed', async () => {
     vault.start({ projections: [tokens] });
     await vault.reached(await vault.append(...many(100)), ['tokens']);
     const kill = new AbortController();
@@ -101,7 +101,7 @@ describe('a rebuild', () => {
     expect((await contentOf(vault, tokens))['token']).toHaveLength(100);
   });
 
-  it('goes on after its connection was cut in the middle', async () => {
+  it('continues after its connection was cut in the middle', async () => {
     vault.start({ projections: [tokens] });
     await vault.reached(await vault.append(...many(100)), ['tokens']);
     let cuts = 0;
@@ -120,7 +120,7 @@ describe('a rebuild', () => {
     expect((await admin.verify('tokens'))?.isEqual).toBe(true);
   });
 
-  it('is cancelled from outside, and the live read model never notices', async () => {
+  it('is cancelled from outside, and the live read model does not change', async () => {
     const { outcome, open } = await standingRebuild();
     await plantToken();
     expect(await admin.cancel('tokens')).toBe(true);
@@ -131,7 +131,7 @@ describe('a rebuild', () => {
     expect(await admin.cancel('tokens')).toBe(false);
   });
 
-  it('is paused and resumed from outside, while the live read model goes on', async () => {
+  it('is paused and resumed from outside, while the live read model continues', async () => {
     const { outcome, open } = await standingRebuild();
     expect(await admin.pause('tokens')).toBe('rebuild');
     open();
@@ -179,7 +179,7 @@ describe('a rebuild', () => {
     expect(await admin.rebuild('tokens')).toBe('swapped');
   });
 
-  it('shows no hole, no mix and no step back to readers while writes go on', async () => {
+  it('shows readers no missing rows, no mixed and no older state while writes continue', async () => {
     vault.start({ projections: [tokens] });
     let written = 50;
     await vault.reached(await vault.append(...many(written)), ['tokens']);
@@ -259,7 +259,7 @@ describe('the indexes that only readers need', () => {
     expect(await indexes()).toEqual(made);
   });
 
-  it('are all made by the next rebuild when one is killed among them', async () => {
+  it('are all made by the next rebuild when one is killed while it makes them', async () => {
     const { outcome, letGo } = await indexingRebuild();
     const made = await indexes();
     await vault.rows(`select pg_terminate_backend(pid) from (${indexing}) i`);
@@ -272,7 +272,7 @@ describe('the indexes that only readers need', () => {
     expect(await indexes()).toEqual(made);
   });
 
-  it('are left when the rebuild is aborted, and made when it is taken up', async () => {
+  it('are not made when the rebuild is aborted, and made when it is resumed', async () => {
     const abort = new AbortController();
     const { outcome, letGo } = await indexingRebuild(abort.signal);
     const made = await indexes();
@@ -291,7 +291,7 @@ describe('the indexes that only readers need', () => {
     await letGo();
   });
 
-  it('that cannot be made end the rebuild, which says why', async () => {
+  it('that cannot be made end the rebuild, which reports the reason', async () => {
     vault.start({ projections: [tokens] });
     await vault.reached(await vault.append(...many(3)), ['tokens']);
     const impossible = {
@@ -317,7 +317,7 @@ describe('the indexes that only readers need', () => {
 describe('a newer version of a projection', () => {
   const newer: Projection = { ...tokens, version: tokens.version + 1 };
 
-  it('is built by itself while the older one serves, and the older projector then stands by', async () => {
+  it('is built while the older one serves, and the older projector then waits', async () => {
     vault.start({ projections: [tokens] });
     await vault.reached(await vault.append(...many(30)), ['tokens']);
     await plantToken();
@@ -331,7 +331,7 @@ describe('a newer version of a projection', () => {
 });
 
 describe('verifying', () => {
-  it('finds no difference in the runner’s tables while the runner goes on', async () => {
+  it('finds no difference in the runner’s tables while the runner continues', async () => {
     vault.start({ projections: [log, tokens] });
     await vault.reached(await vault.append(...many(40), tokenDeleted('token-5')), ['tokens', 'log']);
     for (const name of ['tokens', 'log']) {
@@ -341,7 +341,7 @@ describe('verifying', () => {
     expect(await schemas()).toEqual(['rm_tokens']);
   });
 
-  it('finds a planted, a lost and an altered row', async () => {
+  it('finds a planted, a missing and an altered row', async () => {
     vault.start({ projections: [tokens] });
     await vault.reached(await vault.append(...many(40)), ['tokens']);
     await vault.rows(`update rm_tokens.token_metadata set value = 'x' where token_id = 'token-7'`);

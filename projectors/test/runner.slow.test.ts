@@ -40,7 +40,7 @@ const allergic: Projection = {
 };
 
 describe('a projector', () => {
-  it('tells its progress in the transaction that makes it', async () => {
+  it('stores its progress in the transaction of the batch', async () => {
     const listener = await vault.pool.connect();
     const heard: string[] = [];
     listener.on('notification', ({ payload }) => heard.push(payload ?? ''));
@@ -51,12 +51,12 @@ describe('a projector', () => {
     listener.release(true);
   });
 
-  it('moves past events that do not concern it', async () => {
+  it('moves past events that it does not use', async () => {
     vault.start({ projections: [tokens] });
     await vault.reached(await vault.append(tenantCreated()), ['tokens']);
   });
 
-  it('goes on from its checkpoint after a restart', async () => {
+  it('continues from its checkpoint after a restart', async () => {
     const first = vault.start({ projections: [log] });
     await vault.reached(await vault.append(...many(10)), ['log']);
     await first.close();
@@ -66,7 +66,7 @@ describe('a projector', () => {
     expect(await vault.rows('select count(*)::int from rm_log.entry')).toEqual([{ count: 20 }]);
   });
 
-  it('returns to work when its connection is cut, and applies nothing twice', async () => {
+  it('continues when its connection is cut, and applies no event twice', async () => {
     vault.start({ projections: [log], maxBatch: 5 });
     for (let round = 0; round < 5; round++) {
       const position = await vault.append(...many(50, `round-${round}`));
@@ -82,7 +82,7 @@ describe('a projector', () => {
     ]);
   });
 
-  it('resubscribes when the event store was away', async () => {
+  it('subscribes again when the event store was unavailable', async () => {
     let failures = 3;
     const flaky: EventStore = {
       ...vault.store,
@@ -99,7 +99,7 @@ describe('a projector', () => {
     expect(failures).toBeLessThan(0);
   });
 
-  it('replaces characters that Postgres text cannot hold, and goes on', async () => {
+  it('replaces characters that Postgres text cannot hold, and continues', async () => {
     vault.start({ projections: [tokens] });
     const hostile = 'a\0b\ud800c\\u0000';
     await vault.reached(await vault.append(tokenCreated('a', { metadata: { hostile } })), ['tokens']);
@@ -108,7 +108,7 @@ describe('a projector', () => {
     ]);
   });
 
-  it('takes metadata longer than an index row', async () => {
+  it('accepts metadata longer than an index row', async () => {
     vault.start({ projections: [tokens] });
     const long = Array.from({ length: 1000 }, (_, index) =>
       String.fromCodePoint(0x4e00 + ((index * 7919) % 20000)),
@@ -135,7 +135,7 @@ describe('an event that cannot be applied', () => {
     expect(await vault.rows('select count(*)::int from rm_allergic.entry')).toEqual([{ count: 7 }]);
   });
 
-  it('is retried by a process that starts anew', async () => {
+  it('is retried by a new process', async () => {
     const first = vault.start({ projections: [allergic] });
     const position = await vault.append(tokenCreated('poison'), tokenCreated('b'));
     await eventually(async () => (await statusOf('allergic'))?.['status'] === 'failed');
@@ -175,7 +175,7 @@ describe('an event that cannot be applied', () => {
     expect(await statusOf('tokens')).toMatchObject({ error_code: 'unknown_event', position: '1' });
   });
 
-  it('may lie in another log than the checkpoint', async () => {
+  it('may be in another log than the checkpoint', async () => {
     const first = vault.start({ projections: [tokens] });
     await vault.reached(await vault.append(...many(3)), ['tokens']);
     await first.close();
@@ -185,7 +185,7 @@ describe('an event that cannot be applied', () => {
 });
 
 describe('two projectors', () => {
-  it('lose and repeat nothing while leadership is torn from one to the other', async () => {
+  it('lose and repeat no event while leadership moves from one to the other', async () => {
     vault.start({ projections: [log, tokens], maxBatch: 4 });
     vault.start({ projections: [log, tokens], maxBatch: 7 });
     let position = '0' as Position;
@@ -203,7 +203,7 @@ describe('two projectors', () => {
     expect(await vault.rows('select count::int from rm_tokens.token_count')).toEqual([{ count: 152 }]);
   });
 
-  it('are fenced from each other even if both believe they lead', async () => {
+  it('are fenced from each other even if both have the role of leader', async () => {
     const stop = vault.start({ projections: [log] });
     await vault.reached(await vault.append(...many(3)), ['log']);
     // Another process moved the checkpoint, so the next batch of the first one must not count.
@@ -213,7 +213,7 @@ describe('two projectors', () => {
     expect(await vault.rows('select count(*)::int from rm_log.entry')).toEqual([{ count: 6 }]);
   });
 
-  it('hand over by themselves', async () => {
+  it('hand over leadership without an operator', async () => {
     const first = vault.start({ projections: [tokens] });
     await vault.reached(await vault.append(...many(2)), ['tokens']);
     vault.start({ projections: [tokens] });
@@ -224,7 +224,7 @@ describe('two projectors', () => {
 });
 
 describe('a paused projection', () => {
-  it('stays where it is while others go on, until it is set live', async () => {
+  it('keeps its position while others continue, until it is set live', async () => {
     vault.start({ projections: [tokens, log] });
     const before = await vault.append(tokenCreated('a'));
     await vault.reached(before, ['tokens']);
@@ -252,7 +252,7 @@ describe('a release that writes new events', () => {
     });
   const projections = [log, tokens];
 
-  it('stops no read model when its projectors come first', async () => {
+  it('stops no read model when its projectors start first', async () => {
     const changes: (string | undefined)[] = [];
     const listener = new pg.Client(vault.url);
     await listener.connect();
@@ -269,7 +269,7 @@ describe('a release that writes new events', () => {
     expect(changes).toEqual([]);
   });
 
-  it('stops them when its writers come first, until its projectors run', async () => {
+  it('stops them when its writers start first, until its projectors run', async () => {
     vault.start({ projections });
     const { position } = await newer().append('test', [tokenCreated('a'), praised], 'any');
     await eventually(async () => (await statusOf('tokens'))?.['status'] === 'failed');

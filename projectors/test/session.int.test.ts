@@ -3,7 +3,7 @@ import { expect, it, vi } from 'vitest';
 import { openSession } from '../src/runner/session.ts';
 import { statement } from '../src/runner/statements.ts';
 
-it('a session keeps its plans, and makes them anew as its tables grow', async () => {
+it('a session keeps its plans, and makes new ones when its tables grow', async () => {
   const database = await createTestDatabase();
   const session = await openSession({ connectionString: database.url, name: 'test' });
   try {

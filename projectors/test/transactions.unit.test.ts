@@ -9,7 +9,7 @@ const enlisted = (id: string) => ({ type: 'TokenCreated', data: {}, metadata: { 
 const staged = {} as StagedEvent;
 
 describe('a transaction', () => {
-  it('is looked up unless it was seen from its opening on', () => {
+  it('is looked up unless its opening was in the batches', () => {
     const transactions = new Transactions();
     expect(transactions.unknownOf([enlisted('a'), committed('b')])).toEqual({
       enlisting: ['a'],
@@ -19,7 +19,7 @@ describe('a transaction', () => {
     expect(transactions.unknownOf([enlisted('c'), enlisted('a')])).toEqual({ enlisting: ['a'], ending: [] });
   });
 
-  it('that was looked up is looked up again for the next batch, one that is known stays so', () => {
+  it('that was looked up is looked up again for the next batch; a known one stays known', () => {
     const transactions = new Transactions();
     const unknown = transactions.unknownOf([opened('known'), enlisted('known'), enlisted('other')]);
     transactions.learn([], [{ id: 'other' }]);

@@ -47,7 +47,7 @@ describe('SVC-PROXY-URL', () => {
     expect(ask(url)).toBe('400 SVC-PROXY-URL');
   });
 
-  it('must be there, once', () => {
+  it('must be present once', () => {
     expect(ask([])).toBe('400 SVC-PROXY-URL');
     expect(ask(['https://api.test/', 'https://evil.test/'])).toBe('400 SVC-PROXY-URL');
   });
@@ -87,7 +87,7 @@ describe('the destinations of a tenant', () => {
     expect(ask(url, 'standard', list)).toBe('403 SVC-PROXY-URL');
   });
 
-  it('are none on an enterprise plan without a list, and all on others', () => {
+  it('are none on an enterprise plan without a list, and all on other plans', () => {
     expect(ask('https://api.test/', 'enterprise')).toBe('403 SVC-PROXY-URL');
     expect(ask('https://api.test/', 'enterprise', ' , ')).toBe('403 SVC-PROXY-URL');
     expect(ask('https://api.test/', 'standard')).toBe('https://api.test/');

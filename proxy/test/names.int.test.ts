@@ -142,13 +142,13 @@ describe('the name of the destination of a configured proxy', () => {
 describe('the destination of a configured proxy', () => {
   const resolve = async () => ['127.0.0.1'];
 
-  it('that says nothing is 504 after the time for its head', async () => {
+  it('that sends nothing is 504 after the time limit of its head', async () => {
     answering = () => undefined;
     await expect(openProxy({ resolve, answerTimeoutMs: 200 })()).rejects.toMatchObject({ status: 504 });
     expect([arrived, await ending()]).toMatchObject([1, { failure: 'timeout' }]);
   });
 
-  it('that stops within its answer, or sends it too slowly, is cut', async () => {
+  it('that stops within its answer or sends it too slowly is cut', async () => {
     answering = (response) => void response.write('begun');
     const stopped = await openProxy({ resolve, answerTimeoutMs: 200 })();
     await expect(read(stopped)).rejects.toThrow();

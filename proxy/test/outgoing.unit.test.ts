@@ -62,7 +62,7 @@ describe('a body of JSON', () => {
   });
 
   it.each(['application/vnd.api+json; charset=utf-8', 'application/vnd.a+b+json', 'text/json'])(
-    'stays byte for byte but for that: %s',
+    'keeps all other bytes: %s',
     async (mediaType) => {
       const sent = await bodyOf(
         mediaType,
@@ -74,7 +74,7 @@ describe('a body of JSON', () => {
     },
   );
 
-  it('holds a hostile value as that value, which is not looked at again', async () => {
+  it('holds a hostile value as a value, in which no expressions are searched', async () => {
     expect(JSON.parse(await bodyOf('application/json', '["{{ hostile }}", "x{{ hostile }}\\"y"]'))).toEqual([
       hostile,
       `x${hostile}"y`,
@@ -105,20 +105,20 @@ describe('a form', () => {
     });
   });
 
-  it('names the pair that is wrong', async () => {
+  it('names the invalid pair', async () => {
     const type = 'application/x-www-form-urlencoded';
     expect(await refusalOf({ type, body: 'a=1&card=%ZZ{{ card-1 }}' })).toEqual([400, ['body.card']]);
   });
 });
 
 describe('a body of text', () => {
-  it('has values as they are', async () => {
+  it('has values unchanged', async () => {
     expect(await bodyOf('text/plain', 'a {{ text }} b {{ card-1 }}')).toBe(
       'a a b b {"number":"4111111111111111","holder":"Jo \\"J\\" & Co"}',
     );
   });
 
-  it('of XML has values escaped, and the text around them as it is', async () => {
+  it('of XML has values escaped, and the text around them unchanged', async () => {
     expect(await bodyOf('application/soap+xml', '<a b="{{ hostile }}">&amp;{{ text }}</a>')).toBe(
       '<a b="&quot;\\&amp;&lt;&gt;&#39;=+ %\n{{ card-1 }}é€">&amp;a b</a>',
     );
@@ -134,20 +134,20 @@ describe('a body of another kind', () => {
   const bytes = Buffer.concat([Buffer.from([0, 255, 13, 10]), Buffer.from('{{ card-1 }}')]);
 
   it.each(['application/octet-stream', 'multipart/form-data; boundary=x', 'image/png', ''])(
-    'goes on byte for byte: %s',
+    'is passed on byte for byte: %s',
     async (type) => {
       expect(Buffer.from((await outgoing({ type, body: bytes })).body).equals(bytes)).toBe(true);
     },
   );
 
-  it('goes on byte for byte when it is compressed', async () => {
+  it('is passed on byte for byte when it is compressed', async () => {
     const given = { type: 'application/json', headers: [['Content-Encoding', 'gzip']] as const, body: bytes };
     expect(Buffer.from((await outgoing(given)).body).equals(bytes)).toBe(true);
   });
 });
 
 describe('a query', () => {
-  it('has values percent-encoded, behind the query of the destination', async () => {
+  it('has values percent-encoded, after the query of the destination', async () => {
     const { url } = await outgoing({
       url: 'https://api.test/v1?fixed=1',
       query: `a=b+c&v=%7B%7B%20hostile%20%7D%7D&t={{+text+|+last4+}}`,
@@ -160,7 +160,7 @@ describe('a query', () => {
 });
 
 describe('headers', () => {
-  it('have values as text; those of the vault, of the connection and of gateways stay behind', async () => {
+  it('have values as text; headers of the vault, of the connection and of gateways are not passed on', async () => {
     const { headers } = await outgoing({
       headers: [
         ['Authorization', 'Bearer {{ latin }}'],
@@ -233,8 +233,8 @@ describe('a large body', () => {
     expect(await refusalOf({ query, type: 'text/plain', body: many(600) })).toEqual([400, ['body']]);
   });
 
-  it('is refused at the expression after the last that is allowed, whatever follows', async () => {
-    // Not closed, which is told only when it is read.
+  it('is refused at the first expression above the limit, before the rest is read', async () => {
+    // Not closed, which is reported only when it is read.
     const body = `${'{{ text }}'.repeat(1_001)}{{ text`;
     const refusal = outgoing({ type: 'text/plain', body });
     await expect(refusal).rejects.toMatchObject({ errors: { body: [expect.stringContaining('1000')] } });
@@ -267,7 +267,7 @@ describe('a large body', () => {
     expect(turns).toBeGreaterThan(10);
   });
 
-  it('ends a string at a quote that no backslash keeps in it', async () => {
+  it('ends a string at a quote that no backslash escapes', async () => {
     const odd = String.raw`["\\\"{{text}}\\","{{text}}\"","\\\\"]`;
     expect(await bodyOf('application/json', odd)).toBe(String.raw`["\\\"a b\\","a b\"","\\\\"]`);
   });

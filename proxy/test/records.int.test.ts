@@ -141,13 +141,13 @@ describe('the record of a proxied request', () => {
     expect((await events())[2]).toMatchObject({ type: 'ProxyAnswered', data: { status: 200 } });
   });
 
-  it('that cannot be made is 503, and nothing leaves', async () => {
+  it('that cannot be made is 503, and nothing is sent', async () => {
     isLogDown = true;
     await expect(openProxy()()).rejects.toMatchObject({ code: 'unavailable' });
     expect([arrivals, await typesInLog()]).toEqual([[], []]);
   });
 
-  it('does not go without its answer when only the end cannot be recorded', async () => {
+  it('gives its answer when only the end cannot be recorded', async () => {
     answering = (_request, response) => {
       isLogDown = true;
       response.end('done');
@@ -169,7 +169,7 @@ describe('a right that is withdrawn while the request is being recorded', () => 
     async () =>
       createRequestContext({ principal, traceId: 't', now: new Date() });
 
-  it('to use the token: 403, nothing leaves, and the log says that nothing was sent', async () => {
+  it('to use the token: 403, nothing is sent, and the log records that nothing was sent', async () => {
     const tenantId = randomUUID();
     const checkTokens = () => Promise.reject(new ForbiddenError('no more'));
     const proxy = openProxy({ checkTokens });
@@ -177,14 +177,14 @@ describe('a right that is withdrawn while the request is being recorded', () => 
     await endsUnsent();
   });
 
-  it('to send there: likewise', async () => {
+  it('to send to the destination: likewise', async () => {
     const tenantId = randomUUID();
     const narrowed = principalOf(tenantId, { proxy_destinations: 'https://elsewhere.example' });
     await expect(openProxy()(tenantId, renewedTo(narrowed))).rejects.toMatchObject({ code: 'forbidden' });
     await endsUnsent();
   });
 
-  it('altogether: likewise', async () => {
+  it('of the whole caller: likewise', async () => {
     const gone = () => Promise.reject(new ForbiddenError('gone'));
     await expect(openProxy()(randomUUID(), gone)).rejects.toThrow('gone');
     await endsUnsent();
@@ -192,7 +192,7 @@ describe('a right that is withdrawn while the request is being recorded', () => 
 });
 
 describe('128 requests of a tenant that are under way', () => {
-  it('are the most: another is 503 and not sent, those of other tenants go on, and an end frees a place', async () => {
+  it('are the maximum: another is 503 and not sent, those of other tenants continue, and an end frees a place', async () => {
     const held: ServerResponse[] = [];
     answering = (_request, response) => void held.push(response);
     const proxy = openProxy();
@@ -214,7 +214,7 @@ describe('128 requests of a tenant that are under way', () => {
     expect(await read((await proxy(tenantId)).stream)).toBe('late');
   });
 
-  it('do not count those that failed', async () => {
+  it('do not include failed ones', async () => {
     answering = (_request, response) => void response.destroy();
     const proxy = openProxy();
     const tenantId = randomUUID();

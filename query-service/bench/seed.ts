@@ -43,7 +43,7 @@ export async function seedReadModels(pool: Pool, tenant: SeededTenant, scale: Sc
       await client.query(`vacuum (analyze) ${table}`);
     }
   } finally {
-    // Its search path is not what others expect.
+    // The session has another search path, so it is not returned to the pool.
     client.release(true);
   }
 }

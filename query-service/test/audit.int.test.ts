@@ -25,7 +25,7 @@ describe('the erasure certificate of a token', () => {
   const certify = (id: string, by = tenantId) =>
     vault.call<ErasureCertificate>('getErasureCertificate', managerOf(by), { params: { id } });
 
-  it('is given when its keys are gone, is on record, and names no other tenant’s token', async () => {
+  it('is given when its keys are destroyed, is recorded, and names no other tenant’s token', async () => {
     const id = await vault.token(tenantId);
     await expect(certify(id)).rejects.toThrow(ConflictError);
     await vault.deleteToken(tenantId, id);
@@ -56,7 +56,7 @@ describe('a verification of the log', () => {
     expect((await verify({}, other)).events).toBeLessThan(events);
   });
 
-  it('goes on only from where one of this log has ended', async () => {
+  it('continues only from a cursor of this log', async () => {
     expect(await verify({ cursor: '0.0' })).toMatchObject({ checkpoints: 1 });
     for (const cursor of ['0.1', '9.7']) await expect(verify({ cursor })).rejects.toThrow(ValidationError);
   });

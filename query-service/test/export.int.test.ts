@@ -39,16 +39,16 @@ async function secondPage(between: () => void, principal = revealing): Promise<E
 }
 const idsOf = (page: ExportPage | undefined) => page?.tokens.map(({ id }) => id);
 
-it('an export has all tokens that are there and revealed', async () => {
+it('an export has all existing tokens that are revealed', async () => {
   expect(idsOf(await secondPage(() => undefined))).toEqual(['b-lasting', 'c-expiring']);
 });
 
-it('an export has no token that expires while it goes on', async () => {
+it('an export has no token that expires during the export', async () => {
   const page = await secondPage(() => vault.clock.set('2030-01-01T01:00:00Z'));
   expect(idsOf(page)).toEqual(['b-lasting']);
 });
 
-it('an export is decided by the rules of its caller as they are at each page', async () => {
+it('an export is decided by the present rules of its caller at each page', async () => {
   let rules = [ruleOn('/', 'reveal')];
   const page = await secondPage(
     () => (rules = [ruleOn('/', 'mask')]),
@@ -57,7 +57,7 @@ it('an export is decided by the rules of its caller as they are at each page', a
   expect(page).toEqual({ tokens: [], leftOut: 2 });
 });
 
-it('an export ends with its caller', async () => {
+it('an export ends when its caller is deleted', async () => {
   let isThere = true;
   const principal = () => {
     if (!isThere) throw new Error('no such application');

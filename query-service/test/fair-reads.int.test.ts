@@ -32,7 +32,7 @@ const lists: readonly [OperationId, 'reader' | 'manager', Request][] = [
 ];
 
 describe('a tenant whose lists are stopped', () => {
-  it('waits and is refused in each of its lists; its look-ups and the lists of others go on', async () => {
+  it('waits and is refused in each of its lists; its look-ups and the lists of others are answered', async () => {
     const [greedy, other] = [await vault.tenant(), await vault.tenant()];
     const mine = { reader: principalOf(greedy), manager: managerOf(greedy) };
     const theirs = principalOf(other);

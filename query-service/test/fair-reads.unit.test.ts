@@ -35,7 +35,7 @@ describe('the lists of tenants', () => {
     expect(started()).toEqual(['greedy', 'greedy', 'greedy', 'other']);
   });
 
-  it('are read by turns of the tenants, however many one has waiting', async () => {
+  it('are read in turns of the tenants, for any number of waiting lists of one tenant', async () => {
     const reads = createFairReads(slowPool(6));
     for (let index = 0; index < 50; index += 1) void reads.of('greedy').query(statementOf('greedy'));
     const others = ['second', 'third', 'fourth'];
@@ -48,7 +48,7 @@ describe('the lists of tenants', () => {
     expect(started()).toEqual(expect.arrayContaining(others));
   });
 
-  it('give a place back when a statement fails', async () => {
+  it('return a place when a statement fails', async () => {
     const reads = createFairReads(slowPool(1));
     const failing = reads.of('one').query(statementOf('first'));
     const next = reads.of('one').query(statementOf('second'));

@@ -167,14 +167,14 @@ describe('a token', () => {
   });
 
   it.each(["'; drop table rm_tokens.token; --", '{"a","b"}', '{}', 'NULL', '\\', '%', 'x'.repeat(400), '😀'])(
-    'is looked for by any id: %s',
+    'is searched by any id: %s',
     async (id) => {
       await expect(get(id)).rejects.toThrow(NotFoundError);
       expect((await get(await stored({ token_id: id }))).id).toBe(id);
     },
   );
 
-  it('is told apart from others that are looked for at the same time', async () => {
+  it('is distinguished from others that are requested at the same time', async () => {
     const ids = await Promise.all(
       Array.from({ length: 300 }, (_, index) => vault.token(tenantId, { data: index })),
     );
@@ -212,14 +212,14 @@ describe('a card’s cvc', () => {
     expect(await told()).toEqual([{ id, by: 'seen', shown, cvcEndsAt: undefined }]);
   });
 
-  it('is gone at its hour, for masks too, even if it was not purged', async () => {
+  it('is not shown after its hour, by masks too, even if it was not purged', async () => {
     const id = await stored(withCvc);
     vault.clock.set('2030-01-01T01:00:00Z');
     expect((await get(id, revealing())).data).toEqual(card.data);
     expect((await get(id)).data).toMatchObject({ cvc: null });
   });
 
-  it('is gone with its key while the rest of the card stays', async () => {
+  it('is not shown without its key, while the rest of the card stays', async () => {
     const id = await stored(withCvc);
     const { rows } = await vault.pool.query<{ id: string }>(
       `select id from key_ring.data_key where tenant_id = $1 and purpose = 'cvc'`,
@@ -245,7 +245,7 @@ describe('the record of a read', () => {
     },
   );
 
-  it('that cannot be made keeps the answer back', async () => {
+  it('that cannot be made prevents the answer', async () => {
     const id = await stored(card);
     vault.beforeRecord(() => Promise.reject(unavailable));
     await expect(get(id)).rejects.toBe(unavailable);

@@ -65,7 +65,7 @@ const get = (id: string, of = tenantId) =>
   vault.call<Invocation>('getInvocation', managerOf(of), { params: { invocation_id: id } });
 
 describe('a run', () => {
-  it('is shown from when it waits to its end, with its times, without waiting for the read model', async () => {
+  it('is shown from its waiting to its end, with its times, without waiting for the read model', async () => {
     const id = await invoked('sync');
     const asked = { id, tenant_id: tenantId, reactor: { id: reactorId }, mode: 'sync', invoked_at: start };
     expect(await get(id)).toMatchObject({ ...asked, state: 'waiting' });
@@ -83,13 +83,13 @@ describe('a run', () => {
     expect([over.error, over.delivery]).toEqual([undefined, undefined]);
   });
 
-  it('that failed tells the class of the error', async () => {
+  it('that failed has the class of the error', async () => {
     const id = await started('sync');
     await append(id, ReactorFailed, { mode: 'sync', status: 500, reason: 'timed-out', problem: sealed });
     expect(await get(id)).toMatchObject({ state: 'failed', error: { status: 500, class: 'timed-out' } });
   });
 
-  it('tells every attempt of its delivery, and when the next one is due', async () => {
+  it('has every attempt of its delivery, and the time of the next one', async () => {
     const id = await started('async');
     await append(id, ReactorSucceeded, { mode: 'async', result: sealed });
     expect((await get(id)).delivery).toEqual({ state: 'due', next_at: start, attempts: [] });
@@ -107,7 +107,7 @@ describe('a run', () => {
     expect((await get(id)).delivery).toEqual({ state: 'delivered', attempts: [first, second, third] });
   });
 
-  it('of another tenant is not found, nor one that never was', async () => {
+  it('of another tenant is not found, nor one that never existed', async () => {
     const id = await invoked('sync');
     const other = await vault.tenant();
     await expect(get(id, other)).rejects.toThrow(NotFoundError);

@@ -40,7 +40,7 @@ const session = (
 };
 
 describe('a list of tokens', () => {
-  it('comes newest first, page by page', async () => {
+  it('is sorted newest first, in pages', async () => {
     await stored(['aaa', 'bbb', 'ccc', 'ddd', 'eee'].map((token_id) => ({ token_id })));
     const pages = await Promise.all([
       list({ size: '2' }),
@@ -53,7 +53,7 @@ describe('a list of tokens', () => {
     );
   });
 
-  it('of nothing is empty', async () => {
+  it('of no tokens is empty', async () => {
     expect(await list()).toEqual({
       pagination: { total_items: 0, page_number: 1, page_size: 20, total_pages: 0 },
       data: [],
@@ -68,7 +68,7 @@ describe('a list of tokens', () => {
     });
   });
 
-  it('is empty beyond its end, however far', async () => {
+  it('is empty at any page beyond its end', async () => {
     await stored([{}]);
     const page = await list({ page: '999999999', size: '100' });
     expect(page.data).toEqual([]);
@@ -160,7 +160,7 @@ describe('the counts and the content of a list', () => {
     expect((await list({ id: ['pcix', 'pci-1'] }, principal)).pagination.total_items).toBe(1);
   });
 
-  it('takes the letters of a container as they are, never as a pattern', async () => {
+  it('compares the characters of a container, never as a pattern', async () => {
     expect(idsOf(await list({}, principalOf(tenantId, { rules: [ruleOn('/p_i/', 'mask')] })))).toEqual([
       'p_i',
     ]);
@@ -186,7 +186,7 @@ describe('the counts and the content of a list', () => {
     expect(page.pagination.total_items).toBe(ids.length);
   });
 
-  it('is nothing without a grant', async () => {
+  it('are empty without a grant', async () => {
     const page = await list({}, principalOf(tenantId, { permissions: ['token:create'] }));
     expect(page).toMatchObject({ pagination: { total_items: 0 }, data: [] });
   });

@@ -136,7 +136,7 @@ describe('the summary of the log', () => {
     expect(total).toBe(1);
   });
 
-  it('is itself read on the record, and never tells of another tenant', async () => {
+  it('is itself recorded, and never contains data of another tenant', async () => {
     const other = await vault.tenant();
     await vault.token(other);
     await summary({ interval: 'day' });

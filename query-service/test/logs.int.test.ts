@@ -62,7 +62,7 @@ describe('the log', () => {
     }
   });
 
-  it('is said to be pending when its projection does not get there', async () => {
+  it('is reported as pending when its projection does not reach the position', async () => {
     await vault.token(tenantId);
     const headersWhen = async (isThere: boolean) => {
       const { listLogs } = createLogHandlers({
@@ -86,7 +86,7 @@ describe('the log', () => {
     expect(await headersWhen(true)).toEqual({});
   });
 
-  it('is itself read on the record', async () => {
+  it('has an entry for its own reading', async () => {
     await logs();
     expect(await recorded(vault, tenantId, 'EntitiesRead')).toEqual([
       { entity_type: 'log', operation: 'list', entity_ids: [] },
@@ -96,7 +96,7 @@ describe('the log', () => {
     await expect(logs()).rejects.toBe(unavailable);
   });
 
-  it('never tells of another tenant', async () => {
+  it('never contains data of another tenant', async () => {
     const other = await vault.tenant();
     const id = await vault.token(other);
     for (const query of [{}, { entity_id: id }, { entity_type: 'token' }, { start_date: '2029-01-01' }]) {
@@ -105,7 +105,7 @@ describe('the log', () => {
     expect((await logs({ entity_id: id })).pagination.total_items).toBe(0);
   });
 
-  it('pages without gaps or repeats, also within what one event tells', async () => {
+  it('has pages without gaps or repeats, also within the entries of one event', async () => {
     await vault.append(tenantId, streams.access(tenantId, '2030-01-01'), EntitiesRead, {
       entity_type: 'application',
       operation: 'list',
@@ -210,7 +210,7 @@ describe('the log, narrowed', () => {
   });
 
   it.each([{ transform: 'show' }, { operation: 'reed' }])(
-    'refuses %j, which nothing can be',
+    'refuses %j, which no entry can have',
     async (query) => {
       await expect(logs(query)).rejects.toThrow();
     },
@@ -271,7 +271,7 @@ describe('the log’s entity types', () => {
 });
 
 describe('while the log’s read model is stopped', () => {
-  it('the log is answered all the same, in its present state', async () => {
+  it('the log is still answered, in its present state', async () => {
     await vault.settle();
     await vault.stopProjecting();
     await vault.token(tenantId);

@@ -81,7 +81,7 @@ describe('an application', () => {
     expect((await call<Page<Application>>('listApplications')).pagination.total_items).toBe(0);
   });
 
-  it('finds itself by its key', async () => {
+  it('is found by its own key', async () => {
     const id = await vault.application(tenantId, { permissions: ['token:create'] });
     await vault.settle();
     const caller = principalOf(tenantId, { applicationId: id, permissions: ['token:create'] });
@@ -174,7 +174,7 @@ describe('a reactor', () => {
     expect(await list({ name: 'übung' })).toEqual(['Übung']);
   });
 
-  it('is shown on the record only', async () => {
+  it('is shown only when the reading is recorded', async () => {
     const id = await vault.reactor(tenantId);
     await vault.settle();
     await call('getReactor', { params: { id } });
@@ -188,7 +188,7 @@ describe('a reactor', () => {
 });
 
 describe('a tenant', () => {
-  it('is answered itself', async () => {
+  it('is answered by its own key', async () => {
     await vault.settle();
     expect(await call('getTenant')).toEqual({
       id: tenantId,

@@ -40,7 +40,7 @@ describe('a stored mask that takes too much', () => {
     expect(await get(id, tenantId, 'reveal')).toMatchObject({ data });
   });
 
-  it('does not take the page with it, and a page of them shares one budget', async () => {
+  it('does not make the page fail, and a page of them shares one budget', async () => {
     const tenantId = await vault.tenant();
     for (let count = 0; count < 5; count += 1) await vault.token(tenantId, { data: 'abc', mask: slow });
     const plain = await vault.token(tenantId, { data: 'abcdef', mask: '{{ data | reveal_last: 2 }}' });

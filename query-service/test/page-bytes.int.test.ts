@@ -21,7 +21,7 @@ const list = (size: string, principal = revealing()) =>
   vault.call<{ data: Token[] }>('listTokens', principal, { query: { size } });
 
 describe('a page of large tokens', () => {
-  it('above 4 MiB is refused before anything is recorded, and says how many fit', async () => {
+  it('above 4 MiB is refused before anything is recorded, and the error names the number that fits', async () => {
     await expect(list('10')).rejects.toMatchObject({
       code: 'validation_failed',
       errors: { size: ['gives a page of more than 4 MiB here: ask for at most 8'] },
@@ -34,7 +34,7 @@ describe('a page of large tokens', () => {
     expect(await recorded(vault, tenantId, 'TokensRead')).toEqual([]);
   });
 
-  it('above 4 MiB tells of its tokens, so they decide about the result of code that asked', async () => {
+  it('above 4 MiB depends on its tokens, so they decide about the result of the code that asked', async () => {
     const refusal = await list('10').catch((error: unknown) => error);
     expect(refusal).toBeInstanceOf(DataDependentError);
     const { tokens = [] } = (refusal as DataDependentError).madeOf;
@@ -42,11 +42,11 @@ describe('a page of large tokens', () => {
     expect(tokens.map((token) => token.shown)).toEqual(Array.from({ length: 10 }, () => shown));
   });
 
-  it('is given up to there', async () => {
+  it('is given up to that size', async () => {
     expect((await list('8')).data.map(({ data }) => data)).toEqual(Array.from({ length: 8 }, () => large));
   });
 
-  it('has no size for a caller who does not see the data', async () => {
+  it('has no size limit for a caller that does not see the data', async () => {
     expect((await list('10', principalOf(tenantId))).data).toHaveLength(10);
   });
 });

@@ -103,7 +103,7 @@ describe('no table is read from end to end', () => {
     expect(await scannedBy(run)).toEqual([]);
   });
 
-  it('is told of by this test when it happens', async () => {
+  it('is detected by this test when it happens', async () => {
     expect(
       await scannedBy((pool) =>
         pool.query({ text: `select from rm_tokens.token t where t.mask = 'x'`, values: [] }),

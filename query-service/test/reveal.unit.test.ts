@@ -46,7 +46,7 @@ async function shown(row: TokenRow, transform: 'mask' | 'reveal') {
   return { opened, data };
 }
 
-it('opens the cvc only for who sees it, once the mask is known', async () => {
+it('opens the cvc only for a caller that sees it, once the mask is known', async () => {
   const masked = cardWith({ number: '{{ data.number }}' });
   await shown(masked, 'mask');
   expect(await shown(masked, 'mask')).toEqual({ opened: ['data'], data: { number: '4242' } });

@@ -64,7 +64,7 @@ describe('a search by data under a rule that forbids it', () => {
     expect(await idsOf('data:x OR id:nothing', principal())).toEqual(ids);
   });
 
-  it('gives the same whatever the data is, also negated and beside other terms', async () => {
+  it('gives the same answer for any data, also negated and beside other terms', async () => {
     const principal = ruled(closed('/', 'mask'));
     for (const value of ['one', 'guess']) {
       expect(await idsOf(`NOT data:${value}`, principal)).toEqual(['one', 'three', 'two']);
@@ -99,7 +99,7 @@ describe('the answer of a search by data', () => {
     expect(await toldBy(query, all())).toEqual(ids);
   });
 
-  it('has tokens that it does not list as redacted, and tells how it lists the others', async () => {
+  it('declares tokens that it does not list as redacted, and the transform of the listed ones', async () => {
     const shown = { permission: 'token:search', transform: 'redact', isTold: true };
     expect(await tokensOf('data:one', all(), { size: 0 })).toMatchObject([{ id: 'one', by: 'seen', shown }]);
     const revealing = ruled({ ...ruleOn('/', 'reveal'), permissions: ['token:search'] });
@@ -112,7 +112,7 @@ describe('the answer of a search by data', () => {
     expect(await toldBy('data:x', ruled(ruleOn('/c/', 'mask')), { size: 0 })).toEqual(['three']);
   });
 
-  it('names more tokens than code may be shown when there are more, and says that these are not all', async () => {
+  it('declares more tokens than code may be shown when there are more, and that the list is not complete', async () => {
     const large = await vault.tenant();
     const seeds = Array.from({ length: maxSeenTokens + 2 }, () => ({ indexed: ['same'] }));
     await Promise.all(seeds.map((seed) => vault.token(large, seed)));
@@ -123,7 +123,7 @@ describe('the answer of a search by data', () => {
     expect([found.tokens?.length, found.isUnrepeatable]).toEqual([maxSeenTokens + 1, true]);
   });
 
-  it('does not name what it does not list when no term is over data', async () => {
+  it('does not declare unlisted tokens when no term is over data', async () => {
     expect(await toldBy('container:/a/*', all(), { size: 0 })).toEqual([]);
   });
 });
@@ -173,7 +173,7 @@ describe('misses of searches by data', () => {
     }
   });
 
-  it('count by the application, whatever its session or key', async () => {
+  it('count by application, for all its sessions and keys', async () => {
     const principal = limited('1');
     await search(guess(), principal);
     const session = { ...principal, actor: { kind: 'session', id: randomUUID() } } as Principal;

@@ -123,7 +123,7 @@ describe('a search query', () => {
     expect(() => parseQuery(long(searchLimits.terms + 1))).toThrow(ValidationError);
   });
 
-  it('is not quoted by the error it causes', () => {
+  it('is not quoted by its error', () => {
     const secretive = 'data:4242424242424242 OR';
     try {
       parseQuery(secretive);

@@ -37,7 +37,7 @@ function rowOf(id: number, length: number): TokenRow {
   };
 }
 
-/** How often another request could use the thread while a page was shown. */
+/** How often another request could use the thread while a page was being shown. */
 async function turnsDuring(page: readonly TokenRow[]): Promise<number> {
   const expressions = createExpressions(createInlineWorkers()).of({}, 'tenant');
   const keyRing = { open: async <Value extends JsonInput>() => secret(JSON.parse(stored) as Value) };

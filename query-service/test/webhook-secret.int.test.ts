@@ -29,7 +29,7 @@ async function rotate(tenantId: string, plain: string): Promise<void> {
 const get = (tenantId: string) => vault.call('getWebhookSecret', managerOf(tenantId));
 
 describe('the webhook secret', () => {
-  it('is the last one, and its reading is on record', async () => {
+  it('is the last one, and its reading is recorded', async () => {
     const tenantId = await vault.tenant();
     await rotate(tenantId, 'whsec_one');
     await rotate(tenantId, 'whsec_two');
@@ -50,7 +50,7 @@ describe('the webhook secret', () => {
     vault.beforeRecord();
   });
 
-  it('is not found where there is none, or its key is gone', async () => {
+  it('is not found when there is none, or its key is destroyed', async () => {
     const tenantId = await vault.tenant();
     await vault.settle();
     await expect(get(tenantId)).rejects.toMatchObject({ code: 'not_found' });

@@ -35,7 +35,7 @@ const invoked = (tenantId: string, id: string): RecordedEvent =>
     revision: 0,
   }) as unknown as RecordedEvent;
 
-/** Streams of one event. Their names tell the event. */
+/** Streams of one event. Their names contain the event. */
 const store = {
   async *readStream(stream: string) {
     const [, tenantId = '', id = ''] = /^invocation-([^.]+)\.(.+)$/.exec(stream) ?? [];
@@ -97,13 +97,13 @@ async function wait(tenantId: string, count: number): Promise<string[]> {
 
 const runsOf = (tenantId: string) => runs.filter((run) => run.tenantId === tenantId);
 
-/** Waits long enough for a few looks. */
+/** Waits long enough for a few polls. */
 const looks = () => new Promise((resolve) => setTimeout(resolve, 400));
 
 describe('the backlog of asynchronous invocations', () => {
   const [a, b] = [newId(), newId()];
 
-  it('begins some of each tenant at once, the others in their order, with the places of those that end', async () => {
+  it('starts some runs of each tenant at once, and the others in their order when places become free', async () => {
     await pool.query(tables);
     const [ofA, ofB] = [await wait(a, 120), await wait(b, 1)];
     start();
@@ -144,7 +144,7 @@ describe('the backlog of asynchronous invocations', () => {
     expect(runs.map(({ id }) => id)).toEqual([first]);
   });
 
-  it('comes to every tenant, however many there are', async () => {
+  it('serves every tenant, for any number of tenants', async () => {
     await pool.query(tables);
     const tenants = Array.from({ length: 450 }, () => newId());
     await pool.query(

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createLanes } from '../src/runs/lanes.ts';
 
 describe('lanes', () => {
-  it('let no tenant have more at once than its share, and none wait for another', async () => {
+  it('give no tenant more at once than its share, and let none wait for another', async () => {
     const inLane = createLanes(2);
     const running: string[] = [];
     const ends = new Map<string, () => void>();
@@ -24,7 +24,7 @@ describe('lanes', () => {
     await all[3];
   });
 
-  it('go on after work that fails', async () => {
+  it('continue after failed work', async () => {
     const inLane = createLanes(1);
     const failing = inLane('a', () => Promise.reject(new Error('no')));
     const next = inLane('a', () => Promise.resolve());

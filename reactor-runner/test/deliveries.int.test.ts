@@ -87,7 +87,7 @@ describe('a delivery', () => {
     expect(requests).toHaveLength(11);
   });
 
-  it('can be asked for again when it was given up: with its result, and as many attempts as at first', async () => {
+  it('can be requested again when it was given up: with its result, and as many attempts as at first', async () => {
     let status = 503;
     const receiver = deliveries(() => answer(status));
     const giveUp = async () => {
@@ -122,7 +122,7 @@ describe('a delivery', () => {
     expect(numbers).toEqual(Array.from({ length: 13 }, (_, index) => index + 1));
   });
 
-  it('of a custom response sends its text as it stands, with its type', async () => {
+  it('of a custom response sends its text unchanged, with its type', async () => {
     const custom = { headers: { 'Content-Type': 'text/csv', 'X-Other': '1' }, body: 'a,b\n' };
     const console = { lines: [], truncated: false };
     fixture.sandbox = () =>
@@ -179,7 +179,7 @@ describe('a delivery', () => {
     ]);
   });
 
-  it('is not made while the rights of the invoker are not known', async () => {
+  it('is not made while the rights of the invoker are unknown', async () => {
     const findInvoker = () => Promise.reject(new UnavailableError('applications stand still'));
     const unknowing = deliveries(() => answer(204), { findInvoker });
     await expect(unknowing.deliver(tenantId, invocation.id)).rejects.toThrow(UnavailableError);

@@ -103,7 +103,7 @@ describe('an invocation that was altered in the log is not run, and opens no tok
     await expect(fixture.open(invocation, 'args', invocation.invoked.args)).resolves.toBeDefined();
   });
 
-  it('when it was copied to another stream it is run once all the same', async () => {
+  it('when it was copied to another stream it is still run once', async () => {
     const invocation = await fixture.invoke({ n: 1 });
     const [invoked] = await fixture.eventsOf(invocation);
     await fixture.runner().handle(historyFrom(invoked!));
@@ -140,7 +140,7 @@ describe('the result of a run', () => {
     expect(await lastOf(invocation)).toMatchObject({ type: 'WebhookDelivered' });
   });
 
-  it('goes nowhere, and is not tried again, when the invocation was altered', async () => {
+  it('is not sent, and not tried again, when the invocation was altered', async () => {
     const invocation = await finished();
     const thief = await fixture.invoke({}, 'https://thief.example/');
     const { callback_url: elsewhere } = thief.invoked;

@@ -48,8 +48,8 @@ async function runTo(
 const open = async ({ id }: Invocation, sealed: unknown): Promise<JsonObject> =>
   (await fixture.keyRing.open<JsonObject>(runConsolePlace(tenantId, id), String(sealed))).expose();
 
-describe('what the code of a run printed', () => {
-  it.each(ends)('is sealed for an hour: $kind', async (outcome) => {
+describe('the printed lines of a run', () => {
+  it.each(ends)('are sealed for an hour: $kind', async (outcome) => {
     const { invocation, sealed } = await runTo(outcome);
     expect(await open(invocation, sealed)).toEqual({
       lines: [...printed.lines],
@@ -61,24 +61,24 @@ describe('what the code of a run printed', () => {
     await expect(open(invocation, sealed)).rejects.toThrow(KeyDestroyedError);
   });
 
-  it('is not kept when the code was given a token', async () => {
+  it('are not kept when the code got a token', async () => {
     const openTokens: OpenTokens = () => Promise.resolve({ tokens: Promise.resolve(new Map()), use: [] });
     const { invocation, sealed } = await runTo(ends[0]!, { changes: { openTokens }, tokenIds: ['one'] });
     expect(await open(invocation, sealed)).toMatchObject({ lines: [], sawTokens: true });
   });
 
-  it('is not kept when other code invoked the run', async () => {
+  it('are not kept when other code invoked the run', async () => {
     const { invocation, sealed } = await runTo(ends[0]!, { depth: 1 });
     expect(await open(invocation, sealed)).toMatchObject({ lines: [], sawTokens: true });
   });
 
-  it('is not kept when the code makes tokens of its output', async () => {
+  it('are not kept when the code makes tokens of its output', async () => {
     const result = { tokenize: { a: { type: 'token', data: '7' } } };
     const { invocation, sealed } = await runTo({ kind: 'succeeded', result, console: printed });
     expect(await open(invocation, sealed)).toMatchObject({ lines: [], sawTokens: true });
   });
 
-  it('outlives the result, which ends when it is delivered', async () => {
+  it('are kept longer than the result, which ends when it is delivered', async () => {
     const { invocation, sealed } = await runTo(ends[0]!, { callbackUrl: 'https://example.com/' });
     await new Deliveries({
       ...fixture,
@@ -103,7 +103,7 @@ describe('what the code of a run printed', () => {
     expect(await open(invocation, sealed)).toMatchObject({ isCut: true });
   });
 
-  it('is not in the outcome when nothing was printed', async () => {
+  it('are not in the outcome when nothing was printed', async () => {
     const { sealed } = await runTo({
       kind: 'succeeded',
       result: {},

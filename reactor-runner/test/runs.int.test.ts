@@ -31,7 +31,7 @@ function slowSandbox(outcome: RunOutcome): () => void {
 }
 
 describe('an invocation', () => {
-  it('is run by one of many runners that it is delivered to, and has one outcome', async () => {
+  it('is run by one of the runners that get it, and has one outcome', async () => {
     const invocation = await fixture.invoke({ n: 1 });
     const history = await fixture.historyOf(invocation);
     await Promise.all(Array.from({ length: 8 }, () => fixture.runner().handle(history)));
@@ -68,7 +68,7 @@ describe('an invocation', () => {
     return Promise.resolve({ tokens: Promise.resolve(new Map()), use });
   };
 
-  it('has the use of its tokens on record with its claim, once, before its code begins', async () => {
+  it('has the use of its tokens recorded with its claim, once, before its code begins', async () => {
     const invocation = await fixture.invoke({});
     const seen: string[][] = [];
     fixture.sandbox = async () => {
@@ -83,7 +83,7 @@ describe('an invocation', () => {
     expect(events[2]?.metadata).toMatchObject({ actor: invocation.metadata.actor });
   });
 
-  it('has that use on record too when they do not open after all, and its code does not begin', async () => {
+  it('has that use recorded too when the tokens cannot be opened, and its code does not begin', async () => {
     const gone: OpenTokens = async (ids, context) => ({
       ...(await openTokens(ids, context)),
       tokens: Promise.reject(new DomainError('validation_failed', 'no')),
@@ -144,7 +144,7 @@ describe('an invocation', () => {
     expect(fixture.runs).toEqual([]);
   });
 
-  it('survives a store that stores and does not answer', async () => {
+  it('has one outcome when the store stores an append and does not answer', async () => {
     const invocation = await fixture.invoke({});
     let failures = 2;
     const store: EventStore = {
@@ -163,8 +163,8 @@ describe('an invocation', () => {
   });
 });
 
-describe('a runner that takes no more', () => {
-  it('lets claimed runs end, and claims no others', async () => {
+describe('a draining runner', () => {
+  it('lets claimed runs end, and claims no further ones', async () => {
     const end = slowSandbox({ kind: 'succeeded', result: { raw: 1 }, console });
     const [begun, queued] = [await fixture.invoke({}), await fixture.invoke({})];
     const claimed = Promise.withResolvers<void>();
@@ -196,7 +196,7 @@ describe('a runner that takes no more', () => {
 describe('an asynchronous invocation', () => {
   const url = 'https://receiver.example/hook';
 
-  it('is told to be claimed before its code ends; killed before its outcome it leaves no arguments', async () => {
+  it('is reported as claimed before its code ends; when it is killed before its outcome, its arguments are destroyed', async () => {
     const end = slowSandbox({ kind: 'succeeded', result: { raw: 1 }, console });
     const invocation = await fixture.invoke({}, url);
     const append: EventStore['append'] = (stream, events, ...others) =>
@@ -218,7 +218,7 @@ describe('an asynchronous invocation', () => {
     expect(await typesOf(invocation)).toEqual(['ReactorInvoked', 'ReactorStarted', 'ReactorFailed']);
   });
 
-  it('has its outcome though its arguments cannot be destroyed just then; they go after it', async () => {
+  it('has its outcome although its arguments cannot be destroyed at that time; they are destroyed later', async () => {
     const invocation = await fixture.invoke({}, url);
     let isAway = true;
     const destroyKeys: typeof fixture.keyRing.destroyKeys = (...key) => {
@@ -280,7 +280,7 @@ describe('the outcome of a run whose code was shown a cvc', () => {
     await expectToEndAfter(invocation, 20);
   });
 
-  it('ends with it when the run failed', async () => {
+  it('ends with the cvc when the run failed', async () => {
     fixture.sandbox = () => Promise.reject(new DomainError('validation_failed', 'may quote it'));
     const invocation = await fixture.invoke({});
     const openTokens = argumentsWith(inMinutes(10));
@@ -288,7 +288,7 @@ describe('the outcome of a run whose code was shown a cvc', () => {
     await expectToEndAfter(invocation, 10);
   });
 
-  it('ends with it when it is sealed anew', async () => {
+  it('ends with the cvc when it is sealed again', async () => {
     fixture.sandbox = () => Promise.resolve(raw);
     const invocation = await fixture.invoke({});
     let isLost = false;
@@ -308,7 +308,7 @@ describe('the outcome of a run whose code was shown a cvc', () => {
 });
 
 describe('a crash that takes the key of an outcome', () => {
-  it('makes the runner seal it anew', async () => {
+  it('makes the runner seal it again', async () => {
     fixture.sandbox = () => Promise.resolve({ kind: 'succeeded', result: { raw: 'out' }, console });
     const invocation = await fixture.invoke({});
     const lost: string[] = [];
@@ -342,7 +342,7 @@ describe('a runner that is killed', () => {
     expect(fixture.runs).toHaveLength(1);
   });
 
-  it('while code runs leaves a run that is not begun again and fails at its deadline, once', async () => {
+  it('while code runs leaves a run that is not started again and fails once, at its deadline', async () => {
     const end = slowSandbox({ kind: 'succeeded', result: { tokenize: 'late' }, console });
     const invocation = await fixture.invoke({});
     const killed = fixture.runner().handle(await fixture.historyOf(invocation));

@@ -7,7 +7,7 @@ function allowance() {
 }
 
 describe('an allowance', () => {
-  it('gives so much at once, and then one each time', () => {
+  it('gives the full amount at once, and then one in each period', () => {
     const { clock, spend, waitMs } = allowance();
     const waits = [0, 0, 0, 1_000].map((expected) => {
       expect(waitMs('a')).toBe(expected);
@@ -21,7 +21,7 @@ describe('an allowance', () => {
     expect(waitMs('a')).toBe(1_000);
   });
 
-  it('is whole again after a while, and no more than whole', () => {
+  it('is full again after some time, and never more than full', () => {
     const { clock, spend, waitMs } = allowance();
     spend('a');
     clock.ms += 1_000_000;
@@ -32,7 +32,7 @@ describe('an allowance', () => {
     expect(waitMs('a')).toBe(1_000);
   });
 
-  it('is of each tenant alone', () => {
+  it('is separate for each tenant', () => {
     const { spend, waitMs } = allowance();
     for (let i = 0; i < 10; i += 1) spend('a');
     expect(waitMs('a')).toBe(8_000);

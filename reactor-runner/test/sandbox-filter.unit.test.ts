@@ -54,7 +54,7 @@ describe.each(['x64', 'arm64'] as const)('the filter of system calls on %s', (ar
     expect(allowed).toEqual([...inTable].filter((number) => number !== undefined).sort((a, b) => a - b));
   });
 
-  it('ends a process that calls by the numbers of another architecture, and knows none of x32', () => {
+  it('ends a process that uses the call numbers of another architecture, and allows none of x32', () => {
     const read = { number: numberOf(architecture, 'read') };
     expect(judge(architecture, read)).toBe('allowed');
     expect(judge(architecture, { ...read, numbering: i386 })).toBe('killed');
@@ -86,7 +86,7 @@ describe.each(['x64', 'arm64'] as const)('the filter of system calls on %s', (ar
 });
 
 describe('the filter of system calls', () => {
-  it('is absent where we do not know the numbers', () => {
+  it('is absent on architectures without a table of numbers', () => {
     expect(systemCallFilter('riscv64')).toBeUndefined();
   });
 

@@ -57,7 +57,7 @@ async function runIn(code: string, hostCalls: HostCalls = noRequests) {
 }
 
 describe.runIf(existsSync(perl))('a child that an attacker has taken over', () => {
-  it('is ended when it makes requests and takes no answers', async () => {
+  it('is ended when it sends requests and reads no answers', async () => {
     let requests = 0;
     const fetch: HostCalls['fetch'] = async ({ url }) => {
       requests += 1;

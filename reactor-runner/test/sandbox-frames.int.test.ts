@@ -22,7 +22,7 @@ const outcome: FromChild = {
 };
 
 describe('frames of a child', () => {
-  it('are read as they were written, however they are cut', () => {
+  it('are read as they were written, for any division into chunks', () => {
     const bytes = Buffer.concat([call, outcome, { type: 'ready' } as const, call].flatMap(encodeFrame));
     for (const size of [1, 7, 64, bytes.length]) {
       const read: FromChild[] = [];

@@ -32,7 +32,7 @@ export function describeAttacks(attacks: readonly Attack[], escapes: readonly At
       await neighbourIsServed();
     });
 
-    it.each(escapes)('finds no way out: $name', async ({ code, ends }) => {
+    it.each(escapes)('cannot leave the sandbox: $name', async ({ code, ends }) => {
       const outcome = await test.run(code, {
         tenantId: 'mallory',
         hostCalls: { fetch: () => Promise.reject(new Error('no')) },
@@ -42,7 +42,7 @@ export function describeAttacks(attacks: readonly Attack[], escapes: readonly At
       await neighbourIsServed();
     });
 
-    it('leaves no process behind that still burns time', async () => {
+    it('leaves no process that still uses CPU time', async () => {
       expect(test.pool.stats().queued).toBe(0);
       await expect.poll(() => test.pool.stats().busy, { timeout: 10_000 }).toBe(0);
     });

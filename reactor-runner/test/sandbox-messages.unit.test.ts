@@ -43,7 +43,7 @@ describe('a message of a child', () => {
     expect(() => decodeFromChild(line, limits)).toThrow(ProtocolError);
   });
 
-  it('is cut out of chunks at any place, and bounded', () => {
+  it('is read from chunks with any borders, and bounded', () => {
     const lines: string[] = [];
     const read = createLineReader(10, (line) => lines.push(line));
     for (const part of ['a', 'bé', '\n', '\nc\nd']) read(Buffer.from(part));
@@ -52,13 +52,10 @@ describe('a message of a child', () => {
   });
 });
 
-describe('the outcome a child reports', () => {
-  it.each(['[]', '1', '{"__proto__":1}', '['.repeat(200)])(
-    'with the result %.20s is not believed',
-    (text) => {
-      expect(readRunOutcome({ kind: 'succeeded', text, console }, limits).kind).toBe('not-serialisable');
-    },
-  );
+describe('the outcome that a child reports', () => {
+  it.each(['[]', '1', '{"__proto__":1}', '['.repeat(200)])('with the result %.20s is refused', (text) => {
+    expect(readRunOutcome({ kind: 'succeeded', text, console }, limits).kind).toBe('not-serialisable');
+  });
 
   it.each([
     '{}',
@@ -76,7 +73,7 @@ describe('the outcome a child reports', () => {
     });
   });
 
-  it('cannot set headers that frame the message, speak for the service or steer a proxy', () => {
+  it('cannot set headers of the framing, of the service or for a proxy', () => {
     const headers = {
       'Transfer-Encoding': 'chunked',
       'SVC-TRACE-ID': 'x',

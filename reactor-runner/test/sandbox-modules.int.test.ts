@@ -29,7 +29,7 @@ describe('a module of the allow-list', () => {
     },
   );
 
-  it('loads under a name that only the run knows', async () => {
+  it('loads under a name that is valid in its run only', async () => {
     expect(
       await rawOf(
         "return { raw: require(['cry', 'pto'].join('')).createHash('sha1').update('a').digest('hex') };",

@@ -41,7 +41,7 @@ describe('the pool', () => {
     expect((await Promise.all(loops)).every(({ kind }) => kind === 'timed-out')).toBe(true);
   });
 
-  it('never lets two tenants meet in a child', async () => {
+  it('never runs code of two tenants in one child', async () => {
     const test = await pool({ maxChildren: 2, spares: 1 });
     const before = new Set(test.pool.stats().pids);
     await test.run(trivial, { tenantId: 'alice' });
@@ -61,7 +61,7 @@ describe('the pool', () => {
     expect(pids.size).toBeGreaterThanOrEqual(3);
   });
 
-  it('cuts code that goes on after its result, and keeps the child', async () => {
+  it('ends code that continues after its result, and keeps the child', async () => {
     const test = await pool({ maxChildren: 1, spares: 1 });
     const { pids } = test.pool.stats();
     const code = handler(
@@ -72,7 +72,7 @@ describe('the pool', () => {
     expect(test.pool.stats().pids).toEqual(pids);
   });
 
-  it('keeps the child of code whose time is over, looping or waiting', async () => {
+  it('keeps the child of code that reached its time limit, looping or waiting', async () => {
     const test = await pool({ maxChildren: 1, spares: 1 });
     const { pids } = test.pool.stats();
     const waiting = handler('await new Promise((resolve) => setTimeout(resolve, 60_000));');
@@ -111,7 +111,7 @@ describe('the pool', () => {
     expect(await test.run(trivial)).toMatchObject({ kind: 'succeeded' });
   });
 
-  it('answers a run whose child is killed from outside, and goes on', async () => {
+  it('answers a run whose child is killed from outside, and continues', async () => {
     const test = await pool();
     const run = test.run(handler('await new Promise((resolve) => setTimeout(resolve, 60_000));'), {
       timeoutMs: 60_000,
@@ -153,7 +153,7 @@ describe('the pool', () => {
     });
   });
 
-  it('gives up the children of idle tenants, and all of them when it closes', async () => {
+  it('ends the children of idle tenants, and all of them when it closes', async () => {
     const test = await pool({ idleMs: 100, spares: 1 });
     await Promise.all(['a', 'b', 'c'].map((tenantId) => test.run(trivial, { tenantId })));
     await expect.poll(() => test.pool.stats().children, { timeout: 10_000 }).toBe(1);

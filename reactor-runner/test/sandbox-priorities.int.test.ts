@@ -111,7 +111,7 @@ async function childThatUses(cpuMs: readonly number[]) {
   return { slots, calls, run };
 }
 
-describe('a child that no run is in', () => {
+describe('a child without a run', () => {
   const little: ProcessUsage = { cpuMs: 5_000, rssMb: 80, threads: 8 };
   it.each<[string, ProcessUsage]>([
     ['burns on', { ...little, cpuMs: 5_501 }],
@@ -148,7 +148,7 @@ describe.skipIf(process.platform !== 'linux')('a child', () => {
     },
   );
 
-  it('has its start hurried once when a caller waits for it, and not as a spare that a caller took at its start', async () => {
+  it('has its priority raised once when a caller waits for its start, and not as a spare that a caller took at its start', async () => {
     const { slots, calls } = await childThatUses([]);
     slots.start(true);
     expect(calls).toEqual([]);

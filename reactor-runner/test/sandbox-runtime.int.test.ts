@@ -60,14 +60,14 @@ describe('a reactor', () => {
     expect(problem(await test.run(handler('return "text";')))).toMatchObject({ status: 500 });
   });
 
-  it('finds nothing a run before it left behind', async () => {
+  it('finds no state of an earlier run', async () => {
     await rawOf('Object.prototype.polluted = 1; globalThis.left = 1; Array.prototype.map = null; return {};');
     expect(
       await rawOf('return { raw: [typeof ({}).polluted, typeof globalThis.left, typeof [].map] };'),
     ).toEqual(['undefined', 'undefined', 'function']);
   });
 
-  it('has its console captured with its limits', async () => {
+  it('has the lines of its console captured within limits', async () => {
     const outcome = await test.run(
       handler('console.log("a %s", "b", { c: 1 }); console.error(new Error("e"));'),
     );
@@ -120,7 +120,7 @@ describe('an error of a reactor', () => {
     });
   });
 
-  it('that sets more than 16 KB of headers is refused, saying so', async () => {
+  it('that sets more than 16 KB of headers is refused with that reason', async () => {
     const headers =
       '{ headers: Object.fromEntries(Array.from({ length: 20 }, (_, i) => ["X-" + i, "v".repeat(1000)])), status: 200 }';
     expect(problem(await thrown('CustomHttpResponseError', headers))).toMatchObject({
@@ -138,7 +138,7 @@ describe('an error of a reactor', () => {
     expect(refusal.custom).toBeUndefined();
   });
 
-  it('keeps its brand when it is extended', async () => {
+  it('is recognised when it is extended', async () => {
     const code =
       "const { RateLimitError } = require('@token-vault/reactor'); class Mine extends RateLimitError {} throw new Mine('slow');";
     expect(problem(await test.run(handler(code)))).toMatchObject({
@@ -192,7 +192,7 @@ describe('code that does not compile', () => {
     });
   });
 
-  it('includes code that exports no function', async () => {
+  it('is also code that exports no function', async () => {
     const outcome = await test.pool.compile({ tenantId: 'tenant', code: 'module.exports = { a: 1 };' });
     expect(outcome).toMatchObject({
       kind: 'compile-error',
@@ -200,7 +200,7 @@ describe('code that does not compile', () => {
     });
   });
 
-  it('does not include code that does', async () => {
+  it('is not code that exports one', async () => {
     const code = 'let ran = false; module.exports = async () => { throw new Error("not called"); };';
     expect(await test.pool.compile({ tenantId: 'tenant', code })).toEqual({ kind: 'compiled' });
   });
@@ -246,7 +246,7 @@ describe('a host call', () => {
     ]);
   });
 
-  it('that fails inside does not show the error of the parent', async () => {
+  it('that fails in the service does not show the error of the service', async () => {
     const hostCalls: HostCalls = { fetch: () => Promise.reject(new Error('password in /etc/secret')) };
     const raw = await rawOf(
       "try { await fetch('https://x.test'); } catch (e) { return { raw: e.stack + e.message }; }",
@@ -255,7 +255,7 @@ describe('a host call', () => {
     expect(raw).not.toContain('secret');
   });
 
-  it('is aborted by the code, and when the run is over', async () => {
+  it('is aborted by the code, and at the end of the run', async () => {
     const aborted: string[] = [];
     const hostCalls: HostCalls = {
       fetch: ({ url, signal }) =>
@@ -269,7 +269,7 @@ describe('a host call', () => {
     await expect.poll(() => aborted).toEqual(['https://own.test', 'https://left.test']);
   });
 
-  it('of the client carries method and arguments, and problems back', async () => {
+  it('of the client sends method and arguments, and returns problems', async () => {
     const hostCalls: HostCalls = {
       ...echo,
       svc: async (method, args) => {

@@ -78,7 +78,7 @@ async function whatIsMissing(pool: TestPool): Promise<string | undefined> {
   return missing.length === 0 ? undefined : `this host lacks ${missing.map(([name]) => name).join(', ')}`;
 }
 
-describe.runIf(canIntrude)('code that has left its isolate and Node', () => {
+describe.runIf(canIntrude)('code outside its isolate and Node', () => {
   let pool: TestPool;
   let directory: string;
   let missing: string | undefined;
@@ -92,13 +92,13 @@ describe.runIf(canIntrude)('code that has left its isolate and Node', () => {
     await rm(directory, { recursive: true });
   });
 
-  it('finds no system call that a child does not need', async ({ skip }) => {
+  it('can make no system call that a child does not need', async ({ skip }) => {
     if (missing !== undefined) skip(missing);
     const errors = await errorsOf();
     expect(errors).toEqual(Object.fromEntries(attempts.map(([name]) => [name, enosys])));
   });
 
-  it('would find them without the filter', async ({ skip }) => {
+  it('could make them without the filter', async ({ skip }) => {
     if (missing !== undefined) skip(missing);
     const errors = await errorsOf({ ...allWalls, systemCallFilter: false });
     expect(Object.keys(errors)).toHaveLength(attempts.length);
@@ -148,7 +148,7 @@ describe.runIf(canIntrude)('code that has left its isolate and Node', () => {
     expect(open).toContain('/usr/bin/setpriv read');
   });
 
-  it('finds no neighbour, by number or by name', async ({ skip }) => {
+  it('finds no other child, by number or by name', async ({ skip }) => {
     if (missing !== undefined) skip(missing);
     await pool.run(handler('return { raw: 1 };'));
     const [neighbour = 0] = pool.pool.stats().pids;

@@ -47,7 +47,7 @@ const succeeded = (count: number): string[] => Array.from({ length: count }, () 
 const inTime = { timeout: 60_000 };
 
 describe.skipIf(process.platform !== 'linux')('runs that wait for the network', () => {
-  it('leave their CPU places: a tenant has more of them than places, and a neighbour runs beside 200', async () => {
+  it('leave their CPU places: a tenant has more of them than places, and another tenant runs beside 200', async () => {
     const test = await pool({ maxChildren: 4, maxRunsPerTenant: 8 });
     const { hostCalls, answer } = network();
     const settings = { tenantId: 'mallory', hostCalls, timeoutMs: 120_000 };
@@ -64,7 +64,7 @@ describe.skipIf(process.platform !== 'linux')('runs that wait for the network', 
     await expect.poll(() => test.pool.stats().children, inTime).toBeLessThanOrEqual(4);
   }, 120_000);
 
-  it('take a place again when they go on, and leave it again', async () => {
+  it('take a place again when they continue, and leave it again', async () => {
     const test = await pool({ maxChildren: 2 });
     const hostCalls: HostCalls = { fetch: () => new Promise(() => undefined) };
     const alternates = handler(`fetch('https://slow.example/').catch(() => undefined);
@@ -80,7 +80,7 @@ describe.skipIf(process.platform !== 'linux')('runs that wait for the network', 
     expect((await run).kind).toBe('killed');
   }, 30_000);
 
-  it('are no loops that are owed an answer, also where they get no core', async () => {
+  it('are distinguished from loops with an open call, also when they get no core', async () => {
     const test = await pool({ maxChildren: 8 });
     const hostCalls: HostCalls = { fetch: () => new Promise(() => undefined) };
     const loops = handler("fetch('https://slow.example/').catch(() => undefined); await 0; for (;;);");
@@ -97,7 +97,7 @@ describe.skipIf(process.platform !== 'linux')('runs that wait for the network', 
     expect({ mostBusy, mostWaiting }).toEqual({ mostBusy: 4, mostWaiting: 0 });
   }, 60_000);
 
-  it('that all go on at once as loops do not keep a neighbour from beginning', async () => {
+  it('that all continue at once as loops do not prevent the start of another tenant’s run', async () => {
     const test = await pool({ maxChildren: 2, maxRunsPerTenant: 6, spares: 1 });
     const { hostCalls, answer } = network();
     const turns = handler("await fetch('https://slow.example/'); for (;;);");
@@ -113,7 +113,7 @@ describe.skipIf(process.platform !== 'linux')('runs that wait for the network', 
     expect(new Set((await Promise.all(all)).map(({ kind }) => kind))).toEqual(new Set(['killed']));
   }, 60_000);
 
-  it('keep their place while they hold more memory than an idle process may', async () => {
+  it('keep their place while they use more memory than an idle process may', async () => {
     const test = await pool({ maxChildren: 2, limits: { idleRssMb: 90 } });
     const { hostCalls, answer, asked } = network();
     const holds = handler(`const held = new Uint8Array(45 * 2 ** 20).fill(1);
@@ -124,7 +124,7 @@ describe.skipIf(process.platform !== 'linux')('runs that wait for the network', 
     ];
     await waitUntil(() => asked() === 2);
     await waitUntil(() => test.pool.stats().waiting === 1);
-    // Looks enough for the other one.
+    // Enough checks for the other one.
     for (let looks = 0; looks < 20; looks++) {
       await new Promise((resolve) => setTimeout(resolve, 25));
       expect(test.pool.stats()).toMatchObject({ busy: 2, waiting: 1 });

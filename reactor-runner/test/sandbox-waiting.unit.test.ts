@@ -4,7 +4,7 @@ import { heaviest } from '../src/sandbox/waiting.ts';
 const held = (tenantId: string, ...sizes: number[]) => sizes.map((rssMb) => ({ tenantId, rssMb }));
 
 describe('runs that hold too much memory together', () => {
-  it('none is ended while they hold no more than they may', () => {
+  it('none is ended while they use no more than the limit', () => {
     expect(heaviest([...held('alice', 300), ...held('mallory', 100, 200)], 600)).toBeUndefined();
     expect(heaviest([], 0)).toBeUndefined();
   });

@@ -43,7 +43,7 @@ describe('a host', () => {
   const probe = async (tools: WallTools) =>
     probeWalls(await sandboxBundle(), defaultSandboxLimits, tools, createChildAccounts(defaultAccountRange));
 
-  it('that refuses one wall keeps the others', async () => {
+  it('without support for one wall keeps the others', async () => {
     const tools = await findWallTools();
     const all = await probe(tools);
     const withoutFiles = { ...all, ownFiles: false, systemCallFilter: false };
@@ -61,7 +61,7 @@ describe('a host', () => {
 });
 
 describe('a vault that has run no reactor yet', () => {
-  it('has said which walls its host allows, the same that a pool finds', async () => {
+  it('has reported the walls of its host, the same that a pool finds', async () => {
     const walls: Walls[] = [];
     const report = (event: SandboxReport) => void (event.kind === 'walls' && walls.push(event.walls));
     const lazy = createLazySandbox({ report });
@@ -103,14 +103,14 @@ describe.skipIf(!isLinux || !existsSync('/usr/bin/script') || !existsSync('/usr/
       }).stdout;
     };
 
-    it('has no terminal, where it could type a command for root', () => {
+    it('has no terminal, into which it could insert a command for root', () => {
       expect(said()).toContain('terminal: absent');
     });
   },
 );
 
 describe('accounts of children', () => {
-  it.skipIf(!isRoot)('are not that of Postgres, also where they cannot have one each', () => {
+  it.skipIf(!isRoot)('are not that of Postgres, also when they cannot have one each', () => {
     const walls = { ...noWalls, unprivileged: true };
     const tools = { setpriv: '/usr/bin/setpriv' };
     const program = { program: '', addonPath: '' };
@@ -126,7 +126,7 @@ describe('accounts of children', () => {
 
   const range = { first: 70_001, last: 70_003 };
 
-  it('are one each, never one that something else has, and rest before they are used again', () => {
+  it('are different, never used by another program, and unused for some time before they are used again', () => {
     const accounts = createChildAccounts(range, () => new Set([70_002]));
     expect([accounts.take(), accounts.take(), accounts.take()]).toEqual([70_001, 70_003, undefined]);
     accounts.release(70_001);
@@ -146,37 +146,34 @@ describe('accounts of children', () => {
 });
 
 describe('a child', () => {
-  it('stands behind the walls the pool reports, once', async () => {
+  it('has the walls that the pool reports once', async () => {
     const reports: SandboxReport[] = [];
     const test = await pool({ report: (event) => reports.push(event) });
     await test.run(trivial);
     expect(reports).toEqual([{ kind: 'walls', walls: test.pool.stats().walls }]);
   });
 
-  it.skipIf(!isLinux)(
-    'knows nothing of the environment of the service, and has only its socket',
-    async () => {
-      const test = await pool();
-      await test.run(trivial);
-      const [pid = 0] = test.pool.stats().pids;
-      const { walls } = test.pool.stats();
-      expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).toBe(
-        `UV_USE_IO_URING=0\0TZ=UTC\0${walls.ownFiles ? 'PWD=/\0' : ''}`,
-      );
-      if (walls.systemCallFilter) expect(statusOf(pid)).toMatch(/^Seccomp:\s*2$/m);
-      if (walls.unprivileged) {
-        expect(statusOf(pid)).toMatch(/NoNewPrivs:\s*1/);
-        expect(statusOf(pid)).toMatch(/CapEff:\s*0+\n/);
-      }
-      if (walls.resourceLimits)
-        expect(readFileSync(`/proc/${pid}/limits`, 'utf8')).toMatch(/Max core file size\s+1\s+1/);
-      if (walls.noNetwork) {
-        // Two heading lines, then only the loopback of the child's own namespace.
-        const devices = readFileSync(`/proc/${pid}/net/dev`, 'utf8').trim().split('\n').slice(2);
-        expect(devices.map((line) => line.trim().split(':')[0])).toEqual(['lo']);
-      }
-    },
-  );
+  it.skipIf(!isLinux)('has no variables of the environment of the service, and only its socket', async () => {
+    const test = await pool();
+    await test.run(trivial);
+    const [pid = 0] = test.pool.stats().pids;
+    const { walls } = test.pool.stats();
+    expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).toBe(
+      `UV_USE_IO_URING=0\0TZ=UTC\0${walls.ownFiles ? 'PWD=/\0' : ''}`,
+    );
+    if (walls.systemCallFilter) expect(statusOf(pid)).toMatch(/^Seccomp:\s*2$/m);
+    if (walls.unprivileged) {
+      expect(statusOf(pid)).toMatch(/NoNewPrivs:\s*1/);
+      expect(statusOf(pid)).toMatch(/CapEff:\s*0+\n/);
+    }
+    if (walls.resourceLimits)
+      expect(readFileSync(`/proc/${pid}/limits`, 'utf8')).toMatch(/Max core file size\s+1\s+1/);
+    if (walls.noNetwork) {
+      // Two heading lines, then only the loopback of the child's own namespace.
+      const devices = readFileSync(`/proc/${pid}/net/dev`, 'utf8').trim().split('\n').slice(2);
+      expect(devices.map((line) => line.trim().split(':')[0])).toEqual(['lo']);
+    }
+  });
 
   it.skipIf(!isRoot)(
     'has an account that no neighbour has, nor the service, nor Postgres',
@@ -197,7 +194,7 @@ describe('a child', () => {
   );
 
   it.skipIf(!isRoot || !existsSync('/usr/bin/setpriv'))(
-    'that broke out could not read the memory of a neighbour',
+    'that left its isolate could not read the memory of another child',
     async () => {
       const { pids } = await inhabited();
       const [one = 0, other = 0] = pids;
@@ -216,7 +213,7 @@ describe('a child', () => {
     },
   );
 
-  it.skipIf(!isLinux)('sees no process but itself', async ({ skip }) => {
+  it.skipIf(!isLinux)('sees no process except itself', async ({ skip }) => {
     const { test, pids } = await inhabited();
     if (!test.pool.stats().walls.ownProcesses) skip('this host allows no PID and mount namespaces');
     for (const pid of pids) {
@@ -231,7 +228,7 @@ describe('a child', () => {
   });
 
   it.skipIf(!isLinux)(
-    'leaves nothing behind when it is killed, not even the process that waits for it',
+    'leaves no process when it is killed, not even the process that waits for it',
     async () => {
       const test = await pool({ spares: 1 });
       const parents = test.pool.stats().pids.map((pid) => Number(/^PPid:\s+(\d+)/m.exec(statusOf(pid))?.[1]));

@@ -9,7 +9,7 @@ const shown = (changes: Partial<TokenShowing> = {}): TokenShowing => ({
   ...changes,
 });
 
-it('a token that was shown several times by one right counts as it was shown at most', () => {
+it('a token that was shown several times by one right counts with its most revealing transform', () => {
   const seen = new SeenTokens();
   for (const transform of ['redact', 'reveal', 'mask'] as const)
     seen.add([{ id: 'tok', shown: shown({ transform }) }]);
@@ -28,7 +28,7 @@ it('each application and each right by which a token was shown is kept', () => {
   expect(seen.tokens).toEqual([{ id: 'tok' }, ...ways.map((way) => ({ id: 'tok', shown: way }))]);
 });
 
-it('names made tokens up to the limit, says when there were more, and learns the end of every cvc', () => {
+it('names made tokens up to the limit, reports when there were more, and includes the end of every cvc', () => {
   const seen = new SeenTokens();
   const first = Array.from({ length: maxSeenTokens }, (_, index) => ({ id: `tok_${index}` }));
   seen.add([...first, ...first]);
@@ -53,7 +53,7 @@ it('refuses an answer that shows more tokens than can be named, names its tokens
   expect(seen.tokens.length).toBe(maxSeenTokens + 1);
 });
 
-it('does not name all when an inner run did not', () => {
+it('is incomplete when the list of an inner run is', () => {
   const seen = new SeenTokens();
   seen.add([{ id: 'tok' }], false);
   expect([seen.tokens.length, seen.isComplete]).toEqual([1, false]);

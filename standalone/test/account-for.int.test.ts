@@ -21,13 +21,13 @@ beforeEach(async () => {
 afterEach(() => rm(parent, { recursive: true }));
 
 describe.runIf(process.getuid?.() === 0)('a vault that root starts without VAULT_ACCOUNT', () => {
-  it('takes the account of vaults when the host has it, also for a directory of root', async () => {
+  it('takes the account token-vault when the host has it, also for a directory of root', async () => {
     expect(await accountFor(undefined, places, [...others, own])).toEqual(own);
     await rm(places.root, { recursive: true });
     expect(await accountFor(undefined, places, [...others, own])).toEqual(own);
   });
 
-  it('takes no account that others use', async () => {
+  it('takes no account that other programs use', async () => {
     expect(await accountFor(undefined, places, others)).toBeUndefined();
   });
 
@@ -36,14 +36,14 @@ describe.runIf(process.getuid?.() === 0)('a vault that root starts without VAULT
     expect(await accountFor(undefined, places, [...others, own])).toBeUndefined();
   });
 
-  it('takes the account that has the data before that', async () => {
+  it('takes the owner of the data first', async () => {
     for (const place of [places.root, places.rootKeyFile]) await chown(place, other.uid, other.gid);
     expect(await accountFor(undefined, places, [...others, own])).toEqual(other);
   });
 });
 
 describe('the setting VAULT_ACCOUNT', () => {
-  it('comes before everything', async () => {
+  it('has priority over all other accounts', async () => {
     expect(await accountFor('other', places, [...others, own])).toEqual(other);
     await expect(accountFor('nowhere', places, [...others, own])).rejects.toThrow('no such account');
   });

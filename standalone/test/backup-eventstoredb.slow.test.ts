@@ -115,7 +115,7 @@ async function lookInto(database: TestDatabase) {
 }
 
 describe('a backup of a vault whose log is in EventStoreDB', () => {
-  it('has the key ring, and nothing of the log but its identity', async () => {
+  it('has the key ring, and of the log only its identity', async () => {
     expect(await readdir(at('backup'))).toEqual(['idempotent-answers.copy.gz', 'manifest.json']);
     expect(await readdir(at('backup.keys'))).toContain('data-keys.copy.gz');
   });

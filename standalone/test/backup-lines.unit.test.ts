@@ -24,13 +24,13 @@ const chunked = (text: string, size: number): AsyncIterable<Buffer> => {
 describe('lines of a file', () => {
   const lines = ['first', '', 'with \r, \u2028 and \u2029 in it', 'ü'.repeat(50), 'last'];
 
-  it.each([1, 2, 3, 7, 1_000])('are the same however it is cut, here by %i bytes', async (size) => {
+  it.each([1, 2, 3, 7, 1_000])('are the same for any division, here by %i bytes', async (size) => {
     expect(await all(linesOf(chunked(`${lines.join('\n')}\n`, size)))).toEqual(lines);
     expect(await all(linesOf(chunked(lines.join('\n'), size)))).toEqual(lines);
   });
 });
 
-describe('rows that a list names', () => {
+describe('rows named by a list', () => {
   const rows = [1, 3, 5, 7, 9].map((n) => `${id(n)}\trow ${n}`);
   const kept = (...included: number[]) =>
     Promise.all(
@@ -48,7 +48,7 @@ describe('rows that a list names', () => {
     expect(await kept()).toEqual(of());
   });
 
-  it('are refused out of order, since something would be passed over', async () => {
+  it('are refused out of order, because rows would be skipped', async () => {
     const mixed = [id(3), id(1)];
     await expect(all(among(batched(rows, 2), batched(mixed, 2)))).rejects.toThrow('not in order');
     await expect(all(among(batched(mixed, 2), batched([], 2)))).rejects.toThrow('not in order');

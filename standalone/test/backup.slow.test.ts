@@ -42,7 +42,7 @@ beforeAll(async () => {
   ];
   reactorId = await source.makeReactor(kept);
   await back('first');
-  // As a deletion does, before the backup holds the event of it.
+  // Like a deletion, before the backup has its event.
   await keyRing.destroyAllOfTenant(deleted);
   await keyRing.destroyKeysOfEntity(kept, `reactor:${reactorId}`);
   await tenants.setPlan(kept, 'enterprise');
@@ -115,7 +115,7 @@ const withoutDeleted = () => ({
 });
 
 describe('a tenant and a reactor that were deleted after the backup', () => {
-  it('are back when nothing is known of it', async () => {
+  it('are restored without tombstones or a younger key ring', async () => {
     const database = await emptyDatabase();
     await restoreInto(database);
     expect(await lookInto(database)).toEqual({
@@ -178,7 +178,7 @@ describe('a restore into a database', () => {
     await expect(restore).rejects.toThrow('was made before the backup');
   });
 
-  it('refuses them by their time too: a restored vault has lower positions than the one before it', async () => {
+  it('refuses them by their time too: a restored vault has lower positions than the earlier one', async () => {
     await back('fifth');
     const now = new Date(systemClock.now().getTime() - 60_000);
     await writeTombstones({ url: source.database.url, file: at('old'), now, signal });
@@ -207,7 +207,7 @@ describe('a restore into a database', () => {
     await expect(restoreInto(source.database)).rejects.toThrow('is not empty');
   });
 
-  it('leaves it empty when the root key is another, so that it can be repeated', async () => {
+  it('leaves it empty when the root key is a different one, so that the restore can be repeated', async () => {
     const database = await emptyDatabase();
     const other = randomBytes(32).toString('base64');
     const config = readConfig({

@@ -37,20 +37,20 @@ afterAll(async () => {
   await removeDataDirectory(dataDir);
 });
 
-it('the log of a vault that serves is as it was signed', async () => {
+it('the log of a running vault is valid as it was signed', async () => {
   expect(await resultOf(dataDir, 'audit', 'verify')).toMatch(
     /^the log is as it was signed: \d+ events after 0/m,
   );
 });
 
-it('an export tells everything that happened, and shows no plaintext', async () => {
+it('an export has all events, and shows no plaintext', async () => {
   const lines = await resultOf(dataDir, 'audit', 'export', '--tenant', vault.credentials.tenant_id);
   const types = lines.trim().split('\n').map((line) => (JSON.parse(line) as { type: string }).type); // prettier-ignore
   expect(types).toEqual(expect.arrayContaining(['TenantCreated', 'TokenCreated', 'AuditCheckpointSigned']));
   expect(lines).not.toContain(number);
 });
 
-it('a row that was taken out of the log is found', async () => {
+it('a row that was removed from the log is found', async () => {
   await pool.query(`delete from rm_log.entry where operation = 'create' and entity_type = 'card'`);
   const found = await runCommand(dataDir, ['audit', 'verify']);
   expect(found.code).toBe(1);

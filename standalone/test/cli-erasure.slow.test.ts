@@ -52,14 +52,14 @@ const refusalOf = async (...args: string[]) => {
   return stderr;
 };
 
-it('a token that is there, or never was, has no certificate', async () => {
+it('a token that exists, or never existed, has no certificate', async () => {
   expect(await refusalOf('certificate', tokenId)).toMatch(/^vault: token \S+ is not erased: it is there$/m);
   expect(await refusalOf('certificate', 'no-such')).toMatch(
     /^vault: no tenant has ever had a token no-such$/m,
   );
 });
 
-it('an erased one has, unless its key is put back', async () => {
+it('an erased token has one, unless its key was put back', async () => {
   await pool.query('create table kept as select * from key_ring.data_key');
   await deleteToken();
   const text = await resultOf(dataDir, 'erasure', 'certificate', tokenId);

@@ -91,7 +91,7 @@ describe('the command line of a vault whose log is in EventStoreDB', () => {
 });
 
 describe('a backup by command of a vault whose log is in EventStoreDB', () => {
-  it('has the key ring alone, and makes a vault again beside the log', async () => {
+  it('has the key ring only, and gives a working vault beside the log', async () => {
     // Nothing may be written after the backup: the log would be newer than the key ring.
     await vault.stop();
     const place = path.join(dataDir, 'backup');
@@ -116,14 +116,14 @@ describe('a backup by command of a vault whose log is in EventStoreDB', () => {
   });
 });
 
-it('a wrong root key is told in one line by the stack, not by each of its processes', async () => {
+it('a wrong root key is reported in one line by the stack, not by each of its processes', async () => {
   const env = { VAULT_ROOT_KEY: randomBytes(32).toString('base64') };
   const refused = await spawnVault({ dataDir, stack: 'eventstoredb', env });
   expect(await refused.exited).toMatchObject({ code: 1 });
   expect(refused.errors()).toMatch(/^vault: wrong root key: .+\n$/);
 });
 
-// The last: it leaves the log altered.
+// The last test, because it leaves the log altered.
 describe('an event altered in EventStoreDB', () => {
   it('is named by the verification', async () => {
     const double = await eventStoreDoubleOf(dataDir);

@@ -76,7 +76,7 @@ async function restart(env: Record<string, string> = {}): Promise<void> {
 const revealed = () => client.expect(200, 'GET', `/tokens/${tokenId}`);
 
 describe('the root key in a file', () => {
-  it('is rotated while requests go on, none of which fails', async () => {
+  it('is rotated while requests continue, and none of them fails', async () => {
     const load = startLoad();
     const before = await readFile(keyFile(), 'utf8');
     const output = await resultOf(dataDir, 'keys', 'rotate-root');
@@ -94,7 +94,7 @@ describe('the root key in a file', () => {
     await revealed();
   });
 
-  it('is refused when it is the one before', async () => {
+  it('is refused when it is the previous key', async () => {
     await vault.stop();
     const former = (await readdir(dataDir)).find((name) => name.startsWith('root.key.retired-')) ?? '';
     await rename(keyFile(), `${keyFile()}.away`);
@@ -145,7 +145,7 @@ describe('the root key in a file', () => {
 });
 
 describe('the key of a tenant', () => {
-  it('is rotated while requests go on, none of which fails', async () => {
+  it('is rotated while requests continue, and none of them fails', async () => {
     const load = startLoad();
     const output = await resultOf(dataDir, 'keys', 'rotate-tenant', tenantId);
     expect(await load.stop()).toBeGreaterThan(0);
@@ -161,7 +161,7 @@ describe('the key of a tenant', () => {
 });
 
 describe('a root key from the environment', () => {
-  it('takes over from the file, and is rotated with both at hand', async () => {
+  it('replaces the key in the file, and is rotated with both keys present', async () => {
     const [first, second] = [newKey(), newKey()];
     await restart({ VAULT_ROOT_KEY_NEXT: first });
     expect(await runCommand(dataDir, ['keys', 'rotate-root'], { VAULT_ROOT_KEY_NEXT: first })).toMatchObject({

@@ -77,7 +77,7 @@ describe('the progress of long work', () => {
     expect(lines.join()).toContain('import  [########################]  100 %  3 of 3 tokens');
   });
 
-  it('of nothing is done, without a rate', () => {
+  it('of no work is complete, without a rate', () => {
     expect(progressLine({ done: 0, total: 0, doneHere: 0, elapsedMs: 0 })).toContain('100 %  0 of 0 events');
   });
 
@@ -100,7 +100,7 @@ describe('the progress of long work', () => {
     expect(lines).toEqual(['']);
   });
 
-  it('adds a line now and then where there is no terminal', () => {
+  it('adds a line from time to time without a terminal', () => {
     const { terminal, lines } = terminalOf(false);
     let nowMs = 0;
     const report = reportProgress(terminal, 'work', 0, () => nowMs);
@@ -111,7 +111,7 @@ describe('the progress of long work', () => {
   });
 });
 
-describe('a complaint', () => {
+describe('an error message', () => {
   it('is one line that names the setting to change', () => {
     expect(complaintOf(new ValidationError({ name: ['is too long', 'is odd'] }))).toBe(
       'name is too long, is odd',

@@ -69,8 +69,8 @@ function startLoad(): { stop(): Promise<number> } {
   };
 }
 
-describe('projections of a vault that serves', () => {
-  it('are told with their place in the log', async () => {
+describe('projections of a running vault', () => {
+  it('are listed with their position in the log', async () => {
     const lines = (await resultOf(dataDir, 'projections', 'status', '--json')).trim().split('\n');
     const statuses = lines.map((line) => JSON.parse(line) as { name: string; status: string; head: string });
     expect(statuses.map(({ name }) => name)).toContain('tokens');
@@ -79,7 +79,7 @@ describe('projections of a vault that serves', () => {
     expect(await resultOf(dataDir, 'projections', 'status')).toMatch(/^tokens +\d+ +live +\d+ +\d+$/m);
   });
 
-  it('are all rebuilt while requests go on, and say how fast', async () => {
+  it('are all rebuilt while requests continue, with their rate', async () => {
     const before = await generationOf('tokens');
     const load = startLoad();
     const { code, stdout, stderr } = await runCommand(dataDir, ['projections', 'rebuild', '--all']);
@@ -113,7 +113,7 @@ describe('projections of a vault that serves', () => {
     );
   });
 
-  it('pause and go on', async () => {
+  it('are paused and resumed', async () => {
     expect(await resultOf(dataDir, 'projections', 'pause', 'tokens')).toBe(
       'tokens: live projection paused\n',
     );
@@ -153,7 +153,7 @@ describe('a rebuild', () => {
     }
   }
 
-  it('that is interrupted is taken up by the next', async () => {
+  it('that is interrupted is continued by the next', async () => {
     const before = await generationOf('tokens');
     await withLiveHeld(async () => {
       const command = startCommand(dataDir, ['projections', 'rebuild', 'tokens']);
@@ -166,7 +166,7 @@ describe('a rebuild', () => {
     expect(await generationOf('tokens')).toBe(before + 1);
   });
 
-  it('that is left behind is cancelled, and the live read model stays', async () => {
+  it('that was abandoned is cancelled, and the live read model stays', async () => {
     const before = await generationOf('tokens');
     await withLiveHeld(async () => {
       const command = startCommand(dataDir, ['projections', 'rebuild', 'tokens']);

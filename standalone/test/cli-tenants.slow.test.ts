@@ -35,8 +35,8 @@ async function createTenant(...args: string[]) {
   return { id: printed(output, 'tenant'), key: printed(output, 'management key') };
 }
 
-describe('a tenant made while the vault serves', () => {
-  it('can be used at once, and has the plan it was given', async () => {
+describe('a tenant made while the vault runs', () => {
+  it('can be used at once, and has the given plan', async () => {
     const { id, key } = await createTenant('Acme', '--plan', 'enterprise');
     const made = await vault.client(key).expect<{ id: string; plan: string }>(200, 'GET', '/tenants/self');
     expect(made.body).toMatchObject({ id, name: 'Acme', plan: 'enterprise' });
@@ -51,7 +51,7 @@ describe('a tenant made while the vault serves', () => {
     expect(lines.map((line) => (JSON.parse(line) as { id: string }).id)).toContain(id);
   });
 
-  it('has another plan from the answer on', async () => {
+  it('has the new plan as soon as the command has ended', async () => {
     const { id, key } = await createTenant('Mover');
     expect(await resultOf(dataDir, 'tenants', 'set-plan', id, 'enterprise')).toBe(
       `tenant ${id}: enterprise\n`,
@@ -61,13 +61,13 @@ describe('a tenant made while the vault serves', () => {
     expect(await resultOf(dataDir, 'tenants', 'set-plan', id, 'enterprise')).toContain('already');
   });
 
-  it('cannot steer the terminal by its name', async () => {
+  it('cannot control the terminal by its name', async () => {
     await createTenant('evil\u001B[2J');
     expect(await resultOf(dataDir, 'tenants', 'list')).not.toContain('\u001B');
   });
 });
 
-describe('an application made while the vault serves', () => {
+describe('an application made while the vault runs', () => {
   it('can use its permissions at once, and no others', async () => {
     const tenant = await createTenant('Shop');
     const grants = ['--permission', 'token:create', '--permission', 'token:read'];
@@ -88,7 +88,7 @@ describe('an application made while the vault serves', () => {
     expect(await complaintOf([...identity, '--rules', '[{'])).toContain('--rules must be JSON');
   });
 
-  it('needs a tenant that is there', async () => {
+  it('needs an existing tenant', async () => {
     const id = '00000000-0000-4000-8000-000000000000';
     const args = ['--tenant', id, '--name', 'x', '--type', 'private', '--permission', 'token:read'];
     expect(await complaintOf(['applications', 'create', ...args])).toBe('vault: The tenant was not found.\n');
@@ -98,7 +98,7 @@ describe('an application made while the vault serves', () => {
   });
 });
 
-describe('a command that is wrong', () => {
+describe('an invalid command', () => {
   it.each([
     [['nonsense'], /unknown command 'nonsense'/],
     [['tenants', 'create'], /missing required argument 'name'/],
@@ -109,7 +109,7 @@ describe('a command that is wrong', () => {
     expect(await complaintOf(args)).toMatch(complaint);
   });
 
-  it('for a place without a vault makes none', async () => {
+  it('for a directory without a vault makes none', async () => {
     const elsewhere = path.join(dataDir, 'elsewhere');
     expect(await complaintOf(['tenants', 'list'], { VAULT_DATA_DIR: elsewhere })).toContain(
       'there is no vault in',
@@ -125,15 +125,15 @@ describe('a command that is wrong', () => {
   });
 });
 
-/** By a process of its own, as for an operator: it starts Postgres, or meets another one that does. */
+/** By a process of its own, as for an operator: it starts Postgres, or finds a command that has started it. */
 async function printedByProcess(...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await startCommand(dataDir, args).ended;
   expect({ code, stderr }).toMatchObject({ code: 0 });
   return stdout;
 }
 
-describe('a vault that does not run', () => {
-  it('is operated all the same, by commands that come together', async () => {
+describe('a stopped vault', () => {
+  it('is operated too, by several commands at once', async () => {
     await vault.stop();
     const made = await Promise.all(['One', 'Two'].map((name) => printedByProcess('tenants', 'create', name)));
     vault = await startStandaloneProcess({ dataDir });
@@ -146,7 +146,7 @@ describe('a vault that does not run', () => {
     }
   });
 
-  it('may start while a command is at work', async () => {
+  it('may start while a command runs', async () => {
     await vault.stop();
     const [listed, started] = await Promise.all([printedByProcess('tenants', 'list'), startUntilFree()]);
     vault = started;

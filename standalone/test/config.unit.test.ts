@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { readConfig, StandaloneError } from '../src/index.ts';
 
 describe('the configuration', () => {
-  it('has defaults for everything, also for variables that are set to nothing', () => {
+  it('has defaults for everything, also for variables that are set to an empty text', () => {
     const defaults = {
       port: 8080,
       host: '127.0.0.1',
@@ -114,7 +114,7 @@ describe('a root key in transit', () => {
     VAULT_ROOT_KEY_TRANSIT_TOKEN: 'hvs.secret',
   };
 
-  it('takes every setting, with defaults for those that are not given', () => {
+  it('accepts every setting, with defaults for absent ones', () => {
     const options = { url: 'https://bao.example:8200', key: 'vault', token: 'hvs.secret' };
     expect(readConfig(transit).transit).toEqual(options);
     const rest = {

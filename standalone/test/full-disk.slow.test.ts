@@ -42,7 +42,7 @@ if (missing !== undefined) process.stderr.write(`skipped: a full disk: ${missing
 
 const filling = path.join(dataDir, 'filling');
 
-/** Leaves `free` MiB. */
+/** Fills the disk until `free` MiB are left. */
 async function fill(free: number): Promise<void> {
   await rm(filling, { force: true });
   const { bavail, bsize } = await statfs(dataDir);
@@ -97,7 +97,7 @@ describe.skipIf(missing !== undefined)('a vault whose disk fills', () => {
   };
   const logged = (message: string): number => vault.output().split(message).length - 1;
 
-  it('warns once when 90 % are in use, and goes on', async () => {
+  it('warns once when 90 % are in use, and continues', async () => {
     await fill(68);
     const warning = 'the disk of the database is more than 90 % full';
     await waitUntil(() => logged(warning) > 0, { what: 'the warning' });
@@ -157,7 +157,7 @@ describe.skipIf(missing !== undefined)('a vault whose disk fills', () => {
     expect(await vault.postmasterPid()).toBe(postmaster);
   });
 
-  it('goes on by itself when there is room, with nothing half done', async () => {
+  it('continues by itself when there is space again, with no partial writes', async () => {
     await rm(filling);
     const isBack = async () => (await client.request('GET', `/tokens/${tokenId}`)).status === 200;
     await waitUntil(isBack, { what: 'the first answer' });

@@ -28,7 +28,7 @@ beforeEach(async () => {
 afterEach(() => rm(outside, { recursive: true }));
 
 describe.runIf(process.getuid?.() === 0 && process.platform === 'linux')('a data directory of root', () => {
-  it('is handed to the account with all that is in it, as often as one likes', async () => {
+  it('is handed to the account with all its content, any number of times', async () => {
     await handOver(directory(), account, former);
     await handOver(directory(), account, former);
     for (const file of ['', 'root.key', 'postgres', 'postgres/cluster/data', 'postgres/cluster/data/base'])
@@ -36,7 +36,7 @@ describe.runIf(process.getuid?.() === 0 && process.platform === 'linux')('a data
     expect((await lstat(inside('root.key'))).mode & 0o777).toBe(0o600);
   });
 
-  it('is handed over without what symbolic links lead to, and without the programs of the package', async () => {
+  it('is handed over without the targets of symbolic links, and without the programs of the package', async () => {
     const elsewhere = path.join(outside, 'elsewhere');
     await mkdir(elsewhere);
     await writeFile(path.join(elsewhere, 'file'), '');
@@ -64,7 +64,7 @@ describe.runIf(process.getuid?.() === 0 && process.platform === 'linux')('a data
     expect(await readFile(inside('root.key'), 'utf8')).toBe('key');
   });
 
-  it('keeps a file of root that gets the name of one of ours while it is handed over', async () => {
+  it('does not hand over a file of root that replaces one of its files meanwhile', async () => {
     const [secret, file] = [path.join(outside, 'shadow'), inside('postgres/cluster/data/other')];
     await writeFile(secret, '');
     await writeFile(file, '');
@@ -89,7 +89,7 @@ describe.runIf(process.getuid?.() === 0 && process.platform === 'linux')('a data
     expect(await ownerOf(`${file}.old`)).toBe(account.uid);
   });
 
-  it('has nothing written, or made, through a link in it', async () => {
+  it('has no file written or made through a link in it', async () => {
     const elsewhere = path.join(outside, 'elsewhere');
     await writeFile(elsewhere, 'of root');
     await symlink(elsewhere, inside('postgres/supervisor.pid'));

@@ -42,7 +42,7 @@ const hasUnfinished = () =>
 
 /** All tests use one directory: each start finds what the killed start before it left. */
 describe('a first start that is killed', () => {
-  it.each([50, 300])('after %d ms leaves nothing that stops the next one', async (ms) => {
+  it.each([50, 300])('after %d ms leaves no state that prevents the next one', async (ms) => {
     await killWhen(() => sleep(ms));
   });
 

@@ -58,7 +58,7 @@ describe.skipIf(process.platform !== 'linux')('a vault and its Postgres', () => 
     await removeDataDirectory(dataDir);
   });
 
-  it('leave memory out of core dumps, and come before background threads', async () => {
+  it('have their memory excluded from core dumps, and a higher priority than background threads', async () => {
     const own = processSettingsOf(vault.pid);
     const ofPostgres = processSettingsOf(await vault.postmasterPid());
     expect([own, ofPostgres].map(({ coredumpFilter }) => coredumpFilter)).toEqual(['00000000', '00000000']);
@@ -66,7 +66,7 @@ describe.skipIf(process.platform !== 'linux')('a vault and its Postgres', () => 
     expect(ofPostgres.priority).toBe(own.priority);
   });
 
-  it('have no descriptor of their starter, nor has a process of the sandbox', async () => {
+  it('have no descriptor of the starting process, nor has a process of the sandbox', async () => {
     const code = 'module.exports = async () => ({ raw: 7 });';
     const body = { name: 'r', configuration: {}, code };
     await vault.client().expect<Reactor>(201, 'POST', '/reactors', { body });

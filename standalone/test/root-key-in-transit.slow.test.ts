@@ -100,7 +100,7 @@ function startLoad(): { stop(): Promise<number> } {
 }
 
 describe('a root key in transit', () => {
-  it('is refused while the vault’s keys are wrapped by the file, unless it is the next one', async () => {
+  it('is refused while the vault’s keys are wrapped by the key in the file, unless it is the next key', async () => {
     await vault.stop();
     expect(await complaintOf(transit())).toMatch(/wrong root key: .* wrapped by local:\w+/);
     vault = await startStandaloneProcess({ dataDir, env: transit({ VAULT_ROOT_KEY_NEXT: 'transit' }) });
@@ -108,7 +108,7 @@ describe('a root key in transit', () => {
     await revealed();
   });
 
-  it('takes over from the file while requests go on, none of which fails', async () => {
+  it('replaces the key in the file while requests continue, and none of them fails', async () => {
     const load = startLoad();
     expect(await rotate(transit({ VAULT_ROOT_KEY_NEXT: 'transit' }))).toMatch(
       /^root key transit:vault:v1:\d+ is in use; 1 tenant keys were wrapped/,
@@ -134,7 +134,7 @@ describe('a root key in transit', () => {
     const managementKey = /^management key: (\S+)$/m.exec(made.stdout)?.[1] ?? '';
     await vault.client(managementKey).expect(200, 'POST', '/tenants/self/webhook-secret/rotate');
     expect(await load.stop()).toBeGreaterThan(0);
-    // The restart of the next test needs version 1 no more.
+    // After the restart of the next test version 1 is not needed.
     double.keys.setMinDecryptionVersion('vault', 2);
   });
 
@@ -178,7 +178,7 @@ describe('a root key in transit', () => {
     Object.assign(double.faults, { sealed: false, deny: undefined });
   });
 
-  it('is needed no more by tenants in use while transit is away, and answers 503 to the others', async () => {
+  it('is not needed by tenants in use while transit is unavailable; requests of other tenants get 503', async () => {
     const env = transit({ VAULT_ROOT_KEY_TRANSIT_KEY: 'other' });
     vault = await startStandaloneProcess({ dataDir, env });
     client = vault.client(applicationKey);
@@ -194,7 +194,7 @@ describe('a root key in transit', () => {
     expect(await rotateSecret()).toMatchObject({ status: 200 });
   });
 
-  it('goes back into the file', async () => {
+  it('is replaced by a key in the file', async () => {
     const env = transit({ VAULT_ROOT_KEY_TRANSIT_KEY: 'other' });
     const newRoot = await runCommand(dataDir, ['keys', 'new-root'], env);
     expect(newRoot).toMatchObject({ code: 0 });
@@ -206,7 +206,7 @@ describe('a root key in transit', () => {
     expect(await resultOf(dataDir, 'audit', 'verify')).toContain('the log is as it was signed');
   });
 
-  it('was reached by a token that is in no output', () => {
+  it('was used with a token that is in no output', () => {
     expect(outputs.join('').length).toBeGreaterThan(1000);
     expect(outputs.join('')).not.toContain(double.token);
   });

@@ -71,7 +71,7 @@ describe.runIf(isPossible)('a vault that root starts with VAULT_ACCOUNT', () => 
   });
   afterAll(() => removeDataDirectory(dataDir));
 
-  it('takes the account, its data with it, and opens a port that only root may open', async () => {
+  it('takes the account together with its data, and opens a port that only root may open', async () => {
     const port = await privilegedPort();
     const vault = await startStandaloneProcess({ dataDir, env: { ...env, VAULT_PORT: `${port}` } });
     expect(vault.output()).toContain(`account: ${account?.name}\n`);
@@ -85,7 +85,7 @@ describe.runIf(isPossible)('a vault that root starts with VAULT_ACCOUNT', () => 
     await vault.stop();
   });
 
-  it('leaves nothing of root in it by commands of root, whether the vault runs or not', async () => {
+  it('has no files of root after commands of root, while the vault runs and while it does not', async () => {
     const list = () =>
       spawnSync(process.execPath, ['scripts/run.mjs', 'vault', 'tenants', 'list'], {
         cwd: root,
@@ -100,7 +100,7 @@ describe.runIf(isPossible)('a vault that root starts with VAULT_ACCOUNT', () => 
     await vault.stop();
   });
 
-  it('takes the account of its data again when the setting is left out', async () => {
+  it('takes the account of its data again without the setting', async () => {
     const vault = await startStandaloneProcess({ dataDir });
     expect(await usersOf(vault.pid)).toMatch(new RegExp(`^${uid} `));
     expect(await ownersIn(dataDir)).toEqual([uid]);

@@ -67,7 +67,7 @@ describe('a setting that is wrong', () => {
     expect(await complaintOf(env)).toMatch(complaint);
   });
 
-  it('is told without the password of DATABASE_URL', async () => {
+  it('is reported without the password of DATABASE_URL', async () => {
     const database = await createTestDatabase();
     const url = new URL(database.url);
     url.pathname = '/no_such_database';
@@ -80,7 +80,7 @@ describe('a setting that is wrong', () => {
 });
 
 describe('a port that is taken', () => {
-  it('is named, and the database is left alone', async () => {
+  it('is named, and the database is not changed', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => other.once('listening', resolve));
     const { port } = other.address() as AddressInfo;
@@ -92,7 +92,7 @@ describe('a port that is taken', () => {
 });
 
 describe('a data directory', () => {
-  it('that another vault uses is refused, and that vault goes on', async () => {
+  it('that another vault uses is refused, and that vault continues', async () => {
     const vault = await startStandaloneProcess({ dataDir });
     expect(await complaintOf()).toContain(`is in use by another vault (process ${vault.pid})`);
     await vault.client(key).expect(200, 'GET', `/tokens/${tokenId}`);
@@ -125,7 +125,7 @@ describe('a data directory', () => {
     await removeDataDirectory(blocked);
   });
 
-  it('of a newer version is refused and left as it is', async () => {
+  it('of a newer version is refused and not changed', async () => {
     await alterDatabase(`insert into schema_migration (name) values ('event-store/999 (of tomorrow) -')`);
     expect(await complaintOf()).toMatch(
       /"event-store" is at 999, this release knows up to \d+: start the newer/,
@@ -133,13 +133,13 @@ describe('a data directory', () => {
     await alterDatabase(`delete from schema_migration where name like '%of tomorrow%'`);
   });
 
-  it('whose log may hold events of a newer version is refused and left as it is', async () => {
+  it('whose log may hold events of a newer version is refused and not changed', async () => {
     await alterDatabase(`insert into schema_migration (name) values ('events/999 (of tomorrow) -')`);
     expect(await complaintOf()).toMatch(/"events" is at 999, this release knows up to \d+: start the newer/);
     await alterDatabase(`delete from schema_migration where name like '%of tomorrow%'`);
   });
 
-  it('with tables that this release does not know is refused and left as it is', async () => {
+  it('with tables that this release does not know is refused and not changed', async () => {
     await alterDatabase(`insert into schema_migration (name) values ('counters/1 (of tomorrow) -')`);
     expect(await complaintOf()).toMatch(/the schema "counters", which this release does not know/);
     await alterDatabase(`delete from schema_migration where name like 'counters/%'`);
@@ -163,7 +163,7 @@ describe('a data directory', () => {
 });
 
 describe('a root key', () => {
-  it('that is not the one of this vault is refused', async () => {
+  it('of another vault is refused', async () => {
     const complaint = await complaintOf({ VAULT_ROOT_KEY: randomBytes(32).toString('base64') });
     expect(complaint).toMatch(/root key/);
     expect(await complaintOf({ VAULT_ROOT_KEY: 'short' })).toMatch(

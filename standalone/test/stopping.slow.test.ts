@@ -56,7 +56,7 @@ async function halfSent(socket: Socket, id: string): Promise<() => void> {
 }
 
 describe.each(['SIGTERM', 'SIGINT'] as const)('a vault that gets %s', (signal) => {
-  it('finishes the requests under way and takes no others', async () => {
+  it('finishes the requests under way and accepts no others', async () => {
     const slow = await Promise.all([connected(), connected(), connected()]);
     const ends = await Promise.all(slow.map((socket, index) => halfSent(socket, `${signal}-${index}`)));
     // This answer comes after the requests above have arrived: one event loop reads all sockets.

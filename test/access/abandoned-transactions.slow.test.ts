@@ -56,7 +56,7 @@ async function lock({ client }: Holder): Promise<() => Promise<number>> {
   return write;
 }
 
-it('the locks of a deleted caller end within a minute, and the locks of others stay', async () => {
+it('the locks of a deleted caller end within a minute, and the locks of other callers stay', async () => {
   const [deleted, renewed, kept] = [
     await application({ type: 'private' }),
     await application({ type: 'private' }),

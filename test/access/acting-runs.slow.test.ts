@@ -11,7 +11,7 @@ import {
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startReceiver, type Receiver } from '../e2e/receiver.ts';
 
-// After a withdrawal was answered, code that is running does nothing more with the data that it has read.
+// After the answer to a withdrawal, running code can do nothing more with the data that it has read.
 
 const number = cardNumber();
 const permissions = ['token:create', 'token:read', 'token:search', 'token:use'];
@@ -77,7 +77,7 @@ const withdrawals: readonly [string, (run: Run) => Promise<unknown>][] = [
 
 const mine =
   "{ type: 'token', data: JSON.stringify(card), containers: ['/mine/'], metadata: { of: 'acts' } }";
-/** What code can do with the card that it has read. */
+/** The operations of code with the card that it has read. */
 const acts: Readonly<Record<string, string>> = {
   'send it': "await fetch(configuration.RECEIVER + '/out', { method: 'POST', body: JSON.stringify(card) });",
   'make a token of it': `await svc.tokens.create(${mine});`,
@@ -93,7 +93,7 @@ async function countMade(): Promise<number> {
   return (await owner.expect<{ data: Token[] }>(200, 'GET', path)).body.data.length;
 }
 
-/** A run that has read the card and goes on with `act` after `withdraw`. Gives the answer and what was done with the card. */
+/** A run that has read the card and continues with `act` after `withdraw`. Gives the answer and the effects of `act`. */
 async function run(act: string, withdraw: (of: Run) => Promise<unknown>) {
   const [reader, caller] = [
     await application({ rules: [rule('/')] }),
@@ -138,7 +138,7 @@ describe('code that has read a card', () => {
     else expect(sent + made - before).toBe(1);
   });
 
-  describe.each(withdrawals)('does nothing more with it once %s', (_what, withdraw) => {
+  describe.each(withdrawals)('cannot use it once %s', (_what, withdraw) => {
     it.each(Object.entries(acts))('%s', async (_act, code) => {
       const { status, sent, made } = await run(code, withdraw);
       expect(status).toBeGreaterThanOrEqual(400);

@@ -25,7 +25,7 @@ describe('a card number that is given to a command, or exported and imported', (
     expect(leaksIn(await openSinks(world), flocks)).toEqual([]);
   });
 
-  it('is quoted by a command that is refused only as the argument of the operator, and never as a key', () => {
+  it('is quoted by a refused command only as the argument of the operator, and never as a key', () => {
     const quoted = commanded.given.flatMap(({ own, text }) => {
       const foreign = flocks.hidden
         .in(text)
@@ -38,7 +38,7 @@ describe('a card number that is given to a command, or exported and imported', (
     expect(done.map(({ own }) => own.place)).toEqual(['audit verify --from number']);
   });
 
-  it('is in nothing that commands print, write or back up', async () => {
+  it('is in no output, file or backup of a command', async () => {
     expect(leaksIn(commanded.outputs, flocks)).toEqual([]);
     const traces = tracesOf(flocks.hidden.prefix);
     // The number that the test put there itself.

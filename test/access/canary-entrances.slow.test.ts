@@ -40,7 +40,7 @@ describe('a card number at any place of any operation', () => {
     expect([...succeeded].sort()).toEqual(Object.keys(operations).sort());
   });
 
-  it('is sent with what is refused for the state of the vault: 409, 429 and 503', () => {
+  it('is sent in requests that are refused for the state of the vault: 409, 429 and 503', () => {
     expect(operationsWith(refused, 409)).toEqual([
       'createToken',
       'updateToken',

@@ -59,7 +59,7 @@ it('a browser that signs in with the key of another tenant is signed out of the 
   expect(await entriesOf(keyOfOther)).toEqual([]);
 });
 
-it('a browser that is used all the time is signed out after 12 hours', async () => {
+it('a browser in continuous use is signed out after 12 hours', async () => {
   const cookie = await signIn();
   const statuses: number[] = [];
   for (let minutes = 0; minutes < 12 * 60; minutes += 20) {

@@ -97,7 +97,7 @@ async function endCvc(end: Date): Promise<void> {
 
 describe('a cvc that reactor code was shown by req.svc', () => {
   it.each(Object.entries(codes))(
-    'ends with the answer of the run: nothing that is left opens it (%s)',
+    'ends with the answer of the run: no remaining key opens it (%s)',
     async (_method, expression) => {
       const id = await makeCard();
       const path = await makeReactor(expression);
@@ -115,7 +115,7 @@ describe('a cvc that reactor code was shown by req.svc', () => {
     },
   );
 
-  it('lets an answer live on that has no cvc in it', async () => {
+  it('does not end an answer without a cvc', async () => {
     const { id } = (await caller.expect<Token>(201, 'POST', '/tokens', { body: cardWithoutCvc() })).body;
     const other = await makeCard();
     const path = await makeReactor(codes.retrieve);

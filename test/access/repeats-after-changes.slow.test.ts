@@ -77,7 +77,7 @@ describe('the repeat of a change whose answer was lost', () => {
     expect((await send()).body).toMatchObject(narrowed);
   });
 
-  it('does not set back the settings of the tenant', async () => {
+  it('does not restore older settings of the tenant', async () => {
     const path = '/tenants/self';
     const settingsOf = (value: string) => ({ name: 'own', settings: { deduplicate_tokens: value } });
     const send = repeatable(manager, 'PUT', path, settingsOf('true'));
@@ -114,7 +114,7 @@ describe('the repeat of a change whose answer was lost', () => {
     expect((await send()).body).toMatchObject({ mask: 'hidden' });
   });
 
-  it('is answered as done where the change can be made only once', async () => {
+  it('is answered as done when the change can be made only once', async () => {
     const make = async (body: object) =>
       manager.withKey(
         (await manager.expect<Application>(201, 'POST', '/applications', { body })).body.key ?? '',

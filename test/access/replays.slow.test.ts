@@ -108,7 +108,7 @@ describe('the repeat of a create', () => {
     expect(denials.map((each) => [each.entity_type, each.request])).toEqual([['card', 'createToken']]);
   });
 
-  it('has nothing of a token that was deleted, nor of another with its id', async () => {
+  it('contains no data of a deleted token, nor of another one with its id', async () => {
     const body = cardToken(number, { id: `own-${randomUUID()}` });
     const send = repeatable(caller, 'POST', '/tokens', body);
     const { id } = (await send()).body;
@@ -151,7 +151,7 @@ describe('the repeat of a create', () => {
 });
 
 describe('the repeat of a create that was cut off before its answer was stored', () => {
-  it('shows the token as it is, as a repeat does, and stores the answer anew', async () => {
+  it('shows the present token, like a repeat, and stores the answer again', async () => {
     const send = repeatable(caller, 'POST', '/tokens', cardToken(number));
     const first = await send();
     await cutOff();
@@ -216,7 +216,7 @@ describe('the repeat of an update', () => {
 });
 
 describe('the repeat of tokenize', () => {
-  it('shows its tokens as they are, and nothing once one of them is deleted', async () => {
+  it('shows its present tokens, and no token once one of them is deleted', async () => {
     const body = { bare: 'plain', card: cardToken(number) };
     const send = repeatable(caller, 'POST', '/tokenize', body);
     const first = (await send()).body as unknown as { bare: string; card: Token };
@@ -348,7 +348,7 @@ describe('the repeat of a run of a reactor', () => {
 describe('the repeat of a management request', () => {
   const newApplication = { name: 'made', type: 'private', permissions: ['token:read'] };
 
-  it('shows a key again, on record, while its caller may create and the application is there', async () => {
+  it('shows a key again and records it, while its caller may create applications and the application exists', async () => {
     const keeper = await makeApplication({
       name: 'keeper',
       type: 'management',
@@ -370,7 +370,7 @@ describe('the repeat of a management request', () => {
     expect(refused.text).not.toContain(first.key ?? 'none');
   });
 
-  it('shows no key of an application that holds more than its caller may give by then', async () => {
+  it('shows no key of an application with more permissions than its caller may give at that time', async () => {
     const held = ['application:create', 'application:read', 'log:read'];
     const keeper = await makeApplication({ name: 'keeper', type: 'management', permissions: held });
     const body = { name: 'made', type: 'management', permissions: ['log:read'] };

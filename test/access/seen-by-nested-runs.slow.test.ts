@@ -113,7 +113,7 @@ describe('code that asks for more tokens than the record of a run names', () => 
     expect([answer.status, answer.body]).toEqual([200, { raw: expected }]);
   });
 
-  it('is not given the result of another run with tokens that the other run was shown', async () => {
+  it('does not get the result of another run with tokens that the other run was shown', async () => {
     const inner = await makeReactor(reading, reader.id);
     const many = await makeReactor(readingThousand, reader.id);
     const react = (id: string) => `await svc.reactors.react('${id}', { args })`;

@@ -238,12 +238,12 @@ describe('the answer of a run whose code was shown a card by req.svc', () => {
     },
   );
 
-  it('quotes nothing of it in the error of the code either', async () => {
+  it('does not quote the card in the error of the code either', async () => {
     const refused = await answerAfter(() => narrow([rule({ transform: 'mask' })]), { fails: true });
     expect([refused.status, refused.text.includes(number)]).toEqual([403, false]);
   });
 
-  it('is given although a token that it was shown is gone meanwhile', async () => {
+  it('is given although a token that it was shown was deleted meanwhile', async () => {
     const answer = await answerAfter(async () => {
       await narrow([rule({ permissions: [...permissions, 'token:delete'] })]);
       await reader.client.expect(204, 'DELETE', `/tokens/${cardId}`);
@@ -252,13 +252,13 @@ describe('the answer of a run whose code was shown a card by req.svc', () => {
   });
 });
 
-/** Requests that fail or not by what the card holds, so their errors tell the code of it. */
+/** Requests that fail or succeed by the data of the card, so the code learns about it from errors. */
 const telling = {
   detokenize: `svc.detokenize({ a: "{{ " + args.id + " | json: '$.nothing' }}" })`,
   update: `svc.tokens.update(args.id, { fingerprint_expression: "{{ data | json: '$.nothing' }}" })`,
 };
 
-describe('the answer of a run whose code was told of a card by an error', () => {
+describe('the answer of a run whose code learned about a card by an error', () => {
   it.each(Object.entries(telling))('is refused when the right was withdrawn (%s)', async (_call, request) => {
     const code = `let told = 'nothing';
       try { await ${request}; } catch (error) { told = error.status; }
@@ -271,14 +271,14 @@ describe('the answer of a run whose code was told of a card by an error', () => 
   });
 });
 
-/** Requests that tell the code of data by a number or an error alone. */
+/** Requests by which the code learns about data from a number or an error only. */
 const counting = {
   'a search of size 0': "svc.tokens.search({ query: 'data:' + args.value, size: 0 })",
   'a page beyond the last one': "svc.tokens.search({ query: 'data:' + args.value, page: 2 })",
   'a negated term': "svc.tokens.search({ query: 'id:' + args.id + ' AND NOT data:' + args.value })",
 };
 
-describe('the answer of a run whose code was told of a token by the total of a search', () => {
+describe('the answer of a run whose code learned about a token by the total of a search', () => {
   let id: string;
   let value: string;
   beforeEach(async () => {
@@ -348,7 +348,7 @@ describe('the delivery of a result whose code was shown a card by req.svc', () =
   });
 
   it.each(Object.entries(withdrawals))(
-    'sends a refusal once that application %s, and every sending is a reading on record',
+    'sends a refusal once that application %s, and every sending is recorded as a reading',
     async (_how, withdraw) => {
       const path = await makeReactor(reading);
       receiver.plan(500);

@@ -112,7 +112,7 @@ describe.each(sides)('a session, once the key of its %s is regenerated', (side) 
     await session.expect(401, 'GET', `/tokens/${token.id}`);
   });
 
-  it('runs nothing that it asks for in the code of a reactor', async () => {
+  it('cannot send requests by the code of a reactor', async () => {
     const code = 'module.exports = async (req) => ({ raw: req.args });';
     const body = { name: 'r', code, configuration: {} };
     const { id } = (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body;
@@ -122,7 +122,7 @@ describe.each(sides)('a session, once the key of its %s is regenerated', (side) 
     await session.expect(401, 'POST', `/reactors/${id}/react`, ask);
   });
 
-  it('meets no error of the vault while the key is regenerated under load', async () => {
+  it('gets no error of the vault while the key is regenerated under load', async () => {
     const sessions = [session, ...(await Promise.all(Array.from({ length: 7 }, () => openSession())))];
     let isOver = false;
     const statuses: number[] = [];

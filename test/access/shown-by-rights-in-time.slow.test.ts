@@ -8,7 +8,7 @@ const timeless = { of: timelessStory, lanes: 24, runsOfLane: Math.ceil((0.3 * hi
 const promised = 2 * timed.runsOfLane + timeless.lanes * timeless.runsOfLane;
 
 it(
-  `in ${promised} histories, some over hours, what a caller is told is a function of what it may see`,
+  `in ${promised} histories, some over hours, the answers to a caller are a function of the data that it may see`,
   () => playAll([timed, timed, timeless], promised),
   testTimeoutMs,
 );

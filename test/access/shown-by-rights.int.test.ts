@@ -41,7 +41,7 @@ describe('this oracle', () => {
   });
 
   it.each(named)(
-    'distinguishes the twins for a caller that sees the difference, and not for one that does not: %s',
+    'distinguishes the twins for a caller that sees the difference, and not for another caller: %s',
     async (_name, entrance) => {
       const seeing: Role = { type: 'private', ...everything };
       const [one, other] = await toldByTwins(twins, storyOf(seeing), entrance);

@@ -7,7 +7,7 @@ const lanes = 24;
 const runsOfLane = Math.ceil((0.6 * histories) / lanes);
 
 it(
-  `in ${lanes * runsOfLane} histories what a caller is told is a function of what it may see`,
+  `in ${lanes * runsOfLane} histories the answers to a caller are a function of the data that it may see`,
   // Concurrent stories share batches of projections and flushes, which are most of their cost.
   () => playAll([{ of: timelessStory, lanes, runsOfLane }], lanes * runsOfLane),
   testTimeoutMs,

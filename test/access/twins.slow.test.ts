@@ -264,7 +264,7 @@ function expectAlike(told: readonly unknown[]): void {
   expect(JSON.stringify(told[1])).not.toContain(hiddenOf[1].number);
 }
 
-describe('two tenants that differ in hidden data tell a caller the same', () => {
+describe('two tenants that differ in hidden data give a caller the same answers', () => {
   it.each(cells)(
     'by $entrance with $caller',
     async ({ entrance, caller, cell }) => {

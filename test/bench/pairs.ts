@@ -1,5 +1,5 @@
-// Two checkouts under the same load, in turn: what a request costs each in processor time. Windows are short, so that what else the
-// machine does meets both alike. The ratio is taken window by window, and its median is the result.
+// The CPU time of a request in two checkouts under the same load, in turn. Windows are short, so that other work of the
+// machine affects both equally. The ratio is computed for each pair of windows, and the median of the ratios is the result.
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -22,7 +22,7 @@ interface Load {
   readonly connections: number;
 }
 
-/** What can be measured. Without `--only`, the first three are. */
+/** The rows. Without `--only`, the first three are measured. */
 const rows: Readonly<Record<string, Load>> = {
   'create:64': { kind: 'create', connections: 64 },
   'read:64': { kind: 'read', connections: 64 },
@@ -74,7 +74,7 @@ async function open(checkout: string, directory: string, port: number, to: Desti
   return { server, ...reactor, destination, ids: [], connections: opened };
 }
 
-/** Puts the load of a window on one side; gives the latency of each request, in milliseconds. */
+/** Loads one side during a window. Gives the latency of each request in milliseconds. */
 async function load(side: Side, { kind, connections }: Load): Promise<number[]> {
   const endsAt = performance.now() + windowMs;
   const { key, ids, reactorId, destination } = side;

@@ -14,7 +14,7 @@ export async function openDestination(): Promise<Destination> {
   return destination;
 }
 
-/** A vault that may send to it. */
+/** A vault that may send requests to the server. */
 export const environmentFor = ({ caFile }: Destination): NodeJS.ProcessEnv => ({
   NODE_EXTRA_CA_CERTS: caFile,
   VAULT_EGRESS_ALLOW: '127.0.0.1/32',

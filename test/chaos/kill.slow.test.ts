@@ -25,7 +25,7 @@ describe('a vault that is killed under load', () => {
     expect([...killed.ledger.violations, ...killed.ledger.stale]).toEqual([]);
   });
 
-  it('has lost no acknowledged write, kept no deleted data, and logged all of it', async () => {
+  it('has lost no acknowledged write, kept no deleted data, and logged all operations', async () => {
     const { ledger } = killed;
     expect(ledger.deleted).toBeGreaterThan(rounds * manners.length);
     const access = await killed.access();

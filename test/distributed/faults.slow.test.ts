@@ -35,7 +35,7 @@ describe.skipIf('missing' in started)(`a vault of many processes under load${rea
     expect(await vault.findings()).toEqual([]);
   });
 
-  it('makes a token whole or not at all when its writer is killed before its key, its event or its answer', async () => {
+  it('makes a token completely or not at all when its writer is killed before its key, its event or its answer', async () => {
     const pool = createTestPool(vault.databaseUrl);
     const writers = ['command-service 1', 'command-service 2'];
     /** Creates a token, kills the writers once `isReached`, and ends the fault. Gives the ids. */
@@ -94,7 +94,7 @@ describe.skipIf('missing' in started)(`a vault of many processes under load${rea
     }
   });
 
-  it('says 503 and when to come again while the event store is away, and goes on by itself', async () => {
+  it('answers 503 with Retry-After while the event store is unavailable, and continues afterwards', async () => {
     await vault.underLoad(async () => {
       await vault.eventStore.tell('down');
       const until = performance.now() + awayMs;
@@ -109,7 +109,7 @@ describe.skipIf('missing' in started)(`a vault of many processes under load${rea
     expect(await vault.findings()).toEqual([]);
   });
 
-  it('goes on when the broker is killed, and runs what was invoked meanwhile', async ({ skip }) => {
+  it('continues when the broker is killed, and runs the invocations made meanwhile', async ({ skip }) => {
     const { faults } = vault.kafka;
     if (!faults) return skip('the broker is not ours to kill');
     await vault.underLoad(async () => {
@@ -122,7 +122,7 @@ describe.skipIf('missing' in started)(`a vault of many processes under load${rea
     expect(await vault.findings()).toEqual([]);
   });
 
-  it('says 503 while Postgres is away, and goes on by itself', async () => {
+  it('answers 503 while Postgres is unavailable, and continues afterwards', async () => {
     await vault.underLoad(async () => {
       await vault.stopPostgres();
       const answer = await vault.tokens.request('POST', '/tokens', { body: cardToken() });

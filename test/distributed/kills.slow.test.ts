@@ -4,7 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DistributedVault } from './distributed-vault.ts';
 
-// A quarter of an hour: `TEST_RUNS=full npm run test:all -- --project slow test/distributed/kills`. CI has the kills of faults.slow.test.ts.
+// A quarter of an hour: `TEST_RUNS=full npm run test:all -- --project slow test/distributed/kills`. CI has the kills of
+// faults.slow.test.ts.
 
 const kills = 100;
 const perRound = 10;
@@ -23,7 +24,7 @@ describe.skipIf('missing' in started)(`random kills of a vault of many processes
   });
   afterAll(() => vault.stop());
 
-  /** `kill -9` of any process of the stack, also while others are starting again. The broker has a test of its own. */
+  /** `kill -9` of any process of the stack, also while others are starting again. The broker has its own test. */
   async function killAny(): Promise<void> {
     await sleep(randomInt(longestPauseMs));
     const running = (await vault.members()).filter(({ pid }) => pid !== null);

@@ -6,7 +6,7 @@ interface Line {
   readonly error_code?: string;
   readonly code?: string;
   readonly reason?: string;
-  /** Of a line that tells of further warnings like one before. */
+  /** The number of further equal warnings that the line reports. */
   readonly count?: number;
 }
 
@@ -16,7 +16,7 @@ export const linesOf = (output: string): readonly Line[] =>
     .filter((line) => line.startsWith('{') && line.endsWith('}'))
     .map((line) => JSON.parse(line) as Line);
 
-/** How many lines there are of each kind. */
+/** The number of lines of each kind. */
 export function countsOf(
   lines: readonly Line[],
   kindOf: (line: Line) => string,

@@ -78,7 +78,7 @@ describe('a key that is revoked at one replica', () => {
   });
 });
 
-describe('a process that stands still while a key is revoked at another', () => {
+describe('a stopped process while a key is revoked at another one', () => {
   it.each([
     ['query-service 1', (client: Client) => client.request('GET', '/tokens?size=1'), 200],
     ['command-service 2', (client: Client) => client.request('POST', '/tokens', { body: cardToken() }), 201],
@@ -108,7 +108,7 @@ describe('a process that stands still while a key is revoked at another', () => 
 });
 
 it.skipIf(process.platform !== 'linux')(
-  'each process leaves memory out of core dumps, and comes before its background threads',
+  'each process has its memory excluded from core dumps, and a higher priority than its background threads',
   () => {
     const ours = replicas.filter(({ name }) => name !== 'postgres');
     // Two of each service, and the router.
@@ -181,7 +181,7 @@ describe('a session of the console', () => {
     return [vault.url, `http://localhost:${nginx.port}`];
   }
 
-  it('is one on every replica, by the router and by nginx, outlives a killed process, and ends everywhere at once', async () => {
+  it('is the same on every replica, by the router and by nginx, survives a killed process, and ends everywhere at once', async () => {
     const fronts = await gateways();
     for (const base of fronts) {
       expect((await fetch(`${base}/console/`)).headers.get('content-security-policy')).toContain("'none'");

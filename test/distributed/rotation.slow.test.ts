@@ -37,7 +37,7 @@ beforeAll(async () => {
 });
 afterAll(() => removeDataDirectory(dataDir));
 
-it('a key is replaced three times under load without a failed request, and the key before is refused everywhere once deleted', async () => {
+it('a key is replaced three times under load without a failed request, and the replaced key is refused everywhere once it is deleted', async () => {
   const body = plainApplication();
   const { body: made } = await vault.client().expect<Application>(201, 'POST', '/applications', { body });
   const at = `/applications/${made.id}`;

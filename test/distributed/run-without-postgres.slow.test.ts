@@ -18,7 +18,7 @@ interface Found {
   readonly stream: string;
 }
 
-it('a run whose result meets a lost Postgres ends with its result, and never as a fault of the vault', async () => {
+it('a run that ends while Postgres is lost has its result, and never a fault of the vault', async () => {
   const dataDir = await createDataDirectory();
   onTestFinished(() => removeDataDirectory(dataDir));
   const env = { VAULT_STACK_REPLICAS: '1' };
@@ -52,12 +52,12 @@ it('a run whose result meets a lost Postgres ends with its result, and never as 
   const runs = Array.from({ length: 8 }, () =>
     backend.request('POST', `/reactors/${id}/react`, { body: { args: {} } }).catch(() => undefined),
   );
-  // The code of these has begun when they are older than a second: they have what they need, and their results are to come.
+  // Runs older than a second have begun and need no further data, so their results are expected.
   await waitUntil(async () => (await started()).filter(({ age }) => age > 1).length >= 4, { what: 'runs' });
   const begun = (await started()).filter(({ age }) => age > 1).map(({ stream }) => stream);
   process.kill(await vault.postmasterPid(), 'SIGKILL');
   const answers = (await Promise.all(runs)).map((answer) => answer?.status);
-  // A run is 10 s at most; a record that does not succeed is found by the sweeper.
+  // A run takes at most 10 s. The sweeper finds runs whose outcome could not be recorded.
   const ended = await waitUntil(
     async () => {
       const rows = await started().catch(() => []);
@@ -70,7 +70,7 @@ it('a run whose result meets a lost Postgres ends with its result, and never as 
   expect(outcomes.filter(({ stream }) => begun.includes(stream)).map(({ type }) => type)).toEqual(
     begun.map(() => 'ReactorSucceeded'),
   );
-  // A run that had not begun may end without having run, never as a fault inside the vault.
+  // A run that had not begun may end without having run, but never with a fault of the vault.
   expect(outcomes.filter(({ status }) => status === '500')).toEqual([]);
   expect(answers.filter((status) => status === 500)).toEqual([]);
 });

@@ -28,7 +28,7 @@ export interface SignalledStack {
   clientOf(name: string, key: string): Promise<Client>;
   /** Resolves when another process has replaced this one and is ready. */
   replaced(before: Member): Promise<void>;
-  /** Resolves when each service has been asked whether it is ready, and was. */
+  /** Resolves when each service has reported that it is ready. */
   allReady(): Promise<void>;
   /** Kills Postgres, and each one that is started after it, until the time is over. */
   keepPostgresAway(ms: number): Promise<void>;

@@ -56,7 +56,7 @@ async function begun(trace: string): Promise<number> {
 }
 
 describe('SIGTERM to the runners of reactors', () => {
-  it('lets running invocations end; the others run after the next start', async () => {
+  it('lets running invocations end; the waiting ones run after the next start', async () => {
     const trace = randomUUID();
     const options = { body: { args: { ms: 1_500 } }, headers: { 'SVC-TRACE-ID': trace } };
     const invoked = Array.from({ length: 18 }, () =>
@@ -74,7 +74,7 @@ describe('SIGTERM to the runners of reactors', () => {
 });
 
 describe('SIGKILL of a command-service', () => {
-  it('leaves its idempotency keys in flight for seconds, and says when to come again', async () => {
+  it('leaves its idempotency keys in flight for seconds, with Retry-After in the answers', async () => {
     const before = await stack.member('command-service 1');
     const trace = randomUUID();
     const headers = { 'SVC-IDEMPOTENCY-KEY': randomUUID(), 'SVC-TRACE-ID': trace };
@@ -116,7 +116,7 @@ describe('an append that is cut off', () => {
   });
 });
 
-describe('a rolling restart: SIGTERM to each process in turn, but for the one router', () => {
+describe('a rolling restart: SIGTERM to each process in turn, except the only router', () => {
   it('fails no request', async () => {
     const traffic = startTraffic(backend, 8, slowReactor);
     const kinds = ['command-service', 'query-service', 'projectors', 'reactor-runner'];
@@ -133,7 +133,7 @@ describe('a rolling restart: SIGTERM to each process in turn, but for the one ro
 });
 
 describe('SIGTERM to the router', () => {
-  it('ends with the requests under way', async () => {
+  it('ends it after the requests under way', async () => {
     const router = await stack.member('gateway');
     const trace = randomUUID();
     const options = { body: { args: { ms: 2_000 } }, headers: { 'SVC-TRACE-ID': trace } };
@@ -145,8 +145,8 @@ describe('SIGTERM to the router', () => {
   });
 });
 
-describe('a service that stands still', () => {
-  it('gets no more requests; its reads are answered by another, the outcome of its writes is unknown', async () => {
+describe('a stopped service', () => {
+  it('gets no more requests; another one answers its reads, and the outcome of its writes is unknown', async () => {
     const stopped = [await stack.member('command-service 1'), await stack.member('query-service 1')];
     for (const { pid } of stopped) process.kill(pid, 'SIGSTOP');
     try {
@@ -190,8 +190,8 @@ describe('stack.json', () => {
   });
 });
 
-describe('projectors that stand still', () => {
-  it.each(['projectors 1', 'projectors 2'])('are relieved by the others: %s', async (name) => {
+describe('stopped projectors', () => {
+  it.each(['projectors 1', 'projectors 2'])('are replaced by the others: %s', async (name) => {
     const { pid } = await stack.member(name);
     process.kill(pid, 'SIGSTOP');
     try {
@@ -208,7 +208,7 @@ describe('projectors that stand still', () => {
 });
 
 describe('SIGKILL of Postgres', () => {
-  it('is overcome: the stack starts it anew, and each process tells of the loss and of its end', async () => {
+  it('does not stop the stack: it starts Postgres again, and each process reports the loss and its end', async () => {
     const ended = new Promise<void>((resolve) => database.once('end', resolve));
     await stack.allReady();
     const before = await stack.vault.postmasterPid();

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { waitUntil } from '@token-vault/test-support';
 import { startVault } from './running-vault.ts';
 
-it('other replicas hear of a changed application, tenant or session from the read models', async () => {
+it('other replicas get notifications of a changed application, tenant or session from the read models', async () => {
   const vault = await startVault();
   const listener = new pg.Client(vault.databaseUrl);
   try {

@@ -95,7 +95,7 @@ describe('POST /tokens/batch', () => {
     expect(statusesOf(second)).toEqual([...Array<number>(120).fill(201), 400]);
   });
 
-  it('creates each token once, however many repeats arrive at once', async () => {
+  it('creates each token once, for any number of concurrent repeats', async () => {
     const headers = { 'SVC-IDEMPOTENCY-KEY': 'batch-16', 'SVC-TRACE-ID': 'batch-16' };
     const same = { type: 'token', data: 'the same of sixteen', deduplicate_token: true };
     const tokens = [...texts(18, 'sixteen'), same, same];

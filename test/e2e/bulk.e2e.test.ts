@@ -141,7 +141,7 @@ describe('POST /detokenize', () => {
     expect((await detokenize(await ruled('reveal'), explicit)).data).toEqual({ a: ['other'] });
   });
 
-  it('needs token:read, and takes more than one page of tokens', async () => {
+  it('needs token:read, and accepts more than one page of tokens', async () => {
     const creator = await application({ permissions: ['token:create'] });
     expect((await ask(creator, ['{{ abc }}'])).status).toBe(403);
     const many = Array.from({ length: 250 }, (_, index) => `{{ missing-${index} }}`);

@@ -31,7 +31,7 @@ beforeAll(async () => {
 afterAll(() => vault.stop());
 
 describe('a session with a management and a private key', () => {
-  it('commits the transaction that it opened, and takes one back', async () => {
+  it('commits the transaction that it opened, and rolls one back', async () => {
     const { must } = await signedIn(vault, keyOf(revealing));
     const body = { type: 'card', data: { number } };
     for (const [end, status] of [
@@ -47,7 +47,7 @@ describe('a session with a management and a private key', () => {
     }
   });
 
-  it('is shown masked at most what it makes by batches and by tokenize, and what code of a run makes', async () => {
+  it('sees tokens of its batches, of tokenize and of its code at most masked', async () => {
     const { call, must } = await signedIn(vault, keyOf(revealing));
     const card = { type: 'card', data: { number } };
     const code = `module.exports = async () => ({ tokenize: { made: ${JSON.stringify(card)} } });`;
@@ -63,7 +63,7 @@ describe('a session with a management and a private key', () => {
     }
   });
 
-  it('authorizes no session of another browser, whose key could be shown more', async () => {
+  it('cannot authorize a session of another browser, which could see more', async () => {
     const { call } = await signedIn(vault, keyOf(revealing));
     const open = await make({ type: 'public', permissions: ['token:create'] });
     const request = { method: 'POST', path: '/sessions', key: keyOf(open) };
@@ -100,8 +100,8 @@ function shownIn({ status, text }: { readonly status: number; readonly text: str
   return text.includes(masked) ? 'mask' : 'redact';
 }
 
-describe('who sees what', () => {
-  it('is in the matrix and in the explanation what reads show, for generated rights', async () => {
+describe('the access of applications', () => {
+  it('is the same in the matrix, in the explanation and in reads, for generated rights', async () => {
     const { must } = await signedIn(vault, keyOf(revealing));
     const tokens: Token[] = [];
     for (const container of containers) {

@@ -58,7 +58,7 @@ const logOf = async (filters: Record<string, string>): Promise<LogEntry[]> => {
 };
 
 describe('signing in', () => {
-  it('gives a cookie that no script reads and no other site sends, and keeps no key in it', async () => {
+  it('gives a cookie without a key, which scripts cannot read and other sites cannot send', async () => {
     const reply = await signIn(vault.managementKey);
     expect(reply.status).toBe(201);
     const cookie = reply.headers.get('set-cookie') ?? '';
@@ -86,7 +86,7 @@ describe('signing in', () => {
     expect((await vault.call({ path: '/tokens', key: secret })).status).toBe(401);
   });
 
-  it('with a second key keeps the first application, changes the secret and ends the session before', async () => {
+  it('with a second key keeps the first application, changes the secret and ends the previous session', async () => {
     const { session, former, must } = await signedIn();
     expect(session.applications.map(({ type }) => type)).toEqual(['management', 'private']);
     expect((await browser(former).call({ path: '/console/session' })).status).toBe(401);
@@ -306,8 +306,8 @@ describe('a private key with a rule that reveals', () => {
   });
 });
 
-describe('who sees what', () => {
-  it('is explained as reads decide it, to who reads the log, and is on record', async () => {
+describe('the access of applications', () => {
+  it('is explained as reads decide it, to readers of the log, and is recorded', async () => {
     const { must } = await signedIn();
     const at = `/applications/${revealing.id}/explain?token_id=${token.id}`;
     const explained = await must<Explanation>(200, { path: at });
@@ -332,7 +332,7 @@ describe('who sees what', () => {
 });
 
 describe('the vault as a whole', () => {
-  it('is shown at a glance, with counts of the own tenant', async () => {
+  it('is shown in an overview, with counts of the own tenant', async () => {
     const { must } = await signedIn();
     const overview = await must<ConsoleOverview>(200, { path: '/console/overview' });
     expect(overview.runs_waiting).toBe(0);
@@ -374,7 +374,7 @@ describe('the vault as a whole', () => {
 });
 
 describe('the pages', () => {
-  it('are led to from the root, and come with a policy that lets nothing else in', async () => {
+  it('are redirected to from the root, and have a policy that allows no other sources', async () => {
     const root = await fetch(vault.url, { redirect: 'manual' });
     expect([root.status, root.headers.get('location')]).toEqual([302, '/console/']);
     const page = await vault.call({ path: '/console/' });

@@ -22,7 +22,7 @@ export interface Destination {
   readonly arrived: Arrived[];
   /** How the next requests are answered, once their bodies are there; by default 200 and their number. */
   answer: (request: Arrived, response: ServerResponse) => void;
-  /** Goes on with a connection that another server has accepted. */
+  /** Serves a connection that another server has accepted. */
   take(socket: Socket): void;
   close(): Promise<void>;
 }

@@ -50,9 +50,9 @@ async function operationsOf(id: string): Promise<readonly string[]> {
 }
 
 // Other suites use a test clock. This one waits real time, and the sweeper runs by itself.
-describe('what ends by the clock', () => {
+describe('an entity with an expiry', () => {
   it(
-    'is there before its second, gone after it, and its keys are destroyed within a minute',
+    'exists before the second of its expiry, is not found after it, and its keys are destroyed within a minute',
     { timeout: 150_000 },
     async () => {
       const expiresAt = new Date(Date.now() + livesMs).toISOString();

@@ -89,8 +89,8 @@ const alterEvent = (stream: string, type: string, data: object) =>
 const react = (id: string, client = victim, headers = {}) =>
   client.request('POST', `/reactors/${id}/react`, { body: { args: { card: `{{ ${card} }}` } }, headers });
 
-describe('who writes the database without the root key', () => {
-  it('does not have exchanged code run with the plaintext of others', async () => {
+describe('an attacker that writes the database without the root key', () => {
+  it('cannot run exchanged code with the plaintext of others', async () => {
     const id = await makeReactor(kept);
     await alterEvent(streams.reactor(tenantId, id), 'ReactorCreated', { code: shows });
     expect(await react(id)).toMatchObject(altered);
@@ -99,14 +99,14 @@ describe('who writes the database without the root key', () => {
     expect(await manager.request('DELETE', `/reactors/${id}`)).toMatchObject({ status: 204 });
   });
 
-  it('does not have a reactor act as another application', async () => {
+  it('cannot make a reactor act as another application', async () => {
     const { id: other } = await makeApplication();
     const id = await makeReactor(kept);
     await alterEvent(streams.reactor(tenantId, id), 'ReactorCreated', { application_id: other });
     expect(await react(id)).toMatchObject(altered);
   });
 
-  it('does not show exchanged code, which an editor would write back', async () => {
+  it('cannot have exchanged code shown, which an editor would write back', async () => {
     const id = await makeReactor(kept);
     const change = 'set search_path = rm_reactors; update reactor set code = ';
     await database.query(`${change}'stolen' where id = '${id}'`);
@@ -115,7 +115,7 @@ describe('who writes the database without the root key', () => {
     expect(await manager.request('GET', `/reactors/${id}`)).toMatchObject({ status: 200 });
   });
 
-  it('does not lead a queued invocation to a reactor of its own', async () => {
+  it('cannot move a queued invocation to a reactor of its own', async () => {
     const waiting: (() => void)[] = [];
     const gate = createServer((_request, response) => void waiting.push(() => response.end('open')));
     await new Promise<void>((resolve) => gate.listen(0, '127.0.0.1', resolve));
@@ -164,7 +164,7 @@ describe('who writes the database without the root key', () => {
     expect(await ends()).toEqual([{ reason: 'record altered' }]);
   });
 
-  it('does not have the result of another run shown as that of its own', async () => {
+  it('cannot have the result of another run shown as that of its own', async () => {
     const id = await makeReactor(shows);
     expect(await react(id)).toMatchObject({ status: 200, body: { raw: { card: { number } } } });
     const thief = (await makeApplication()).client;
@@ -194,7 +194,7 @@ describe('who writes the database without the root key', () => {
     expect(vault.output()).not.toContain(number);
   });
 
-  it('does not make itself a caller by taking away all signatures, as if an older release had written them', async () => {
+  it('cannot become a caller by removing all signatures, as if an older release had written the records', async () => {
     const key = `key_pvt_${'T'.repeat(30)}`;
     const id = randomUUID();
     const rule = {
@@ -233,7 +233,7 @@ describe('who writes the database without the root key', () => {
     await connect();
     const look = () => vault.client(key).request('GET', `/tokens/${card}`);
     let read = await look();
-    // An upgrade would end after a moment.
+    // An upgrade would end after a short time.
     for (let looks = 0; looks < 50 && read.status === 503; looks += 1) {
       await new Promise((resolve) => setTimeout(resolve, 200));
       read = await look();

@@ -1,11 +1,11 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import type { Destination } from './destination.ts';
 
-/** In front of a destination: accepts connections and holds them up until it is opened. */
+/** A server in front of a destination: accepts connections and delays them until it is opened. */
 export interface Gate {
   readonly url: string;
   readonly held: readonly Socket[];
-  /** The destination goes on with the connections. */
+  /** Passes the connections on to the destination. */
   open(): void;
   /** Ends the connections. The vault keeps them for its next requests. */
   clear(): void;

@@ -37,7 +37,7 @@ beforeAll(async () => {
 afterAll(() => vault.stop());
 
 describe('the log of a running vault', () => {
-  it('tells a masked read from a revealed one, and finds each by what was shown, by whom and by trace', async () => {
+  it('distinguishes a masked read from a revealed one, and finds each by transform, actor and trace', async () => {
     const { id } = await makeCard();
     const read = (key: string, trace: string) =>
       vault.must(200, { path: `/tokens/${id}`, key, headers: { 'SVC-TRACE-ID': trace } });
@@ -57,7 +57,7 @@ describe('the log of a running vault', () => {
     expect(await entries({ trace_id: 'trace-of-a-masked-read' })).toMatchObject([masked]);
   });
 
-  it('has one entry for a create and one for an update, with what each showed', async () => {
+  it('has one entry for a create and one for an update, with the transform of each answer', async () => {
     const { id } = await makeCard();
     const body = { metadata: { a: 'b' } };
     await vault.must(200, { method: 'PATCH', path: `/tokens/${id}`, key: keyOf(revealing), body });
@@ -67,7 +67,7 @@ describe('the log of a running vault', () => {
     ]);
   });
 
-  it('tells of lists and searches that found nothing', async () => {
+  it('has entries for lists and searches that found nothing', async () => {
     const call = { key: keyOf(backend), headers: { 'SVC-TRACE-ID': 'trace-of-nothing' } };
     await vault.must(200, { ...call, path: '/tokens?type=employer_id_number' });
     await vault.must(200, { ...call, method: 'POST', path: '/tokens/search', body: { query: 'id:nothing' } });
@@ -79,7 +79,7 @@ describe('the log of a running vault', () => {
     for (const entry of told) expect(entry).not.toHaveProperty('entity_id');
   });
 
-  it('tells how many hits there were when the answer told their number alone', async () => {
+  it('has the number of hits when the answer contained only their number', async () => {
     const { id } = await makeCard();
     const call = { key: keyOf(backend), headers: { 'SVC-TRACE-ID': 'trace-of-a-number' } };
     await vault.must(200, { ...call, path: `/tokens?size=0&id=${id}` });
@@ -92,7 +92,7 @@ describe('the log of a running vault', () => {
     ]);
   });
 
-  it('tells of a probe by deduplication, naming what it met', async () => {
+  it('has an entry for a probe by deduplication, which names the found token', async () => {
     const body = { ...card(), deduplicate_token: true };
     const { id } = await makeCard(body);
     await post(200, '/tokens', keyOf(collecting), body);
@@ -134,7 +134,7 @@ describe('the log of a running vault', () => {
     ]);
   });
 
-  it('tells of an invocation, the tokens it used under their type, and its outcome', async () => {
+  it('has entries for an invocation, its used tokens by their type, and its outcome', async () => {
     const { id } = await makeCard();
     const { id: reactorId } = await post<Reactor>(201, '/reactors', vault.managementKey, {
       name: 'r',
@@ -155,7 +155,7 @@ describe('the log of a running vault', () => {
     ]);
   });
 
-  it('names the vault by a UUID where an operator made something', async () => {
+  it('names the vault by a UUID when an operator made an entity', async () => {
     const [made] = await entries({ operation: 'create', entity_type: 'application' });
     expect(made).toMatchObject({ actor_type: 'system', actor_id: systemActors.operator });
     const list = await vault.must<{ data: Application[] }>(200, {
@@ -189,7 +189,7 @@ describe('a session in the log', () => {
     ]);
   });
 
-  it('makes tokens that name the application which authorised it, also to a search', async () => {
+  it('makes tokens that name the application which authorised it, also in a search', async () => {
     const { session_key: key, nonce } = await post<Opened>(201, '/sessions', keyOf(collecting));
     await post(200, '/sessions/authorize', keyOf(backend), { nonce, permissions: ['token:create'] });
     const token = await vault.must<Token>(201, createsToken(key));

@@ -87,7 +87,7 @@ describe('the document', () => {
     }
   });
 
-  it('has examples of requests that the vault itself takes for valid', () => {
+  it('has examples of requests that the vault itself accepts', () => {
     for (const [id, { requestBody }] of operationById) {
       if (/^(proxy|invokeProxy)/.test(id)) continue;
       const { body } = operations[id as OperationId] as {
@@ -358,7 +358,7 @@ describe('a running vault', () => {
     await byCookie('getConsoleSession', 401);
   });
 
-  it('ends as documented, and then every operation has been seen to succeed', async () => {
+  it('ends as documented, and every operation has succeeded by then', async () => {
     await check('deleteTenant', 204);
     await check('getTenant', 401);
     // test/e2e/proxy.e2e.test.ts and proxies.e2e.test.ts have another server to send to.

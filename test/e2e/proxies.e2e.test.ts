@@ -105,7 +105,7 @@ beforeEach(() => {
 const cardText = () => `{"n": "{{ ${card.id} | json: '$.number' }}"}`;
 
 describe('a request through a configured proxy', () => {
-  it('goes below its destination, with data; the log names the proxy', async () => {
+  it('is sent to a path of its destination, with data; the log names the proxy', async () => {
     const id = await newProxy();
     const answer = await invoke(id, '/charges/a%20b?x=1', { text: cardText() });
     expect([answer.status, answer.text]).toEqual([200, '1']);
@@ -122,7 +122,7 @@ describe('a request through a configured proxy', () => {
     ]);
   });
 
-  it('is refused to a page that wants a script or a style', async () => {
+  it('is refused to a page that requests a script or a style', async () => {
     const id = await newProxy(ofApplication());
     const { key } = await newKey(id);
     for (const kind of ['script', 'style', 'worker', 'serviceworker']) {
@@ -135,7 +135,7 @@ describe('a request through a configured proxy', () => {
   });
 
   it.each(['text/javascript', 'Application/X-JavaScript; charset=utf-8', 'text/ecmascript', 'text/css'])(
-    'gives %s as bytes without a type to who gets it, since an old browser does not say what it loads',
+    'gives %s as bytes without a type, because an old browser does not declare the purpose of a request',
     async (type) => {
       destination.answer = (_request, response) => response.setHeader('Content-Type', type).end('run()');
       const id = await newProxy();
@@ -217,7 +217,7 @@ describe('a request through a configured proxy', () => {
 });
 
 describe('a key of a proxy', () => {
-  it('opens its proxy by the rights of its application, and is nowhere to be found', async () => {
+  it('gives access to its proxy by the rights of its application, and is stored nowhere', async () => {
     const id = await newProxy(ofApplication());
     const { key, id: keyId } = await newKey(id);
     const answer = await withKey(id, `/c?a=1&svc-proxy-key=${key}&b=2`, { text: cardText(), headers: json });
@@ -239,7 +239,7 @@ describe('a key of a proxy', () => {
     expect(everything).not.toContain(escaped);
   });
 
-  it('tells the hour of its last use, as the key of an application does', async () => {
+  it('has the hour of its last use, like the key of an application', async () => {
     const caller = await newApplication({ permissions: ['token:use'] });
     const id = await newProxy(ofApplication());
     const [used, unused] = [await newKey(id), await newKey(id)];
@@ -262,7 +262,7 @@ describe('a key of a proxy', () => {
     expect(listed.body).toEqual([{ id: caller.id, created_at, last_used_at: hour }]);
   });
 
-  it('opens nothing else, and nothing else opens the proxy', async () => {
+  it('gives access to its proxy only, and no other key of a proxy does', async () => {
     const [id, other] = [await newProxy(ofApplication()), await newProxy(ofApplication())];
     const [{ key }, { key: otherKey }] = [await newKey(id), await newKey(other)];
     const refused = [
@@ -328,7 +328,7 @@ describe('transforms of a proxy', () => {
     destination.answer = (_request, response) => void response.writeHead(201, headers).end(body);
   };
 
-  it('change the request, which holds the data by then, and are given the configuration', async () => {
+  it('change the request, which already holds the data, and get the configuration', async () => {
     const code = `module.exports = async ({ args, configuration }) => ({ raw: {
       method: 'PUT', path: args.path + '/x', query: 'from=' + args.body.n.length,
       headers: { ...args.headers, 'x-mac': configuration.SECRET + args.body.n.slice(-4), 'svc-api-key': 'no', host: 'evil' },
@@ -369,14 +369,14 @@ describe('transforms of a proxy', () => {
     expect(destination.arrived[1]?.body.toString()).toBe(number);
   });
 
-  it('of a request make no tokens by their output, which no answer would name; nothing leaves', async () => {
+  it('of a request make no tokens by their output, which no answer would name; nothing is sent', async () => {
     const code = `module.exports = async () => ({ raw: {}, tokenize: { type: 'token', data: 'lost' } });`;
     const { status, text } = await invoke(await newProxy({ ...ofApplication(), request: { code } }), '/c');
     expect([status, text]).toEqual([500, expect.stringContaining('request.tokenize')]);
     expect(destination.arrived).toEqual([]);
   });
 
-  it('make tokens by the rights of the application alone', async () => {
+  it('make tokens by the rights of the application only', async () => {
     respond('{}');
     const output = (container: string) => `module.exports = async () => ({
       tokenize: { type: 'token', data: 'made', containers: ['${container}'] } });`;
@@ -397,7 +397,7 @@ describe('transforms of a proxy', () => {
     }
   });
 
-  it('may answer themselves; what the destination cannot be sent, and what breaks the rules, is an error', async () => {
+  it('may answer themselves; a request that cannot be sent or violates the rules is an error', async () => {
     const run = async (name: 'request' | 'response', code: string) =>
       invoke(
         await newProxy({

@@ -64,7 +64,7 @@ const send = (trace: string, way: string): Promise<unknown> =>
     body: `{{ ${card} }}`,
   }).catch(() => undefined);
 
-/** Kills the vault in the moment when so many requests have arrived. */
+/** Kills the vault when this number of requests has arrived. */
 async function killed(after: number): Promise<void> {
   const before = destination.arrived.length;
   const usual = destination.answer;
@@ -79,7 +79,7 @@ async function killed(after: number): Promise<void> {
 }
 
 it(
-  'what arrived is in the log, with the use of its token, whenever the vault was killed',
+  'every request that arrived is in the log with the use of its token, at any time of the kill',
   { timeout: 300_000 },
   async () => {
     for (let round = 0; round < rounds; round += 1) {

@@ -140,7 +140,7 @@ describe('a request whose framing is ambiguous', () => {
     }
   });
 
-  it('is answered, and what follows on the connection is a request of the vault, not of the destination', async () => {
+  it('is answered, and the next request on the connection is handled by the vault, not by the destination', async () => {
     const second = `GET /tokens/none HTTP/1.1\r\nHost: vault\r\nSVC-API-KEY: ${key}\r\n\r\n`;
     const answer = await raw(head('Transfer-Encoding: chunked', '', '5', 'hello', '0', '', second), 2);
     expect(destination.arrived.map(({ url, body }) => [url, body.toString()])).toEqual([
@@ -149,7 +149,7 @@ describe('a request whose framing is ambiguous', () => {
     expect([...answer.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status)).toEqual(['200', '403']);
   });
 
-  it('keeps to itself what is said of its connection, also in the names that Connection gives', async () => {
+  it('does not pass on headers of its connection, also those named by Connection', async () => {
     const lines = ['Connection: close, X-Hop', 'X-Hop: 1', 'TE: trailers', 'Trailer: X-T', 'Keep-Alive: 5'];
     const answer = await raw(
       head(...lines, 'Upgrade: h2c', 'Expect: 100-continue', 'Content-Length: 2', '', 'hi'),
@@ -198,8 +198,8 @@ describe('the corpus of private places', () => {
   );
 });
 
-describe('a caller who loses its right while the body arrives', () => {
-  it('is refused, and nothing leaves', async () => {
+describe('a caller that loses its right while the body arrives', () => {
+  it('is refused, and nothing is sent', async () => {
     const caller = await newCaller();
     const { port } = new URL(vault.url);
     const socket = connect(Number(port), '127.0.0.1');
@@ -217,8 +217,8 @@ describe('a caller who loses its right while the body arrives', () => {
   });
 });
 
-describe('a vault that ends', () => {
-  it('by SIGTERM lets what is under way come to its end, and records it', async () => {
+describe('a stopping vault', () => {
+  it('completes the requests under way after SIGTERM, and records them', async () => {
     const held: ServerResponse[] = [];
     destination.answer = (_request, response) => void held.push(response);
     const asked = proxied('drained', `${destination.url}/slow`);
@@ -246,7 +246,7 @@ describe('a vault that ends', () => {
     ['that names its destination', 'killed', proxied],
     ['of a configured proxy', 'killed-configured', configured],
   ])('between record and sending a request %s has recorded and not sent', async (_what, trace, send) => {
-    // It accepts connections and never says a word of TLS: the request is recorded by then, and cannot leave.
+    // The server accepts connections and never answers in TLS: the request is recorded, and cannot be sent.
     const heard: Buffer[] = [];
     const silent = createServer((socket) => {
       sockets.push(socket);

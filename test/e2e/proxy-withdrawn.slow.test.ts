@@ -13,7 +13,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startDestination, type Destination } from './destination.ts';
 import { startGate, type Gate } from './gate.ts';
 
-// rules.md §6: after a withdrawal is answered, no request is decided by the old right. Here the destination holds up the connection.
+// rules.md §6: after a withdrawal is answered, no request is decided by the old right. Here the destination delays the connection.
 
 const number = cardNumber();
 let dataDir: string;
@@ -82,7 +82,7 @@ async function begin() {
     body: { card: `{{ ${token.id} }}` },
     headers: { 'SVC-PROXY-URL': gate.url, 'SVC-TRACE-ID': trace },
   });
-  /** Later than a decision may be used. */
+  /** Longer than a decision may be used. */
   const passTime = () => waitUntil(() => performance.now() - sinceMs > 250, { what: 'the time' });
   return { answer, trace, passTime, ids: { applicationId: caller.id, tokenId: token.id } };
 }
@@ -92,7 +92,7 @@ async function messagesOf(trace: string): Promise<string[]> {
   return log.body.data.map(({ message }) => message);
 }
 
-describe('a request whose connection is held up by its destination', () => {
+describe('a request whose connection is delayed by its destination', () => {
   it.each(withdrawals)('is not sent when %s meanwhile', async (_what, status, withdraw) => {
     const { answer, ids, trace, passTime } = await begin();
     await waitUntil(() => gate.held.length === 1, { what: 'the connection' });
@@ -107,7 +107,7 @@ describe('a request whose connection is held up by its destination', () => {
     });
   });
 
-  it('is sent once when nothing was withdrawn', async () => {
+  it('is sent once when no right was withdrawn', async () => {
     const { answer, passTime } = await begin();
     await waitUntil(() => gate.held.length === 1, { what: 'the connection' });
     await passTime();
@@ -116,7 +116,7 @@ describe('a request whose connection is held up by its destination', () => {
     expect(destination.arrived.map(({ body }) => body.toString())).toEqual([expect.stringContaining(number)]);
   });
 
-  it('has its answer withheld when its caller is deleted before it comes', async () => {
+  it('has its answer withheld when its caller is deleted before the answer', async () => {
     const { answer, ids, passTime } = await begin();
     let release = (): void => undefined;
     destination.answer = (request, response) => {
@@ -171,7 +171,7 @@ describe('a request with a token that the code of a proxy has read', () => {
 });
 
 describe('a request that is too large for the code of its proxy', () => {
-  it('counts as a miss: its size depends on the data of the token', async () => {
+  it('counts as a miss, because its size depends on the data of the token', async () => {
     const settings = { proxy_destinations: gate.url, data_misses_per_minute: '3' };
     await manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'tenant', settings } });
     const caller = await application(['token:use']);
@@ -189,7 +189,7 @@ describe('a request that is too large for the code of its proxy', () => {
   });
 });
 
-describe('a request with a token that expires while its connection is held up', () => {
+describe('a request with a token that expires while its connection is delayed', () => {
   it('is not sent', async () => {
     const [caller, body] = [await application(['token:use']), cardToken(number)];
     const expires_at = new Date(Date.now() + 2_000).toISOString();
@@ -280,7 +280,7 @@ const fetchingAgain = () =>
   `await fetch('${destination.url}/second', { method: 'POST', body: JSON.stringify(body) });`;
 
 describe('code of a proxy that is under way', () => {
-  it('sends when nothing was withdrawn', async () => {
+  it('sends requests when no right was withdrawn', async () => {
     const { answer, release } = await beginWithCode(fetchingAgain());
     release();
     expect((await answer).status).toBe(200);

@@ -129,12 +129,15 @@ describe('a request through the proxy', () => {
     expect(JSON.stringify(entries)).not.toMatch(new RegExp(`${number}|s3cr3t|ch_1|/v1`));
   });
 
-  it.each(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])('goes on as %s', async (method) => {
-    const answer = await proxy(method);
-    expect([answer.status, destination.arrived.map((each) => each.method)]).toEqual([200, [method]]);
-  });
+  it.each(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])(
+    'is passed on as %s',
+    async (method) => {
+      const answer = await proxy(method);
+      expect([answer.status, destination.arrived.map((each) => each.method)]).toEqual([200, [method]]);
+    },
+  );
 
-  it('is refused for other methods, which nothing is sent for', async () => {
+  it('is refused for other methods, and nothing is sent', async () => {
     const answer = await proxy('PROPFIND');
     expect([answer.status, answer.headers.get('allow')]).toEqual([
       405,
@@ -143,7 +146,7 @@ describe('a request through the proxy', () => {
     expect(destination.arrived).toEqual([]);
   });
 
-  it('gives back what the destination answers: errors, redirects, compressed bodies, nothing', async () => {
+  it('returns the answer of the destination: errors, redirects, compressed and empty bodies', async () => {
     for (const [status, headers, body] of [
       [402, { 'content-type': 'application/problem+json' }, '{"type":"theirs"}'],
       [302, { location: 'http://169.254.169.254/' }, ''],
@@ -171,7 +174,7 @@ describe('a request through the proxy', () => {
   });
 });
 
-/** The client keeps its key to itself; the vault tells whose it is, a new one is made for plain requests. */
+/** The client does not expose its key, so a new key is made for requests without the client. */
 let plainKey: string | undefined;
 async function keyOf(_client: Client): Promise<string | undefined> {
   if (plainKey === undefined) {
@@ -182,7 +185,7 @@ async function keyOf(_client: Client): Promise<string | undefined> {
 }
 
 describe('a body of 16 MiB', () => {
-  it('goes to the destination and comes back, within bounded memory', async () => {
+  it('is sent to the destination and returned, within bounded memory', async () => {
     const text = JSON.stringify({
       card: `{{ ${card.id} | json: '$.number' }}`,
       file: 'a'.repeat(15 * mebibyte),
@@ -202,7 +205,7 @@ describe('a body of 16 MiB', () => {
     expect(residentMebibytes(vault.pid)).toBeLessThan(700);
   });
 
-  it('is the largest: more is 413, or 502 when the destination answers so', async () => {
+  it('is the maximum: a larger request is 413, a larger answer of the destination 502', async () => {
     const length = String(16 * mebibyte + 1);
     const refused = await statusOfHead({ 'Content-Length': length, 'Content-Type': 'text/plain' });
     expect([refused, destination.arrived.length]).toEqual([413, 0]);
@@ -213,7 +216,7 @@ describe('a body of 16 MiB', () => {
   });
 });
 
-/** The status that a request is answered before its body is sent: a client that is still sending may not see the answer. */
+/** The status of the answer before the body is sent: a client that is still sending may not see the answer. */
 async function statusOfHead(headers: Readonly<Record<string, string>>): Promise<number | undefined> {
   const key = String(await keyOf(backend));
   const all = { 'SVC-API-KEY': key, 'SVC-PROXY-URL': destination.url, ...headers };
@@ -250,7 +253,7 @@ describe('a destination that fails', () => {
     );
   });
 
-  it('is left when the client goes away', async () => {
+  it('is disconnected when the client disconnects', async () => {
     let isCut = false;
     destination.answer = (_request, response) => void response.on('close', () => (isCut = true));
     const abort = new AbortController();
@@ -287,7 +290,7 @@ describe('a token', () => {
     expect(destination.arrived).toEqual([]);
   });
 
-  it('is sent in plaintext by a rule that masks: the mask is for who reads', async () => {
+  it('is sent in plaintext by a rule that masks, because the mask applies to readers', async () => {
     const rule = {
       description: 'r',
       priority: 1,
@@ -343,7 +346,7 @@ describe('a token', () => {
   });
 });
 
-describe('the walls', () => {
+describe('the limits of destinations', () => {
   it.each([
     'https://169.254.169.254/latest/meta-data',
     'https://[::1]/',
@@ -357,7 +360,7 @@ describe('the walls', () => {
     expect(answer.text).not.toMatch(/169\.254|10\.0/);
   });
 
-  it('refuse what the tenant has not allowed, and record it', async () => {
+  it('refuse destinations that the tenant has not allowed, and record it', async () => {
     const answer = await proxy('GET', { to: 'https://elsewhere.example/' });
     expect([answer.status, Object.keys(answer.body.errors ?? {})]).toEqual([403, ['SVC-PROXY-URL']]);
     expect(await messagesOf(answer.trace)).toEqual(['Proxy access denied']);

@@ -85,7 +85,7 @@ describe('a vault that is killed while code runs and other invocations wait', ()
     expect(deliveredIds().size).toBeLessThan(waitingCount);
   });
 
-  it('tells how many wait', async () => {
+  it('reports the number of waiting invocations', async () => {
     const waiting = async (): Promise<number> => {
       const text = await (await fetch(`${vault.url}/metrics`)).text();
       return Number(/^vault_invocations_pending\{[^}]*state="waiting"[^}]*\} (\d+)$/m.exec(text)?.[1]);

@@ -238,7 +238,7 @@ describe('code that fails', () => {
     });
   });
 
-  it('may answer a text as it stands, with headers that steer no proxy', async () => {
+  it('may answer a text unchanged, with headers that control no proxy', async () => {
     const id = await makeFunction(
       `const { CustomHttpResponseError } = require('@token-vault/reactor');
        const headers = { 'Content-Type': 'text/html', 'X-Accel-Redirect': '/metrics', 'Set-Cookie': 'a=b' };
@@ -251,7 +251,7 @@ describe('code that fails', () => {
     expect([headers.get('x-accel-redirect'), headers.get('set-cookie')]).toEqual([null, null]);
   });
 
-  it('answers 500 to anything else thrown, without what an error carries', async () => {
+  it('answers 500 to any other thrown value, without the content of the error', async () => {
     const id = await makeFunction(
       'throw Object.assign(new TypeError("no such thing"), { card: req.args.card });',
     );
@@ -260,7 +260,7 @@ describe('code that fails', () => {
     expect(text).not.toContain(number);
   });
 
-  it('is stopped when it never ends, and the vault goes on', async () => {
+  it('is stopped when it never ends, and the vault continues', async () => {
     const id = await makeFunction('for (;;) {}');
     const quick = await makeFunction('return { raw: 1 };');
     const [endless, ...others] = await Promise.all([
@@ -292,7 +292,7 @@ describe('an invocation that is refused', () => {
     id = await makeFunction('return { raw: Object.keys(req.args).length };');
   });
 
-  it('takes 100 tokens and no more', async () => {
+  it('accepts 100 tokens and no more', async () => {
     const made = await Promise.all(
       Array.from({ length: 101 }, (_, index) =>
         backend.expect<Token>(201, 'POST', '/tokens', { body: { type: 'token', data: index } }),
@@ -312,7 +312,7 @@ describe('an invocation that is refused', () => {
     expect(Object.keys(broken.body.errors)).toEqual(['args.a.b.0']);
   });
 
-  it('takes token:use for the container of every token (403)', async () => {
+  it('needs token:use for the container of every token (403)', async () => {
     const rule = { priority: 1, container: '/general/', transform: 'reveal', permissions: ['token:use'] };
     const { client } = await makeApplication({ permissions: [], rules: [rule] });
     const general = (

@@ -127,7 +127,7 @@ describe('64 plain clients at once', () => {
 });
 
 describe('a client that does not wait', () => {
-  it('gets a position, and a query that brings it sees the write', async () => {
+  it('gets a position, and a query with this position sees the write', async () => {
     await together(async () => {
       for (let round = 0; round < rounds; round += 1) {
         const created = await settlement.expect<Token>(201, 'POST', '/tokens', {
@@ -143,7 +143,7 @@ describe('a client that does not wait', () => {
     });
   });
 
-  it('is told to try again when the position is not reached in time', async () => {
+  it('gets 503 with Retry-After when the position is not reached in time', async () => {
     const headers = { 'SVC-POSITION': '900000000000' };
     const { headers: answered } = await settlement.expect(503, 'GET', '/tokens?size=1', { headers });
     expect(answered.get('retry-after')).toBe('1');

@@ -112,7 +112,7 @@ describe('a rule that requires a reason', () => {
     expect(receiver.deliveries).toEqual([]);
   });
 
-  it('does not ask for one where nothing is read', async () => {
+  it('does not require one when nothing is read', async () => {
     const made = await strict.client.expect<Token>(201, 'POST', '/tokens', { body: cardToken() });
     expect(made.body.id).toBeTruthy();
   });
@@ -191,7 +191,7 @@ describe('a rule with break_glass', () => {
   const read = (headers: Record<string, string> = {}) =>
     glass.client.expect<Token>(200, 'GET', `/tokens/${card.id}`, { headers });
 
-  it('masks without a reason and tells no webhook', async () => {
+  it('masks without a reason and sends no webhook', async () => {
     expect((await read()).text).not.toContain(number);
     const page = await glass.client.expect(200, 'POST', '/tokens/search', search);
     expect(page.text).not.toContain(number);
@@ -200,7 +200,7 @@ describe('a rule with break_glass', () => {
     expect(receiver.deliveries).toHaveLength(1);
   });
 
-  it('reveals with a reason, and the signed webhook says which token, by whom and why, without data', async () => {
+  it('reveals with a reason, and the signed webhook names the token, the actor and the reason, without data', async () => {
     receiver.plan(500);
     const answer = await read({ ...because('fire'), 'SVC-TRACE-ID': 'glass-1' });
     expect(answer.text).toContain(number);
@@ -235,7 +235,7 @@ describe('a rule with break_glass', () => {
     expect(messages).toEqual(['Security webhook delivered', 'Security webhook attempt failed']);
   });
 
-  it('is told of when a reactor uses the token, and the run needs a reason', async () => {
+  it('is reported when a reactor uses the token, and the run needs a reason', async () => {
     const echo = await reactor('return { raw: 1 };');
     const at = `/reactors/${echo}/react`;
     expect((await glass.client.request('POST', at, { body: use(card.id) })).status).toBe(403);
@@ -244,7 +244,7 @@ describe('a rule with break_glass', () => {
     expect(receiver.deliveries[0]?.text).toContain('"operation":"use"');
   });
 
-  it('is told of after a crash', async () => {
+  it('is reported after a crash', async () => {
     await receiver.close();
     await read(because('before the crash'));
     await vault.kill();

@@ -100,7 +100,7 @@ afterAll(async () => {
   await removeDataDirectory(dataDir);
 });
 
-it('what a deleted or narrowed application, or a key that was regenerated, had queued ends as Forbidden and opens no token', async () => {
+it('queued runs of a deleted or narrowed application, or of a regenerated key, end as Forbidden and open no token', async () => {
   const [deleted, narrowed, kept] = [
     await makeApplication(),
     await makeApplication(),
@@ -170,7 +170,7 @@ async function openSession(by: Client, expiresAt: Date): Promise<{ path: string;
   return { path: `/applications/${page.id}`, client: manager.withKey(opened.session_key) };
 }
 
-it('what a session had queued ends as Forbidden once it has expired, or an application behind it is deleted or has a new key', async () => {
+it('queued runs of a session end as Forbidden once it has expired, or one of its applications is deleted or has a new key', async () => {
   const [kept, deleted, renewed] = [
     await makeApplication(),
     await makeApplication(),
@@ -205,7 +205,7 @@ it('what a session had queued ends as Forbidden once it has expired, or an appli
     expect(await resultOf(ended)).toMatchObject({ title: 'Forbidden', status: 403, detail: 'Forbidden' });
 });
 
-it('what a deleted application was to be sent again is a refusal by then', async () => {
+it('a result for a deleted application is sent again as a refusal', async () => {
   const { path, client } = await makeApplication();
   const token = (await client.expect<Token>(201, 'POST', '/tokens', { body: cardToken() })).body;
   const shows = await makeReactor('module.exports = async (req) => ({ raw: req.args });');
@@ -241,7 +241,7 @@ const swapPositions = async (database: pg.Client, applicationId: string): Promis
   await database.query('commit');
 };
 
-it('what a key had queued opens nothing after a new one, wherever the log is made to say it was queued', async () => {
+it('queued runs of a replaced key open no token, at any place of the log to which an attacker moves them', async () => {
   const [kept, renewed] = [await makeApplication(), await makeApplication()];
   const token = (await kept.client.expect<Token>(201, 'POST', '/tokens', { body: cardToken() })).body;
   const shows = await makeReactor(showing);

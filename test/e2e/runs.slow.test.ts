@@ -75,7 +75,7 @@ describe('an answer to react', () => {
     expect(body.duration_ms).toBeGreaterThanOrEqual(0);
   });
 
-  it('does so when the code failed, and when it chose its own response', async () => {
+  it('names the run when the code failed, and when it chose its own response', async () => {
     const failed = await react(await newReactor('throw new Error("the pan is " + 4);'));
     expect([failed.status, await runOf(idOf(failed))]).toMatchObject([
       500,
@@ -120,7 +120,7 @@ describe('a run', () => {
     expect(refused.status).toBe(403);
   });
 
-  it('shows what its code printed, though it failed; not when it was given or made a token, or could call the vault', async () => {
+  it('shows the lines that its code printed, also of a failed run; not when the code got or made a token, or could call the vault', async () => {
     const number = cardNumber();
     const rule = { description: 'r', priority: 1, container: '/', transform: 'reveal' };
     const rules = [{ ...rule, permissions: ['token:create', 'token:read', 'token:use'] }];
@@ -145,7 +145,7 @@ describe('a run', () => {
     expect(await linesOf(late, {}, { id: applicationId })).toMatch(withheld);
   });
 
-  it('tells why a delivery was refused', async () => {
+  it('has the reason why a delivery was refused', async () => {
     const answer = await react(await newReactor('return {};'), { callback_url: 'https://10.0.0.1/' });
     expect(answer.status).toBe(202);
     await untilTried(idOf(answer), 1);
@@ -155,7 +155,7 @@ describe('a run', () => {
 });
 
 describe('a result that was not delivered', () => {
-  it('is delivered at once when a caller wants it, which is in the log', async () => {
+  it('is delivered at once when a caller requests it, which is in the log', async () => {
     const reactor = await newReactor('return { raw: 7 };');
     // The second attempt would come after 2 s, the third after 5 s more.
     receiver.plan(500, 500);
@@ -173,7 +173,7 @@ describe('a result that was not delivered', () => {
     expect(body.data.map(({ message }) => message)).toContain('Reactor webhook redelivery requested');
   });
 
-  it('is decided anew: to a caller who lost the right goes a refusal', async () => {
+  it('is decided again: a caller that lost the right gets a refusal', async () => {
     const { id: callerId, client } = await newCaller();
     const reactor = await newReactor('return { raw: req.args.card.number };');
     receiver.plan(500);
@@ -186,7 +186,7 @@ describe('a result that was not delivered', () => {
     expect(JSON.parse(receiver.deliveries.at(-1)?.text ?? '')).toMatchObject({ status: 403 });
   });
 
-  it('cannot be wanted when there is none', async () => {
+  it('cannot be requested when there is none', async () => {
     const reactor = await newReactor('return {};');
     const sync = await redeliver(idOf(await react(reactor)));
     const delivered = idOf(await react(reactor, { callback_url: receiver.url }));

@@ -70,7 +70,7 @@ async function refused(call: Call): Promise<void> {
 
 const create = (): Call => ({ method: 'POST', path: '/tokens', key, body: cardToken() });
 
-describe('a read model that callers are made of', () => {
+describe('a read model of authentication', () => {
   it.each(['applications', 'tenants'])(
     'stops everything while %s is paused, and nothing afterwards',
     async (name) => {
@@ -93,8 +93,8 @@ describe('a read model that callers are made of', () => {
   );
 });
 
-describe('a read model that answers come from', () => {
-  it('stops those answers alone while it is paused: a write is stored, and shown when it goes on', async () => {
+describe('a read model of answers', () => {
+  it('stops only its answers while it is paused: a write is stored, and shown when it continues', async () => {
     await setStatus('paused', ['tokens']);
     await refused({ path: tokenPath, key });
     await refused({ path: '/tokens', key });
@@ -119,24 +119,21 @@ describe('a read model that answers come from', () => {
   });
 });
 
-it.skipIf(testStack !== 'standalone')(
-  'the metrics of projections are those of the standalone vault too',
-  async () => {
-    await setStatus('paused', ['log']);
-    const isTold = async () => {
-      const { text } = await vault.call({ path: '/metrics' });
-      return /^vault_projection_live\{projection="log",[^}]*\} 0$/m.test(text);
-    };
-    await waitUntil(isTold, { what: 'the metric of a paused projection' });
+it.skipIf(testStack !== 'standalone')('the standalone vault has the metrics of projections too', async () => {
+  await setStatus('paused', ['log']);
+  const isTold = async () => {
     const { text } = await vault.call({ path: '/metrics' });
-    expect(text).toMatch(/^vault_projection_live\{projection="tokens",[^}]*\} 1$/m);
-    expect(text).toMatch(/^vault_projection_lag_positions\{projection="log",[^}]*\} \d+$/m);
-    expect(text).toMatch(/^vault_projection_stalled_seconds\{projection="tokens",[^}]*\} [\d.]+$/m);
-  },
-);
+    return /^vault_projection_live\{projection="log",[^}]*\} 0$/m.test(text);
+  };
+  await waitUntil(isTold, { what: 'the metric of a paused projection' });
+  const { text } = await vault.call({ path: '/metrics' });
+  expect(text).toMatch(/^vault_projection_live\{projection="tokens",[^}]*\} 1$/m);
+  expect(text).toMatch(/^vault_projection_lag_positions\{projection="log",[^}]*\} \d+$/m);
+  expect(text).toMatch(/^vault_projection_stalled_seconds\{projection="tokens",[^}]*\} [\d.]+$/m);
+});
 
 describe('a rebuild beside the live read models', () => {
-  it.skipIf(testStack === 'eventstoredb-kafka')('stops no answer', async () => {
+  it.skipIf(testStack === 'eventstoredb-kafka')('does not stop answers', async () => {
     const connection = { connectionString: vault.databaseUrl };
     const store = createPostgresEventStore({ registry: eventRegistry, connection });
     const admin = createProjectionAdmin({ store, connectionString: vault.databaseUrl });
@@ -158,7 +155,7 @@ describe('a rebuild beside the live read models', () => {
 
 describe('a revocation', () => {
   it.skipIf(testStack === 'eventstoredb-kafka')(
-    'is not confirmed when the read models fail at an event of a newer release, and no caller is let in',
+    'is not confirmed when the read models fail at an event of a newer release, and no caller is accepted',
     async () => {
       await appendUnknownEvent();
       const reply = await vault.call({ method: 'DELETE', path: applicationPath, key: manager });
@@ -189,7 +186,7 @@ describe('a revocation', () => {
     expect((await vault.call(deletion)).status).toBe(404);
   });
 
-  it('ends a request that was begun with the old rights and goes on slowly', async () => {
+  it('ends a slow request that was begun with the old rights', async () => {
     const body = new ReadableStream({
       async pull(controller) {
         if (isBegun) {
@@ -207,7 +204,7 @@ describe('a revocation', () => {
     expect((await fetch(`${vault.url}/tokens`, init)).status).toBe(401);
   });
 
-  it('of rights is confirmed too: what was withdrawn is not done any more', async () => {
+  it('of rights is confirmed too: withdrawn permissions are not accepted any more', async () => {
     const { permissions } = plainApplication({ permissions: ['token:read'] });
     await vault.must(200, {
       method: 'PUT',

@@ -57,7 +57,7 @@ describe('the story of a new user', () => {
   });
   afterAll(() => removeDataDirectory(dataDir));
 
-  it('begins with a key that only its owner can read', async () => {
+  it('begins with a key in a file that only its owner can read', async () => {
     const file = path.join(dataDir, 'credentials.json');
     expect(vault.output()).toContain(file);
     expect((await stat(file)).mode & 0o777).toBe(0o600);
@@ -157,7 +157,7 @@ describe('the story of a new user', () => {
     expect(denied.body.data.map(({ operation }) => operation)).toContain('denied');
   });
 
-  it('stops cleanly on Ctrl-C and finds everything again at the next start', async () => {
+  it('stops on Ctrl-C without losses, and has all data again at the next start', async () => {
     const before = await logOf(card.id);
     expect(await vault.stop('SIGINT')).toEqual({ code: 0, signal: null });
     expect(vault.errors()).toBe('');

@@ -54,7 +54,7 @@ beforeEach(() => {
   destination.arrived.length = 0;
 });
 
-/** Waits for the connection, longer than a decision may be used, and lets the connection go on. */
+/** Waits for the connection, then longer than a decision may be used, and passes the connection on. */
 async function holdUp(act: () => Promise<unknown>): Promise<void> {
   await waitUntil(() => gate.held.length === 1, { what: 'the connection', timeoutMs: 15_000 });
   const sinceMs = performance.now();
@@ -78,7 +78,7 @@ const withdrawals: readonly [string, (of: Of) => Promise<unknown>][] = [
   ],
 ];
 
-describe('the delivery of a result whose receiver holds up the connection', () => {
+describe('the delivery of a result whose receiver delays the connection', () => {
   async function begin() {
     const [reader, caller] = [await application(['token:read']), await application(['token:use'])];
     const code = 'module.exports = async ({ args, svc }) => ({ raw: await svc.tokens.retrieve(args.id) });';
@@ -90,7 +90,7 @@ describe('the delivery of a result whose receiver holds up the connection', () =
   }
   const texts = () => destination.arrived.map(({ body }) => body.toString());
 
-  it('is made once when nothing was withdrawn', async () => {
+  it('is made once when no right was withdrawn', async () => {
     await begin();
     await holdUp(() => Promise.resolve());
     await waitUntil(() => destination.arrived.length === 1, { what: 'the delivery' });
@@ -107,7 +107,7 @@ describe('the delivery of a result whose receiver holds up the connection', () =
   });
 });
 
-describe('a request of the code of a proxy whose destination holds up the connection', () => {
+describe('a request of the code of a proxy whose destination delays the connection', () => {
   async function begin() {
     const [reader, caller] = [await application(['token:read']), await application(['token:use'])];
     // The code reads nothing by the rights of the application.
@@ -122,7 +122,7 @@ describe('a request of the code of a proxy whose destination holds up the connec
     return { answer, proxyId: proxy.id, callerId: caller.id, readerId: reader.id };
   }
 
-  it('is sent when nothing was withdrawn', async () => {
+  it('is sent when no right was withdrawn', async () => {
     const { answer } = await begin();
     await holdUp(() => Promise.resolve());
     await waitUntil(() => destination.arrived.length > 0, { what: 'the request of the code' });

@@ -18,7 +18,7 @@ it.each(pages)('every link of %s leads to a file', (page) => {
 });
 
 const glossary = readFileSync(path.join(root, 'docs/reference/glossary.md'), 'utf8');
-it('every place that the glossary names is there', () => {
+it('every file that the glossary names exists', () => {
   const places = [...glossary.matchAll(/`((?:[\w-]+\/)+[\w.-]+)`/g)].map(([, place = '']) => place);
   expect(places.filter((place) => !place.startsWith('pci') && !existsSync(path.join(root, place)))).toEqual(
     [],
@@ -42,13 +42,13 @@ const madeBy = (page: string): Set<string> =>
   );
 
 describe('a recipe', () => {
-  it.each(recipes)('%s names only files that are there', (page) => {
+  it.each(recipes)('%s names only existing files', (page) => {
     const made = madeBy(page);
     const missing = placesOf(page).filter((place) => !made.has(place) && !existsSync(path.join(root, place)));
     expect(missing).toEqual([]);
   });
 
-  it('names files at all', () => {
+  it('names at least one file', () => {
     expect(recipes.length).toBeGreaterThan(6);
     expect(recipes.flatMap(placesOf).length).toBeGreaterThan(60);
   });
@@ -62,7 +62,7 @@ describe('the documentation', () => {
     expect(unlisted.filter((page) => !listed.includes(page))).toEqual([]);
   });
 
-  it('tells of every variable that the code reads', () => {
+  it('describes every variable that the code reads', () => {
     const told = readFileSync(path.join(root, 'docs/reference/configuration.md'), 'utf8');
     const code = globSync(['{processes,standalone,gateway}/src/**/*.ts'], { cwd: root });
     const names = code.flatMap((file) => [

@@ -142,7 +142,7 @@ describe('a reader with a running vault who follows the page', () => {
     describe.skipIf(!hasPython)(
       'the script of the page in Python (skipped where there is no python3)',
       () => {
-        it('finds that the export is what was signed', async () => {
+        it('accepts the signed export', async () => {
           const done = await check(await readFile(file, 'utf8'));
           expect(done).toMatchObject({ code: 0, stderr: '' });
           expect(done.stdout).toMatch(/^\d+ events, [1-9]\d* checkpoints, \d+ events are not signed yet\n$/);
@@ -171,7 +171,7 @@ describe('a reader with a running vault who follows the page', () => {
           expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(complaint) as string });
         });
 
-        it('finds that another key has signed', async () => {
+        it('detects that another key has signed', async () => {
           const other = (publicKey.startsWith('A') ? 'B' : 'A') + publicKey.slice(1);
           expect(await check(await readFile(file, 'utf8'), other)).toMatchObject({ code: 1 });
         });
@@ -179,7 +179,7 @@ describe('a reader with a running vault who follows the page', () => {
     );
   });
 
-  it('back-up-and-restore has a second vault with what lived, and without what was deleted', async () => {
+  it('back-up-and-restore has a second vault with the existing tokens, and without the deleted ones', async () => {
     // Only the port is chosen here, because other vaults run on this machine.
     const { stdout } = await follow('back-up-and-restore', { RESTORED_PORT: '0' });
     expect(stdout).toContain('keys left out: 1');

@@ -23,7 +23,7 @@ describe('the how-tos', () => {
     },
   );
 
-  it.each(notRun)('%s has no block that looks as if it were run', (page) => {
+  it.each(notRun)('%s has no block that looks like a tested one', (page) => {
     expect(blocks(page).map(({ language }) => language)).not.toContain('sh');
   });
 

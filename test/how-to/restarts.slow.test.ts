@@ -20,7 +20,7 @@ async function freePort(): Promise<string> {
   return String(port);
 }
 
-describe('a reader who starts the vault anew as the page says', () => {
+describe('a reader who restarts the vault as the page says', () => {
   let dataDir: string;
   let reader: Reader;
   beforeEach(async () => {
@@ -84,7 +84,7 @@ describe('a reader who starts the vault anew as the page says', () => {
     }
   });
 
-  it('run-distributed: separate processes serve what the one process has kept', async () => {
+  it('run-distributed: separate processes serve the data of the single process', async () => {
     const { stdout, variable } = await follow('run-distributed', 'Start the stack');
     expect(revealed(stdout)).toBe(1);
     expect(stdout).toContain('query-service');

@@ -29,7 +29,7 @@ describe('the script of a document', () => {
     );
   });
 
-  it('must not be missing', () => {
+  it('must have commands', () => {
     expect(() => scriptOf('# The vault\n')).toThrow('there is no ```sh block');
     expect(() => scriptOf('# The vault\n', { under: 'A session' })).toThrow('under a heading "A session"');
     expect(() => scriptOf('## A session\n\nSoon.\n', { under: 'A session' })).toThrow(

@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => running.end());
 
-/** The number of days that the neighbour lives during an attack: 4 with TEST_RUNS=full. */
+/** The number of rounds of the neighbour's requests during an attack: 4 with TEST_RUNS=full. */
 const days = runsOf(4, 0.25);
 
 /** Every third attack, all with TEST_RUNS=full. */

@@ -51,7 +51,7 @@ const places = 3;
 
 // The test waits five real seconds: Postgres itself ends the statement, by the setting of the vault's pool.
 describe('a statement that runs for longer than 5 s', () => {
-  it('is cut off when it is of a list: 503, also for all places of a tenant, which serve the next', async () => {
+  it('of a list is cancelled: 503, also for all places of a tenant, which are free afterwards', async () => {
     const { manager } = running.neighbour;
     const list = () => manager.request('GET', '/logs');
     await whileLocked('rm_log.entry', async () => {
@@ -72,7 +72,7 @@ describe('a statement that runs for longer than 5 s', () => {
     expect(await connections()).toBeLessThanOrEqual(6);
   });
 
-  it('is cut off when it is of a look-up by id: 503, and the next look-up is served', async () => {
+  it('of a look-up by id is cancelled: 503, and the next look-up is answered', async () => {
     await whileLocked('rm_tokens.token', async () => {
       const cut = caller.request('GET', path);
       await waitUntil(async () => (await waiting()) > 0);

@@ -67,7 +67,7 @@ async function countOfKeys(): Promise<number> {
 const many = runsOf(2_000, 0.25);
 
 describe(`a transaction of ${many} tokens`, () => {
-  it('shows nothing before its commit and everything after it', async () => {
+  it('shows no writes before its commit and all of them after it', async () => {
     const before = await countOf(caller);
     const transaction = await open();
     const ids = await enlist(transaction, many);
@@ -107,7 +107,7 @@ describe(`a transaction of ${many} tokens`, () => {
 });
 
 describe('a transaction of 10,000 tokens', () => {
-  it('takes no more, and is committed whole', async () => {
+  it('accepts no more, and is committed completely', async () => {
     const before = await countOf(caller);
     const transaction = await open();
     await enlist(transaction, 10_000);

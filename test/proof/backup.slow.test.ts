@@ -172,12 +172,12 @@ describe('a backup that was taken under load, and restored with tombstones', () 
     );
   });
 
-  it('has everything that was acknowledged before it, and opens it', () => {
+  it('has all tokens that were acknowledged before it, and can open them', () => {
     const expected = known.filter((token) => inBackup(token) && !isDeletedBy(token, lastTombstone));
     expect([...reading.shown].sort()).toEqual(idsOf(expected));
   });
 
-  it('has nothing else', () => {
+  it('has no other tokens', () => {
     const expected = known.filter((token) => !inBackup(token) || isDeletedBy(token, lastTombstone));
     expect([...reading.absent].sort()).toEqual(idsOf(expected));
   });
@@ -208,7 +208,7 @@ describe('a backup that was taken under load, and restored with tombstones', () 
       expect(await resultOf(dataDir, 'projections', 'verify', name)).toMatch(/are what the log gives/);
   });
 
-  it('takes up its work', async () => {
+  it('serves requests', async () => {
     const client = restored.client(applicationKey);
     const { body } = await client.expect<Token>(201, 'POST', '/tokens', { body: cardToken() });
     await client.expect(200, 'GET', `/tokens/${body.id}`);
@@ -217,7 +217,7 @@ describe('a backup that was taken under load, and restored with tombstones', () 
 });
 
 describe('a backup that is restored without tombstones', () => {
-  it('opens tokens that were deleted since, the danger that the documentation names', async () => {
+  it('opens tokens that were deleted since, as the documentation warns', async () => {
     const dataDir = await newDirectory();
     await resultOf(dataDir, 'backup', 'restore', backup);
     const restored = await startStandaloneProcess({ dataDir });
@@ -319,7 +319,7 @@ describe('a restore', () => {
     expect(await refusal(copy)).toMatch(/schema "events" is at 99, this release knows up to/);
   });
 
-  it('says that the root key is missing before it loads anything', async () => {
+  it('reports a missing root key before it loads anything', async () => {
     const dataDir = await createDataDirectory();
     directories.push(dataDir);
     await loadLog(dataDir, log);
@@ -329,7 +329,7 @@ describe('a restore', () => {
     expect(await readdir(dataDir)).toEqual([]);
   });
 
-  it('refuses a directory that has a vault, and leaves it as it is', async () => {
+  it('refuses a directory that has a vault, and does not change it', async () => {
     expect(await refusalOf(source, 'backup', 'restore', backup)).toMatch(/is not empty/);
   });
 
@@ -351,8 +351,8 @@ describe('a restore', () => {
   });
 });
 
-describe('a backup that is cut off', () => {
-  it('never bears the name of a whole one', async () => {
+describe('an interrupted backup', () => {
+  it('never has the name of a complete one', async () => {
     const running = await startStandaloneProcess({ dataDir: source });
     const pool = createTestPool(await running.databaseUrl());
     const client = await pool.connect();

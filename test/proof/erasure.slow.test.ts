@@ -216,7 +216,7 @@ async function takeAwayAgain(): Promise<void> {
 }
 
 describe('erased data', () => {
-  it('is gone by deletion, by expiry, by the purge of a cvc and by the end of a tenant', async () => {
+  it('is erased by deletion, by expiry, by the purge of a cvc and by the deletion of a tenant', async () => {
     for (const canary of ['deleted', 'person', 'plain'] as const)
       await client.expect(204, 'DELETE', `/tokens/${ids[canary]}`);
     await doomed.expect(204, 'DELETE', '/tenants/self');
@@ -243,7 +243,7 @@ describe('erased data', () => {
     await waitUntil(isSwept, { timeoutMs: 120_000, what: 'the end of the outcomes' });
   });
 
-  it('is opened by none of the keys that are left, wherever a ciphertext is', async () => {
+  it('is opened by none of the remaining keys, at any place of a ciphertext', async () => {
     const { keys, ciphertexts, found, canaries: names } = await attackAll();
     expect(keys).toBeGreaterThanOrEqual(3);
     expect(ciphertexts).toBeGreaterThan(15);
@@ -265,7 +265,7 @@ describe('erased data', () => {
     expect(places).toEqual([]);
   });
 
-  it('stands in plain text in no table and no file, WAL included', async () => {
+  it('is in plain text in no table and no file, WAL included', async () => {
     const formsOf = (number: string) =>
       tracesOf(number).filter(({ form }) => /^(joined by ""|UTF-16|hex|base64)/.test(form));
     const traces = erased.flatMap((name) => formsOf(canaries[name]));
@@ -292,7 +292,7 @@ describe('the proof itself', () => {
     expect([...names].toSorted()).toEqual(Object.keys(canaries).toSorted());
   });
 
-  it('finds nothing again once it is', async () => {
+  it('finds no data again after their destruction', async () => {
     await takeAwayAgain();
     expect([...(await attackAll()).canaries]).toEqual(['alive']);
   });

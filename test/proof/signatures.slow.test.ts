@@ -124,7 +124,7 @@ async function restart(): Promise<void> {
   vault = await startStandaloneProcess({ dataDir });
 }
 
-describe('what the vault has signed is believed', () => {
+describe('a signed record is accepted', () => {
   it('after the keys of the tenant and the root key are rotated, and a restart', async () => {
     await resultOf(dataDir, 'keys', 'rotate-tenant', vault.credentials.tenant_id);
     await expectBelieved(vault);
@@ -154,7 +154,7 @@ describe('what the vault has signed is believed', () => {
   });
 });
 
-it('a token that another vault imports is signed anew, with the key of its own tenant', async () => {
+it('a token that another vault imports is signed again, with the key of its own tenant', async () => {
   const file = path.join(place, 'recipient');
   await resultOf(place, 'transfer', 'keygen', file);
   const from = [vault.credentials.tenant_id, '--recipient', `${file}.pub`];
@@ -172,7 +172,7 @@ it('a token that another vault imports is signed anew, with the key of its own t
   await other.stop();
 });
 
-it('a row that was altered after all that is refused, counted and written to the log with its tenant', async () => {
+it('a row that was altered afterwards is refused, counted and written to the log with its tenant', async () => {
   const pool = createTestPool(await vault.databaseUrl());
   await pool.query('set search_path = rm_tokens; update token set signature = null');
   const client = vault.client(signed.applicationKey);

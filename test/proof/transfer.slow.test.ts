@@ -109,7 +109,7 @@ const totalAt = async (side: Side): Promise<number> =>
   (await side.client.expect<{ pagination: Pagination }>(200, 'GET', '/tokens')).body.pagination.total_items;
 
 describe('a key pair', () => {
-  it('has a secret key for its owner alone, and is never written over', async () => {
+  it('has a secret key that only its owner can read, and is never overwritten', async () => {
     expect(await readFile(file('recipient'), 'utf8')).toMatch(/^AGE-SECRET-KEY-1[\dA-Z]+$/m);
     expect(await readFile(file('recipient.pub'), 'utf8')).toMatch(/^age1[\da-z]+\n$/);
     expect(await refusalOf(place, 'transfer', 'keygen', file('recipient'))).toMatch(/exists already/);
@@ -220,7 +220,7 @@ describe('an import', () => {
     await to.client.expect(404, 'GET', '/tokens/text-2');
   });
 
-  it('leaves a token alone that has one of the ids, and tells which', async () => {
+  it('does not change a token with one of the ids, and names it', async () => {
     const another = await createDataDirectory();
     try {
       const running = await startStandaloneProcess({ dataDir: another });

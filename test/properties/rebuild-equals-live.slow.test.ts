@@ -62,7 +62,7 @@ describe('after any history', () => {
     expect(killed).toBeGreaterThan(0);
   });
 
-  it('it does so while writes go on and the two projectors lose their lead', async () => {
+  it('it does so while writes continue and the two projectors lose leadership', async () => {
     await fc.assert(
       fc.asyncProperty(history, cuts, fc.array(kill, { maxLength: 2 }), async (steps, planned, kills) => {
         const runs = await Promise.all([databases.newRun(), databases.newRun()]);
@@ -77,7 +77,7 @@ describe('after any history', () => {
     );
   });
 
-  it('a row that is planted, altered or dropped is found where it is, and mended by a rebuild', async () => {
+  it('a row that is planted, altered or dropped is found at its place, and repaired by a rebuild', async () => {
     const damages = fc.constantFrom('plant', 'alter', 'drop');
     await fc.assert(
       fc.asyncProperty(history, name, damages, fc.nat(), async (steps, of, how, pick) => {
@@ -130,7 +130,7 @@ describe('a swap', () => {
     return rowCount === 1;
   };
 
-  it('that is killed between its two renames leaves the live read model whole, and is done by the next', async () => {
+  it('that is killed between its two renames leaves the live read model complete, and is done by the next', async () => {
     for (const of of names) {
       const before = await generationOf(of);
       await withGate(async (letGo) => {
@@ -173,7 +173,7 @@ describe('a checkpoint that another writer moves', () => {
     await heal();
   });
 
-  it('on, so that an event is never applied, is found', async () => {
+  it('forward, so that an event is never applied, is found', async () => {
     await admin().pause('tokens');
     await takeAll(await databases.newRun(), [create]);
     // Positions have gaps in EventStoreDB.

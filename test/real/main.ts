@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 
-// `npm run test:real`: what the stores and the broker have to do, against servers that run already. They are named by EVENTSTOREDB_URL,
+// `npm run test:real`: the suites of the stores and the broker, on running servers. The servers are named by EVENTSTOREDB_URL,
 // KAFKA_BROKERS (comma-separated) and DATABASE_URL (a superuser: the tests make databases of their own). Tests write to them.
 
 const root = path.resolve(import.meta.dirname, '../..');

@@ -84,7 +84,7 @@ export class RefusedByState {
     await open.expect(200, 'POST', `/transactions/${locking}/rollback`);
   }
 
-  /** Misses are limited to 100 a minute where the tenant says nothing. */
+  /** By default misses are limited to 100 a minute. */
   async #limits(): Promise<void> {
     const manager = this.#world.clientWithoutKey.withKey(this.#keyOf('management of another tenant') ?? '');
     const permissions = ['token:create', 'token:read', 'token:search'];
@@ -119,7 +119,7 @@ export class RefusedByState {
   }
 }
 
-/** The operations that were answered so. */
+/** The operations with such answers. */
 export const operationsWith = (answered: readonly Answered[], wanted: number): string[] => [
   ...new Set(answered.filter(({ status }) => status === wanted).map(({ operation }) => operation)),
 ];

@@ -71,7 +71,7 @@ export async function send(
 const isTurnOf = (index: number, turn: number, count: number): boolean =>
   hasFullRuns || index % count === turn % count;
 
-/** Headers are read before the operation is known, so a fourth of them for each operation says as much. */
+/** Headers are read before the operation is known, so a fourth of them for each operation is enough. */
 const headerPortions = 4;
 
 function placesInTurn(id: OperationId): Place[] {

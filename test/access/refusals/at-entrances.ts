@@ -10,8 +10,8 @@ export function testRefusals(
   kinds: readonly Kind[],
   entrances: readonly Entrance[],
 ): void {
-  describe('the log says the same of a refusal', () => {
-    it.each(kinds)('of $name, by whatever entrance it comes', async ({ status, requests, entry, after }) => {
+  describe('the log entry of a refusal is the same', () => {
+    it.each(kinds)('for $name, at every entrance', async ({ status, requests, entry, after }) => {
       try {
         for (const refused of await requests()) {
           const [http, ...others] = await Promise.all(entrances.map(({ ask }) => ask(world(), refused)));

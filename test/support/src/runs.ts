@@ -1,4 +1,4 @@
-/** All of what costs CI too much: TEST_RUNS=full. */
+/** Whether tests run completely, which takes too long for CI: TEST_RUNS=full. */
 export const hasFullRuns = process.env['TEST_RUNS'] === 'full';
 
 /** How often a costly property runs: a share of the promised number, or all of it with TEST_RUNS=full. */

@@ -180,7 +180,7 @@ export async function startStandaloneProcess(
   };
 }
 
-/** What each process of the vault tells Prometheus. The router of a stack passes no such request on. */
+/** The metrics of each process of the vault. The router of a stack passes no such request on. */
 export async function metricsOf({ url, dataDir }: StandaloneProcess): Promise<string> {
   const listed = await readFile(path.join(dataDir, 'stack.json'), 'utf8').catch(() => '[]');
   const services = (JSON.parse(listed) as { readonly name: string; readonly port?: number }[])

@@ -63,19 +63,22 @@ describe('a task', () => {
     expect((await ended(run(['node', '-e', 'process.kill(process.pid, "SIGKILL")']))).code).toBe(137);
   });
 
-  it.each(['SIGINT', 'SIGTERM'] as const)('finishes its work on %s, and is waited for', async (signal) => {
-    const code = `process.on('${signal}', () => { console.log('finished'); process.exit(0); });
+  it.each(['SIGINT', 'SIGTERM'] as const)(
+    'finishes its work on %s, and the script waits for it',
+    async (signal) => {
+      const code = `process.on('${signal}', () => { console.log('finished'); process.exit(0); });
       setInterval(() => {}, 1000); console.log('ready');`;
-    const child = run(['node', '-e', code]);
-    let out = '';
-    child.stdout?.on('data', (chunk: Buffer) => (out += chunk.toString()));
-    await waitUntil(() => out.includes('ready'));
-    child.kill(signal);
-    expect((await ended(child)).code).toBe(0);
-    expect(out).toBe('ready\nfinished\n');
-  });
+      const child = run(['node', '-e', code]);
+      let out = '';
+      child.stdout?.on('data', (chunk: Buffer) => (out += chunk.toString()));
+      await waitUntil(() => out.includes('ready'));
+      child.kill(signal);
+      expect((await ended(child)).code).toBe(0);
+      expect(out).toBe('ready\nfinished\n');
+    },
+  );
 
-  it('that does not exist is answered with those that do', async () => {
+  it('that does not exist is answered with the list of tasks', async () => {
     for (const args of [[], ['toString']]) {
       const { code, err } = await ended(run(args));
       expect(code).toBe(1);
@@ -105,7 +108,7 @@ describe('the first run', () => {
     expect(await readFile(stamp(), 'utf8')).toMatch(/^[0-9a-f]{64}$/);
   });
 
-  it('that was killed leaves a lock which does not hinder the next', async () => {
+  it('that was killed leaves a lock that does not prevent the next', async () => {
     await mkdir(path.join(root, '.cache'));
     await writeFile(path.join(root, '.cache', 'install.lock'), '999999999');
     const npm = await fakeNpm(linksNode());

@@ -5,7 +5,7 @@ import { adapter, filesNamingTheLog } from '../../../scripts/store-law.ts';
 
 const repository = path.resolve(import.meta.dirname, '../../..');
 
-// `npm run deps` judges the files of the repository.
+// `npm run deps` checks the files of the repository.
 describe('the law of the log', () => {
   it('names an adapter that exists', () => {
     expect(existsSync(path.join(repository, adapter, 'migrations/001-event-log.sql'))).toBe(true);
