@@ -224,6 +224,14 @@ describe('a body', () => {
       'arrays after brackets in a text',
       (levels: number) => `["]]\\"[[[\\\\",${'['.repeat(levels - 1) + ']'.repeat(levels)}`,
     ],
+    [
+      'arrays after long texts',
+      (levels: number) => {
+        const brackets = '['.repeat(1_000);
+        const texts = [brackets, `${brackets}\\\\`, `${brackets}\\"${brackets}`, `\\"${brackets}`, brackets];
+        return `[${texts.map((text) => `"${text}",`).join('')}${'['.repeat(levels - 1) + ']'.repeat(levels)}`;
+      },
+    ],
   ])('may be nested 100 levels deep and no deeper: %s', async (_what, nested) => {
     const create = (levels: number) => send('POST', '/tokens', `{"type":"token","data":${nested(levels)}}`);
     expect((await create(100)).status).toBe(201);
