@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 
-/** After work that held the thread for no longer than this, the tenant does not pause. */
+/** After work that holds the thread for no longer than this, with all that follows from it, the tenant does not pause. */
 const freeMs = 2;
 /** Work in pieces holds the thread for little longer than this at a time. */
 const pieceMs = 5;
@@ -13,8 +13,15 @@ export interface Turn {
   readonly isOver: boolean;
   /** Between two pieces of work: other tenants work, as long as this tenant must pause after the piece before. */
   next(): Promise<void>;
-  /** @param timesAsLong as in `run` */
-  end(timesAsLong?: number): void;
+  end(following?: Following): void;
+}
+
+/** The work that follows from a piece of long work, and that holds the thread elsewhere. The tenant pauses for it as well. */
+export interface Following {
+  /** The time of the piece together with all that follows from it, as a multiple of the time of the piece itself. */
+  readonly timesAsLong?: number;
+  /** The time of what follows, where the piece does not tell it. */
+  readonly ms?: number;
 }
 
 interface Tenant {
@@ -35,17 +42,13 @@ export class ThreadShares {
     this.#nowMs = nowMs;
   }
 
-  /**
-   * Runs `work` when it is the tenant's turn.
-   * @param timesAsLong the time of the thread that the work takes together with all that follows from it, as a multiple of the time of
-   * `work` itself
-   */
-  async run<Result>(tenantId: string, work: () => Result, timesAsLong = 1): Promise<Result> {
+  /** Runs `work` when it is the tenant's turn. */
+  async run<Result>(tenantId: string, work: () => Result, following?: Following): Promise<Result> {
     const turn = await this.begin(tenantId);
     try {
       return work();
     } finally {
-      turn.end(timesAsLong);
+      turn.end(following);
       // The work that follows takes long too: other tenants come first.
       await nextTurn();
     }
@@ -67,23 +70,24 @@ export class ThreadShares {
         await pause(heldMs() * (parts - 1));
         begunMs = this.#nowMs();
       },
-      end: (timesAsLong = 1) => this.#pause(tenantId, tenant, { heldMs: heldMs(), timesAsLong }),
+      end: (following = {}) => this.#end(tenantId, tenant, pauseMs(heldMs(), following)),
     };
   }
 
-  #pause(
-    tenantId: string,
-    tenant: Tenant,
-    { heldMs, timesAsLong }: { readonly heldMs: number; readonly timesAsLong: number },
-  ): void {
+  #end(tenantId: string, tenant: Tenant, pauseMs: number): void {
     const goOn = () => {
       const next = tenant.waiting.shift();
       if (next) next();
       else this.#tenants.delete(tenantId);
     };
-    if (heldMs <= freeMs) goOn();
-    else setTimeout(goOn, heldMs * (parts * timesAsLong - 1)).unref();
+    if (pauseMs === 0) goOn();
+    else setTimeout(goOn, pauseMs).unref();
   }
+}
+
+function pauseMs(heldMs: number, { timesAsLong = 1, ms = 0 }: Following): number {
+  const allMs = heldMs * timesAsLong + ms;
+  return allMs <= freeMs ? 0 : allMs * parts - heldMs;
 }
 
 /** One instance for the process, because its tenants share one thread. */

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { ThreadShares } from '../src/index.ts';
+import { ThreadShares, type Following } from '../src/index.ts';
 
 let nowMs: number;
 let shares: ThreadShares;
@@ -15,12 +15,16 @@ beforeEach(() => {
 });
 afterEach(() => vi.useRealTimers());
 
-async function bring(tenantId: string, name: string, { takesMs = 0, timesAsLong = 1 } = {}): Promise<void> {
+async function bring(
+  tenantId: string,
+  name: string,
+  { takesMs = 0, ...following }: Following & { readonly takesMs?: number } = {},
+): Promise<void> {
   const work = () => {
     done.push(name);
     nowMs += takesMs;
   };
-  void shares.run(tenantId, work, timesAsLong);
+  void shares.run(tenantId, work, following);
   await nextTurn();
 }
 
@@ -32,6 +36,20 @@ describe('long work of one tenant', () => {
     expect(done).toEqual(['first']);
     await vi.advanceTimersByTimeAsync(1);
     expect(done).toEqual(['first', 'second']);
+  });
+
+  it('pauses also for the work that follows from it, however short it was itself', async () => {
+    await bring('a', 'first', { takesMs: 1, ms: 9 });
+    await bring('a', 'second', { takesMs: 1, timesAsLong: 3 });
+    await vi.advanceTimersByTimeAsync(38);
+    expect(done).toEqual(['first']);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(done).toEqual(['first', 'second']);
+    await bring('a', 'third');
+    await vi.advanceTimersByTimeAsync(10);
+    expect(done).toEqual(['first', 'second']);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(done).toEqual(['first', 'second', 'third']);
   });
 
   it('is done in the order of its arrival, one piece at a time', async () => {

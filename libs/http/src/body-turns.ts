@@ -3,6 +3,8 @@ import type { ServerResponse } from 'node:http';
 
 /** Smaller bodies do not wait for a turn: parsing them takes less than a millisecond. */
 const largeBytes = 16 * 1024;
+/** What follows from a body (checks, copies, sealing, storing, projections) takes about a millisecond for so many bytes. */
+const bytesOfFollowingMs = 64 * 1024;
 /** Maximum bytes of one tenant's large bodies that are parsed at a time. A single body is always accepted, whatever its size. */
 const bytesAtOnce = 1024 * 1024;
 /** A body whose answer takes longer waits for other work, such as a run of a reactor, and is not counted any more. */
@@ -52,7 +54,7 @@ export class BodyTurns {
     };
     const timer = setTimeout(leave, response.destroyed ? 0 : workedAtMs).unref();
     response.once('close', leave);
-    return this.#shares.run(tenantId, parse);
+    return this.#shares.run(tenantId, parse, { ms: size / bytesOfFollowingMs });
   }
 
   #startNext(tenantId: string, tenant: Tenant): void {

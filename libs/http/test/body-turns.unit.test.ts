@@ -4,7 +4,9 @@ import { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { BodyTurns } from '../src/body-turns.ts';
 
-const large = 600_000;
+const large = 640 * 1024;
+/** The pause after a large body that was parsed in no time: what follows from it takes 10 ms. */
+const pauseMs = 40;
 let now: number;
 let turns: BodyTurns;
 /** Names of the parsed bodies, in order. */
@@ -43,6 +45,7 @@ describe('large bodies of one tenant', () => {
     const end = await bring('a', 'first', { size: 400_000 });
     await bring('a', 'second', { size: 400_000 });
     await bring('a', 'third', { size: 400_000 });
+    await vi.advanceTimersByTimeAsync(2 * pauseMs);
     expect(parsed).toEqual(['first', 'second']);
     end();
     await settle();
@@ -57,14 +60,15 @@ describe('large bodies of one tenant', () => {
     expect(parsed).toEqual(['react', 'next']);
     end();
     await bring('a', 'last');
+    await vi.advanceTimersByTimeAsync(pauseMs);
     expect(parsed).toEqual(['react', 'next']);
   });
 
-  it('wait after one that used the thread, three times as long as it did', async () => {
+  it('wait after one three times as long as it used the thread, together with the work that follows from its size', async () => {
     const end = await bring('a', 'slow', { takesMs: 50 });
     end();
     await bring('a', 'next');
-    await vi.advanceTimersByTimeAsync(149);
+    await vi.advanceTimersByTimeAsync(150 + pauseMs - 1);
     expect(parsed).toEqual(['slow']);
     await vi.advanceTimersByTimeAsync(1);
     expect(parsed).toEqual(['slow', 'next']);
@@ -83,9 +87,8 @@ describe('large bodies of one tenant', () => {
     const endOfNext = await bring('a', 'next', { size: 1_048_576 });
     endOfNext();
     end();
-    await vi.advanceTimersByTimeAsync(0);
-    await settle();
     await bring('a', 'last');
+    await vi.advanceTimersByTimeAsync(4 * pauseMs);
     expect(parsed).toEqual(['whole', 'next', 'last']);
   });
 });

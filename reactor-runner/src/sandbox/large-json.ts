@@ -11,5 +11,5 @@ export async function parseInTurn<Result>(
   chars: number,
   parse: () => Result,
 ): Promise<Result> {
-  return chars < largeChars ? parse() : threadShares.run(tenantId, parse, timesAsLong);
+  return chars < largeChars ? parse() : threadShares.run(tenantId, parse, { timesAsLong });
 }
