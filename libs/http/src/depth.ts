@@ -58,7 +58,8 @@ class Texts {
   /** The place of the closing quote, or the first place at `end` or after it that is not escaped. */
   #search(from: number, end: number): number {
     let at = from;
-    for (; at < end && this.#bytes[at] !== code.quote; at += 1) if (this.#bytes[at] === code.backslash) at += 1;
+    for (; at < end && this.#bytes[at] !== code.quote; at += 1)
+      if (this.#bytes[at] === code.backslash) at += 1;
     return at;
   }
 }
