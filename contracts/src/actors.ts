@@ -19,6 +19,7 @@ export const systemActors = {
   upgrade: '5f3c0000-7a1e-4000-8000-00000000000b',
   'security-alerts': '5f3c0000-7a1e-4000-8000-00000000000c',
   'console-expiry': '5f3c0000-7a1e-4000-8000-00000000000d',
+  'key-sweep': '5f3c0000-7a1e-4000-8000-00000000000e',
 } as const;
 export type SystemTask = keyof typeof systemActors;
 const idByTask: Readonly<Record<string, string>> = systemActors;

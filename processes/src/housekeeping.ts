@@ -2,22 +2,24 @@ import { startSealer } from '@token-vault/audit';
 import { startHousekeeping } from '@token-vault/command-service';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
+import { observeSweptKeys } from '@token-vault/observability';
 import { systemClock } from '@token-vault/operations';
 import { tellLeading } from '@token-vault/process';
 import type { Pool } from 'pg';
 import type { ProcessContext } from './data.ts';
 
 /**
- * Background work wherever commands are answered: endings by time, interrupted erasures, the seal of the log. Any
+ * Background work wherever commands are answered: endings by time, interrupted erasures, keys without events, the seal of the log. Any
  * number of replicas may start it; a lock of Postgres lets one replica do each task.
  */
 export function openHousekeeping(
-  { settings, logger, closers }: ProcessContext,
+  { settings, logger, metrics, closers }: ProcessContext,
   parts: { readonly store: EventStore; readonly keyRing: KeyRing; readonly readPool: Pool },
 ): void {
   const { store, keyRing, readPool: pool } = parts;
   const common = { store, keyRing, pool, clock: systemClock, logger };
   const { databaseUrl: connectionString } = settings;
-  closers.add(startHousekeeping({ ...common, connectionString, onLeading: tellLeading }), (it) => it.close());
+  const told = { onLeading: tellLeading, onKeysSwept: observeSweptKeys(metrics) };
+  closers.add(startHousekeeping({ ...common, connectionString, ...told }), (it) => it.close());
   closers.add(startSealer(common), (it) => it.close());
 }

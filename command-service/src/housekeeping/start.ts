@@ -12,6 +12,7 @@ import { createCheckpoint } from './checkpoint.ts';
 import { createEndings } from './endings.ts';
 import { createErasures } from './erasures.ts';
 import { followErasures } from './follow-log.ts';
+import { KeySweep } from './key-sweep.ts';
 import { leadWheneverPossible, type LeadingObserver } from './leadership.ts';
 import { pause } from './pause.ts';
 import { createSweeper, type SweepReport } from './sweeper.ts';
@@ -26,6 +27,8 @@ export interface HousekeepingOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly onLeading?: LeadingObserver;
+  /** Called with the number of keys that were destroyed because their event never came. */
+  readonly onKeysSwept?: (keys: number) => void;
   /** The time between two sweeps, in milliseconds. 30,000 by default. */
   readonly intervalMs?: number;
 }
@@ -42,12 +45,12 @@ const defaultIntervalMs = 30_000;
 const notThereYetMs = 500;
 
 /**
- * Ends entities that are past their time and repeats interrupted erasures. Every replica may run it, and one of them
+ * Ends entities that are past their time, repeats interrupted erasures and destroys keys whose event never came. Every replica may run it, and one of them
  * leads. When the leader dies, another takes over.
  */
 export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   const { store, keyRing, pool, connectionString, clock, logger } = options;
-  const { intervalMs = defaultIntervalMs, onLeading } = options;
+  const { intervalMs = defaultIntervalMs, onLeading, onKeysSwept } = options;
   const abort = new AbortController();
   const outcomes = createTransactionOutcomes(store, clock);
   const erasure = new TokenErasure({ store, keyRing, outcomes });
@@ -55,6 +58,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   const endings = createEndings({ store, keyRing, clock, outcomes, erasure, transactions });
   const sweeper = createSweeper({ pool, keyRing, clock, logger, endings });
   const erasures = createErasures({ keyRing, erasure, outcomes, transactions });
+  const keySweep = new KeySweep({ store, keyRing, pool, clock, logger, onSwept: onKeysSwept });
   const checkpoint = createCheckpoint(pool, clock, 'erasure');
 
   const running = new Set<Promise<SweepReport>>();
@@ -64,31 +68,32 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     return run;
   };
 
-  const sweepRegularly = async (signal: AbortSignal): Promise<void> => {
-    while (!signal.aborted) {
-      await sweep(signal);
-      await pause(intervalMs, signal);
-    }
+  const noteFailure =
+    (task: string) =>
+    (error: unknown): undefined => {
+      logger.warn({ ...errorFields(error), task }, 'a task of housekeeping failed');
+    };
+  const sign = async (signal: AbortSignal): Promise<number | undefined> => {
+    const failed = noteFailure('upgrade');
+    const signed = await signGrants(options, signal).catch(failed);
+    if (signed !== undefined) await signRecords(options, signal).catch(failed);
+    return signed === undefined ? notThereYetMs : undefined;
   };
-
-  const noteFailure = (error: unknown): undefined => {
-    logger.warn({ ...errorFields(error), task: 'upgrade' }, 'a task of housekeeping failed');
-  };
-  const signRegularly = async (signal: AbortSignal): Promise<void> => {
-    const dependencies = { store, keyRing, pool, clock, logger };
-    while (!signal.aborted) {
-      const signed = await signGrants(dependencies, signal).catch(noteFailure);
-      if (signed !== undefined) await signRecords(dependencies, signal).catch(noteFailure);
-      await pause(signed === undefined ? notThereYetMs : intervalMs, signal);
-    }
+  /** `work` gives the pause after it, when that is not the usual one. */
+  const regularly = async (
+    signal: AbortSignal,
+    work: (signal: AbortSignal) => Promise<number | undefined>,
+  ): Promise<void> => {
+    while (!signal.aborted) await pause((await work(signal)) ?? intervalMs, signal);
   };
 
   const leading = leadWheneverPossible(
     { connectionString, name: 'housekeeping', logger, signal: abort.signal, onLeading },
     async (signal) => {
       await Promise.all([
-        sweepRegularly(signal),
-        signRegularly(signal),
+        regularly(signal, () => sweep(signal).then(() => undefined)),
+        regularly(signal, () => keySweep.pass(signal).then(() => undefined, noteFailure('key-sweep'))),
+        regularly(signal, sign),
         followErasures({ store, checkpoint, erasures, logger }, signal),
       ]);
     },

@@ -8,7 +8,7 @@ import {
 } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
 import type { TokenDetails } from '@token-vault/tokens';
-import { evolveBy } from '../aggregates/evolve.ts';
+import { evolveBy, unchanged } from '../aggregates/evolve.ts';
 
 export type TokenState =
   | { readonly kind: 'absent' }
@@ -78,6 +78,7 @@ export const evolve = evolveBy<TokenState, TokenEventType>({
     state.kind === 'present'
       ? { kind: 'present', details: { ...state.details, content: signedAt(event, state.details.content) } }
       : state,
+  TokenKeysAbandoned: unchanged,
   TokenDeleted: ended,
   TokenExpired: ended,
 });

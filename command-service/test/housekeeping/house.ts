@@ -11,7 +11,7 @@ import {
   type Housekeeping,
   type HousekeepingOptions,
 } from '../../src/index.ts';
-import { openVault, type TestVault } from '../tokens/vault.ts';
+import { openVault, type TestVault, type VaultOptions } from '../tokens/vault.ts';
 
 /** A vault with read models and any number of housekeepers. */
 export interface House {
@@ -28,8 +28,8 @@ export interface House {
   close(): Promise<void>;
 }
 
-export async function openHouse(): Promise<House> {
-  const vault = await openVault();
+export async function openHouse(options?: VaultOptions): Promise<House> {
+  const vault = await openVault(options);
   const url = vault.pool.options.connectionString;
   if (url === undefined) throw new Error('the pool has no connection string');
   for (const { sql } of housekeepingMigrations) await vault.pool.query(sql);

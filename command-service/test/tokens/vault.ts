@@ -15,6 +15,7 @@ import {
   createKeyRing,
   environmentRootKey,
   keyRingMigrations,
+  type KeyDurability,
   type KeyRing,
   type RootKeyProvider,
 } from '@token-vault/crypto';
@@ -91,7 +92,7 @@ export const anyone = (changes: Partial<Principal> = {}): Principal => ({
   ...changes,
 });
 
-/** The command side on a log in memory and a real key ring, called as the HTTP edge calls it. */
+/** The command side on a log, by default in memory, and a real key ring, called as the HTTP edge calls it. */
 export class TestVault {
   readonly url: string;
   readonly pool: Pool;
@@ -113,13 +114,14 @@ export class TestVault {
     keyRing: KeyRing;
     rootKey: RootKeyProvider;
     drop: () => Promise<void>;
+    log: EventStore;
   }) {
     this.url = parts.url;
     this.pool = parts.pool;
     this.clock = parts.clock;
     this.#drop = parts.drop;
     this.#rootKey = parts.rootKey;
-    this.log = createMemoryEventStore({ registry: eventRegistry });
+    this.log = parts.log;
     const { store, keyRing } = watchKeys(this.log, parts.keyRing);
     this.keyRing = keyRing;
     this.faults = createFaultyStore(store);
@@ -294,13 +296,20 @@ export class TestVault {
   }
 }
 
-export async function openVault(): Promise<TestVault> {
+export interface VaultOptions {
+  /** Opens the log. By default it is in memory. */
+  readonly openLog?: ((databaseUrl: string) => Promise<EventStore>) | undefined;
+  readonly durability?: KeyDurability;
+}
+
+export async function openVault({ openLog, durability = 'own' }: VaultOptions = {}): Promise<TestVault> {
   const database = await createTestDatabase({ template });
+  const log = openLog ? await openLog(database.url) : createMemoryEventStore({ registry: eventRegistry });
   const pool = createTestPool(database.url);
   const clock = manualClock();
   const rootKey = environmentRootKey(randomBytes(32).toString('hex'));
-  const keyRing = await createKeyRing({ pool, rootKey, clock, durability: 'own' });
-  return new TestVault({ url: database.url, pool, clock, keyRing, rootKey, drop: database.drop });
+  const keyRing = await createKeyRing({ pool, rootKey, clock, durability });
+  return new TestVault({ url: database.url, pool, clock, keyRing, rootKey, drop: database.drop, log });
 }
 
 /** The shape of a refusal. */

@@ -108,4 +108,5 @@ export const eventHistory: readonly (readonly string[])[] = [
   ['ConsoleSessionEnded.v2'],
   ['TokensRead.v4'],
   ['ReactorInvoked.v4'],
+  ['TokenKeysAbandoned.v1'],
 ];

@@ -82,6 +82,15 @@ export const FingerprintClaimVoided = defineEvent(
   z.object({ fingerprint: z.string(), token_id: z.string() }),
 );
 
+/**
+ * Data keys that were made for the token, and whose event never came. This event is written to the token's stream before the keys are
+ * destroyed, so that a slow writer that goes on meets a revision conflict. It does not change the token (ADR 2).
+ */
+export const TokenKeysAbandoned = defineEvent(
+  'TokenKeysAbandoned',
+  z.object({ token_id: z.string(), abandoned_key_ids: z.array(keyId) }),
+);
+
 export const FingerprintClaimed = defineEvent(
   'FingerprintClaimed',
   z.object({ fingerprint: z.string(), token_id: z.string() }),
@@ -101,4 +110,5 @@ export const tokenEvents = [
   FingerprintClaimed,
   FingerprintReleased,
   FingerprintClaimVoided,
+  TokenKeysAbandoned,
 ] as const;

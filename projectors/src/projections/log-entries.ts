@@ -282,6 +282,7 @@ export const unloggedEvents = [
   'FingerprintClaimed',
   'FingerprintReleased',
   'FingerprintClaimVoided',
+  'TokenKeysAbandoned',
   'TransactionTokenEnlisted',
   'TransactionCounted',
   'AuditCheckpointSigned',
