@@ -48,7 +48,8 @@ export function openProxy(
     send: egress.send,
     takeTokens: (references, asked) => tokenUse.take(references, asked),
     // A request waits for seconds, so tokens may expire meanwhile.
-    checkTokens: (references, asked) => tokenUse.check(references, { ...asked, now: clock.now() }),
+    checkTokens: (references, asked, madeAt) =>
+      tokenUse.check(references, { ...asked, now: clock.now() }, madeAt),
     refuseUse: (tokenIds, asked) => tokenUse.refusal(tokenIds, asked.now, asked),
     async findProxy(tenantId, id) {
       const { details, revision, configuration } = await findProxy(tenantId, id);
@@ -59,8 +60,7 @@ export function openProxy(
       return { ...details, revision, configuration };
     },
     runCode: createProxyCode({ sandbox: reactors.sandbox, fetch: ofCode.fetch, operations }),
-    areThere: (tokens, asked) =>
-      tokenUse.areThere([...new Set(tokens.map(({ id }) => id))], { ...asked, now: clock.now() }),
+    areThere: (tokens, asked) => tokenUse.areThere(tokens, { ...asked, now: clock.now() }),
     refuseSeen: async (tokens, asked) => (await decideSeen(tokens, asked.now, asked)).refusal,
   });
   closers.add(proxy, (it) => it.close());

@@ -1,4 +1,10 @@
-import { ConflictError, type ForbiddenError, type ParentRun, type SeenToken } from '@token-vault/contracts';
+import {
+  ConflictError,
+  isMadeByCode,
+  type ForbiddenError,
+  type ParentRun,
+  type SeenToken,
+} from '@token-vault/contracts';
 import type { EgressAnswer } from '@token-vault/egress';
 import type { Answer, AnswerStream, RequestContext } from '@token-vault/operations';
 import type { ConfiguredProxy } from './configured.ts';
@@ -90,7 +96,9 @@ export class ProxyCode {
 
   /** The request that code made may hold data of the tokens that it was shown. @throws ConflictError when such a token is gone */
   async requireThere(context: RequestContext): Promise<void> {
-    if (this.#seen.length > 0 && !(await this.#dependencies.areThere(this.#seen, context)))
+    // The code may delete tokens that it made itself.
+    const given = this.#seen.filter((token) => !isMadeByCode(token));
+    if (given.length > 0 && !(await this.#dependencies.areThere(given, context)))
       throw new ConflictError('conflict', 'A token that the code was shown was deleted meanwhile.');
   }
 

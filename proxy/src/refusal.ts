@@ -30,3 +30,22 @@ const errors: Readonly<Record<EgressErrorCode, () => DomainError>> = {
 /** An exchange that failed, as the error that its caller is answered. */
 export const asRefusal = (error: unknown): unknown =>
   error instanceof EgressError ? errors[error.code]() : error;
+
+/** Code is given a refusal as an error of its own. When the code fails, the refusal is the answer. */
+export class Refusals {
+  #first: unknown;
+
+  get first(): unknown {
+    return this.#first;
+  }
+
+  /** @throws what `decided` throws */
+  async keep(decided: Promise<unknown>): Promise<void> {
+    try {
+      await decided;
+    } catch (error) {
+      this.#first ??= error;
+      throw error;
+    }
+  }
+}

@@ -15,7 +15,7 @@ import { urlOf, withoutKey, type ConfiguredProxy } from './configured.ts';
 import { destinationOf, requireAllowed } from './destination.ts';
 import { Exchange } from './exchange.ts';
 import { readOutgoing, type Outgoing, type OutgoingTemplate } from './outgoing.ts';
-import { asRefusal } from './refusal.ts';
+import { asRefusal, Refusals } from './refusal.ts';
 import { requireTransformable } from './transforms.ts';
 
 /** Tokens that the caller may use, checked and being opened. */
@@ -23,6 +23,8 @@ interface TakenTokens {
   /** Durable before anything of them leaves. */
   readonly use: readonly VaultEvent[];
   readonly tokens: Promise<ReadonlyMap<string, DetokenizedToken>>;
+  /** `created_at` of each token, by id. */
+  readonly madeAt: ReadonlyMap<string, string>;
 }
 
 /** Runs an evaluation over data that the caller may not see. Its errors count as misses. @throws RateLimitedError */
@@ -42,8 +44,12 @@ export interface ProxyDependencies extends CodeDependencies {
   readonly send: EgressSend;
   /** @throws ValidationError for a token that is not there, ForbiddenError for one that the caller may not use */
   readonly takeTokens: (references: TokenReferences, context: RequestContext) => Promise<TakenTokens>;
-  /** @throws as `takeTokens` */
-  readonly checkTokens: (references: TokenReferences, context: RequestContext) => Promise<void>;
+  /** Another token with the id of a taken one is not there. @throws as `takeTokens` */
+  readonly checkTokens: (
+    references: TokenReferences,
+    context: RequestContext,
+    madeAt: TakenTokens['madeAt'],
+  ) => Promise<void>;
   /** About the first of these tokens that the caller may not use now. Tokens that are gone are left out. */
   readonly refuseUse: (
     tokenIds: readonly string[],
@@ -69,6 +75,11 @@ interface Going {
   readonly template: OutgoingTemplate;
   /** Decides about the destination once more. @throws DomainError */
   readonly requireStanding: (context: RequestContext) => Promise<void> | void;
+}
+
+/** A request with the tokens that it was given. */
+interface Leaving extends Going {
+  readonly madeAt: TakenTokens['madeAt'];
 }
 
 /** Requests that go on to other servers with data in place of tokens (ADR 28, ADR 30). */
@@ -134,10 +145,11 @@ class Proxy {
     };
   }
 
-  async #exchange(going: Going, context: RequestContext, leave: () => void): Promise<Answer> {
-    const { raw, destination, proxy, template } = going;
+  async #exchange(asked: Going, context: RequestContext, leave: () => void): Promise<Answer> {
+    const { raw, destination, proxy, template } = asked;
     const { audit, takeTokens } = this.#dependencies;
     const taken = await takeTokens(template.references, context);
+    const going: Leaving = { ...asked, madeAt: taken.madeAt };
     const tokenIds = [...template.references.tokens.keys()];
     const { method } = raw;
     const exchange = new Exchange({ audit, context, destination, method, tokenIds, proxyId: proxy?.id });
@@ -149,8 +161,9 @@ class Proxy {
         cause,
       });
     });
-    const requireSendable = () => this.#requireSendable(going, context, code);
-    const requireActing = async () => void (await this.#requireActing(going, context, code));
+    const refusals = new Refusals();
+    const requireSendable = () => refusals.keep(this.#requireSendable(going, context, code));
+    const requireActing = () => refusals.keep(this.#requireActing(going, context, code));
     const exchangeId = exchange.id;
     const coded = { proxy, exchangeId, tokenIds, signal: raw.signal, requireSendable, requireActing };
     const code: ProxyCode = new ProxyCode(this.#dependencies, coded, context);
@@ -173,7 +186,7 @@ class Proxy {
     } catch (error) {
       this.#end(exchange, exchange.failureBy(error), context);
       if (code.hasRun) await this.#requireRights(going, context, code);
-      throw error;
+      throw refusals.first ?? error;
     }
   }
 
@@ -192,12 +205,11 @@ class Proxy {
   }
 
   /**
-   * Decides again whether data may leave: by the rights, the destination and the tokens of this moment. An id can have been
-   * taken by another token since. @throws DomainError
+   * Decides again whether data may leave: by the rights, the destination and the tokens of this moment. @throws DomainError
    */
-  async #requireSendable(going: Going, context: RequestContext, code: ProxyCode): Promise<void> {
+  async #requireSendable(going: Leaving, context: RequestContext, code: ProxyCode): Promise<void> {
     const present = await this.#requireActing(going, context, code);
-    await this.#dependencies.checkTokens(going.template.references, present);
+    await this.#dependencies.checkTokens(going.template.references, present, going.madeAt);
     await code.requireThere(present);
   }
 
@@ -219,7 +231,7 @@ class Proxy {
   }
 
   async #send(
-    going: Going,
+    going: Leaving,
     outgoing: Outgoing,
     code: ProxyCode,
     context: RequestContext,

@@ -62,7 +62,7 @@ function openProxy(options: EgressBrokerOptions) {
     logger: silentLogger,
     guess: (_context, _isMiss, work) => work(),
     send: broker.send,
-    takeTokens: async () => ({ use: [], tokens: Promise.resolve(new Map()) }),
+    takeTokens: async () => ({ use: [], tokens: Promise.resolve(new Map()), madeAt: new Map() }),
     checkTokens: async () => undefined,
     refuseUse: async () => undefined,
     refuseSeen: async () => undefined,

@@ -91,6 +91,7 @@ function openProxy(change: Partial<ProxyDependencies> = {}) {
     guess: (_context, _isMiss, work) => work(),
     send: broker.send,
     takeTokens: async ({ tokens }, context) => ({
+      madeAt: new Map(),
       use: [...tokens.keys()].map((token_id) =>
         context.event(TokensRead, {
           operation: 'use',

@@ -243,6 +243,20 @@ describe('the answer of a run whose code was shown a card by req.svc', () => {
     expect([refused.status, refused.text.includes(number)]).toEqual([403, false]);
   });
 
+  it('is given although a token that it made has moved to where its application may make none', async () => {
+    const [within, elsewhere] = ['/in/', '/out/'];
+    await narrow([
+      rule({ container: within, permissions: ['token:create', 'token:update'] }),
+      rule({ container: elsewhere, permissions: ['token:update'], priority: 2 }),
+    ]);
+    const code = `const { id } = await svc.tokens.create({ type: 'token', data: 'made', containers: ['${within}'] });
+      await svc.tokens.update(id, { containers: ['${elsewhere}'] });
+      await fetch(configuration.GATE);
+      return { raw: 'moved' };`;
+    const answer = await answerAfter(() => Promise.resolve(), {}, code);
+    expect([answer.status, answer.body]).toEqual([200, { raw: 'moved' }]);
+  });
+
   it('is given although a token that it was shown was deleted meanwhile', async () => {
     const answer = await answerAfter(async () => {
       await narrow([rule({ permissions: [...permissions, 'token:delete'] })]);

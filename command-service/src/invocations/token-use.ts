@@ -8,6 +8,7 @@ import {
   ValidationError,
   type DataOf,
   type Json,
+  type SeenToken,
   type VaultEvent,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
@@ -29,8 +30,13 @@ export interface TokenUse {
   /**
    * @throws ValidationError naming the arguments whose token does not exist, or that may refer to two tokens;
    * ForbiddenError without `token:use` on a container
+   * @param madeAt of tokens that were taken: `created_at` by id. Another token with such an id does not count as it
    */
-  check(references: TokenReferences, context: RequestContext): Promise<void>;
+  check(
+    references: TokenReferences,
+    context: RequestContext,
+    madeAt?: ReadonlyMap<string, string>,
+  ): Promise<void>;
   /**
    * Opens tokens that were checked before. The check may be old, so the rights are decided again. `use` is the record
    * of the use. It must be durable before the code sees the tokens; it can be appended while the tokens are being
@@ -43,9 +49,9 @@ export interface TokenUse {
    * Checks tokens and opens them at once; `use` as above.
    * @throws as `check`
    */
-  take(references: TokenReferences, context: RequestContext): Promise<OpenedTokens>;
-  /** Whether each of these tokens is there, for any caller. */
-  areThere(tokenIds: readonly string[], context: RequestContext): Promise<boolean>;
+  take(references: TokenReferences, context: RequestContext): Promise<TakenTokens>;
+  /** Whether each of these tokens is there, for any caller. Another token with the id is not it. */
+  areThere(tokens: readonly SeenToken[], context: RequestContext): Promise<boolean>;
   /**
    * About the first of these tokens, used since a moment, that the caller may not use now. A token that is gone is
    * decided by its last state.
@@ -62,6 +68,11 @@ interface OpenedTokens {
   /** The end of the first cvc among the tokens. Unset when no token has one. */
   readonly cvcEndsAt?: string | undefined;
   readonly tokens: Promise<ReadonlyMap<string, DetokenizedToken>>;
+}
+
+interface TakenTokens extends OpenedTokens {
+  /** `created_at` of each token, by id. */
+  readonly madeAt: ReadonlyMap<string, string>;
 }
 
 export interface TokenUseDependencies {
@@ -207,18 +218,25 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
       const found = await findReferences(references, lookup(context));
       const refusal = refusalOf(found, context);
       if (refusal) throw refusal;
-      return openAll(keyRing, found, context, references.tokens);
+      const madeAt = new Map(found.map(({ id, createdAt }) => [id, createdAt]));
+      return { ...openAll(keyRing, found, context, references.tokens), madeAt };
     },
 
-    async check(references, context) {
+    async check(references, context, madeAt) {
       const found = await findReferences(references, lookup(context));
+      const other = found.find(({ id, createdAt }) => madeAt && madeAt.get(id) !== createdAt);
+      if (other) throw missing(other.id, references.tokens.get(other.id));
       const refusal = refusalOf(found, context);
       if (refusal) throw refusal;
     },
 
-    async areThere(tokenIds, context) {
-      const found = await Promise.all(tokenIds.map((tokenId) => find(tokenId, context)));
-      return found.every((details) => details !== undefined);
+    async areThere(tokens, context) {
+      const ids = [...new Set(tokens.map(({ id }) => id))];
+      const found = await Promise.all(ids.map((id) => find(id, context)));
+      const madeAt = new Map(found.flatMap((details) => (details ? [[details.id, details.createdAt]] : [])));
+      return tokens.every(
+        ({ id, createdAt }) => madeAt.has(id) && (createdAt ?? madeAt.get(id)) === madeAt.get(id),
+      );
     },
 
     async refusal(tokenIds, since, context) {

@@ -54,10 +54,12 @@ export function failureOfPatch(error: unknown, attempt: PatchAttempt): unknown {
  * duplicate tells that it has the data of the request, so the right to make the token that was asked for decides too.
  */
 export function tokensOfCreate(
-  { token: { id, created_at: createdAt }, isNew, cvcEndsAt, shown, asked }: CreatedToken,
+  { token: { id, created_at: createdAt, containers }, isNew, cvcEndsAt, shown, asked }: CreatedToken,
   at: Path | undefined,
 ): AnswerToken[] {
-  const whole = at === undefined ? {} : { at, shown };
+  // A token that was made shows what the caller sent, so the right to make it there decides for code, also when the token has moved.
+  const own = isNew && shown && containers ? { ...shown, asked: { id, containers } } : shown;
+  const whole = at === undefined ? {} : { at, shown: own };
   const by = isNew ? 'create' : 'duplicate-of-create';
   const created: AnswerToken = { id, createdAt, by, cvcEndsAt, ...whole };
   if (asked === undefined) return [created];

@@ -22,9 +22,15 @@ export type TokenShowing = {
 /** A token whose data the outcome of a run may contain. */
 export type SeenToken = {
   readonly id: string;
+  /** Tells it from another token that had the id. Unset where that is not known. */
+  readonly createdAt?: string | undefined;
   /** Unset when no right was needed: the token was made from the output of the run. */
   readonly shown?: TokenShowing | undefined;
 };
+
+/** The code made the token of data that it had. Of a duplicate it was told. */
+export const isMadeByCode = ({ shown }: SeenToken): boolean =>
+  shown === undefined || (shown.permission === 'token:create' && shown.isTold !== true);
 
 /**
  * The sealed content of an outcome. The tokens are sealed together with the result, because they decide which callers get

@@ -43,10 +43,11 @@ const used: Showing = { permission: 'token:use', transform: 'reveal' };
  * A token that the code of `applicationId` is shown. Tokens that an inner run was shown keep the application of that
  * run.
  */
-function shownToken({ id, by, shown, cvcEndsAt }: AnswerToken, applicationId: string): ShownToken {
+function shownToken({ id, createdAt, by, shown, cvcEndsAt }: AnswerToken, applicationId: string): ShownToken {
+  const token = { id, createdAt, cvcEndsAt };
   const showing = by === 'use' ? used : shown;
-  if (!showing) return { id, cvcEndsAt };
-  return { id, cvcEndsAt, shown: { ...showing, applicationId: showing.applicationId ?? applicationId } };
+  if (!showing) return token;
+  return { ...token, shown: { ...showing, applicationId: showing.applicationId ?? applicationId } };
 }
 
 /**

@@ -107,7 +107,8 @@ class Detokenization {
     const granted = await this.#grantedOf(ids, rows);
     for (const { row, transform } of granted) {
       const shown = { permission: 'token:read', transform: shownBy(transform, row.mask !== null) } as const;
-      this.seen.push({ id: row.id, by: 'seen', shown, cvcEndsAt: cvcEndOfRow(row, now) });
+      const createdAt = row.created_at.toISOString();
+      this.seen.push({ id: row.id, createdAt, by: 'seen', shown, cvcEndsAt: cvcEndOfRow(row, now) });
     }
     if (granted.some((each) => !this.#bytes.fits(each)))
       throw ValidationError.of('body', 'names tokens of more than 4 MiB together');

@@ -138,6 +138,7 @@ const seenIn = (
 ): AnswerToken[] =>
   granted.map(({ row, transform }) => ({
     id: row.id,
+    createdAt: row.created_at.toISOString(),
     by: 'seen',
     shown: { permission, transform: shownBy(transform, row.mask !== null) },
     cvcEndsAt: cvcEndOfRow(row, now),

@@ -1,5 +1,5 @@
 import { lesserOf } from '@token-vault/access';
-import { ConflictError, maxSeenTokens, type SeenToken } from '@token-vault/contracts';
+import { ConflictError, isMadeByCode, maxSeenTokens, type SeenToken } from '@token-vault/contracts';
 import type { ShownToken } from './ports.ts';
 
 const tooMany = () =>
@@ -8,14 +8,10 @@ const tooMany = () =>
     `The code of one run is shown at most ${maxSeenTokens.toLocaleString('en')} tokens. The request was done, but its answer is not given.`,
   );
 
-/** The code made the token of data that it had. Of a duplicate it was told. */
-const isMade = ({ shown }: SeenToken): boolean =>
-  shown === undefined || (shown.permission === 'token:create' && shown.isTold !== true);
-
 /** The tokens and cvcs that the code of one run was shown. */
 export class SeenTokens {
   readonly #ids = new Set<string>();
-  /** By token, application and permission, and apart where the code was only told of it: how it was shown at most. */
+  /** By token (of each that had the id), application and permission, and apart where the code was only told of it: how it was shown at most. */
   readonly #tokens = new Map<string, SeenToken>();
   #isComplete = true;
   #isFull = false;
@@ -30,11 +26,15 @@ export class SeenTokens {
     // Whether an answer holds new tokens may tell of data, so none is given any more.
     if (this.#isFull) throw tooMany();
     if (!areAll) this.#isComplete = false;
-    for (const { id, shown, cvcEndsAt } of tokens) {
+    for (const { id, createdAt, shown, cvcEndsAt } of tokens) {
       this.endBy(cvcEndsAt);
-      const token = { id, ...(shown === undefined ? {} : { shown }) };
+      const token = {
+        id,
+        ...(createdAt === undefined ? {} : { createdAt }),
+        ...(shown === undefined ? {} : { shown }),
+      };
       const fits = this.#ids.size < maxSeenTokens || this.#ids.has(id);
-      if (!fits && isMade(token)) this.#isComplete = false;
+      if (!fits && isMadeByCode(token)) this.#isComplete = false;
       else {
         // The refusal tells the code of these tokens, so they decide too.
         this.#isFull ||= !fits;
@@ -45,9 +45,9 @@ export class SeenTokens {
   }
 
   #add(token: SeenToken): void {
-    const { id, shown } = token;
+    const { id, createdAt, shown } = token;
     this.#ids.add(id);
-    const key = JSON.stringify([id, shown?.applicationId, shown?.permission, shown?.isTold]);
+    const key = JSON.stringify([id, createdAt, shown?.applicationId, shown?.permission, shown?.isTold]);
     const before = this.#tokens.get(key)?.shown;
     const isMore = before && shown && lesserOf(before.transform, shown.transform) !== shown.transform;
     if (!before || isMore) this.#tokens.set(key, token);
