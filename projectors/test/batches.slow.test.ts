@@ -76,6 +76,30 @@ describe('any history', () => {
   }
 });
 
+describe('tokens that are created one after the other', () => {
+  const sizes = async () =>
+    (
+      await vault.rows<{ name: string; pages: number }>(
+        `select c.relname as name, c.relpages as pages from pg_class c join pg_index i on i.indexrelid = c.oid
+         where i.indrelid = 'rm_tokens.token'::regclass and c.relname like '%seq%' order by 1`,
+      )
+    ).map(({ name, pages }) => ({ name, pages }));
+
+  it('fill the pages of the indexes that lists use', async () => {
+    const created = await recorded(
+      Array.from({ length: 3_000 }, (_, index) => tokenCreated(`token-${index}`)),
+    );
+    await applied(tokens, created, [100]);
+    await vault.rows('analyze rm_tokens.token');
+    const filled = await sizes();
+    await vault.rows('reindex table rm_tokens.token');
+    const densest = await sizes();
+    expect(filled).toHaveLength(3);
+    for (const [index, { name, pages }] of filled.entries())
+      expect(pages, name).toBeLessThan((densest[index]?.pages ?? 0) * 1.3);
+  });
+});
+
 describe.each([[1], [2], [100]])('in batches of %i, an enlisted event', (size) => {
   it('takes effect at the commit, in order, and not before', async () => {
     const history = [

@@ -45,7 +45,7 @@ export function findTokens(
       .select(t.tenant_id, t.id, t.seq, t.ordinal)
       .where(inScope(scope))
       .where(condition)
-      .orderBy([...descending(t.seq, t.ordinal), t.id]);
+      .orderBy(descending(t.seq, t.ordinal, t.id));
     const statement = db
       .withMaterialized('chosen', pageOf(chosen, page))
       .select(columns)
