@@ -1,4 +1,4 @@
-// The dependency law of docs/explanation/architecture.md: who may import whom. `npm run deps` checks it, and
+// The dependency law of docs/explanation/architecture.md: which folder may import which. `npm run deps` checks it, and
 // test/support/test/dependency-law.unit.test.ts plants a violation of each rule to see that it is caught.
 
 /** Each package's folder and what it may import besides itself. Anything else in the workspace is forbidden. */
@@ -37,7 +37,7 @@ const law = {
   // Describes the vault to others; generates from the operations table and imports no service.
   deploy: ['contracts'],
   gateway: ['contracts', 'libs/(http|observability|process)'],
-  // The browser uses types and lists of names of the contracts. Whoever serves its files imports its door, which keeps the bundle.
+  // The browser uses types and lists of names of the contracts. The process that serves its files imports `console/index.ts`, which makes and keeps the bundle.
   console: ['contracts', 'libs/kept-files'],
   // Puts each process together. No service imports another, so what one needs of another meets here (ADR 10).
   processes: [

@@ -44,9 +44,9 @@ interface CodeExchange {
   /** The tokens of the request. */
   readonly tokenIds: readonly string[];
   readonly signal: AbortSignal;
-  /** Decides anew whether data may leave. @throws DomainError */
+  /** Decides again whether data may leave. @throws DomainError */
   readonly requireSendable: () => Promise<void>;
-  /** Decides anew whether code may change something. Tokens may be gone: the code may delete them. @throws DomainError */
+  /** Decides again whether code may change something. Tokens may be gone: the code may delete them. @throws DomainError */
   readonly requireActing: () => Promise<void>;
 }
 

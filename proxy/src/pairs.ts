@@ -13,7 +13,7 @@ function decoded(text: string, field: string): string {
 }
 
 /**
- * `a=1&b=…`: a query or a form. Pairs whose value holds an expression are written anew, all others stay byte for byte. Names are never
+ * `a=1&b=…`: a query or a form. Pairs whose value holds an expression are written again, all others stay byte for byte. Names are never
  * expressions. @throws ValidationError naming the pair
  */
 export async function piecesOfPairs(

@@ -31,9 +31,9 @@ export interface CodeRun {
   /** The exchange that the code is part of. */
   readonly exchangeId: string;
   readonly signal: AbortSignal;
-  /** Decides anew whether data may leave, before each request of the code. @throws DomainError */
+  /** Decides again whether data may leave, before each request of the code. @throws DomainError */
   readonly requireSendable: () => Promise<void>;
-  /** Decides anew whether the code may change something, before each change. @throws DomainError */
+  /** Decides again whether the code may change something, before each change. @throws DomainError */
   readonly requireActing: () => Promise<void>;
   /** Called with all tokens that the code was shown so far, before it is shown more. */
   readonly onSeen: (seen: Seen) => void;
@@ -135,7 +135,9 @@ export const requireTransformable = (outgoing: Outgoing): void =>
 
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
-/** The request as code gets it, and the properties that code may return: `method`, `path` below the base path, `query`, `headers`, `body`. */
+/**
+ * The request as code gets it, and the properties that code may return: `method`, `path` below the base path, `query`, `headers`, `body`.
+ */
 export async function transformedRequest(
   outgoing: Outgoing,
   proxy: ConfiguredProxy,

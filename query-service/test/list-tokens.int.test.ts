@@ -206,7 +206,7 @@ describe('the counts and the content of a list', () => {
     expect((await list({}, principal)).pagination.total_items).toBe(2);
   });
 
-  it('is counted anew when a token is deleted', async () => {
+  it('is counted again when a token is deleted', async () => {
     await vault.deleteToken(tenantId, 'pcix');
     await vault.settle();
     expect((await list()).pagination.total_items).toBe(3);

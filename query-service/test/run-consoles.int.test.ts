@@ -69,7 +69,7 @@ describe('the lines of a run', () => {
     expect(JSON.stringify(data)).not.toContain('4242');
   });
 
-  it('that saw tokens are not there, and the answer says why', async () => {
+  it('of a run that saw tokens are not kept, and the answer names the reason', async () => {
     const { console, console_withheld: withheld } = await get(await run({ lines: [], sawTokens: true }));
     expect([console, withheld]).toEqual([
       undefined,

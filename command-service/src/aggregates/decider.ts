@@ -119,7 +119,7 @@ export interface Changed<Before, Decided> {
 const nothing = { events: [], position: undefined, revision: undefined } as const;
 
 /**
- * Loads, decides and appends. Repeats on a conflict: each attempt loads and decides anew. `load` of a command that
+ * Loads, decides and appends. Repeats on a conflict: each attempt loads and decides again. `load` of a command that
  * creates may assume in the first attempt that the stream is new, which saves a read.
  */
 export function change<Before extends { readonly revision: number }, Decided extends Decision>({

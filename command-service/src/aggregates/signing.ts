@@ -28,7 +28,7 @@ export interface Signer<State> {
 }
 
 /**
- * A state is signed anew only when its present signature is valid. Otherwise a change would turn forged events into
+ * A state is signed again only when its present signature is valid. Otherwise a change would turn forged events into
  * genuine ones. @throws AlteredRecordError
  */
 export function requireSigned<State>(signer: Signer<State>, state: State, hashes: TenantHashes): void {

@@ -85,7 +85,7 @@ export const changedDescriptions = (attempt: PatchAttempt): Field[] =>
 
 /**
  * After the patch, the id of the caller that set the field without seeing the data. Undefined when a caller that sees the data set the
- * whole field anew, or together with data. A field that such a caller sends back unchanged keeps its id.
+ * whole field again, or together with data. A field that such a caller sends back unchanged keeps its id.
  */
 function setterAfter(
   field: Field,

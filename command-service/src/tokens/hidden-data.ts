@@ -29,7 +29,7 @@ export const isDataHidden = ({ details, patch, transform }: PatchAttempt): boole
 export const readsStoredData = ({ details, patch, transform }: PatchAttempt): boolean =>
   transform === 'reveal' && !isDataBroughtWhole(details.type, patch.data);
 
-/** Whether the patch evaluates an expression anew over stored data that the caller did not send. */
+/** Whether the patch evaluates an expression again over stored data that the caller did not send. */
 export function tellsOfStoredData(attempt: PatchAttempt): boolean {
   if (!readsStoredData(attempt)) return false;
   const { patch } = attempt;

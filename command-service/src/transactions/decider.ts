@@ -51,7 +51,7 @@ export function requireOpen(state: TransactionState, by: string, now: Date): voi
  */
 export function refuseExpiredTokens(state: TransactionState, now: Date): void {
   if (state.kind !== 'open' || state.firstExpiry.ms > now.getTime()) return;
-  const detail = 'A token of the transaction has expired. Roll the transaction back and begin anew.';
+  const detail = 'A token of the transaction has expired. Roll the transaction back and begin again.';
   throw new ConflictError('transaction_token_expired', detail);
 }
 
@@ -62,7 +62,7 @@ export function refuseExpiredTokens(state: TransactionState, now: Date): void {
 function refuseChangedRights(state: TransactionState, id: string, rights: string): void {
   if (state.kind !== 'open' || [...state.rights].every((each) => each === rights)) return;
   const detail =
-    'The rights of the caller have changed since it wrote in the transaction. Roll the transaction back and begin anew.';
+    'The rights of the caller have changed since it wrote in the transaction. Roll the transaction back and begin again.';
   throw new ForbiddenError(detail, { type: 'transaction', id });
 }
 

@@ -52,7 +52,7 @@ describe('an application', () => {
   it.each([
     ['public', 'pub', 'token:create'],
     ['management', 'mgt', 'log:read'],
-  ])('%s has a key of its kind, also when that is made anew', async (type, kind, permission) => {
+  ])('%s has a key of its kind, also when that is made again', async (type, kind, permission) => {
     vault.principal = { ...vault.principal, permissions: ['log:read'] };
     const first = await create({ type, permissions: [permission], rules: [] });
     const second = await on(first.id, 'regenerateApplicationKey');

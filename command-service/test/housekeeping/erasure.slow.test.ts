@@ -184,7 +184,7 @@ describe('keys without a decision stay', () => {
     expect(await vault.keys()).toEqual([`${id} cvc`, `${id} data`]);
   });
 
-  it('of a token made anew under the id of a deleted one', async () => {
+  it('of a token made again under the id of a deleted one', async () => {
     const { vault } = house;
     await vault.create({ id: 'same', type: 'token', data: 'first' });
     const [created] = await vault.events();

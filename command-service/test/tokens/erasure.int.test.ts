@@ -74,7 +74,7 @@ describe('the remaining keys', () => {
     expect(await vault.keys()).toEqual(['kept cvc', 'kept data', 'new cvc', 'new data']);
   });
 
-  it('never include one that a deleted token had, though its id is taken anew in an open transaction', async () => {
+  it('never include one that a deleted token had, though its id is taken again in an open transaction', async () => {
     await vault.end('commit', transaction);
     vault.faults.decide = (stream) => (stream.includes('.kept') ? 'after' : undefined);
     await expect(vault.remove('kept')).rejects.toThrow('cut off');

@@ -37,7 +37,7 @@ const confirmed: Readonly<Partial<Record<Act, { readonly verb: string; readonly 
   rebuild: {
     verb: 'Rebuild',
     consequence:
-      'It is filled anew from the log beside the live one, which answers until the new one takes its place.',
+      'It is filled again from the log beside the live one, which answers until the new one takes its place.',
   },
   pause: {
     verb: 'Pause',

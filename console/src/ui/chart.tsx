@@ -7,8 +7,9 @@ let library: Promise<Plot> | undefined;
 const loadPlot = (): Promise<Plot> => (library ??= import('@observablehq/plot'));
 
 /**
- * Draws in a document of its own. Plot writes `<style>` elements and `style` attributes, which the page's Content-Security-Policy forbids in
- * the page itself. They are taken off there: main.css has the rules of the element, and the styles are set again through the CSSOM, which is allowed.
+ * Draws in a document of its own. Plot writes `<style>` elements and `style` attributes, which the page's Content-Security-Policy forbids
+ * in the page itself. They are taken off there: main.css has the rules of the element, and the styles are set again through the CSSOM,
+ * which is allowed.
  */
 function drawApart(
   plot: Plot,
@@ -61,7 +62,7 @@ interface ChartProps {
   readonly children?: React.ReactNode;
 }
 
-/** A chart as a picture with a label. `draw` must be stable (`useCallback`), because a new one draws anew. */
+/** A chart as a picture with a label. `draw` must be stable (`useCallback`), because a new one draws again. */
 export function Chart({ label, draw, children }: ChartProps) {
   const room = useRef<HTMLDivElement>(null);
   const width = useWidth(room);

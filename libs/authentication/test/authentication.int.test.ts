@@ -362,7 +362,7 @@ describe('a session', () => {
   });
   const authorize = () => pool.query('update rm_applications.session set is_authorized = true');
   const sessionKind = () => kindOf(sessionKey);
-  /** Writes the row anew, signed as `stated`. */
+  /** Writes the row again, signed as `stated`. */
   const state = (stated: typeof session) =>
     pool.query(
       'update rm_applications.session set signature = $1, opener_key_hash = $2, authorizer_key_hash = $3',

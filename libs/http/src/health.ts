@@ -48,8 +48,8 @@ export interface Health {
 }
 
 /**
- * `GET /health/live`: the process answers. `GET /health/ready`: the parts that it depends on answer too. No key needed, no data shown. Until
- * closed, the parts are checked and told to the log also while nobody asks.
+ * `GET /health/live`: the process answers. `GET /health/ready`: the parts that it depends on answer too. No key needed, no data shown.
+ * Until `close`, the parts are checked and their failures logged also without requests.
  */
 export function mountHealth(
   app: Express,

@@ -62,8 +62,8 @@ class Watch implements ReadModelWatch {
       const known = await this.#fresh();
       this.#requireMoving(known, authenticationReadModels);
       const generation = known.accessGeneration;
-      // Revocations of other callers change the generation too. A result that is read anew, for a generation that has no cached results, is
-      // no older than its own read: within the lease it is used before any revocation that it does not include is confirmed.
+      // Revocations of other callers change the generation too. A result that is read again, for a generation that has no cached results,
+      // is no older than its own read: within the lease it is used before any revocation that it does not include is confirmed.
       const isOwn = attempt > 1;
       const sinceMs = this.#nowMs();
       const found = await read(isOwn ? `${generation} ${(this.#readings += 1)}` : generation);

@@ -56,7 +56,7 @@ export interface InvocationHistory {
   readonly deadline: Date | undefined;
   readonly outcome: OutcomeEvent | undefined;
   readonly attempts: number;
-  /** The attempts that were made when the result was last asked for anew. The times of retries are counted from there. */
+  /** The attempts that were made when the result was last asked for again. The times of retries are counted from there. */
   readonly attemptsBefore: number;
   /** The time of the next delivery. Undefined before the outcome and after the last attempt. */
   readonly deliverAt: Date | undefined;

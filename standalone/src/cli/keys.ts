@@ -104,7 +104,7 @@ async function newRoot({ rootKeySources, keyRing }: Parts, terminal: Terminal): 
 export function addKeyCommands(program: Command, terminal: Terminal): void {
   const keys = program
     .command('keys')
-    .description('rotate keys while the vault serves; data is not sealed anew');
+    .description('rotate keys while the vault serves; data is not sealed again');
   keys
     .command('rotate-root')
     .description(

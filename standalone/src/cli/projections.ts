@@ -169,7 +169,7 @@ export function addProjectionCommands(program: Command, terminal: Terminal): voi
 
   group
     .command('rebuild')
-    .description('make a read model anew from the log, while the present one serves; repeat it to go on')
+    .description('make a read model again from the log, while the present one serves; repeat it to go on')
     .argument('[name]')
     .option('--all', 'each projection, one after the other')
     .action((name: string | undefined, { all }: { all?: true }) => {

@@ -18,8 +18,8 @@ export interface Told {
 }
 
 /**
- * A term is found when a token has it that the query finds. So the limit of misses tells nothing that the answer does not: by
- * `data:x AND id:none` nobody learns whether a token has `x`. A term that is only negated is never found: else each token that the query
+ * A term counts as found when a token of the answer has it. So the limit of misses tells no more than the answer: a caller cannot learn by
+ * `data:x AND id:none` whether a token has `x`. A term that is only negated is never found: else each token that the query
  * finds would be tried. The cost is one statement, which finds one token for each term and 1,001 others at most.
  */
 export async function findTold(
