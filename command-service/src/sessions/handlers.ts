@@ -37,6 +37,18 @@ function requireApplicationKey({ principal }: RequestContext, type: ApplicationT
   return keyHash;
 }
 
+/**
+ * A create that is repeated after its answer was lost finds its first session, whose key is lost. So the repeat
+ * opens another session.
+ */
+async function drawFreeId(store: ApplicationDependencies['store'], context: RequestContext): Promise<string> {
+  for (;;) {
+    const id = context.newEntityId();
+    const stream = streams.session(context.principal.tenant.id, id);
+    if ((await load(store, stream, sessionDecider)).state.kind === 'absent') return id;
+  }
+}
+
 /** Sessions: opened with a public key, authorized with a private one (rules.md §7). */
 export function createSessionHandlers({ store, keyRing }: ApplicationDependencies) {
   async function run(context: RequestContext, id: string, command: SessionCommand) {
@@ -48,23 +60,11 @@ export function createSessionHandlers({ store, keyRing }: ApplicationDependencie
     return execute({ store, stream, decider: sessionDecider, command, event, attempts, signing });
   }
 
-  /**
-   * A create that is repeated after its answer was lost finds its first session, whose key is lost. So the repeat
-   * opens another session.
-   */
-  async function freeId(context: RequestContext): Promise<string> {
-    for (;;) {
-      const id = context.newEntityId();
-      const stream = streams.session(context.principal.tenant.id, id);
-      if ((await load(store, stream, sessionDecider)).state.kind === 'absent') return id;
-    }
-  }
-
   return {
     /** @throws ForbiddenError */
     async open(context: RequestContext): Promise<OpenedSession> {
       const openerKeyHash = requireApplicationKey(context, 'public', 'open');
-      const id = await freeId(context);
+      const id = await drawFreeId(store, context);
       const key = generateApiKey('ses');
       const nonce = generateNonce(id);
       const expiresAt = new Date(context.now.getTime() + nonceLifetimeMs).toISOString();

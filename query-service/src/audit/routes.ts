@@ -12,10 +12,12 @@ import {
   entityTypeOfToken,
   NotFoundError,
   ValidationError,
+  type EntityType,
+  type LogVerification,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import type { AuditTrail, HandlersOf } from '@token-vault/operations';
+import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
 import type { Pool } from 'pg';
 
 export interface AuditDependencies {
@@ -46,6 +48,16 @@ async function verify(options: TenantAuditOptions) {
   }
 }
 
+const presentPart = (report: Awaited<ReturnType<typeof verifyTenantAudit>>): LogVerification => ({
+  findings: [...report.findings],
+  events: report.events,
+  checkpoints: report.checkpoints,
+  unsigned_events: report.unsigned,
+  through: report.through,
+  signed_at: report.signedAt,
+  cursor: report.next && cursorOf(report.next),
+});
+
 /** Operations that prove that the log is unaltered and that tokens are erased. They call the same functions as the command line. */
 export function createAuditHandlers({
   pool,
@@ -53,24 +65,20 @@ export function createAuditHandlers({
   keyRing,
   audit,
 }: AuditDependencies): Pick<HandlersOf<'query'>, 'verifyLog' | 'getErasureCertificate'> {
+  const recordRead = (context: RequestContext, entityType: EntityType, entityIds: readonly string[]) =>
+    audit.record(context, EntitiesRead, {
+      entity_type: entityType,
+      operation: 'read',
+      entity_ids: [...entityIds],
+    });
+
   return {
     async verifyLog({ query }, context) {
       const { id: tenantId } = context.principal.tenant;
       const { cursor, end_date: until } = query;
       const report = await verify({ store, keyRing, tenantId, after: verifiedTo(cursor), until, mostEvents });
-      await audit.record(context, EntitiesRead, { entity_type: 'log', operation: 'read', entity_ids: [] });
-      const { findings, events, checkpoints, unsigned, through, signedAt, next } = report;
-      return {
-        body: {
-          findings,
-          events,
-          checkpoints,
-          unsigned_events: unsigned,
-          through,
-          signed_at: signedAt,
-          cursor: next && cursorOf(next),
-        },
-      };
+      await recordRead(context, 'log', []);
+      return { body: presentPart(report) };
     },
 
     async getErasureCertificate({ params }, context) {
@@ -79,21 +87,13 @@ export function createAuditHandlers({
       try {
         const options = { store, pool, keyRing, clock, tenantId, tokenId: params.id };
         const certificate = await certifyErasure(options);
-        await audit.record(context, EntitiesRead, {
-          entity_type: entityTypeOfToken(certificate.token_type),
-          operation: 'read',
-          entity_ids: [params.id],
-        });
+        await recordRead(context, entityTypeOfToken(certificate.token_type), [params.id]);
         return { body: certificate };
       } catch (error) {
         if (!(error instanceof NotErasedError)) throw error;
         if (!error.isKnown) throw new NotFoundError('Token');
         // The answer says that the token was found.
-        await audit.record(context, EntitiesRead, {
-          entity_type: 'token',
-          operation: 'read',
-          entity_ids: [params.id],
-        });
+        await recordRead(context, 'token', [params.id]);
         throw new ConflictError(
           'conflict',
           'The token is not erased: it exists, or its keys are not destroyed yet.',

@@ -36,7 +36,7 @@ export function createProxyHandlers({ pool, reads, keyRing, audit }: ReactorDepe
     if (hashes && rows.some((row) => !hashes.isSigned(statementOf(row), row.signature)))
       throw new AlteredRecordError('proxy');
     const [shown] = await Promise.all([
-      showAll(rows, context.now),
+      openAll({ pool, keyRing }, rows, context.now),
       audit.record(context, EntitiesRead, {
         entity_type: 'proxy',
         operation,
@@ -44,22 +44,6 @@ export function createProxyHandlers({ pool, reads, keyRing, audit }: ReactorDepe
       }),
     ]);
     return shown.filter((proxy) => proxy !== undefined);
-  }
-
-  async function showAll(rows: readonly ProxyRow[], now: Date): Promise<(Proxy | undefined)[]> {
-    const live = rows.map(({ keys }) => keys.filter((key) => isLive(key, now)));
-    const lastUses = await findLastUses(
-      pool,
-      live.flat().map(({ hash }) => hash),
-    );
-    return Promise.all(
-      rows.map(async (row, index) => {
-        const configuration = await openConfiguration(keyRing, 'proxy', row);
-        return (
-          configuration && present(row, configuration.expose(), presentKeys(live[index] ?? [], lastUses))
-        );
-      }),
-    );
   }
 
   return {
@@ -82,6 +66,25 @@ export function createProxyHandlers({ pool, reads, keyRing, audit }: ReactorDepe
       return { body: { pagination, data: await show(data, context, 'list') } };
     },
   };
+}
+
+/** The proxies with their configuration; undefined for a proxy whose key is destroyed. */
+async function openAll(
+  { pool, keyRing }: Pick<ReactorDependencies, 'pool' | 'keyRing'>,
+  rows: readonly ProxyRow[],
+  now: Date,
+): Promise<(Proxy | undefined)[]> {
+  const live = rows.map(({ keys }) => keys.filter((key) => isLive(key, now)));
+  const lastUses = await findLastUses(
+    pool,
+    live.flat().map(({ hash }) => hash),
+  );
+  return Promise.all(
+    rows.map(async (row, index) => {
+      const configuration = await openConfiguration(keyRing, 'proxy', row);
+      return configuration && present(row, configuration.expose(), presentKeys(live[index] ?? [], lastUses));
+    }),
+  );
 }
 
 function present(

@@ -40,6 +40,17 @@ export const applicationOf = ({
 }: Pick<ReactorRow, 'application_id' | 'application_name' | 'application_type'>): Reactor['application'] =>
   id === null ? undefined : { id, name: name ?? undefined, type: type ?? undefined };
 
+/**
+ * The signature is checked here because an administrator could read a planted row and write it back, and the vault
+ * would then sign it (ADR 20).
+ */
+function requireSigned(rows: readonly ReactorRow[], hashes: TenantHashes | undefined): void {
+  for (const row of rows) {
+    const statement = reactorStatement({ ...row, applicationId: row.application_id });
+    if (hashes?.isBelieved(statement, row.signature) === false) throw new AlteredRecordError('reactor');
+  }
+}
+
 type ReactorQueries = Pick<HandlersOf<'query'>, 'getReactor' | 'listReactors'>;
 
 export function createReactorHandlers({ pool, reads, keyRing, audit }: ReactorDependencies): ReactorQueries {
@@ -49,25 +60,13 @@ export function createReactorHandlers({ pool, reads, keyRing, audit }: ReactorDe
     context: RequestContext,
     operation: 'read' | 'list',
   ): Promise<Reactor[]> {
-    await requireSigned(rows, context.principal.tenant.id);
+    requireSigned(rows, await hashesOf(keyRing, context.principal.tenant.id));
     const entityIds = rows.map(({ id }) => id);
     const [shown] = await Promise.all([
       Promise.all(rows.map(showOne)),
       audit.record(context, EntitiesRead, { entity_type: 'reactor', operation, entity_ids: entityIds }),
     ]);
     return shown.filter((reactor) => reactor !== undefined);
-  }
-
-  /**
-   * The signature is checked here because an administrator could read a planted row and write it back, and the vault
-   * would then sign it (ADR 20).
-   */
-  async function requireSigned(rows: readonly ReactorRow[], tenantId: string): Promise<void> {
-    const hashes = await hashesOf(keyRing, tenantId);
-    for (const row of rows) {
-      const statement = reactorStatement({ ...row, applicationId: row.application_id });
-      if (hashes?.isBelieved(statement, row.signature) === false) throw new AlteredRecordError('reactor');
-    }
   }
 
   async function showOne(row: ReactorRow): Promise<Reactor | undefined> {

@@ -38,6 +38,28 @@ async function readOrMake(): Promise<SandboxBundle> {
   };
 }
 
+const programBuild: BuildOptions = {
+  entryPoints: [join(here, 'child/main.ts')],
+  platform: 'node',
+  format: 'cjs',
+  minify: true,
+};
+const coreBuild: BuildOptions = {
+  entryPoints: [join(here, 'guest/core.ts')],
+  platform: 'neutral',
+  format: 'iife',
+  banner: { js: '"use strict";' },
+};
+const modulesBuild = (): BuildOptions => ({
+  entryPoints: Object.keys(guestModules).map((name) => ({ in: name, out: fileName(name) })),
+  outdir: '/',
+  platform: 'browser',
+  format: 'cjs',
+  minifySyntax: true,
+  define: { 'process.env.NODE_ENV': '"production"', 'process.env.NODE_DEBUG': 'undefined' },
+  plugins: [guestResolution],
+});
+
 async function bundle(): Promise<Made> {
   const esbuild = await import('esbuild');
   const build = (options: BuildOptions) =>
@@ -52,22 +74,9 @@ async function bundle(): Promise<Made> {
     });
   try {
     const [program, core, modules] = await Promise.all([
-      build({ entryPoints: [join(here, 'child/main.ts')], platform: 'node', format: 'cjs', minify: true }),
-      build({
-        entryPoints: [join(here, 'guest/core.ts')],
-        platform: 'neutral',
-        format: 'iife',
-        banner: { js: '"use strict";' },
-      }),
-      build({
-        entryPoints: Object.keys(guestModules).map((name) => ({ in: name, out: fileName(name) })),
-        outdir: '/',
-        platform: 'browser',
-        format: 'cjs',
-        minifySyntax: true,
-        define: { 'process.env.NODE_ENV': '"production"', 'process.env.NODE_DEBUG': 'undefined' },
-        plugins: [guestResolution],
-      }),
+      build(programBuild),
+      build(coreBuild),
+      build(modulesBuild()),
     ]);
     const [programFile, coreFile] = [program.outputFiles?.[0], core.outputFiles?.[0]];
     if (programFile === undefined || coreFile === undefined) throw new Error('esbuild gave no output');

@@ -6,7 +6,7 @@ import { Option, type Command } from 'commander';
 import path from 'node:path';
 import { createBackup } from '../backup/create.ts';
 import { identityOf } from '../backup/log-elsewhere.ts';
-import { restoreBackup } from '../backup/restore.ts';
+import { restoreBackup, type RestoreReport } from '../backup/restore.ts';
 import { writeTombstones } from '../backup/tombstones.ts';
 import { readConfig } from '../config.ts';
 import { CommandError } from './failure.ts';
@@ -68,8 +68,7 @@ interface RestoreFlags {
 async function restore(directory: string, flags: RestoreFlags, terminal: Terminal): Promise<void> {
   const { keys, tombstones, despiteFindings, despiteNewerLog } = flags;
   const keysAt = keys === true ? keysBeside(directory) : keys;
-  let label = '';
-  let progress: ProgressReport | undefined;
+  const progress = reportSteps(terminal);
   try {
     const report = await restoreBackup({
       config: readConfig(terminal.environment),
@@ -81,38 +80,62 @@ async function restore(directory: string, flags: RestoreFlags, terminal: Termina
       isDespiteNewerLog: despiteNewerLog === true,
       signal: terminal.interrupted,
       onStep: (step) => terminal.note(step),
-      onProgress(step, done, total, unit) {
-        if (label !== step) {
-          progress?.end();
-          progress = reportProgress(terminal, step, 0);
-          label = step;
-        }
-        progress?.update(done, total, unit);
-      },
+      onProgress: progress.update,
     });
-    progress?.end();
-    progress = undefined;
-    terminal.print(`restored: ${report.root}`);
-    terminal.print(`position: ${report.position}`);
-    terminal.print(`keys left out: ${report.keysLeftOut}`);
-    terminal.print(`ended by the log: ${report.ended}`);
-    const { events, checkpoints, unsealed, findings } = report.audit;
-    terminal.print(
-      `audit: ${events} events, ${checkpoints} checkpoints, ${unsealed} newer than the last, ${findings.length} findings`,
-    );
-    terminal.note(`It is the vault as it was at ${report.createdAt}.`);
+    progress.end();
+    printReport(report, terminal);
     if (keysAt === false) terminal.note('Without its key ring nothing in it can be opened.');
     else if (tombstones === undefined)
       terminal.note(
         'Without tombstones everything that was deleted since is back. Delete it again before you start the vault.',
       );
   } finally {
-    progress?.end();
+    progress.end();
   }
+}
+
+/** The progress of several steps, one after the other. */
+function reportSteps(terminal: Terminal) {
+  let label = '';
+  let current: ProgressReport | undefined;
+  const end = (): void => {
+    current?.end();
+    current = undefined;
+    label = '';
+  };
+  return {
+    end,
+    update(step: string, ...progress: Parameters<ProgressReport['update']>): void {
+      if (label !== step) {
+        end();
+        current = reportProgress(terminal, step, 0);
+        label = step;
+      }
+      current?.update(...progress);
+    },
+  };
+}
+
+function printReport(report: RestoreReport, terminal: Terminal): void {
+  terminal.print(`restored: ${report.root}`);
+  terminal.print(`position: ${report.position}`);
+  terminal.print(`keys left out: ${report.keysLeftOut}`);
+  terminal.print(`ended by the log: ${report.ended}`);
+  const { events, checkpoints, unsealed, findings } = report.audit;
+  terminal.print(
+    `audit: ${events} events, ${checkpoints} checkpoints, ${unsealed} newer than the last, ${findings.length} findings`,
+  );
+  terminal.note(`It is the vault as it was at ${report.createdAt}.`);
 }
 
 export function addBackupCommands(program: Command, terminal: Terminal): void {
   const backup = program.command('backup').description('back up a vault while it serves, and restore it');
+  addCreate(backup, terminal);
+  addTombstones(backup, terminal);
+  addRestore(backup, terminal);
+}
+
+function addCreate(backup: Command, terminal: Terminal): void {
   backup
     .command('create')
     .description('write the log to a new directory, and the key ring to another')
@@ -121,7 +144,9 @@ export function addBackupCommands(program: Command, terminal: Terminal): void {
     .action((directory: string, { keys = keysBeside(directory) }: { keys?: string }) =>
       withParts(terminal, (parts) => create(parts, directory, keys, terminal)),
     );
+}
 
+function addTombstones(backup: Command, terminal: Terminal): void {
   backup
     .command('tombstones')
     .description(
@@ -144,7 +169,9 @@ export function addBackupCommands(program: Command, terminal: Terminal): void {
         terminal.print(`position: ${position}`);
       }),
     );
+}
 
+function addRestore(backup: Command, terminal: Terminal): void {
   backup
     .command('restore')
     .description('make a vault in an empty data directory, or an empty DATABASE_URL, and verify it')

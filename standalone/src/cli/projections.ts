@@ -155,11 +155,7 @@ async function cancel({ admin, terminal }: Work, name: string): Promise<void> {
 
 export function addProjectionCommands(program: Command, terminal: Terminal): void {
   const group = program.command('projections').description('see, rebuild and check the read models');
-  const run = (work: (work: Work) => Promise<void>) => withAdmin(terminal, work);
-  const requireOneOrAll = (name: string | undefined, all: true | undefined) => {
-    if ((name === undefined) !== (all === true))
-      throw new CommandError('give the name of a projection, or --all');
-  };
+  const run: Run = (work) => withAdmin(terminal, work);
 
   group
     .command('status')
@@ -167,28 +163,8 @@ export function addProjectionCommands(program: Command, terminal: Terminal): voi
     .option('--json', 'one JSON object a line')
     .action(({ json }: { json?: true }) => run((work) => showStatus(work, json === true)));
 
-  group
-    .command('rebuild')
-    .description('make a read model again from the log, while the present one serves; repeat it to go on')
-    .argument('[name]')
-    .option('--all', 'each projection, one after the other')
-    .action((name: string | undefined, { all }: { all?: true }) => {
-      requireOneOrAll(name, all);
-      const names = name === undefined ? allProjections.map((each) => each.name) : [name];
-      return run(async (work) => {
-        for (const each of names) await rebuild(work, each);
-      });
-    });
-
-  group
-    .command('verify')
-    .description('compare a read model, row by row, with what the log gives; status 1 when they differ')
-    .argument('[name]')
-    .option('--all', 'each projection, one after the other')
-    .action((name: string | undefined, { all }: { all?: true }) => {
-      requireOneOrAll(name, all);
-      return run((work) => (name === undefined ? verifyAll(work) : verifyRows(work, name)));
-    });
+  addRebuild(group, run);
+  addVerify(group, run);
 
   for (const verb of ['pause', 'resume'] as const) {
     group
@@ -203,4 +179,38 @@ export function addProjectionCommands(program: Command, terminal: Terminal): voi
     .description('drop a rebuild; the live read model is not touched')
     .argument('<name>')
     .action((name: string) => run((work) => cancel(work, name)));
+}
+
+type Run = (work: (work: Work) => Promise<void>) => Promise<void>;
+
+function requireOneOrAll(name: string | undefined, all: true | undefined): void {
+  if ((name === undefined) !== (all === true))
+    throw new CommandError('give the name of a projection, or --all');
+}
+
+function addRebuild(group: Command, run: Run): void {
+  group
+    .command('rebuild')
+    .description('make a read model again from the log, while the present one serves; repeat it to go on')
+    .argument('[name]')
+    .option('--all', 'each projection, one after the other')
+    .action((name: string | undefined, { all }: { all?: true }) => {
+      requireOneOrAll(name, all);
+      const names = name === undefined ? allProjections.map((each) => each.name) : [name];
+      return run(async (work) => {
+        for (const each of names) await rebuild(work, each);
+      });
+    });
+}
+
+function addVerify(group: Command, run: Run): void {
+  group
+    .command('verify')
+    .description('compare a read model, row by row, with what the log gives; status 1 when they differ')
+    .argument('[name]')
+    .option('--all', 'each projection, one after the other')
+    .action((name: string | undefined, { all }: { all?: true }) => {
+      requireOneOrAll(name, all);
+      return run((work) => (name === undefined ? verifyAll(work) : verifyRows(work, name)));
+    });
 }

@@ -29,13 +29,18 @@ async function waitFor(parts: Parts, position: string | undefined, terminal: Ter
 
 export function addTenantCommands(program: Command, terminal: Terminal): void {
   const tenants = program.command('tenants').description('make and list tenants, change their plans');
-  const planOption = () => new Option('--plan <plan>', 'the plan of the tenant: its features').choices(plans);
+  addCreate(tenants, terminal);
+  addList(tenants, terminal);
+  addSetPlan(tenants, terminal);
+}
 
+function addCreate(tenants: Command, terminal: Terminal): void {
+  const planOption = new Option('--plan <plan>', 'the plan of the tenant: its features').choices(plans);
   tenants
     .command('create')
     .description('make a tenant and its management application, whose key is printed once')
     .argument('<name>')
-    .addOption(planOption().default('standard' satisfies Plan))
+    .addOption(planOption.default('standard' satisfies Plan))
     .action((name: string, { plan }: { plan: Plan }) =>
       withParts(terminal, async (parts) => {
         if (name.trim() === '' || name.length > 200)
@@ -47,7 +52,9 @@ export function addTenantCommands(program: Command, terminal: Terminal): void {
         terminal.note('The key is not shown again.');
       }),
     );
+}
 
+function addList(tenants: Command, terminal: Terminal): void {
   tenants
     .command('list')
     .description('all tenants that are not deleted')
@@ -63,12 +70,14 @@ export function addTenantCommands(program: Command, terminal: Terminal): void {
         if (!json) terminal.print(table(['id', 'plan', 'created at', 'name'], rows));
       }),
     );
+}
 
+function addSetPlan(tenants: Command, terminal: Terminal): void {
   tenants
     .command('set-plan')
     .description('change the plan of a tenant')
     .argument('<id>', 'of the tenant', uuid)
-    .addArgument(program.createArgument('<plan>').choices(plans))
+    .addArgument(tenants.createArgument('<plan>').choices(plans))
     .action((id: string, plan: Plan) =>
       withParts(terminal, async (parts) => {
         const position = await (await tenantCommands(parts)).setPlan(id, plan);

@@ -33,8 +33,8 @@ const add = (before: Verified, part: LogVerification): Verified => ({
   isDone: part.cursor === undefined,
 });
 
-/** Holds the log against its signed checkpoints, part by part, up to `until`. */
-export function Verification({ until }: { readonly until: Date }) {
+/** Compares the log with its signed checkpoints, part by part, up to `until`. */
+function useVerification(until: Date) {
   const [verified, setVerified] = useState<Verified>();
   const abort = useRef<AbortController>(undefined);
   useEffect(() => () => abort.current?.abort(), []);
@@ -49,25 +49,31 @@ export function Verification({ until }: { readonly until: Date }) {
       setVerified(sum);
     }
   });
-  const isStopped = abort.current?.signal.aborted === true;
+  return {
+    verified,
+    isRunning: verify.isRunning,
+    error: abort.current?.signal.aborted === true ? undefined : verify.error,
+    stop: () => abort.current?.abort(),
+    start() {
+      setVerified(nothing);
+      void verify.run();
+    },
+  };
+}
+
+export function Verification({ until }: { readonly until: Date }) {
+  const { verified, isRunning, error, start, stop } = useVerification(until);
   return (
     <Card
       title="Verification"
       actions={
         <>
-          {verify.isRunning && (
-            <Button isSmall onClick={() => abort.current?.abort()}>
+          {isRunning && (
+            <Button isSmall onClick={stop}>
               Stop
             </Button>
           )}
-          <Button
-            isSmall
-            disabled={verify.isRunning}
-            onClick={() => {
-              setVerified(nothing);
-              void verify.run();
-            }}
-          >
+          <Button isSmall disabled={isRunning} onClick={start}>
             Verify up to here
           </Button>
         </>
@@ -75,15 +81,15 @@ export function Verification({ until }: { readonly until: Date }) {
     >
       <div role="status">
         {verified ? (
-          <Outcome verified={verified} isRunning={verify.isRunning} />
+          <Outcome verified={verified} isRunning={isRunning} />
         ) : (
           <p className="muted small">
             The events of this log, from its beginning to {formatTime(until.toISOString(), 'minute')} UTC, are
-            held against what the vault has signed.
+            compared with the signatures of the vault.
           </p>
         )}
       </div>
-      {verify.error && !isStopped && <Failure error={verify.error} />}
+      {error && <Failure error={error} />}
     </Card>
   );
 }

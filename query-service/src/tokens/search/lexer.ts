@@ -35,57 +35,68 @@ const unescaped = (text: string): string => text.replaceAll(/\\(.)/gs, '$1');
 
 /** Splits a query into lexemes. The last lexeme is `end`. @throws ValidationError of `query`. */
 export function readLexemes(query: string): Lexeme[] {
-  let at = 0;
+  const lexer = new Lexer(query);
+  const lexemes = [lexer.next()];
+  while (lexemes.at(-1)?.kind !== 'end') lexemes.push(lexer.next());
+  return lexemes;
+}
 
-  function take(pattern: RegExp): string | undefined {
-    pattern.lastIndex = at;
-    const match = pattern.exec(query);
-    if (!match) return undefined;
-    at = pattern.lastIndex;
-    return match[1] ?? match[0];
+class Lexer {
+  readonly #query: string;
+  /** The index of the first character that is not read yet. */
+  #at = 0;
+
+  constructor(query: string) {
+    this.#query = query;
   }
 
-  function takeValue(unquoted: RegExp): Value {
-    const inQuotes = take(quoted);
-    if (inQuotes !== undefined) return { text: unescaped(inQuotes), isQuoted: true };
-    const plain = take(unquoted);
-    if (plain !== undefined) return { text: unescaped(plain), isQuoted: false };
-    throw badQuery(query[at] === '"' ? 'a quotation mark is not closed' : 'a value is missing', at);
+  next(): Lexeme {
+    this.#take(space);
+    const start = this.#at;
+    if (start === this.#query.length) return { kind: 'end', at: start };
+    const operator = this.#take(word) as keyof typeof words | undefined;
+    if (operator) return { kind: words[operator], at: start };
+    const sign = this.#query[start] as keyof typeof signs;
+    if (Object.hasOwn(signs, sign)) {
+      this.#at += 1;
+      return { kind: signs[sign], at: start };
+    }
+    const name = this.#take(fieldName);
+    if (name === undefined) throw badQuery('expected field:value', start);
+    const field = unescaped(name);
+    const first = this.#query[this.#at];
+    if (first === '[' || first === '{') return { kind: 'range', field, range: this.#takeRange(), at: start };
+    return { kind: 'term', field, value: this.#takeValue(bare), at: start };
   }
 
-  function takeRange(): Range {
-    const isFromIncluded = query[at++] === '[';
-    take(space);
-    const from = takeValue(bareBound);
-    if (take(to) === undefined) throw badQuery('a range is written [from TO to]', at);
-    const until = takeValue(bareBound);
-    take(space);
-    const closing = query[at];
-    if (closing !== ']' && closing !== '}') throw badQuery('a range is not closed', at);
-    at += 1;
+  #takeRange(): Range {
+    const isFromIncluded = this.#query[this.#at++] === '[';
+    this.#take(space);
+    const from = this.#takeValue(bareBound);
+    if (this.#take(to) === undefined) throw badQuery('a range is written [from TO to]', this.#at);
+    const until = this.#takeValue(bareBound);
+    this.#take(space);
+    const closing = this.#query[this.#at];
+    if (closing !== ']' && closing !== '}') throw badQuery('a range is not closed', this.#at);
+    this.#at += 1;
     return { from, isFromIncluded, to: until, isToIncluded: closing === ']' };
   }
 
-  function next(): Lexeme {
-    take(space);
-    const start = at;
-    if (at === query.length) return { kind: 'end', at };
-    const operator = take(word) as keyof typeof words | undefined;
-    if (operator) return { kind: words[operator], at: start };
-    const sign = query[at] as keyof typeof signs;
-    if (Object.hasOwn(signs, sign)) {
-      at += 1;
-      return { kind: signs[sign], at: start };
-    }
-    const name = take(fieldName);
-    if (name === undefined) throw badQuery('expected field:value', start);
-    const field = unescaped(name);
-    if (query[at] === '[' || query[at] === '{')
-      return { kind: 'range', field, range: takeRange(), at: start };
-    return { kind: 'term', field, value: takeValue(bare), at: start };
+  #takeValue(unquoted: RegExp): Value {
+    const inQuotes = this.#take(quoted);
+    if (inQuotes !== undefined) return { text: unescaped(inQuotes), isQuoted: true };
+    const plain = this.#take(unquoted);
+    if (plain !== undefined) return { text: unescaped(plain), isQuoted: false };
+    const isOpen = this.#query[this.#at] === '"';
+    throw badQuery(isOpen ? 'a quotation mark is not closed' : 'a value is missing', this.#at);
   }
 
-  const lexemes = [next()];
-  while (lexemes.at(-1)?.kind !== 'end') lexemes.push(next());
-  return lexemes;
+  /** The text at this place that matches; undefined when the pattern does not match here. */
+  #take(pattern: RegExp): string | undefined {
+    pattern.lastIndex = this.#at;
+    const match = pattern.exec(this.#query);
+    if (!match) return undefined;
+    this.#at = pattern.lastIndex;
+    return match[1] ?? match[0];
+  }
 }
