@@ -105,7 +105,7 @@ function reportSteps(terminal: Terminal) {
   };
   return {
     end,
-    update(step: string, ...progress: Parameters<ProgressReport['update']>): void {
+    update: (step: string, ...progress: Parameters<ProgressReport['update']>): void => {
       if (label !== step) {
         end();
         current = reportProgress(terminal, step, 0);

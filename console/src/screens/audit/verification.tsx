@@ -54,7 +54,7 @@ function useVerification(until: Date) {
     isRunning: verify.isRunning,
     error: abort.current?.signal.aborted === true ? undefined : verify.error,
     stop: () => abort.current?.abort(),
-    start() {
+    start: () => {
       setVerified(nothing);
       void verify.run();
     },
