@@ -204,24 +204,22 @@ export function gatewayConfiguration(options: GatewayOptions): string {
     ...publicServer(options),
     ...internalServer(options.internalListen),
   ];
-  return [
-    '# Generated from the operations table by deploy/nginx/generate.ts: do not edit.',
-    '',
-    `worker_processes ${options.workerProcesses ?? 'auto'};`,
-    'worker_rlimit_nofile 16384;',
-    '# A reload or a stop lets requests under way end.',
-    'worker_shutdown_timeout 35s;',
-    `pid ${options.pidFile};`,
-    '# From `error` down nginx quotes the request line, with its query. The access log has the status of every try.',
-    `error_log ${options.errorLog} crit;`,
-    '',
-    'events {',
-    '  worker_connections 4096;',
-    '}',
-    '',
-    'http {',
-    ...indented(http),
-    '}',
-    '',
-  ].join('\n');
+  return [...processSettings(options), 'http {', ...indented(http), '}', ''].join('\n');
 }
+
+const processSettings = (options: GatewayOptions): readonly string[] => [
+  '# Generated from the operations table by deploy/nginx/generate.ts: do not edit.',
+  '',
+  `worker_processes ${options.workerProcesses ?? 'auto'};`,
+  'worker_rlimit_nofile 16384;',
+  '# A reload or a stop lets requests under way end.',
+  'worker_shutdown_timeout 35s;',
+  `pid ${options.pidFile};`,
+  '# From `error` down nginx quotes the request line, with its query. The access log has the status of every try.',
+  `error_log ${options.errorLog} crit;`,
+  '',
+  'events {',
+  '  worker_connections 4096;',
+  '}',
+  '',
+];

@@ -4,10 +4,18 @@ import type { AccessMatrix } from '@token-vault/contracts';
 import { useQuery } from '../../api/use-query.ts';
 import { hrefOf } from '../../app/router.ts';
 import { Button, Card, TextField } from '../../ui/parts.tsx';
-import { PagedTable } from '../../ui/table.tsx';
+import { type Column, PagedTable } from '../../ui/table.tsx';
 import { Access } from './access.tsx';
 
 type Row = AccessMatrix['data'][number];
+
+const columnsOf = (containers: readonly string[]): Column<Row>[] => [
+  { name: 'Application', show: ({ id, name }) => <a href={hrefOf(['applications', id])}>{name}</a> },
+  ...containers.map((name, index) => ({
+    name,
+    show: ({ access: cells }: Row) => <Access cell={cells[index]} />,
+  })),
+];
 
 /** Application × container: how the data of tokens is shown. The vault computes it by the functions that decide each request. */
 export function Matrix() {
@@ -22,7 +30,6 @@ export function Matrix() {
     setPage(1);
     setContainer(draft);
   };
-  const containers = access.data?.containers ?? [];
   return (
     <Card
       title="Who sees what"
@@ -41,16 +48,7 @@ export function Matrix() {
         query={access}
         onPage={setPage}
         keyOf={({ id }) => id}
-        columns={[
-          {
-            name: 'Application',
-            show: ({ id, name }: Row) => <a href={hrefOf(['applications', id])}>{name}</a>,
-          },
-          ...containers.map((name, index) => ({
-            name,
-            show: ({ access: cells }: Row) => <Access cell={cells[index]} />,
-          })),
-        ]}
+        columns={columnsOf(access.data?.containers ?? [])}
         empty="No application can hold rights on tokens yet."
       />
       {access.data?.more_containers && (

@@ -49,6 +49,11 @@ function store(reactor: Reactor | undefined, draft: Draft): Promise<Reactor> {
     : call('PUT', `/reactors/${reactor.id}`, { body });
 }
 
+function statusOf(isReadOnly: boolean, isSaved: boolean): string {
+  if (isReadOnly) return 'Changing it needs the permission reactor:update.';
+  return isSaved ? 'Saved' : '';
+}
+
 /** The code of a reactor, its configuration and its application. The vault compiles what is saved; the editor shows where it does not compile. */
 export function ReactorForm({ reactor, isReadOnly = false, onTouched, onSaved }: ReactorFormProps) {
   const [draft, setDraft] = useState(() => draftOf(reactor));
@@ -91,13 +96,7 @@ export function ReactorForm({ reactor, isReadOnly = false, onTouched, onSaved }:
         <SaveRow
           label={reactor === undefined ? 'Create' : 'Save'}
           isDisabled={isReadOnly || save.isRunning || draft.name === ''}
-          status={
-            isReadOnly
-              ? 'Changing it needs the permission reactor:update.'
-              : isSaved && !save.error
-                ? 'Saved'
-                : ''
-          }
+          status={statusOf(isReadOnly, isSaved && !save.error)}
           onSave={() => void save.run()}
         />
       </div>
