@@ -10,11 +10,17 @@ const attempts = 5;
 
 type Log = Pick<EventStore, 'append' | 'readStoredStream'>;
 
-/** Whether an event of the stream may need the key, and whether the key was abandoned before. */
+/**
+ * Whether an event of the stream may need the key, and whether the key was abandoned before. An event that is missing from the stream, for
+ * the server has truncated it, may need the key, too.
+ */
 async function readStream(store: Log, stream: string, keyId: string) {
   const found = { isNamed: false, isAbandoned: false, revision: noRevision };
+  let next = 0;
   for await (const { type, data, revision } of store.readStoredStream(stream)) {
     found.revision = revision;
+    if (revision !== next) found.isNamed = true;
+    next = revision + 1;
     if (!data.includes(keyId)) continue;
     if (type === TokenKeysAbandoned.type) found.isAbandoned = true;
     else found.isNamed = true;
@@ -35,8 +41,9 @@ export async function abandonKey(store: Log, clock: Clock, key: UnneededKey): Pr
     const context = systemContext(tenantId, 'key-sweep', clock);
     const event = context.event(TokenKeysAbandoned, { token_id: tokenId, abandoned_key_ids: [id] });
     try {
-      await store.append(stream, [event], expectedAt(revision));
-      return true;
+      const stored = await store.append(stream, [event], expectedAt(revision));
+      // Else the server has forgotten events of the stream, which may need the key.
+      return stored.revision === revision + 1;
     } catch (error) {
       if (!(error instanceof RevisionConflictError) || attempt === attempts) throw error;
     }

@@ -281,6 +281,35 @@ export function describeKeySweep(name: string, options: VaultOptions): void {
         expect(logger.messages).toEqual([foreign]);
       });
 
+      it('leaves a key of a stream that lacks events', async () => {
+        const lost = await cutOff('before');
+        await house.vault.create({ ...aToken, id: lost });
+        await house.vault.create(aToken);
+        await house.settle();
+        await pass();
+        const { log } = house.vault;
+        const truncated: EventStore = {
+          ...log,
+          async *readStoredStream(stream, range) {
+            for await (const event of log.readStoredStream(stream, range))
+              if (stream !== tokenStream(lost) || event.revision > 0) yield event;
+          },
+        };
+        // The first pass adds an event to a stream that seems to be empty, and is told where. The second reads it.
+        const after: EventStore['append'] = (stream, events) => log.append(stream, events, 'exists');
+        expect(await pass({ ...truncated, append: after })).toBe(0);
+        await house.vault.pool.query(
+          `update housekeeping.key_sweep set after = '00000000-0000-0000-0000-000000000000'`,
+        );
+        await pass(truncated);
+        const { rowCount } = await house.vault.pool.query(
+          'select from key_ring.data_key where tenant_id = $1 and entity = $2',
+          [house.vault.principal.tenant.id, `token:${lost}`],
+        );
+        expect(rowCount).toBe(2);
+        expect(logger.messages).not.toContain(foreign);
+      });
+
       it('leaves a key when the log is replaced while the key is looked at', async () => {
         const lost = await cutOff('before');
         await pass();
