@@ -11,6 +11,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DistributedVault } from './distributed-vault.ts';
+import { ageKeys } from './surroundings.ts';
 
 /** How long a store or the broker is stopped: 30 s with TEST_RUNS=full. */
 const awayMs = runsOf(30_000, 0.3);
@@ -86,10 +87,8 @@ describe.skipIf('missing' in started)(`a vault of many processes under load${rea
       const isLeft = async () => (await keysOf(second.id)) === keys;
       await waitUntil(isLeft, { timeoutMs: 60_000, what: 'the end of the keys of the deleted token' });
 
-      // As if an hour had passed. The next leader sweeps at once (ADR 2).
-      await pool.query(
-        `update housekeeping.key_sweep set after = '00000000-0000-0000-0000-000000000000', until = 'ffffffff-ffff-ffff-ffff-ffffffffffff'`,
-      );
+      // The next leader sweeps at once.
+      await ageKeys(vault);
       await vault.eventStore.tell('{"swallow":"after-storing"}');
       const third = await killAt(async (id) => (await vault.eventsOf(id)) > 0, hear);
       expect((await read(third.id)).body.data).toMatchObject({ number: third.number });

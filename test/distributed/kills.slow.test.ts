@@ -3,6 +3,7 @@ import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DistributedVault } from './distributed-vault.ts';
+import { ageKeys, surroundingsOf } from './surroundings.ts';
 
 // A quarter of an hour: `TEST_RUNS=full npm run test:all -- --project slow test/distributed/kills`. CI has the kills of
 // faults.slow.test.ts.
@@ -24,19 +25,26 @@ describe.skipIf('missing' in started)(`random kills of a vault of many processes
   });
   afterAll(() => vault.stop());
 
-  /** `kill -9` of any process of the stack, also while others are starting again. The broker has its own test. */
+  /**
+   * `kill -9` of any process of the stack, of the broker, of a session of Postgres, or a cut of the event store, also
+   * while others are starting again.
+   */
   async function killAny(): Promise<void> {
     await sleep(randomInt(longestPauseMs));
+    const surroundings = surroundingsOf(vault);
     const running = (await vault.members()).filter(({ pid }) => pid !== null);
-    const { name = '' } = running[randomInt(running.length)] ?? {};
+    const names = [...running.map(({ name }) => name), ...Object.keys(surroundings)];
+    const name = names[randomInt(names.length)] ?? '';
     counts.set(name, (counts.get(name) ?? 0) + 1);
-    await vault.kill(name);
+    await (surroundings[name]?.() ?? vault.kill(name));
   }
 
   it.each(Array.from({ length: kills / perRound }, (_, round) => round + 1))(
     `loses nothing in round %i of ${perRound} kills`,
     async () => {
       await vault.underLoad(async () => {
+        // The sweep looks at the keys of appends that are under way, too.
+        await ageKeys(vault);
         for (let kill = 0; kill < perRound; kill += 1) await killAny();
       });
       expect([...vault.ledger.violations, ...vault.ledger.stale]).toEqual([]);
