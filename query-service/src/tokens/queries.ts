@@ -59,8 +59,11 @@ export function findTokens(
 // One piece of text costs half as much to compose as twenty names.
 const columns = db.raw(tokenColumns.join(', '));
 
-const byIds = `select ${tokenColumns.join(', ')} from ${t.source}
-  where ${t.tenant_id} = $1 and ${t.id} = any($2::text[])`;
+// As in `lookup.ts`: one index lookup for each id. By `id = any(…)` Postgres read all tokens of the tenant until the table was analysed.
+const byIds = `select ${tokenColumns.join(', ')} from unnest($2::text[]) as w (wanted)
+  cross join lateral (
+    select ${tokenColumns.join(', ')} from ${t.source} where ${t.tenant_id} = $1 and ${t.id} = w.wanted limit 1
+  ) t`;
 
 /** The tokens of these ids that exist, in any order, expired ones included. The rights of the caller are decided afterwards. */
 export async function findTokensByIds(
@@ -68,7 +71,7 @@ export async function findTokensByIds(
   tenantId: string,
   ids: readonly string[],
 ): Promise<TokenRow[]> {
-  return (await reader.query<TokenRow>({ text: byIds, values: [tenantId, ids] })).rows;
+  return (await reader.query<TokenRow>({ text: byIds, values: [tenantId, [...new Set(ids)]] })).rows;
 }
 
 export function listTokens(
