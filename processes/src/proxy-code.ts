@@ -57,6 +57,7 @@ export function createProxyCode(dependencies: CodeDependencies): RunCode {
           traceId: context.traceId,
           reason: context.principal.reason,
           parents: run.parents,
+          requireActing: run.requireActing,
           onTokens(tokens, areAll) {
             seen.add(tokens, areAll);
             run.onSeen({ tokens: seen.tokens, isComplete: seen.isComplete });
@@ -64,7 +65,6 @@ export function createProxyCode(dependencies: CodeDependencies): RunCode {
         },
         writer: writerOf(run),
         signal: run.signal,
-        requireActing: run.requireActing,
       },
     );
     if (end.kind === 'succeeded') return { raw: end.raw, tokens: end.tokens };

@@ -39,6 +39,7 @@ interface Asked {
   readonly tenantId: string;
   readonly invocationId: string;
   readonly reactorId: string;
+  readonly reactorRevision: number;
 }
 
 /**
@@ -147,7 +148,7 @@ export async function answerNow(
   const renewed = await context.renewed();
   const refusal =
     (renewed && (await tokenUse.refusal(usedTokenIds, since, renewed))) ??
-    (await refuseOwner(asked.tenantId, { reactorId: asked.reactorId }));
+    (await refuseOwner(asked.tenantId, { reactorId: asked.reactorId, revision: asked.reactorRevision }));
   if (refusal) throw refusal;
   const content = await openOutcome(keyRing, asked, outcome);
   // The readings were recorded during the run. `record` is for showings after the first.

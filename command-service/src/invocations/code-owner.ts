@@ -1,7 +1,9 @@
 import {
   ForbiddenError,
   NotFoundError,
+  ReactorCreated,
   ReactorDeleted,
+  ReactorUpdated,
   streams,
   type CodeOwner,
 } from '@token-vault/contracts';
@@ -24,11 +26,24 @@ export function createOwnerDecision({
 }): RefuseOwner {
   const findProxy = createProxyFinder({ store, keyRing });
 
-  /** The deletion is the last event of a reactor. */
-  async function refuseReactor(tenantId: string, reactorId: string): Promise<ForbiddenError | undefined> {
-    const stream = streams.reactor(tenantId, reactorId);
-    for await (const { type } of store.readStream(stream, { backwards: true, maxCount: 1 }))
-      if (type === ReactorDeleted.type) return new ForbiddenError('The reactor was deleted.');
+  /** The run goes on when the code was changed, and ends when the code lost its application. */
+  async function refuseReactor(
+    tenantId: string,
+    { reactorId, revision }: Extract<CodeOwner, { reactorId: string }>,
+  ): Promise<ForbiddenError | undefined> {
+    let applicationOfRun: string | undefined;
+    let isFound = false;
+    for await (const event of store.readStream(streams.reactor(tenantId, reactorId), { from: revision })) {
+      if (event.type === ReactorDeleted.type) return new ForbiddenError('The reactor was deleted.');
+      if (event.type !== ReactorCreated.type && event.type !== ReactorUpdated.type) continue;
+      const { application_id: applicationId } = event.data;
+      if (isFound && applicationId !== applicationOfRun)
+        return new ForbiddenError(
+          'The reactor has another application, or none, since the run was asked for.',
+        );
+      applicationOfRun = applicationId;
+      isFound = true;
+    }
     return undefined;
   }
 
@@ -47,5 +62,5 @@ export function createOwnerDecision({
   }
 
   return (tenantId, owner) =>
-    'reactorId' in owner ? refuseReactor(tenantId, owner.reactorId) : refuseProxy(tenantId, owner);
+    'reactorId' in owner ? refuseReactor(tenantId, owner) : refuseProxy(tenantId, owner);
 }

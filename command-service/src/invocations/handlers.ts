@@ -113,7 +113,7 @@ export class Invocations {
     checked.catch(() => undefined);
     const dependencies = { store: this.#store, keyRing: this.#keyRing };
     const loaded = await loadReactor(dependencies, tenantId, reactorId);
-    const depth = await this.#depthOf(context);
+    const depth = depthOf(context);
     await checked;
     const { id, begun: earlier } = await this.#begunOrFree(reactorId, context);
     const draft = { id, reactorId, reactorRevision: loaded.revision, depth, request };
@@ -128,7 +128,8 @@ export class Invocations {
       const since = begun ? sinceOf(begun) : context.now;
       context.waitsForOthers();
       const outcome = await this.#outcomeOf(draft, awaited, context);
-      const asked = { tenantId, invocationId: id, reactorId };
+      const reactorRevision = begun?.invoked.reactor_revision ?? loaded.revision;
+      const asked = { tenantId, invocationId: id, reactorId, reactorRevision };
       const answer = await answerNow(this.#answering, { asked, outcome, usedTokenIds, since }, context);
       // The output of the code may contain the configuration of the reactor.
       const endsWith = reactorOwner(this.#store, tenantId, reactorId);
@@ -136,17 +137,6 @@ export class Invocations {
     } finally {
       awaited.forget();
     }
-  }
-
-  /** When reactor code invokes a reactor, the new invocation names the running one as its cause. */
-  async #depthOf(context: RequestContext): Promise<number> {
-    const { tenant_id: tenantId, causation_id: parentId } = context.metadata;
-    if (parentId === undefined) return 0;
-    const { state } = await loadInvocation(this.#store, streams.invocation(tenantId, parentId));
-    const depth = state.kind === 'absent' ? 0 : state.invoked.depth + 1;
-    if (depth > maxDepth)
-      throw ValidationError.of('reactor', `is invoked by reactors more than ${maxDepth} levels deep`);
-    return depth;
   }
 
   /**
@@ -283,6 +273,13 @@ export class Invocations {
       }),
     });
   }
+}
+
+/** The number of runs that the invocation is nested in, of reactors and of a proxy. @throws ValidationError */
+function depthOf({ parents }: RequestContext): number {
+  if (parents.length > maxDepth)
+    throw ValidationError.of('reactor', `is invoked by code more than ${maxDepth} levels deep`);
+  return parents.length;
 }
 
 /**

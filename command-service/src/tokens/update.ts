@@ -108,7 +108,7 @@ export class TokenUpdate {
       if (failure instanceof DataDependentError) await this.#recordRead(context, details, transform);
       throw failure;
     });
-    const { duplicate, claim } = await this.#clear(details, change, patch, context);
+    const { duplicate, claim } = await this.#clear(attempt, change);
     if (duplicate) {
       const existing = await this.#existing.show(context, duplicate, 'update');
       const cvcEndsAt = cvcEndOf(duplicate.content, context.now);
@@ -194,13 +194,13 @@ export class TokenUpdate {
 
   /** The live token of equal content, when deduplication asks for it. Otherwise the claim to make. */
   #clear(
-    { id, content }: TokenDetails,
+    { details: { id, content }, patch, context, transform }: PatchAttempt,
     change: Change,
-    patch: PatchTokenBody,
-    context: RequestContext,
   ): Promise<Clearance> {
     const { fingerprint } = change.rest;
-    const isAsked = fingerprint !== content.fingerprint || patch.deduplicate_token === true;
+    // A caller that does not see the data may not learn, by the limit of misses or by the position, whether it sent the data that was there.
+    const isGuess = patch.data !== undefined && transform !== 'reveal';
+    const isAsked = isGuess || fingerprint !== content.fingerprint || patch.deduplicate_token === true;
     const asked = isAsked ? fingerprint : undefined;
     return this.#duplicates.clear(context, asked, change.deduplicate, { exceptId: id });
   }

@@ -1,9 +1,9 @@
 import type { ActorKind } from '../metadata.ts';
 import type { SeenToken } from './outcome-content.ts';
 
-/** Code of a reactor, or of a proxy at a revision of its settings; `keyId`: the key of the proxy by which it was called. */
+/** Code of a reactor or of a proxy, as it was at a revision. `keyId`: the key of the proxy by which it was called. */
 export type CodeOwner =
-  | { readonly reactorId: string }
+  | { readonly reactorId: string; readonly revision: number }
   | { readonly proxyId: string; readonly revision: number; readonly keyId?: string | undefined };
 
 /**

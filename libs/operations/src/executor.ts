@@ -121,12 +121,21 @@ interface Made {
   readonly decideAnew?: ((principal: Principal) => Promise<Answer>) | undefined;
 }
 
+/** Whether a token of the answer, or a cvc, has ended meanwhile. */
+const hasEnded = ({ tokens = [] }: Answer, now: Date): boolean =>
+  tokens.some(({ expiresAt, cvcEndsAt }) =>
+    [expiresAt, cvcEndsAt].some((end) => end !== undefined && Date.parse(end) <= now.getTime()),
+  );
+
 /** An answer shows only data that the caller may see at the moment when it leaves (ADR 16). */
 async function asRightsAreNow(call: Call, made: Made, dependencies: ExecutorDependencies): Promise<Answer> {
   let { answer, admitted } = made;
   while (made.decideAnew) {
     const now = await stillAdmitted(call, admitted, dependencies);
-    if (isDeepStrictEqual(now.principal, admitted.principal)) break;
+    if (now === admitted) break;
+    const isSame = isDeepStrictEqual(now.principal, admitted.principal);
+    // A page can wait for its tenant's turn for seconds.
+    if (isSame && !hasEnded(answer, dependencies.clock.now())) break;
     admitted = now;
     answer = await made.decideAnew(now.principal);
   }

@@ -50,6 +50,8 @@ export interface AnswerToken {
   readonly asOf?: string | undefined;
   /** When the token's cvc expires, as it was when the token was shown or used; unset when it had none. */
   readonly cvcEndsAt?: string | undefined;
+  /** When the token expires, of a query; unset when it does not. */
+  readonly expiresAt?: string | undefined;
   /**
    * The reason why the caller got the token: the right to create or update it; deduplication; its use in arguments of a reactor; the output
    * of a reactor, shown as masked; or that a query or code of a reactor was shown it. For code the rights of the reactor's application

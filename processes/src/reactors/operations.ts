@@ -135,7 +135,11 @@ export function createReactorOperations(
   return {
     async asApplication(applicationId, request, origin) {
       try {
-        const identify = () => applicationOf(principals, origin, applicationId);
+        const isChange = operations[request.operation].service === 'command';
+        const identify = async () => {
+          if (isChange) await origin.requireActing();
+          return applicationOf(principals, origin, applicationId);
+        };
         const onShown = ({ tokens = [], isUnrepeatable = false }: MadeOf) =>
           origin.onTokens(
             tokens.map((token) => shownToken(token, applicationId)),
@@ -151,10 +155,12 @@ export function createReactorOperations(
     },
 
     tokenize(payload, writer: OutputWriter, origin) {
-      const identify = () =>
-        'invoker' in writer
+      const identify = async () => {
+        await origin.requireActing();
+        return 'invoker' in writer
           ? invokerOf(principals, origin, writer.invoker)
           : applicationOf(principals, origin, writer.applicationId);
+      };
       const idempotencyScope = scopeOfOutput(origin);
       const request = { operation: 'tokenize', body: payload } as const;
       const shownOf = (token: AnswerToken): ShownToken =>

@@ -107,8 +107,14 @@ class Detokenization {
     const granted = await this.#grantedOf(ids, rows);
     for (const { row, transform } of granted) {
       const shown = { permission: 'token:read', transform: shownBy(transform, row.mask !== null) } as const;
-      const createdAt = row.created_at.toISOString();
-      this.seen.push({ id: row.id, createdAt, by: 'seen', shown, cvcEndsAt: cvcEndOfRow(row, now) });
+      this.seen.push({
+        id: row.id,
+        createdAt: row.created_at.toISOString(),
+        expiresAt: row.expires_at?.toISOString(),
+        by: 'seen',
+        shown,
+        cvcEndsAt: cvcEndOfRow(row, now),
+      });
     }
     if (granted.some((each) => !this.#bytes.fits(each)))
       throw ValidationError.of('body', 'names tokens of more than 4 MiB together');

@@ -139,6 +139,7 @@ const seenIn = (
   granted.map(({ row, transform }) => ({
     id: row.id,
     createdAt: row.created_at.toISOString(),
+    expiresAt: row.expires_at?.toISOString(),
     by: 'seen',
     shown: { permission, transform: shownBy(transform, row.mask !== null) },
     cvcEndsAt: cvcEndOfRow(row, now),

@@ -37,7 +37,7 @@ export const runOf = (
   since: metadata.occurred_at,
   position,
   tokenIds: invoked.token_ids,
-  owner: { reactorId: invoked.reactor_id },
+  owner: { reactorId: invoked.reactor_id, revision: invoked.reactor_revision },
   seen,
   isSeenComplete: isComplete,
 });

@@ -23,6 +23,12 @@ export interface RunOrigin {
   readonly shownAtMost?: Principal['shownAtMost'] | undefined;
   /** The reason that the invoker gave. Requests of the code are made for it too. */
   readonly reason?: string | undefined;
+  /**
+   * Decides whether the code may go on with the data that it has: before each request that it sends, each change that it asks the vault for,
+   * and the tokens of its output. A change that takes long asks again. Queries are decided by the rights of the application alone.
+   * @throws DomainError
+   */
+  readonly requireActing: () => Promise<void>;
   /** The run itself and the runs that it is nested in, with all that their code was shown up to now. */
   readonly parents: () => readonly ParentRun[];
   /**

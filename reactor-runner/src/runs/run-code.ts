@@ -1,4 +1,4 @@
-import { DomainError, operations as table, type Json } from '@token-vault/contracts';
+import { DomainError, type Json } from '@token-vault/contracts';
 import type { EgressFetch } from '@token-vault/egress';
 import type { GuestConsole, SandboxPool } from '../sandbox/index.ts';
 import { failureOfRun, type InvocationFailure } from './outcome.ts';
@@ -25,11 +25,6 @@ export interface Code {
   readonly writer: OutputWriter | DomainError;
   readonly signal: AbortSignal;
   /**
-   * Decides whether the code may go on with the data that it has: before each request that it sends, each change that it asks the vault for,
-   * and the tokens of its output. Queries are decided by the rights of the application alone. @throws DomainError
-   */
-  readonly requireActing: () => Promise<void>;
-  /**
    * Called with what the code printed, also when it failed. `mayHoldTokens`: the code could call the vault, or its output is to become
    * tokens. What a call told the code cannot be followed: it may be refused, or still run when the code ends.
    */
@@ -42,12 +37,11 @@ export type CodeEnd =
 
 /** Runs code in the sandbox, once, and tokenizes its output. @throws DomainError of the tokenization */
 export async function runCode({ sandbox, fetch, operations }: CodeDependencies, run: Code): Promise<CodeEnd> {
-  const { code, args, configuration, applicationId, timeoutMs, origin, writer, signal, requireActing } = run;
-  const { tenantId } = origin;
+  const { code, args, configuration, applicationId, timeoutMs, origin, writer, signal } = run;
+  const { tenantId, requireActing: permit } = origin;
   const svc = async (by: string, method: string, values: Json): Promise<Json> => {
     const request = serviceRequest(method, values);
     if (request === undefined) throw new Error('there is no such method');
-    if (table[request.operation].service === 'command') await requireActing();
     return operations.asApplication(by, request, origin);
   };
   const outcome = await sandbox.run({
@@ -58,7 +52,7 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
     hasSvc: applicationId !== undefined,
     timeoutMs,
     hostCalls: {
-      fetch: (request) => fetch({ ...request, tenantId, permit: requireActing }),
+      fetch: (request) => fetch({ ...request, tenantId, permit }),
       ...(applicationId === undefined ? {} : { svc: (method, values) => svc(applicationId, method, values) }),
     },
     signal,
@@ -69,7 +63,6 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
   const { raw, tokenize } = outcome.result;
   if (tokenize === undefined) return { kind: 'succeeded', raw, tokens: undefined };
   if (writer instanceof DomainError) throw writer;
-  await requireActing();
   const tokens = await tokenized(() => operations.tokenize(tokenize, writer, origin));
   return { kind: 'succeeded', raw, tokens };
 }

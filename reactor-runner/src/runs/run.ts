@@ -278,14 +278,14 @@ export class Runs {
       reason: metadata.reason,
       shownAtMost: input.shownAtMost,
       parents,
+      requireActing: () => requireActingOf(invocation, parents(), this.#dependencies),
       onTokens: (tokens, areAll) => seen.add(tokens, areAll),
     };
     const { timeout_ms: timeoutMs } = invoked;
     const longestMs = this.#queueMs(timeoutMs) + timeoutMs + 1_000;
     const onConsole = (console: GuestConsole, mayHoldTokens: boolean) =>
       void Object.assign(printed, { console, mayHoldTokens });
-    const requireActing = () => requireActingOf(invocation, parents(), this.#dependencies);
-    const code = { ...input, timeoutMs, origin, writer: { invoker: metadata }, onConsole, requireActing };
+    const code = { ...input, timeoutMs, origin, writer: { invoker: metadata }, onConsole };
     const outcome = await this.#stoppable.run(longestMs, (signal) =>
       runCode(this.#dependencies, { ...code, signal }),
     );
