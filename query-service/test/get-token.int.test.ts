@@ -207,9 +207,19 @@ describe('a card’s cvc', () => {
     const told = async () => (await vault.answerOf(operation, revealing(), requestFor(id))).tokens;
     vault.clock.set('2030-01-01T00:59:59.999Z');
     const shown = { permission, transform: 'reveal' };
-    expect(await told()).toEqual([{ id, by: 'seen', shown, cvcEndsAt: '2030-01-01T01:00:00.000Z' }]);
+    expect(await told()).toEqual([
+      {
+        id,
+        createdAt: expect.any(String) as string,
+        by: 'seen',
+        shown,
+        cvcEndsAt: '2030-01-01T01:00:00.000Z',
+      },
+    ]);
     vault.clock.set('2030-01-01T01:00:00Z');
-    expect(await told()).toEqual([{ id, by: 'seen', shown, cvcEndsAt: undefined }]);
+    expect(await told()).toEqual([
+      { id, createdAt: expect.any(String) as string, by: 'seen', shown, cvcEndsAt: undefined },
+    ]);
   });
 
   it('is not shown after its hour, by masks too, even if it was not purged', async () => {

@@ -84,6 +84,33 @@ describe('a caller whose rights change while the vault answers', () => {
   });
 });
 
+describe('a token that expires while the vault answers', () => {
+  it.each(['listTokens', 'searchTokens'] as const)('is not shown by %s', async (operation) => {
+    const caller = await newCaller(twins, cast.manager, { type: 'private', ...everything });
+    const expires_at = new Date(twins.clock.now().getTime() + 60_000).toISOString();
+    const body = {
+      id: `ends-${operation}`,
+      type: 'token',
+      data: 'short-lived',
+      containers: ['/a/'],
+      expires_at,
+    };
+    await must(twins, cast.author, { operation: 'createToken', body });
+    const asked: Asked =
+      operation === 'listTokens' ? { operation } : { operation, body: { query: 'type:token' } };
+    const held = await twins.pool.connect();
+    await held.query('begin; lock table rm_tokens.token in access exclusive mode');
+    const telling = tell(twins, caller, asked);
+    await delay(bodyTookMs);
+    twins.clock.advance(60_000);
+    await held.query('commit');
+    held.release();
+    const { body: answer } = await telling;
+    expect(answer).toHaveProperty('pagination');
+    expect(JSON.stringify(answer)).not.toContain('short-lived');
+  });
+});
+
 describe('a caller whose rights change while it sends the body of', () => {
   it.each(Object.entries(asks))('%s is shown what it may see at that moment', async (_name, asked) => {
     const narrowed = await tellWhile(asked, (id) => ({

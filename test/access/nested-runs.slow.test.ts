@@ -86,16 +86,19 @@ const withdrawals: readonly Withdrawal[] = [
   ['the outer code was deleted', ({ path }) => manager.expect(204, 'DELETE', path)],
 ];
 
+/** A proxy with such request code. Gives its path, and the path by which it is invoked. */
+async function proxy(code: string, readerId: string): Promise<[string, string]> {
+  const invoke = await makeProxyOf(manager, readerId, codeOf(code));
+  return [invoke.replace(/\/invoke$/, ''), invoke];
+}
+
 /** Outer code of each kind. Gives its path and the path by which it is invoked. */
 const kinds: Readonly<Record<string, (code: string, readerId: string) => Promise<[string, string]>>> = {
   async reactor(code, readerId) {
     const path = `/reactors/${await reactor(code, readerId)}`;
     return [path, `${path}/react`];
   },
-  async proxy(code, readerId) {
-    const invoke = await makeProxyOf(manager, readerId, codeOf(code));
-    return [invoke.replace(/\/invoke$/, ''), invoke];
-  },
+  proxy,
 };
 
 const mine =
@@ -184,6 +187,53 @@ describe('the result of inner code that was given a card', () => {
       what: 'the second attempt',
     });
     expect(sentNumbers()).toBe(1);
+  });
+});
+
+describe('inner code of a proxy', () => {
+  it('has no lines on record, as its arguments may be data', async () => {
+    const inner = await reactor('console.log(JSON.stringify(args)); return {};', innerId);
+    const { answer } = await invokeOuter('proxy', inner, true);
+    expect((await answer).status).toBe(200);
+    const path = `/invocations?reactor_id=${inner}`;
+    const [listed] = (await manager.expect<{ data: { readonly id: string }[] }>(200, 'GET', path)).body.data;
+    const shown = await manager.expect(200, 'GET', `/invocations/${listed?.id ?? ''}`);
+    expect(shown.text).not.toContain(number);
+    expect(shown.body).toHaveProperty('console_withheld');
+    expect(shown.body).not.toHaveProperty('console');
+  });
+});
+
+describe('code that acts for an application', () => {
+  it('does nothing more once its reactor has another application', async () => {
+    receiver.plan('hang');
+    const reader = await application({ rules: [rule('/')] });
+    const caller = await application({ permissions: ['token:use'] });
+    const card = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+    const code = `const card = await svc.tokens.retrieve('${card.id}');
+      await fetch('${receiver.url}/gate');
+      await fetch('${receiver.url}/out', { method: 'POST', body: JSON.stringify(card) });
+      return {};`;
+    const id = await reactor(code, reader.id);
+    const answer = caller.client.request('POST', `/reactors/${id}/react`, { body: { args: {} } });
+    await waitUntil(() => receiver.held === 1, { what: 'the code at the gate' });
+    const body = { name: 'r', configuration: { KEY: 'value' }, code: codeOf('return {};') };
+    await manager.expect(200, 'PUT', `/reactors/${id}`, { body: { ...body, application: { id: innerId } } });
+    receiver.release();
+    expect([(await answer).status, sentNumbers()]).toEqual([403, 0]);
+  });
+
+  it('goes on when the code was changed alone', async () => {
+    receiver.plan('hang');
+    const caller = await application({ permissions: ['token:use'] });
+    const id = await reactor(`await fetch('${receiver.url}/gate'); return { raw: 'first' };`, innerId);
+    const answer = caller.client.request('POST', `/reactors/${id}/react`, { body: { args: {} } });
+    await waitUntil(() => receiver.held === 1, { what: 'the code at the gate' });
+    const body = { name: 'r', configuration: { KEY: 'value' }, code: codeOf("return { raw: 'second' };") };
+    await manager.expect(200, 'PUT', `/reactors/${id}`, { body: { ...body, application: { id: innerId } } });
+    receiver.release();
+    const { status, body: result } = await answer;
+    expect([status, result]).toEqual([200, { raw: 'first' }]);
   });
 });
 

@@ -262,6 +262,25 @@ describe('deduplicated writes that find no equal token', () => {
     await expect(vault.update('tok', probe, options)).rejects.toMatchObject({ code: 'rate_limited' });
   });
 
+  it('count for a patch without sight also when it brings the data that was there, and add as many events', async () => {
+    const data = unique().data;
+    await vault.create({ type: 'token', data, id: 'tok', deduplicate_token: true });
+    const added = async (patch: object, options: { as: Principal }) => {
+      const before = (await vault.events()).length;
+      const code = await vault.update('tok', patch, options).then(
+        () => 'done',
+        (error: unknown) => (error as { code: string }).code,
+      );
+      return [code, (await vault.events()).length - before];
+    };
+    const options = limitedTo('1');
+    const right = await added({ data }, options);
+    expect(right[0]).toBe('done');
+    expect(await added({ data }, options)).toEqual(['rate_limited', 0]);
+    expect(await added({ data: unique().data }, options)).toEqual(['rate_limited', 0]);
+    expect(await added({ data: unique().data }, limitedTo('1'))).toEqual(right);
+  });
+
   it('do not count when a token is found, nor for a caller that may see every token', async () => {
     const options = limitedTo('1');
     const same = unique();
