@@ -1,4 +1,3 @@
-import { threadShares } from '@token-vault/batching';
 import { createExpressions, createExpressionWorkers } from '@token-vault/expressions';
 import type { JsonObject, Token } from '@token-vault/contracts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -71,31 +70,5 @@ describe('a stored mask that takes too much', () => {
     // One mask of the attacker may run meanwhile. Its other masks wait for each other, and the neighbour does not
     // wait for them.
     expect(order.slice(0, 3).filter((who) => who === 'neighbour')).toHaveLength(2);
-  });
-});
-
-describe('an answer whose masks have long data', () => {
-  const data = 'x'.repeat(60_000);
-  const mask = '{{ data | reveal_last: 2 }}';
-  const page = async (tenantId: string, size: number, transform: 'mask' | 'reveal' = 'mask') => {
-    const caller = principalOf(tenantId, { rules: [ruleOn('/', transform)] });
-    return (await vault.call<{ data: Token[] }>('listTokens', caller, { query: { size: `${size}` } })).data;
-  };
-
-  it('waits for its tenant’s turn on the thread, and no other answer does', async () => {
-    const [busy, neighbour] = [await vault.tenant(), await vault.tenant()];
-    for (const tenantId of [busy, neighbour])
-      for (let count = 0; count < 2; count += 1) await vault.token(tenantId, { data, mask });
-    await vault.token(busy, { data: 'abcdef', mask });
-    await vault.settle();
-    const shown: string[] = [];
-    const turn = await threadShares.begin(busy);
-    const long = page(busy, 3).then((tokens) => (shown.push('long'), tokens));
-    await Promise.all([page(busy, 1), page(busy, 3, 'reveal'), page(neighbour, 2)]);
-    shown.push('others');
-    turn.end();
-    const masked = 'X'.repeat(59_998);
-    expect(await long).toMatchObject([{ data: 'XXXXef' }, { data: `${masked}xx` }, { data: `${masked}xx` }]);
-    expect(shown).toEqual(['others', 'long']);
   });
 });

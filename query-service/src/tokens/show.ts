@@ -1,4 +1,3 @@
-import { threadShares } from '@token-vault/batching';
 import { isErased } from '@token-vault/crypto';
 import { seesFingerprints, shownBy } from '@token-vault/access';
 import { TokensRead, type DataOf, type Token, type Transform } from '@token-vault/contracts';
@@ -24,23 +23,6 @@ export type ShowTokens = (
   /** The total of the list or search, which the answer tells. */
   total?: number,
 ) => Promise<Token[]>;
-
-/** A mask over fewer characters, with those of the mask itself, takes microseconds: so do the masks of cards. */
-const longChars = 1_024;
-/** Answers whose long masks have more characters together wait for a turn. */
-const longCharsOfAnswer = 64 * 1024;
-/** Half of the time of such an answer is spent in a worker: the tenant pauses for as long as its answer took. */
-const timesAsLong = 1 / 2;
-
-/** Whether the masks of an answer take milliseconds of this thread, and of a worker. */
-function hasLongMasks(tokens: readonly GrantedToken[]): boolean {
-  let chars = 0;
-  for (const { row, transform } of tokens) {
-    const own = transform === 'mask' && row.mask !== null ? row.mask.length + row.data.length : 0;
-    if (own > longChars) chars += own;
-  }
-  return chars > longCharsOfAnswer;
-}
 
 /**
  * The audit record comes before the answer: opening and recording run at the same time, and nothing is given before
@@ -70,16 +52,11 @@ export function createTokenShow(
     const budget = expressions.of(identity, principal.tenant.id);
     const hasFingerprints = seesFingerprints(principal);
     const showing = { keyRing, expressions: budget, turns: new Turns(), now, hasFingerprints };
-    const turn = hasLongMasks(tokens) ? await threadShares.begin(principal.tenant.id) : undefined;
-    try {
-      const [shown] = await Promise.all([
-        Promise.all(tokens.map((token) => showOne(token, showing))),
-        audit.record(context, TokensRead, readOf(tokens, operation, total)),
-      ]);
-      return shown.filter((token) => token !== undefined);
-    } finally {
-      turn?.end({ timesAsLong });
-    }
+    const [shown] = await Promise.all([
+      Promise.all(tokens.map((token) => showOne(token, showing))),
+      audit.record(context, TokensRead, readOf(tokens, operation, total)),
+    ]);
+    return shown.filter((token) => token !== undefined);
   };
 }
 
