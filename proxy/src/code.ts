@@ -97,7 +97,8 @@ export class ProxyCode {
   /** The request that code made may hold data of the tokens that it was shown. @throws ConflictError when such a token is gone */
   async requireThere(context: RequestContext): Promise<void> {
     // The code may delete tokens that it made itself.
-    const given = this.#seen.filter((token) => !isMadeByCode(token));
+    const made = new Set(this.#seen.filter(isMadeByCode).map(identityOf));
+    const given = this.#seen.filter((token) => !made.has(identityOf(token)));
     if (given.length > 0 && !(await this.#dependencies.areThere(given, context)))
       throw new ConflictError('conflict', 'A token that the code was shown was deleted meanwhile.');
   }
@@ -141,6 +142,9 @@ export class ProxyCode {
     );
   }
 }
+
+/** Another token can have the same id later. */
+const identityOf = ({ id, createdAt }: SeenToken): string => `${id} ${createdAt ?? ''}`;
 
 /** Code reads the answer, so it must not be compressed. */
 const uncompressed = (outgoing: Outgoing): Outgoing => ({

@@ -178,13 +178,14 @@ describe('a request with a token that the code of a proxy has read', () => {
 });
 
 describe('a request with a token that the code of a proxy has made', () => {
-  it('is sent although the code has deleted the token', async () => {
+  it('is sent although the code has read and deleted the token', async () => {
     const [maker, caller] = [
-      await application(['token:create', 'token:delete']),
+      await application(['token:create', 'token:read', 'token:delete']),
       await application(['token:use']),
     ];
     const code = `module.exports = async ({ svc }) => {
       const { id } = await svc.tokens.create({ type: 'token', data: 'made' });
+      await svc.tokens.retrieve(id);
       await svc.tokens.delete(id);
       return { raw: { body: { id } } };
     };`;

@@ -22,10 +22,11 @@ export function createFingerprintClaims(store: EventStore) {
   ): Promise<void> {
     const { release, claim } = changes;
     const outside = outsideTransaction(context);
-    const events: VaultEvent[] = release.map((id) =>
-      outside.event(FingerprintReleased, { fingerprint, token_id: id }),
-    );
-    if (claim !== undefined) events.push(outside.event(FingerprintClaimed, { fingerprint, token_id: claim }));
+    const released = release.length === 0 ? {} : { released_token_ids: [...release] };
+    const events: VaultEvent[] =
+      claim === undefined
+        ? release.map((id) => outside.event(FingerprintReleased, { fingerprint, token_id: id }))
+        : [outside.event(FingerprintClaimed, { fingerprint, token_id: claim, ...released })];
     const stream = streams.fingerprint(context.principal.tenant.id, fingerprint);
     await store.append(stream, events, revision === undefined ? 'any' : expectedAt(revision));
   }
@@ -40,7 +41,9 @@ export function createFingerprintClaims(store: EventStore) {
         if (event.type !== 'FingerprintClaimed' && event.type !== 'FingerprintReleased') continue;
         const { token_id: tokenId } = event.data;
         claimants.delete(tokenId);
-        if (event.type === 'FingerprintClaimed') claimants.set(tokenId, event.position);
+        if (event.type === 'FingerprintReleased') continue;
+        for (const released of event.data.released_token_ids ?? []) claimants.delete(released);
+        claimants.set(tokenId, event.position);
       }
       return { claimants, revision };
     },

@@ -74,8 +74,11 @@ describe('a deduplicated create', () => {
     const events = await vault.events(streams.fingerprint(vault.principal.tenant.id, fingerprint));
     const claimants = new Set<unknown>();
     for (const event of events)
-      if (event.type === 'FingerprintClaimed') claimants.add(event.data.token_id);
-      else claimants.delete(fieldsOf(event).token_id);
+      if (event.type !== 'FingerprintClaimed') claimants.delete(fieldsOf(event).token_id);
+      else {
+        for (const released of event.data.released_token_ids ?? []) claimants.delete(released);
+        claimants.add(event.data.token_id);
+      }
     expect(claimants.size).toBe(1);
   });
 
@@ -279,6 +282,18 @@ describe('deduplicated writes that find no equal token', () => {
     expect(await added({ data }, options)).toEqual(['rate_limited', 0]);
     expect(await added({ data: unique().data }, options)).toEqual(['rate_limited', 0]);
     expect(await added({ data: unique().data }, limitedTo('1'))).toEqual(right);
+  });
+
+  it('add as many events whether a token had the data before or not', async () => {
+    const [kept, gone] = [unique(), unique()];
+    const added = async (body: object) => {
+      const before = (await vault.events()).length;
+      await vault.create(body, limitedTo(undefined));
+      return (await vault.events()).length - before;
+    };
+    await vault.remove((await vault.create(gone)).id);
+    expect(await added(gone)).toBe(await added(kept));
+    expect(await status(gone, limitedTo(undefined))).toBe(200);
   });
 
   it('do not count when a token is found, nor for a caller that may see every token', async () => {

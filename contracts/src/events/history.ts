@@ -108,5 +108,6 @@ export const eventHistory: readonly (readonly string[])[] = [
   ['ConsoleSessionEnded.v2'],
   ['TokensRead.v4'],
   ['ReactorInvoked.v4'],
+  ['FingerprintClaimed.v2'],
   ['TokenKeysAbandoned.v1'],
 ];

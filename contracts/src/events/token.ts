@@ -91,9 +91,18 @@ export const TokenKeysAbandoned = defineEvent(
   z.object({ token_id: z.string(), abandoned_key_ids: z.array(keyId) }),
 );
 
+/**
+ * `released_token_ids`: earlier claims that end by this one. They are no events of their own: the number of events would tell the caller that
+ * a token had this data before.
+ */
 export const FingerprintClaimed = defineEvent(
   'FingerprintClaimed',
-  z.object({ fingerprint: z.string(), token_id: z.string() }),
+  z.object({
+    fingerprint: z.string(),
+    token_id: z.string(),
+    released_token_ids: z.array(z.string()).optional(),
+  }),
+  [unchanged],
 );
 export const FingerprintReleased = defineEvent(
   'FingerprintReleased',

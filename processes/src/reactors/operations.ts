@@ -166,7 +166,7 @@ export function createReactorOperations(
       const shownOf = (token: AnswerToken): ShownToken =>
         // The output of a reactor made these tokens, so no right of an application decides about them.
         'invoker' in writer
-          ? { id: token.id, cvcEndsAt: token.cvcEndsAt }
+          ? { id: token.id, createdAt: token.createdAt, cvcEndsAt: token.cvcEndsAt }
           : shownToken(token, writer.applicationId);
       const onShown = ({ tokens = [] }: MadeOf) => origin.onTokens(tokens.map(shownOf));
       return answerTo(executor, request, origin, { identify, idempotencyScope, onShown });
