@@ -1,6 +1,7 @@
 import {
   ConflictError,
   isMadeByCode,
+  isRun,
   type ForbiddenError,
   type ParentRun,
   type SeenToken,
@@ -98,7 +99,7 @@ export class ProxyCode {
   async requireThere(context: RequestContext): Promise<void> {
     // The code may delete tokens that it made itself.
     const made = new Set(this.#seen.filter(isMadeByCode).map(identityOf));
-    const given = this.#seen.filter((token) => !made.has(identityOf(token)));
+    const given = this.#seen.filter((token) => !isRun(token) && !made.has(identityOf(token)));
     if (given.length > 0 && !(await this.#dependencies.areThere(given, context)))
       throw new ConflictError('conflict', 'A token that the code was shown was deleted meanwhile.');
   }

@@ -204,6 +204,105 @@ describe('inner code of a proxy', () => {
   });
 });
 
+/** Outer code that has the card from inner code, and goes on after `withdraw`. */
+async function goOn(
+  act: string,
+  withdraw: (of: { readonly inner: string; readonly outer: string }) => Promise<unknown>,
+) {
+  receiver.plan('hang');
+  const [reader, outside, caller] = [
+    await application({ rules: [rule('/')] }),
+    await application({ permissions: ['token:use', 'token:create'] }),
+    await application({ permissions: ['token:use'] }),
+  ];
+  const card = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+  const inner = await reactor(`return { raw: await svc.tokens.retrieve('${card.id}') };`, reader.id);
+  const code = `const given = await svc.reactors.react('${inner}', { args: {} });
+    await fetch('${receiver.url}/gate');
+    ${act}`;
+  const path = `/reactors/${await reactor(code, outside.id)}/react`;
+  const headers = { 'SVC-IDEMPOTENCY-KEY': `given-${card.id}` };
+  const ask = () => caller.client.request('POST', path, { body: { args: {} }, headers });
+  const answer = ask();
+  await waitUntil(() => receiver.held === 1, { what: 'the outer code at the gate' });
+  const withdrawn = () => withdraw({ inner, outer: outside.id });
+  return { answer, ask, withdrawn };
+}
+
+const withdrawalsOfInner: readonly [string, (of: { inner: string; outer: string }) => Promise<unknown>][] = [
+  ['the inner reactor was deleted', ({ inner }) => manager.expect(204, 'DELETE', `/reactors/${inner}`)],
+  [
+    'the application of the outer code was deleted',
+    ({ outer }) => manager.expect(204, 'DELETE', `/applications/${outer}`),
+  ],
+  [
+    'that application may not ask for runs',
+    ({ outer }) =>
+      manager.expect(200, 'PUT', `/applications/${outer}`, {
+        body: { name: 'a', permissions: ['token:create'] },
+      }),
+  ],
+];
+
+describe('outer code that was given the result of inner code', () => {
+  const sendTo = () =>
+    `await fetch('${receiver.url}/out', { method: 'POST', body: JSON.stringify(given) }); return {};`;
+
+  it('sends it, and answers it again', async () => {
+    const { answer, ask } = await goOn('return { raw: given };', () => Promise.resolve());
+    receiver.release();
+    expect((await answer).text).toContain(number);
+    expect((await ask()).text).toContain(number);
+  });
+
+  it.each(withdrawalsOfInner)('does not send it once %s', async (_name, withdraw) => {
+    const { answer, withdrawn } = await goOn(sendTo(), withdraw);
+    await withdrawn();
+    receiver.release();
+    expect([(await answer).status, sentNumbers()]).toEqual([403, 0]);
+  });
+
+  it.each(withdrawalsOfInner)('does not answer it once %s, nor again', async (_name, withdraw) => {
+    const first = await goOn('return { raw: given };', withdraw);
+    await first.withdrawn();
+    receiver.release();
+    const { status, text } = await first.answer;
+    expect([status, text.includes(number)]).toEqual([403, false]);
+    const second = await goOn('return { raw: given };', withdraw);
+    receiver.release();
+    expect((await second.answer).text).toContain(number);
+    await second.withdrawn();
+    const repeat = await second.ask();
+    expect([repeat.status, repeat.text.includes(number)]).toEqual([403, false]);
+  });
+});
+
+describe('inner code goes on', () => {
+  it('when the application for which its invoker acts gets another key, which the code never used', async () => {
+    const inner = await reactor(
+      `await fetch('${receiver.url}/gate'); await fetch('${receiver.url}/out'); return { raw: 'done' };`,
+      innerId,
+    );
+    receiver.plan('hang');
+    const { answer, outer } = await invokeOuter('reactor', inner, true);
+    await waitUntil(() => receiver.held === 1, { what: 'the inner code at the gate' });
+    await manager.expect(200, 'POST', `/applications/${outer.readerId}/regenerate`);
+    receiver.release();
+    expect((await answer).text).toContain('done');
+  });
+
+  it('when the proxy whose code asked for it gets another key', async () => {
+    const inner = await reactor(`await fetch('${receiver.url}/gate'); return { raw: args.card };`, innerId);
+    receiver.plan('hang');
+    const { answer, outer } = await invokeOuter('proxy', inner, false);
+    await answer;
+    await waitUntil(() => receiver.held === 1, { what: 'the inner code at the gate' });
+    await manager.expect(201, 'POST', `${outer.path}/keys`, { body: {} });
+    receiver.release();
+    await waitUntil(() => sentNumbers() === 1, { timeoutMs: 15_000, what: 'the result' });
+  });
+});
+
 describe('code that acts for an application', () => {
   it('does nothing more once its reactor has another application', async () => {
     receiver.plan('hang');

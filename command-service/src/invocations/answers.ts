@@ -1,6 +1,7 @@
 import {
   type DataOf,
   DomainError,
+  isRun,
   invocationPlace,
   mayHoldUnnamedTokens,
   outcomeContentOf,
@@ -79,7 +80,7 @@ function outputTokens(value: Json | undefined, tenantId: string, at: Path): Answ
 /** The tokens that the answer of a run may contain. */
 function tokensOf(
   event: OutcomeEvent,
-  { tenantId }: Asked,
+  { tenantId, reactorId, reactorRevision: revision }: Asked,
   { value, seen, isSeenComplete, cvcEndsAt }: OutcomeContent,
   usedTokenIds: readonly string[],
 ) {
@@ -88,10 +89,14 @@ function tokensOf(
   const made = (body as { tokens?: Json } | null | undefined)?.tokens;
   const tokens: AnswerToken[] = [
     ...usedTokenIds.map((id) => ({ id, by: 'use' as const, asOf, cvcEndsAt })),
-    ...seen.map(({ id, shown }) => ({ id, by: 'seen' as const, asOf, cvcEndsAt, shown })),
+    ...seen.map(({ id, shown }) =>
+      isRun({ shown })
+        ? { id, by: 'ran' as const, shown }
+        : { id, by: 'seen' as const, asOf, cvcEndsAt, shown },
+    ),
     ...outputTokens(made, tenantId, ['tokens']),
   ];
-  return { tokens, isUnrepeatable: !isSeenComplete };
+  return { tokens, ran: { reactorId, revision }, isUnrepeatable: !isSeenComplete };
 }
 
 /**

@@ -1,6 +1,7 @@
 import {
   ForbiddenError,
   NotFoundError,
+  ProxyUpdated,
   ReactorCreated,
   ReactorDeleted,
   ReactorUpdated,
@@ -55,8 +56,13 @@ export function createOwnerDecision({
       if (error instanceof NotFoundError) return undefined;
       throw error;
     });
-    if (found?.revision !== revision) return new ForbiddenError('The proxy was changed or deleted.');
-    const end = found.details.keys.find(({ id }) => id === keyId)?.expires_at;
+    const gone = () => new ForbiddenError('The proxy, or its key, was changed or deleted.');
+    if (!found) return gone();
+    for await (const { type } of store.readStream(streams.proxy(tenantId, proxyId), { from: revision + 1 }))
+      if (type === ProxyUpdated.type) return gone();
+    const key = found.details.keys.find(({ id }) => id === keyId);
+    if (keyId !== undefined && !key) return gone();
+    const end = key?.expires_at;
     const isOver = end !== undefined && Date.parse(end) <= clock.now().getTime();
     return isOver ? new ForbiddenError('The key of the proxy has expired.') : undefined;
   }

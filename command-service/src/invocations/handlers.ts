@@ -194,7 +194,8 @@ export class Invocations {
 
   async #invokedOf({ id, request, ...draft }: Draft, context: RequestContext): Promise<NewInvocation> {
     const { callbackUrl } = request;
-    const { keyHash } = context.principal;
+    // Code acts for its application without a key.
+    const keyHash = context.parents.length > 0 ? undefined : context.principal.keyHash;
     const [args, callback, parents] = await Promise.all([
       this.#seal(id, 'args', request.args, context),
       callbackUrl === undefined ? undefined : this.#seal(id, 'callback_url', callbackUrl, context),

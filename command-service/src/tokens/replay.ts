@@ -84,6 +84,7 @@ function shownAgain({ token, details }: Found, context: RequestContext): Shown {
     // `ExistingTokens` makes the answer of a duplicate.
     case 'duplicate-of-create':
     case 'duplicate-of-update':
+    case 'ran':
       return unshown;
   }
 }
@@ -100,7 +101,7 @@ const readOf = (
 
 /** A token that code of a reactor was shown, by the rights of the reactor's application. */
 function seenToken({ id, by, shown }: StoredToken): SeenToken[] {
-  if (by !== 'seen' || shown?.applicationId === undefined) return [];
+  if ((by !== 'seen' && by !== 'ran') || shown?.applicationId === undefined) return [];
   const { applicationId } = shown;
   return [{ id, shown: { ...shown, applicationId } }];
 }
@@ -175,7 +176,8 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
     },
 
     async show(tokens, context) {
-      const all = await Promise.all(tokens.map((token) => findSame(token, context)));
+      const own = tokens.filter(({ by }) => by !== 'ran');
+      const all = await Promise.all(own.map((token) => findSame(token, context)));
       const decided = all.map((found) => ({ found, shown: shownAgain(found, context) }));
       const seen = await decideSeen(tokens.flatMap(seenToken), context.now, context);
       if (seen.refusal) throw seen.refusal;

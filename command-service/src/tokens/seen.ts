@@ -1,4 +1,5 @@
 import {
+  can,
   decideTokenAccess,
   isDataSearchable,
   lesserOf,
@@ -11,6 +12,7 @@ import {
 import {
   entityTypeOfToken,
   ForbiddenError,
+  isRun,
   TokensRead,
   type DataOf,
   type SeenToken,
@@ -24,6 +26,9 @@ import {
   type RequestContext,
 } from '@token-vault/operations';
 import type { TokenDetails } from '@token-vault/tokens';
+import type { KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
+import { createOwnerDecision, type RefuseOwner } from '../invocations/code-owner.ts';
 import { createTokensSinceFinder, type TokenFinderDependencies } from './find.ts';
 import { shownTo, type Shown } from './shown.ts';
 
@@ -34,6 +39,8 @@ import { shownTo, type Shown } from './shown.ts';
 export type FindApplication = (tenantId: string, applicationId: string) => Promise<Principal | undefined>;
 
 export interface SeenTokensDependencies extends TokenFinderDependencies {
+  readonly store: EventStore;
+  readonly keyRing: KeyRing;
   readonly audit: AuditTrail;
   readonly findApplication: FindApplication;
 }
@@ -67,9 +74,13 @@ interface OwnShowing {
   readonly shown: Omit<TokenShowing, 'applicationId'>;
 }
 
-const isOf = (token: SeenToken): token is SeenToken & { readonly shown: TokenShowing } =>
-  token.shown !== undefined;
+type ShownToCode = SeenToken & { readonly shown: TokenShowing };
+const isShownToCode = (token: SeenToken): token is ShownToCode => token.shown !== undefined;
 
+/** So many tokens are looked for at once: the others of the vault wait for the store meanwhile. */
+const foundAtOnce = 32;
+
+const mayNotAsk = 'The application of the reactor may no longer ask for a run of another reactor.';
 const reduced = 'The application of the reactor may no longer see a token as its code was shown it.';
 
 type Granted = { readonly isGranted: true } & Pick<Shown, 'transform' | 'isBreakGlass'>;
@@ -143,27 +154,62 @@ function decideAll(
   return { readings };
 }
 
+/** About the first run whose reactor is gone, or for which its application may not ask any more. */
+async function refuseRun(
+  refuseOwner: RefuseOwner,
+  { id: reactorId, shown: { applicationId, ran: revision = 0 } }: ShownToCode,
+  {
+    context: { principal },
+    applications,
+  }: { readonly context: RequestContext; readonly applications: ReadonlyMap<string, Principal | undefined> },
+): Promise<ForbiddenError | undefined> {
+  const application = applications.get(applicationId);
+  if (!application || !can(application, 'token:use')) return new ForbiddenError(mayNotAsk);
+  return refuseOwner(principal.tenant.id, { reactorId, revision });
+}
+
+/** The records name the application as the actor, and the trace id of the request that shows the outcome. */
+async function record(
+  audit: AuditTrail,
+  readings: ReadonlyMap<Principal, readonly Reading[]>,
+  { traceId, now }: RequestContext,
+): Promise<void> {
+  for (const [principal, of] of readings) {
+    const context = createRequestContext({ principal, traceId, now, request: 'react' });
+    const events = (['use', 'read'] as const).flatMap((operation) => {
+      const tokens = of.filter((each) => each.operation === operation).map(({ token }) => token);
+      return tokens.length > 0 ? [context.event(TokensRead, { operation, tokens })] : [];
+    });
+    await audit.recordAll(context, events);
+  }
+}
+
 /** `DecideSeen` by the present rights of applications, with the reason that the caller gave for its request. */
 export function createSeenTokens(dependencies: SeenTokensDependencies): DecideSeen {
   const { audit, findApplication } = dependencies;
   const find = createTokensSinceFinder(dependencies);
+  const refuseOwner = createOwnerDecision(dependencies);
 
   async function findAll(
-    tokens: readonly SeenToken[],
+    tokens: readonly ShownToCode[],
     since: Date,
     context: RequestContext,
   ): Promise<Showing[]> {
     const known = new Map<string, Promise<readonly TokenDetails[]>>();
-    const found = tokens.filter(isOf).map(async ({ id, shown }) => {
-      const finding = known.get(id) ?? find(id, since, context);
-      known.set(id, finding);
-      return (await finding).map((details) => ({ details, shown }));
-    });
-    return (await Promise.all(found)).flat();
+    const found: Showing[] = [];
+    for (let from = 0; from < tokens.length; from += foundAtOnce) {
+      const some = tokens.slice(from, from + foundAtOnce).map(async ({ id, shown }) => {
+        const finding = known.get(id) ?? find(id, since, context);
+        known.set(id, finding);
+        return (await finding).map((details) => ({ details, shown }));
+      });
+      found.push(...(await Promise.all(some)).flat());
+    }
+    return found;
   }
 
-  async function applicationsOf(showings: readonly Showing[], { principal }: RequestContext) {
-    const ids = [...new Set(showings.map(({ shown }) => shown.applicationId))];
+  async function applicationsOf(shown: readonly ShownToCode[], { principal }: RequestContext) {
+    const ids = [...new Set(shown.map(({ shown: { applicationId } }) => applicationId))];
     const found = ids.map(async (id) => {
       const application = await findApplication(principal.tenant.id, id);
       return [id, application && withReason(application, principal.reason)] as const;
@@ -171,25 +217,20 @@ export function createSeenTokens(dependencies: SeenTokensDependencies): DecideSe
     return new Map(await Promise.all(found));
   }
 
-  /** The records name the application as the actor, and the trace id of the request that shows the outcome. */
-  async function record(
-    readings: ReadonlyMap<Principal, readonly Reading[]>,
-    { traceId, now }: RequestContext,
-  ): Promise<void> {
-    for (const [principal, of] of readings) {
-      const context = createRequestContext({ principal, traceId, now, request: 'react' });
-      const events = (['use', 'read'] as const).flatMap((operation) => {
-        const tokens = of.filter((each) => each.operation === operation).map(({ token }) => token);
-        return tokens.length > 0 ? [context.event(TokensRead, { operation, tokens })] : [];
-      });
-      await audit.recordAll(context, events);
-    }
-  }
-
   return async (tokens, since, context) => {
-    const showings = await findAll(tokens, since, context);
-    const decided = decideAll(showings, await applicationsOf(showings, context));
-    if ('refusal' in decided) return { refusal: decided.refusal, record: () => Promise.resolve() };
-    return { refusal: undefined, record: () => record(decided.readings, context) };
+    const shown = tokens.filter(isShownToCode);
+    const applications = await applicationsOf(shown, context);
+    const runs = shown.filter(isRun).map((run) => refuseRun(refuseOwner, run, { context, applications }));
+    const refused = (refusal: ForbiddenError) => ({ refusal, record: () => Promise.resolve() });
+    const refusalOfRun = (await Promise.all(runs)).find((refusal) => refusal !== undefined);
+    if (refusalOfRun) return refused(refusalOfRun);
+    const showings = await findAll(
+      shown.filter((token) => !isRun(token)),
+      since,
+      context,
+    );
+    const decided = decideAll(showings, applications);
+    if ('refusal' in decided) return refused(decided.refusal);
+    return { refusal: undefined, record: () => record(audit, decided.readings, context) };
   };
 }

@@ -15,6 +15,11 @@ export type TokenShowing = {
   readonly transform: Transform;
   /** The answer to the code contains no data of the token, but was computed from the data. */
   readonly isTold?: true | undefined;
+  /**
+   * Set when the id names a reactor: the code asked for a run of it, at this revision, and was given the result. The code of the reactor and the
+   * right to ask for it decide about that result too.
+   */
+  readonly ran?: number | undefined;
   /** The token of a create request that deduplication answered with this token. The right to make the requested token decides. */
   readonly asked?: AskedToken | undefined;
 };
@@ -27,6 +32,9 @@ export type SeenToken = {
   /** Unset when no right was needed: the token was made from the output of the run. */
   readonly shown?: TokenShowing | undefined;
 };
+
+/** The entry is not of a token, but of a run that the code asked for. */
+export const isRun = ({ shown }: Pick<SeenToken, 'shown'>): boolean => shown?.ran !== undefined;
 
 /** The code made the token of data that it had. Of a duplicate it was told. */
 export const isMadeByCode = ({ shown }: SeenToken): boolean =>

@@ -112,7 +112,9 @@ function restOf({ body, headers, invocationId, tokens = [] }: Answer): Rest {
 }
 
 const ownersOf = ({ endsWith }: Answer, tokens: readonly StoredToken[]): readonly Owner[] => [
-  ...[...new Set(tokens.map(({ id }) => id))].map((tokenId) => ({ tokenId })),
+  ...[...new Set(tokens.filter(({ by }) => by !== 'ran').map(({ id }) => id))].map((tokenId) => ({
+    tokenId,
+  })),
   ...(endsWith === undefined ? [] : [{ entity: endsWith.entity }]),
 ];
 
@@ -139,7 +141,7 @@ async function sealedRest(
   return { text, shares: parts.map(({ stored }) => stored) };
 }
 
-const isSeen = ({ by }: AnswerToken): boolean => by === 'seen';
+const isSeen = ({ by }: AnswerToken): boolean => by === 'seen' || by === 'ran';
 
 /** Data of other tokens is not in the stored text: a repeat shows their present state. */
 const isMaterial = ({ by }: AnswerToken): boolean => by === 'use' || by === 'seen';

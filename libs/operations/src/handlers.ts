@@ -54,11 +54,11 @@ export interface AnswerToken {
   readonly expiresAt?: string | undefined;
   /**
    * The reason why the caller got the token: the right to create or update it; deduplication; its use in arguments of a reactor; the output
-   * of a reactor, shown as masked; or that a query or code of a reactor was shown it. For code the rights of the reactor's application
+   * of a reactor, shown as masked; or that a query or code of a reactor was shown it; `ran`: the id is that of a reactor whose result the code was given. For code the rights of the reactor's application
    * decide (`shown.applicationId`).
    */
   readonly by:
-    'create' | 'update' | 'duplicate-of-create' | 'duplicate-of-update' | 'use' | 'output' | 'seen';
+    'create' | 'update' | 'duplicate-of-create' | 'duplicate-of-update' | 'use' | 'output' | 'seen' | 'ran';
   /** Unset where nothing of the token was shown. */
   readonly shown?: Showing | undefined;
 }
@@ -111,6 +111,8 @@ export interface Answer {
    * is decided like any repeat before it leaves.
    */
   readonly isRepeat?: boolean | undefined;
+  /** The reactor whose run the answer was made of, at the revision that ran. */
+  readonly ran?: { readonly reactorId: string; readonly revision: number } | undefined;
   /** The tokens that the answer was made of are not known, so it cannot be shown again. */
   readonly isUnrepeatable?: boolean;
 }

@@ -53,13 +53,21 @@ export async function namedTokens(
   tokens: readonly AnswerToken[],
   factsOf: (ids: readonly string[]) => Promise<readonly (TokenFacts | undefined)[]>,
 ): Promise<{ tokens: readonly StoredToken[]; facts: readonly TokenFacts[] } | undefined> {
-  const asked = [...new Set(tokens.filter(({ createdAt }) => createdAt === undefined).map(({ id }) => id))];
+  const asked = [
+    ...new Set(
+      tokens.filter(({ createdAt, by }) => createdAt === undefined && by !== 'ran').map(({ id }) => id),
+    ),
+  ];
   const answers = asked.length === 0 ? [] : await factsOf(asked);
   const facts = new Map(
     asked.flatMap((id, index) => (answers[index] ? [[id, answers[index]] as const] : [])),
   );
   const named: StoredToken[] = [];
   for (const { id, at, by, asOf, shown, createdAt = facts.get(id)?.createdAt } of tokens) {
+    if (by === 'ran') {
+      named.push({ id, by, createdAt: '', shown });
+      continue;
+    }
     if (createdAt === undefined || (asOf !== undefined && Date.parse(createdAt) > Date.parse(asOf)))
       return undefined;
     // About the other tokens the caller's own rights decide, whatever was shown.

@@ -50,6 +50,17 @@ function shownToken({ id, createdAt, by, shown, cvcEndsAt }: AnswerToken, applic
   return { ...token, shown: { ...showing, applicationId: showing.applicationId ?? applicationId } };
 }
 
+/** A run that the code of `applicationId` asked for. */
+const runOf = (ran: MadeOf['ran'], applicationId: string): ShownToken[] =>
+  ran === undefined
+    ? []
+    : [
+        {
+          id: ran.reactorId,
+          shown: { applicationId, permission: 'token:use', transform: 'redact', ran: ran.revision },
+        },
+      ];
+
 /**
  * Runs a request of a reactor as `principal`. Gives the body as HTTP would send it, without undefined fields. `onShown` is told what went into
  * the answer, and into an error that depends on data: the code reads that too.
@@ -140,9 +151,9 @@ export function createReactorOperations(
           if (isChange) await origin.requireActing();
           return applicationOf(principals, origin, applicationId);
         };
-        const onShown = ({ tokens = [], isUnrepeatable = false }: MadeOf) =>
+        const onShown = ({ tokens = [], ran, isUnrepeatable = false }: MadeOf) =>
           origin.onTokens(
-            tokens.map((token) => shownToken(token, applicationId)),
+            [...tokens.map((token) => shownToken(token, applicationId)), ...runOf(ran, applicationId)],
             !isUnrepeatable,
           );
         return await answerTo(executor, request, origin, { identify, onShown });

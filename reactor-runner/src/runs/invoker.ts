@@ -35,7 +35,7 @@ export const runOf = (
   reason: metadata.reason,
   keyHash: invoked.key_hash,
   since: metadata.occurred_at,
-  position,
+  position: invoked.depth > 0 ? undefined : position,
   tokenIds: invoked.token_ids,
   owner: { reactorId: invoked.reactor_id, revision: invoked.reactor_revision },
   seen,
@@ -56,6 +56,7 @@ const formerInvoker = (
   ...(authorizedBy === undefined ? {} : { authorizedBy }),
 });
 
+/** A run that code asked for does not depend on a key of its application. Its parents depend on those of their callers. */
 export const askedOf = ({ keyHash, position }: Pick<ParentRun, 'keyHash' | 'position'>): Asked => ({
   keyHash,
   position: position === undefined ? undefined : parsePosition(position),

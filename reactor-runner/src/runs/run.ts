@@ -153,7 +153,7 @@ export class Runs {
     const { invoked, metadata, stream } = invocation;
     if (!this.#takesMore) throw new RunnerStoppedError('the runner takes no more');
     const startMs = Date.now();
-    const asked = askedOf({ keyHash: invoked.key_hash, position: invocation.position });
+    const asked = askedOf(runOf(invocation, new SeenTokens()));
     const invoker = findInvoker(invocation.tenantId, metadata.actor, asked);
     const opened = invoker.then((it) => openForInvoker(invocation, it, this.#dependencies));
     const prepared = this.#prepare(invocation, opened);

@@ -1,5 +1,5 @@
 import { lesserOf } from '@token-vault/access';
-import { ConflictError, isMadeByCode, maxSeenTokens, type SeenToken } from '@token-vault/contracts';
+import { ConflictError, isMadeByCode, isRun, maxSeenTokens, type SeenToken } from '@token-vault/contracts';
 import type { ShownToken } from './ports.ts';
 
 const tooMany = () =>
@@ -33,7 +33,7 @@ export class SeenTokens {
         ...(createdAt === undefined ? {} : { createdAt }),
         ...(shown === undefined ? {} : { shown }),
       };
-      const fits = this.#ids.size < maxSeenTokens || this.#ids.has(id);
+      const fits = isRun(token) || this.#ids.size < maxSeenTokens || this.#ids.has(id);
       if (!fits && isMadeByCode(token)) this.#isComplete = false;
       else {
         // The refusal tells the code of these tokens, so they decide too.
@@ -46,8 +46,15 @@ export class SeenTokens {
 
   #add(token: SeenToken): void {
     const { id, createdAt, shown } = token;
-    this.#ids.add(id);
-    const key = JSON.stringify([id, createdAt, shown?.applicationId, shown?.permission, shown?.isTold]);
+    if (!isRun(token)) this.#ids.add(id);
+    const key = JSON.stringify([
+      id,
+      createdAt,
+      shown?.applicationId,
+      shown?.permission,
+      shown?.isTold,
+      shown?.ran,
+    ]);
     const before = this.#tokens.get(key)?.shown;
     const isMore = before && shown && lesserOf(before.transform, shown.transform) !== shown.transform;
     if (!before || isMore) this.#tokens.set(key, token);
