@@ -52,7 +52,7 @@ export function openProxy(
       tokenUse.check(references, { ...asked, now: clock.now() }, madeAt),
     refuseUse: (tokenIds, asked) => tokenUse.refusal(tokenIds, asked.now, asked),
     async findProxy(tenantId, id) {
-      const { details, revision, configuration } = await findProxy(tenantId, id);
+      const { details, settingsRevision: revision, configuration } = await findProxy(tenantId, id);
       const { applicationId, requestCode, responseCode } = details;
       const hasCode = requestCode !== undefined || responseCode !== undefined;
       if (hasCode && applicationId !== undefined && !(await findApplication(tenantId, applicationId)))

@@ -11,7 +11,7 @@ import { isAllowed } from './destination.ts';
 /** A proxy as the log has it. */
 export interface ConfiguredProxy {
   readonly id: string;
-  /** Of the stream: another one is another proxy. */
+  /** Of its settings: with another one it is another proxy. */
   readonly revision: number;
   /** Scheme, host, port and base path, without a slash at the end. */
   readonly destination: string;

@@ -123,6 +123,18 @@ describe('a request whose connection is delayed by its destination', () => {
     expect(destination.arrived.map(({ body }) => body.toString())).toEqual([expect.stringContaining(number)]);
   });
 
+  it('is answered when its proxy gets another key meanwhile', async () => {
+    const caller = await application(['token:use']);
+    const body = { name: 'p', destination: gate.url, application: { id: caller.id } };
+    const proxy = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body })).body;
+    destination.answer = (_request, response) => void response.end('done');
+    const answer = caller.client.request('POST', `/proxies/${proxy.id}/invoke/x`, { body: {} });
+    await waitUntil(() => gate.held.length === 1, { what: 'the connection' });
+    await manager.expect(201, 'POST', `/proxies/${proxy.id}/keys`, { body: {} });
+    gate.open();
+    expect((await answer).status).toBe(200);
+  });
+
   it('has its answer withheld when its caller is deleted before the answer', async () => {
     const { answer, ids, passTime } = await begin();
     let release = (): void => undefined;

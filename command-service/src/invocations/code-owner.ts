@@ -1,7 +1,6 @@
 import {
   ForbiddenError,
   NotFoundError,
-  ProxyUpdated,
   ReactorCreated,
   ReactorDeleted,
   ReactorUpdated,
@@ -57,9 +56,7 @@ export function createOwnerDecision({
       throw error;
     });
     const gone = () => new ForbiddenError('The proxy, or its key, was changed or deleted.');
-    if (!found) return gone();
-    for await (const { type } of store.readStream(streams.proxy(tenantId, proxyId), { from: revision + 1 }))
-      if (type === ProxyUpdated.type) return gone();
+    if (found?.settingsRevision !== revision) return gone();
     const key = found.details.keys.find(({ id }) => id === keyId);
     if (keyId !== undefined && !key) return gone();
     const end = key?.expires_at;

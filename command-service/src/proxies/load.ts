@@ -1,4 +1,4 @@
-import { streams } from '@token-vault/contracts';
+import { ProxyCreated, ProxyUpdated, streams } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import { noRevision, type EventStore } from '@token-vault/event-store';
 import { load } from '../aggregates/decider.ts';
@@ -34,11 +34,19 @@ export async function loadProxy(
 
 /** A proxy that is used. */
 interface FoundProxy extends LoadedProxy {
+  /** The revision of the event that set its settings last. Its keys are no settings. */
+  readonly settingsRevision: number;
   /** @throws NotFoundError when the proxy was deleted meanwhile */
   readonly configuration: () => Promise<Configuration>;
 }
 /** @throws NotFoundError, AlteredRecordError */
 export type ProxyFinder = (tenantId: string, id: string) => Promise<FoundProxy>;
+
+interface Known {
+  readonly state: ProxyState;
+  readonly revision: number;
+  readonly settingsRevision: number;
+}
 
 const keptStates = 500;
 
@@ -53,25 +61,30 @@ export function createProxyFinder({
   readonly store: EventStore;
   readonly keyRing: KeyRing;
 }): ProxyFinder {
-  const known = new Map<string, { readonly state: ProxyState; readonly revision: number }>();
+  const known = new Map<string, Known>();
   const configurations = createConfigurations(keyRing, 'proxy');
 
   return async (tenantId, id) => {
     const stream = streams.proxy(tenantId, id);
-    const before = known.get(stream) ?? { state: initialState, revision: noRevision };
-    let { state, revision } = before;
+    const before = known.get(stream) ?? {
+      state: initialState,
+      revision: noRevision,
+      settingsRevision: noRevision,
+    };
+    let { state, revision, settingsRevision } = before;
     for await (const event of store.readStream(stream, { from: before.revision + 1 })) {
       state = proxyDecider.evolve(state, event);
       revision = event.revision;
+      if (event.type === ProxyCreated.type || event.type === ProxyUpdated.type) settingsRevision = revision;
     }
     const details = requireActive(state);
     if (revision !== before.revision) {
       requireSigned(proxySigner, state, await keyRing.hashes(tenantId));
       if (known.size >= keptStates) known.clear();
-      known.set(stream, { state, revision });
+      known.set(stream, { state, revision, settingsRevision });
     }
     const configuration = async () =>
       (await configurations.open(tenantId, id, details.configuration)).expose();
-    return { details, revision, configuration };
+    return { details, revision, settingsRevision, configuration };
   };
 }

@@ -6,6 +6,12 @@ const freeMs = 2;
 const pieceMs = 5;
 /** The share of the thread's time that a tenant gets for its long work is one divided by this number. */
 const parts = 4;
+/**
+ * A piece that cannot be interrupted delays each request that comes meanwhile by as long. After one that takes longer than this, the tenant
+ * pauses for a hundred times as long, so that fewer than one in a hundred requests of others meet one.
+ */
+const longMs = 15;
+const partsOfLong = 100;
 
 /** The turn of a tenant, in which it may hold the thread. */
 export interface Turn {
@@ -31,14 +37,14 @@ interface Tenant {
 
 /**
  * Work that holds the thread for milliseconds, such as parsing 1 MiB of JSON, delays the requests of all tenants. Such work of one tenant is
- * done one after the other, and the tenant pauses after each: all its long work together gets a quarter of the thread's time. Tenants do
- * not wait for each other.
+ * done one after the other, and the tenant pauses after each: all its long work together gets a quarter of the thread's time, or a
+ * hundredth where a single piece takes long. Tenants do not wait for each other.
  */
 export class ThreadShares {
   readonly #tenants = new Map<string, Tenant>();
   readonly #nowMs: () => number;
 
-  constructor(nowMs: () => number = () => performance.now()) {
+  constructor(nowMs: () => number = threadMs) {
     this.#nowMs = nowMs;
   }
 
@@ -85,7 +91,14 @@ export class ThreadShares {
   }
 }
 
+/** The processor time of this thread: on a busy machine short work takes long, too. */
+function threadMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1_000;
+}
+
 function pauseMs(heldMs: number, { timesAsLong = 1, ms = 0 }: Following): number {
+  if (heldMs > longMs) return heldMs * partsOfLong;
   const allMs = heldMs * timesAsLong + ms;
   return allMs <= freeMs ? 0 : allMs * parts - heldMs;
 }

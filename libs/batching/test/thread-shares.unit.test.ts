@@ -52,6 +52,16 @@ describe('long work of one tenant', () => {
     expect(done).toEqual(['first', 'second', 'third']);
   });
 
+  it('gets a hundredth of the time where a single piece takes long', async () => {
+    await bring('a', 'first', { takesMs: 20 });
+    await bring('a', 'second');
+    await bring('b', 'other');
+    await vi.advanceTimersByTimeAsync(1_999);
+    expect(done).toEqual(['first', 'other']);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(done).toEqual(['first', 'other', 'second']);
+  });
+
   it('is done in the order of its arrival, one piece at a time', async () => {
     for (const name of ['first', 'second', 'third']) await bring('a', name, { takesMs: 10 });
     expect(done).toEqual(['first']);

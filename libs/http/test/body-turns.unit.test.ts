@@ -65,10 +65,10 @@ describe('large bodies of one tenant', () => {
   });
 
   it('wait after one three times as long as it used the thread, together with the work that follows from its size', async () => {
-    const end = await bring('a', 'slow', { takesMs: 50 });
+    const end = await bring('a', 'slow', { takesMs: 10 });
     end();
     await bring('a', 'next');
-    await vi.advanceTimersByTimeAsync(150 + pauseMs - 1);
+    await vi.advanceTimersByTimeAsync(30 + pauseMs - 1);
     expect(parsed).toEqual(['slow']);
     await vi.advanceTimersByTimeAsync(1);
     expect(parsed).toEqual(['slow', 'next']);

@@ -87,6 +87,7 @@ class DeliveryRefusedError extends Error {
   }
 }
 
+const refusedReason = 'refused';
 const altered: Attempted = { reason: 'record altered', isFinal: true };
 
 /** Delivers results of asynchronous invocations (rules.md §10). */
@@ -143,9 +144,11 @@ export class Deliveries {
       const reason = await send().catch((error: unknown) => {
         if (!(error instanceof DeliveryRefusedError)) throw error;
         ({ refused } = error);
+        // Code chose this URL, which may hold data that it was given.
+        if (invocation.invoked.depth > 0) return refusedReason;
         return this.#send(invocation, refusalContent(invocation, error.refused));
       });
-      return { reason, isFinal: false, refused };
+      return { reason, isFinal: reason === refusedReason, refused };
     } catch (error) {
       if (error instanceof EgressError) return { reason: error.code, isFinal: false, refused };
       if (error instanceof KeyDestroyedError) return { reason: 'no longer kept', isFinal: true, refused };
