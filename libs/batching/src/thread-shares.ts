@@ -28,6 +28,8 @@ export interface Following {
   readonly timesAsLong?: number;
   /** The time of what follows, where the piece does not tell it. */
   readonly ms?: number;
+  /** The piece was not interrupted, so the thread did nothing else meanwhile. */
+  readonly isOnePiece?: true;
 }
 
 interface Tenant {
@@ -54,7 +56,7 @@ export class ThreadShares {
     try {
       return work();
     } finally {
-      turn.end(following);
+      turn.end({ ...following, isOnePiece: true });
       // The work that follows takes long too: other tenants come first.
       await nextTurn();
     }
@@ -97,8 +99,8 @@ function threadMs(): number {
   return (user + system) / 1_000;
 }
 
-function pauseMs(heldMs: number, { timesAsLong = 1, ms = 0 }: Following): number {
-  if (heldMs > longMs) return heldMs * partsOfLong;
+function pauseMs(heldMs: number, { timesAsLong = 1, ms = 0, isOnePiece }: Following): number {
+  if (isOnePiece && heldMs > longMs) return heldMs * partsOfLong;
   const allMs = heldMs * timesAsLong + ms;
   return allMs <= freeMs ? 0 : allMs * parts - heldMs;
 }

@@ -62,6 +62,17 @@ describe('long work of one tenant', () => {
     expect(done).toEqual(['first', 'other', 'second']);
   });
 
+  it('gets a quarter where it was in pieces, which others may have worked between', async () => {
+    const turn = await shares.begin('a');
+    nowMs += 20;
+    turn.end();
+    await bring('a', 'next');
+    await vi.advanceTimersByTimeAsync(59);
+    expect(done).toEqual([]);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(done).toEqual(['next']);
+  });
+
   it('is done in the order of its arrival, one piece at a time', async () => {
     for (const name of ['first', 'second', 'third']) await bring('a', name, { takesMs: 10 });
     expect(done).toEqual(['first']);
