@@ -14,10 +14,11 @@ export interface HostResolverOptions {
   readonly now?: () => number;
 }
 
-/** Concurrent look-ups of one tenant. Further ones wait. */
+/** Concurrent look-ups of one tenant. Further ones wait for 100 ms: a name may hold data, and the decision to send it is used for no longer. */
 const perTenant = 16;
 /** Waiting look-ups of one tenant. A run has at most 32 requests in flight. */
 const maxWaiting = 256;
+const longestWaitMs = 100;
 const maxCached = 2_000;
 const longestMs = 60_000;
 const shortestMs = 1_000;
@@ -73,15 +74,32 @@ export function createHostResolver(options: HostResolverOptions = {}): ResolveFo
   };
 }
 
+const tooMany = () => new EgressError('network', 'Too many host names are being looked up');
+
+/** Resolves when it is called back. @throws EgressError after `longestWaitMs` */
+function waitIn(waiting: (() => void)[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const begin = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+    const giveUp = () => {
+      waiting.splice(waiting.indexOf(begin), 1);
+      reject(tooMany());
+    };
+    const timer = setTimeout(giveUp, longestWaitMs);
+    waiting.push(begin);
+  });
+}
+
 /** A limited number of look-ups of each tenant at once, in their order. */
 function createTurns() {
   const tenants = new Map<string, { running: number; waiting: (() => void)[] }>();
   return async <Result>(tenantId: string, work: () => Promise<Result>): Promise<Result> => {
     const own = tenants.get(tenantId) ?? { running: 0, waiting: [] };
     tenants.set(tenantId, own);
-    if (own.waiting.length >= maxWaiting)
-      throw new EgressError('network', 'Too many host names are being looked up');
-    if (own.running >= perTenant) await new Promise<void>((resolve) => own.waiting.push(resolve));
+    if (own.waiting.length >= maxWaiting) throw tooMany();
+    if (own.running >= perTenant) await waitIn(own.waiting);
     else own.running += 1;
     try {
       return await work();

@@ -80,7 +80,16 @@ describe('names that a tenant looks up', () => {
     expect((await Promise.all(requests)).every((error) => error instanceof EgressError)).toBe(true);
   });
 
-  it('wait for each other beyond sixteen, and other tenants do not wait for them', async () => {
+  it('wait for each other beyond sixteen', async () => {
+    const names = Array.from({ length: 40 }, (_, index) => `name${index}.test`);
+    const known = { address: '93.184.216.34', ttl: 60 };
+    const { address } = await startDns(Object.fromEntries(names.map((name) => [name, known])));
+    const resolve = createHostResolver({ servers: [address] });
+    const found = await Promise.all(names.map((name) => resolve('alice', name)));
+    expect(new Set(found.flat())).toEqual(new Set([known.address]));
+  });
+
+  it('are not asked for when they had to wait for long, and other tenants do not wait for them', async () => {
     const { address, asked } = await startDns({ 'good.test': { address: '93.184.216.34', ttl: 60 } });
     const resolve = createHostResolver({ servers: [address], timeoutMs: 3_000 });
     const all = Array.from({ length: 40 }, (_, index) =>
@@ -89,9 +98,10 @@ describe('names that a tenant looks up', () => {
     await waitUntil(() => new Set(asked).size === 16);
     expect(await resolve('alice', 'good.test')).toEqual(['93.184.216.34']);
     expect(new Set(asked).size).toBe(17);
-    // The first look-ups end after their time limit, and the next ones are sent.
-    await waitUntil(() => new Set(asked).size > 17);
-    await Promise.all(all);
+    const errors = await Promise.all(all);
+    // The first ones end after their time limit.
+    expect(errors.filter((error) => error instanceof EgressError)).toHaveLength(24);
+    expect(new Set(asked).size).toBe(17);
   }, 30_000);
 
   it('are refused beyond those that may wait', async () => {
@@ -101,7 +111,9 @@ describe('names that a tenant looks up', () => {
       failureOf(resolve('mallory', `silent${index}.test`)),
     );
     const errors = await Promise.all(all);
-    expect(errors.filter((error) => error instanceof EgressError)).toHaveLength(300 - 256 - 16);
+    expect(errors.filter((error) => error instanceof EgressError).length).toBeGreaterThanOrEqual(
+      300 - 256 - 16,
+    );
   }, 30_000);
 });
 
