@@ -1,4 +1,4 @@
-import { newId, type VaultEvent } from '@token-vault/contracts';
+import { FingerprintClaimed, newId, type VaultEvent } from '@token-vault/contracts';
 import { createKeyRing, environmentRootKey, type KeyRing } from '@token-vault/crypto';
 import { KeysNotStoredError, type EventStore, type RecordedEvent } from '@token-vault/event-store';
 import { keyDurability, openEventStore, schema, type DataSettings } from '@token-vault/processes';
@@ -49,7 +49,7 @@ function event(): VaultEvent {
   return {
     id: newId(),
     type: 'FingerprintClaimed',
-    version: 1,
+    version: FingerprintClaimed.version,
     data: { fingerprint: 'f', token_id: 't' },
     metadata: {
       tenant_id: tenantId,
