@@ -67,6 +67,7 @@ export type Damage = 'plant' | 'alter' | 'drop';
 const mutations: Readonly<Record<string, (column: string) => string>> = {
   uuid: () => 'gen_random_uuid()',
   text: (column) => `${column} || 'x'`,
+  'text[]': (column) => `array_append(${column}, 'x')`,
   bigint: (column) => `${column} + 1000000`,
   integer: (column) => `${column} + 1000000`,
   boolean: (column) => `not ${column}`,
