@@ -253,8 +253,8 @@ class Proxy {
     code: ProxyCode,
   ): Promise<void> {
     const renewed = await context.renewed();
+    if (proxy) await requireStanding(renewed ?? context);
     if (renewed) {
-      if (proxy) await requireStanding(renewed);
       const tokenIds = [...template.references.tokens.keys()];
       const refusal = await this.#dependencies.refuseUse(tokenIds, renewed);
       if (refusal) throw refusal;

@@ -135,6 +135,27 @@ describe('a request whose connection is delayed by its destination', () => {
     expect((await answer).status).toBe(200);
   });
 
+  it('has its answer withheld when the key of the proxy is deleted before the answer', async () => {
+    const user = await application(['token:use']);
+    const token = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+    const body = { name: 'p', destination: destination.url, application: { id: user.id } };
+    await manager.expect(200, 'PUT', '/tenants/self', settingsWith(destination.url));
+    const { id } = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body })).body;
+    const keys = `/proxies/${id}/keys`;
+    const made = (await manager.expect<{ id: string; key: string }>(201, 'POST', keys, { body: {} })).body;
+    let release = (): void => undefined;
+    destination.answer = (request, response) => {
+      release = () => void response.end(request.body);
+    };
+    const path = `/proxies/${id}/invoke/x?svc-proxy-key=${made.key}`;
+    const answer = manager.withKey('').request('POST', path, { body: { card: `{{ ${token.id} }}` } });
+    await waitUntil(() => destination.arrived.length === 1, { what: 'the request' });
+    await manager.expect(204, 'DELETE', `${keys}/${made.id}`);
+    release();
+    const { status, text } = await answer;
+    expect([status, text.includes(number)]).toEqual([401, false]);
+  });
+
   it('has its answer withheld when its caller is deleted before the answer', async () => {
     const { answer, ids, passTime } = await begin();
     let release = (): void => undefined;

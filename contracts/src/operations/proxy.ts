@@ -96,6 +96,7 @@ export const proxyOperations = {
     summary: 'Delete a key of a proxy',
     params: applications.keyParams,
     success: 204,
+    isRevocation: true,
   },
   invokeProxy: {
     method: 'ANY',
