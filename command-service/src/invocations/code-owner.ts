@@ -33,11 +33,13 @@ export function createOwnerDecision({
   ): Promise<ForbiddenError | undefined> {
     let applicationOfRun: string | undefined;
     let isFound = false;
-    for await (const event of store.readStream(streams.reactor(tenantId, reactorId), { from: revision })) {
+    // The event at the revision may only sign the content of the event before it (an upgrade).
+    const from = Math.max(0, revision - 1);
+    for await (const event of store.readStream(streams.reactor(tenantId, reactorId), { from })) {
       if (event.type === ReactorDeleted.type) return new ForbiddenError('The reactor was deleted.');
       if (event.type !== ReactorCreated.type && event.type !== ReactorUpdated.type) continue;
       const { application_id: applicationId } = event.data;
-      if (isFound && applicationId !== applicationOfRun)
+      if (isFound && event.revision > revision && applicationId !== applicationOfRun)
         return new ForbiddenError(
           'The reactor has another application, or none, since the run was asked for.',
         );
