@@ -1,6 +1,8 @@
 // `npm run bench [-- --seconds 5 --rounds 3]`: the standalone vault under load, durable and audited; prints Markdown.
 // `npm run bench -- neighbours [--only B6]`: each attack of test/neighbours beside a tenant that reads and creates.
 // `npm run bench -- pairs --with ../before [--rounds 15 --only create:64]`: CPU a request against another checkout, window by window in turn.
+//   `--of ../after` compares that checkout, instead of this one, with the other.
+//   With `--log eventstoredb`, each side is a stack of separate processes, and its log is in a double of EventStoreDB.
 // `npm run bench -- bulk`: only requests of 1,000 tokens. `npm run bench -- proxy`: only requests through the proxy.
 // `npm run bench -- transactions`: how fast transactions are filled and ended, by their size.
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -26,7 +28,9 @@ const { values, positionals } = parseArgs({
     rounds: { type: 'string', default: '3' },
     port: { type: 'string', default: '18080' },
     only: { type: 'string' },
+    of: { type: 'string' },
     with: { type: 'string' },
+    log: { type: 'string' },
   },
 });
 const seconds = Number(values.seconds);
@@ -100,11 +104,13 @@ async function bench(directory: string, destination: Destination): Promise<strin
   if (positionals.includes('pairs'))
     return measurePairs({
       directory,
+      of: values.of,
       other: values.with ?? '',
       port,
       destination,
       rounds,
       only: values.only,
+      log: values.log,
     });
   const first = await startServer(directory, port);
   const firstReadyMs = first.readyAfterMs;

@@ -10,7 +10,7 @@ import { median, setUpReactor } from './load.ts';
 import { sharesOf, type Shares } from './processes.ts';
 import { allowDestination, environmentFor } from './proxy.ts';
 import { bulkSize, nextRequest } from './requests.ts';
-import { root, startServer, type Server } from './server.ts';
+import { root, startServer, startStackOnDouble, type Server } from './server.ts';
 
 const windowMs = 1_000;
 /** The time for the work after the last answer (read models, the seal of the log), which belongs to the window. */
@@ -40,7 +40,9 @@ const parts = ['main', 'threads', 'postgres'] as const;
 
 interface Options {
   readonly directory: string;
-  /** The checkout to compare with. Its dependencies are installed. */
+  /** The checkout of the column `here`: this one, if it is undefined. */
+  readonly of: string | undefined;
+  /** The checkout to compare with. The dependencies of both are installed. */
   readonly other: string;
   readonly port: number;
   /** Of the requests through the proxy. */
@@ -49,6 +51,8 @@ interface Options {
   readonly rounds: number;
   /** One row, such as `create:8`. */
   readonly only: string | undefined;
+  /** With `eventstoredb`, each side is a stack of separate processes, and its log is in a double of EventStoreDB. */
+  readonly log: string | undefined;
 }
 
 interface Side {
@@ -64,13 +68,23 @@ interface Side {
 /** CPU in microseconds a request, and the latencies in milliseconds. */
 type Cost = Readonly<Record<'all' | keyof Shares | 'p50' | 'p99', number>>;
 
-async function open(checkout: string, directory: string, port: number, to: Destination): Promise<Side> {
+/** Of one side. */
+interface Place {
+  readonly checkout: string;
+  readonly directory: string;
+  readonly port: number;
+}
+
+async function open({ checkout, directory, port }: Place, options: Options): Promise<Side> {
+  const { destination: to, log } = options;
   mkdirSync(directory, { mode: 0o711 });
-  const server = await startServer(directory, port, { checkout, env: environmentFor(to) });
+  const start = log === 'eventstoredb' ? startStackOnDouble : startServer;
+  const server = await start(directory, port, { checkout, env: environmentFor(to) });
   const code = 'module.exports = async (req) => ({ raw: { last4: req.args.card.number.slice(-4) } });';
   const reactor = await setUpReactor(server, server.managementKey, code);
   const opened = await Promise.all(Array.from({ length: maxConnections }, () => Connection.open(port)));
-  const destination = await allowDestination(server, to);
+  // An older checkout may not know the setting.
+  const destination = options.only?.startsWith('proxy') ? await allowDestination(server, to) : '';
   return { server, ...reactor, destination, ids: [], connections: opened };
 }
 
@@ -132,11 +146,14 @@ function linesOf(row: string, pairs: readonly { readonly here: Cost; readonly ot
 }
 
 export async function measurePairs(options: Options): Promise<string> {
-  const { directory, other, port, destination, rounds, only } = options;
+  const { directory, of = root, other, port, rounds, only } = options;
+  const places = [
+    { checkout: path.resolve(of), directory: path.join(directory, 'here'), port },
+    { checkout: path.resolve(other), directory: path.join(directory, 'other'), port: port + 1 },
+  ];
   const sides: Side[] = [];
   try {
-    sides.push(await open(root, path.join(directory, 'here'), port, destination));
-    sides.push(await open(path.resolve(other), path.join(directory, 'other'), port + 1, destination));
+    for (const place of places) sides.push(await open(place, options));
     const [here, there] = sides as [Side, Side];
     // Tokens to read: in a request of many, both sides name equally many.
     for (const side of sides)

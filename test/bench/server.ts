@@ -1,7 +1,9 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { createInterface } from 'node:readline';
 
 export const root = path.resolve(import.meta.dirname, '../..');
 
@@ -17,13 +19,15 @@ export interface Server {
 interface ServerOptions {
   readonly checkout?: string;
   readonly env?: NodeJS.ProcessEnv;
+  /** The program of the checkout: the vault in one process, or the stack of separate processes. */
+  readonly program?: 'standalone/src/main.ts' | 'standalone/src/stack/main.ts';
 }
 
-/** Starts the standalone vault of a checkout as its users do (fsync on) and waits for its first output. */
+/** Starts the vault of a checkout as its users do (fsync on) and waits for its first output. */
 export async function startServer(
   dataDir: string,
   port: number,
-  { checkout = root, env = {} }: ServerOptions = {},
+  { checkout = root, env = {}, program = 'standalone/src/main.ts' }: ServerOptions = {},
 ): Promise<Server> {
   const begun = performance.now();
   const environment = {
@@ -34,7 +38,7 @@ export async function startServer(
     VAULT_LOG_LEVEL: 'error',
   };
   const flags = JSON.parse(readFileSync(path.join(checkout, 'scripts/node-flags.json'), 'utf8')) as string[];
-  const child: ChildProcess = spawn(process.execPath, [...flags, 'standalone/src/main.ts'], {
+  const child: ChildProcess = spawn(process.execPath, [...flags, program], {
     cwd: checkout,
     env: environment,
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -66,4 +70,36 @@ export function temporaryDirectory(): { path: string; remove(): void } {
   // As root, Postgres runs under another account, which must be able to pass through.
   chmodSync(directory, 0o711);
   return { path: directory, remove: () => rmSync(directory, { recursive: true, force: true }) };
+}
+
+/** Starts a stack of separate processes, one replica of each service, whose log is in a double of EventStoreDB of its own. */
+export async function startStackOnDouble(
+  dataDir: string,
+  port: number,
+  options: ServerOptions = {},
+): Promise<Server> {
+  const double = spawn(process.execPath, [path.join(root, 'test/doubles/eventstoredb/main.ts')], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const [line] = (await once(createInterface({ input: double.stdout }), 'line')) as [string];
+  const { connectionString } = JSON.parse(line) as { connectionString: string };
+  const env = {
+    ...options.env,
+    EVENT_STORE: 'eventstoredb',
+    EVENTSTOREDB_URL: connectionString,
+    VAULT_STACK_REPLICAS: '1',
+  };
+  const server = await startServer(dataDir, port, {
+    ...options,
+    env,
+    program: 'standalone/src/stack/main.ts',
+  });
+  return {
+    ...server,
+    stop: async () => {
+      await server.stop();
+      // The double ends with its input.
+      double.stdin.end();
+    },
+  };
 }
