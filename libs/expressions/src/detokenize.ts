@@ -38,7 +38,7 @@ export function findTokenReferences(args: Json): TokenReferences {
   const tokens = new Map<string, string>();
   const ambiguous = new Map<string, string>();
   let filters = 0;
-  for (const reference of referencesOf(args)) {
+  for (const reference of expressionsIn(args).references) {
     filters += reference.filters.length;
     if (filters > limits.referenceFilters)
       throw new ExpressionSyntaxError(
@@ -56,7 +56,7 @@ export function findTokenReferences(args: Json): TokenReferences {
 
 /**
  * Replaces every reference by the value of the token after its filters. A string that is exactly one `{{ … }}` becomes the value in its
- * JSON type; otherwise the values are concatenated with the text. Inserted values are not evaluated again: data that contains `{{ … }}`
+ * JSON type; otherwise the values are concatenated with the text. `{{ '{{' }}` is the text `{{`. Inserted values are not evaluated again: data that contains `{{ … }}`
  * stays text.
  * @throws {ExpressionSyntaxError} with the path of the argument; {ExpressionEvaluationError} also when `lookup` finds no such token, or
  * the result would exceed `limits.substituted`. For an expression that cannot be evaluated it says only that, and its path is `args`
@@ -68,12 +68,12 @@ export async function substituteTokens(
   lookup: (id: string) => DetokenizedToken | undefined,
 ): Promise<Json> {
   const values: Json[] = [];
-  const references = referencesOf(args);
+  const { references, areThere } = expressionsIn(args);
+  if (!areThere) return args;
   // With several expressions, naming the one that failed would reveal more about the data than that one of them failed.
   const isAlone = references.filter(({ filters }) => filters !== '').length === 1;
   const nameOf = (field: string): string => (isAlone ? field : 'args');
   for (const reference of references) values.push(await resolve(expressions, reference, lookup, nameOf));
-  if (values.length === 0) return args;
   let next = 0;
   const outputBudget = new OutputBudget(limits.substituted);
   const admit = (value: Json): Json => {
@@ -103,16 +103,22 @@ interface PlacedReference extends TokenReference {
   readonly field: string;
 }
 
-function referencesOf(args: Json): readonly PlacedReference[] {
+/** `areThere` is true also when the only expressions are quoted braces. */
+function expressionsIn(args: Json): {
+  readonly references: readonly PlacedReference[];
+  readonly areThere: boolean;
+} {
   const references: PlacedReference[] = [];
+  let areThere = false;
   mapStrings('args', args, (text, path) => {
     if (!text.includes('{{')) return text;
+    areThere = true;
     const field = fieldPath('args', path);
     for (const part of scanArgument(text)) if (typeof part !== 'string') references.push({ ...part, field });
     if (references.length > limits.references) throw tooManyReferences();
     return text;
   });
-  return references;
+  return { references, areThere };
 }
 
 async function resolve(

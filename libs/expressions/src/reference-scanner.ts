@@ -17,9 +17,13 @@ export interface TokenReference {
 export type ArgumentPart = string | TokenReference;
 
 /** Characters of a reference: an id, spaces and filters. A text of 16 MiB is not searched to its end for one. */
-const longest = limits.referenceFilters + 2_000;
+export const longestReference = limits.referenceFilters + 2_000;
 
 const wholeTokenPrefix = /^token\s*:\s*/;
+
+/** Liquid's way to write two braces that begin no reference: an output of the text `{{`. No id can contain a brace. */
+export const quotedBraces = "{{ '{{' }}";
+const isQuotedBraces = (content: string): boolean => /^\s*(?:'\{\{'|"\{\{")\s*$/.test(content);
 
 /** A piece of a text: a reference with its braces, or what stands between two of them. */
 export interface TextPart {
@@ -60,7 +64,9 @@ export function scanArgument(text: string): readonly ArgumentPart[] {
   return cutAtReferences(text).map((part) => {
     const begin = at;
     at += part.text.length;
-    return part.isReference ? toReference(part.text.slice(2, -2), positionAt(begin)) : part.text;
+    if (!part.isReference) return part.text;
+    const content = part.text.slice(2, -2);
+    return isQuotedBraces(content) ? '{{' : toReference(content, positionAt(begin));
   });
 }
 
@@ -71,10 +77,11 @@ export const tooManyReferences = (): ExpressionSyntaxError =>
     'args',
   );
 
-function findClose(text: string, from: number): number | undefined {
+/** The offset of the `}}` that ends the reference whose content begins at `from`. */
+export function findClose(text: string, from: number): number | undefined {
   let hasFilters = false;
   let quote: string | undefined;
-  const end = Math.min(text.length, from + longest);
+  const end = Math.min(text.length, from + longestReference);
   for (let at = from; at < end; at += 1) {
     const character = text.charAt(at);
     if (quote !== undefined) {

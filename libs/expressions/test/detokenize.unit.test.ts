@@ -37,6 +37,9 @@ describe('a detokenization expression', () => {
     ['<{{ evil }}>', '<{{ abc }}{{ data }}>'],
     ['{% if true %}kept{% endif %} { } }}', '{% if true %}kept{% endif %} { } }}'],
     ['plain', 'plain'],
+    ["{{ '{{' }}", '{{'],
+    ['Dear {{ "{{" }} name }}, {{ abc }}', 'Dear {{ name }}, 5'],
+    [`{{'{{'}} '{{ '{{' }}' }}`, `{{ '{{' }}`],
   ])('%s becomes %j', async (text, expected) => {
     expect(await substitute({ value: text })).toEqual({ value: expected });
   });
