@@ -13,7 +13,6 @@ import {
   type RequestListener,
   type ServerResponse,
 } from 'node:http';
-import { pipeline } from 'node:stream';
 import { destinationOf, originForm, type Service } from './routes.ts';
 import { UpstreamFrozenError, type Upstream, type Upstreams } from './upstreams.ts';
 
@@ -104,8 +103,10 @@ function forward(
       response.writeHead(answer.statusCode ?? 502, answerHeaders(answer));
       // The services cut off a stalled reader too, but their reader is this process.
       response.setTimeout(stalledReaderMs);
-      // If an answer breaks off, the client must notice: its connection is cut.
-      pipeline(answer, response, () => undefined);
+      // If an answer breaks off, the client must notice: its connection is cut. (`pipeline` would do this for a fifth of the CPU time of
+      // this process.)
+      answer.once('close', () => answer.complete || response.destroy());
+      answer.pipe(response);
       resolve();
     });
     const abandon = () => {

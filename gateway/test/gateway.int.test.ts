@@ -1,8 +1,10 @@
 import { silentLogger } from '@token-vault/observability';
 import { waitUntil } from '@token-vault/test-support';
 import { createServer, request as requestOf, type IncomingMessage, type Server } from 'node:http';
-import { connect, type AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { connect, type AddressInfo, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startGateway, type Gateway } from '../src/index.ts';
 
@@ -150,6 +152,47 @@ describe('the router', () => {
     const received = await text(socket);
     expect(received).toMatch(/^HTTP\/1\.1 401 [^]*\r\nConnection: close\r\n/i);
     expect(command.seen).toEqual([]);
+  });
+});
+
+describe('an answer', () => {
+  const get = (path = '/tokens') =>
+    requestOf({ host: '127.0.0.1', port: gateway.port, path, headers: { 'SVC-API-KEY': 'key' } }).end();
+
+  it.each(['Content-Length: 10\r\n\r\nhello', 'Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n'])(
+    'that breaks off in the middle of its body is broken off for the client: %j',
+    async (begun) => {
+      query.behaviour = ({ socket }) => socket.end(`HTTP/1.1 200 OK\r\n${begun}`);
+      const [response] = (await once(get(), 'response')) as [IncomingMessage];
+      await expect(text(response)).rejects.toThrow('aborted');
+    },
+  );
+
+  it('is given up by the service when the client leaves', async () => {
+    const begun = Promise.withResolvers<Socket>();
+    query.behaviour = ({ socket }) => {
+      socket.write('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello');
+      begun.resolve(socket);
+    };
+    const sent = get();
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    await once(response, 'data');
+    const service = await begun.promise;
+    const isClosed = new Promise<void>((resolve) => service.once('close', () => resolve()));
+    sent.destroy();
+    await isClosed;
+  });
+
+  it('of many megabytes reaches a client that reads slowly', async () => {
+    const body = 'x'.repeat(8 * 1024 * 1024);
+    query.behaviour = (_request, respond) => respond(200, body);
+    const [response] = (await once(get(), 'response')) as [IncomingMessage];
+    let length = 0;
+    for await (const part of response) {
+      length += (part as Buffer).length;
+      await setImmediate();
+    }
+    expect(length).toBe(body.length);
   });
 });
 
