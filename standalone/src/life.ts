@@ -40,8 +40,22 @@ function whenLauncherEnds(): Promise<void> {
   });
 }
 
+const usage = `usage: npm start | npm run stack
+Neither takes arguments. Settings are variables of the environment, such as VAULT_PORT and VAULT_DATA_DIR:
+docs/reference/configuration.md. Commands for operators: npm run --silent vault -- --help
+`;
+
+/** A server that starts although its arguments say something else would surprise its operator. The arguments are not repeated: one may be a secret. */
+function refuseArguments(given: readonly string[]): void {
+  if (given.length === 0) return;
+  const asksForHelp = given.every((argument) => ['--help', '-h', 'help'].includes(argument));
+  (asksForHelp ? process.stdout : process.stderr).write(usage);
+  process.exit(asksForHelp ? 0 : 2);
+}
+
 /** Starts, prints the address, and stops at a signal, with its launcher, or with the database. */
 export async function runUntilStopped(start: () => Promise<RunningStandalone>): Promise<void> {
+  refuseArguments(process.argv.slice(2));
   closeInheritedDescriptors();
   leaveMemoryOutOfCoreDumps();
   lowerBackgroundThreads();

@@ -175,3 +175,23 @@ describe.runIf(process.getuid?.() === 0)('npm start as root with umask 077', () 
     }
   });
 });
+
+describe('an argument, as if settings were arguments', () => {
+  it.each([
+    ['start', '--help', 0],
+    ['stack', '--help', 0],
+    // It may be a secret, so it is not repeated.
+    ['start', '--root-key=abc', 2],
+  ])('npm run %s -- %s starts nothing and ends with status %i', async (task, argument, status) => {
+    const dataDir = path.join(tmpdir(), 'not-made-by-an-argument');
+    const env = { ...process.env, VAULT_DATA_DIR: dataDir };
+    const npm = spawn('npm', ['run', '--silent', task, '--', argument], { cwd: root, env });
+    let output = '';
+    for (const stream of [npm.stdout, npm.stderr])
+      stream.setEncoding('utf8').on('data', (text: string) => (output += text));
+    expect(await once(npm, 'close')).toEqual([status, null]);
+    expect(output).toMatch(/^usage: .*VAULT_PORT.*configuration\.md/s);
+    expect(output).not.toContain('abc');
+    await expect(access(dataDir)).rejects.toThrow('ENOENT');
+  });
+});
