@@ -51,7 +51,7 @@ interface Row {
 
 const token = aliased('tokens', 'token', 't');
 
-/** The log may have been replaced unnoticed when nobody has looked for longer. */
+/** When no pass has looked at the log for longer, the log may have been replaced unnoticed. */
 const longestGap = '10 minutes';
 const keysOfPage = 5_000;
 
@@ -126,7 +126,7 @@ export function createSweepRecord(pool: Pool, graceMs: number) {
   };
 }
 
-/** Why a pass begins anew: nobody has looked for a while, or the log is not the one of before. */
+/** Why a pass begins anew: no pass has looked for a while, or the log is not the one of before. */
 export type Doubt = 'pause' | 'log';
 
 /** Undefined when the log, whose last event is `last`, certainly holds all that was in the log of the record. */

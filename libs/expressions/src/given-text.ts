@@ -10,7 +10,7 @@ const quoted = (text: string): string => text.replaceAll('{{', quotedBraces);
 
 /**
  * Tells expressions that code wrote from texts that the code was given as data, when it passes both on in one request. Code has the rights
- * of its application; whoever gave it a text must not have a token read by these rights (the confused deputy).
+ * of its application; the author of a text that the code was given must not have a token read by these rights (the confused deputy).
  *
  * Code whose source and configuration contain no `{{` writes no expressions: nothing that it passes on is one. In other code, a reference
  * that stands in the data in the same characters is text, and so is one whose beginning does.
