@@ -1,3 +1,4 @@
+import type { Turn } from '@token-vault/batching';
 import { waitUntil } from '@token-vault/test-support';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -61,16 +62,45 @@ describe('an answer', () => {
 });
 
 describe('the metrics', () => {
-  it('are computed once for concurrent requests', async () => {
+  /** The scrapes that wait for their turn. */
+  let waiting: { readonly share: string; readonly start: () => void }[];
+  const shares = {
+    begin: (share: string) =>
+      new Promise<Turn>((resolve) => waiting.push({ share, start: () => resolve(anyTurn) })),
+  };
+  const anyTurn: Turn = { isOver: false, next: () => Promise.resolve(), end: () => undefined };
+
+  async function serve(): Promise<void> {
+    waiting = [];
     const metrics = createMetrics('test');
     let computed = 0;
     const registry = { contentType: 'text/plain', metrics: async () => `computed ${(computed += 1)}` };
     const app = express();
-    mountMetrics(app, { ...metrics, registry: registry as never });
+    mountMetrics(app, { ...metrics, registry: registry as never }, shares);
     server = await listen(app, { host: '127.0.0.1', port: 0 });
-    const texts = await Promise.all(
-      Array.from({ length: 20 }, async () => (await fetch(`http://127.0.0.1:${server.port}/metrics`)).text()),
-    );
-    expect(new Set(texts)).toEqual(new Set(['computed 1']));
+  }
+
+  const scrape = async () => (await fetch(`http://127.0.0.1:${server.port}/metrics`)).text();
+
+  it('are computed once for concurrent requests', async () => {
+    await serve();
+    const texts = Array.from({ length: 20 }, scrape);
+    await waitUntil(() => waiting.length === 20);
+    for (const { start } of waiting) start();
+    expect(new Set(await Promise.all(texts))).toEqual(new Set(['computed 1']));
+  });
+
+  it('are answered to all scrapers within one share of the thread', async () => {
+    await serve();
+    let answered = 0;
+    const texts = Array.from({ length: 3 }, () => scrape().finally(() => (answered += 1)));
+    await waitUntil(() => waiting.length === 3);
+    expect(new Set(waiting.map(({ share }) => share)).size).toBe(1);
+    expect(answered).toBe(0);
+    waiting[0]?.start();
+    await Promise.any(texts);
+    expect(answered).toBe(1);
+    for (const { start } of waiting) start();
+    await Promise.all(texts);
   });
 });
