@@ -1,5 +1,6 @@
 import { FairPlaces } from '@token-vault/batching';
 import { UnavailableError } from '@token-vault/contracts';
+import { requestTurns } from '@token-vault/http';
 import type { Pool, QueryConfig, QueryResultRow } from 'pg';
 
 /** The connections that lists, searches, counts and reports use. */
@@ -19,22 +20,39 @@ export interface FairReadOptions {
   readonly maxWaiting?: number;
   /** How long a statement may wait for a connection. */
   readonly waitMs?: number;
+  /** Whether no other tenant uses the process now. */
+  readonly isAlone?: (tenantId: string) => boolean;
+  /** Monotonic milliseconds. */
+  readonly nowMs?: () => number;
 }
 
 /** Connections that lists leave free for look-ups by id and for authentication. */
 const keptFree = 2;
+/** A statement that took longer used a processor of the database, or gave the process much to read. */
+const longMs = 20;
+/** After a long statement the tenant rests for so many times as long, but for no longer than a statement may take. */
+const restOfLong = 3;
+const longestRestMs = 5_000;
 
 /**
  * A list or a search may read the whole table of a tenant. So one tenant has at most half of the pool's connections
  * for them, all tenants together leave two free, and waiting statements are served by turns of the tenants. The pool
- * bounds the time of a statement.
+ * bounds the time of a statement. Beside other tenants, a tenant whose last statement was long has one place and rests
+ * after each long one, so that its statements use a quarter of a processor.
  */
 export function createFairReads(pool: Pool, options: FairReadOptions = {}): FairReads {
   const { waitingOfTenant = 200, maxWaiting = 2_000, waitMs = 10_000 } = options;
+  const { isAlone = (tenantId) => requestTurns.isAlone(tenantId), nowMs = () => performance.now() } = options;
   const size = pool.options.max;
   const places = Math.max(1, size - keptFree);
   const placesOfTenant = Math.max(1, Math.min(places, Math.floor(size / 2)));
-  const placesOf = (): number => placesOfTenant;
+  /** The tenants whose last statement was long, and whether they rest. */
+  const slow = new Map<string, { isResting: boolean }>();
+  function placesOf(tenantId: string): number {
+    const found = slow.get(tenantId);
+    if (!found) return placesOfTenant;
+    return found.isResting ? 0 : 1;
+  }
   const fair = new FairPlaces({ places, placesOf, waitingOfTenant, maxWaiting, refuse: tooMany });
 
   async function enter(tenantId: string): Promise<void> {
@@ -44,16 +62,32 @@ export function createFairReads(pool: Pool, options: FairReadOptions = {}): Fair
     await waiting.begun.finally(() => clearTimeout(timer));
   }
 
+  function leave(tenantId: string, tookMs: number): void {
+    if (tookMs > longMs && !isAlone(tenantId)) rest(tenantId, Math.min(tookMs * restOfLong, longestRestMs));
+    else if (!slow.get(tenantId)?.isResting) slow.delete(tenantId);
+    fair.leave(tenantId);
+  }
+
+  function rest(tenantId: string, ms: number): void {
+    const state = { isResting: true };
+    slow.set(tenantId, state);
+    setTimeout(() => {
+      state.isResting = false;
+      fair.lookAgain();
+    }, ms).unref();
+  }
+
   return {
     of: (tenantId) => ({
       async query<Row extends QueryResultRow>(statement: QueryConfig) {
         await enter(tenantId);
+        const begunMs = nowMs();
         try {
           return await pool.query<Row>(statement);
         } catch (error) {
           throw isTimeout(error) ? tooLong(error) : error;
         } finally {
-          fair.leave(tenantId);
+          leave(tenantId, nowMs() - begunMs);
         }
       },
     }),

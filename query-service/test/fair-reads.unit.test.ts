@@ -1,6 +1,6 @@
 import { UnavailableError } from '@token-vault/contracts';
 import type { Pool } from 'pg';
-import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createFairReads } from '../src/fair-reads.ts';
 
 let running: { readonly text: string; readonly end: (error?: Error) => void }[];
@@ -79,5 +79,90 @@ describe('the lists of tenants', () => {
     running[0]?.end();
     await turn();
     expect(started()).toEqual(['runs']);
+  });
+});
+
+describe('long statements of a tenant', () => {
+  let nowMs = 0;
+  let isAlone = false;
+  const statement = { text: 'long' };
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    [nowMs, isAlone] = [0, false];
+  });
+  afterEach(() => vi.useRealTimers());
+
+  const settle = () => new Promise((resolve) => setImmediate(resolve));
+  const open = () => createFairReads(slowPool(6), { nowMs: () => nowMs, isAlone: () => isAlone });
+
+  /** Ends the statement that began as the given one, after that time. */
+  async function end(index: number, tookMs: number): Promise<void> {
+    nowMs += tookMs;
+    running[index]?.end();
+    await settle();
+  }
+
+  it('run one by one beside others, and the tenant rests three times as long after each', async () => {
+    const reads = open();
+    for (let index = 0; index < 6; index += 1) void reads.of('greedy').query(statement);
+    await settle();
+    expect(running).toHaveLength(3);
+    await end(0, 100);
+    await end(1, 0);
+    await end(2, 0);
+    expect(running).toHaveLength(3);
+    await vi.advanceTimersByTimeAsync(299);
+    expect(running).toHaveLength(3);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(running).toHaveLength(4);
+    await end(3, 50);
+    await vi.advanceTimersByTimeAsync(149);
+    expect(running).toHaveLength(4);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(running).toHaveLength(5);
+  });
+
+  it('do not take places of others while the tenant rests', async () => {
+    const reads = open();
+    const greedy = ['a', 'b', 'c', 'd'];
+    for (const name of greedy) void reads.of(name).query(statement);
+    await settle();
+    for (const [index] of greedy.entries()) await end(index, 100);
+    for (const name of greedy) void reads.of(name).query(statement);
+    for (let index = 0; index < 3; index += 1) void reads.of('other').query(statementOf('other'));
+    await settle();
+    expect(started().slice(4)).toEqual(['other', 'other', 'other']);
+  });
+
+  it('are followed by as many as before, once one was short', async () => {
+    const reads = open();
+    for (let index = 0; index < 6; index += 1) void reads.of('once').query(statement);
+    await settle();
+    await end(0, 100);
+    await end(1, 0);
+    await end(2, 0);
+    await vi.advanceTimersByTimeAsync(300);
+    await end(3, 1);
+    expect(running).toHaveLength(6);
+  });
+
+  it('go on at once when the tenant is alone', async () => {
+    const reads = open();
+    isAlone = true;
+    for (let index = 0; index < 6; index += 1) void reads.of('alone').query(statement);
+    await settle();
+    await end(0, 100);
+    expect(running).toHaveLength(4);
+  });
+
+  it('let the tenant rest for no longer than a statement may take', async () => {
+    const reads = open();
+    for (let index = 0; index < 4; index += 1) void reads.of('slow').query(statement);
+    await settle();
+    for (const index of [0, 1, 2]) await end(index, 4_000);
+    await vi.advanceTimersByTimeAsync(4_999);
+    expect(running).toHaveLength(3);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(running).toHaveLength(4);
   });
 });

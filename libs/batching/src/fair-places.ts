@@ -3,7 +3,7 @@ import { FairQueue } from './fair-queue.ts';
 export interface FairPlacesOptions {
   /** Number of places for all tenants together. */
   readonly places: number;
-  /** Number of places that this tenant may have now, at least one. Called again whenever a place becomes free. */
+  /** Number of places that this tenant may have now. Called again whenever a place becomes free, and by `lookAgain`. */
   readonly placesOf: (tenantId: string) => number;
   /** Maximum number of waiting callers of one tenant, and of all tenants. */
   readonly waitingOfTenant: number;
@@ -70,6 +70,11 @@ export class FairPlaces {
     if (left > 0) this.#taken.set(tenantId, left);
     else this.#taken.delete(tenantId);
     this.#total -= 1;
+    this.#startNext();
+  }
+
+  /** Called when a tenant that waits may have more places than before. */
+  lookAgain(): void {
     this.#startNext();
   }
 

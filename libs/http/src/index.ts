@@ -17,4 +17,5 @@ export {
 export type { ProxyKeys } from './operation.ts';
 export { mountReference } from './reference.ts';
 export { observeRequests, type AnsweredRequest, type RequestObserver } from './request-metrics.ts';
+export { requestTurns } from './request-turns.ts';
 export { listen, type RunningServer } from './server.ts';

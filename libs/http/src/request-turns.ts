@@ -89,11 +89,16 @@ export class RequestTurns {
     };
   }
 
-  #placesOf(tenantId: string): number {
-    const wanted = this.#places.wantedByOthers(tenantId);
-    if (wanted > 0) return Math.max(placesBesideOthers, wanted);
+  /** Whether no other tenant has, wants or just had places. */
+  isAlone(tenantId: string): boolean {
+    if (this.#places.wantedByOthers(tenantId) > 0) return false;
     const other = this.#latest.tenantId === tenantId ? this.#before : this.#latest;
-    return this.#nowMs() - other.atMs < presentMs ? placesBesideOthers : places;
+    return this.#nowMs() - other.atMs >= presentMs;
+  }
+
+  #placesOf(tenantId: string): number {
+    if (this.isAlone(tenantId)) return places;
+    return Math.max(placesBesideOthers, this.#places.wantedByOthers(tenantId));
   }
 
   #see(tenantId: string): void {

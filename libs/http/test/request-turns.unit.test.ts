@@ -120,3 +120,18 @@ describe('the requests of a tenant', () => {
     expect(order().at(-1)).toBe('neighbour');
   });
 });
+
+describe('a tenant', () => {
+  it('is alone when no other one has, wants or just had places', async () => {
+    await arriveMany('greedy', 1_000);
+    expect(turns.isAlone('greedy')).toBe(true);
+    expect(turns.isAlone('neighbour')).toBe(false);
+    await arriveMany('neighbour', 1);
+    expect(turns.isAlone('greedy')).toBe(false);
+    await end('greedy');
+    await end('neighbour');
+    expect(turns.isAlone('greedy')).toBe(false);
+    nowMs += 100;
+    expect(turns.isAlone('greedy')).toBe(true);
+  });
+});
