@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { getPriority, setPriority } from 'node:os';
 import type { Json } from '@token-vault/contracts';
 import { createSandboxPool } from '../src/sandbox/index.ts';
-import type { HostCalls, RunOutcome, SandboxPool, SandboxPoolOptions } from '../src/sandbox/index.ts';
+import type { HostCalls, RunOutcome, SandboxPool, SandboxPoolOptions, Waiter } from '../src/sandbox/index.ts';
 
 export const noRequests: HostCalls = {
   fetch: () => new Promise(() => {}),
@@ -14,6 +14,8 @@ export interface RunSettings {
   readonly configuration?: Record<string, string>;
   readonly timeoutMs?: number;
   readonly hostCalls?: HostCalls;
+  readonly runId?: string;
+  readonly waiter?: Waiter;
   readonly signal?: AbortSignal;
 }
 
@@ -35,6 +37,8 @@ export async function createTestPool(options: SandboxPoolOptions = {}): Promise<
         configuration = {},
         timeoutMs = 10_000,
         hostCalls = noRequests,
+        runId,
+        waiter,
         signal,
       } = {},
     ) =>
@@ -45,6 +49,8 @@ export async function createTestPool(options: SandboxPoolOptions = {}): Promise<
         configuration,
         timeoutMs,
         hostCalls,
+        runId,
+        waiter,
         hasSvc: hostCalls.svc !== undefined,
         ...(signal === undefined ? {} : { signal }),
       }),

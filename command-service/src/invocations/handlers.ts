@@ -66,10 +66,7 @@ const sinceOf = ({ metadata }: Begun): Date => new Date(metadata.occurred_at);
 
 const notStarted = 'No runner began the reactor in time; it was not run.';
 
-/**
- * Each level holds a process of the sandbox while it waits. Deeper levels could take all processes of a tenant and
- * wait for each other.
- */
+/** Each level holds a process of the sandbox while it waits (ADR 32). */
 const maxDepth = 3;
 /** The keys of arguments are destroyed when the run is over. This time applies to invocations that never run. */
 const keptMs = 7 * 24 * 60 * 60 * 1000;

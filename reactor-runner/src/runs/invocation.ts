@@ -12,6 +12,7 @@ import {
   type VaultEventType,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
+import type { RunRequest } from '../sandbox/index.ts';
 import { noRevision, type EventStore, type Position, type RecordedEvent } from '@token-vault/event-store';
 
 /** An invocation that a feed, the backlog or the sweeper gives to a runner. */
@@ -48,6 +49,14 @@ export async function isGenuine(
 ): Promise<boolean> {
   const hashes = await keyRing.hashes(tenantId);
   return hashes.isBelieved(invocationStatement(invoked, metadata), signature);
+}
+
+/** The run, and the run whose code waits for it, as the sandbox is told. Nobody waits for an asynchronous run. */
+export function nestingOf({ id, invoked, metadata }: Invocation): Pick<RunRequest, 'runId' | 'waiter'> {
+  const { depth, mode } = invoked;
+  const { causation_id: waiterId } = metadata;
+  const isAwaited = mode === 'sync' && depth > 0 && waiterId !== undefined;
+  return { runId: id, ...(isAwaited ? { waiter: { id: waiterId, depth } } : {}) };
 }
 
 /** The state of an invocation after all its events. */

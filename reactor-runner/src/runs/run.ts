@@ -13,6 +13,7 @@ import { defaultRunsPerTenant, emptyConsole, type GuestConsole, type SandboxPool
 import { createLanes } from './lanes.ts';
 import {
   isGenuine,
+  nestingOf,
   readHistory,
   runnerEvent,
   type Invocation,
@@ -286,8 +287,11 @@ export class Runs {
     const onConsole = (console: GuestConsole, mayHoldTokens: boolean) =>
       void Object.assign(printed, { console, mayHoldTokens });
     const code = { ...input, timeoutMs, origin, writer: { invoker: metadata }, onConsole };
+    const sandbox: RunDependencies['sandbox'] = {
+      run: (request) => this.#dependencies.sandbox.run({ ...request, ...nestingOf(invocation) }),
+    };
     const outcome = await this.#stoppable.run(longestMs, (signal) =>
-      runCode(this.#dependencies, { ...code, signal }),
+      runCode({ ...this.#dependencies, sandbox }, { ...code, signal }),
     );
     if (outcome.kind === 'failed') return outcome;
     const { raw, tokens } = outcome;

@@ -34,6 +34,7 @@ export class Execution {
   #requests = 0;
   #bytesInFlight = 0;
   #unanswered = 0;
+  #runsAskedFor = 0;
   #moves = 0;
 
   constructor(child: SandboxChild, job: Job, limits: SandboxLimits) {
@@ -48,6 +49,11 @@ export class Execution {
   /** Whether the service owes the code the answer to a call. */
   get awaitsAnswer(): boolean {
     return this.#unanswered > 0;
+  }
+
+  /** Whether one of these calls asks for another run. */
+  get awaitsRun(): boolean {
+    return this.#runsAskedFor > 0;
   }
 
   /** Rises with each message of the child and each answer to it. */
@@ -112,9 +118,12 @@ export class Execution {
     }
     const abort = new AbortController();
     this.#aborts.set(call, abort);
+    const runs = message.method === 'svc.reactors.react' ? 1 : 0;
     this.#unanswered += 1;
+    this.#runsAskedFor += runs;
     const respond = (ok: boolean, text: string): void => {
       this.#unanswered -= 1;
+      this.#runsAskedFor -= runs;
       this.#moves += 1;
       // An answer counts as in flight until the child has read it. Otherwise a child that does not read would make
       // the service hold any number of answers.

@@ -8,7 +8,7 @@ export type {
   SandboxReport,
   SandboxStats,
 } from './pool-types.ts';
-export type { HostCalls, RunRequest } from './job.ts';
+export type { HostCalls, RunRequest, Waiter } from './job.ts';
 export { defaultSandboxLimits } from './limits.ts';
 export type { SandboxLimits } from './limits.ts';
 export { describeCompileProblem, emptyConsole, problemOf } from './outcome.ts';

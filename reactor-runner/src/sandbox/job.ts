@@ -12,6 +12,14 @@ export interface HostCalls {
   readonly svc?: (method: string, args: Json) => Promise<Json>;
 }
 
+/** The run whose code waits for another run. */
+export interface Waiter {
+  /** The id of the waiting run. */
+  readonly id: string;
+  /** The number of runs that the other run is nested in, from 1 on. */
+  readonly depth: number;
+}
+
 export interface RunRequest {
   readonly tenantId: string;
   readonly code: string;
@@ -21,6 +29,10 @@ export interface RunRequest {
   /** The time limit of the code, from its start in a child. Time in the queue does not count. */
   readonly timeoutMs: number;
   readonly hostCalls: HostCalls;
+  /** The id by which the runs that it asks for name it. */
+  readonly runId?: string | undefined;
+  /** Set when code of another run waits for this one. */
+  readonly waiter?: Waiter | undefined;
   /** Aborting removes the run from the queue or kills it. Its outcome is `killed`. */
   readonly signal?: AbortSignal;
 }
@@ -34,7 +46,11 @@ export interface Job {
   readonly input: string;
   readonly timeoutMs: number;
   readonly hostCalls: HostCalls | undefined;
+  readonly runId?: string | undefined;
+  readonly waiter?: Waiter | undefined;
   readonly queuedAt: number;
+  /** Whether the run began in the place of the run that waits for it. */
+  isLent?: boolean;
   /** Set when the job has a child. */
   execution?: { kill(reason: 'killed'): void };
   /** Called once. */

@@ -1,7 +1,8 @@
 import type { SandboxLimits } from './limits.ts';
+import type { Job } from './job.ts';
 import { defaultRunsPerTenant, type SandboxPoolOptions } from './pool-types.ts';
-import type { Slots } from './slots.ts';
-import { isWaiting } from './waiting.ts';
+import type { Slot, Slots } from './slots.ts';
+import { isStill, isWaiting } from './waiting.ts';
 
 /** The limits of a pool (ADR 32). */
 export interface Places {
@@ -30,18 +31,25 @@ export function placesOf(
 
 /** The busy processes of one pool. */
 interface Busy {
+  /** Without those that run in the place of another one. */
   readonly all: number;
-  /** Runs that do not wait for the network, by tenant. */
+  /** Runs that do not wait for the network, by tenant. A run and the one that runs in its place are one. */
   readonly working: ReadonlyMap<string, number>;
 }
 
+const isLent = ({ execution }: Slot): boolean => execution?.job.isLent === true;
+
 function busyOf(slots: Slots): Busy {
   const working = new Map<string, number>();
+  const lenders = new Set<string | undefined>();
+  for (const slot of slots.all()) if (isLent(slot)) lenders.add(slot.execution?.job.waiter?.id);
+  const hasLeftPlace = (slot: Slot) =>
+    isWaiting(slot) || (isStill(slot) && lenders.has(slot.execution?.job.runId));
   let all = 0;
   for (const slot of slots.all()) {
     if (slot.state !== 'busy' || slot.tenantId === undefined) continue;
-    all += 1;
-    if (!isWaiting(slot)) working.set(slot.tenantId, (working.get(slot.tenantId) ?? 0) + 1);
+    if (!isLent(slot)) all += 1;
+    if (!hasLeftPlace(slot)) working.set(slot.tenantId, (working.get(slot.tenantId) ?? 0) + 1);
   }
   return { all, working };
 }
@@ -65,10 +73,29 @@ function placesOfWorking(working: ReadonlyMap<string, number>, cpu: number): num
  */
 export function mayBegin(slots: Slots, tenantId: string, { cpu, processes, runsPerTenant }: Places): boolean {
   const { all, working } = busyOf(slots);
-  const own = slots.count((slot) => slot.state === 'busy' && slot.tenantId === tenantId);
+  const own = slots.count((slot) => slot.state === 'busy' && slot.tenantId === tenantId && !isLent(slot));
   if (own >= runsPerTenant || (own > 0 && own >= processes - all)) return false;
   const ownWorking = working.get(tenantId) ?? 0;
   return ownWorking === 0 || ownWorking < cpu - placesOfWorking(working, cpu);
+}
+
+/**
+ * Whether the run may begin in the place of the run that waits for it: one run at a time may. It is not counted when others begin, so
+ * that runs which wait for each other never take the last place. The number is bounded for a tenant. The deeper a run is, the more
+ * are allowed, so that a run at the bound never waits for a run that cannot begin: the deepest ones wait for none.
+ */
+export function mayBeginInLentPlace(
+  slots: Slots,
+  { waiter, tenantId }: Job,
+  { runsPerTenant }: Places,
+): boolean {
+  if (waiter === undefined) return false;
+  const more = Math.max(1, Math.floor(runsPerTenant / 4));
+  const isOwn = (slot: Slot) => isLent(slot) && slot.tenantId === tenantId;
+  return (
+    slots.count(isOwn) < runsPerTenant + (waiter.depth - 1) * more &&
+    slots.count((slot) => isOwn(slot) && slot.execution?.job.waiter?.id === waiter.id) === 0
+  );
 }
 
 /** The CPU places that are taken: by runs that do not wait, and by idle and starting processes. */
@@ -76,4 +103,4 @@ export const heldPlaces = (slots: Slots, { cpu }: Places): number =>
   placesOfWorking(busyOf(slots).working, cpu) + slots.count(({ state }) => state !== 'busy');
 
 export const hasRoom = (slots: Slots, places: Places): boolean =>
-  slots.size < places.processes && heldPlaces(slots, places) < places.cpu;
+  slots.size - slots.count(isLent) < places.processes && heldPlaces(slots, places) < places.cpu;

@@ -1,6 +1,6 @@
-import { FairQueue } from '@token-vault/batching';
 import { createAllowance, type Allowance } from './allowance.ts';
 import { sandboxBundle } from './bundle.ts';
+import { JobQueue } from './job-queue.ts';
 import type { Job, RunRequest } from './job.ts';
 import { defaultSandboxLimits } from './limits.ts';
 import type { SandboxLimits } from './limits.ts';
@@ -16,7 +16,7 @@ import { childCommand } from './child-command.ts';
 import { isAsleep, processUsage } from './usage-watch.ts';
 import { isWaiting } from './waiting.ts';
 import { findWallTools, probeWalls } from './walls.ts';
-import { hasRoom, heldPlaces, mayBegin, placesOf, type Places } from './places.ts';
+import { hasRoom, heldPlaces, placesOf, type Places } from './places.ts';
 import type { CompileRequest, SandboxPool, SandboxPoolOptions, SandboxStats } from './pool-types.ts';
 import type { Walls } from './wall-kinds.ts';
 
@@ -62,7 +62,7 @@ class Pool implements SandboxPool {
   readonly #limits: SandboxLimits;
   readonly #walls: Walls;
   readonly #slots: Slots;
-  readonly #queue = new FairQueue<Job>();
+  readonly #queue: JobQueue;
   readonly #losses: Allowance;
   readonly #places: Places;
   readonly #settings: Required<
@@ -94,20 +94,20 @@ class Pool implements SandboxPool {
         this.#queue.clear().forEach((job) => job.settle({ kind: 'killed', console: emptyConsole }));
       },
     });
+    this.#queue = new JobQueue(this.#slots, places);
     this.#sweep = setInterval(() => this.#retireIdle(), Math.max(50, idleMs / 4)).unref();
     this.#place();
   }
 
   async run(request: RunRequest): Promise<RunOutcome> {
-    const { tenantId, code, args, configuration, hasSvc, timeoutMs, hostCalls, signal } = request;
+    const { args, configuration, hasSvc, signal, ...parts } = request;
     const input = JSON.stringify({ purpose: 'run', args, configuration, hasSvc });
     if (Buffer.byteLength(input) > this.#limits.argsBytes * 1.1) {
       return { kind: 'limit-exceeded', limit: 'argument size', console: emptyConsole };
     }
-    const job = { tenantId, code, input, timeoutMs, hostCalls, purpose: 'run' } as const;
-    const outcome = await this.#submit(job, signal);
+    const outcome = await this.#submit({ ...parts, input, purpose: 'run' }, signal);
     const chars = 'text' in outcome ? outcome.text.length : 0;
-    return parseInTurn(tenantId, chars, () => readRunOutcome(outcome, this.#limits));
+    return parseInTurn(request.tenantId, chars, () => readRunOutcome(outcome, this.#limits));
   }
 
   async compile({ tenantId, code }: CompileRequest): Promise<CompileOutcome> {
@@ -159,7 +159,7 @@ class Pool implements SandboxPool {
       });
     }
     const { maxQueued, maxQueuedPerTenant } = this.#settings;
-    const isFull = this.#queue.size >= maxQueued || this.#queue.sizeOf(parts.tenantId) >= maxQueuedPerTenant;
+    const isFull = this.#queue.size >= maxQueued || this.#queue.sizeBeside(parts) >= maxQueuedPerTenant;
     if (this.#isClosed || signal?.aborted) return Promise.resolve({ kind: 'killed', console: emptyConsole });
     if (isFull) return Promise.resolve({ kind: 'overloaded', console: emptyConsole });
     return new Promise((resolve) => {
@@ -174,27 +174,27 @@ class Pool implements SandboxPool {
         },
       };
       signal?.addEventListener('abort', cancel);
-      this.#queue.push(job.tenantId, job);
+      this.#queue.push(job);
       this.#place();
     });
   }
 
   #cancel(job: Job): void {
-    if (this.#queue.remove(job.tenantId, job)) job.settle({ kind: 'killed', console: emptyConsole });
+    if (this.#queue.remove(job)) job.settle({ kind: 'killed', console: emptyConsole });
     else job.execution?.kill('killed');
   }
 
   #place(): void {
     if (this.#isClosed || this.#isPlacing) return;
     this.#isPlacing = true;
-    while (this.#queue.take((tenantId, job) => this.#tryPlace(tenantId, job)));
+    while (this.#queue.take((job, isLent) => this.#tryPlace(job, isLent)));
     this.#giveBackPlaces();
     this.#keepSpares();
     this.#isPlacing = false;
   }
 
-  #tryPlace(tenantId: string, job: Job): boolean {
-    if (!mayBegin(this.#slots, tenantId, this.#places)) return false;
+  #tryPlace(job: Job, isLent: boolean): boolean {
+    const { tenantId } = job;
     const own = this.#slots.count(
       (slot) => slot.state === 'busy' && slot.tenantId === tenantId && !isWaiting(slot),
     );
@@ -209,9 +209,10 @@ class Pool implements SandboxPool {
     }
     const slot = warm ?? this.#slots.freshest((each) => each.tenantId === undefined);
     if (slot === undefined) {
-      this.#makeRoomAndStart();
+      this.#makeRoomAndStart(isLent);
       return false;
     }
+    job.isLent = isLent;
     this.#slots.execute(slot, job);
     return true;
   }
@@ -228,14 +229,14 @@ class Pool implements SandboxPool {
     }, waitMs);
   }
 
-  #makeRoomAndStart(): void {
+  /** @param isLent whether the run that waits for the process begins in the place of another one, so that it needs no room */
+  #makeRoomAndStart(isLent: boolean): void {
     this.#slots.hurry();
     if (!this.#slots.canStart() || this.#starting() >= startingAtOnce) return;
     if (!hasRoom(this.#slots, this.#places)) {
       const idle = this.#slots.oldest(({ tenantId }) => tenantId !== undefined);
-      if (idle === undefined) return;
-      this.#slots.retire(idle);
-      if (!hasRoom(this.#slots, this.#places)) return;
+      if (idle !== undefined) this.#slots.retire(idle);
+      if (!isLent && !hasRoom(this.#slots, this.#places)) return;
     }
     this.#slots.start(true);
   }

@@ -5,6 +5,11 @@ import type { Execution } from './execution.ts';
  * than a fifth of a core is never still for so long.
  */
 const stillMs = 50;
+/**
+ * The same for a run that asked for another run: it keeps its place, which the other run takes. So a few runs come to their end, and
+ * not many begin that wait for each other. The other run may be in another process of the service, or wait for a slow server.
+ */
+const stillForRunMs = 1_000;
 
 /** The results of the last measurements of a run, while it used no processor time. */
 export interface Stillness {
@@ -39,27 +44,29 @@ export function stillnessOf(
   const now = performance.now();
   const isSame = before?.execution === execution && before.moves === moves && before.cpuMs === cpuMs;
   const since = isSame ? before.since : now;
-  return { execution, moves, cpuMs, since, isLongEnough: now - since >= stillMs };
+  return {
+    execution,
+    moves,
+    cpuMs,
+    since,
+    isLongEnough: now - since >= (execution.awaitsRun ? stillForRunMs : stillMs),
+  };
 }
 
-/**
- * Whether the run only waits for the network, so that it needs no CPU place. An answer or a new call ends this at once.
- */
-export function isWaiting({
-  execution,
-  stillness,
-}: {
+interface Watched {
   readonly execution?: Execution;
   readonly stillness?: Stillness | undefined;
-}): boolean {
-  return (
-    execution !== undefined &&
-    stillness?.execution === execution &&
-    stillness.isLongEnough &&
-    stillness.moves === execution.moves &&
-    execution.awaitsAnswer
-  );
 }
+
+/** Whether the run was still at the last look. An answer or a new call ends this at once. */
+export const isStill = ({ execution, stillness }: Watched): boolean =>
+  execution !== undefined &&
+  stillness?.execution === execution &&
+  stillness.moves === execution.moves &&
+  execution.awaitsAnswer;
+
+/** Whether the run only waits for the network, so that it needs no CPU place. */
+export const isWaiting = (slot: Watched): boolean => slot.stillness?.isLongEnough === true && isStill(slot);
 
 interface Held {
   readonly tenantId: string;
