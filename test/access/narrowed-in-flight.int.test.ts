@@ -1,15 +1,22 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { waitUntil } from '@token-vault/test-support';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { must, newCaller, openCast, type Cast } from './cast.ts';
 import { direct, tell, type Asked } from './entrances.ts';
 import { card, hiddenOf } from './hidden.ts';
-import { everything, permissions, type Rights } from './rights.ts';
+import { everything, permissions, rule, type Rights } from './rights.ts';
 import { openTwins, type Twins } from './twins.ts';
 
 /** Longer than the time after which the caller is authenticated again when the body is complete. */
 const bodyTookMs = 150;
 const [hidden] = hiddenOf;
 const masking: Rights = { permissions: [...permissions], rules: [] };
+
+/** Sees all of `/a/`, and nothing elsewhere. */
+const seesA: Rights = {
+  permissions: [],
+  rules: [rule({ container: '/a/', transform: 'reveal', permissions: ['token:read', 'token:search'] })],
+};
 
 let twins: Twins;
 let cast: Cast;
@@ -108,6 +115,44 @@ describe('a token that expires while the vault answers', () => {
     const { body: answer } = await telling;
     expect(answer).toHaveProperty('pagination');
     expect(JSON.stringify(answer)).not.toContain('short-lived');
+  });
+});
+
+describe('a token that is changed after it was read and before the answer leaves', () => {
+  const asks: Readonly<Record<string, (id: string) => Asked>> = {
+    'a read': (id) => ({ operation: 'getToken', params: { id } }),
+    'a list': () => ({ operation: 'listTokens' }),
+    'a search': () => ({ operation: 'searchTokens', body: { query: 'type:token' } }),
+    detokenize: (id) => ({ operation: 'detokenize', body: { data: `{{ ${id} }}` } }),
+  };
+  const changes: Readonly<Record<string, (id: string) => Asked>> = {
+    'moved to where the caller sees nothing': (id) => ({
+      operation: 'updateToken',
+      params: { id },
+      body: { containers: ['/b/'] },
+    }),
+    'given other data': (id) => ({ operation: 'updateToken', params: { id }, body: { data: 'new' } }),
+    deleted: (id) => ({ operation: 'deleteToken', params: { id } }),
+  };
+  const cases = Object.keys(asks).flatMap((ask) =>
+    Object.keys(changes).map((change) => [change, ask] as const),
+  );
+  let made = 0;
+
+  it.each(cases)('and %s is not shown as it was by %s', async (change, ask) => {
+    const caller = await newCaller(twins, cast.manager, { type: 'private', ...seesA });
+    const id = `changed-${++made}`;
+    const body = { id, type: 'token', data: 'as it was', containers: ['/a/'] };
+    await must(twins, cast.author, { operation: 'createToken', body });
+    const held = twins.holdReadings();
+    const telling = tell(twins, caller, asks[ask]?.(id) ?? { operation: 'listTokens' });
+    await waitUntil(() => held.isHeld(), { what: 'the answer' });
+    await must(twins, cast.author, changes[change]?.(id) ?? { operation: 'listTokens' });
+    // The vault looks again at tokens of answers that took longer than this.
+    await delay(bodyTookMs);
+    held.release();
+    expect(JSON.stringify((await telling).body)).not.toContain('as it was');
+    await tell(twins, cast.author, { operation: 'deleteToken', params: { id } });
   });
 });
 

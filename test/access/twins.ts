@@ -8,7 +8,7 @@ import {
   housekeepingMigrations,
   startHousekeeping,
 } from '@token-vault/command-service';
-import { eventRegistry } from '@token-vault/contracts';
+import { eventRegistry, TokensRead } from '@token-vault/contracts';
 import { createKeyRing, environmentRootKey, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import type { EventStore } from '@token-vault/event-store';
@@ -45,6 +45,8 @@ export interface Twins {
   readonly pool: pg.Pool;
   /** Two tenants on the enterprise plan with only a management application. */
   newPair(): Promise<readonly [string, string]>;
+  /** From now on readings are not recorded, so no answer with tokens leaves. */
+  holdReadings(): HeldReadings;
   /** Ends entities that are past their time, as housekeeping does. */
   sweep(): Promise<void>;
   close(): Promise<void>;
@@ -73,13 +75,47 @@ const countingKeys = (keyRing: KeyRing): KeyRing => ({
   },
 });
 
-const countingStore = <Store extends EventStore>(store: Store): Store => ({
+interface HeldReadings {
+  /** Whether an answer waits for its record. */
+  isHeld(): boolean;
+  release(): void;
+}
+
+const countingStore = <Store extends EventStore>(
+  store: Store,
+  beforeAppend: (events: Parameters<EventStore['append']>[1]) => Promise<void>,
+): Store => ({
   ...store,
-  append(...of: Parameters<EventStore['append']>) {
+  async append(...of: Parameters<EventStore['append']>) {
     note('appended');
+    await beforeAppend(of[1]);
     return store.append(...of);
   },
 });
+
+/** Lets appends of readings wait while they are held. */
+function createReadingGate() {
+  let held: PromiseWithResolvers<void> | undefined;
+  let waiting = 0;
+  return {
+    beforeAppend: async (events: readonly { readonly type: string }[]): Promise<void> => {
+      if (!held || !events.some(({ type }) => type === TokensRead.type)) return;
+      waiting += 1;
+      await held.promise.finally(() => (waiting -= 1));
+    },
+    hold(): HeldReadings {
+      const here = Promise.withResolvers<void>();
+      held = here;
+      return {
+        isHeld: () => waiting > 0,
+        release() {
+          held = undefined;
+          here.resolve();
+        },
+      };
+    },
+  };
+}
 
 /** Made many at a time, so that they share round trips to the database. */
 function createPairs(
@@ -112,7 +148,8 @@ export async function openTwins(): Promise<Twins> {
   const clock = manualClock();
   const rootKey = environmentRootKey(randomBytes(32).toString('base64'));
   const keyRing = countingKeys(await createKeyRing({ pool, rootKey, clock, durability: 'own' }));
-  const store = countingStore(createMemoryEventStore({ registry: eventRegistry }));
+  const readings = createReadingGate();
+  const store = countingStore(createMemoryEventStore({ registry: eventRegistry }), readings.beforeAppend);
   const connection = { connectionString: database.url, logger: silentLogger };
   const projectors = startProjectors({ store, connectionString: database.url });
   await waitUntil(async () => (await projectors.status()).length === projections.length, {
@@ -168,6 +205,7 @@ export async function openTwins(): Promise<Twins> {
     clock,
     pool,
     newPair: createPairs(newTenant, 20),
+    holdReadings: () => readings.hold(),
     async sweep() {
       await housekeeping.runOnce();
     },

@@ -127,15 +127,21 @@ const hasEnded = ({ tokens = [] }: Answer, now: Date): boolean =>
     [expiresAt, cvcEndsAt].some((end) => end !== undefined && Date.parse(end) <= now.getTime()),
   );
 
+/** An answer that took long is made again as often when its tokens are changed meanwhile: then they change faster than it is made. */
+const madeAgainAtMost = 4;
+
 /** An answer shows only data that the caller may see at the moment when it leaves (ADR 16). */
 async function asRightsAreNow(call: Call, made: Made, dependencies: ExecutorDependencies): Promise<Answer> {
   let { answer, admitted } = made;
-  while (made.decideAnew) {
+  for (let again = 0; made.decideAnew; again += 1) {
     const now = await stillAdmitted(call, admitted, dependencies);
     if (now === admitted) break;
     const isSame = isDeepStrictEqual(now.principal, admitted.principal);
-    // A page can wait for its tenant's turn for seconds.
-    if (isSame && !hasEnded(answer, dependencies.clock.now())) break;
+    // A page can wait for its tenant's turn, or for its masks, for seconds.
+    const isOvertaken = hasEnded(answer, dependencies.clock.now()) || (await answer.isOvertaken?.());
+    if (isSame && isOvertaken !== true) break;
+    if (again === madeAgainAtMost)
+      throw new UnavailableError('The tokens of the answer change faster than it is made; try again.');
     admitted = now;
     answer = await made.decideAnew(now.principal);
   }

@@ -104,6 +104,8 @@ export interface Answer {
   readonly invocationId?: string;
   /** All tokens that are in the body or whose data it was made of. A repeat of the request is decided by them (rules.md §2). */
   readonly tokens?: readonly AnswerToken[];
+  /** Of a query: whether a token has ended, was moved or was changed since it was read. Asked when the answer took long. */
+  readonly isOvertaken?: (() => Promise<boolean>) | undefined;
   /** An entity other than a token whose data the body may hold: a stored answer expires with it too. */
   readonly endsWith?: AnswerOwner | undefined;
   /**

@@ -24,14 +24,17 @@ import {
   type RequestContext,
 } from '@token-vault/operations';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Pool } from 'pg';
 import type { FairReads } from '../fair-reads.ts';
 import { PageBytes } from './page-bytes.ts';
+import { areOvertaken } from './overtaken.ts';
 import { findTokensByIds } from './queries.ts';
 import { cvcEndOfRow, isExpired, type TokenRow } from './row.ts';
 import { createTokenShow, type GrantedToken, type ShowTokens } from './show.ts';
 import { requireSignedRows } from './signed-rows.ts';
 
 export interface DetokenizeDependencies {
+  readonly pool: Pool;
   readonly reads: FairReads;
   readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly audit: AuditTrail;
@@ -70,6 +73,7 @@ class Detokenization {
   readonly shown = new Map<string, DetokenizedToken>();
   readonly notOpened: NotOpened[] = [];
   readonly seen: AnswerToken[] = [];
+  readonly #opened: Pick<TokenRow, 'id' | 'signature'>[] = [];
 
   constructor(dependencies: DetokenizeDependencies, show: ShowTokens, context: RequestContext) {
     this.#dependencies = dependencies;
@@ -106,6 +110,7 @@ class Detokenization {
     await requireSignedRows(this.#dependencies.keyRing, principal.tenant, rows);
     const granted = await this.#grantedOf(ids, rows);
     for (const { row, transform } of granted) {
+      this.#opened.push({ id: row.id, signature: row.signature });
       const shown = { permission: 'token:read', transform: shownBy(transform, row.mask !== null) } as const;
       this.seen.push({
         id: row.id,
@@ -133,6 +138,11 @@ class Detokenization {
     // It was deleted meanwhile.
     for (const { row } of granted)
       if (!this.shown.has(row.id)) this.notOpened.push({ id: row.id, reason: 'not-found' });
+  }
+
+  isOvertaken(): Promise<boolean> {
+    const { id: tenantId } = this.#context.principal.tenant;
+    return areOvertaken(this.#dependencies.pool, tenantId, this.#opened);
   }
 
   /** The error of this request. Which expression failed, and why, depends on the tokens that were opened. */
@@ -190,7 +200,7 @@ export function createDetokenize(
         }
         const data = await substituteTokens(budget, body, (id) => work.shown.get(id) ?? closed);
         const answer: DetokenizeAnswer = { data, not_opened: work.notOpened };
-        return { body: answer, tokens: work.seen };
+        return { body: answer, tokens: work.seen, isOvertaken: () => work.isOvertaken() };
       } catch (error) {
         throw work.failureBy(error);
       }

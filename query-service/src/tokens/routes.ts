@@ -12,18 +12,25 @@ import {
   NotFoundError,
   type BodyOf,
   type Operations,
-  type Token,
   type TokenPermission,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { Expressions } from '@token-vault/expressions';
-import type { AnswerToken, AuditTrail, HandlersOf, MadeOf, RequestContext } from '@token-vault/operations';
+import type {
+  Answer,
+  AnswerToken,
+  AuditTrail,
+  HandlersOf,
+  MadeOf,
+  RequestContext,
+} from '@token-vault/operations';
 import type { MissLimit } from '@token-vault/http';
 import type { Pool } from 'pg';
 import type { FairReads } from '../fair-reads.ts';
 import type { Page } from '../paging.ts';
 import { createTokenLookup } from './lookup.ts';
 import { checkMetadataFilters } from './metadata-filters.ts';
+import { areOvertaken } from './overtaken.ts';
 import { requireSmallPage } from './page-bytes.ts';
 import { findTokens, listTokens, type TokenScope } from './queries.ts';
 import { cvcEndOfRow, isExpired, type TokenRow } from './row.ts';
@@ -78,6 +85,8 @@ export function createTokenHandlers(dependencies: TokenDependencies): TokenQueri
   const { pool, reads, keyRing, audit, expressions } = dependencies;
   const findToken = createTokenLookup(pool);
   const show = createTokenShow(keyRing, audit, expressions);
+  const areRowsOvertaken = (rows: readonly TokenRow[], { principal: { tenant } }: RequestContext) =>
+    areOvertaken(pool, tenant.id, rows);
 
   /** @param told the tokens of whose data the total tells, whether they are on the page or not */
   async function showPage(
@@ -85,7 +94,7 @@ export function createTokenHandlers(dependencies: TokenDependencies): TokenQueri
     context: RequestContext,
     operation: 'list' | 'search',
     told: MadeOf = {},
-  ): Promise<{ body: Page<Token> } & MadeOf> {
+  ): Promise<Answer> {
     const permission = permissionOf[operation];
     await requireSignedRows(keyRing, context.principal.tenant, data);
     const granted = data.map((row) => grantedOf(context, permission, row));
@@ -93,7 +102,8 @@ export function createTokenHandlers(dependencies: TokenDependencies): TokenQueri
     const madeOf = { ...told, tokens };
     requireSmallPage(granted, madeOf);
     const shown = await show(granted, context, operation, pagination.total_items);
-    return { body: { pagination, data: shown }, ...madeOf };
+    const isOvertaken = () => areRowsOvertaken(data, context);
+    return { body: { pagination, data: shown }, ...madeOf, isOvertaken };
   }
 
   return {
@@ -104,7 +114,8 @@ export function createTokenHandlers(dependencies: TokenDependencies): TokenQueri
       const granted = [requireReadable(context, row)];
       const [shown] = await show(granted, context, 'read');
       if (!shown) throw new NotFoundError('Token');
-      return { body: shown, tokens: seenIn(granted, 'token:read', context) };
+      const isOvertaken = () => areRowsOvertaken([row], context);
+      return { body: shown, tokens: seenIn(granted, 'token:read', context), isOvertaken };
     },
 
     async listTokens({ query }, context) {
