@@ -179,7 +179,6 @@ export async function openReadModels(context: ProcessContext, log: EventStore): 
     connectionString: settings.databaseUrl,
     logger,
     unawaited: projections.filter(({ isAwaited }) => isAwaited === false).map(({ name }) => name),
-    hurry: (position) => log.hurry(position),
     onStatusChange: () => heard?.forget(),
   });
   const watch = (heard = watchReadModels({ progress }));

@@ -5,6 +5,7 @@ import { projections as allProjections } from './projections/index.ts';
 import { rebuildProjection } from './rebuild/rebuild.ts';
 import { RebuildUnderWayError } from './rebuild/successor.ts';
 import { createCheckpointAdvancer } from './runner/checkpoint-advancer.ts';
+import { hearReaders, Hurries } from './runner/hurries.ts';
 import {
   runProjection,
   type LeadingObserver,
@@ -25,6 +26,8 @@ export interface ProjectorOptions {
   readonly logger?: Logger;
   /** The greatest number of events of one transaction. */
   readonly maxBatch?: number;
+  /** How long live events that can wait are held, to be written together with later ones; 100 by default. */
+  readonly maxHoldMs?: number;
   /** Called with the events that a live read model has just shown, not with those of a replay. */
   readonly onShown?: ShownObserver;
   readonly onLeading?: LeadingObserver;
@@ -50,6 +53,7 @@ export function startProjectors(options: ProjectorOptions): Projectors {
     projections = allProjections,
     logger = silent,
     maxBatch = 2_000,
+    maxHoldMs = 100,
     onShown,
     onLeading,
   } = options;
@@ -69,14 +73,21 @@ export function startProjectors(options: ProjectorOptions): Projectors {
     }
   };
   const checkpointAdvancer = createCheckpointAdvancer(connectionString);
+  const hurries = new Hurries(maxHoldMs);
+  const gathering = { maxBatch, maxHoldMs, hurries };
   const observers = { onShown, onLeading };
-  const context = { store, connectionString, logger, maxBatch, replace, checkpointAdvancer, ...observers };
+  const context = {
+    ...{ store, connectionString, logger, replace, checkpointAdvancer },
+    ...gathering,
+    ...observers,
+  };
+  const hearing = hearReaders(connectionString, hurries, abort.signal);
   const runs = projections.map((projection) => runProjection(projection, context, abort.signal));
   return {
     status: () => readProjectionStatus(pool),
     async close() {
       abort.abort();
-      await Promise.all(runs);
+      await Promise.all([hearing, ...runs]);
       await checkpointAdvancer.close();
       if (!pool.ended) await pool.end();
     },

@@ -51,6 +51,30 @@ describe('a projector', () => {
     listener.release(true);
   });
 
+  it('writes events that can wait at once for a reader, also after its connection was lost', async () => {
+    vault.start({ projections: [log, tokens], maxHoldMs: 600_000 });
+    const readersAreHeard = async () =>
+      (
+        await vault.rows(
+          `select from pg_stat_activity
+            where application_name = 'projector hurries' and datname = current_database()
+              and state = 'idle' and query = 'listen projection_hurry'`,
+        )
+      ).length > 0;
+    for (const name of ['a', 'b']) {
+      const position = await vault.append(tokenCreated(name));
+      await vault.reached(position, ['tokens']);
+      await eventually(readersAreHeard);
+      expect((await statusOf('log'))?.['position']).not.toBe(position);
+      await vault.rows(`select pg_notify('projection_hurry', $1)`, [position]);
+      await vault.reached(position, ['log']);
+      await vault.rows(
+        `select pg_terminate_backend(pid, 10_000) from pg_stat_activity
+          where application_name = 'projector hurries' and datname = current_database()`,
+      );
+    }
+  });
+
   it('moves past events that it does not use', async () => {
     vault.start({ projections: [tokens] });
     await vault.reached(await vault.append(tenantCreated()), ['tokens']);

@@ -107,7 +107,6 @@ export function withoutTail(store: EventStore): EventStore {
     readStoredStream: store.readStoredStream.bind(store),
     hasDensePositions: store.hasDensePositions,
     head: store.head.bind(store),
-    hurry: store.hurry.bind(store),
     close: store.close.bind(store),
     async *subscribe(_after, signal) {
       await new Promise<void>((resolve) => {

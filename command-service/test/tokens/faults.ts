@@ -46,7 +46,6 @@ export function createFaultyStore(inner: EventStore): FaultyStore {
       hasDensePositions: inner.hasDensePositions,
       subscribe: inner.subscribe.bind(inner),
       head: inner.head.bind(inner),
-      hurry: inner.hurry.bind(inner),
       close: inner.close.bind(inner),
     },
   };

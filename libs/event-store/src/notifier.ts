@@ -11,17 +11,15 @@ export class Notifier {
     for (const wake of woken) wake();
   }
 
-  /** Resolves at the next `notifyAll`, when `signal` aborts, or after `timeoutMs`. */
-  wait(signal: AbortSignal, timeoutMs?: number): Promise<void> {
+  /** Resolves at the next `notifyAll`, or when `signal` aborts. */
+  wait(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       if (signal.aborted) return resolve();
       const wake = () => {
-        clearTimeout(timer);
         this.#waiting = this.#waiting.filter((each) => each !== wake);
         signal.removeEventListener('abort', wake);
         resolve();
       };
-      const timer = timeoutMs === undefined ? undefined : setTimeout(wake, timeoutMs);
       this.#waiting.push(wake);
       signal.addEventListener('abort', wake, { once: true });
     });

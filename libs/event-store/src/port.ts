@@ -81,14 +81,9 @@ export interface ReadAllOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface SubscribeOptions<Event = VaultEvent> {
+export interface SubscribeOptions {
   /** Maximum number of events of a batch; 1000 by default. A batch is also limited in bytes. */
   readonly maxBatch?: number;
-  /**
-   * Whether the subscriber prefers to get a live event together with others instead of at once. An adapter may delay such an event for a
-   * moment, until `hurry`.
-   */
-  readonly canWait?: (event: Recorded<Event>) => boolean;
 }
 
 /**
@@ -173,14 +168,11 @@ export interface EventStore<Event extends NewEvent<string, unknown> = VaultEvent
   subscribe(
     after: Position,
     signal: AbortSignal,
-    options?: SubscribeOptions<Event>,
+    options?: SubscribeOptions,
   ): AsyncIterable<EventBatch<Event>>;
 
   /** Position of the last durable event; `startPosition` for an empty log. */
   head(): Promise<Position>;
-
-  /** Asks the subscribers of all processes to deliver the events up to `position` at once, because a caller waits for their effects. */
-  hurry(position: Position): Promise<void>;
 
   /** Ends subscriptions and connections. Appends under way finish first; later calls are refused as unavailable. */
   close(): Promise<void>;

@@ -5,7 +5,6 @@ import {
   KeysNotStoredError,
   RevisionConflictError,
   startPosition,
-  type Position,
 } from '@token-vault/event-store';
 import { waitUntil, type TestDatabase } from '@token-vault/test-support';
 import { randomUUID } from 'node:crypto';
@@ -237,54 +236,6 @@ describe('a subscription to Postgres', () => {
     abort.abort();
     await subscription;
     expect(seen).toEqual(await collect(other.readAll(startPosition)));
-  });
-
-  it('may hold events that can wait until one comes that cannot, the longest hold ends, or a caller hurries', async () => {
-    const canWait = ({ data }: SuiteEvent) => data['text'] !== 'urgent';
-    const abort = new AbortController();
-    const batchesOf = async (maxHoldMs: number) => {
-      const store = open({ maxHoldMs });
-      const batches: unknown[][] = [];
-      let isCaughtUp = false;
-      const subscription = (async () => {
-        for await (const batch of store.subscribe(await store.head(), abort.signal, { canWait })) {
-          ({ isCaughtUp } = batch);
-          if (batch.events.length > 0) batches.push(batch.events.map(({ data }) => data['text']));
-        }
-      })();
-      await waitUntil(() => isCaughtUp);
-      return { store, batches, subscription };
-    };
-    const [patient, hasty] = [await batchesOf(60_000), await batchesOf(1)];
-    for (const text of ['a', 'b']) {
-      await patient.store.append(text, [noted(text)], 'any');
-      // By then the subscriber that can wait has received it too.
-      await waitUntil(() => hasty.batches.flat().includes(text));
-    }
-    expect(patient.batches).toEqual([]);
-    await patient.store.append('c', [noted('urgent')], 'any');
-    await waitUntil(() => patient.batches.length > 0);
-    const { position } = await patient.store.append('d', [noted('d')], 'any');
-    // A reader in another process. Its position is known before the event is held, or while it is held.
-    await hasty.store.hurry(position);
-    await waitUntil(() => patient.batches.length > 1);
-    await hasty.store.hurry(String(Number(position) + 1) as Position);
-    await patient.store.append('e', [noted('e')], 'any');
-    await waitUntil(() => patient.batches.length > 2);
-    // A position beyond the log must not end the holding of events for ever.
-    await hasty.store.hurry('900000000000' as Position);
-    await patient.store.append(
-      'x',
-      Array.from({ length: 101 }, () => noted('x')),
-      'any',
-    );
-    await waitUntil(() => patient.batches.flat().includes('x'));
-    await patient.store.append('f', [noted('f')], 'any');
-    await waitUntil(() => hasty.batches.flat().includes('f'));
-    abort.abort();
-    await Promise.all([patient.subscription, hasty.subscription]);
-    expect(patient.batches.slice(0, 3)).toEqual([['a', 'b', 'urgent'], ['d'], ['e']]);
-    expect(patient.batches.flat()).not.toContain('f');
   });
 
   it('shares one connection with the others of its process, and gives it up with the last', async () => {

@@ -32,8 +32,6 @@ export interface ProjectionProgressOptions {
   readonly pollMs?: number;
   /** Projections that are awaited only when they are named. */
   readonly unawaited?: readonly string[];
-  /** Makes projections commit all events up to a position at once. */
-  readonly hurry?: (position: Position) => Promise<void>;
   /** A projection has failed, was paused, or is live again. */
   readonly onStatusChange?: () => void;
 }
@@ -89,9 +87,13 @@ class Progress implements ProjectionProgress {
 
   reach(position: Position, timeoutMs: number, names?: readonly string[]): Promise<boolean> {
     const isThere = this.#verdict({ position, names, resolve: () => {} }) === true;
-    // If this fails, the projections still commit, but later.
-    if (!isThere) this.#options.hurry?.(position).catch(() => undefined);
+    if (!isThere) this.#hurry(position);
     return this.waitFor(position, timeoutMs, names);
+  }
+
+  /** Heard by the projectors (`projectors/src/runner/hurries.ts`). If this fails, they still commit, but a moment later. */
+  #hurry(position: Position): void {
+    this.#client?.query(`select pg_notify('projection_hurry', $1)`, [position], () => undefined);
   }
 
   async recovered(timeoutMs: number): Promise<boolean> {

@@ -19,6 +19,8 @@ import { failureCode, isFenced, isPassing } from './failures.ts';
 import type { CheckpointAdvancer } from './checkpoint-advancer.ts';
 import { becomeLeader, pause, tryToLead } from './leadership.ts';
 import { delayableEventsOf } from './delayable-events.ts';
+import { gather } from './gather.ts';
+import type { Hurries } from './hurries.ts';
 import { openSession, type Session } from './session.ts';
 
 /** The part of a pino logger that the runner uses. Fields never hold event data. */
@@ -39,6 +41,8 @@ export interface RunContext {
   readonly connectionString: string;
   readonly logger: Logger;
   readonly maxBatch: number;
+  readonly maxHoldMs: number;
+  readonly hurries: Hurries;
   readonly checkpointAdvancer: CheckpointAdvancer;
   readonly onShown?: ShownObserver | undefined;
   readonly onLeading?: LeadingObserver | undefined;
@@ -137,7 +141,7 @@ class ProjectionRun {
   }
 
   async #follow(session: Session, { generation, position }: Checkpoint): Promise<void> {
-    const { store, maxBatch, onShown } = this.#context;
+    const { onShown } = this.#context;
     const { on } = this.#projection;
     const concerns = ({ type }: RecordedEvent): boolean => Object.hasOwn(on, type);
     const writer = this.#writer(session, generation, position);
@@ -147,7 +151,7 @@ class ProjectionRun {
     const leading = new AbortController();
     session.client.once('end', () => leading.abort());
     const signal = AbortSignal.any([this.#signal, leading.signal]);
-    for await (const batch of store.subscribe(position, signal, { maxBatch, canWait })) {
+    for await (const batch of gather({ ...this.#context, canWait }, position, signal)) {
       const sinceMs = onShown ? Date.now() : 0;
       if (batch.position !== writer.position) await writer.write(batch.events, batch.position);
       // When live, waiting makes the next batch bigger. In a replay, the next batch is prepared while this one is

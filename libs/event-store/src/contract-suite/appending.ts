@@ -8,7 +8,6 @@ import {
   maxAppendBytes,
   noRevision,
   RevisionConflictError,
-  startPosition,
   type ExpectedRevision,
 } from '../port.ts';
 import { collect, newStream, texts, type Fixture } from './fixture.ts';
@@ -179,7 +178,6 @@ function describeClosing(fixture: Fixture): void {
     const late = store.append(newStream(), [noted('b', randomUUID())], 'any');
     await expect(late).rejects.toBeInstanceOf(EventStoreUnavailableError);
     await expect(store.head()).rejects.toBeInstanceOf(EventStoreUnavailableError);
-    await expect(store.hurry(startPosition)).rejects.toBeInstanceOf(EventStoreUnavailableError);
   });
 
   it('that was under way when its store closed is stored', async () => {

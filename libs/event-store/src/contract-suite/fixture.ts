@@ -2,14 +2,13 @@ import { randomUUID } from 'node:crypto';
 import type { EventRegistry } from '@token-vault/contracts';
 import { onTestFinished } from 'vitest';
 import type { EventStoreSubject } from './subject.ts';
-import type { Position } from '../port.ts';
+import type { Position, SubscribeOptions } from '../port.ts';
 import {
   asSuiteStore,
   testRegistry,
   type SuiteBatch,
   type SuiteEvent,
   type SuiteStore,
-  type SuiteSubscribeOptions,
 } from './test-events.ts';
 
 /** The subject of a suite, and the repeated steps of its tests. */
@@ -72,7 +71,7 @@ export interface RunningSubscription {
 export function runSubscription(
   store: SuiteStore,
   after: Position,
-  options: SuiteSubscribeOptions & { readonly onBatch?: (batch: SuiteBatch) => void | Promise<void> } = {},
+  options: SubscribeOptions & { readonly onBatch?: (batch: SuiteBatch) => void | Promise<void> } = {},
 ): RunningSubscription {
   const abort = new AbortController();
   const events: SuiteEvent[] = [];

@@ -2,7 +2,7 @@ import { UnknownEventError } from '@token-vault/contracts';
 import { describe, expect, it, vi } from 'vitest';
 import { EventStoreUnavailableError, parsePosition, PositionBeyondHeadError } from '../port.ts';
 import { newStream, runSubscription, texts, type Fixture } from './fixture.ts';
-import { laterRegistry, noted, notedLater, type SuiteEvent } from './test-events.ts';
+import { laterRegistry, noted, notedLater } from './test-events.ts';
 
 /** The time limit of the port for ending a subscription. */
 const endsWithin = { timeout: 1_000, interval: 5 };
@@ -10,7 +10,6 @@ const endsWithin = { timeout: 1_000, interval: 5 };
 export function describeSubscribing(fixture: Fixture): void {
   describe('a subscriber', () => {
     describeBatches(fixture);
-    describeHolding(fixture);
     describeEnds(fixture);
     describeVersions(fixture);
     describeCuts(fixture);
@@ -75,23 +74,6 @@ function describeBatches(fixture: Fixture): void {
     await expect(runSubscription(fixture.store, head, { maxBatch: 0 }).ended).rejects.toBeInstanceOf(
       TypeError,
     );
-  });
-}
-
-function describeHolding(fixture: Fixture): void {
-  it('gets events that can wait and events that cannot, all of them in order', async () => {
-    const after = await fixture.store.head();
-    const canWait = ({ data }: SuiteEvent) => data.text !== 'urgent';
-    const { batches, events } = runSubscription(fixture.store, after, { canWait });
-    await vi.waitUntil(() => batches.length > 0);
-    for (const text of ['a', 'b', 'urgent', 'c'])
-      await fixture.store.append(newStream(), [noted(text)], 'any');
-    await vi.waitUntil(() => events.length === 4, { timeout: 5_000 });
-    expect(texts(events)).toEqual(['a', 'b', 'urgent', 'c']);
-    expect(batches.at(-1)).toMatchObject({ position: await fixture.store.head(), isCaughtUp: true });
-    const { position } = await fixture.store.append(newStream(), [noted('d')], 'any');
-    await fixture.store.hurry(position);
-    await vi.waitUntil(() => events.length === 5, { timeout: 5_000 });
   });
 }
 

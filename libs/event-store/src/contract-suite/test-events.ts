@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { defineEvent, EventRegistry, type NewEvent } from '@token-vault/contracts';
 import { z } from 'zod';
-import type { EventBatch, EventStore, Recorded, SubscribeOptions } from '../port.ts';
+import type { EventBatch, EventStore, Recorded } from '../port.ts';
 
 /** Events of the contract suite, which does not use the events of the vault. */
 export const testRegistry = new EventRegistry([
@@ -21,7 +21,6 @@ export const laterRegistry = new EventRegistry([
 export type SuiteStore = EventStore<NewEvent>;
 export type SuiteEvent = Recorded<NewEvent>;
 export type SuiteBatch = EventBatch<NewEvent>;
-export type SuiteSubscribeOptions = SubscribeOptions<NewEvent>;
 
 /** Adapters have the type of the vault's events. A store that was opened with a registry of the suite holds events of the suite. */
 export const asSuiteStore = (store: EventStore): SuiteStore => store as unknown as SuiteStore;

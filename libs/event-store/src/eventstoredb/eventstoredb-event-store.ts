@@ -76,8 +76,6 @@ export function createEventStoreDbEventStore(options: EventStoreDbOptions): Even
       };
       yield* follow(source, after, AbortSignal.any([signal, end.signal]));
     },
-    // This adapter does not hold events back.
-    hurry: async () => refuseIfClosed(),
     async head() {
       refuseIfClosed();
       return (await reader.end()).head;

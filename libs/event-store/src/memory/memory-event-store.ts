@@ -85,8 +85,6 @@ export function createMemoryEventStore(options: MemoryEventStoreOptions): EventS
       checkMaxBatch(maxBatch);
       yield* follow({ log, registry, maxBatch, isClosed: () => isClosed }, after, signal);
     },
-    // This adapter does not hold events back.
-    hurry: async () => refuseIfClosed(),
     async head() {
       refuseIfClosed();
       return headOf(log);

@@ -27,7 +27,7 @@ import {
   type StoredPage,
 } from './reader.ts';
 import { follow } from './subscription.ts';
-import { sendHurry, SharedTail, type TailOptions } from './tail.ts';
+import { SharedTail, type TailOptions } from './tail.ts';
 
 export interface PostgresEventStoreOptions {
   readonly registry: EventRegistry;
@@ -45,17 +45,13 @@ export interface PostgresEventStoreOptions {
   readonly maxRecentBytes?: number;
   /** How often the tail looks for events without a notification; 1 000 by default. */
   readonly pollMs?: number;
-  /** How long live events that can wait are held, until an event comes that cannot wait; 100 by default. */
-  readonly maxHoldMs?: number;
   /** Called for each flush, with its number of appends. */
   readonly onFlush?: (appends: number) => void;
 }
 
-const neverWaits = (): boolean => false;
-
 /** The event log in a Postgres database that has `eventStoreMigrations`. Connects at its first use. */
 export function createPostgresEventStore(options: PostgresEventStoreOptions): EventStore {
-  const { registry, maxHoldMs = 100 } = options;
+  const { registry } = options;
   const settings = {
     connection: options.connection,
     statementTimeoutMs: options.statementTimeoutMs ?? 10_000,
@@ -79,17 +75,13 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
       return appender.append(checkAppend(registry, append), append[3]?.member);
     },
     ...createReads({ pool, registry, refuseIfClosed }),
-    async *subscribe(
-      after,
-      signal,
-      { maxBatch = maxPageEvents, canWait = neverWaits }: SubscribeOptions = {},
-    ) {
+    async *subscribe(after, signal, { maxBatch = maxPageEvents }: SubscribeOptions = {}) {
       refuseIfClosed();
       checkMaxBatch(maxBatch);
       const tail = sharedTail.join();
-      const batches = { maxBatch: Math.min(maxBatch, maxPageEvents), canWait, maxHoldMs };
+      const source = { tail, database: pool, registry, maxBatch: Math.min(maxBatch, maxPageEvents) };
       try {
-        yield* follow({ tail, database: pool, registry, ...batches }, after, signal);
+        yield* follow(source, after, signal);
       } finally {
         sharedTail.leave(tail);
       }
@@ -97,10 +89,6 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
     async head() {
       refuseIfClosed();
       return readHead(pool);
-    },
-    async hurry(position) {
-      refuseIfClosed();
-      await sendHurry(pool, position);
     },
     close() {
       sharedTail.close();

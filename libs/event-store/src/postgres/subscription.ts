@@ -1,12 +1,6 @@
 import type { EventRegistry } from '@token-vault/contracts';
 import { untilAborted } from '../notifier.ts';
-import {
-  comparePositions,
-  PositionBeyondHeadError,
-  type EventBatch,
-  type Position,
-  type RecordedEvent,
-} from '../port.ts';
+import { comparePositions, PositionBeyondHeadError, type EventBatch, type Position } from '../port.ts';
 import { readHead, readLogPage, type Page, type Queryable } from './reader.ts';
 import type { Tail } from './tail.ts';
 
@@ -15,9 +9,6 @@ export interface SubscriptionSource {
   readonly database: Queryable;
   readonly registry: EventRegistry;
   readonly maxBatch: number;
-  readonly canWait: (event: RecordedEvent) => boolean;
-  /** How long live events that can wait are held, unless an event comes that cannot wait. */
-  readonly maxHoldMs: number;
 }
 
 /**
@@ -34,7 +25,6 @@ export async function* follow(
   if (!isOver() && comparePositions(after, tail.head) > 0) await refuseBeyondHead(source, after, signal);
   let position = after;
   let isCaughtUp = false;
-  let heldSince: number | undefined;
   while (!isOver()) {
     if (tail.failure) throw tail.failure;
     const recent = tail.read(position, maxBatch);
@@ -44,20 +34,8 @@ export async function* follow(
     } else if (isCaughtUp && recent.events.length === 0) {
       await tail.changed.wait(signal);
     } else {
-      const heldMs = performance.now() - (heldSince ??= performance.now());
-      if (
-        isCaughtUp &&
-        heldMs < source.maxHoldMs &&
-        comparePositions(position, tail.hurriedTo) >= 0 &&
-        recent.isCaughtUp &&
-        recent.events.every(source.canWait)
-      ) {
-        await tail.changed.wait(signal, source.maxHoldMs - heldMs);
-      } else {
-        heldSince = undefined;
-        ({ position, isCaughtUp } = recent);
-        yield recent;
-      }
+      ({ position, isCaughtUp } = recent);
+      yield recent;
     }
   }
 }

@@ -32,21 +32,6 @@ const offerDelayMs = 3;
 
 /** Channel of `append_events`, with the head as payload. */
 const appendChannel = 'event_store';
-/** The payload is the position that a caller waits for. */
-const hurryChannel = 'event_store_hurry';
-/**
- * Maximum distance of a hurried position from the head, for events that were appended but not yet notified. A client may send any position;
- * without a limit it could switch off batching for ever.
- */
-const maxHurried = 100n;
-
-export async function sendHurry(database: Pick<pg.Pool, 'query'>, position: Position): Promise<void> {
-  try {
-    await database.query('select pg_notify($1, $2)', [hurryChannel, position]);
-  } catch (error) {
-    throw asUnavailable(error);
-  }
-}
 
 /**
  * The live end of the log, read and parsed once for all subscribers of a process: one LISTEN connection and the recent events. Works from
@@ -70,7 +55,6 @@ export class Tail {
   #bytes = 0;
   #start: Position = startPosition;
   #head: Position = startPosition;
-  #hurriedTo: Position = startPosition;
 
   constructor(options: TailOptions) {
     this.#options = options;
@@ -91,11 +75,6 @@ export class Tail {
 
   get head(): Position {
     return this.#head;
-  }
-
-  /** Events up to this position are delivered at once, because a caller waits for their effects. */
-  get hurriedTo(): Position {
-    return this.#hurriedTo;
   }
 
   /** The events after `after`, possibly none; undefined when they are not in memory (any more) and must be read from the log. */
@@ -143,12 +122,10 @@ export class Tail {
     if (this.#isClosed) return this.#release();
     let isHeadKnown = false;
     // Notifications before that are ignored: a load that begins before the head is known would set the head back.
-    const whenKnown = (handle: (position: Position) => void) => (payload: string) => {
-      if (isHeadKnown) handle(payload as Position);
-    };
     await listenTo(client, {
-      [appendChannel]: whenKnown((position) => this.#onNotification(position)),
-      [hurryChannel]: whenKnown((position) => this.#onHurry(position)),
+      [appendChannel]: (payload) => {
+        if (isHeadKnown) this.#onNotification(payload as Position);
+      },
     });
     this.#head = this.#start = await readHead(client);
     isHeadKnown = true;
@@ -160,14 +137,6 @@ export class Tail {
     if (comparePositions(position, this.#head) <= 0) return;
     if (this.#options.isAppending()) setTimeout(() => this.#loadUnlessReached(position), offerDelayMs);
     else this.#requestLoad();
-  }
-
-  #onHurry(asked: Position): void {
-    const last = (BigInt(this.#head) + maxHurried).toString() as Position;
-    const position = comparePositions(asked, last) > 0 ? last : asked;
-    if (comparePositions(position, this.#hurriedTo) <= 0) return;
-    this.#hurriedTo = position;
-    this.changed.notifyAll();
   }
 
   #loadUnlessReached(position: Position): void {
