@@ -57,6 +57,7 @@ export function createProxyCode(dependencies: CodeDependencies): RunCode {
           traceId: context.traceId,
           reason: context.principal.reason,
           parents: run.parents,
+          beganAtMs: performance.now(),
           requireActing: run.requireActing,
           onTokens(tokens, areAll) {
             seen.add(tokens, areAll);

@@ -138,6 +138,18 @@ describe('code that has read a card', () => {
     else expect(sent + made - before).toBe(1);
   });
 
+  it.each(withdrawals)('reads nothing more a second after %s', async (_what, withdraw) => {
+    const other = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+    const { status } = await run(
+      `await new Promise((resolve) => setTimeout(resolve, 1_100));
+       await svc.tokens.retrieve('${other.id}');`,
+      withdraw,
+    );
+    expect(status).toBeGreaterThanOrEqual(400);
+    const path = `/logs?entity_id=${other.id}&operation=read`;
+    expect((await manager.expect<{ data: unknown[] }>(200, 'GET', path)).body.data).toEqual([]);
+  });
+
   describe.each(withdrawals)('cannot use it once %s', (_what, withdraw) => {
     it.each(Object.entries(acts))('%s', async (_act, code) => {
       const { status, sent, made } = await run(code, withdraw);

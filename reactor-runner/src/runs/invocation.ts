@@ -12,7 +12,7 @@ import {
   type VaultEventType,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
-import type { RunRequest } from '../sandbox/index.ts';
+import type { SandboxPool } from '../sandbox/index.ts';
 import { noRevision, type EventStore, type Position, type RecordedEvent } from '@token-vault/event-store';
 
 /** An invocation that a feed, the backlog or the sweeper gives to a runner. */
@@ -51,12 +51,15 @@ export async function isGenuine(
   return hashes.isBelieved(invocationStatement(invoked, metadata), signature);
 }
 
-/** The run, and the run whose code waits for it, as the sandbox is told. Nobody waits for an asynchronous run. */
-export function nestingOf({ id, invoked, metadata }: Invocation): Pick<RunRequest, 'runId' | 'waiter'> {
+/** The sandbox, told of the run and of the run whose code waits for it. Nobody waits for an asynchronous run. */
+export function sandboxFor(
+  { id: runId, invoked, metadata }: Invocation,
+  sandbox: Pick<SandboxPool, 'run'>,
+): Pick<SandboxPool, 'run'> {
   const { depth, mode } = invoked;
-  const { causation_id: waiterId } = metadata;
-  const isAwaited = mode === 'sync' && depth > 0 && waiterId !== undefined;
-  return { runId: id, ...(isAwaited ? { waiter: { id: waiterId, depth } } : {}) };
+  const { causation_id: id } = metadata;
+  const waiter = mode === 'sync' && depth > 0 && id !== undefined ? { id, depth } : undefined;
+  return { run: (request) => sandbox.run({ ...request, runId, waiter }) };
 }
 
 /** The state of an invocation after all its events. */

@@ -25,10 +25,12 @@ export interface RunOrigin {
   readonly reason?: string | undefined;
   /**
    * Decides whether the code may go on with the data that it has: before each request that it sends, each change that it asks the vault for,
-   * and the tokens of its output. A change that takes long asks again. Queries are decided by the rights of the application alone.
+   * and the tokens of its output. A change that takes long asks again. Its queries ask when the last of them that asked is a second ago.
    * @throws DomainError
    */
   readonly requireActing: () => Promise<void>;
+  /** When the run began, on the monotonic clock. */
+  readonly beganAtMs: number;
   /** The run itself and the runs that it is nested in, with all that their code was shown up to now. */
   readonly parents: () => readonly ParentRun[];
   /**

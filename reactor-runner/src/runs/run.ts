@@ -13,9 +13,9 @@ import { defaultRunsPerTenant, emptyConsole, type GuestConsole, type SandboxPool
 import { createLanes } from './lanes.ts';
 import {
   isGenuine,
-  nestingOf,
   readHistory,
   runnerEvent,
+  sandboxFor,
   type Invocation,
   type InvocationHistory,
 } from './invocation.ts';
@@ -279,6 +279,7 @@ export class Runs {
       reason: metadata.reason,
       shownAtMost: input.shownAtMost,
       parents,
+      beganAtMs: performance.now(),
       requireActing: () => requireActingOf(invocation, parents(), this.#dependencies),
       onTokens: (tokens, areAll) => seen.add(tokens, areAll),
     };
@@ -287,9 +288,7 @@ export class Runs {
     const onConsole = (console: GuestConsole, mayHoldTokens: boolean) =>
       void Object.assign(printed, { console, mayHoldTokens });
     const code = { ...input, timeoutMs, origin, writer: { invoker: metadata }, onConsole };
-    const sandbox: RunDependencies['sandbox'] = {
-      run: (request) => this.#dependencies.sandbox.run({ ...request, ...nestingOf(invocation) }),
-    };
+    const sandbox = sandboxFor(invocation, this.#dependencies.sandbox);
     const outcome = await this.#stoppable.run(longestMs, (signal) =>
       runCode({ ...this.#dependencies, sandbox }, { ...code, signal }),
     );
