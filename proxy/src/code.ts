@@ -5,6 +5,7 @@ import {
   type ForbiddenError,
   type ParentRun,
   type SeenToken,
+  usingToo,
 } from '@token-vault/contracts';
 import type { EgressAnswer } from '@token-vault/egress';
 import type { Answer, AnswerStream, RequestContext } from '@token-vault/operations';
@@ -47,8 +48,8 @@ interface CodeExchange {
   readonly signal: AbortSignal;
   /** Decides again whether data may leave. @throws DomainError */
   readonly requireSendable: () => Promise<void>;
-  /** Decides again whether code may change something. Tokens may be gone: the code may delete them. @throws DomainError */
-  readonly requireActing: () => Promise<void>;
+  /** Decides again whether code may change something, or use the tokens that its expressions name. Tokens may be gone: the code may delete them. @throws DomainError */
+  readonly requireActing: (named?: readonly string[]) => Promise<void>;
 }
 
 /** The transforms of one exchange; none where the request names its destination itself. */
@@ -136,9 +137,10 @@ export class ProxyCode {
     this.#hasRun = true;
     const { exchangeId, signal, requireSendable, requireActing } = this.#exchange;
     const onSeen = (seen: Seen) => void this.#seenBy.set(transform.part, seen);
-    const parents = () => [this.#runOf(proxy)];
+    const parents = (named: readonly string[]) => [usingToo(this.#runOf(proxy), named)];
+    const decisions = { requireSendable, requireActing };
     return this.#dependencies.runCode(
-      { ...transform, proxy, exchangeId, signal, requireSendable, requireActing, onSeen, parents },
+      { ...transform, ...decisions, proxy, exchangeId, signal, onSeen, parents },
       this.#context,
     );
   }

@@ -163,7 +163,8 @@ class Proxy {
     });
     const refusals = new Refusals();
     const requireSendable = () => refusals.keep(this.#requireSendable(going, context, code));
-    const requireActing = () => refusals.keep(this.#requireActing(going, context, code));
+    const requireActing = (named?: readonly string[]) =>
+      refusals.keep(this.#requireActing(going, context, code, named));
     const exchangeId = exchange.id;
     const coded = { proxy, exchangeId, tokenIds, signal: raw.signal, requireSendable, requireActing };
     const code: ProxyCode = new ProxyCode(this.#dependencies, coded, context);
@@ -214,17 +215,19 @@ class Proxy {
   }
 
   /**
-   * Decides again by the rights and the destination of this moment, and by the last state of each token. @returns the present context
-   * @throws DomainError
+   * Decides again by the rights and the destination of this moment, and by the last state of each token. @param named further tokens, which
+   * expressions of the code name @returns the present context @throws DomainError
    */
   async #requireActing(
     { template, requireStanding }: Going,
     context: RequestContext,
     code: ProxyCode,
+    named: readonly string[] = [],
   ): Promise<RequestContext> {
     const present = (await context.renewed()) ?? context;
     await requireStanding(present);
-    const refusal = await this.#dependencies.refuseUse([...template.references.tokens.keys()], present);
+    const tokenIds = [...template.references.tokens.keys(), ...named];
+    const refusal = await this.#dependencies.refuseUse(tokenIds, present);
     if (refusal) throw refusal;
     await code.requireSeen(present);
     return present;
@@ -254,11 +257,9 @@ class Proxy {
   ): Promise<void> {
     const renewed = await context.renewed();
     if (proxy) await requireStanding(renewed ?? context);
-    if (renewed) {
-      const tokenIds = [...template.references.tokens.keys()];
-      const refusal = await this.#dependencies.refuseUse(tokenIds, renewed);
-      if (refusal) throw refusal;
-    }
+    const tokenIds = [...template.references.tokens.keys()];
+    const refusal = renewed && (await this.#dependencies.refuseUse(tokenIds, renewed));
+    if (refusal) throw refusal;
     await code.requireSeen(renewed ?? context);
   }
 

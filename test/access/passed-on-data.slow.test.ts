@@ -4,14 +4,16 @@ import {
   createDataDirectory,
   removeDataDirectory,
   startStandaloneProcess,
+  waitUntil,
 } from '@token-vault/test-support';
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeProxyOf, nowhere } from './proxy-code.ts';
 
-// Data that code passes on is no expression: the caller, a stored token, another server and another reactor can have no token read by the
-// rights of the code's application (the confused deputy).
+// The author of a text that code passes on (the caller, of a stored token, another server) can have no token read by the rights of the code's
+// application (the confused deputy). Code that writes no expressions passes on data; an expression of other code names tokens that the
+// callers of the run may use, too.
 
 const secret = 'the secret of somebody else';
 const other = 'foreign-token-1';
@@ -23,8 +25,11 @@ let owner: Client;
 /** May use nothing but what is in /mine/. */
 let caller: Client;
 let ownerId: string;
-/** Answers every request with the expression. */
+/** Answers requests with the expression, and holds those to `/hold`. */
 let server: Server;
+const asked: string[] = [];
+const held: ServerResponse[] = [];
+const answering = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 
 async function application(container: string): Promise<{ readonly id: string; readonly client: Client }> {
   const permissions = ['token:create', 'token:read', 'token:search', 'token:use'];
@@ -58,7 +63,11 @@ beforeAll(async () => {
   const body = { id: other, type: 'token', data: secret, containers: ['/foreign/'] };
   await owner.expect(201, 'POST', '/tokens', { body });
   innerId = await reactor('return { raw: { got: args.text } };');
-  server = createServer((_request, response) => response.end(JSON.stringify({ text: expression })));
+  server = createServer((request, response) => {
+    asked.push(request.url ?? '');
+    if (request.url === '/hold') held.push(response);
+    else response.end(JSON.stringify({ text: expression }));
+  });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
 });
 afterAll(async () => {
@@ -89,7 +98,7 @@ const sources: Readonly<
   },
   'the answer of another server': {
     read: () => '(await (await fetch(args.url)).json()).text',
-    args: async () => Promise.resolve({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` }),
+    args: async () => Promise.resolve({ url: answering() }),
   },
 };
 
@@ -106,15 +115,66 @@ describe.each(Object.entries(sources))('%s that code passes on', (_name, { read,
   });
 });
 
-it('Data beside an expression of the code is none; the expression of the code is evaluated', async () => {
-  const inner = await reactor('return { raw: args };');
+/** What code does to a text on its way. The result is no expression that the caller was given the right to. */
+const changes: Readonly<Record<string, readonly [change: string, text: string]>> = {
+  nothing: ['text', `{{ '{{' }} ${other} }}`],
+  'lower case': ['text.toLowerCase()', `{{ '{{' }} ${other.toUpperCase()} }}`],
+  'joined parts': ["text.split('~').join('')", `{~{ ${other} }}`],
+  'normal form': ["text.normalize('NFKC')", `\uff5b\uff5b ${other} \uff5d\uff5d`],
+  'an id in an expression of the code': ['`{{ ${text} }}`', other],
+};
+
+describe('A text that code with expressions of its own passes on', () => {
+  it.each(Object.entries(changes))(
+    'with %s names no token that its caller may not use',
+    async (_n, [change, text]) => {
+      const code = (use: string) =>
+        `const text = ((text) => ${change})(args.text); return { raw: { got: ${use} } };`;
+      for (const use of Object.values(uses)) {
+        const id = await reactor(`/* {{ */ ${code(use)}`);
+        const path = `/reactors/${id}/react`;
+        const body = { args: { text, inner: innerId } };
+        const answer = await caller.request<{ errors?: unknown }>('POST', path, { body });
+        expect(JSON.stringify(answer.body)).not.toContain(secret);
+        expect(answer).toMatchObject({
+          status: 500,
+          body: { errors: { error: ['The service answered with status 403'] } },
+        });
+        // The same code for a caller that may use the token.
+        expect(await owner.request('POST', path, { body })).toMatchObject({
+          status: 200,
+          body: { raw: { got: secret } },
+        });
+      }
+    },
+  );
+});
+
+it('An inner run goes no further when a caller loses the right to a token that an expression of the code named', async () => {
+  const { id: clientId, client } = await application('/');
+  const inner = await reactor(
+    `await fetch(args.url + 'hold'); await fetch(args.url + args.text); return {};`,
+  );
   const id = await reactor(`
-    const passed = { own: '{{ ${other} }}', mixed: args.text + ': {{ ${other} | size }}' };
-    return { raw: (await svc.reactors.react('${inner}', { args: passed })).raw };`);
-  expect(await invoke(id, { text: `{{ '{{' }} ${other} | upcase }}` })).toEqual({
-    own: secret,
-    mixed: `{{ ${other} | upcase }}: ${secret.length}`,
-  });
+    const passed = { text: '{{ ${other} | upcase }}', url: args.url };
+    await svc.reactors.react('${inner}', { args: passed });
+    return {};`);
+  const run = async (whileHeld: () => Promise<unknown>) => {
+    asked.length = 0;
+    const running = client.request('POST', `/reactors/${id}/react`, { body: { args: { url: answering() } } });
+    await waitUntil(() => held.length === 1, { what: 'the inner run' });
+    await whileHeld();
+    held.pop()?.end('{}');
+    await running;
+    return asked;
+  };
+  const sent = encodeURIComponent(secret.toUpperCase());
+  expect(await run(() => Promise.resolve())).toEqual(['/hold', `/${sent}`]);
+  const permissions = ['token:use'];
+  const rules = [{ description: 'less', priority: 1, container: '/mine/', transform: 'reveal', permissions }];
+  const narrow = () =>
+    manager.expect(200, 'PUT', `/applications/${clientId}`, { body: { name: 'a', rules } });
+  expect(await run(narrow)).toEqual(['/hold']);
 });
 
 it('The request of a proxy that its code passes on holds no expression', async () => {

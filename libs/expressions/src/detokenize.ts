@@ -109,16 +109,19 @@ function expressionsIn(args: Json): {
   readonly areThere: boolean;
 } {
   const references: PlacedReference[] = [];
-  let areThere = false;
+  let count = 0;
   mapStrings('args', args, (text, path) => {
     if (!text.includes('{{')) return text;
-    areThere = true;
     const field = fieldPath('args', path);
-    for (const part of scanArgument(text)) if (typeof part !== 'string') references.push({ ...part, field });
-    if (references.length > limits.references) throw tooManyReferences();
+    for (const part of scanArgument(text)) {
+      if (typeof part !== 'string') references.push({ ...part, field });
+      // Quoted braces are the only text that has them.
+      if (typeof part !== 'string' || part === '{{') count += 1;
+    }
+    if (count > limits.references) throw tooManyReferences();
     return text;
   });
-  return { references, areThere };
+  return { references, areThere: count > 0 };
 }
 
 async function resolve(

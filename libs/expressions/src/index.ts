@@ -26,9 +26,9 @@ export {
 export { createInlineWorkers } from './workers/inline.ts';
 export { createExpressionWorkers, type ExpressionWorkerOptions } from './workers/pool.ts';
 export type { Job, JobFailure, JobOutcome } from './job.ts';
-export { GivenText } from './given-text.ts';
 export { outputText } from './output-text.ts';
 export { cutAtReferences } from './reference-scanner.ts';
+export { quoteExpressions } from './quote-expressions.ts';
 export { isTokenId } from './token-id.ts';
 export { limits } from './limits.ts';
 export type { Json, JsonObject } from './json.ts';

@@ -17,7 +17,7 @@ export interface TokenReference {
 export type ArgumentPart = string | TokenReference;
 
 /** Characters of a reference: an id, spaces and filters. A text of 16 MiB is not searched to its end for one. */
-export const longestReference = limits.referenceFilters + 2_000;
+const longestReference = limits.referenceFilters + 2_000;
 
 const wholeTokenPrefix = /^token\s*:\s*/;
 
@@ -77,8 +77,7 @@ export const tooManyReferences = (): ExpressionSyntaxError =>
     'args',
   );
 
-/** The offset of the `}}` that ends the reference whose content begins at `from`. */
-export function findClose(text: string, from: number): number | undefined {
+function findClose(text: string, from: number): number | undefined {
   let hasFilters = false;
   let quote: string | undefined;
   const end = Math.min(text.length, from + longestReference);

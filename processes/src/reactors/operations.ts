@@ -16,15 +16,10 @@ import {
   type MadeOf,
   type Showing,
 } from '@token-vault/operations';
-import type {
-  OutputWriter,
-  RunOrigin,
-  ServiceRequest,
-  ShownToken,
-  VaultOperations,
-} from '@token-vault/reactor-runner';
+import type { OutputWriter, RunOrigin, ShownToken, VaultOperations } from '@token-vault/reactor-runner';
 import { problemDetails, toProblem } from '@token-vault/http';
 import type { Principals } from './principals.ts';
+import { prepareTemplate, type Prepared } from './templates.ts';
 
 /** The vault refused a request of reactor code. */
 class ServiceRefusal extends Error {
@@ -67,7 +62,7 @@ const runOf = (ran: MadeOf['ran'], applicationId: string): ShownToken[] =>
  */
 async function answerTo(
   executor: Executor,
-  { operation, params = {}, query = {}, body = {} }: ServiceRequest,
+  { operation, params = {}, query = {}, body = {}, named }: Prepared,
   { traceId, invocationId, reason, parents }: RunOrigin,
   caller: {
     readonly identify: () => Promise<Identity>;
@@ -78,7 +73,7 @@ async function answerTo(
   const executed = executor.execute(operation, {
     traceId,
     causationId: invocationId,
-    parents: parents(),
+    parents: parents(named),
     reason,
     idempotencyScope: caller.idempotencyScope,
     identify: caller.identify,
@@ -164,8 +159,10 @@ export function createReactorOperations(
     async asApplication(applicationId, request, origin) {
       try {
         const isChange = operations[request.operation].service === 'command';
+        const prepared = prepareTemplate(request);
         const identify = async () => {
-          await (isChange ? origin.requireActing() : decideQuery(origin));
+          const { named } = prepared;
+          await (isChange || named.length > 0 ? origin.requireActing(named) : decideQuery(origin));
           return applicationOf(principals, origin, applicationId);
         };
         const onShown = ({ tokens = [], ran, isUnrepeatable = false }: MadeOf) =>
@@ -173,7 +170,7 @@ export function createReactorOperations(
             [...tokens.map((token) => shownToken(token, applicationId)), ...runOf(ran, applicationId)],
             !isUnrepeatable,
           );
-        return await answerTo(executor, request, origin, { identify, onShown });
+        return await answerTo(executor, prepared, origin, { identify, onShown });
       } catch (error) {
         const problem = toProblem(error);
         const instance = operations[request.operation].path;
@@ -190,7 +187,7 @@ export function createReactorOperations(
           : applicationOf(principals, origin, writer.applicationId);
       };
       const idempotencyScope = scopeOfOutput(origin);
-      const request = { operation: 'tokenize', body: payload } as const;
+      const request = { operation: 'tokenize', body: payload, named: [] } as const;
       const shownOf = (token: AnswerToken): ShownToken =>
         // The output of a reactor made these tokens, so no right of an application decides about them.
         'invoker' in writer

@@ -26,13 +26,18 @@ export interface RunOrigin {
   /**
    * Decides whether the code may go on with the data that it has: before each request that it sends, each change that it asks the vault for,
    * and the tokens of its output. A change that takes long asks again. Its queries ask when the last of them that asked is a second ago.
+   * @param named tokens that expressions of the code name: the callers of the run, and of those that it is nested in, must be allowed to use
+   * them, because the text of an expression may have come from a caller
    * @throws DomainError
    */
-  readonly requireActing: () => Promise<void>;
+  readonly requireActing: (named?: readonly string[]) => Promise<void>;
   /** When the run began, on the monotonic clock. */
   readonly beganAtMs: number;
-  /** The run itself and the runs that it is nested in, with all that their code was shown up to now. */
-  readonly parents: () => readonly ParentRun[];
+  /**
+   * The run itself and the runs that it is nested in, with all that their code was shown up to now.
+   * @param named tokens that their callers must be allowed to use too
+   */
+  readonly parents: (named: readonly string[]) => readonly ParentRun[];
   /**
    * Called with every token that the run is shown or creates: the answer may contain it. `areAll` is false when it was shown others too,
    * as by an inner run that made more than are named. @throws ConflictError when the code may not be given the answer: it was shown too many
@@ -51,6 +56,8 @@ export interface ServiceRequest {
   readonly params?: Json;
   readonly query?: Json;
   readonly body?: Json;
+  /** False for code whose source and configuration have no `{{`: texts in its requests are data and no expressions. */
+  readonly writesExpressions?: boolean;
 }
 
 /**

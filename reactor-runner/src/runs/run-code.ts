@@ -1,6 +1,5 @@
 import { DomainError, type Json } from '@token-vault/contracts';
-import type { EgressFetch, EgressRequest, EgressResponse } from '@token-vault/egress';
-import { GivenText } from '@token-vault/expressions';
+import type { EgressFetch } from '@token-vault/egress';
 import type { GuestConsole, SandboxPool } from '../sandbox/index.ts';
 import { failureOfRun, type InvocationFailure } from './outcome.ts';
 import type { OutputWriter, RunOrigin, VaultOperations } from './ports.ts';
@@ -36,29 +35,15 @@ export type CodeEnd =
   | { readonly kind: 'succeeded'; readonly raw: Json | undefined; readonly tokens: Json | undefined }
   | InvocationFailure;
 
-/** The parts of an answer that may hold expressions. */
-function textsOf({ body, headers }: EgressResponse): Json {
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-  return [...headers.map(([, value]) => value), ...(bytes.includes('{{') ? [bytes.toString()] : [])];
-}
-
 /** Runs code in the sandbox, once, and tokenizes its output. @throws DomainError of the tokenization */
 export async function runCode({ sandbox, fetch, operations }: CodeDependencies, run: Code): Promise<CodeEnd> {
   const { code, args, configuration, applicationId, timeoutMs, origin, writer, signal } = run;
   const { tenantId, requireActing: permit } = origin;
-  const given = new GivenText([code, ...Object.values(configuration)]);
-  given.note(args);
+  const writesExpressions = [code, ...Object.values(configuration)].some((text) => text.includes('{{'));
   const svc = async (by: string, method: string, values: Json): Promise<Json> => {
-    const request = serviceRequest(method, values, given);
+    const request = serviceRequest(method, values);
     if (request === undefined) throw new Error('there is no such method');
-    const answer = await operations.asApplication(by, request, origin);
-    given.note(answer);
-    return answer;
-  };
-  const fetchNoted = async (request: EgressRequest): Promise<EgressResponse> => {
-    const response = await fetch({ ...request, tenantId, permit });
-    given.note(textsOf(response));
-    return response;
+    return operations.asApplication(by, { ...request, writesExpressions }, origin);
   };
   const outcome = await sandbox.run({
     tenantId,
@@ -68,7 +53,7 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
     hasSvc: applicationId !== undefined,
     timeoutMs,
     hostCalls: {
-      fetch: fetchNoted,
+      fetch: (request) => fetch({ ...request, tenantId, permit }),
       ...(applicationId === undefined ? {} : { svc: (method, values) => svc(applicationId, method, values) }),
     },
     signal,

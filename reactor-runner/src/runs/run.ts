@@ -3,6 +3,7 @@ import {
   invocationPlace,
   newId,
   ReactorStarted,
+  usingToo,
   type VaultEvent,
 } from '@token-vault/contracts';
 import { RevisionConflictError } from '@token-vault/event-store';
@@ -271,7 +272,8 @@ export class Runs {
     { seen, printed }: { readonly seen: SeenTokens; readonly printed: Printed },
   ): Promise<InvocationOutcome> {
     const { tenantId, id: invocationId, invoked, metadata } = invocation;
-    const parents = () => [...input.parents, runOf(invocation, seen)];
+    const parents = (named: readonly string[] = []) =>
+      [...input.parents, runOf(invocation, seen)].map((run) => usingToo(run, named));
     const origin: RunOrigin = {
       tenantId,
       invocationId,
@@ -280,16 +282,15 @@ export class Runs {
       shownAtMost: input.shownAtMost,
       parents,
       beganAtMs: performance.now(),
-      requireActing: () => requireActingOf(invocation, parents(), this.#dependencies),
+      requireActing: (named) => requireActingOf(invocation, parents(named), this.#dependencies),
       onTokens: (tokens, areAll) => seen.add(tokens, areAll),
     };
     const { timeout_ms: timeoutMs } = invoked;
-    const longestMs = this.#queueMs(timeoutMs) + timeoutMs + 1_000;
     const onConsole = (console: GuestConsole, mayHoldTokens: boolean) =>
       void Object.assign(printed, { console, mayHoldTokens });
     const code = { ...input, timeoutMs, origin, writer: { invoker: metadata }, onConsole };
     const sandbox = sandboxFor(invocation, this.#dependencies.sandbox);
-    const outcome = await this.#stoppable.run(longestMs, (signal) =>
+    const outcome = await this.#stoppable.run(this.#queueMs(timeoutMs) + timeoutMs + 1_000, (signal) =>
       runCode({ ...this.#dependencies, sandbox }, { ...code, signal }),
     );
     if (outcome.kind === 'failed') return outcome;

@@ -1,5 +1,4 @@
-import type { Json, OperationId } from '@token-vault/contracts';
-import type { GivenText } from '@token-vault/expressions';
+import type { Json } from '@token-vault/contracts';
 import type { ServiceRequest } from './ports.ts';
 
 type Arguments = readonly (Json | undefined)[];
@@ -39,23 +38,8 @@ const requests: Readonly<Record<string, (values: Arguments) => ServiceRequest>> 
   'reactors.react': ([id, body]) => ({ operation: 'react', params: idOf(id), body: bodyOf(body) }),
 };
 
-/** The part of the body in which expressions are replaced by the data of tokens. */
-const templates: Partial<Record<OperationId, (body: Json, map: (template: Json) => Json) => Json>> = {
-  detokenize: (body, map) => map(body),
-  react: (body, map) => {
-    const { args, ...others } = objectOf(body);
-    return args === undefined ? body : { ...others, args: map(args) };
-  },
-};
-
-/**
- * The request of a call of `req.svc`. Expressions in it are those that the code wrote: such that stand in data that the code was given are
- * passed on as text. Undefined for an unknown method.
- */
-export function serviceRequest(method: string, args: Json, given: GivenText): ServiceRequest | undefined {
+/** Undefined for an unknown method. */
+export function serviceRequest(method: string, args: Json): ServiceRequest | undefined {
   const make = Object.hasOwn(requests, method) ? requests[method] : undefined;
-  const request = make?.(Array.isArray(args) ? args : []);
-  const mapTemplate = request && templates[request.operation];
-  if (request?.body === undefined || mapTemplate === undefined) return request;
-  return { ...request, body: mapTemplate(request.body, (template) => given.quoteIn(template)) };
+  return make?.(Array.isArray(args) ? args : []);
 }

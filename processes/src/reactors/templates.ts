@@ -1,0 +1,51 @@
+import { ValidationError, type Json, type OperationId } from '@token-vault/contracts';
+import { ExpressionSyntaxError, findTokenReferences, quoteExpressions } from '@token-vault/expressions';
+import type { ServiceRequest } from '@token-vault/reactor-runner';
+
+/** A request of code whose texts are expressions only where the code may have written them. */
+export interface Prepared extends ServiceRequest {
+  /** The tokens that the expressions name. */
+  readonly named: readonly string[];
+}
+
+const objectOf = (value: Json | undefined): Record<string, Json> | undefined =>
+  value !== null && typeof value === 'object' && !Array.isArray(value) ? value : undefined;
+
+/** The part of the body in which expressions are replaced by data of tokens; undefined in other operations. */
+function templateIn(operation: OperationId, body: Json | undefined): Json | undefined {
+  if (operation === 'detokenize') return body;
+  return operation === 'react' ? objectOf(body)?.['args'] : undefined;
+}
+
+/** The operation reads the references again and refuses the request with its own message. */
+function namedIn(template: Json): readonly string[] {
+  try {
+    return [...findTokenReferences(template).tokens.keys()];
+  } catch (error) {
+    if (error instanceof ExpressionSyntaxError) return [];
+    throw error;
+  }
+}
+
+function quotedIn(template: Json): Json {
+  try {
+    return quoteExpressions(template);
+  } catch (error) {
+    throw error instanceof ExpressionSyntaxError ? ValidationError.of('args', error.message) : error;
+  }
+}
+
+/**
+ * Expressions in a request of code are evaluated by the rights of its application. A text of the request may come from the caller, from a
+ * token or from another server, whose authors do not have these rights. So the texts of code that writes no expressions are passed on as
+ * data, and the tokens that expressions of other code name are those that the callers of the run may use, too (ADR 51).
+ * @throws ValidationError
+ */
+export function prepareTemplate(request: ServiceRequest): Prepared {
+  const { operation, body, writesExpressions = false } = request;
+  const template = templateIn(operation, body);
+  if (template === undefined) return { ...request, named: [] };
+  if (writesExpressions) return { ...request, named: namedIn(template) };
+  const data = quotedIn(template);
+  return { ...request, named: [], body: operation === 'react' ? { ...objectOf(body), args: data } : data };
+}
