@@ -5,7 +5,7 @@ import {
   type ForbiddenError,
   type ParentRun,
   type SeenToken,
-  usingToo,
+  usedBy,
 } from '@token-vault/contracts';
 import type { EgressAnswer } from '@token-vault/egress';
 import type { Answer, AnswerStream, RequestContext } from '@token-vault/operations';
@@ -29,6 +29,11 @@ export interface CodeDependencies {
   ) => Promise<ForbiddenError | undefined>;
   /** Whether none of these tokens has been deleted or has expired. */
   readonly areThere: (tokens: readonly SeenToken[], context: RequestContext) => Promise<boolean>;
+  /** The refusal for the first of these tokens that the caller may not use. @throws ValidationError when they have too much data */
+  readonly refuseNamed: (
+    tokenIds: readonly string[],
+    context: RequestContext,
+  ) => Promise<ForbiddenError | undefined>;
 }
 
 /** Code threw a response of its own making (`CustomHttpResponseError`): it is the answer. */
@@ -48,8 +53,8 @@ interface CodeExchange {
   readonly signal: AbortSignal;
   /** Decides again whether data may leave. @throws DomainError */
   readonly requireSendable: () => Promise<void>;
-  /** Decides again whether code may change something, or use the tokens that its expressions name. Tokens may be gone: the code may delete them. @throws DomainError */
-  readonly requireActing: (named?: readonly string[]) => Promise<void>;
+  /** Decides again whether code may change something. Tokens may be gone: the code may delete them. @throws DomainError */
+  readonly requireActing: () => Promise<void>;
 }
 
 /** The transforms of one exchange; none where the request names its destination itself. */
@@ -130,6 +135,14 @@ export class ProxyCode {
     };
   }
 
+  /** By the rights of this moment. @throws DomainError */
+  async #requireUse(named: readonly string[]): Promise<readonly SeenToken[]> {
+    const present = (await this.#context.renewed()) ?? this.#context;
+    const refusal = await this.#dependencies.refuseNamed(named, present);
+    if (refusal) throw refusal;
+    return named.map((id) => usedBy(present.principal.applicationId, id));
+  }
+
   async #run(
     proxy: ConfiguredProxy,
     transform: Pick<CodeRun, 'part' | 'code' | 'args'>,
@@ -137,8 +150,9 @@ export class ProxyCode {
     this.#hasRun = true;
     const { exchangeId, signal, requireSendable, requireActing } = this.#exchange;
     const onSeen = (seen: Seen) => void this.#seenBy.set(transform.part, seen);
-    const parents = (named: readonly string[]) => [usingToo(this.#runOf(proxy), named)];
-    const decisions = { requireSendable, requireActing };
+    const parents = () => [this.#runOf(proxy)];
+    const requireUse = (named: readonly string[]) => this.#requireUse(named);
+    const decisions = { requireSendable, requireActing, requireUse };
     return this.#dependencies.runCode(
       { ...transform, ...decisions, proxy, exchangeId, signal, onSeen, parents },
       this.#context,

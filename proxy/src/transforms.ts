@@ -33,12 +33,14 @@ export interface CodeRun {
   readonly signal: AbortSignal;
   /** Decides again whether data may leave, before each request of the code. @throws DomainError */
   readonly requireSendable: () => Promise<void>;
-  /** Decides again whether the code may change something, before each change, or use the tokens that its expressions name. @throws DomainError */
-  readonly requireActing: (named?: readonly string[]) => Promise<void>;
+  /** Decides again whether the code may change something, before each change. @throws DomainError */
+  readonly requireActing: () => Promise<void>;
+  /** Decides whether the exchange may use tokens that expressions of the code name. Gives them as shown by its rights. @throws DomainError */
+  readonly requireUse: (named: readonly string[]) => Promise<readonly SeenToken[]>;
   /** Called with all tokens that the code was shown so far, before it is shown more. */
   readonly onSeen: (seen: Seen) => void;
-  /** The exchange as a run, with all that its code was shown up to now. @param named tokens that it must be allowed to use too */
-  readonly parents: (named: readonly string[]) => readonly ParentRun[];
+  /** The exchange as a run, with all that its code was shown up to now. */
+  readonly parents: () => readonly ParentRun[];
 }
 
 /** The output of the code. `tokens`: its output `tokenize` as tokens. */

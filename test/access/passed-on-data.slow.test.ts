@@ -6,6 +6,7 @@ import {
   startStandaloneProcess,
   waitUntil,
 } from '@token-vault/test-support';
+import { randomUUID } from 'node:crypto';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -32,7 +33,7 @@ const held: ServerResponse[] = [];
 const answering = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 
 async function application(container: string): Promise<{ readonly id: string; readonly client: Client }> {
-  const permissions = ['token:create', 'token:read', 'token:search', 'token:use'];
+  const permissions = ['token:create', 'token:read', 'token:search', 'token:update', 'token:use'];
   const rules = [{ description: 'of the test', priority: 1, container, transform: 'reveal', permissions }];
   const body = { name: 'a', type: 'private', rules };
   const made = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
@@ -150,31 +151,81 @@ describe('A text that code with expressions of its own passes on', () => {
   );
 });
 
-it('An inner run goes no further when a caller loses the right to a token that an expression of the code named', async () => {
-  const { id: clientId, client } = await application('/');
-  const inner = await reactor(
-    `await fetch(args.url + 'hold'); await fetch(args.url + args.text); return {};`,
+/** What becomes of a token that a text of the caller names, and of a result that holds its data. */
+const ways: Readonly<Record<string, string>> = {
+  detokenize: `const got = (await svc.detokenize({ text })).data.text;
+    await fetch(args.url + 'hold'); await fetch(args.url + 'sent?' + encodeURIComponent(got)); return { raw: { got } };`,
+  'another reactor': `const got = (await svc.reactors.react(args.inner, { args: { text } })).raw.got;
+    await fetch(args.url + 'hold'); await fetch(args.url + 'sent?' + encodeURIComponent(got)); return { raw: { got } };`,
+  'another reactor that acts': `await svc.reactors.react(args.acting, { args: { text, url: args.url } }); return {};`,
+};
+
+describe('A token that an expression in a text of the caller names', () => {
+  it.each(Object.entries(ways))(
+    'by %s, goes no further once the caller may not use it',
+    async (_way, way) => {
+      const acting = await reactor(`const got = args.text;
+      await fetch(args.url + 'hold'); await fetch(args.url + 'sent?' + encodeURIComponent(got)); return {};`);
+      const id = await reactor(`/* {{ */ const text = args.text.toLowerCase(); ${way}`);
+      const path = `/reactors/${id}/react`;
+      const body = { type: 'token', data: secret, containers: ['/mine/'] };
+      const card = (await owner.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body.id;
+      const args = { text: `{{ '{{' }} ${card} }}`, url: answering(), inner: innerId, acting };
+      const run = async (key: string, whileHeld: () => Promise<unknown>) => {
+        asked.length = 0;
+        const running = caller.request('POST', path, {
+          body: { args },
+          headers: { 'SVC-IDEMPOTENCY-KEY': key },
+        });
+        await waitUntil(() => held.length === 1, { what: 'the run' });
+        await whileHeld();
+        held.pop()?.end('{}');
+        return running;
+      };
+      const sent = `/sent?${encodeURIComponent(secret)}`;
+      const first = randomUUID();
+      expect((await run(first, () => Promise.resolve())).status).toBe(200);
+      expect(asked).toEqual(['/hold', sent]);
+
+      const move = () =>
+        owner.expect(200, 'PATCH', `/tokens/${card}`, {
+          body: { containers: ['/foreign/'] },
+          headers: { 'Content-Type': 'application/merge-patch+json' },
+        });
+      const last = await run(randomUUID(), move);
+      expect(asked).toEqual(['/hold']);
+      expect(JSON.stringify(last.body)).not.toContain(secret);
+      const headers = { 'SVC-IDEMPOTENCY-KEY': first };
+      const repeated = await caller.request('POST', path, { body: { args }, headers });
+      expect(JSON.stringify(repeated.body)).not.toContain(secret);
+    },
   );
-  const id = await reactor(`
-    const passed = { text: '{{ ${other} | upcase }}', url: args.url };
-    await svc.reactors.react('${inner}', { args: passed });
-    return {};`);
-  const run = async (whileHeld: () => Promise<unknown>) => {
-    asked.length = 0;
-    const running = client.request('POST', `/reactors/${id}/react`, { body: { args: { url: answering() } } });
-    await waitUntil(() => held.length === 1, { what: 'the inner run' });
-    await whileHeld();
-    held.pop()?.end('{}');
-    await running;
-    return asked;
-  };
-  const sent = encodeURIComponent(secret.toUpperCase());
-  expect(await run(() => Promise.resolve())).toEqual(['/hold', `/${sent}`]);
-  const permissions = ['token:use'];
-  const rules = [{ description: 'less', priority: 1, container: '/mine/', transform: 'reveal', permissions }];
-  const narrow = () =>
-    manager.expect(200, 'PUT', `/applications/${clientId}`, { body: { name: 'a', rules } });
-  expect(await run(narrow)).toEqual(['/hold']);
+
+  it('is in the log as refused, for the application of the code', async () => {
+    const id = await reactor('/* {{ */ return { raw: (await svc.detokenize({ text: args.text })).data };');
+    const traceId = randomUUID();
+    const body = { args: { text: `{{ '{{' }} ${other} }}` } };
+    await caller.request('POST', `/reactors/${id}/react`, { body, headers: { 'SVC-TRACE-ID': traceId } });
+    const { data } = (await manager.expect<{ data: object[] }>(200, 'GET', `/logs?trace_id=${traceId}`)).body;
+    expect(data).toContainEqual(
+      expect.objectContaining({ actor_id: ownerId, entity_id: other, operation: 'denied' }),
+    );
+  });
+
+  it('is read within the bounds of a request', async () => {
+    const made = await Promise.all(
+      Array.from({ length: 12 }, async () => {
+        const body = { type: 'token', data: 'x'.repeat(500_000), containers: ['/mine/'] };
+        return (await owner.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body.id;
+      }),
+    );
+    const id = await reactor(`/* {{ */ return svc.detokenize(args.text).then(
+      () => ({ raw: 'done' }), (error) => ({ raw: { errors: error.problem.errors } }));`);
+    const text = made.map((each) => `{{ '{{' }} ${each} }}`);
+    expect(await invoke(id, { text })).toEqual({
+      errors: { args: ['names tokens that have more than 4 MiB of data together'] },
+    });
+  });
 });
 
 it('The request of a proxy that its code passes on holds no expression', async () => {

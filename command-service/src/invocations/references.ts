@@ -12,7 +12,7 @@ const ambiguousMessage =
 /** Bytes of data of all tokens that one request names. Arguments with their data have at most 1 MiB, and filters may leave out a part. */
 const mostDataBytes = 4 * 1024 * 1024;
 /** Tokens of 512 KiB each are read in several steps, so that a request that names too many of them is refused before all are in memory. */
-const readAtOnce = 25;
+export const readAtOnce = 25;
 
 /** Sealed data is base64. */
 export const dataBytesOf = ({ content: { data, cvc } }: TokenDetails): number =>

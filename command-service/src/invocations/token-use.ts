@@ -21,6 +21,7 @@ import {
   findReferences,
   findWithinBounds,
   missingMessage,
+  readAtOnce,
   type TokenLookup,
 } from './references.ts';
 import { createTokenFinder, createTokensSinceFinder } from '../tokens/find.ts';
@@ -61,6 +62,11 @@ export interface TokenUse {
     since: Date,
     context: RequestContext,
   ): Promise<ForbiddenError | undefined>;
+  /**
+   * The refusal for the first token that the caller may not use now; ids of no token are passed over. @throws ValidationError when they have more
+   * than 4 MiB of data together
+   */
+  refusalOfNamed(tokenIds: readonly string[], context: RequestContext): Promise<ForbiddenError | undefined>;
 }
 
 interface OpenedTokens {
@@ -240,8 +246,21 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
     },
 
     async refusal(tokenIds, since, context) {
-      const found = await Promise.all(tokenIds.map((tokenId) => findSince(tokenId, since, context)));
-      return refusalOf(found.flat(), context);
+      for (let at = 0; at < tokenIds.length; at += readAtOnce) {
+        const next = tokenIds.slice(at, at + readAtOnce);
+        const found = await Promise.all(next.map((tokenId) => findSince(tokenId, since, context)));
+        const refusal = refusalOf(found.flat(), context);
+        if (refusal) return refusal;
+      }
+      return undefined;
+    },
+
+    async refusalOfNamed(tokenIds, context) {
+      const found = await findWithinBounds(tokenIds, lookup(context));
+      return refusalOf(
+        found.filter((details) => details !== undefined),
+        context,
+      );
     },
 
     async open(tokenIds, context) {

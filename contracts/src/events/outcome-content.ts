@@ -33,6 +33,12 @@ export type SeenToken = {
   readonly shown?: TokenShowing | undefined;
 };
 
+/** A token that was used by the right of an application. */
+export const usedBy = (applicationId: string, id: string): SeenToken => ({
+  id,
+  shown: { applicationId, permission: 'token:use', transform: 'reveal' },
+});
+
 /** The entry is not of a token, but of a run that the code asked for. */
 export const isRun = ({ shown }: Pick<SeenToken, 'shown'>): boolean => shown?.ran !== undefined;
 

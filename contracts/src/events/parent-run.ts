@@ -30,7 +30,3 @@ export type ParentRun = {
   /** False when there are others, which are not named. */
   readonly isSeenComplete: boolean;
 };
-
-/** The run, as if the arguments of its caller had named these tokens too: the caller must be allowed to use them. */
-export const usingToo = (run: ParentRun, named: readonly string[]): ParentRun =>
-  named.length === 0 ? run : { ...run, tokenIds: [...new Set([...run.tokenIds, ...named])] };

@@ -22,8 +22,10 @@ export function mountMetrics(
     (kept ??= compute().finally(() => {
       setTimeout(() => (kept = undefined), keptMs).unref();
     }));
-  app.get('/metrics', async (_request, response) => {
+  app.get('/metrics', async (request, response) => {
     const turn = await shares.begin('scrapers');
+    // A client that has left takes nothing, so that the others do not wait for it.
+    if (request.socket.destroyed) return turn.end();
     const bytes = metrics();
     turn.end({ ms: answerMs });
     response

@@ -1,5 +1,6 @@
 import type { Principal } from '@token-vault/access';
 import {
+  DomainError,
   operations,
   UnauthenticatedError,
   type Caused,
@@ -56,6 +57,20 @@ const runOf = (ran: MadeOf['ran'], applicationId: string): ShownToken[] =>
         },
       ];
 
+/** Notes the tokens as shown to the code by the rights of the callers of the run, unless these may not use them. */
+async function refusalOfUse(
+  named: readonly string[],
+  { requireUse, onTokens }: RunOrigin,
+): Promise<Error | undefined> {
+  try {
+    onTokens(await requireUse(named));
+    return undefined;
+  } catch (error) {
+    if (error instanceof DomainError) return error;
+    throw error;
+  }
+}
+
 /**
  * Runs a request of a reactor as `principal`. Gives the body as HTTP would send it, without undefined fields. `onShown` is told what went into
  * the answer, and into an error that depends on data: the code reads that too.
@@ -63,23 +78,26 @@ const runOf = (ran: MadeOf['ran'], applicationId: string): ShownToken[] =>
 async function answerTo(
   executor: Executor,
   { operation, params = {}, query = {}, body = {}, named }: Prepared,
-  { traceId, invocationId, reason, parents }: RunOrigin,
+  origin: RunOrigin,
   caller: {
     readonly identify: () => Promise<Identity>;
     readonly idempotencyScope?: readonly string[];
     readonly onShown: (madeOf: MadeOf) => void;
   },
 ): Promise<Json> {
+  const refusal = named.length === 0 ? undefined : await refusalOfUse(named, origin);
+  const { traceId, invocationId, reason, parents } = origin;
   const executed = executor.execute(operation, {
     traceId,
     causationId: invocationId,
-    parents: parents(named),
+    parents: parents(),
     reason,
     idempotencyScope: caller.idempotencyScope,
     identify: caller.identify,
     params,
     query,
-    readBody: () => Promise.resolve(body),
+    // Refused here, where the application of the code is known, so that the refusal is recorded.
+    readBody: () => (refusal === undefined ? Promise.resolve(body) : Promise.reject(refusal)),
   });
   const { answer } = await executed.catch((error: unknown) => {
     if (error instanceof DataDependentError) caller.onShown(error.madeOf);
@@ -161,8 +179,7 @@ export function createReactorOperations(
         const isChange = operations[request.operation].service === 'command';
         const prepared = prepareTemplate(request);
         const identify = async () => {
-          const { named } = prepared;
-          await (isChange || named.length > 0 ? origin.requireActing(named) : decideQuery(origin));
+          await (isChange ? origin.requireActing() : decideQuery(origin));
           return applicationOf(principals, origin, applicationId);
         };
         const onShown = ({ tokens = [], ran, isUnrepeatable = false }: MadeOf) =>

@@ -40,6 +40,7 @@ export function openRunner(
     feed,
     findInvoker: (...asked) => principals.invoker(...asked),
     refuseUse: (...used) => tokenUse.refusal(...used),
+    refuseNamed: (...named) => tokenUse.refusalOfNamed(...named),
     refuseOwner: createOwnerDecision({ store, keyRing, clock }),
     decideSeen: createSeenTokens({ store, keyRing, clock, audit, findApplication }),
     expressions,

@@ -5,9 +5,11 @@ import {
   ForbiddenError,
   invocationPlace,
   mayHoldUnnamedTokens,
+  usedBy,
   type DataOf,
   type OutcomeContent,
   type ParentRun,
+  type SeenToken,
   type VaultEvent,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
@@ -21,6 +23,7 @@ import type {
   FindInvoker,
   OpenedTokens,
   OpenTokens,
+  RefuseNamed,
   RefuseOwner,
   RefuseUse,
 } from './ports.ts';
@@ -144,6 +147,10 @@ export interface DeliveryRights {
   readonly decideSeen: DecideSeen;
 }
 
+export interface NamedRights extends Pick<DeliveryRights, 'clock' | 'findInvoker'> {
+  readonly refuseNamed: RefuseNamed;
+}
+
 export interface RefusedDelivery {
   readonly refusal: ForbiddenError;
   readonly record: VaultEvent;
@@ -209,6 +216,33 @@ export async function requireActingOf(
 ): Promise<void> {
   const { refusal } = await decideAll(invocation, runs, rights);
   if (refusal) throw refusal;
+}
+
+/**
+ * Decides whether the callers of these runs may use tokens that expressions of the code name. The text of an expression may have come from a
+ * caller.
+ * @returns the tokens as the code is shown them by the rights of the callers, so that these rights decide later, too
+ * @throws ForbiddenError; ValidationError when the tokens have too much data
+ */
+export async function requireUseOf(
+  invocation: Invocation,
+  runs: readonly ParentRun[],
+  named: readonly string[],
+  { clock, findInvoker, refuseNamed }: NamedRights,
+): Promise<readonly SeenToken[]> {
+  for (const run of runs) {
+    const invoker = await findInvoker(invocation.tenantId, run.actor, askedOf(run));
+    const refusal =
+      refusalOfCaller(invoker) ?? (await refuseNamed(named, contextFor(invocation, run, invoker, clock)));
+    if (refusal) throw refusal;
+  }
+  // Of a session, the application that authorised it decides later.
+  const callers = runs.map(({ actor, authorizedBy }) =>
+    actor.kind === 'application' ? actor.id : authorizedBy,
+  );
+  return [...new Set(callers)].flatMap((applicationId) =>
+    applicationId === undefined ? [] : named.map((id) => usedBy(applicationId, id)),
+  );
 }
 
 type DecidedDelivery =

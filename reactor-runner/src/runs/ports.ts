@@ -26,18 +26,18 @@ export interface RunOrigin {
   /**
    * Decides whether the code may go on with the data that it has: before each request that it sends, each change that it asks the vault for,
    * and the tokens of its output. A change that takes long asks again. Its queries ask when the last of them that asked is a second ago.
-   * @param named tokens that expressions of the code name: the callers of the run, and of those that it is nested in, must be allowed to use
-   * them, because the text of an expression may have come from a caller
    * @throws DomainError
    */
-  readonly requireActing: (named?: readonly string[]) => Promise<void>;
+  readonly requireActing: () => Promise<void>;
+  /**
+   * Decides whether the callers of the run, and of those that it is nested in, may use tokens that expressions of the code name: the text of an
+   * expression may have come from a caller. @returns the tokens as shown by the rights of these callers @throws DomainError
+   */
+  readonly requireUse: (named: readonly string[]) => Promise<readonly SeenToken[]>;
   /** When the run began, on the monotonic clock. */
   readonly beganAtMs: number;
-  /**
-   * The run itself and the runs that it is nested in, with all that their code was shown up to now.
-   * @param named tokens that their callers must be allowed to use too
-   */
-  readonly parents: (named: readonly string[]) => readonly ParentRun[];
+  /** The run itself and the runs that it is nested in, with all that their code was shown up to now. */
+  readonly parents: () => readonly ParentRun[];
   /**
    * Called with every token that the run is shown or creates: the answer may contain it. `areAll` is false when it was shown others too,
    * as by an inner run that made more than are named. @throws ConflictError when the code may not be given the answer: it was shown too many
@@ -109,6 +109,15 @@ export type RefuseOwner = (tenantId: string, owner: CodeOwner) => Promise<Forbid
 export type RefuseUse = (
   tokenIds: readonly string[],
   since: Date,
+  context: RequestContext,
+) => Promise<ForbiddenError | undefined>;
+
+/**
+ * The refusal for the first of these tokens that the caller may not use now. @throws ValidationError when they have more than 4 MiB of data
+ * together
+ */
+export type RefuseNamed = (
+  tokenIds: readonly string[],
   context: RequestContext,
 ) => Promise<ForbiddenError | undefined>;
 

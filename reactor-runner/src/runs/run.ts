@@ -3,7 +3,6 @@ import {
   invocationPlace,
   newId,
   ReactorStarted,
-  usingToo,
   type VaultEvent,
 } from '@token-vault/contracts';
 import { RevisionConflictError } from '@token-vault/event-store';
@@ -24,9 +23,11 @@ import {
   askedOf,
   openForInvoker,
   requireActingOf,
+  requireUseOf,
   runOf,
   throwTooOld,
   type DeliveryRights,
+  type NamedRights,
   type OpenedForInvoker,
 } from './invoker.ts';
 import { failureOf, type InvocationOutcome } from './outcome.ts';
@@ -45,7 +46,7 @@ import { detokenize } from './run-tokens.ts';
 import { SeenTokens } from './seen-tokens.ts';
 import { StoppableWork } from './stoppable-work.ts';
 
-export interface RunDependencies extends RecordDependencies, DeliveryRights {
+export interface RunDependencies extends RecordDependencies, DeliveryRights, NamedRights {
   readonly logger: Logger;
   readonly openTokens: OpenTokens;
   readonly expressions: Expressions;
@@ -272,8 +273,7 @@ export class Runs {
     { seen, printed }: { readonly seen: SeenTokens; readonly printed: Printed },
   ): Promise<InvocationOutcome> {
     const { tenantId, id: invocationId, invoked, metadata } = invocation;
-    const parents = (named: readonly string[] = []) =>
-      [...input.parents, runOf(invocation, seen)].map((run) => usingToo(run, named));
+    const parents = () => [...input.parents, runOf(invocation, seen)];
     const origin: RunOrigin = {
       tenantId,
       invocationId,
@@ -282,7 +282,8 @@ export class Runs {
       shownAtMost: input.shownAtMost,
       parents,
       beganAtMs: performance.now(),
-      requireActing: (named) => requireActingOf(invocation, parents(named), this.#dependencies),
+      requireActing: () => requireActingOf(invocation, parents(), this.#dependencies),
+      requireUse: (named) => requireUseOf(invocation, parents(), named, this.#dependencies),
       onTokens: (tokens, areAll) => seen.add(tokens, areAll),
     };
     const { timeout_ms: timeoutMs } = invoked;
