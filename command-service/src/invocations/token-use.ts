@@ -106,6 +106,20 @@ function refusalOf(found: readonly TokenDetails[], context: RequestContext): For
   return undefined;
 }
 
+/** The tokens are read in several steps, so that many large ones are not in memory together. */
+async function refusalInParts(
+  tokenIds: readonly string[],
+  find: (tokenId: string) => Promise<readonly TokenDetails[]>,
+  context: RequestContext,
+): Promise<ForbiddenError | undefined> {
+  for (let at = 0; at < tokenIds.length; at += readAtOnce) {
+    const found = await Promise.all(tokenIds.slice(at, at + readAtOnce).map(find));
+    const refusal = refusalOf(found.flat(), context);
+    if (refusal) return refusal;
+  }
+  return undefined;
+}
+
 /** The entry of the record for a token that is used, which is always in plaintext. */
 const readToken = ({ id, type }: Pick<TokenDetails, 'id' | 'type'>, access: TokenAccess) => ({
   token_id: id,
@@ -245,20 +259,13 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
       );
     },
 
-    async refusal(tokenIds, since, context) {
-      for (let at = 0; at < tokenIds.length; at += readAtOnce) {
-        const next = tokenIds.slice(at, at + readAtOnce);
-        const found = await Promise.all(next.map((tokenId) => findSince(tokenId, since, context)));
-        const refusal = refusalOf(found.flat(), context);
-        if (refusal) return refusal;
-      }
-      return undefined;
-    },
+    refusal: (tokenIds, since, context) =>
+      refusalInParts(tokenIds, (tokenId) => findSince(tokenId, since, context), context),
 
     async refusalOfNamed(tokenIds, context) {
       const found = await findWithinBounds(tokenIds, lookup(context));
       return refusalOf(
-        found.filter((details) => details !== undefined),
+        found.flatMap((details) => details ?? []),
         context,
       );
     },

@@ -272,7 +272,8 @@ export class Runs {
     input: Input,
     { seen, printed }: { readonly seen: SeenTokens; readonly printed: Printed },
   ): Promise<InvocationOutcome> {
-    const { tenantId, id: invocationId, invoked, metadata } = invocation;
+    const { tenantId, id: invocationId, metadata } = invocation;
+    const { timeout_ms: timeoutMs, mode } = invocation.invoked;
     const parents = () => [...input.parents, runOf(invocation, seen)];
     const origin: RunOrigin = {
       tenantId,
@@ -286,7 +287,6 @@ export class Runs {
       requireUse: (named) => requireUseOf(invocation, parents(), named, this.#dependencies),
       onTokens: (tokens, areAll) => seen.add(tokens, areAll),
     };
-    const { timeout_ms: timeoutMs } = invoked;
     const onConsole = (console: GuestConsole, mayHoldTokens: boolean) =>
       void Object.assign(printed, { console, mayHoldTokens });
     const code = { ...input, timeoutMs, origin, writer: { invoker: metadata }, onConsole };
@@ -296,16 +296,15 @@ export class Runs {
     );
     if (outcome.kind === 'failed') return outcome;
     const { raw, tokens } = outcome;
-    const { lines, truncated } = printed.console;
+    const { lines, truncated: is_cut } = printed.console;
     // A person tries the code at a screen. The lines may hold what the code was shown, which for a session of the console is masked (ADR 43).
-    const isAtScreen = input.shownAtMost !== undefined && invoked.mode === 'sync';
-    const run = { console: lines.map((line) => ({ ...line })), is_cut: truncated };
+    const isAtScreen = input.shownAtMost !== undefined && mode === 'sync';
     return {
       kind: 'succeeded',
       body: {
         ...(tokens === undefined ? {} : { tokens }),
         ...(raw === undefined ? {} : { raw }),
-        ...(isAtScreen ? { run: { ...run, tokens_seen: seen.count } } : {}),
+        ...(isAtScreen ? { run: { console: [...lines], is_cut, tokens_seen: seen.count } } : {}),
       },
     };
   }
