@@ -42,7 +42,7 @@ async function runTo(
   const invocation = await fixture.invoke({}, callbackUrl, { token_ids: [...tokenIds], depth });
   await fixture.runner(changes).handle(await fixture.historyOf(invocation));
   const event = (await fixture.eventsOf(invocation)).at(-1);
-  expect(JSON.stringify(event)).not.toContain('4242');
+  expect(JSON.stringify(event)).not.toContain('seen 4242');
   return { invocation, sealed: fieldsOf(event)['console'] };
 }
 const open = async ({ id }: Invocation, sealed: unknown): Promise<JsonObject> =>
