@@ -10,23 +10,10 @@ import {
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/operations';
-import { load } from '../aggregates/decider.ts';
-import { applicationDecider } from '../applications/decider.ts';
 import { createProxyFinder } from '../proxies/load.ts';
 
 /** The refusal when code is gone that ran, or still runs. Its deletion withdraws the data that it was given. */
 export type RefuseOwner = (tenantId: string, owner: CodeOwner) => Promise<ForbiddenError | undefined>;
-
-async function isApplicationGone(
-  store: EventStore,
-  tenantId: string,
-  id: string,
-  now: Date,
-): Promise<boolean> {
-  const { state } = await load(store, streams.application(tenantId, id), applicationDecider);
-  const end = state.kind === 'active' ? state.details.expiresAt : undefined;
-  return state.kind === 'ended' || (end !== undefined && Date.parse(end) <= now.getTime());
-}
 
 export function createOwnerDecision({
   store,
@@ -39,7 +26,7 @@ export function createOwnerDecision({
 }): RefuseOwner {
   const findProxy = createProxyFinder({ store, keyRing });
 
-  /** The run goes on when the code was changed, and ends when the code lost its application, or that application has ended. */
+  /** The run goes on when the code was changed, and ends when the code lost its application. */
   async function refuseReactor(
     tenantId: string,
     { reactorId, revision }: Extract<CodeOwner, { reactorId: string }>,
@@ -56,13 +43,9 @@ export function createOwnerDecision({
         return new ForbiddenError(
           'The reactor has another application, or none, since the run was asked for.',
         );
-      // Later content with another application is refused above.
       applicationOfRun = applicationId;
       isFound = true;
     }
-    const id = applicationOfRun;
-    if (id !== undefined && (await isApplicationGone(store, tenantId, id, clock.now())))
-      return new ForbiddenError('The application of the reactor is gone.');
     return undefined;
   }
 
