@@ -77,7 +77,7 @@ const everyTokenPermission = [
 /** Gives the statuses of the answers, in the order of the calls. */
 const askingCode = `module.exports = async ({ args: { calls }, svc }) => {
   const statuses = [];
-  for (const { method, values } of JSON.parse(calls.replaceAll('<<', '{' + '{'))) {
+  for (const { method, values } of JSON.parse(calls.replaceAll('<<', '{{'))) {
     const call = method.split('.').reduce((at, name) => at[name], svc);
     statuses.push(await call(...values).then(() => 200, (error) => error.status ?? 0));
   }
