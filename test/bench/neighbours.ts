@@ -1,7 +1,8 @@
 // Each attack of test/neighbours beside a tenant that reads and creates: `npm run bench -- neighbours`.
-import { createClient, type StandaloneProcess } from '@token-vault/test-support';
-import { strikeOn, type Attack } from '../neighbours/attack.ts';
+import type { StandaloneProcess } from '@token-vault/test-support';
+import type { Attack } from '../neighbours/attack.ts';
 import { attacks } from '../neighbours/index.ts';
+import { startAttacker } from './attacker.ts';
 import type { Job, Summary } from './job.ts';
 import { load, middle } from './load.ts';
 import { createTenant } from './neighbour.ts';
@@ -30,8 +31,11 @@ type Vault = Pick<StandaloneProcess, 'url' | 'dataDir'>;
 
 /** Alone and beside the attack in turn, so that both run on the same state of the machine. The medians by p99. */
 async function measure(attack: Attack, vault: Vault, job: Job, rounds: number): Promise<NeighbourRow> {
-  const manager = createClient(vault.url, createTenant(vault.dataDir));
-  const strike = await attack.prepare({ url: vault.url, manager });
+  const attacker = await startAttacker({
+    attack: attack.name,
+    url: vault.url,
+    managementKey: createTenant(vault.dataDir),
+  });
   const alone: Summary[] = [];
   const beside: Summary[] = [];
   const answers = new Map<string, number>();
@@ -39,15 +43,15 @@ async function measure(attack: Attack, vault: Vault, job: Job, rounds: number): 
   for (let round = 0; round < rounds; round += 1) {
     alone.push(await load(job));
     const begun = performance.now();
-    const onslaught = strikeOn(strike, attack.atOnce);
+    attacker.begin();
     await new Promise((resolve) => setTimeout(resolve, lead));
     beside.push(await load(job));
-    strikes += onslaught.strikes;
     milliseconds += performance.now() - begun;
-    await onslaught.stop();
-    for (const [status, count] of onslaught.answers)
-      answers.set(String(status), (answers.get(String(status)) ?? 0) + count);
+    const made = await attacker.stop();
+    strikes += made.count;
+    for (const [status, count] of made.answers) answers.set(status, (answers.get(status) ?? 0) + count);
   }
+  await attacker.end();
   const told = [...answers].map(([status, count]) => `${status}: ${count}`).join(', ');
   const strikesPerSecond = (strikes / milliseconds) * 1_000;
   return { attack, alone: middle(alone), beside: middle(beside), strikesPerSecond, answers: told };
@@ -74,7 +78,7 @@ function report(rows: readonly NeighbourRow[]): string {
     `${perSecond.toFixed(0)}/s | ${p50Ms.toFixed(1)} | ${p99Ms.toFixed(1)}`;
   return [
     `90 % masked reads and 10 % creates by ${connections} connections of one tenant, in turn alone and beside each attack of another tenant;`,
-    'medians by p99. The aim is p99 × ≤ 2. The attacker’s own work is on the same processors.',
+    'medians by p99. The aim is p99 × ≤ 2. The attacker’s own work is on the same processors, with the lowest priority.',
     '',
     '| attack | line | alone | p50 ms | p99 ms | beside | p50 ms | p99 ms | p99 × | refused | strikes/s | their answers |',
     '| :-- | :-- | --: | --: | --: | --: | --: | --: | --: | --: | --: | :-- |',

@@ -1,0 +1,66 @@
+// The attacker of a row of `npm run bench -- neighbours`: a thread of its own with the lowest priority. In real use the attacker's client runs
+// on another machine, so it must not take processor time from the vault.
+import os from 'node:os';
+import { on } from 'node:events';
+import { parentPort, Worker, workerData } from 'node:worker_threads';
+import { createClient } from '@token-vault/test-support';
+import { strikeOn } from '../neighbours/attack.ts';
+import { attacks } from '../neighbours/index.ts';
+
+interface Target {
+  readonly attack: string;
+  readonly url: string;
+  readonly managementKey: string;
+}
+
+/** What the strikes of one round did. */
+export interface Strikes {
+  readonly count: number;
+  /** The number of answers by status. */
+  readonly answers: readonly (readonly [status: string, count: number])[];
+}
+
+export interface Attacker {
+  begin(): void;
+  /** Waits for the running strikes to end. */
+  stop(): Promise<Strikes>;
+  end(): Promise<void>;
+}
+
+/** Prepares the attack in a thread of its own. On Linux a priority belongs to a thread, so the caller's stays. */
+export async function startAttacker(target: Target): Promise<Attacker> {
+  const worker = new Worker(new URL(import.meta.url), { workerData: target });
+  const messages = on(worker, 'message');
+  const next = async () => ((await messages.next()).value as [Strikes])[0];
+  await next();
+  return {
+    begin: () => worker.postMessage('begin'),
+    stop: () => {
+      worker.postMessage('stop');
+      return next();
+    },
+    async end() {
+      await worker.terminate();
+    },
+  };
+}
+
+async function attack(port: NonNullable<typeof parentPort>, target: Target): Promise<void> {
+  const chosen = attacks.find(({ name }) => name === target.attack);
+  if (!chosen) throw new Error(`no attack has the name ${target.attack}`);
+  os.setPriority(os.constants.priority.PRIORITY_LOW);
+  const { url, managementKey } = target;
+  const strike = await chosen.prepare({ url, manager: createClient(url, managementKey) });
+  port.postMessage('ready');
+  let onslaught = strikeOn(strike, 0);
+  for await (const [order] of on(port, 'message') as AsyncIterable<[string]>) {
+    if (order === 'begin') onslaught = strikeOn(strike, chosen.atOnce);
+    else {
+      await onslaught.stop();
+      const answers = [...onslaught.answers].map(([status, count]) => [String(status), count] as const);
+      port.postMessage({ count: onslaught.strikes, answers } satisfies Strikes);
+    }
+  }
+}
+
+if (parentPort) await attack(parentPort, workerData as Target);
