@@ -1,46 +1,26 @@
-import type { Application, LogEntry, Token } from '@token-vault/contracts';
-import {
-  type Client,
-  createDataDirectory,
-  removeDataDirectory,
-  startStandaloneProcess,
-  waitUntil,
-} from '@token-vault/test-support';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Token } from '@token-vault/contracts';
+import { type Client, waitUntil } from '@token-vault/test-support';
+import { beforeAll, expect, it } from 'vitest';
+import { makeSession } from '../world/sessions.ts';
+import { type Caller, useVault } from '../world/vault.ts';
 
-interface Opened {
-  readonly session_key: string;
-  readonly nonce: string;
-}
-interface Holder {
-  readonly client: Client;
-  /** The path of the application whose end is that of the holder. */
-  readonly path: string;
-}
+/** `path` is that of the application whose end is that of the holder. */
+type Holder = Pick<Caller, 'client' | 'path'>;
 
 const permissions = ['token:create', 'token:read', 'token:update'];
-let dataDir: string;
-let manager: Client;
-let other: Holder;
+const vault = useVault({});
+const { manager } = vault;
+let other: Caller;
 beforeAll(async () => {
-  dataDir = await createDataDirectory();
-  manager = (await startStandaloneProcess({ dataDir })).client();
-  other = await application({ type: 'private' });
+  other = await application();
 });
-afterAll(() => removeDataDirectory(dataDir));
 
-async function application(body: object): Promise<Holder> {
-  const given = { name: 'a', permissions, ...body };
-  const { id, key } = (await manager.expect<Application>(201, 'POST', '/applications', { body: given })).body;
-  return { client: manager.withKey(key ?? ''), path: `/applications/${id}` };
-}
+const application = (body: object = {}): Promise<Caller> => vault.makeApplication({ permissions, ...body });
 
 /** `path` is that of the application that opened the session. */
 async function session(): Promise<Holder> {
   const opener = await application({ type: 'public', permissions: ['token:create'] });
-  const { session_key: key, nonce } = (await opener.client.expect<Opened>(201, 'POST', '/sessions')).body;
-  await other.client.expect(200, 'POST', '/sessions/authorize', { body: { nonce, permissions } });
-  return { client: manager.withKey(key), path: opener.path };
+  return { client: await makeSession(opener.client, other.client, { permissions }), path: opener.path };
 }
 
 /** Writes a token of another application in a transaction that stays open. */
@@ -57,11 +37,7 @@ async function lock({ client }: Holder): Promise<() => Promise<number>> {
 }
 
 it('the locks of a deleted caller end within a minute, and the locks of other callers stay', async () => {
-  const [deleted, renewed, kept] = [
-    await application({ type: 'private' }),
-    await application({ type: 'private' }),
-    await application({ type: 'private' }),
-  ];
+  const [deleted, renewed, kept] = [await application(), await application(), await application()];
   const ofSession = await session();
   const freed = [await lock(deleted), await lock(renewed), await lock(ofSession)];
   const held = await lock(kept);
@@ -71,14 +47,12 @@ it('the locks of a deleted caller end within a minute, and the locks of other ca
   for (const write of freed)
     await waitUntil(async () => (await write()) === 200, { timeoutMs: 60_000, what: 'the end of the lock' });
   expect(await held()).toBe(409);
-  const { data } = (
-    await manager.expect<{ data: LogEntry[] }>(200, 'GET', '/logs?entity_type=transaction&operation=rollback')
-  ).body;
+  const data = await vault.logOf({ entity_type: 'transaction', operation: 'rollback' });
   expect(data.map(({ actor_type: actor }) => actor)).toEqual(['system', 'system', 'system']);
 });
 
 it('a transaction cannot be committed after the key that opened it was deleted', async () => {
-  const holder = await application({ type: 'private' });
+  const holder = await application();
   const made = await manager.expect<{ id: string; key: string }>(201, 'POST', `${holder.path}/keys`, {
     body: {},
   });

@@ -1,60 +1,24 @@
-import type { Application, Reactor, Token } from '@token-vault/contracts';
-import {
-  cardNumber,
-  cardToken,
-  type Client,
-  createDataDirectory,
-  removeDataDirectory,
-  startStandaloneProcess,
-  waitUntil,
-} from '@token-vault/test-support';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startReceiver, type Receiver } from '../e2e/receiver.ts';
+import type { Token } from '@token-vault/contracts';
+import { cardNumber, waitUntil } from '@token-vault/test-support';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type Caller, makeCard, useVault } from '../world/vault.ts';
+import { useReceiver } from '../world/receivers.ts';
+import { rule } from '../world/rules.ts';
 
 // After the answer to a withdrawal, running code can do nothing more with the data that it has read.
 
 const number = cardNumber();
-const permissions = ['token:create', 'token:read', 'token:search', 'token:use'];
-const rule = (container: string, priority = 1) => ({
-  description: 'of the test',
-  priority,
-  container,
-  transform: 'reveal',
-  permissions,
-});
-
-let dataDir: string;
-let manager: Client;
+const vault = useVault();
+const { manager, makeApplication } = vault;
+const receiver = useReceiver(beforeEach);
 /** Sees everything. */
-let owner: Client;
-let receiver: Receiver;
+let owner: Caller;
 
-async function application(grants: object): Promise<{ readonly id: string; readonly client: Client }> {
-  const body = { name: 'a', type: 'private', ...grants };
-  const made = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
-  return { id: made.id, client: manager.withKey(made.key ?? '') };
-}
-
-async function reactor(code: string, applicationId: string): Promise<string> {
-  const body = {
-    name: 'r',
-    configuration: { RECEIVER: receiver.url },
-    code: `module.exports = async ({ args, svc, configuration }) => { ${code} }`,
-    application: { id: applicationId },
-  };
-  return (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id;
-}
+const makeReactor = (code: string, application: Caller): Promise<string> =>
+  vault.makeFunction(code, { application, configuration: { RECEIVER: receiver.url } });
 
 beforeAll(async () => {
-  dataDir = await createDataDirectory();
-  const vault = await startStandaloneProcess({ dataDir, env: { VAULT_EGRESS_ALLOW: '127.0.0.0/8' } });
-  manager = vault.client();
-  owner = (await application({ rules: [rule('/')] })).client;
-});
-afterAll(() => removeDataDirectory(dataDir));
-beforeEach(async () => {
-  receiver = await startReceiver();
-  return () => receiver.close();
+  owner = await makeApplication({ rules: [rule()] });
 });
 
 interface Run {
@@ -68,7 +32,7 @@ const withdrawals: readonly [string, (run: Run) => Promise<unknown>][] = [
     'the application of the reactor may not read the card',
     ({ readerId }) =>
       manager.expect(200, 'PUT', `/applications/${readerId}`, {
-        body: { name: 'a', rules: [rule('/mine/')] },
+        body: { name: 'a', rules: [rule({ container: '/mine/' })] },
       }),
   ],
   ['the caller was deleted', ({ callerId }) => manager.expect(204, 'DELETE', `/applications/${callerId}`)],
@@ -90,30 +54,30 @@ const acts: Readonly<Record<string, string>> = {
 
 async function countMade(): Promise<number> {
   const path = '/tokens?metadata.of=acts&size=100';
-  return (await owner.expect<{ data: Token[] }>(200, 'GET', path)).body.data.length;
+  return (await owner.client.expect<{ data: Token[] }>(200, 'GET', path)).body.data.length;
 }
 
 /** A run that has read the card and continues with `act` after `withdraw`. Gives the answer and the effects of `act`. */
 async function run(act: string, withdraw: (of: Run) => Promise<unknown>) {
   const [reader, caller] = [
-    await application({ rules: [rule('/')] }),
-    await application({ permissions: ['token:use'] }),
+    await makeApplication({ rules: [rule()] }),
+    await makeApplication({ permissions: ['token:use'] }),
   ];
-  const card = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+  const cardId = await makeCard(owner.client, number);
   const send =
     "await fetch(configuration.RECEIVER + '/other', { method: 'POST', body: JSON.stringify(args) });";
-  const other = await reactor(send, reader.id);
+  const other = await makeReactor(send, reader);
   const code = `const card = await svc.tokens.retrieve(args.id);
     await fetch(configuration.RECEIVER + '/gate');
     ${act}
     return {};`;
-  const reactorId = await reactor(code, reader.id);
+  const reactorId = await makeReactor(code, reader);
   receiver.plan('hang');
   const answer = caller.client.request('POST', `/reactors/${reactorId}/react`, {
-    body: { args: { id: card.id, other } },
+    body: { args: { id: cardId, other } },
   });
   await waitUntil(() => receiver.held === 1, { what: 'the code at the gate' });
-  await withdraw({ readerId: reader.id, callerId: caller.id, reactorId, cardId: card.id });
+  await withdraw({ readerId: reader.id, callerId: caller.id, reactorId, cardId });
   receiver.release();
   const { status } = await answer;
   const texts = receiver.deliveries.map(({ text }) => text).filter((text) => text.includes(number));
@@ -139,15 +103,14 @@ describe('code that has read a card', () => {
   });
 
   it.each(withdrawals)('reads nothing more a second after %s', async (_what, withdraw) => {
-    const other = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+    const other = await makeCard(owner.client, number);
     const { status } = await run(
       `await new Promise((resolve) => setTimeout(resolve, 1_100));
-       await svc.tokens.retrieve('${other.id}');`,
+       await svc.tokens.retrieve('${other}');`,
       withdraw,
     );
     expect(status).toBeGreaterThanOrEqual(400);
-    const path = `/logs?entity_id=${other.id}&operation=read`;
-    expect((await manager.expect<{ data: unknown[] }>(200, 'GET', path)).body.data).toEqual([]);
+    expect(await vault.logOf({ entity_id: other, operation: 'read' })).toEqual([]);
   });
 
   describe.each(withdrawals)('cannot use it once %s', (_what, withdraw) => {

@@ -1,19 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { decideTokenAccess, type Principal } from '@token-vault/access';
-import type { AccessRule, Application, Reactor, Token, TokenPermission } from '@token-vault/contracts';
-import {
-  cardNumber,
-  cardToken,
-  type Client,
-  createDataDirectory,
-  removeDataDirectory,
-  type StandaloneProcess,
-  startStandaloneProcess,
-  waitUntil,
-} from '@token-vault/test-support';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Receiver, startReceiver } from '../e2e/receiver.ts';
-import { makeProxyOf, nowhere } from './proxy-code.ts';
+import type { AccessRule, Token, TokenPermission } from '@token-vault/contracts';
+import { cardNumber, cardToken, type Client, waitUntil } from '@token-vault/test-support';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { makeProxyOf, nowhere } from '../world/proxies.ts';
+import { useReceiver } from '../world/receivers.ts';
+import { type Caller, useVault } from '../world/vault.ts';
+import { revealingPatches } from './patches.ts';
+import { rule } from './rights.ts';
 
 interface Told {
   readonly status: number;
@@ -23,56 +17,36 @@ interface Ask {
   readonly method: 'retrieve' | 'update';
   readonly body?: object;
 }
-interface Caller {
-  readonly id: string;
-  readonly client: Client;
-}
 type Entrance = (caller: Caller, tokenId: string, asks: readonly Ask[]) => Promise<readonly Told[]>;
 
-const env = { VAULT_EGRESS_ALLOW: '127.0.0.0/8' };
 const number = cardNumber();
 const container = '/pci/high/';
 const permissions: TokenPermission[] = ['token:create', 'token:read', 'token:update', 'token:use'];
 
-let dataDir: string;
-let vault: StandaloneProcess;
-let manager: Client;
+const receiver = useReceiver(beforeAll);
+const vault = useVault();
+const { manager, makeApplication } = vault;
 let author: Client;
-let receiver: Receiver;
 
-const rule = (transform: AccessRule['transform'], of = '/') => [
-  { description: 'of the test', priority: 1, container: of, transform, permissions, conditions: undefined },
+const within = (transform: AccessRule['transform'], container = '/') => [
+  rule({ transform, container, permissions }),
 ];
 /** The rights of each caller. */
 const grants: Readonly<Record<string, Pick<Principal, 'permissions' | 'rules'>>> = {
   'plain permissions': { permissions, rules: [] },
-  'a rule that masks': { permissions: [], rules: rule('mask') },
-  'a rule that redacts': { permissions: [], rules: rule('redact') },
-  'a rule that reveals elsewhere': { permissions: [], rules: rule('reveal', '/open/') },
-  'a rule that reveals elsewhere, and plain permissions': { permissions, rules: rule('reveal', '/open/') },
+  'a rule that masks': { permissions: [], rules: within('mask') },
+  'a rule that redacts': { permissions: [], rules: within('redact') },
+  'a rule that reveals elsewhere': { permissions: [], rules: within('reveal', '/open/') },
+  'a rule that reveals elsewhere, and plain permissions': { permissions, rules: within('reveal', '/open/') },
   'only token:update': { permissions: ['token:update'], rules: [] },
-  'a rule that reveals': { permissions: [], rules: rule('reveal') },
+  'a rule that reveals': { permissions: [], rules: within('reveal') },
 };
 
-/** Each of these patches would reveal the data if a caller without sight of it could make it. */
-const patches: readonly object[] = [
-  { mask: '{{ data }}' },
-  { search_indexes: ['{{ data.number }}'] },
-  { fingerprint_expression: '{{ data.number }}{{ data.expiration_month }}' },
-  { deduplicate_token: true },
-  { containers: ['/open/'] },
-];
 const asks: readonly Ask[] = [
   { method: 'retrieve' },
-  ...patches.map((body) => ({ method: 'update', body }) as const),
+  ...revealingPatches.map((body) => ({ method: 'update', body }) as const),
   { method: 'retrieve' },
 ];
-
-async function makeApplication(body: object): Promise<Caller> {
-  const options = { body: { name: 'caller', type: 'private', ...body } };
-  const made = await manager.expect<Application>(201, 'POST', '/applications', options);
-  return { id: made.body.id, client: manager.withKey(made.body.key ?? '') };
-}
 
 async function overHttp(caller: Caller, tokenId: string, ask: Ask, headers = {}): Promise<Told> {
   const method = ask.method === 'retrieve' ? 'GET' : 'PATCH';
@@ -95,10 +69,8 @@ const codeOf = (all: readonly Ask[]): string =>
     return { raw };
   };`;
 
-const makeCode = async (caller: Caller, all: readonly Ask[]): Promise<string> => {
-  const body = { name: 'asks', code: codeOf(all), configuration: {}, application: { id: caller.id } };
-  return (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id;
-};
+const makeCode = (application: Caller, all: readonly Ask[]): Promise<string> =>
+  vault.makeReactor(codeOf(all), { application });
 
 const entrances: Readonly<Record<string, Entrance>> = {
   async HTTP(caller, tokenId, all) {
@@ -162,17 +134,8 @@ function expectedOf(name: string, { method }: Ask): { status: number; shown: str
 const numberIn = ({ data }: Partial<Token>): unknown => (data as { number?: string } | undefined)?.number;
 
 beforeAll(async () => {
-  receiver = await startReceiver();
-  dataDir = await createDataDirectory();
-  vault = await startStandaloneProcess({ dataDir, env });
-  manager = vault.client();
-  const settings = { proxy_destinations: nowhere };
-  await manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'tenant', settings } });
-  ({ client: author } = await makeApplication({ permissions: [], rules: rule('reveal') }));
-});
-afterAll(async () => {
-  await receiver.close();
-  await removeDataDirectory(dataDir);
+  await vault.setTenant({ proxy_destinations: nowhere });
+  ({ client: author } = await makeApplication({ permissions: [], rules: within('reveal') }));
 });
 
 const cells = Object.keys(entrances).flatMap((entrance) =>

@@ -1,45 +1,21 @@
-import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text as textOf } from 'node:stream/consumers';
-import type { Application, Reactor, Token } from '@token-vault/contracts';
-import {
-  cardToken,
-  type Client,
-  createDataDirectory,
-  createTestPool,
-  removeDataDirectory,
-  revealingApplication,
-  startStandaloneProcess,
-  waitUntil,
-} from '@token-vault/test-support';
-import type { Pool } from 'pg';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Token } from '@token-vault/contracts';
+import { cardToken, revealingApplication, waitUntil } from '@token-vault/test-support';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useDatabase } from '../world/database.ts';
+import { repeatable } from '../world/repeats.ts';
+import { type Caller, makeCard, useVault } from '../world/vault.ts';
 
 const cvc = '737';
 
-let dataDir: string;
-let manager: Client;
-let caller: Client;
-let callerId: string;
-let pool: Pool;
+const vault = useVault();
+const database = useDatabase(vault);
+let caller: Caller;
 
 beforeAll(async () => {
-  dataDir = await createDataDirectory();
-  const vault = await startStandaloneProcess({
-    dataDir,
-    env: { VAULT_EGRESS_ALLOW: '127.0.0.0/8' },
-  });
-  manager = vault.client();
-  pool = createTestPool(await vault.databaseUrl());
-  const body = revealingApplication('/', { permissions: ['token:use'] });
-  const made = await manager.expect<Application>(201, 'POST', '/applications', { body });
-  callerId = made.body.id;
-  caller = manager.withKey(made.body.key ?? '');
-});
-afterAll(async () => {
-  await pool.end();
-  await removeDataDirectory(dataDir);
+  caller = await vault.makeApplication(revealingApplication('/', { permissions: ['token:use'] }));
 });
 
 /** A receiver of webhooks. `answer` gives the status of the response. */
@@ -55,9 +31,6 @@ async function startReceiver(answer: (text: string) => Promise<number>) {
     close: () => new Promise((resolve) => server.close(resolve).closeAllConnections()),
   };
 }
-
-const makeCard = async (): Promise<string> =>
-  (await caller.expect<Token>(201, 'POST', '/tokens', { body: cardToken() })).body.id;
 
 function cardWithoutCvc(): object {
   const { data, ...rest } = cardToken();
@@ -75,9 +48,7 @@ const codes = {
 
 async function makeReactor(expression: string): Promise<string> {
   const code = `module.exports = async ({ args, svc }) => ({ raw: ${expression} })`;
-  const body = { name: 'r', configuration: {}, code, application: { id: callerId } };
-  const { id } = (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body;
-  return `/reactors/${id}/react`;
+  return `/reactors/${await vault.makeReactor(code, { application: caller })}/react`;
 }
 
 /**
@@ -85,24 +56,23 @@ async function makeReactor(expression: string): Promise<string> {
  */
 const cvcEndOf = async (cardId: string): Promise<Date> => {
   const text = `select destroy_after from key_ring.data_key where entity = $1 and purpose = 'cvc'`;
-  const { rows } = await pool.query<{ destroy_after: Date }>(text, [`token:${cardId}`]);
+  const { rows } = await database.query<{ destroy_after: Date }>(text, [`token:${cardId}`]);
   return rows[0]?.destroy_after ?? new Date(NaN);
 };
 
 /** Moves time for everything that ends with the cvc, as if its hour were over. Other keys stay. */
 async function endCvc(end: Date): Promise<void> {
   const text = `update key_ring.data_key set destroy_after = now() - interval '1 second' where destroy_after = $1`;
-  await pool.query(text, [end]);
+  await database.query(text, [end]);
 }
 
 describe('a cvc that reactor code was shown by req.svc', () => {
   it.each(Object.entries(codes))(
     'ends with the answer of the run: no remaining key opens it (%s)',
     async (_method, expression) => {
-      const id = await makeCard();
+      const id = await makeCard(caller.client);
       const path = await makeReactor(expression);
-      const headers = { 'SVC-IDEMPOTENCY-KEY': randomUUID() };
-      const send = () => caller.request('POST', path, { headers, body: { args: { id } } });
+      const send = repeatable(caller.client, 'POST', path, { args: { id } });
       const first = await send();
       expect({ status: first.status, shown: first.text.includes(cvc) }).toEqual({ status: 200, shown: true });
       expect((await send()).text).toBe(first.text);
@@ -116,11 +86,11 @@ describe('a cvc that reactor code was shown by req.svc', () => {
   );
 
   it('does not end an answer without a cvc', async () => {
-    const { id } = (await caller.expect<Token>(201, 'POST', '/tokens', { body: cardWithoutCvc() })).body;
-    const other = await makeCard();
+    const { id } = (await caller.client.expect<Token>(201, 'POST', '/tokens', { body: cardWithoutCvc() }))
+      .body;
+    const other = await makeCard(caller.client);
     const path = await makeReactor(codes.retrieve);
-    const headers = { 'SVC-IDEMPOTENCY-KEY': randomUUID() };
-    const send = () => caller.request('POST', path, { headers, body: { args: { id } } });
+    const send = repeatable(caller.client, 'POST', path, { args: { id } });
     const first = await send();
     await endCvc(await cvcEndOf(other));
     expect(await send()).toMatchObject({ status: 200, text: first.text });
@@ -128,8 +98,9 @@ describe('a cvc that reactor code was shown by req.svc', () => {
 
   it('ends with the outcome of a run from the queue, whose delivery is given up', async () => {
     const path = await makeReactor(codes.retrieve);
-    const withCvc = await makeCard();
-    const without = (await caller.expect<Token>(201, 'POST', '/tokens', { body: cardWithoutCvc() })).body.id;
+    const withCvc = await makeCard(caller.client);
+    const without = (await caller.client.expect<Token>(201, 'POST', '/tokens', { body: cardWithoutCvc() }))
+      .body.id;
     const end = await cvcEndOf(withCvc);
     const delivered: string[] = [];
     const receiver = await startReceiver(async (text) => {
@@ -141,7 +112,7 @@ describe('a cvc that reactor code was shown by req.svc', () => {
       // One after the other, so that the second attempt of the latter comes after the former would have had its own.
       for (const id of [withCvc, without]) {
         const body = { args: { id }, callback_url: receiver.url };
-        await caller.expect(202, 'POST', path, { body });
+        await caller.client.expect(202, 'POST', path, { body });
         await waitUntil(() => delivered.some((text) => text.includes(id)), { what: 'the first attempt' });
       }
       const attempts = (id: string) => delivered.filter((text) => text.includes(id)).length;

@@ -1,60 +1,34 @@
 import { randomUUID } from 'node:crypto';
-import type { Application, Reactor } from '@token-vault/contracts';
-import {
-  type Client,
-  createDataDirectory,
-  removeDataDirectory,
-  startStandaloneProcess,
-} from '@token-vault/test-support';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Client } from '@token-vault/test-support';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { nowhere } from '../world/proxies.ts';
+import { makeSession } from '../world/sessions.ts';
+import { useVault } from '../world/vault.ts';
 
-interface Opened {
-  readonly session_key: string;
-  readonly nonce: string;
-}
 /** Gives the status of the answer to a guess. */
 type Guess = (session: Client) => Promise<number>;
 
 const limit = 2;
 const permissions = ['token:create', 'token:use'];
-let dataDir: string;
-let manager: Client;
+const vault = useVault();
 let reactors: Record<'output' | 'service' | 'plain', string>;
 let opener: Client;
 let authorizer: Client;
 
-async function makeApplication(body: object): Promise<Application> {
-  const given = { name: 'a', permissions, ...body };
-  return (await manager.expect<Application>(201, 'POST', '/applications', { body: given })).body;
-}
-const clientOf = async (body: object) => manager.withKey((await makeApplication(body)).key ?? '');
+const clientOf = async (body: object = {}) => (await vault.makeApplication({ permissions, ...body })).client;
 
 async function makeReactor(code: string): Promise<string> {
-  const { id: application } = await makeApplication({ type: 'private' });
-  const body = { name: 'r', code, configuration: {}, application: { id: application } };
-  return `/reactors/${(await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id}/react`;
+  const application = await vault.makeApplication({ permissions });
+  return `/reactors/${await vault.makeReactor(code, { application })}/react`;
 }
 
-async function openSession(): Promise<Client> {
-  const { session_key: key, nonce } = (await opener.expect<Opened>(201, 'POST', '/sessions')).body;
-  await authorizer.expect(200, 'POST', '/sessions/authorize', { body: { nonce, permissions } });
-  return manager.withKey(key);
-}
+const openSession = (): Promise<Client> => makeSession(opener, authorizer, { permissions });
 
-beforeAll(async () => {
-  dataDir = await createDataDirectory();
-  manager = (await startStandaloneProcess({ dataDir, env: { VAULT_EGRESS_ALLOW: '127.0.0.1/32' } })).client();
-  const body = {
-    name: 'tenant',
-    settings: { data_misses_per_minute: String(limit), proxy_destinations: 'https://127.0.0.1:1' },
-  };
-  await manager.expect(200, 'PUT', '/tenants/self', { body });
-});
-afterAll(() => removeDataDirectory(dataDir));
+beforeAll(() => vault.setTenant({ data_misses_per_minute: String(limit), proxy_destinations: nowhere }));
 beforeEach(async () => {
   // A window of the limit belongs to one application.
   opener = await clientOf({ type: 'public', permissions: ['token:create'] });
-  authorizer = await clientOf({ type: 'private' });
+  authorizer = await clientOf();
   reactors = {
     plain: await makeReactor('module.exports = async () => ({ raw: 1 });'),
     output: await makeReactor('module.exports = async (req) => ({ tokenize: req.args });'),
@@ -86,12 +60,12 @@ describe('expressions over hidden data that give no value', () => {
   const asks: Readonly<Record<string, Ask>> = {
     'the proxy': (pattern) =>
       user.request('GET', `/proxy?x=${encodeURIComponent(expression(pattern))}`, {
-        headers: { 'SVC-PROXY-URL': 'https://127.0.0.1:1' },
+        headers: { 'SVC-PROXY-URL': nowhere },
       }),
     'a header of the proxy': (pattern) =>
       user.request('GET', '/proxy', {
         headers: {
-          'SVC-PROXY-URL': 'https://127.0.0.1:1',
+          'SVC-PROXY-URL': nowhere,
           'X-Value': `{{ ${tokenId} | json: '$.${pattern === 'hid.*' ? 'a' : 'b'}' }}`,
         },
       }),
@@ -100,10 +74,10 @@ describe('expressions over hidden data that give no value', () => {
   };
 
   beforeEach(async () => {
-    const writer = await clientOf({ type: 'private' });
+    const writer = await clientOf();
     const body = { type: 'token', data: { a: 'hidden', b: 'line\nend' } };
     tokenId = (await writer.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body.id;
-    user = await clientOf({ type: 'private', permissions: ['token:use'] });
+    user = await clientOf({ permissions: ['token:use'] });
   });
 
   it.each(Object.keys(asks))('are limited through %s, and then matches are refused too', async (by) => {
@@ -122,7 +96,7 @@ describe('expressions over hidden data that give no value', () => {
     const rules = [
       { priority: 1, container: '/', transform: 'reveal', permissions: ['token:read', 'token:use'] },
     ];
-    user = await clientOf({ type: 'private', permissions: [], rules });
+    user = await clientOf({ permissions: [], rules });
     const ask = asks['the proxy'] as Ask;
     const statuses = [];
     for (let n = 0; n < limit + 2; n += 1) statuses.push((await ask('other')).status);

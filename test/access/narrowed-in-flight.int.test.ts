@@ -67,6 +67,20 @@ async function tellAcross(asked: Asked, change: (id: string) => Asked) {
   return telling;
 }
 
+/** The answers are those to a caller whose rights were never others. */
+async function expectPresentRights(tellWhileChanged: typeof tellWhile, asked: Asked): Promise<void> {
+  const narrowed = await tellWhileChanged(asked, (id) => ({
+    operation: 'updateApplication',
+    params: { id },
+    body: { name: 'caller', ...masking },
+  }));
+  const [before] = await direct.ask(twins, cast.caller(0), asked);
+  expect(narrowed.status).toBe(before?.status);
+  expect(JSON.stringify(narrowed.body)).not.toContain(hidden.number);
+  const deleted = await tellWhileChanged(asked, (id) => ({ operation: 'deleteApplication', params: { id } }));
+  expect(deleted.status).toBe(401);
+}
+
 describe('a caller whose rights change while the vault answers', () => {
   const takingLong: Readonly<Record<string, Asked>> = {
     'a search that waits for its rows': { operation: 'searchTokens', body: { query: 'type:card' } },
@@ -78,16 +92,7 @@ describe('a caller whose rights change while the vault answers', () => {
     },
   };
   it.each(Object.entries(takingLong))('%s is shown what it may see at that moment', async (_name, asked) => {
-    const narrowed = await tellAcross(asked, (id) => ({
-      operation: 'updateApplication',
-      params: { id },
-      body: { name: 'caller', ...masking },
-    }));
-    const [before] = await direct.ask(twins, cast.caller(0), asked);
-    expect(narrowed.status).toBe(before?.status);
-    expect(JSON.stringify(narrowed.body)).not.toContain(hidden.number);
-    const deleted = await tellAcross(asked, (id) => ({ operation: 'deleteApplication', params: { id } }));
-    expect(deleted.status).toBe(401);
+    await expectPresentRights(tellAcross, asked);
   });
 });
 
@@ -158,15 +163,6 @@ describe('a token that is changed after it was read and before the answer leaves
 
 describe('a caller whose rights change while it sends the body of', () => {
   it.each(Object.entries(asks))('%s is shown what it may see at that moment', async (_name, asked) => {
-    const narrowed = await tellWhile(asked, (id) => ({
-      operation: 'updateApplication',
-      params: { id },
-      body: { name: 'caller', ...masking },
-    }));
-    const [before] = await direct.ask(twins, cast.caller(0), asked);
-    expect(narrowed.status).toBe(before?.status);
-    expect(JSON.stringify(narrowed.body)).not.toContain(hidden.number);
-    const deleted = await tellWhile(asked, (id) => ({ operation: 'deleteApplication', params: { id } }));
-    expect(deleted.status).toBe(401);
+    await expectPresentRights(tellWhile, asked);
   });
 });

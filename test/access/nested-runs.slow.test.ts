@@ -1,69 +1,30 @@
-import type { Application, Reactor, Token } from '@token-vault/contracts';
-import {
-  cardNumber,
-  cardToken,
-  type Client,
-  createDataDirectory,
-  removeDataDirectory,
-  startStandaloneProcess,
-  waitUntil,
-} from '@token-vault/test-support';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startReceiver, type Receiver } from '../e2e/receiver.ts';
-import { makeProxyOf, nowhere } from './proxy-code.ts';
+import type { Token } from '@token-vault/contracts';
+import { cardNumber, waitUntil } from '@token-vault/test-support';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { makeProxyOf, nowhere } from '../world/proxies.ts';
+import { useReceiver } from '../world/receivers.ts';
+import { rule } from '../world/rules.ts';
+import { type Caller, functionOf, makeCard, reactorOf, useVault } from '../world/vault.ts';
 
 // Outer code reads a card and gives its data to inner code. After a right of the outer run was withdrawn, the inner code does nothing more
 // with the data, and no result with the data is given.
 
 const number = cardNumber();
-const permissions = ['token:create', 'token:read', 'token:search', 'token:use'];
-const rule = (container: string, priority = 1) => ({
-  description: 'of the test',
-  priority,
-  container,
-  transform: 'reveal',
-  permissions,
-});
-
-let dataDir: string;
-let manager: Client;
+const vault = useVault();
+const { manager, makeApplication } = vault;
+const receiver = useReceiver(beforeEach);
 /** Sees everything. */
-let owner: Client;
+let owner: Caller;
 /** The application of the inner code. It may make tokens, and sees none but them. */
-let innerId: string;
-let receiver: Receiver;
+let inside: Caller;
 
-async function application(grants: object): Promise<{ readonly id: string; readonly client: Client }> {
-  const body = { name: 'a', type: 'private', ...grants };
-  const made = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
-  return { id: made.id, client: manager.withKey(made.key ?? '') };
-}
-
-const codeOf = (code: string): string => `module.exports = async ({ args, svc }) => { ${code} }`;
-
-async function reactor(code: string, applicationId: string): Promise<string> {
-  const body = {
-    name: 'r',
-    configuration: { KEY: 'value' },
-    code: codeOf(code),
-    application: { id: applicationId },
-  };
-  return (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id;
-}
+const makeReactor = (code: string, application: Caller): Promise<string> =>
+  vault.makeFunction(code, { application });
 
 beforeAll(async () => {
-  dataDir = await createDataDirectory();
-  const vault = await startStandaloneProcess({ dataDir, env: { VAULT_EGRESS_ALLOW: '127.0.0.0/8' } });
-  manager = vault.client();
-  const settings = { proxy_destinations: nowhere };
-  await manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'tenant', settings } });
-  owner = (await application({ rules: [rule('/')] })).client;
-  innerId = (await application({ rules: [rule('/mine/')] })).id;
-});
-afterAll(() => removeDataDirectory(dataDir));
-beforeEach(async () => {
-  receiver = await startReceiver();
-  return () => receiver.close();
+  await vault.setTenant({ proxy_destinations: nowhere });
+  owner = await makeApplication({ rules: [rule()] });
+  inside = await makeApplication({ rules: [rule({ container: '/mine/' })] });
 });
 
 interface Outer {
@@ -79,26 +40,23 @@ const withdrawals: readonly Withdrawal[] = [
     'the application of the outer code may not read the card',
     ({ readerId }) =>
       manager.expect(200, 'PUT', `/applications/${readerId}`, {
-        body: { name: 'a', rules: [rule('/mine/')] },
+        body: { name: 'a', rules: [rule({ container: '/mine/' })] },
       }),
   ],
   ['the caller was deleted', ({ callerId }) => manager.expect(204, 'DELETE', `/applications/${callerId}`)],
   ['the outer code was deleted', ({ path }) => manager.expect(204, 'DELETE', path)],
 ];
 
-/** A proxy with such request code. Gives its path, and the path by which it is invoked. */
-async function proxy(code: string, readerId: string): Promise<[string, string]> {
-  const invoke = await makeProxyOf(manager, readerId, codeOf(code));
-  return [invoke.replace(/\/invoke$/, ''), invoke];
-}
-
-/** Outer code of each kind. Gives its path and the path by which it is invoked. */
-const kinds: Readonly<Record<string, (code: string, readerId: string) => Promise<[string, string]>>> = {
-  async reactor(code, readerId) {
-    const path = `/reactors/${await reactor(code, readerId)}`;
+/** Makes outer code of each kind. Gives its path and the path by which it is invoked. */
+const kinds: Readonly<Record<string, (code: string, reader: Caller) => Promise<[string, string]>>> = {
+  async reactor(code, reader) {
+    const path = `/reactors/${await makeReactor(code, reader)}`;
     return [path, `${path}/react`];
   },
-  proxy,
+  async proxy(code, reader) {
+    const invoke = await makeProxyOf(manager, reader.id, functionOf(code));
+    return [invoke.replace(/\/invoke$/, ''), invoke];
+  },
 };
 
 const mine =
@@ -111,7 +69,7 @@ const modes = ['waits for the inner code', 'does not wait for the inner code'] a
 
 async function countMade(): Promise<number> {
   const path = '/tokens?metadata.of=nested&size=100';
-  return (await owner.expect<{ data: Token[] }>(200, 'GET', path)).body.data.length;
+  return (await owner.client.expect<{ data: Token[] }>(200, 'GET', path)).body.data.length;
 }
 
 const sentNumbers = (): number => receiver.deliveries.filter(({ text }) => text.includes(number)).length;
@@ -119,14 +77,14 @@ const sentNumbers = (): number => receiver.deliveries.filter(({ text }) => text.
 /** Outer code that reads a card and gives it to `inner`. */
 async function invokeOuter(kind: string, inner: string, isWaiting: boolean) {
   const [reader, caller] = [
-    await application({ rules: [rule('/')] }),
-    await application({ permissions: ['token:use'] }),
+    await makeApplication({ rules: [rule()] }),
+    await makeApplication({ permissions: ['token:use'] }),
   ];
-  const card = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+  const cardId = await makeCard(owner.client, number);
   const callback = isWaiting ? '' : `, callback_url: '${receiver.url}/result'`;
-  const code = `const { data } = await svc.tokens.retrieve('${card.id}');
+  const code = `const { data } = await svc.tokens.retrieve('${cardId}');
     return { raw: await svc.reactors.react('${inner}', { args: { card: data }${callback} }) };`;
-  const [path, invoke] = (await kinds[kind]?.(code, reader.id)) ?? ['', ''];
+  const [path, invoke] = (await kinds[kind]?.(code, reader)) ?? ['', ''];
   const answer = caller.client.request('POST', invoke, { body: { args: {} } });
   return { answer, outer: { readerId: reader.id, callerId: caller.id, path } };
 }
@@ -147,9 +105,9 @@ async function deliveryOf(reactorId: string, states: readonly string[]): Promise
 /** The inner code goes on with `act` after `withdraw`. Gives how often it was done. */
 async function run(kind: string, mode: string, act: string, withdraw: (of: Outer) => Promise<unknown>) {
   const isWaiting = mode === modes[0];
-  const inner = await reactor(
+  const inner = await makeReactor(
     `await fetch('${receiver.url}/gate'); ${acts[act]?.(receiver.url) ?? ''} return {};`,
-    innerId,
+    inside,
   );
   receiver.plan('hang');
   const before = await countMade();
@@ -185,7 +143,7 @@ describe('the result of inner code that was given a card', () => {
       withdrawals.map(([name, withdraw]) => [kind, name, withdraw] as const),
     ),
   )('by a %s is not delivered again once %s', async (kind, _name, withdraw) => {
-    const inner = await reactor('return { raw: args.card };', innerId);
+    const inner = await makeReactor('return { raw: args.card };', inside);
     receiver.plan(500);
     const { answer, outer } = await invokeOuter(kind, inner, false);
     await answer;
@@ -199,7 +157,7 @@ describe('the result of inner code that was given a card', () => {
 
 describe('inner code of a proxy', () => {
   it('has no lines on record, as its arguments may be data', async () => {
-    const inner = await reactor('console.log(JSON.stringify(args)); return {};', innerId);
+    const inner = await makeReactor('console.log(JSON.stringify(args)); return {};', inside);
     const { answer } = await invokeOuter('proxy', inner, true);
     expect((await answer).status).toBe(200);
     const path = `/invocations?reactor_id=${inner}`;
@@ -218,17 +176,17 @@ async function goOn(
 ) {
   receiver.plan('hang');
   const [reader, outside, caller] = [
-    await application({ rules: [rule('/')] }),
-    await application({ permissions: ['token:use', 'token:create'] }),
-    await application({ permissions: ['token:use'] }),
+    await makeApplication({ rules: [rule()] }),
+    await makeApplication({ permissions: ['token:use', 'token:create'] }),
+    await makeApplication({ permissions: ['token:use'] }),
   ];
-  const card = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
-  const inner = await reactor(`return { raw: await svc.tokens.retrieve('${card.id}') };`, reader.id);
+  const cardId = await makeCard(owner.client, number);
+  const inner = await makeReactor(`return { raw: await svc.tokens.retrieve('${cardId}') };`, reader);
   const code = `const given = await svc.reactors.react('${inner}', { args: {} });
     await fetch('${receiver.url}/gate');
     ${act}`;
-  const path = `/reactors/${await reactor(code, outside.id)}/react`;
-  const headers = { 'SVC-IDEMPOTENCY-KEY': `given-${card.id}` };
+  const path = `/reactors/${await makeReactor(code, outside)}/react`;
+  const headers = { 'SVC-IDEMPOTENCY-KEY': `given-${cardId}` };
   const ask = () => caller.client.request('POST', path, { body: { args: {} }, headers });
   const answer = ask();
   await waitUntil(() => receiver.held === 1, { what: 'the outer code at the gate' });
@@ -286,9 +244,9 @@ describe('outer code that was given the result of inner code', () => {
 
 describe('inner code goes on', () => {
   it('when the application for which its invoker acts gets another key, which the code never used', async () => {
-    const inner = await reactor(
+    const inner = await makeReactor(
       `await fetch('${receiver.url}/gate'); await fetch('${receiver.url}/out'); return { raw: 'done' };`,
-      innerId,
+      inside,
     );
     receiver.plan('hang');
     const { answer, outer } = await invokeOuter('reactor', inner, true);
@@ -299,7 +257,10 @@ describe('inner code goes on', () => {
   });
 
   it('when the proxy whose code asked for it gets another key', async () => {
-    const inner = await reactor(`await fetch('${receiver.url}/gate'); return { raw: args.card };`, innerId);
+    const inner = await makeReactor(
+      `await fetch('${receiver.url}/gate'); return { raw: args.card };`,
+      inside,
+    );
     receiver.plan('hang');
     const { answer, outer } = await invokeOuter('proxy', inner, false);
     await answer;
@@ -313,30 +274,30 @@ describe('inner code goes on', () => {
 describe('code that acts for an application', () => {
   it('does nothing more once its reactor has another application', async () => {
     receiver.plan('hang');
-    const reader = await application({ rules: [rule('/')] });
-    const caller = await application({ permissions: ['token:use'] });
-    const card = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
-    const code = `const card = await svc.tokens.retrieve('${card.id}');
+    const reader = await makeApplication({ rules: [rule()] });
+    const caller = await makeApplication({ permissions: ['token:use'] });
+    const cardId = await makeCard(owner.client, number);
+    const code = `const card = await svc.tokens.retrieve('${cardId}');
       await fetch('${receiver.url}/gate');
       await fetch('${receiver.url}/out', { method: 'POST', body: JSON.stringify(card) });
       return {};`;
-    const id = await reactor(code, reader.id);
+    const id = await makeReactor(code, reader);
     const answer = caller.client.request('POST', `/reactors/${id}/react`, { body: { args: {} } });
     await waitUntil(() => receiver.held === 1, { what: 'the code at the gate' });
-    const body = { name: 'r', configuration: { KEY: 'value' }, code: codeOf('return {};') };
-    await manager.expect(200, 'PUT', `/reactors/${id}`, { body: { ...body, application: { id: innerId } } });
+    const body = reactorOf(functionOf('return {};'), { application: inside });
+    await manager.expect(200, 'PUT', `/reactors/${id}`, { body });
     receiver.release();
     expect([(await answer).status, sentNumbers()]).toEqual([403, 0]);
   });
 
   it('goes on when the code was changed alone', async () => {
     receiver.plan('hang');
-    const caller = await application({ permissions: ['token:use'] });
-    const id = await reactor(`await fetch('${receiver.url}/gate'); return { raw: 'first' };`, innerId);
+    const caller = await makeApplication({ permissions: ['token:use'] });
+    const id = await makeReactor(`await fetch('${receiver.url}/gate'); return { raw: 'first' };`, inside);
     const answer = caller.client.request('POST', `/reactors/${id}/react`, { body: { args: {} } });
     await waitUntil(() => receiver.held === 1, { what: 'the code at the gate' });
-    const body = { name: 'r', configuration: { KEY: 'value' }, code: codeOf("return { raw: 'second' };") };
-    await manager.expect(200, 'PUT', `/reactors/${id}`, { body: { ...body, application: { id: innerId } } });
+    const body = reactorOf(functionOf("return { raw: 'second' };"), { application: inside });
+    await manager.expect(200, 'PUT', `/reactors/${id}`, { body });
     receiver.release();
     const { status, body: result } = await answer;
     expect([status, result]).toEqual([200, { raw: 'first' }]);
@@ -348,8 +309,11 @@ describe('the result of code that has read a card', () => {
 
   it('is not answered once the reactor was deleted', async () => {
     receiver.plan('hang');
-    const inner = await reactor(`await fetch('${receiver.url}/gate'); return { raw: args.card };`, innerId);
-    const caller = await application({ permissions: ['token:use'] });
+    const inner = await makeReactor(
+      `await fetch('${receiver.url}/gate'); return { raw: args.card };`,
+      inside,
+    );
+    const caller = await makeApplication({ permissions: ['token:use'] });
     const path = `/reactors/${inner}`;
     const answer = caller.client.request('POST', `${path}/react`, { body: { args: { card: number } } });
     await waitUntil(() => receiver.held === 1, { what: 'the code at the gate' });
@@ -361,8 +325,8 @@ describe('the result of code that has read a card', () => {
 
   it('is not delivered again once the reactor was deleted', async () => {
     receiver.plan(500);
-    const id = await reactor('return { raw: args.card };', innerId);
-    const caller = await application({ permissions: ['token:use'] });
+    const id = await makeReactor('return { raw: args.card };', inside);
+    const caller = await makeApplication({ permissions: ['token:use'] });
     const body = { args: { card: number }, callback_url: receiver.url };
     const { headers } = await caller.client.request('POST', `/reactors/${id}/react`, { body });
     await waitUntil(() => sentNumbers() === 1, { timeoutMs: 15_000, what: 'the first attempt' });

@@ -1,16 +1,11 @@
-import type { Application, Reactor } from '@token-vault/contracts';
-import {
-  type Client,
-  createDataDirectory,
-  removeDataDirectory,
-  startStandaloneProcess,
-  waitUntil,
-} from '@token-vault/test-support';
+import { waitUntil } from '@token-vault/test-support';
 import { randomUUID } from 'node:crypto';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { makeProxyOf, nowhere } from './proxy-code.ts';
+import { makeProxyOf, nowhere } from '../world/proxies.ts';
+import { rule } from '../world/rules.ts';
+import { type Caller, functionOf, useVault } from '../world/vault.ts';
 
 // The author of a text that code passes on (the caller, of a stored token, another server) can have no token read by the rights of the code's
 // application (the confused deputy). Code that writes no expressions passes on data; an expression of other code names tokens that the
@@ -20,49 +15,32 @@ const secret = 'the secret of somebody else';
 const other = 'foreign-token-1';
 const expression = `{{ ${other} }}`;
 
-let dataDir: string;
-let manager: Client;
-let owner: Client;
+const vault = useVault();
+const { manager } = vault;
+let owner: Caller;
 /** May use nothing but what is in /mine/. */
-let caller: Client;
-let ownerId: string;
+let caller: Caller;
 /** Answers requests with the expression, and holds those to `/hold`. */
 let server: Server;
 const asked: string[] = [];
 const held: ServerResponse[] = [];
 const answering = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 
-async function application(container: string): Promise<{ readonly id: string; readonly client: Client }> {
-  const permissions = ['token:create', 'token:read', 'token:search', 'token:update', 'token:use'];
-  const rules = [{ description: 'of the test', priority: 1, container, transform: 'reveal', permissions }];
-  const body = { name: 'a', type: 'private', rules };
-  const made = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
-  return { id: made.id, client: manager.withKey(made.key ?? '') };
-}
-
-const codeOf = (code: string): string => `module.exports = async ({ args, svc }) => { ${code} }`;
-
 /** Its code acts by the rights of the owner. */
-async function reactor(code: string): Promise<string> {
-  const body = { name: 'r', configuration: {}, code: codeOf(code), application: { id: ownerId } };
-  return (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id;
-}
+const reactor = (code: string): Promise<string> => vault.makeFunction(code, { application: owner });
 
 const invoke = async (id: string, args: object): Promise<unknown> =>
-  (await caller.expect<{ raw: unknown }>(200, 'POST', `/reactors/${id}/react`, { body: { args } })).body.raw;
+  (await caller.client.expect<{ raw: unknown }>(200, 'POST', `/reactors/${id}/react`, { body: { args } }))
+    .body.raw;
 
 let innerId: string;
 
 beforeAll(async () => {
-  dataDir = await createDataDirectory();
-  const vault = await startStandaloneProcess({ dataDir, env: { VAULT_EGRESS_ALLOW: '127.0.0.0/8' } });
-  manager = vault.client();
-  const settings = { proxy_destinations: nowhere };
-  await manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'tenant', settings } });
-  ({ id: ownerId, client: owner } = await application('/'));
-  caller = (await application('/mine/')).client;
+  await vault.setTenant({ proxy_destinations: nowhere });
+  owner = await vault.makeApplication({ rules: [rule()] });
+  caller = await vault.makeApplication({ rules: [rule({ container: '/mine/' })] });
   const body = { id: other, type: 'token', data: secret, containers: ['/foreign/'] };
-  await owner.expect(201, 'POST', '/tokens', { body });
+  await owner.client.expect(201, 'POST', '/tokens', { body });
   innerId = await reactor('return { raw: { got: args.text } };');
   server = createServer((request, response) => {
     asked.push(request.url ?? '');
@@ -71,10 +49,7 @@ beforeAll(async () => {
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
 });
-afterAll(async () => {
-  server.close();
-  await removeDataDirectory(dataDir);
-});
+afterAll(() => server.close());
 
 /** The ways of a text to code, all of which give it as `text`. */
 const sources: Readonly<
@@ -94,7 +69,7 @@ const sources: Readonly<
     read: () => '(await svc.tokens.retrieve(args.id)).data',
     args: async () => {
       const body = { type: 'token', data: expression, containers: ['/mine/'] };
-      return { id: (await caller.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body.id };
+      return { id: (await caller.client.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body.id };
     },
   },
   'the answer of another server': {
@@ -135,14 +110,14 @@ describe('A text that code with expressions of its own passes on', () => {
         const id = await reactor(`/* {{ */ ${code(use)}`);
         const path = `/reactors/${id}/react`;
         const body = { args: { text, inner: innerId } };
-        const answer = await caller.request<{ errors?: unknown }>('POST', path, { body });
+        const answer = await caller.client.request<{ errors?: unknown }>('POST', path, { body });
         expect(JSON.stringify(answer.body)).not.toContain(secret);
         expect(answer).toMatchObject({
           status: 500,
           body: { errors: { error: ['The service answered with status 403'] } },
         });
         // The same code for a caller that may use the token.
-        expect(await owner.request('POST', path, { body })).toMatchObject({
+        expect(await owner.client.request('POST', path, { body })).toMatchObject({
           status: 200,
           body: { raw: { got: secret } },
         });
@@ -169,11 +144,11 @@ describe('A token that an expression in a text of the caller names', () => {
       const id = await reactor(`/* {{ */ const text = args.text.toLowerCase(); ${way}`);
       const path = `/reactors/${id}/react`;
       const body = { type: 'token', data: secret, containers: ['/mine/'] };
-      const card = (await owner.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body.id;
+      const card = (await owner.client.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body.id;
       const args = { text: `{{ '{{' }} ${card} }}`, url: answering(), inner: innerId, acting };
       const run = async (key: string, whileHeld: () => Promise<unknown>) => {
         asked.length = 0;
-        const running = caller.request('POST', path, {
+        const running = caller.client.request('POST', path, {
           body: { args },
           headers: { 'SVC-IDEMPOTENCY-KEY': key },
         });
@@ -188,7 +163,7 @@ describe('A token that an expression in a text of the caller names', () => {
       expect(asked).toEqual(['/hold', sent]);
 
       const move = () =>
-        owner.expect(200, 'PATCH', `/tokens/${card}`, {
+        owner.client.expect(200, 'PATCH', `/tokens/${card}`, {
           body: { containers: ['/foreign/'] },
           headers: { 'Content-Type': 'application/merge-patch+json' },
         });
@@ -196,7 +171,7 @@ describe('A token that an expression in a text of the caller names', () => {
       expect(asked).toEqual(['/hold']);
       expect(JSON.stringify(last.body)).not.toContain(secret);
       const headers = { 'SVC-IDEMPOTENCY-KEY': first };
-      const repeated = await caller.request('POST', path, { body: { args }, headers });
+      const repeated = await caller.client.request('POST', path, { body: { args }, headers });
       expect(JSON.stringify(repeated.body)).not.toContain(secret);
     },
   );
@@ -205,10 +180,12 @@ describe('A token that an expression in a text of the caller names', () => {
     const id = await reactor('/* {{ */ return { raw: (await svc.detokenize({ text: args.text })).data };');
     const traceId = randomUUID();
     const body = { args: { text: `{{ '{{' }} ${other} }}` } };
-    await caller.request('POST', `/reactors/${id}/react`, { body, headers: { 'SVC-TRACE-ID': traceId } });
-    const { data } = (await manager.expect<{ data: object[] }>(200, 'GET', `/logs?trace_id=${traceId}`)).body;
-    expect(data).toContainEqual(
-      expect.objectContaining({ actor_id: ownerId, entity_id: other, operation: 'denied' }),
+    await caller.client.request('POST', `/reactors/${id}/react`, {
+      body,
+      headers: { 'SVC-TRACE-ID': traceId },
+    });
+    expect(await vault.logOf({ trace_id: traceId })).toContainEqual(
+      expect.objectContaining({ actor_id: owner.id, entity_id: other, operation: 'denied' }),
     );
   });
 
@@ -216,7 +193,7 @@ describe('A token that an expression in a text of the caller names', () => {
     const made = await Promise.all(
       Array.from({ length: 12 }, async () => {
         const body = { type: 'token', data: 'x'.repeat(500_000), containers: ['/mine/'] };
-        return (await owner.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body.id;
+        return (await owner.client.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body.id;
       }),
     );
     const id = await reactor(`/* {{ */ return svc.detokenize(args.text).then(
@@ -229,8 +206,8 @@ describe('A token that an expression in a text of the caller names', () => {
 });
 
 it('The request of a proxy that its code passes on holds no expression', async () => {
-  const code = codeOf(`return { raw: (await svc.detokenize({ got: args.body.text })).data };`);
-  const path = await makeProxyOf(manager, ownerId, code);
+  const code = functionOf(`return { raw: (await svc.detokenize({ got: args.body.text })).data };`);
+  const path = await makeProxyOf(manager, owner.id, code);
   const body = { text: `{{ '{{' }} ${other} }}` };
-  expect((await caller.expect(200, 'POST', path, { body })).body).toEqual({ got: expression });
+  expect((await caller.client.expect(200, 'POST', path, { body })).body).toEqual({ got: expression });
 });

@@ -1,57 +1,18 @@
 import { randomUUID } from 'node:crypto';
-import type { Application, Reactor, Token } from '@token-vault/contracts';
-import {
-  cardNumber,
-  cardToken,
-  type Client,
-  createDataDirectory,
-  removeDataDirectory,
-  startStandaloneProcess,
-  waitUntil,
-} from '@token-vault/test-support';
-import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { cardNumber, cardToken } from '@token-vault/test-support';
+import type { Reactor, Token } from '@token-vault/contracts';
+import { describe, expect, it } from 'vitest';
+import { useDatabase } from '../world/database.ts';
+import { loseAnswers, repeatable } from '../world/repeats.ts';
+import { rule } from '../world/rules.ts';
+import { openSession } from '../world/sessions.ts';
+import { reactorOf, useVault } from '../world/vault.ts';
 
 const number = cardNumber();
-const rule = (changes: object = {}) => ({
-  description: 'of the test',
-  priority: 1,
-  container: '/',
-  transform: 'reveal',
-  permissions: ['token:create', 'token:read', 'token:update'],
-  ...changes,
-});
-
-let dataDir: string;
-let manager: Client;
-let database: pg.Client;
-
-beforeAll(async () => {
-  dataDir = await createDataDirectory();
-  const vault = await startStandaloneProcess({ dataDir });
-  manager = vault.client();
-  database = new pg.Client(await vault.databaseUrl());
-  await database.connect();
-});
-afterAll(async () => {
-  await database.end();
-  await removeDataDirectory(dataDir);
-});
-
-function repeatable(client: Client, method: string, path: string, body: object) {
-  const headers = { 'SVC-IDEMPOTENCY-KEY': randomUUID() };
-  return () => client.request(method, path, { headers, body });
-}
-
-/**
- * As if the process had died between the append and the answer of the requests so far. Waits until their answers are
- * stored, which may be a moment after they were sent.
- */
-async function cutOff(): Promise<void> {
-  const held = `select from idempotency.answer where answer is null and held_until > '-infinity'`;
-  await waitUntil(async () => (await database.query(held)).rowCount === 0, { what: 'answers stored' });
-  await database.query(`update idempotency.answer set answer = null, held_until = '-infinity'`);
-}
+const vault = useVault();
+const database = useDatabase(vault);
+const { manager, makeApplication } = vault;
+const cutOff = () => loseAnswers(database);
 
 /** Applies a change, loses its answer, lets `meanwhile` happen, and repeats the request. */
 async function repeatAfter(send: ReturnType<typeof repeatable>, meanwhile: () => Promise<unknown>) {
@@ -66,9 +27,7 @@ async function repeatAfter(send: ReturnType<typeof repeatable>, meanwhile: () =>
 
 describe('the repeat of a change whose answer was lost', () => {
   it('does not give back the rules of an application that were withdrawn since', async () => {
-    const body = { name: 'a', type: 'private', permissions: ['token:create'] };
-    const { id } = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
-    const path = `/applications/${id}`;
+    const { path } = await makeApplication({ permissions: ['token:create'] });
     const send = repeatable(manager, 'PUT', path, { name: 'a', rules: [rule()] });
     const narrowed = { name: 'a', rules: [rule({ container: '/elsewhere/' })] };
     const repeat = await repeatAfter(send, () => manager.expect(200, 'PUT', path, { body: narrowed }));
@@ -89,18 +48,15 @@ describe('the repeat of a change whose answer was lost', () => {
 
   it.each(['PUT', 'PATCH'])('does not set back the code of a reactor (%s)', async (method) => {
     const codeOf = (value: number) => `module.exports = async () => ({ raw: ${value} });`;
-    const bodyOf = (value: number) => ({ name: 'r', configuration: {}, code: codeOf(value) });
-    const { id } = (await manager.expect<Reactor>(201, 'POST', '/reactors', { body: bodyOf(0) })).body;
-    const path = `/reactors/${id}`;
+    const bodyOf = (value: number) => reactorOf(codeOf(value));
+    const path = `/reactors/${await vault.makeReactor(codeOf(0))}`;
     const send = repeatable(manager, method, path, bodyOf(1));
     await repeatAfter(send, () => manager.expect(200, 'PUT', path, { body: bodyOf(2) }));
     expect((await manager.expect<Reactor>(200, 'GET', path)).body.code).toBe(codeOf(2));
   });
 
   it('does not show again data that was hidden since, and shows the present token', async () => {
-    const body = { name: 'a', type: 'private', rules: [rule()] };
-    const { key } = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
-    const caller = manager.withKey(key ?? '');
+    const { client: caller } = await makeApplication({ rules: [rule()] });
     const made = await caller.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) });
     const path = `/tokens/${made.body.id}`;
     const patch = (body: object) => ({ body, headers: { 'Content-Type': 'application/merge-patch+json' } });
@@ -115,15 +71,14 @@ describe('the repeat of a change whose answer was lost', () => {
   });
 
   it('is answered as done when the change can be made only once', async () => {
-    const make = async (body: object) =>
-      manager.withKey(
-        (await manager.expect<Application>(201, 'POST', '/applications', { body })).body.key ?? '',
-      );
-    const opener = await make({ name: 'o', type: 'public', permissions: ['token:create'] });
-    const authorizer = await make({ name: 'p', type: 'private', rules: [rule()] });
-    const { nonce } = (await opener.expect<{ nonce: string }>(201, 'POST', '/sessions')).body;
+    const opener = await makeApplication({ type: 'public', permissions: ['token:create'] });
+    const authorizer = await makeApplication({ rules: [rule()] });
+    const { nonce } = await openSession(opener.client);
     const grant = { nonce, permissions: ['token:create'] };
-    const repeat = await repeatAfter(repeatable(authorizer, 'POST', '/sessions/authorize', grant), cutOff);
+    const repeat = await repeatAfter(
+      repeatable(authorizer.client, 'POST', '/sessions/authorize', grant),
+      cutOff,
+    );
     expect(repeat.status).toBe(200);
   });
 });

@@ -1,40 +1,26 @@
 import { randomUUID } from 'node:crypto';
-import type { Application, LogEntry, Reactor, Token } from '@token-vault/contracts';
-import {
-  cardNumber,
-  cardToken,
-  type Client,
-  createDataDirectory,
-  removeDataDirectory,
-  type StandaloneProcess,
-  startStandaloneProcess,
-} from '@token-vault/test-support';
-import pg from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Application, Token } from '@token-vault/contracts';
+import { cardNumber, cardToken, type Client } from '@token-vault/test-support';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { useDatabase } from '../world/database.ts';
+import { loseAnswers, repeatable } from '../world/repeats.ts';
+import { rule as ruleWith } from '../world/rules.ts';
+import { makeSession } from '../world/sessions.ts';
+import { makeCard, useVault } from '../world/vault.ts';
 
 const number = cardNumber();
 const masked = `XXXXXXXXXXXX${number.slice(-4)}`;
 const permissions = ['token:create', 'token:read', 'token:update', 'token:delete', 'token:use'];
 
-let dataDir: string;
-let vault: StandaloneProcess;
-let database: pg.Client;
-let manager: Client;
+const vault = useVault({});
+const database = useDatabase(vault);
+const { manager, makeApplication, logOf } = vault;
+const cutOff = () => loseAnswers(database);
 let caller: Client;
 let callerId: string;
 
-const rule = (transform: string, granted: readonly string[] = permissions) => ({
-  description: 'of the test',
-  priority: 1,
-  container: '/',
-  transform,
-  permissions: granted,
-});
-
-async function makeApplication(body: object): Promise<{ id: string; client: Client }> {
-  const made = await manager.expect<Application>(201, 'POST', '/applications', { body });
-  return { id: made.body.id, client: manager.withKey(made.body.key ?? '') };
-}
+const rule = (transform: string, granted: readonly string[] = permissions) =>
+  ruleWith({ transform, permissions: granted });
 
 /** Sets the rights of the caller from now on. */
 async function grant(grants: { permissions?: readonly string[]; rules?: readonly object[] }): Promise<void> {
@@ -42,37 +28,11 @@ async function grant(grants: { permissions?: readonly string[]; rules?: readonly
   await manager.expect(200, 'PUT', `/applications/${callerId}`, { body });
 }
 
-/** A request that can be repeated any number of times. */
-function repeatable(client: Client, method: string, path: string, body?: object) {
-  const headers = { 'SVC-IDEMPOTENCY-KEY': randomUUID() };
-  return () => client.request<Token>(method, path, { headers, ...(body === undefined ? {} : { body }) });
-}
-
-/** As if the process had died before it stored the answers of the requests so far. */
-const cutOff = () => database.query(`update idempotency.answer set answer = null, held_until = '-infinity'`);
-
-async function logOf(filter: string): Promise<readonly LogEntry[]> {
-  return (await manager.expect<{ data: LogEntry[] }>(200, 'GET', `/logs?${filter}&size=100`)).body.data;
-}
 const readsOf = async (id: string) =>
-  (await logOf(`entity_id=${id}&operation=read`)).map(({ transform, request }) => [transform, request]);
-
-beforeAll(async () => {
-  dataDir = await createDataDirectory();
-  vault = await startStandaloneProcess({ dataDir });
-  manager = vault.client();
-  database = new pg.Client(await vault.databaseUrl());
-  await database.connect();
-  // An attacker who can write to the database can disable triggers.
-  await database.query('set session_replication_role = replica');
-});
-afterAll(async () => {
-  await database.end();
-  await removeDataDirectory(dataDir);
-});
+  (await logOf({ entity_id: id, operation: 'read' })).map(({ transform, request }) => [transform, request]);
 
 beforeEach(async () => {
-  const made = await makeApplication({ name: 'caller', type: 'private', rules: [rule('reveal')] });
+  const made = await makeApplication({ rules: [rule('reveal')] });
   ({ id: callerId, client: caller } = made);
 });
 
@@ -104,7 +64,7 @@ describe('the repeat of a create', () => {
     const refused = await send();
     expect(refused.status).toBe(403);
     expect(refused.text).not.toContain(number.slice(-4));
-    const denials = await logOf(`entity_id=${id}&operation=denied`);
+    const denials = await logOf({ entity_id: id, operation: 'denied' });
     expect(denials.map((each) => [each.entity_type, each.request])).toEqual([['card', 'createToken']]);
   });
 
@@ -126,21 +86,10 @@ describe('the repeat of a create', () => {
   });
 
   it('by a session is decided by the present rights of the session and its authorizer', async () => {
-    const collector = await makeApplication({
-      name: 'c',
-      type: 'public',
-      permissions: ['token:create'],
-    });
-    const opened = await collector.client.expect<{ nonce: string; session_key: string }>(
-      201,
-      'POST',
-      '/sessions',
-    );
-    const { nonce, session_key: key } = opened.body;
-    await caller.expect(200, 'POST', '/sessions/authorize', {
-      body: { nonce, permissions: ['token:create', 'token:read'] },
-    });
-    const send = repeatable(manager.withKey(key), 'POST', '/tokens', cardToken(number));
+    const collector = await makeApplication({ type: 'public', permissions: ['token:create'] });
+    const granted = { permissions: ['token:create', 'token:read'] };
+    const session = await makeSession(collector.client, caller, granted);
+    const send = repeatable(session, 'POST', '/tokens', cardToken(number));
     expect((await send()).body.data).toMatchObject({ number: masked });
     expect((await send()).body.data).toMatchObject({ number: masked });
     await grant({ rules: [rule('redact')] });
@@ -182,7 +131,7 @@ describe('the repeat of a create that was cut off before its answer was stored',
     await grant({ rules: [{ ...rule('reveal'), container: '/pci/' }] });
     const send = repeatable(caller, 'POST', '/tokens', cardToken(number));
     const { id } = (await send()).body;
-    const mover = await makeApplication({ name: 'mover', type: 'private', rules: [rule('reveal')] });
+    const mover = await makeApplication({ rules: [rule('reveal')] });
     await mover.client.expect(200, 'PATCH', `/tokens/${id}`, { body: { containers: ['/elsewhere/'] } });
     await cutOff();
     const refused = await send();
@@ -230,25 +179,17 @@ describe('the repeat of tokenize', () => {
 });
 
 describe('the repeat of a run of a reactor', () => {
-  async function makeReactor(code: string, overrides: object = {}): Promise<string> {
-    const body = {
-      name: 'r',
-      configuration: {},
-      code: `module.exports = async (req) => ${code}`,
-      ...overrides,
-    };
-    return (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id;
-  }
-  const makeCard = async () =>
-    (await caller.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body.id;
+  /** `value` is an expression: what its code returns. */
+  const makeReactor = (value: string, more?: { application: { id: string } }): Promise<string> =>
+    vault.makeReactor(`module.exports = async (req) => ${value}`, more);
 
   it('needs the right to use the tokens of the run, and is recorded as a use', async () => {
-    const id = await makeCard();
+    const id = await makeCard(caller, number);
     const reactor = await makeReactor('({ raw: req.args })');
     const send = repeatable(caller, 'POST', `/reactors/${reactor}/react`, { args: { card: `{{ ${id} }}` } });
     expect((await send()).text).toContain(number);
     expect((await send()).text).toContain(number);
-    expect(await logOf(`entity_id=${id}&operation=use`)).toHaveLength(2);
+    expect(await logOf({ entity_id: id, operation: 'use' })).toHaveLength(2);
     await grant({ rules: [{ ...rule('reveal'), container: '/elsewhere/' }] });
     const refused = await send();
     expect(refused.status).toBe(403);
@@ -256,7 +197,7 @@ describe('the repeat of a run of a reactor', () => {
   });
 
   it('shows nothing once a token that it used is deleted', async () => {
-    const id = await makeCard();
+    const id = await makeCard(caller, number);
     const reactor = await makeReactor('({ raw: req.args })');
     const send = repeatable(caller, 'POST', `/reactors/${reactor}/react`, { args: { card: `{{ ${id} }}` } });
     await send();
@@ -267,7 +208,7 @@ describe('the repeat of a run of a reactor', () => {
   });
 
   it('shows nothing once a token that its code has read is deleted', async () => {
-    const id = await makeCard();
+    const id = await makeCard(caller, number);
     const code = '({ raw: await req.svc.tokens.retrieve(req.args.id) })';
     const reactor = await makeReactor(code, { application: { id: callerId } });
     const send = repeatable(caller, 'POST', `/reactors/${reactor}/react`, { args: { id } });
@@ -314,14 +255,14 @@ describe('the repeat of a run of a reactor', () => {
     });
 
     it('is recorded as a use, and judged by the right to use', async () => {
-      const id = await makeCard();
+      const id = await makeCard(caller, number);
       const reactor = await makeReactor('({ raw: req.args })');
       const args = { card: `{{ ${id} }}` };
       const send = repeatable(caller, 'POST', `/reactors/${reactor}/react`, { args });
       await send();
       await cutOff();
       expect((await send()).text).toContain(number);
-      expect(await logOf(`entity_id=${id}&operation=use`)).toHaveLength(2);
+      expect(await logOf({ entity_id: id, operation: 'use' })).toHaveLength(2);
       await cutOff();
       await grant({ rules: [{ ...rule('reveal'), container: '/elsewhere/' }] });
       expect((await send()).status).toBe(403);
@@ -361,7 +302,7 @@ describe('the repeat of a management request', () => {
     });
     const first = (await send()).body as unknown as Application;
     expect((await send()).body).toEqual(first);
-    const reads = await logOf(`entity_id=${first.id}&operation=read`);
+    const reads = await logOf({ entity_id: first.id, operation: 'read' });
     expect(reads.map(({ request }) => request)).toEqual(['createApplication']);
     const body = { name: 'keeper', permissions: ['application:read'] };
     await manager.expect(200, 'PUT', `/applications/${keeper.id}`, { body });

@@ -1,112 +1,49 @@
 import { randomUUID } from 'node:crypto';
-import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import type { Application, LogEntry, Reactor, Token } from '@token-vault/contracts';
-import {
-  cardNumber,
-  cardToken,
-  type Client,
-  createDataDirectory,
-  removeDataDirectory,
-  startStandaloneProcess,
-  waitUntil,
-} from '@token-vault/test-support';
-import pg from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startReceiver, type Receiver } from '../e2e/receiver.ts';
+import type { LogEntry, Token } from '@token-vault/contracts';
+import { cardNumber, cardToken, waitUntil } from '@token-vault/test-support';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { useDatabase } from '../world/database.ts';
+import { useReceiver } from '../world/receivers.ts';
+import { loseAnswers, repeatable } from '../world/repeats.ts';
+import { permissions, rule } from '../world/rules.ts';
+import { type Caller, makeCard, useVault } from '../world/vault.ts';
 
 const number = cardNumber();
-const permissions = ['token:create', 'token:read', 'token:search', 'token:update', 'token:use'];
-const rule = (changes: object = {}) => ({
-  description: 'of the test',
-  priority: 1,
-  container: '/',
-  transform: 'reveal',
-  permissions,
-  ...changes,
-});
-
-interface Gate {
-  readonly url: string;
-  readonly waiting: ServerResponse[];
-  close(): void;
-}
-
-let dataDir: string;
-let manager: Client;
-let database: pg.Client;
-let gate: Gate;
+const vault = useVault();
+const database = useDatabase(vault);
+const receiver = useReceiver(beforeEach);
+const { manager, makeApplication } = vault;
 /** Invokes reactors and has no right to read. */
-let caller: { readonly id: string; readonly client: Client };
+let caller: Caller;
 /** The application by whose rights the code reads. */
-let reader: { readonly id: string; readonly client: Client };
+let reader: Caller;
 let cardId: string;
 
-/** Requests to the gate wait until the test answers them. */
-async function startGate(): Promise<Gate> {
-  const waiting: ServerResponse[] = [];
-  const server = createServer((_request, response) => void waiting.push(response));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  return { url, waiting, close: () => void server.close().closeAllConnections() };
-}
-
-async function makeApplication(grants: object) {
-  const body = { name: 'a', type: 'private', ...grants };
-  const made = await manager.expect<Application>(201, 'POST', '/applications', { body });
-  return { id: made.body.id, client: manager.withKey(made.body.key ?? '') };
-}
-
 const narrow = (rules: readonly object[]) =>
-  manager.expect(200, 'PUT', `/applications/${reader.id}`, { body: { name: 'a', rules } });
+  manager.expect(200, 'PUT', reader.path, { body: { name: 'a', rules } });
 
-async function makeReactor(code: string, application: string = reader.id): Promise<string> {
-  const body = {
-    name: 'r',
-    configuration: { GATE: gate.url },
-    code: `module.exports = async ({ args, svc, configuration }) => { ${code} }`,
-    application: { id: application },
-  };
-  return `/reactors/${(await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id}/react`;
-}
+/** Gives the path by which the reactor is invoked. */
+const makeReactor = async (code: string, application = reader): Promise<string> =>
+  `/reactors/${await vault.makeFunction(code, { application, configuration: { GATE: receiver.url } })}/react`;
 
-function repeatable(path: string, args: object) {
-  const headers = { 'SVC-IDEMPOTENCY-KEY': randomUUID() };
-  return () => caller.client.request('POST', path, { headers, body: { args } });
-}
+const invocation = (path: string, args: object) => repeatable(caller.client, 'POST', path, { args });
+const cutOff = () => loseAnswers(database);
 
-/** As if the process had died before it stored the answers of the requests so far. */
-const cutOff = () => database.query(`update idempotency.answer set answer = null, held_until = '-infinity'`);
-
-const readings = async (): Promise<readonly LogEntry[]> => {
-  const path = `/logs?entity_id=${cardId}&actor_id=${reader.id}&operation=read&size=100`;
-  return (await manager.expect<{ data: LogEntry[] }>(200, 'GET', path)).body.data;
-};
+const readings = (): Promise<readonly LogEntry[]> =>
+  vault.logOf({ entity_id: cardId, actor_id: reader.id, operation: 'read' });
 
 beforeAll(async () => {
-  dataDir = await createDataDirectory();
-  gate = await startGate();
-  const vault = await startStandaloneProcess({ dataDir, env: { VAULT_EGRESS_ALLOW: '127.0.0.0/8' } });
-  manager = vault.client();
-  database = new pg.Client(await vault.databaseUrl());
-  await database.connect();
-  await database.query('set session_replication_role = replica');
   caller = await makeApplication({ permissions: ['token:use'] });
-});
-afterAll(async () => {
-  gate.close();
-  await database.end();
-  await removeDataDirectory(dataDir);
 });
 beforeEach(async () => {
   reader = await makeApplication({ rules: [rule()] });
-  cardId = (await reader.client.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body.id;
+  cardId = await makeCard(reader.client, number);
 });
 
 const withdrawals: Readonly<Record<string, () => Promise<unknown>>> = {
   'may only see it masked': () => narrow([rule({ transform: 'mask' })]),
   'may not read its container': () => narrow([rule({ container: '/elsewhere/' })]),
-  'was deleted': () => manager.expect(204, 'DELETE', `/applications/${reader.id}`),
+  'was deleted': () => manager.expect(204, 'DELETE', reader.path),
 };
 /** The application may delete the card and do anything in another container. */
 const narrowToMine = () =>
@@ -126,7 +63,7 @@ const goings: Readonly<Record<string, () => Promise<unknown>>> = {
   'is deleted after the card': async () => {
     await narrowToMine();
     await reader.client.expect(204, 'DELETE', `/tokens/${cardId}`);
-    await manager.expect(204, 'DELETE', `/applications/${reader.id}`);
+    await manager.expect(204, 'DELETE', reader.path);
   },
 };
 const reading = 'return { raw: await svc.tokens.retrieve(args.id) };';
@@ -141,7 +78,7 @@ const codes = {
 
 describe('the repeat of a run whose code was shown a card by req.svc', () => {
   it('is recorded as a reading by the application of the reactor', async () => {
-    const send = repeatable(await makeReactor(reading), { id: cardId });
+    const send = invocation(await makeReactor(reading), { id: cardId });
     const first = await send();
     expect(first.text).toContain(number);
     expect(await readings()).toHaveLength(1);
@@ -158,7 +95,7 @@ describe('the repeat of a run whose code was shown a card by req.svc', () => {
   });
 
   it.each(Object.entries(withdrawals))('is refused once that application %s', async (_how, withdraw) => {
-    const send = repeatable(await makeReactor(reading), { id: cardId });
+    const send = invocation(await makeReactor(reading), { id: cardId });
     expect((await send()).text).toContain(number);
     await withdraw();
     const refused = await send();
@@ -170,7 +107,7 @@ describe('the repeat of a run whose code was shown a card by req.svc', () => {
   });
 
   it.each(Object.entries(codes))('is refused by whichever call it was shown (%s)', async (_call, code) => {
-    const send = repeatable(await makeReactor(code), { id: cardId });
+    const send = invocation(await makeReactor(code), { id: cardId });
     expect((await send()).text).toContain(number);
     expect((await send()).status).toBe(200);
     await narrow([rule({ transform: 'mask' })]);
@@ -180,7 +117,7 @@ describe('the repeat of a run whose code was shown a card by req.svc', () => {
 
   it('is shown while the application may still see as much as the code was shown', async () => {
     await narrow([rule({ transform: 'mask' })]);
-    const send = repeatable(await makeReactor(reading), { id: cardId });
+    const send = invocation(await makeReactor(reading), { id: cardId });
     const first = await send();
     await narrow([rule({ description: 'another rule', priority: 7 })]);
     expect((await send()).text).toBe(first.text);
@@ -191,7 +128,7 @@ describe('the repeat of a run whose code was shown a card by req.svc', () => {
     const id = inner.split('/')[2];
     const outside = await makeApplication({ permissions: ['token:use'] });
     const code = `return { raw: await svc.reactors.react('${id}', { args }) };`;
-    const send = repeatable(await makeReactor(code, outside.id), { id: cardId });
+    const send = invocation(await makeReactor(code, outside), { id: cardId });
     expect((await send()).text).toContain(number);
     await narrow([rule({ transform: 'mask' })]);
     const refused = await send();
@@ -199,7 +136,7 @@ describe('the repeat of a run whose code was shown a card by req.svc', () => {
   });
 
   it('is not shown when the record of what the code was shown was changed in the database', async () => {
-    const send = repeatable(await makeReactor(reading), { id: cardId });
+    const send = invocation(await makeReactor(reading), { id: cardId });
     expect((await send()).text).toContain(number);
     await narrow([rule({ transform: 'mask' })]);
     await database.query(
@@ -221,11 +158,11 @@ const readingThenWaiting = `const card = await svc.tokens.retrieve(args.id);
 /** The answer of a run whose code has read the card and waits while `act` is done. */
 async function answerAfter(act: () => Promise<unknown>, args: object = {}, code = readingThenWaiting) {
   const path = await makeReactor(code);
-  const before = gate.waiting.length;
+  receiver.plan('hang');
   const running = caller.client.request('POST', path, { body: { args: { id: cardId, ...args } } });
-  await waitUntil(() => gate.waiting.length > before, { what: 'the code at the gate' });
+  await waitUntil(() => receiver.held === 1, { what: 'the code at the gate' });
   await act();
-  gate.waiting.at(-1)?.end('open');
+  receiver.release();
   return running;
 }
 
@@ -323,65 +260,41 @@ describe('the answer of a run whose code learned about a token by the total of a
   });
 });
 
+/** The text of the refusal that is sent in place of a result with the card, once `change` is made. */
+async function secondDelivery(by: Caller, path: string, args: object, change: () => Promise<unknown>) {
+  receiver.plan(500);
+  await by.client.expect(202, 'POST', path, { body: { args, callback_url: receiver.url } });
+  await waitUntil(() => receiver.deliveries.length === 1, { timeoutMs: 15_000, what: 'a first attempt' });
+  expect(receiver.deliveries[0]?.text).toContain(number);
+  await change();
+  await waitUntil(() => receiver.deliveries.length === 2, { timeoutMs: 25_000, what: 'a second attempt' });
+  return receiver.deliveries[1]?.text ?? '';
+}
+
+function expectRefusal(text: string): void {
+  expect(JSON.parse(text)).toMatchObject({ status: 403, detail: 'Forbidden' });
+  expect(text).not.toContain(number);
+}
+
 describe('the delivery of a result of a token in the arguments', () => {
   it.each(Object.entries(goings))(
     'is refused once the caller %s',
     async (_how, go) => {
-      const receiver = await startReceiver();
-      try {
-        receiver.plan(500);
-        const path = await makeReactor('return { raw: args };', caller.id);
-        const body = { args: { card: `{{ ${cardId} }}` }, callback_url: receiver.url };
-        await reader.client.expect(202, 'POST', path, { body });
-        await waitUntil(() => receiver.deliveries.length === 1, {
-          timeoutMs: 15_000,
-          what: 'a first attempt',
-        });
-        expect(receiver.deliveries[0]?.text).toContain(number);
-        await go();
-        await waitUntil(() => receiver.deliveries.length === 2, {
-          timeoutMs: 25_000,
-          what: 'a second attempt',
-        });
-        const refused = receiver.deliveries[1]?.text ?? '';
-        expect(JSON.parse(refused)).toMatchObject({ status: 403, detail: 'Forbidden' });
-        expect(refused).not.toContain(number);
-      } finally {
-        await receiver.close();
-      }
+      const path = await makeReactor('return { raw: args };', caller);
+      expectRefusal(await secondDelivery(reader, path, { card: `{{ ${cardId} }}` }, go));
     },
     60_000,
   );
 });
 
 describe('the delivery of a result whose code was shown a card by req.svc', () => {
-  let receiver: Receiver;
-  beforeEach(async () => {
-    receiver = await startReceiver();
-    return () => receiver.close();
-  });
-
   it.each(Object.entries(withdrawals))(
     'sends a refusal once that application %s, and every sending is recorded as a reading',
     async (_how, withdraw) => {
       const path = await makeReactor(reading);
-      receiver.plan(500);
-      const body = { args: { id: cardId }, callback_url: receiver.url };
-      await caller.client.expect(202, 'POST', path, { body });
-      await waitUntil(() => receiver.deliveries.length === 1, { timeoutMs: 15_000, what: 'a first attempt' });
-      expect(receiver.deliveries[0]?.text).toContain(number);
-      await withdraw();
-      await waitUntil(() => receiver.deliveries.length === 2, {
-        timeoutMs: 25_000,
-        what: 'a second attempt',
-      });
-      const refused = receiver.deliveries[1]?.text ?? '';
-      expect(JSON.parse(refused)).toMatchObject({ status: 403, detail: 'Forbidden' });
-      expect(refused).not.toContain(number);
+      expectRefusal(await secondDelivery(caller, path, { id: cardId }, withdraw));
       expect((await readings()).map(({ request }) => request)).toEqual(['react', 'getToken']);
-      const path403 = `/logs?entity_id=${cardId}&operation=denied`;
-      const denied = await manager.expect<{ data: LogEntry[] }>(200, 'GET', path403);
-      expect(denied.body.data).toHaveLength(1);
+      expect(await vault.logOf({ entity_id: cardId, operation: 'denied' })).toHaveLength(1);
     },
     60_000,
   );

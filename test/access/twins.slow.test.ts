@@ -2,29 +2,16 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import {
-  AuditCheckpointSigned,
-  type Application,
-  type Json,
-  type Reactor,
-  type Token,
-} from '@token-vault/contracts';
-import {
-  type Client,
-  createDataDirectory,
-  removeDataDirectory,
-  resultOf,
-  runCommand,
-  type StandaloneProcess,
-  startStandaloneProcess,
-  waitUntil,
-} from '@token-vault/test-support';
+import { AuditCheckpointSigned, type Json, type Token } from '@token-vault/contracts';
+import { type Client, resultOf, runCommand, waitUntil } from '@token-vault/test-support';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startReceiver, type Receiver } from '../e2e/receiver.ts';
+import { makeProxyOf, nowhere } from '../world/proxies.ts';
+import { useReceiver } from '../world/receivers.ts';
+import { type Caller, makeApplicationBy, makeReactorBy, useVault } from '../world/vault.ts';
 import { tellOverHttp, type Asked } from './entrances.ts';
 import { card, hiddenOf, type Hidden } from './hidden.ts';
 import { createLeveller } from './leveller.ts';
-import { makeProxyOf, nowhere } from './proxy-code.ts';
+import { revealingPatches } from './patches.ts';
 import { permissions, rule, type Rights } from './rights.ts';
 
 /** Two tenants of one running vault that differ in hidden data only. */
@@ -34,19 +21,14 @@ interface Twin {
   readonly author: Client;
   readonly hidden: Hidden;
 }
-interface Caller {
-  readonly id: string;
-  readonly key: string;
-}
 type Entrance = (twin: Twin, caller: Caller, asks: readonly Asked[]) => Promise<readonly unknown[]>;
 
 const container = '/a/';
 const [guessed] = hiddenOf;
 
-let dataDir: string;
+const receiver = useReceiver(beforeAll);
+const vault = useVault();
 let folder: string;
-let vault: StandaloneProcess;
-let receiver: Receiver;
 let twins: readonly Twin[];
 
 const use = rule({ container: '/elsewhere/', priority: 8, transform: 'reveal', permissions: ['token:use'] });
@@ -62,22 +44,16 @@ const callers: Readonly<Record<string, Rights>> = {
   },
 };
 
-async function makeApplication(twin: Pick<Twin, 'manager'>, rights: Rights): Promise<Caller> {
-  const body = { name: 'caller', type: 'private', ...rights };
-  const made = await twin.manager.expect<Application>(201, 'POST', '/applications', { body });
-  return { id: made.body.id, key: made.body.key ?? '' };
-}
-
 async function makeTwin(hidden: Hidden): Promise<Twin> {
-  const output = await resultOf(dataDir, 'tenants', 'create', 'Twin', '--plan', 'enterprise');
+  const output = await resultOf(vault.process().dataDir, 'tenants', 'create', 'Twin', '--plan', 'enterprise');
   const key = /key_mgt_\w+/.exec(output)?.[0] ?? '';
-  const manager = vault.client(key);
+  const manager = vault.manager.withKey(key);
   const settings = { proxy_destinations: nowhere };
   await manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'Twin', settings } });
   const rights = [rule({ container: '/', transform: 'reveal', permissions: [...all, 'token:use'] })];
-  const author = await makeApplication({ manager }, { permissions: [], rules: rights });
+  const author = await makeApplicationBy(manager, { permissions: [], rules: rights });
   const { body } = await manager.expect<{ id: string }>(200, 'GET', '/tenants/self');
-  return { tenantId: body.id, manager, author: manager.withKey(author.key), hidden };
+  return { tenantId: body.id, manager, author: author.client, hidden };
 }
 
 /** Makes a token of each state, with equal ids in both twins. */
@@ -102,13 +78,6 @@ async function fill({ author, hidden }: Twin, cell: string): Promise<void> {
 }
 
 const states = ['live', 'enlisted', 'uncommitted', 'deleted', 'never'];
-const patches: readonly object[] = [
-  { mask: '{{ data }}' },
-  { search_indexes: ['{{ data.number }}'] },
-  { fingerprint_expression: '{{ data.number }}{{ data.expiration_month }}' },
-  { deduplicate_token: true },
-  { containers: ['/open/'] },
-];
 
 function asksOf(cell: string, echo: string): Asked[] {
   const search = (query: string): Asked => ({ operation: 'searchTokens', body: { query, size: 5 } });
@@ -125,7 +94,7 @@ function asksOf(cell: string, echo: string): Asked[] {
     const params = { id: `${state}-${cell}` };
     return [
       { operation: 'getToken', params },
-      ...patches.map((body): Asked => ({ operation: 'updateToken', params, body })),
+      ...revealingPatches.map((body): Asked => ({ operation: 'updateToken', params, body })),
       use(params.id, '{{ ID }}'),
       use(params.id, "{{ token: ID | json: '$.data.number' }}"),
     ];
@@ -168,11 +137,6 @@ const methods: Readonly<Partial<Record<Asked['operation'], string>>> = {
   react: 'reactors.react',
 };
 
-async function makeReactor({ manager }: Twin, code: string, more: object = {}): Promise<string> {
-  const body = { name: 'asks', configuration: {}, code: `module.exports = async (req) => ${code}`, ...more };
-  return (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id;
-}
-
 /** Code that asks for its application. It encodes its arguments, because expressions in them would be evaluated. */
 function codeOf(asks: readonly Asked[]): string {
   const calls = asks.map(({ operation, params, query, body }) => {
@@ -194,21 +158,21 @@ function codeOf(asks: readonly Asked[]): string {
   }`;
 }
 
-const makeCode = (twin: Twin, caller: Caller, asks: readonly Asked[]): Promise<string> =>
-  makeReactor(twin, codeOf(asks), { application: { id: caller.id } });
+const makeCode = ({ manager }: Twin, application: Caller, asks: readonly Asked[]): Promise<string> =>
+  makeReactorBy(manager, `module.exports = async (req) => ${codeOf(asks)}`, { application });
 
 const entrances: Readonly<Record<string, Entrance>> = {
   async HTTP(_twin, { key }, asks) {
     const told: unknown[] = [];
-    for (const asked of asks) told.push(await tellOverHttp(vault.url, key, asked));
+    for (const asked of asks) told.push(await tellOverHttp(vault.process().url, key, asked));
     return told;
   },
   async 'an idempotent replay'(_twin, { key }, asks) {
     const told: unknown[] = [];
     for (const asked of asks) {
       const headers = { 'SVC-IDEMPOTENCY-KEY': randomUUID() };
-      told.push(await tellOverHttp(vault.url, key, asked, headers));
-      told.push(await tellOverHttp(vault.url, key, asked, headers));
+      told.push(await tellOverHttp(vault.process().url, key, asked, headers));
+      told.push(await tellOverHttp(vault.process().url, key, asked, headers));
     }
     return told;
   },
@@ -240,16 +204,11 @@ const time = /\d{4}-\d\d-\d\dT[\d:.]+Z/g;
 const withoutTimes = (told: unknown): unknown => JSON.parse(JSON.stringify(told).replaceAll(time, '<time>'));
 
 beforeAll(async () => {
-  receiver = await startReceiver();
-  dataDir = await createDataDirectory();
   folder = await mkdtemp(path.join(tmpdir(), 'twins-'));
-  vault = await startStandaloneProcess({ dataDir, env: { VAULT_EGRESS_ALLOW: '127.0.0.0/8' } });
   twins = [await makeTwin(hiddenOf[0]), await makeTwin(hiddenOf[1])];
-  await resultOf(dataDir, 'transfer', 'keygen', path.join(folder, 'key'));
+  await resultOf(vault.process().dataDir, 'transfer', 'keygen', path.join(folder, 'key'));
 }, 180_000);
 afterAll(async () => {
-  await receiver.close();
-  await removeDataDirectory(dataDir);
   await rm(folder, { recursive: true, force: true });
 });
 
@@ -271,8 +230,14 @@ describe('two tenants that differ in hidden data give a caller the same answers'
       const told = await Promise.all(
         twins.map(async (twin) => {
           await fill(twin, cell);
-          const made = await makeApplication(twin, callers[caller] ?? { permissions: [], rules: [] });
-          const echo = await makeReactor(twin, '({ raw: req.args })');
+          const made = await makeApplicationBy(
+            twin.manager,
+            callers[caller] ?? { permissions: [], rules: [] },
+          );
+          const echo = await makeReactorBy(
+            twin.manager,
+            'module.exports = async (req) => ({ raw: req.args })',
+          );
           return (await entrances[entrance]?.(twin, made, asksOf(cell, echo))) ?? [];
         }),
       );
@@ -287,10 +252,13 @@ describe('two tenants that differ in hidden data give a caller the same answers'
     async (caller) => {
       const told = await Promise.all(
         twins.map(async (twin) => {
-          const { id } = await makeApplication(twin, callers[caller] ?? { permissions: [], rules: [] });
+          const { id } = await makeApplicationBy(
+            twin.manager,
+            callers[caller] ?? { permissions: [], rules: [] },
+          );
           const to = path.join(folder, randomUUID());
           const flags = ['--recipient', path.join(folder, 'key.pub'), '--application', id, '--to', to];
-          const ended = await runCommand(dataDir, ['export', twin.tenantId, ...flags]);
+          const ended = await runCommand(vault.process().dataDir, ['export', twin.tenantId, ...flags]);
           return JSON.parse(JSON.stringify(ended).replaceAll(to, '<file>')) as unknown;
         }),
       );
@@ -301,7 +269,7 @@ describe('two tenants that differ in hidden data give a caller the same answers'
 
   it('by the command line that exports the log', async () => {
     const told = await Promise.all(
-      twins.map(({ tenantId }) => resultOf(dataDir, 'audit', 'export', '--tenant', tenantId)),
+      twins.map(({ tenantId }) => resultOf(vault.process().dataDir, 'audit', 'export', '--tenant', tenantId)),
     );
     // The hidden data of the other twin is in the code that guesses it.
     expect(told[1]?.includes(hiddenOf[1].number)).toBe(false);

@@ -1,57 +1,27 @@
-import type { Application, LogEntry, Proxy, Token } from '@token-vault/contracts';
-import {
-  cardNumber,
-  cardToken,
-  type Client,
-  createDataDirectory,
-  removeDataDirectory,
-  type StandaloneProcess,
-  startStandaloneProcess,
-  waitUntil,
-} from '@token-vault/test-support';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startDestination, type Destination } from './destination.ts';
-import { startGate, type Gate } from './gate.ts';
+import type { Proxy, Token } from '@token-vault/contracts';
+import { cardNumber, cardToken, type Client, waitUntil } from '@token-vault/test-support';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { passDecisionTime, useDelayedDestination } from '../world/receivers.ts';
+import { makeCard, useVault } from '../world/vault.ts';
 
 // rules.md §6: after a withdrawal is answered, no request is decided by the old right. Here the destination delays the connection.
 
 const number = cardNumber();
-let dataDir: string;
-let vault: StandaloneProcess;
-let manager: Client;
+const { destination, gate } = useDelayedDestination();
+const vault = useVault(() => ({
+  env: { VAULT_EGRESS_ALLOW: '127.0.0.1/32', NODE_EXTRA_CA_CERTS: destination.caFile },
+}));
+const { manager } = vault;
 let owner: Client;
-let destination: Destination;
-let gate: Gate;
 
-const settingsWith = (proxy_destinations: string) => ({
-  body: { name: 'tenant', settings: { proxy_destinations } },
-});
-async function application(permissions: readonly string[]): Promise<Application & { client: Client }> {
-  const body = { name: 'caller', type: 'private', permissions };
-  const made = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
-  return { ...made, client: manager.withKey(made.key ?? '') };
-}
+const application = (permissions: readonly string[]) => vault.makeApplication({ permissions });
+
+const allow = (proxy_destinations: string) => vault.setTenant({ proxy_destinations });
 
 beforeAll(async () => {
-  destination = await startDestination();
-  gate = await startGate(destination);
-  dataDir = await createDataDirectory();
-  const env = { VAULT_EGRESS_ALLOW: '127.0.0.1/32', NODE_EXTRA_CA_CERTS: destination.caFile };
-  vault = await startStandaloneProcess({ dataDir, env });
-  manager = vault.client();
   owner = (await application(['token:create', 'token:delete'])).client;
 });
-afterAll(async () => {
-  await vault.stop();
-  gate.close();
-  await destination.close();
-  await removeDataDirectory(dataDir);
-});
-beforeEach(async () => {
-  gate.clear();
-  destination.arrived.length = 0;
-  await manager.expect(200, 'PUT', '/tenants/self', settingsWith(gate.url));
-});
+beforeEach(() => allow(gate.url));
 
 interface Withdrawn {
   readonly applicationId: string;
@@ -72,32 +42,25 @@ const withdrawals: readonly [string, number, (of: Withdrawn) => Promise<unknown>
   ],
   ['the token is deleted', 400, (of) => owner.expect(204, 'DELETE', `/tokens/${of.tokenId}`)],
   ['the token is deleted and its id is taken', 400, (of) => replace(of.tokenId)],
-  [
-    'the destination is not allowed any more',
-    403,
-    () => manager.expect(200, 'PUT', '/tenants/self', settingsWith(elsewhere)),
-  ],
+  ['the destination is not allowed any more', 403, () => allow(elsewhere)],
 ];
 
 async function begin() {
   const caller = await application(['token:use']);
-  const token = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+  const tokenId = await makeCard(owner, number);
   // A UUID alone is accepted, whatever its digits: in a longer text they may look like a card number.
-  const trace = token.id;
+  const trace = tokenId;
   const sinceMs = performance.now();
   const answer = caller.client.request('POST', '/proxy', {
-    body: { card: `{{ ${token.id} }}` },
+    body: { card: `{{ ${tokenId} }}` },
     headers: { 'SVC-PROXY-URL': gate.url, 'SVC-TRACE-ID': trace },
   });
-  /** Longer than a decision may be used. */
-  const passTime = () => waitUntil(() => performance.now() - sinceMs > 250, { what: 'the time' });
-  return { answer, trace, passTime, ids: { applicationId: caller.id, tokenId: token.id } };
+  const passTime = () => passDecisionTime(sinceMs);
+  return { answer, trace, passTime, ids: { applicationId: caller.id, tokenId } };
 }
 
-async function messagesOf(trace: string): Promise<string[]> {
-  const log = await manager.expect<{ data: LogEntry[] }>(200, 'GET', `/logs?trace_id=${trace}`);
-  return log.body.data.map(({ message }) => message);
-}
+const messagesOf = async (trace: string): Promise<string[]> =>
+  (await vault.logOf({ trace_id: trace })).map(({ message }) => message);
 
 describe('a request whose connection is delayed by its destination', () => {
   it.each(withdrawals)('is not sent when %s meanwhile', async (_what, status, withdraw) => {
@@ -137,9 +100,9 @@ describe('a request whose connection is delayed by its destination', () => {
 
   it('has its answer withheld when the key of the proxy is deleted before the answer', async () => {
     const user = await application(['token:use']);
-    const token = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+    const tokenId = await makeCard(owner, number);
     const body = { name: 'p', destination: destination.url, application: { id: user.id } };
-    await manager.expect(200, 'PUT', '/tenants/self', settingsWith(destination.url));
+    await allow(destination.url);
     const { id } = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body })).body;
     const keys = `/proxies/${id}/keys`;
     const made = (await manager.expect<{ id: string; key: string }>(201, 'POST', keys, { body: {} })).body;
@@ -148,7 +111,7 @@ describe('a request whose connection is delayed by its destination', () => {
       release = () => void response.end(request.body);
     };
     const path = `/proxies/${id}/invoke/x?svc-proxy-key=${made.key}`;
-    const answer = manager.withKey('').request('POST', path, { body: { card: `{{ ${token.id} }}` } });
+    const answer = manager.withKey('').request('POST', path, { body: { card: `{{ ${tokenId} }}` } });
     await waitUntil(() => destination.arrived.length === 1, { what: 'the request' });
     await manager.expect(204, 'DELETE', `${keys}/${made.id}`);
     release();
@@ -194,17 +157,17 @@ const withdrawalsOfCode: readonly [string, number, (of: Withdrawn) => Promise<un
 describe('a request with a token that the code of a proxy has read', () => {
   it.each(withdrawalsOfCode)('is not sent when %s meanwhile', async (_what, status, withdraw) => {
     const [reader, caller] = [await application(['token:read']), await application(['token:use'])];
-    const token = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+    const tokenId = await makeCard(owner, number);
     const code = `module.exports = async (req) => ({
-      raw: { body: await req.svc.tokens.retrieve('${token.id}') },
+      raw: { body: await req.svc.tokens.retrieve('${tokenId}') },
     });`;
     const body = { name: 'reads', destination: gate.url, application: { id: reader.id }, request: { code } };
     const proxy = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body })).body;
     const answer = caller.client.request('POST', `/proxies/${proxy.id}/invoke/x`, { body: {} });
     await waitUntil(() => gate.held.length === 1, { what: 'the connection' });
     const sinceMs = performance.now();
-    await withdraw({ applicationId: reader.id, tokenId: token.id });
-    await waitUntil(() => performance.now() - sinceMs > 250, { what: 'the time' });
+    await withdraw({ applicationId: reader.id, tokenId });
+    await passDecisionTime(sinceMs);
     gate.open();
     expect((await answer).status).toBe(status);
     expect(destination.arrived).toEqual([]);
@@ -235,15 +198,14 @@ describe('a request with a token that the code of a proxy has made', () => {
 
 describe('a request that is too large for the code of its proxy', () => {
   it('counts as a miss, because its size depends on the data of the token', async () => {
-    const settings = { proxy_destinations: gate.url, data_misses_per_minute: '3' };
-    await manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'tenant', settings } });
+    await vault.setTenant({ proxy_destinations: gate.url, data_misses_per_minute: '3' });
     const caller = await application(['token:use']);
-    const token = (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
+    const tokenId = await makeCard(owner, number);
     const request = { code: 'module.exports = async () => ({});' };
     const body = { name: 'p', destination: gate.url, request };
     const proxy = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body })).body;
     const guess = async () => {
-      const text = `${'p'.repeat(1_048_575)}{{ ${token.id} | json: '$.number' | slice: 0, 2 }}`;
+      const text = `${'p'.repeat(1_048_575)}{{ ${tokenId} | json: '$.number' | slice: 0, 2 }}`;
       const headers = { 'Content-Type': 'text/plain' };
       return (await caller.client.request('POST', `/proxies/${proxy.id}/invoke/x`, { text, headers })).status;
     };
@@ -286,10 +248,7 @@ const onlyMine = [
 
 const withdrawalsOfFetch: readonly [string, (of: OfFetch) => Promise<unknown>][] = [
   ['the proxy is deleted', (of) => manager.expect(204, 'DELETE', `/proxies/${of.proxyId}`)],
-  [
-    'the destination is not allowed any more',
-    () => manager.expect(200, 'PUT', '/tenants/self', settingsWith(elsewhere)),
-  ],
+  ['the destination is not allowed any more', () => allow(elsewhere)],
   ['the caller is deleted', (of) => manager.expect(204, 'DELETE', `/applications/${of.callerId}`)],
   ['the application of the code may not read', (of) => narrowedTo(of.readerId, ['token:create'])],
   ['a token that the code has read is deleted', (of) => owner.expect(204, 'DELETE', `/tokens/${of.readId}`)],
@@ -308,10 +267,8 @@ const withdrawalsOfFetch: readonly [string, (of: OfFetch) => Promise<unknown>][]
 /** An exchange whose code has sent one request of its own, which waits for `release`. */
 async function beginWithCode(second: string) {
   const [reader, caller] = [await application(['token:read']), await application(['token:use'])];
-  await manager.expect(200, 'PUT', '/tenants/self', settingsWith(destination.url));
-  const make = async () =>
-    (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body.id;
-  const [readId, usedId] = [await make(), await make()];
+  await allow(destination.url);
+  const [readId, usedId] = [await makeCard(owner, number), await makeCard(owner, number)];
   const code = `module.exports = async ({ args: { body }, svc }) => {
     await svc.tokens.retrieve('${readId}');
     await fetch('${destination.url}/first');
@@ -350,23 +307,22 @@ describe('code of a proxy that is under way', () => {
     expect(destination.arrived.map(({ url }) => url)).toEqual(['/first', '/second', '/x']);
   });
 
-  it.each(withdrawalsOfFetch)('sends no request of its own when %s meanwhile', async (_what, withdraw) => {
-    const { answer, ids, release } = await beginWithCode(fetchingAgain());
+  /** The code sends no request after the first one. */
+  async function expectNothingMore(second: string, withdraw: (of: OfFetch) => Promise<unknown>) {
+    const { answer, ids, release } = await beginWithCode(second);
     const sinceMs = performance.now();
     await withdraw(ids);
-    await waitUntil(() => performance.now() - sinceMs > 250, { what: 'the time' });
+    await passDecisionTime(sinceMs);
     release();
     expect((await answer).status.toString()).toMatch(/^4/);
     expect(destination.arrived.map(({ url }) => url)).toEqual(['/first']);
-  });
+  }
 
-  it.each(withdrawalsOfFetch)('has no request sent after it when %s meanwhile', async (_what, withdraw) => {
-    const { answer, ids, release } = await beginWithCode('');
-    const sinceMs = performance.now();
-    await withdraw(ids);
-    await waitUntil(() => performance.now() - sinceMs > 250, { what: 'the time' });
-    release();
-    expect((await answer).status.toString()).toMatch(/^4/);
-    expect(destination.arrived.map(({ url }) => url)).toEqual(['/first']);
-  });
+  it.each(withdrawalsOfFetch)('sends no request of its own when %s meanwhile', (_what, withdraw) =>
+    expectNothingMore(fetchingAgain(), withdraw),
+  );
+
+  it.each(withdrawalsOfFetch)('has no request sent after it when %s meanwhile', (_what, withdraw) =>
+    expectNothingMore('', withdraw),
+  );
 });

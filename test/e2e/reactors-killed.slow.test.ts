@@ -1,52 +1,21 @@
-import type { Application, LogEntry, Reactor } from '@token-vault/contracts';
-import {
-  type Client,
-  createDataDirectory,
-  plainApplication,
-  removeDataDirectory,
-  type StandaloneProcess,
-  startStandaloneProcess,
-  waitUntil,
-} from '@token-vault/test-support';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Receiver, startReceiver } from './receiver.ts';
+import { type Client, waitUntil } from '@token-vault/test-support';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useReceiver } from '../world/receivers.ts';
+import { useVault } from '../world/vault.ts';
 
-const env = { VAULT_EGRESS_ALLOW: '127.0.0.0/8' };
-
-let dataDir: string;
-let vault: StandaloneProcess;
-let backendKey: string | undefined;
-/** The vault has another port after each start. */
-const backend = (): Client => vault.client(backendKey);
-let receiver: Receiver;
+const receiver = useReceiver(beforeAll);
+const vault = useVault();
+let backend: Client;
 
 beforeAll(async () => {
-  receiver = await startReceiver();
-  dataDir = await createDataDirectory();
-  vault = await startStandaloneProcess({ dataDir, env });
-  const body = plainApplication({ permissions: ['token:use', 'token:read'] });
-  const made = await vault.client().expect<Application>(201, 'POST', '/applications', { body });
-  backendKey = made.body.key;
-});
-afterAll(async () => {
-  await receiver.close();
-  await removeDataDirectory(dataDir);
+  backend = (await vault.makeApplication({ permissions: ['token:use', 'token:read'] })).client;
 });
 
-async function makeReactor(code: string): Promise<string> {
-  const body = { name: 'r', configuration: {}, code };
-  return (await vault.client().expect<Reactor>(201, 'POST', '/reactors', { body })).body.id;
-}
-
-async function messagesOf(id: string): Promise<readonly string[]> {
-  const { body } = await vault
-    .client()
-    .expect<{ data: LogEntry[] }>(200, 'GET', `/logs?entity_id=${id}&size=100`);
-  return body.data.map(({ message }) => message).reverse();
-}
+const messagesOf = async (id: string): Promise<readonly string[]> =>
+  (await vault.logOf({ entity_id: id })).map(({ message }) => message).reverse();
 
 const invoke = (id: string, args: object = {}) =>
-  backend().expect(202, 'POST', `/reactors/${id}/react`, { body: { args, callback_url: receiver.url } });
+  backend.expect(202, 'POST', `/reactors/${id}/react`, { body: { args, callback_url: receiver.url } });
 
 describe('a vault that is killed while code runs and other invocations wait', () => {
   const waitingCount = 40;
@@ -63,12 +32,12 @@ describe('a vault that is killed while code runs and other invocations wait', ()
 
   beforeAll(async () => {
     // Reports that it runs, then runs for its whole time limit.
-    endless = await makeReactor(`module.exports = async () => {
+    endless = await vault.makeReactor(`module.exports = async () => {
       await fetch('${receiver.url}?running', { method: 'POST' });
       await new Promise((resolve) => setTimeout(resolve, 9_000));
       return { tokenize: 'output' };
     };`);
-    slow = await makeReactor(`module.exports = async (req) => {
+    slow = await vault.makeReactor(`module.exports = async (req) => {
       await new Promise((resolve) => setTimeout(resolve, 300));
       return { raw: req.args.n };
     };`);
@@ -78,16 +47,16 @@ describe('a vault that is killed while code runs and other invocations wait', ()
   }, 60_000);
 
   it('answers synchronous calls meanwhile', async () => {
-    const quick = await makeReactor('module.exports = async () => ({ raw: "at once" });');
+    const quick = await vault.makeReactor('module.exports = async () => ({ raw: "at once" });');
     const body = { args: {} };
-    const answer = await backend().expect<{ raw: string }>(200, 'POST', `/reactors/${quick}/react`, { body });
+    const answer = await backend.expect<{ raw: string }>(200, 'POST', `/reactors/${quick}/react`, { body });
     expect(answer.body.raw).toBe('at once');
     expect(deliveredIds().size).toBeLessThan(waitingCount);
   });
 
   it('reports the number of waiting invocations', async () => {
     const waiting = async (): Promise<number> => {
-      const text = await (await fetch(`${vault.url}/metrics`)).text();
+      const text = await (await fetch(`${vault.process().url}/metrics`)).text();
       return Number(/^vault_invocations_pending\{[^}]*state="waiting"[^}]*\} (\d+)$/m.exec(text)?.[1]);
     };
     await waitUntil(async () => (await waiting()) > 0);
@@ -96,8 +65,8 @@ describe('a vault that is killed while code runs and other invocations wait', ()
 
   it('gives each one outcome, and delivers it', { timeout: 240_000 }, async () => {
     await waitUntil(() => deliveredIds().size >= 3, { timeoutMs: 30_000, what: 'the first deliveries' });
-    await vault.kill({ withPostgres: true });
-    vault = await startStandaloneProcess({ dataDir, env });
+    await vault.process().kill({ withPostgres: true });
+    await vault.start();
     expect(await messagesOf(endless)).toEqual(['Reactor created', 'Reactor invoked']);
     const count = waitingCount + 1;
     await waitUntil(() => deliveredIds().size === count, { timeoutMs: 150_000, what: 'all deliveries' });

@@ -1,51 +1,24 @@
-import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import type { Application, LogEntry, Reactor, Token } from '@token-vault/contracts';
-import {
-  type Client,
-  cardToken,
-  createDataDirectory,
-  plainApplication,
-  removeDataDirectory,
-  startStandaloneProcess,
-  waitUntil,
-} from '@token-vault/test-support';
-import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Token } from '@token-vault/contracts';
+import { type Client, cardToken, waitUntil } from '@token-vault/test-support';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type Database, useDatabase } from '../world/database.ts';
+import { passDecisionTime, useReceiver } from '../world/receivers.ts';
+import { rule } from '../world/rules.ts';
+import { makeSession } from '../world/sessions.ts';
+import { useVault } from '../world/vault.ts';
 import { startReceiver, type Receiver } from './receiver.ts';
 
 /** The number of asynchronous runs of a tenant at once. */
 const places = 3;
 const permissions = ['token:create', 'token:read', 'token:use'];
 
-let dataDir: string;
-let manager: Client;
-let databaseUrl: string;
-let gate: Gate;
-let receivers: Receiver[];
-
-interface Gate {
-  readonly url: string;
-  readonly waiting: ServerResponse[];
-  open(): void;
-  close(): void;
-}
-
-/** Requests to the gate wait until it is opened. */
-async function startGate(): Promise<Gate> {
-  const waiting: ServerResponse[] = [];
-  const server = createServer((_request, response) => void waiting.push(response));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
-    waiting,
-    open: () => waiting.forEach((response) => response.end('open')),
-    close: () => {
-      server.closeAllConnections();
-      server.close();
-    },
-  };
-}
+const vault = useVault();
+const database = useDatabase(vault);
+const { manager } = vault;
+/** Requests of code wait there. */
+const gate = useReceiver(beforeAll);
+const receivers: Receiver[] = [];
+afterEach(() => Promise.all(receivers.splice(0).map((each) => each.close())));
 
 async function receiver(): Promise<Receiver> {
   const made = await startReceiver();
@@ -53,16 +26,10 @@ async function receiver(): Promise<Receiver> {
   return made;
 }
 
-async function makeApplication(grants: object = { permissions }): Promise<{ path: string; client: Client }> {
-  const body = plainApplication(grants);
-  const { id, key } = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
-  return { path: `/applications/${id}`, client: manager.withKey(key ?? '') };
-}
+const makeApplication = (grants: object = { permissions }) => vault.makeApplication(grants);
 
-async function makeReactor(code: string): Promise<string> {
-  const body = { name: 'r', configuration: { GATE: gate.url }, code };
-  return `/reactors/${(await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id}/react`;
-}
+const makeReactor = async (code: string): Promise<string> =>
+  `/reactors/${await vault.makeReactor(code, { configuration: { GATE: gate.url } })}/react`;
 
 const waiting = 'module.exports = async (req) => { await fetch(req.configuration.GATE); return { raw: 1 } };';
 const showing = 'module.exports = async (req) => ({ raw: { seen: req.args.card.expiration_year } });';
@@ -75,30 +42,16 @@ async function invoke(client: Client, path: string, args: object): Promise<Recei
 
 /** Later invocations wait until the gate opens. */
 async function takeAllPlaces(client: Client): Promise<void> {
-  const before = gate.waiting.length;
   const waits = await makeReactor(waiting);
+  gate.plan(...Array.from({ length: places }, () => 'hang' as const));
   await Promise.all(Array.from({ length: places }, () => invoke(client, waits, {})));
-  await waitUntil(() => gate.waiting.length === before + places, { what: 'runs that take all places' });
+  await waitUntil(() => gate.held === places, { what: 'runs that take all places' });
 }
 
 async function resultOf({ deliveries }: Receiver): Promise<unknown> {
   await waitUntil(() => deliveries.length > 0, { timeoutMs: 20_000, what: 'the result of a run' });
   return JSON.parse(deliveries[0]?.text ?? '');
 }
-
-beforeAll(async () => {
-  receivers = [];
-  gate = await startGate();
-  dataDir = await createDataDirectory();
-  const vault = await startStandaloneProcess({ dataDir, env: { VAULT_EGRESS_ALLOW: '127.0.0.0/8' } });
-  manager = vault.client();
-  databaseUrl = await vault.databaseUrl();
-});
-afterAll(async () => {
-  gate.close();
-  await Promise.all(receivers.map((each) => each.close()));
-  await removeDataDirectory(dataDir);
-});
 
 it('queued runs of a deleted or narrowed application, or of a regenerated key, end as Forbidden and open no token', async () => {
   const [deleted, narrowed, kept] = [
@@ -118,56 +71,34 @@ it('queued runs of a deleted or narrowed application, or of a regenerated key, e
   const ofKept = await invoke(kept.client, shows, args);
   await manager.expect(204, 'DELETE', deleted.path);
   await manager.expect(200, 'POST', `${regenerated.path}/regenerate`);
-  const elsewhere = [
-    {
-      description: 'elsewhere',
-      priority: 1,
-      container: '/x/',
-      transform: 'reveal',
-      permissions: ['token:use'],
-    },
-  ];
+  const elsewhere = [rule({ container: '/x/', permissions: ['token:use'] })];
   await manager.expect(200, 'PUT', narrowed.path, { body: { name: 'narrow', rules: elsewhere } });
-  gate.open();
+  gate.release();
 
   expect(await resultOf(ofKept)).toEqual({ raw: { seen: 2040 } });
   for (const ended of [ofDeleted, ofNarrowed, ofRegenerated])
     expect(await resultOf(ended)).toMatchObject({ title: 'Forbidden', status: 403, detail: 'Forbidden' });
 
-  const { data } = (
-    await manager.expect<{ data: LogEntry[] }>(200, 'GET', `/logs?entity_id=${token.id}&operation=use`)
-  ).body;
+  const data = await vault.logOf({ entity_id: token.id, operation: 'use' });
   expect(data).toHaveLength(1);
-  const denied = (await manager.expect<{ data: LogEntry[] }>(200, 'GET', `/logs?operation=denied`)).body.data;
+  const denied = await vault.logOf({ operation: 'denied' });
   expect(denied.map(({ entity_type: type, entity_id: id }) => [type, id === token.id])).toEqual(
     expect.arrayContaining([
       ['card', true],
       ['reactor', false],
     ]),
   );
-  const database = new pg.Client(databaseUrl);
-  await database.connect();
   const { rows } = await database.query<{ count: number }>(
     `select count(*)::int as count from key_ring.data_key where purpose = 'args'`,
   );
-  await database.end();
   expect(rows[0]?.count).toBe(0);
 });
 
-interface Opened {
-  readonly session_key: string;
-  readonly nonce: string;
-}
-
 /** A session that may use tokens, authorised by `by`. `path` is that of the application that opened it. */
 async function openSession(by: Client, expiresAt: Date): Promise<{ path: string; client: Client }> {
-  const body = { name: 'page', type: 'public', permissions: ['token:create'] };
-  const page = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
-  const opened = (await manager.withKey(page.key ?? '').expect<Opened>(201, 'POST', '/sessions')).body;
-  await by.expect(200, 'POST', '/sessions/authorize', {
-    body: { nonce: opened.nonce, permissions: ['token:use'], expires_at: expiresAt.toISOString() },
-  });
-  return { path: `/applications/${page.id}`, client: manager.withKey(opened.session_key) };
+  const page = await makeApplication({ type: 'public', permissions: ['token:create'] });
+  const grant = { permissions: ['token:use'], expires_at: expiresAt.toISOString() };
+  return { path: page.path, client: await makeSession(page.client, by, grant) };
 }
 
 it('queued runs of a session end as Forbidden once it has expired, or one of its applications is deleted or has a new key', async () => {
@@ -198,7 +129,7 @@ it('queued runs of a session end as Forbidden once it has expired, or one of its
     timeoutMs: 20_000,
     what: 'the end of the session',
   });
-  gate.open();
+  gate.release();
 
   expect(await resultOf(ofLiving)).toEqual({ raw: { seen: 2040 } });
   for (const ended of ofEnded)
@@ -223,7 +154,7 @@ it('a result for a deleted application is sent again as a refusal', async () => 
 });
 
 /** A change of the log by an attacker with the database: the invocation seems to have come after the new key. */
-const swapPositions = async (database: pg.Client, applicationId: string): Promise<void> => {
+const swapPositions = async (database: Database, applicationId: string): Promise<void> => {
   const { rows } = await database.query<{ id: string; position: string }>(
     `select id, position from event_store.event
       where (type = 'ReactorInvoked' and metadata->'actor'->>'id' = $1)
@@ -233,7 +164,6 @@ const swapPositions = async (database: pg.Client, applicationId: string): Promis
   const [one, other] = rows;
   if (!one || !other || rows.length !== 2) throw new Error('the events are not there');
   const move = 'update event_store.event set position = $2 where id = $1';
-  await database.query('set session_replication_role = replica');
   await database.query('begin');
   await database.query(move, [one.id, -1]);
   await database.query(move, [other.id, one.position]);
@@ -248,51 +178,27 @@ it('queued runs of a replaced key open no token, at any place of the log to whic
   await takeAllPlaces(kept.client);
   const result = await invoke(renewed.client, shows, { card: `{{ ${token.id} }}` });
   await manager.expect(200, 'POST', `${renewed.path}/regenerate`);
-  const database = new pg.Client(databaseUrl);
-  await database.connect();
   await swapPositions(database, renewed.path.split('/')[2] ?? '');
-  await database.end();
-  gate.open();
+  gate.release();
   expect(await resultOf(result)).toMatchObject({ status: 403, detail: 'Forbidden' });
 });
 
 describe('a synchronous caller that loses its rights while the code runs', () => {
-  const elsewhere = (transform: string, granted: readonly string[]) => [
-    { description: 'narrow', priority: 1, container: '/x/', transform, permissions: granted },
-  ];
   const deleting = (path: string) => manager.expect(204, 'DELETE', path);
   const regenerating = (path: string) => manager.expect(200, 'POST', `${path}/regenerate`);
   const narrowing = (path: string) =>
     manager.expect(200, 'PUT', path, {
-      body: { name: 'narrow', rules: elsewhere('reveal', ['token:use']) },
+      body: { name: 'narrow', rules: [rule({ container: '/x/', permissions: ['token:use'] })] },
     });
   const moving = async (_path: string, token: string) => {
-    const rules = [
-      {
-        description: 'all',
-        priority: 1,
-        container: '/',
-        transform: 'reveal',
-        permissions: ['token:update'],
-      },
-    ];
-    const body = { name: 'mover', type: 'private', rules };
-    const { key } = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
+    const mover = await makeApplication({ rules: [rule({ permissions: ['token:update'] })] });
     const patch = { body: { containers: ['/moved/'] } };
-    await manager.withKey(key ?? '').expect(200, 'PATCH', `/tokens/${token}`, patch);
+    await mover.client.expect(200, 'PATCH', `/tokens/${token}`, patch);
   };
   /** The rules for the container of this suite's tokens. A token that is moved leaves it. */
   const ownRules = {
     permissions: [],
-    rules: [
-      {
-        description: 'own',
-        priority: 1,
-        container: '/general/',
-        transform: 'reveal',
-        permissions: ['token:create', 'token:delete', 'token:use'],
-      },
-    ],
+    rules: [rule({ container: '/general/', permissions: ['token:create', 'token:delete', 'token:use'] })],
   };
   const shown = 'return { raw: req.args };';
   const thrown = 'throw new Error(JSON.stringify(req.args));';
@@ -313,24 +219,19 @@ describe('a synchronous caller that loses its rights while the code runs', () =>
     ).body;
     const code = `module.exports = async (req) => { await fetch(req.configuration.GATE); ${ends} };`;
     const react = await makeReactor(code);
-    const before = gate.waiting.length;
+    gate.plan('hang');
     const answered = client.request('POST', react, { body: { args: { secret: `{{ ${id} }}` } } });
-    await waitUntil(() => gate.waiting.length > before, { what: 'the run that waits' });
+    await waitUntil(() => gate.held === 1, { what: 'the run that waits' });
     const sinceMs = performance.now();
     await lose(path, id);
-    // The rights of a request are decided again when they were read more than 100 ms ago.
-    await waitUntil(() => performance.now() - sinceMs > 150, { what: 'the time' });
-    gate.open();
+    await passDecisionTime(sinceMs);
+    gate.release();
     const answer = await answered;
     expect(answer.text).not.toContain('CANARY-4242');
     expect(answer.status).toBe(status);
     if (status !== 403) return;
-    const denied = await manager.expect<{ data: LogEntry[] }>(
-      200,
-      'GET',
-      `/logs?operation=denied&entity_id=${id}`,
-    );
-    expect(denied.body.data.map(({ request }) => request)).toEqual(['react']);
+    const denied = await vault.logOf({ operation: 'denied', entity_id: id });
+    expect(denied.map(({ request }) => request)).toEqual(['react']);
   });
 
   it('is answered although a token that its code used is deleted meanwhile, as long as it keeps its rights', async () => {
@@ -341,13 +242,13 @@ describe('a synchronous caller that loses its rights while the code runs', () =>
     const react = await makeReactor(
       'module.exports = async (req) => { await fetch(req.configuration.GATE); return { raw: req.args }; };',
     );
-    const before = gate.waiting.length;
+    gate.plan('hang');
     const answered = client.request('POST', react, { body: { args: { secret: `{{ ${id} }}` } } });
-    await waitUntil(() => gate.waiting.length > before, { what: 'the run that waits' });
+    await waitUntil(() => gate.held === 1, { what: 'the run that waits' });
     await client.expect(204, 'DELETE', `/tokens/${id}`);
     // A change of its application that keeps its rights.
     await manager.expect(200, 'PUT', path, { body: { name: 'renamed', ...ownRules } });
-    gate.open();
+    gate.release();
     expect(await answered).toMatchObject({ status: 200, body: { raw: { secret: 'CANARY-4242' } } });
   });
 });

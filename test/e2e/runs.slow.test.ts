@@ -1,58 +1,24 @@
-import type {
-  Application,
-  Invocation,
-  LogEntry,
-  Reactor,
-  ShownInvocation,
-  Token,
-} from '@token-vault/contracts';
-import {
-  cardNumber,
-  cardToken,
-  type Client,
-  createDataDirectory,
-  plainApplication,
-  removeDataDirectory,
-  type StandaloneProcess,
-  startStandaloneProcess,
-  waitUntil,
-} from '@token-vault/test-support';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Delivery, isSigned, type Receiver, signaturesOf, startReceiver } from './receiver.ts';
+import type { Invocation, ShownInvocation, Token } from '@token-vault/contracts';
+import { cardNumber, cardToken, type Client, waitUntil } from '@token-vault/test-support';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useReceiver } from '../world/receivers.ts';
+import { useVault } from '../world/vault.ts';
+import { type Delivery, isSigned, signaturesOf } from './receiver.ts';
 
-const env = { VAULT_EGRESS_ALLOW: '127.0.0.0/8' };
-
-let dataDir: string;
-let vault: StandaloneProcess;
-let manager: Client;
+const receiver = useReceiver(beforeAll);
+const vault = useVault();
+const { manager } = vault;
 let backend: Client;
-let receiver: Receiver;
 let card: Token;
 
 beforeAll(async () => {
-  receiver = await startReceiver();
-  dataDir = await createDataDirectory();
-  vault = await startStandaloneProcess({ dataDir, env });
-  manager = vault.client();
   backend = (await newCaller()).client;
   card = (await backend.expect<Token>(201, 'POST', '/tokens', { body: cardToken(cardNumber()) })).body;
 });
-afterAll(async () => {
-  await receiver.close();
-  await removeDataDirectory(dataDir);
-});
-
-async function newCaller(grants: object = {}): Promise<{ id: string; client: Client }> {
-  const permissions = ['token:create', 'token:read', 'token:use'];
-  const body = plainApplication({ permissions, ...grants });
-  const { id, key } = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
-  return { id, client: manager.withKey(key ?? '') };
-}
-async function newReactor(body: string, application?: { readonly id: string }): Promise<string> {
-  const code = `module.exports = async (req) => {\n${body}\n};`;
-  const reactor = { name: 'r', configuration: {}, code, ...(application && { application }) };
-  return (await manager.expect<Reactor>(201, 'POST', '/reactors', { body: reactor })).body.id;
-}
+const newCaller = (grants: object = {}) =>
+  vault.makeApplication({ permissions: ['token:create', 'token:read', 'token:use'], ...grants });
+const newReactor = (body: string, application?: { readonly id: string }): Promise<string> =>
+  vault.makeReactor(`module.exports = async (req) => {\n${body}\n};`, application && { application });
 const react = (id: string, body: object = {}, headers = {}, by = backend) =>
   by.request('POST', `/reactors/${id}/react`, { body, headers });
 const idOf = ({ headers }: { readonly headers: Headers }): string => headers.get('svc-invocation-id') ?? '';
@@ -165,12 +131,8 @@ describe('a result that was not delivered', () => {
     await until(id, 'delivered');
     expect(receiver.deliveries.filter(({ headers }) => headers['webhook-id'] === id)).toHaveLength(3);
     expect(receiver.deliveries.at(-1)?.text).toBe('{"raw":7}');
-    const { body } = await manager.expect<{ data: LogEntry[] }>(
-      200,
-      'GET',
-      `/logs?entity_id=${reactor}&size=100`,
-    );
-    expect(body.data.map(({ message }) => message)).toContain('Reactor webhook redelivery requested');
+    const entries = await vault.logOf({ entity_id: reactor });
+    expect(entries.map(({ message }) => message)).toContain('Reactor webhook redelivery requested');
   });
 
   it('is decided again: a caller that lost the right gets a refusal', async () => {
@@ -226,9 +188,8 @@ describe('webhook secrets that overlap', () => {
     receiver.plan(500);
     const kept = idOf(await react(reactor, { callback_url: receiver.url }));
     await untilTried(kept, 1);
-    await vault.kill();
-    vault = await startStandaloneProcess({ dataDir, env });
-    manager = vault.client();
+    await vault.process().kill();
+    await vault.start();
     backend = (await newCaller()).client;
     expect([202, 409]).toContain((await redeliver(kept)).status);
     await until(kept, 'delivered');

@@ -1,57 +1,24 @@
-import type { Application, Proxy, Reactor, Token } from '@token-vault/contracts';
-import {
-  cardNumber,
-  cardToken,
-  type Client,
-  createDataDirectory,
-  removeDataDirectory,
-  type StandaloneProcess,
-  startStandaloneProcess,
-  waitUntil,
-} from '@token-vault/test-support';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startDestination, type Destination } from './destination.ts';
-import { startGate, type Gate } from './gate.ts';
+import type { Proxy } from '@token-vault/contracts';
+import { cardNumber, type Client, waitUntil } from '@token-vault/test-support';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { passDecisionTime, useDelayedDestination } from '../world/receivers.ts';
+import { makeCard, useVault } from '../world/vault.ts';
 
 // rules.md §6 for webhooks and for requests of code. Proxies: proxy-withdrawn.slow.test.ts.
 
 const number = cardNumber();
-let dataDir: string;
-let vault: StandaloneProcess;
-let manager: Client;
+const { destination, gate } = useDelayedDestination();
+const vault = useVault(() => ({
+  env: { VAULT_EGRESS_ALLOW: '127.0.0.1/32', NODE_EXTRA_CA_CERTS: destination.caFile },
+}));
+const { manager } = vault;
 let owner: Client;
-let destination: Destination;
-let gate: Gate;
 
-async function application(permissions: readonly string[]): Promise<Application & { client: Client }> {
-  const body = { name: 'caller', type: 'private', permissions };
-  const made = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body;
-  return { ...made, client: manager.withKey(made.key ?? '') };
-}
-
-const makeCard = async () =>
-  (await owner.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body.id;
+const application = (permissions: readonly string[]) => vault.makeApplication({ permissions });
 
 beforeAll(async () => {
-  destination = await startDestination();
-  gate = await startGate(destination);
-  dataDir = await createDataDirectory();
-  const env = { VAULT_EGRESS_ALLOW: '127.0.0.1/32', NODE_EXTRA_CA_CERTS: destination.caFile };
-  vault = await startStandaloneProcess({ dataDir, env });
-  manager = vault.client();
   owner = (await application(['token:create', 'token:delete'])).client;
-  const settings = { proxy_destinations: gate.url };
-  await manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'tenant', settings } });
-});
-afterAll(async () => {
-  await vault.stop();
-  gate.close();
-  await destination.close();
-  await removeDataDirectory(dataDir);
-});
-beforeEach(() => {
-  gate.clear();
-  destination.arrived.length = 0;
+  await vault.setTenant({ proxy_destinations: gate.url });
 });
 
 /** Waits for the connection, then longer than a decision may be used, and passes the connection on. */
@@ -59,7 +26,7 @@ async function holdUp(act: () => Promise<unknown>): Promise<void> {
   await waitUntil(() => gate.held.length === 1, { what: 'the connection', timeoutMs: 15_000 });
   const sinceMs = performance.now();
   await act();
-  await waitUntil(() => performance.now() - sinceMs > 250, { what: 'the time' });
+  await passDecisionTime(sinceMs);
   gate.open();
 }
 
@@ -82,10 +49,9 @@ describe('the delivery of a result whose receiver delays the connection', () => 
   async function begin() {
     const [reader, caller] = [await application(['token:read']), await application(['token:use'])];
     const code = 'module.exports = async ({ args, svc }) => ({ raw: await svc.tokens.retrieve(args.id) });';
-    const body = { name: 'reads', code, configuration: {}, application: { id: reader.id } };
-    const reactor = (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body;
-    const asked = { args: { id: await makeCard() }, callback_url: `${gate.url}/hook` };
-    await caller.client.expect(202, 'POST', `/reactors/${reactor.id}/react`, { body: asked });
+    const reactor = await vault.makeReactor(code, { application: reader });
+    const asked = { args: { id: await makeCard(owner, number) }, callback_url: `${gate.url}/hook` };
+    await caller.client.expect(202, 'POST', `/reactors/${reactor}/react`, { body: asked });
     return { callerId: caller.id, readerId: reader.id };
   }
   const texts = () => destination.arrived.map(({ body }) => body.toString());
@@ -117,7 +83,7 @@ describe('a request of the code of a proxy whose destination delays the connecti
     };`;
     const made = { name: 'p', destination: gate.url, application: { id: reader.id }, request: { code } };
     const proxy = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body: made })).body;
-    const body = { card: `{{ ${await makeCard()} }}` };
+    const body = { card: `{{ ${await makeCard(owner, number)} }}` };
     const answer = caller.client.request('POST', `/proxies/${proxy.id}/invoke/x`, { body });
     return { answer, proxyId: proxy.id, callerId: caller.id, readerId: reader.id };
   }

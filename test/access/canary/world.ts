@@ -17,6 +17,7 @@ import {
   startStandaloneProcess,
   type TestStack,
 } from '@token-vault/test-support';
+import { openSession } from '../../world/sessions.ts';
 import { type Gateway, startGateway } from '@token-vault/deploy/running-gateway';
 
 type Holder = Application & { readonly key: string };
@@ -104,11 +105,11 @@ async function startListener(): Promise<{ url: string; received: () => string; s
 
 const soon = (): string => new Date(Date.now() + 2_500).toISOString();
 
-async function makeSession(opener: Client, authoriser: Client, grant?: object): Promise<string> {
-  const opened = await opener.expect<{ nonce: string; session_key: string }>(201, 'POST', '/sessions');
-  const { nonce, session_key: key } = opened.body;
+/** A session whose rights `authoriser` grants. Gives its key. */
+async function makeSession(opener: Client, authoriser: Client, grant: object): Promise<string> {
+  const { nonce, key } = await openSession(opener);
   const body = { nonce, permissions: ['token:create', 'token:read'], ...grant };
-  if (grant) await authoriser.expect(200, 'POST', '/sessions/authorize', { body });
+  await authoriser.expect(200, 'POST', '/sessions/authorize', { body });
   return key;
 }
 
@@ -194,7 +195,7 @@ export async function openWorld({ stack, hasGateway = false }: WorldOptions = {}
   const opener = clientWithoutKey.withKey(open.key);
   const token = await revealer.expect<Token>(201, 'POST', '/tokens', { body: cardToken() });
   const sessions = {
-    'a session that is not authorised': await makeSession(opener, revealer),
+    'a session that is not authorised': (await openSession(opener)).key,
     'a session that has expired': await makeSession(opener, revealer, { expires_at: soon() }),
     'a session': await makeSession(opener, revealer, {}),
   };

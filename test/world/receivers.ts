@@ -1,0 +1,48 @@
+import { waitUntil } from '@token-vault/test-support';
+import { afterAll, beforeAll, beforeEach } from 'vitest';
+import { startDestination, type Destination } from '../e2e/destination.ts';
+import { startGate, type Gate } from '../e2e/gate.ts';
+import { startReceiver, type Receiver } from '../e2e/receiver.ts';
+
+/** Stands for an object that a hook makes later, and makes anew for each test. */
+const standIn = <Made extends object>(current: () => Made): Made =>
+  new Proxy({} as Made, {
+    get: (_target, name) => Reflect.get(current(), name) as unknown,
+    set: (_target, name, value) => Reflect.set(current(), name, value),
+  });
+
+/**
+ * A receiver of webhooks and of requests of code: a new one for each test (`beforeEach`), or one for the tests of the
+ * file (`beforeAll`).
+ */
+export function useReceiver(begin: typeof beforeAll | typeof beforeEach): Receiver {
+  let current: Receiver;
+  begin(async () => {
+    current = await startReceiver();
+    return () => current.close();
+  });
+  return standIn(() => current);
+}
+
+/** A destination of proxies and webhooks, and its gate, which delays connections. Each test starts with none. */
+export function useDelayedDestination(): { readonly destination: Destination; readonly gate: Gate } {
+  let destination: Destination;
+  let gate: Gate;
+  beforeAll(async () => {
+    destination = await startDestination();
+    gate = await startGate(destination);
+  });
+  afterAll(async () => {
+    gate.close();
+    await destination.close();
+  });
+  beforeEach(() => {
+    gate.clear();
+    destination.arrived.length = 0;
+  });
+  return { destination: standIn(() => destination), gate: standIn(() => gate) };
+}
+
+/** Waits until the vault decides the rights again that it has read at `sinceMs` (of `performance.now()`). */
+export const passDecisionTime = (sinceMs: number): Promise<boolean> =>
+  waitUntil(() => performance.now() - sinceMs > 250, { what: 'the time' });
