@@ -1,9 +1,12 @@
-import { streams, TokenKeysAbandoned } from '@token-vault/contracts';
+import { KeysAbandoned, TokenKeysAbandoned } from '@token-vault/contracts';
 import { noRevision, RevisionConflictError, type EventStore } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/operations';
 import { expectedAt } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
+import { streamOfKeys } from './entity.ts';
 import type { UnneededKey } from './key-sweep-record.ts';
+
+const abandonments = new Set<string>([KeysAbandoned.type, TokenKeysAbandoned.type]);
 
 /** A stream that changes more often than this while a key is looked at is left to the next pass. */
 const attempts = 5;
@@ -22,7 +25,7 @@ async function readStream(store: Log, stream: string, keyId: string) {
     if (revision !== next) found.isNamed = true;
     next = revision + 1;
     if (!data.includes(keyId)) continue;
-    if (type === TokenKeysAbandoned.type) found.isAbandoned = true;
+    if (abandonments.has(type)) found.isAbandoned = true;
     else found.isNamed = true;
   }
   return found;
@@ -33,13 +36,14 @@ async function readStream(store: Log, stream: string, keyId: string) {
  * conflict.
  */
 export async function abandonKey(store: Log, clock: Clock, key: UnneededKey): Promise<boolean> {
-  const { id, tenantId, tokenId } = key;
-  const stream = streams.token(tenantId, tokenId);
+  const { id, tenantId, entity } = key;
+  const stream = streamOfKeys(tenantId, entity);
+  if (stream === undefined) return false;
   for (let attempt = 1; ; attempt += 1) {
     const { isNamed, isAbandoned, revision } = await readStream(store, stream, id);
     if (isNamed || isAbandoned) return !isNamed;
     const context = systemContext(tenantId, 'key-sweep', clock);
-    const event = context.event(TokenKeysAbandoned, { token_id: tokenId, abandoned_key_ids: [id] });
+    const event = context.event(KeysAbandoned, { entity, abandoned_key_ids: [id] });
     try {
       const stored = await store.append(stream, [event], expectedAt(revision));
       // Else the server has forgotten events of the stream, which may need the key.

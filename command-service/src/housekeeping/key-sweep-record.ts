@@ -2,6 +2,7 @@ import { aliased } from '@token-vault/contracts';
 import { dataKeyTable } from '@token-vault/crypto';
 import { comparePositions, parsePosition, type Position, type StoredEvent } from '@token-vault/event-store';
 import type { Pool } from 'pg';
+import { sweptKinds } from './entity.ts';
 
 /** An event by which the log is known again. */
 export type Mark = Pick<StoredEvent, 'stream' | 'revision' | 'id' | 'position'>;
@@ -24,11 +25,12 @@ export interface Noted {
   readonly readTo: Position;
 }
 
-/** A data key of a token that no row of the read model needs. */
+/** A data key that no row of the read model of tokens names. */
 export interface UnneededKey {
   readonly id: string;
   readonly tenantId: string;
-  readonly tokenId: string;
+  /** The entity that the key was made for, e.g. `token:<id>`. */
+  readonly entity: string;
 }
 
 export interface KeyPage {
@@ -70,9 +72,9 @@ select id::text from ${dataKeyTable} where id > $1 and id <= $2 order by id offs
 
 /** A key with an end of its own (a cvc) is destroyed then. The keys of a deleted tenant are destroyed with it. */
 const keysStatement = `
-select k.id::text, k.tenant_id::text as "tenantId", substr(k.entity, ${'token:'.length + 1}) as "tokenId"
+select k.id::text, k.tenant_id::text as "tenantId", k.entity
 from ${dataKeyTable} k
-where k.id > $1 and k.id <= $2 and k.destroy_after is null and k.entity like 'token:%'
+where k.id > $1 and k.id <= $2 and k.destroy_after is null and split_part(k.entity, ':', 1) = any($3)
   and exists (select from key_ring.tenant_key o where o.tenant_id = k.tenant_id)
   and not exists (select from ${token.source} where ${token.tenant_id} = k.tenant_id
     and 'token:' || ${token.id} = k.entity and substring(${token.data} from 5 for 36) = k.id::text)
@@ -110,7 +112,7 @@ export function createSweepRecord(pool: Pool, graceMs: number) {
     async page({ after, until }: SweepRecord): Promise<KeyPage> {
       const ends = await pool.query<{ id: string }>(pageEndStatement, [after, until]);
       const end = ends.rows[0]?.id ?? until;
-      const { rows: keys } = await pool.query<UnneededKey>(keysStatement, [after, end]);
+      const { rows: keys } = await pool.query<UnneededKey>(keysStatement, [after, end, sweptKinds]);
       return { keys, end, isLast: ends.rows.length === 0 };
     },
 

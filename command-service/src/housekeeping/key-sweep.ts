@@ -29,7 +29,7 @@ const hourMs = 3_600_000;
 const task = 'key-sweep';
 
 /**
- * Destroys data keys of tokens whose event never came: their writer died between key and append (ADR 2).
+ * Destroys data keys whose event never came: their writer died between key and append (ADR 2).
  *
  * That no append may still bring the event is not left to time: `abandonKey` makes a late one fail. That the log is the true one, and not an
  * older copy, is checked by what the passes before have noted, also between the abandonment and the destruction.

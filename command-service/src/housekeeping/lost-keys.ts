@@ -12,6 +12,7 @@ import { tenantDecider } from '../tenants/decider.ts';
 import { changeToken, loadToken } from '../tokens/change.ts';
 import { tokenDecider } from '../tokens/decider.ts';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
+import { partsOf } from './entity.ts';
 
 export interface LostKey {
   readonly tenantId: string;
@@ -93,7 +94,7 @@ export function createLostKeys(options: {
   return {
     async record(key) {
       const { tenantId, keyId, entity } = key;
-      const [kind, id = ''] = splitOnce(entity);
+      const { kind, id } = partsOf(entity);
       if (kind === 'token') return endToken(tenantId, id, keyId);
       const work = { store, context: systemContext(tenantId, task, clock), keyId };
       if (kind === 'reactor') return endConfigured(work, streams.reactor(tenantId, id), reactorDecider);
@@ -116,9 +117,4 @@ export function createLostKeys(options: {
       return position !== undefined;
     },
   };
-}
-
-function splitOnce(entity: string): [string, string?] {
-  const at = entity.indexOf(':');
-  return at < 0 ? [entity] : [entity.slice(0, at), entity.slice(at + 1)];
 }

@@ -109,11 +109,11 @@ export class Invocations {
     const checked = this.#tokenUse.check(request.references, context);
     checked.catch(() => undefined);
     const dependencies = { store: this.#store, keyRing: this.#keyRing };
-    const loaded = await loadReactor(dependencies, tenantId, reactorId);
+    const { revision } = await loadReactor(dependencies, tenantId, reactorId);
     const depth = depthOf(context);
     await checked;
     const { id, begun: earlier } = await this.#begunOrFree(reactorId, context);
-    const draft = { id, reactorId, reactorRevision: loaded.revision, depth, request };
+    const draft = { id, reactorId, reactorRevision: revision, depth, request };
     if (request.callbackUrl !== undefined) {
       const { position, begun } = await this.#begin(draft, earlier, context);
       return { status: 202, position, invocationId: id, isRepeat: begun !== undefined };
@@ -125,7 +125,7 @@ export class Invocations {
       const since = begun ? sinceOf(begun) : context.now;
       context.waitsForOthers();
       const outcome = await this.#outcomeOf(draft, awaited, context);
-      const reactorRevision = begun?.invoked.reactor_revision ?? loaded.revision;
+      const reactorRevision = begun?.invoked.reactor_revision ?? revision;
       const asked = { tenantId, invocationId: id, reactorId, reactorRevision };
       const answer = await answerNow(this.#answering, { asked, outcome, usedTokenIds, since }, context);
       // The output of the code may contain the configuration of the reactor.

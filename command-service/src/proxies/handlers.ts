@@ -57,11 +57,14 @@ export class Proxies {
     await this.#compile(codesOf(body), context);
     const id = context.newEntityId();
     const configuration = body.configuration ?? {};
-    const content = contentOf(body, {
-      configuration: await this.#configurations.seal(tenantOf(context), id, configuration),
-      applicationId: application?.id,
-    });
-    const { position } = await this.#execute(context, id, { kind: 'create', id, content });
+    const { position } = await this.#execute(context, id, async () => ({
+      kind: 'create',
+      id,
+      content: contentOf(body, {
+        configuration: await this.#configurations.seal(tenantOf(context), id, configuration),
+        applicationId: application?.id,
+      }),
+    }));
     return { proxy: await this.#shown(context, id, { configuration, application }), position };
   }
 
@@ -137,7 +140,7 @@ export class Proxies {
     };
   }
 
-  #execute(context: RequestContext, id: string, command: ProxyCommand) {
+  #execute(context: RequestContext, id: string, command: ProxyCommand | (() => Promise<ProxyCommand>)) {
     return execute({
       store: this.#store,
       stream: streamOf(context, id),
@@ -145,6 +148,7 @@ export class Proxies {
       command,
       event: context.event.bind(context),
       signing: this.#signingOf(context),
+      newKeys: this.#configurations.newKeys(tenantOf(context)),
     });
   }
 

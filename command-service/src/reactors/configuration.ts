@@ -1,13 +1,13 @@
 import { NotFoundError, ValidationError, type PatchReactorBody } from '@token-vault/contracts';
 import {
   KeyDestroyedError,
+  keyIdOf,
   secret,
   type KeyRing,
   type SealContext,
   type SealedValue,
   type Secret,
 } from '@token-vault/crypto';
-
 import { mergePatch } from '../tokens/merge-patch.ts';
 
 export type Configuration = Readonly<Record<string, string>>;
@@ -21,7 +21,19 @@ export type ConfiguredKind = 'reactor' | 'proxy';
 /** Its entity in the key ring. */
 export const entityOf = (kind: ConfiguredKind, id: string): string => `${kind}:${id}`;
 
+/** A command that may bring a new configuration. */
+interface Configuring {
+  readonly kind: string;
+  readonly content?: { readonly configuration: SealedValue };
+}
+
 export interface Configurations {
+  /** The keys of a command, for its execution: a creation brings a new one. */
+  newKeys(tenantId: string): {
+    idsOf(command: Configuring): readonly string[];
+    destroy(keyIds: readonly string[]): Promise<unknown>;
+  };
+  /** Seals the configuration of a new entity, under a key that its append must be given. */
   seal(tenantId: string, id: string, configuration: Configuration): Promise<SealedValue>;
   /** @throws NotFoundError when the entity was deleted meanwhile. */
   reseal(
@@ -58,8 +70,13 @@ export function createConfigurations(keyRing: KeyRing, kind: ConfiguredKind): Co
     }
   };
   const configurations: Configurations = {
+    newKeys: (tenantId) => ({
+      idsOf: ({ kind: command, content }) =>
+        command === 'create' && content ? [keyIdOf(content.configuration)] : [],
+      destroy: (keyIds) => keyRing.destroyKeys(tenantId, keyIds),
+    }),
     seal: (tenantId, id, configuration) =>
-      keyRing.sealNew(placeOf(tenantId, id), secret({ ...configuration }), { durability: 'own' }),
+      keyRing.sealNew(placeOf(tenantId, id), secret({ ...configuration })),
     reseal: (tenantId, id, before, configuration) =>
       orNotFound(keyRing.sealAgain(placeOf(tenantId, id), before, secret({ ...configuration }))),
     async patched(tenantId, id, before, patch) {

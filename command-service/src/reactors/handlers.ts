@@ -87,15 +87,19 @@ export class Reactors {
     await this.#compile(body.code, context);
     const id = context.newEntityId();
     const { name, code, configuration } = body;
-    const sealed = await this.#configurations.seal(tenantOf(context), id, configuration);
-    const content = { name, code, configuration: sealed, applicationId: application?.id };
+    const sealed = () => this.#configurations.seal(tenantOf(context), id, configuration);
     const { position } = await execute({
       store: this.#store,
       stream: streamOf(context, id),
       decider: reactorDecider,
-      command: { kind: 'create', id, content },
+      command: async () => ({
+        kind: 'create' as const,
+        id,
+        content: { name, code, configuration: await sealed(), applicationId: application?.id },
+      }),
       event: context.event.bind(context),
       signing: this.#signingOf(context),
+      newKeys: this.#configurations.newKeys(tenantOf(context)),
     });
     return this.#answer(context, id, { configuration, application, position });
   }
@@ -186,7 +190,7 @@ export class Reactors {
 
   /** The parts of an answer that are not stored with the reactor, as they are now. */
   async #present(context: RequestContext, id: string): Promise<Omit<Shown, 'position'>> {
-    const { details } = await loadReactor(this.#dependencies, tenantOf(context), id);
+    const details = await loadReactor(this.#dependencies, tenantOf(context), id);
     const { applicationId } = details;
     const configuration = await this.#configurations.open(tenantOf(context), id, details.configuration);
     const application = await this.#referenced(
@@ -217,7 +221,7 @@ export class Reactors {
     id: string,
     { configuration, application, position }: Shown,
   ): Promise<ReactorAnswer> {
-    const { details } = await loadReactor(this.#dependencies, tenantOf(context), id);
+    const details = await loadReactor(this.#dependencies, tenantOf(context), id);
     return { reactor: present(tenantOf(context), details, configuration, application), position };
   }
 }

@@ -6,11 +6,6 @@ import { requireSigned } from '../aggregates/signing.ts';
 import { reactorDecider, requireActive } from './decider.ts';
 import { reactorSigner, type ReactorDetails } from './state.ts';
 
-export interface LoadedReactor {
-  readonly details: ReactorDetails;
-  readonly revision: number;
-}
-
 /**
  * A reactor of the log. Its signature is checked, because its code is given plaintext (ADR 20).
  * @throws NotFoundError, AlteredRecordError
@@ -19,9 +14,9 @@ export async function loadReactor(
   { store, keyRing }: { readonly store: EventStore; readonly keyRing: Pick<KeyRing, 'hashes'> },
   tenantId: string,
   id: string,
-): Promise<LoadedReactor> {
-  const { state, revision } = await load(store, streams.reactor(tenantId, id), reactorDecider);
+): Promise<ReactorDetails> {
+  const { state } = await load(store, streams.reactor(tenantId, id), reactorDecider);
   const details = requireActive(state);
   requireSigned(reactorSigner, state, await keyRing.hashes(tenantId));
-  return { details, revision };
+  return details;
 }

@@ -20,6 +20,8 @@ export interface ReactorContent {
 
 export interface ReactorDetails extends ReactorContent {
   readonly id: string;
+  /** The revision of the event that set or signed the content last. Later ones may only have abandoned keys. */
+  readonly revision: number;
   /** Signature of the reactor's content; undefined in a log that an older release wrote. */
   readonly signature: string | undefined;
   readonly createdBy: string;
@@ -37,8 +39,8 @@ export const initialState: ReactorState = { kind: 'absent' };
 
 const contentOf = (
   event: RecordedEvent<'ReactorCreated' | 'ReactorUpdated'>,
-): ReactorContent & Pick<ReactorDetails, 'signature'> => {
-  const { data } = event;
+): ReactorContent & Pick<ReactorDetails, 'signature' | 'revision'> => {
+  const { data, revision } = event;
   const { name, code, configuration, application_id: applicationId } = data;
   return {
     name,
@@ -46,6 +48,7 @@ const contentOf = (
     configuration,
     applicationId,
     signature: signatureOf(event),
+    revision,
   };
 };
 
@@ -67,7 +70,10 @@ export const evolve = evolveBy<ReactorState, TypeIn<typeof reactorEvents>>({
   },
   ReactorSigned: (state, event) =>
     state.kind === 'active'
-      ? { kind: 'active', details: { ...state.details, signature: signatureOf(event) } }
+      ? {
+          kind: 'active',
+          details: { ...state.details, signature: signatureOf(event), revision: event.revision },
+        }
       : state,
   ReactorDeleted: () => ({ kind: 'deleted' }),
 });

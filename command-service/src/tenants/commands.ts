@@ -50,7 +50,10 @@ export function createTenantCommands(dependencies: Omit<CommandDependencies, 'ex
   const stateOf = async (tenantId: string) =>
     (await load(store, streams.tenant(tenantId), tenantDecider)).state;
 
-  async function run(tenantId: string, command: TenantCommand): Promise<Position | undefined> {
+  async function run(
+    tenantId: string,
+    command: TenantCommand | (() => Promise<TenantCommand>),
+  ): Promise<Position | undefined> {
     const context = systemContext(tenantId, actor, clock);
     const event = context.event.bind(context);
     return (await executeTenant({ store, keyRing, tenantId, command, event })).position;
@@ -60,10 +63,11 @@ export function createTenantCommands(dependencies: Omit<CommandDependencies, 'ex
     async create({ name, plan, tenantId = newId() }) {
       // The keys are made before the event, so that a tenant in the log can always seal.
       await keyRing.createTenantKeys(tenantId);
-      if ((await stateOf(tenantId)).kind === 'absent') {
-        const { sealed: webhookSecret } = await newWebhookSecret(keyRing, tenantId);
-        await run(tenantId, { kind: 'create', id: tenantId, name, plan, webhookSecret });
-      }
+      if ((await stateOf(tenantId)).kind === 'absent')
+        await run(tenantId, async () => {
+          const { sealed: webhookSecret } = await newWebhookSecret(keyRing, tenantId);
+          return { kind: 'create', id: tenantId, name, plan, webhookSecret };
+        });
       // The scope makes the application's id depend on the tenant's id, so that a repeat finds the same application.
       const scope = { plan, idempotencyScope: ['management application', tenantId] };
       const { application, position } = await applications.create(

@@ -10,7 +10,7 @@ import {
   TenantWebhookSecretRotated,
   type Plan,
 } from '@token-vault/contracts';
-import type { SealedValue } from '@token-vault/crypto';
+import { keyIdOf, type SealedValue } from '@token-vault/crypto';
 import { fact, type Decider, type Fact } from '../aggregates/decider.ts';
 import { evolve, initialState, type TenantDetails, type TenantState } from './state.ts';
 
@@ -31,6 +31,8 @@ export type TenantCommand =
   | {
       readonly kind: 'rotate-webhook-secret';
       readonly secret: SealedValue;
+      /** The key of the earlier secrets is destroyed, or there were none. */
+      readonly isFirstOfKey: boolean;
       /** Seconds for which the secrets that sign now go on to sign. 0: they end at once. */
       readonly overlap: number;
       readonly now: Date;
@@ -47,9 +49,10 @@ export function requireActive(state: TenantState): TenantDetails {
 
 function rotate(
   { id, webhookSecret, earlierSecrets }: TenantDetails,
-  { secret, overlap, now }: Extract<TenantCommand, { kind: 'rotate-webhook-secret' }>,
+  { secret, isFirstOfKey, overlap, now }: Extract<TenantCommand, { kind: 'rotate-webhook-secret' }>,
 ): Fact {
-  if (overlap === 0 || webhookSecret === undefined)
+  // Earlier secrets whose key is destroyed cannot be opened any more, so they cannot sign.
+  if (overlap === 0 || webhookSecret === undefined || isFirstOfKey)
     return fact(TenantWebhookSecretRotated, { tenant_id: id, secret });
   const expiresAt = new Date(now.getTime() + overlap * 1000).toISOString();
   const earlier = [
@@ -90,6 +93,12 @@ function decide(state: TenantState, command: TenantCommand): readonly Fact[] {
     case 'delete':
       return [fact(TenantDeleted, { tenant_id: requireActive(state).id })];
   }
+}
+
+/** The data keys that were made for the command. */
+export function newKeyIds(command: TenantCommand): readonly string[] {
+  if (command.kind === 'create') return [keyIdOf(command.webhookSecret)];
+  return command.kind === 'rotate-webhook-secret' && command.isFirstOfKey ? [keyIdOf(command.secret)] : [];
 }
 
 export const tenantDecider: Decider<TenantState, TenantCommand> = { initialState, evolve, decide };

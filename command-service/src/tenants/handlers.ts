@@ -62,9 +62,7 @@ export function createTenantHandlers({ store, keyRing }: { store: EventStore; ke
           const made = await newWebhookSecret(keyRing, tenantId, requireActive(state).webhookSecret);
           secret = made.plain;
           const { sealed, isFirstOfKey } = made;
-          // The earlier secrets cannot be opened any more, so they cannot sign.
-          const lasting = isFirstOfKey ? 0 : overlap;
-          return { kind: 'rotate-webhook-secret', secret: sealed, overlap: lasting, now: context.now };
+          return { kind: 'rotate-webhook-secret', secret: sealed, isFirstOfKey, overlap, now: context.now };
         },
       });
       return { secret, position };

@@ -23,7 +23,7 @@ const placeOf = (tenantId: string): SealContext => ({
 export interface NewWebhookSecret {
   readonly plain: string;
   readonly sealed: SealedValue;
-  /** It is sealed under a new data key, because the key of the earlier secrets is destroyed, or there was none. */
+  /** It is sealed under a new data key, which the append must be given: the key of the earlier secrets is destroyed, or there was none. */
   readonly isFirstOfKey: boolean;
 }
 
@@ -38,10 +38,9 @@ export async function newWebhookSecret(
 ): Promise<NewWebhookSecret> {
   const plain = generateWebhookSecret();
   const place = placeOf(tenantId);
-  // Secrets are made rarely, so a flush of their own is affordable, and the append needs no keys.
   const sealNew = async () => ({
     plain,
-    sealed: await keyRing.sealNew(place, secret(plain), { durability: 'own' }),
+    sealed: await keyRing.sealNew(place, secret(plain)),
     isFirstOfKey: true,
   });
   if (before === undefined) return sealNew();

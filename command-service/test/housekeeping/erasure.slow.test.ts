@@ -76,6 +76,7 @@ describe('a destruction of keys that a crash has interrupted is repeated', () =>
       vault.keyRing.sealNew(
         { tenantId: vault.principal.tenant.id, entity: `answer-of-token:${id}`, field: 'answer' },
         secret('shown'),
+        { destroyAfter: new Date('2099-01-01T00:00:00Z') },
       );
     const [gone, again] = [await vault.create(aCard), await vault.create({ ...aCard, id: 'again' })];
     await answerOf(gone.id);

@@ -1,19 +1,91 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { streams } from '@token-vault/contracts';
+import type { Principal } from '@token-vault/access';
+import { KeysAbandoned, streams, TokenKeysAbandoned } from '@token-vault/contracts';
+import { keyIdOf } from '@token-vault/crypto';
 import {
   EventStoreUnavailableError,
   KeysNotStoredError,
   type EventStore,
   type StoredEvent,
 } from '@token-vault/event-store';
+import { silentLogger } from '@token-vault/observability';
+import { createAuditTrail } from '@token-vault/operations';
+import { fieldsOf } from '@token-vault/test-support';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { systemContext } from '../../src/aggregates/system-context.ts';
+import { sweptKinds } from '../../src/housekeeping/entity.ts';
 import { KeySweep } from '../../src/housekeeping/key-sweep.ts';
-import { card, type VaultOptions } from '../tokens/vault.ts';
+import { createTenantCommands } from '../../src/index.ts';
+import { anyone, card, type TestVault, type VaultOptions } from '../tokens/vault.ts';
 import { hearingLogger, openHouse, type House } from './house.ts';
 
 const aToken = { type: 'token', data: 'secret' };
 const foreign = 'the log is not the one of before: keys made until now stay';
+
+/** A write whose event brings a new data key. */
+interface Write {
+  readonly what: string;
+  readonly kind: string;
+  /** What comes before it. */
+  readonly prepare?: (vault: TestVault) => Promise<unknown>;
+  /** Does it, or repeats it. Repeats of one write have the same idempotency key. */
+  readonly run: (vault: TestVault, idempotencyKey: string) => Promise<unknown>;
+}
+
+const managerOf = ({ principal: { tenant } }: TestVault): Principal =>
+  anyone({ tenant, applicationType: 'management', rules: [] });
+
+function createTenant({ faults: { store }, keyRing, clock, principal }: TestVault): Promise<unknown> {
+  const audit = createAuditTrail(store);
+  const commands = createTenantCommands({ store, keyRing, audit, clock, logger: silentLogger });
+  return commands.create({ name: 'Acme', plan: 'enterprise', tenantId: principal.tenant.id });
+}
+
+const without = (all: readonly string[], some: readonly string[]): string[] =>
+  all.filter((each) => !some.includes(each));
+
+const code = 'module.exports = async (req) => ({ raw: req.args });';
+const configuration = { KEY: 'secret' };
+const writes: readonly Write[] = [
+  {
+    what: 'a token',
+    kind: 'token',
+    run: (vault, idempotencyKey) => vault.create(aToken, { idempotencyKey }),
+  },
+  {
+    what: 'a reactor',
+    kind: 'reactor',
+    run: (vault, idempotencyKey) =>
+      vault.call(
+        'createReactor',
+        { body: { name: 'Pay', code, configuration } },
+        { as: managerOf(vault), idempotencyKey },
+      ),
+  },
+  {
+    what: 'a proxy',
+    kind: 'proxy',
+    run: (vault, idempotencyKey) =>
+      vault.call(
+        'createProxy',
+        { body: { name: 'Pay', destination: 'https://pay.example', configuration } },
+        { as: managerOf(vault), idempotencyKey },
+      ),
+  },
+  { what: 'a tenant, with its webhook secret', kind: 'tenant', run: createTenant },
+  {
+    what: 'a webhook secret after the loss of the key of the one before',
+    kind: 'tenant',
+    async prepare(vault) {
+      await createTenant(vault);
+      const { id } = vault.principal.tenant;
+      await vault.keyRing.destroyKeysOfEntity(id, `tenant:${id}`);
+    },
+    run: (vault, idempotencyKey) =>
+      vault.call('rotateWebhookSecret', { body: {} }, { as: managerOf(vault), idempotencyKey }),
+  },
+];
 
 /** The sweep of keys without events on a real key ring and a log of this kind. */
 export function describeKeySweep(name: string, options: VaultOptions): void {
@@ -53,6 +125,132 @@ export function describeKeySweep(name: string, options: VaultOptions): void {
       house.vault.faults.interpose = async () => undefined;
     });
 
+    describe.each(writes)('the key of $what', ({ kind, prepare, run }) => {
+      let idempotencyKey = '';
+      beforeEach(async () => {
+        idempotencyKey = randomUUID();
+        await prepare?.(house.vault);
+        await house.settle();
+      });
+      const write = () => run(house.vault, idempotencyKey);
+
+      const isOfKind = (stream: string) => stream.startsWith(`${kind}-${house.vault.principal.tenant.id}`);
+      const keyIds = async (): Promise<string[]> => {
+        const { rows } = await house.vault.pool.query<{ id: string }>(
+          'select id from key_ring.data_key where tenant_id = $1',
+          [house.vault.principal.tenant.id],
+        );
+        return rows.map(({ id }) => id);
+      };
+      /** A writer that dies before or after its append. Gives the key that it had made. */
+      const cutOff = async (fault: 'before' | 'after'): Promise<string> => {
+        const before = await keyIds();
+        house.vault.faults.decide = (stream) => (isOfKind(stream) ? fault : undefined);
+        await expect(write()).rejects.toThrow(EventStoreUnavailableError);
+        house.vault.faults.decide = () => undefined;
+        const [key = '', ...others] = without(await keyIds(), before);
+        expect([key, others]).toEqual([expect.any(String), []]);
+        return key;
+      };
+      /** Opens the value that the newest event of the kind brings. Gives its key. */
+      const open = async (): Promise<string> => {
+        const events = (await house.vault.events()).filter(({ stream }) => isOfKind(stream));
+        const values = events
+          .flatMap((event) => Object.entries(fieldsOf(event)))
+          .filter((field): field is [string, string] => typeof field[1] === 'string')
+          .filter(([, value]) => value.startsWith('sv1.'));
+        const [, sealed = ''] = values.at(-1) ?? [];
+        const { id: tenantId } = house.vault.principal.tenant;
+        const { rows } = await house.vault.pool.query<{ entity: string; purpose: string }>(
+          'select entity, purpose from key_ring.data_key where id = $1',
+          [keyIdOf(sealed)],
+        );
+        const { entity = '', purpose = '' } = rows[0] ?? {};
+        await house.vault.keyRing.open({ tenantId, entity, field: purpose }, sealed);
+        return keyIdOf(sealed);
+      };
+      const lastEvent = async () =>
+        (await house.vault.events()).filter(({ stream }) => isOfKind(stream)).at(-1);
+
+      it('is destroyed when its writer died before its append, and no other; a repeat makes a new one', async () => {
+        const lost = await cutOff('before');
+        const before = await keyIds();
+        expect(await passes()).toBe(1);
+        expect(without(before, await keyIds())).toEqual([lost]);
+        expect(logger.messages).toEqual(['data keys were destroyed whose event never came']);
+        expect(await lastEvent()).toMatchObject({
+          type: KeysAbandoned.type,
+          data: { entity: expect.stringMatching(`^${kind}:`) as unknown, abandoned_key_ids: [lost] },
+          metadata: { actor: { kind: 'system', id: 'key-sweep' } },
+        });
+        await write();
+        await house.settle();
+        expect(await passes()).toBe(0);
+        expect(await open()).not.toBe(lost);
+      });
+
+      it('stays when its writer died after its append', async () => {
+        const key = await cutOff('after');
+        await house.settle();
+        expect(await passes()).toBe(0);
+        expect(await open()).toBe(key);
+      });
+
+      /** A late write. Where the append looks for its keys, it is refused as one without keys, and is repeated. */
+      const lateWrite = (): Promise<unknown> => {
+        const answer = write();
+        if (options.durability !== 'follows-log') return answer;
+        return expect(answer).rejects.toThrow(KeysNotStoredError).then(write);
+      };
+      /** Does something between the key and the append of the first attempt. */
+      const interpose = (work: () => Promise<unknown>): void => {
+        let isDone = false;
+        house.vault.faults.interpose = async (stream) => {
+          if (!isOfKind(stream) || isDone) return;
+          isDone = true;
+          await work();
+        };
+      };
+
+      it('makes a late append meet a conflict: its value is sealed anew', async () => {
+        let swept = 0;
+        interpose(async () => (swept = await passes()));
+        await lateWrite();
+        expect(swept).toBe(1);
+        await open();
+        await house.settle();
+        expect(await passes()).toBe(0);
+        await open();
+      });
+
+      it('stays when its event comes between the look and its end', async () => {
+        const { log } = house.vault;
+        const arrived = Promise.withResolvers<undefined>();
+        const goOn = Promise.withResolvers<undefined>();
+        interpose(() => {
+          arrived.resolve(undefined);
+          return goOn.promise;
+        });
+        const answer = write();
+        await Promise.race([arrived.promise, answer]);
+        await pass();
+        const afterTheWriter: EventStore = {
+          ...log,
+          async append(...given) {
+            goOn.resolve(undefined);
+            await answer;
+            return log.append(...given);
+          },
+        };
+        expect(await pass(afterTheWriter)).toBe(0);
+        await open();
+      });
+    });
+
+    it('covers every kind of key that is swept', () => {
+      expect(new Set(writes.map(({ kind }) => kind))).toEqual(new Set(sweptKinds));
+    });
+
     const tokenStream = (id: string) => streams.token(house.vault.principal.tenant.id, id);
     const hasKey = async (id: string) => (await house.vault.keys()).includes(`${id} data`);
     /** A writer that dies before or after its append. */
@@ -65,26 +263,14 @@ export function describeKeySweep(name: string, options: VaultOptions): void {
       return id;
     };
 
-    it('destroys the key of a writer that died before its append, and no other', async () => {
-      const { vault } = house;
-      const kept = await vault.create(aToken);
+    it('leaves the key of a cvc to its own end', async () => {
       const lost = await cutOff('before', { type: 'card', data: { number: card, cvc: '123' } });
       expect(await passes()).toBe(1);
-      // The key of a cvc ends by itself.
-      expect(await vault.keys()).toContain(`${lost} cvc`);
+      expect(await house.vault.keys()).toContain(`${lost} cvc`);
       expect(await hasKey(lost)).toBe(false);
-      expect(logger.messages).toEqual(['data keys were destroyed whose event never came']);
-      expect(await house.typesOf(lost)).toEqual(['TokenKeysAbandoned']);
-      await vault.create({ ...aToken, id: lost });
-      await house.settle();
-      expect(await passes()).toBe(0);
-      expect([await vault.stored(lost), await vault.stored(kept.id)]).toMatchObject([
-        { data: 'secret' },
-        { data: 'secret' },
-      ]);
     });
 
-    it('destroys it also when a later token has the same id, and leaves that token as it is', async () => {
+    it('destroys a key also when a later token has the same id, and leaves that token as it is', async () => {
       const lost = await cutOff('before');
       await house.vault.create({ ...aToken, id: lost });
       await house.settle();
@@ -94,6 +280,20 @@ export function describeKeySweep(name: string, options: VaultOptions): void {
       await house.settle();
       expect(await passes()).toBe(0);
       expect(await house.vault.stored(lost)).toMatchObject({ data: 'changed' });
+    });
+
+    it('destroys a key that the release before has abandoned', async () => {
+      const { principal, clock, log } = house.vault;
+      const id = await cutOff('before');
+      const { rows } = await house.vault.pool.query<{ key: string }>(
+        'select id as key from key_ring.data_key where tenant_id = $1 and entity = $2',
+        [principal.tenant.id, `token:${id}`],
+      );
+      const abandoned = { token_id: id, abandoned_key_ids: rows.map(({ key }) => key) };
+      const context = systemContext(principal.tenant.id, 'key-sweep', clock);
+      await log.append(tokenStream(id), [context.event(TokenKeysAbandoned, abandoned)], 'no-stream');
+      expect(await passes()).toBe(1);
+      expect(await hasKey(id)).toBe(false);
     });
 
     it('asks the log, not the read model: an unanswered write, and one that the read model lacks, keep their keys', async () => {
@@ -118,28 +318,7 @@ export function describeKeySweep(name: string, options: VaultOptions): void {
         .then(() => house.vault.create({ ...aToken, id }));
     };
 
-    it('makes a late append meet a conflict: its token is sealed anew', async () => {
-      const { vault } = house;
-      const id = `late-${randomUUID()}`;
-      const arrived = Promise.withResolvers<undefined>();
-      const goOn = Promise.withResolvers<undefined>();
-      vault.faults.interpose = async (stream) => {
-        if (stream !== tokenStream(id)) return;
-        arrived.resolve(undefined);
-        await goOn.promise;
-      };
-      const answer = lateCreate(id);
-      await arrived.promise;
-      expect(await passes()).toBe(1);
-      expect(await hasKey(id)).toBe(false);
-      goOn.resolve(undefined);
-      await answer;
-      expect(await vault.stored(id)).toMatchObject({ data: 'secret' });
-      await house.settle();
-      expect(await passes()).toBe(0);
-    });
-
-    it('makes it meet a conflict on the stream of an ended token, too', async () => {
+    it('makes a late append meet a conflict on the stream of an ended token, too', async () => {
       const { vault } = house;
       const { id } = await vault.create({ ...aToken, id: `again-${randomUUID()}` });
       await vault.remove(id);
@@ -152,48 +331,6 @@ export function describeKeySweep(name: string, options: VaultOptions): void {
       };
       await lateCreate(id);
       expect(late).toBeGreaterThan(2);
-      expect(await vault.stored(id)).toMatchObject({ data: 'secret' });
-    });
-
-    it('keeps a key whose event comes between the look and the end of the key', async () => {
-      const { vault } = house;
-      const id = `just-${randomUUID()}`;
-      const arrived = Promise.withResolvers<undefined>();
-      const goOn = Promise.withResolvers<undefined>();
-      vault.faults.interpose = async (stream) => {
-        if (stream !== tokenStream(id)) return;
-        arrived.resolve(undefined);
-        await goOn.promise;
-      };
-      const answer = vault.create({ ...aToken, id });
-      await arrived.promise;
-      await pass();
-      const { log } = vault;
-      const afterTheWriter: EventStore = {
-        ...log,
-        async append(...given) {
-          goOn.resolve(undefined);
-          await answer;
-          return log.append(...given);
-        },
-      };
-      expect(await pass(afterTheWriter)).toBe(0);
-      expect(await house.typesOf(id)).toEqual(['TokenCreated']);
-      expect(await vault.stored(id)).toMatchObject({ data: 'secret' });
-    });
-
-    it('leaves a request that is repeated after an hour its token', async () => {
-      const { vault } = house;
-      const id = `repeat-${randomUUID()}`;
-      const idempotencyKey = randomUUID();
-      const create = () => vault.create({ ...aToken, id }, { idempotencyKey });
-      vault.faults.decide = (stream) => (stream === tokenStream(id) ? 'before' : undefined);
-      await expect(create()).rejects.toThrow(EventStoreUnavailableError);
-      vault.faults.decide = () => undefined;
-      expect(await passes()).toBe(1);
-      await create();
-      await house.settle();
-      expect(await passes()).toBe(0);
       expect(await vault.stored(id)).toMatchObject({ data: 'secret' });
     });
 

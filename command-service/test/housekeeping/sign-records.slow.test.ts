@@ -81,6 +81,7 @@ async function oldInvocation(reactorId: string): Promise<string> {
   const { key, stored } = await house.vault.keyRing.createDataKey({
     ...place,
     purpose: 'args',
+    destroyAfter: new Date('2099-01-01T00:00:00Z'),
     durability: 'own',
   });
   await stored;

@@ -1,13 +1,15 @@
 import { fieldsOf } from '@token-vault/test-support';
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
-import { streams, type Application, type Reactor } from '@token-vault/contracts';
+import { KeysAbandoned, streams, type Application, type Reactor } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { createAuditTrail, createRequestContext } from '@token-vault/operations';
 import { silentLogger } from '@token-vault/observability';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { systemContext } from '../../src/aggregates/system-context.ts';
 import { createCommandHandlers } from '../../src/index.ts';
+import { loadReactor } from '../../src/reactors/load.ts';
 import { anyone, openVault, refusal, type TestVault } from '../tokens/vault.ts';
 
 const code = 'module.exports = async (req) => ({ raw: req.args });';
@@ -98,6 +100,22 @@ describe('a created reactor', () => {
     const { id } = await application('public');
     expect((await create({ application: { id: id.toUpperCase() } })).application?.id).toBe(id);
   });
+});
+
+it('a reactor with keys abandoned on its stream is invoked at the revision of its content', async () => {
+  const { id } = await create();
+  const tenantId = manager.tenant.id;
+  const context = systemContext(tenantId, 'key-sweep', vault.clock);
+  for (const revision of [0, 1]) {
+    const abandoned = { entity: `reactor:${id}`, abandoned_key_ids: [randomUUID()] };
+    await vault.log.append(
+      streams.reactor(tenantId, id),
+      [context.event(KeysAbandoned, abandoned)],
+      revision,
+    );
+  }
+  const { log: store, keyRing } = vault;
+  expect(await loadReactor({ store, keyRing }, tenantId, id)).toMatchObject({ id, revision: 0 });
 });
 
 describe('refused requests', () => {

@@ -24,6 +24,7 @@ const rotate = (text: string, overlap: number, time = '00:00:00') =>
   ({
     kind: 'rotate-webhook-secret',
     secret: sealed(text),
+    isFirstOfKey: false,
     overlap,
     now: new Date(`2030-01-01T${time}Z`),
   }) as const;

@@ -1,5 +1,6 @@
 import { keyIdOf, type KeyRing } from '@token-vault/crypto';
 import { EventStoreUnavailableError, type EventStore } from '@token-vault/event-store';
+import { partsOf, sweptKinds } from '../../src/housekeeping/entity.ts';
 
 export type Fault = 'before' | 'after';
 
@@ -52,9 +53,16 @@ export function createFaultyStore(inner: EventStore): FaultyStore {
   return faulty;
 }
 
+/** A key whose event may never come ends by its own time, or is swept. */
+function requireEnd(entity: string, destroyAfter: Date | undefined): void {
+  if (!destroyAfter && !sweptKinds.includes(partsOf(entity).kind))
+    throw new Error(`the key of ${entity} has no end`);
+}
+
 /**
  * A store and a key ring that check that each append is given the keys of its newly sealed values, unless these keys
- * are durable already. Otherwise a crash could lose the key of an acknowledged token.
+ * are durable already. Otherwise a crash could lose the key of an acknowledged token. And that no key stays for good
+ * when its append never comes.
  */
 export function watchKeys(inner: EventStore, ring: KeyRing): { store: EventStore; keyRing: KeyRing } {
   const safe = new Set<string>();
@@ -72,11 +80,13 @@ export function watchKeys(inner: EventStore, ring: KeyRing): { store: EventStore
   const keyRing: KeyRing = {
     ...ring,
     async createDataKey(request) {
+      requireEnd(request.entity, request.destroyAfter);
       const made = await ring.createDataKey(request);
       if (request.durability === 'own') safe.add(made.key.id);
       return made;
     },
     async sealNew(context, value, options) {
+      requireEnd(context.entity, options?.destroyAfter);
       const sealed = await ring.sealNew(context, value, options);
       if (options?.durability === 'own') safe.add(keyIdOf(sealed));
       return sealed;

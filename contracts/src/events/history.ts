@@ -110,4 +110,5 @@ export const eventHistory: readonly (readonly string[])[] = [
   ['ReactorInvoked.v4'],
   ['FingerprintClaimed.v2'],
   ['TokenKeysAbandoned.v1'],
+  ['KeysAbandoned.v1'],
 ];

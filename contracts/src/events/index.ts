@@ -3,6 +3,7 @@ import { alertEvents } from './alert.ts';
 import { applicationEvents, consoleSessionEvents, sessionEvents } from './application.ts';
 import { auditEvents } from './audit.ts';
 import { invocationEvents } from './invocation.ts';
+import { keyEvents } from './keys.ts';
 import { proxyEvents } from './proxy.ts';
 import { reactorEvents } from './reactor.ts';
 import type { Immutable } from '../json.ts';
@@ -18,6 +19,7 @@ export * from './audit.ts';
 export * from './history.ts';
 export * from './invocation.ts';
 export * from './run-console.ts';
+export * from './keys.ts';
 export * from './outcome-content.ts';
 export * from './parent-run.ts';
 export * from './proxy.ts';
@@ -40,6 +42,7 @@ export const eventDefinitions = [
   ...accessEvents,
   ...auditEvents,
   ...alertEvents,
+  ...keyEvents,
 ] as const;
 
 /** Every event of the product, each with its exact data type. */

@@ -82,10 +82,7 @@ export const FingerprintClaimVoided = defineEvent(
   z.object({ fingerprint: z.string(), token_id: z.string() }),
 );
 
-/**
- * Data keys that were made for the token, and whose event never came. This event is written to the token's stream before the keys are
- * destroyed, so that a slow writer that goes on meets a revision conflict. It does not change the token (ADR 2).
- */
+/** `KeysAbandoned` of a token, of a release that swept the keys of tokens only. */
 export const TokenKeysAbandoned = defineEvent(
   'TokenKeysAbandoned',
   z.object({ token_id: z.string(), abandoned_key_ids: z.array(keyId) }),

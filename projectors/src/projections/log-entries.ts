@@ -283,6 +283,7 @@ export const unloggedEvents = [
   'FingerprintReleased',
   'FingerprintClaimVoided',
   'TokenKeysAbandoned',
+  'KeysAbandoned',
   'TransactionTokenEnlisted',
   'TransactionCounted',
   'AuditCheckpointSigned',
