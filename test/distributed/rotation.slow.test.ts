@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Application, ApplicationKey } from '@token-vault/contracts';
 import {
   cardToken,
@@ -58,6 +59,14 @@ it('a key is replaced three times under load without a failed request, and the r
     const isDone = () => answers.every((count, index) => count >= (before[index] ?? 0) + 2);
     await waitUntil(isDone, { what: 'two answers on each connection', timeoutMs: 60_000 });
   };
+  /** A busy machine may not confirm a deletion in time: then it is 503, and the request is to be repeated. */
+  const remove = async (path: string): Promise<void> => {
+    for (;;) {
+      const { status, headers } = await vault.client().request('DELETE', path);
+      if (status !== 503) return expect(status).toBe(204);
+      await sleep(Number(headers.get('retry-after')) * 1_000);
+    }
+  };
   try {
     for (let round = 0; round < 3; round += 1) {
       const client = vault.client();
@@ -67,7 +76,7 @@ it('a key is replaced three times under load without a failed request, and the r
       const path = `${at}/regenerate?overlap=600`;
       key = (await client.expect<Application>(200, 'POST', path)).body.key ?? '';
       await rounds();
-      await client.expect(204, 'DELETE', `${at}/keys/${old}`);
+      await remove(`${at}/keys/${old}`);
       // A deletion is answered when no process accepts the key any more.
       for (const name of names) expect((await ask(name, before)).status).toBe(401);
     }
