@@ -33,16 +33,15 @@ export async function fetchPage<Item>(
 ): Promise<Page<Item>> {
   const total = await count();
   const isBeyond = request.size === 0 || offsetOf(request) >= total;
-  return {
-    pagination: {
-      total_items: total,
-      page_number: request.page,
-      page_size: request.size,
-      total_pages: request.size === 0 ? 0 : Math.ceil(total / request.size),
-    },
-    data: isBeyond ? [] : await fetch(),
-  };
+  return { pagination: paginationOf(total, request), data: isBeyond ? [] : await fetch() };
 }
+
+export const paginationOf = (total: number, { page, size }: PageRequest): Pagination => ({
+  total_items: total,
+  page_number: page,
+  page_size: size,
+  total_pages: size === 0 ? 0 : Math.ceil(total / size),
+});
 
 /** The rows of a list. */
 interface Listed {

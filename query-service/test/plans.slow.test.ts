@@ -5,7 +5,13 @@ import { seedReadModels } from '../bench/seed.ts';
 import type { LogFilters } from '../src/logs/entries.ts';
 import { listLogs } from '../src/logs/queries.ts';
 import { createTokenLookup } from '../src/tokens/lookup.ts';
-import { findTokens, listTokens, type TokenFilters, type TokenScope } from '../src/tokens/queries.ts';
+import {
+  findAmong,
+  findTokens,
+  listTokens,
+  type TokenFilters,
+  type TokenScope,
+} from '../src/tokens/queries.ts';
 import { searchCondition, type Searched } from '../src/tokens/search/conditions.ts';
 import { parseQuery } from '../src/tokens/search/parser.ts';
 import { findTold } from '../src/tokens/search/told.ts';
@@ -67,6 +73,8 @@ const hashes = { blindIndex: (_field: string, value: string) => value };
 const searched: Searched = { tenantId, hashes, searchable: { kind: 'all' } };
 const search = (query: string) => (pool: Pool) =>
   findTokens(pool, scope, { condition: searchCondition(parseQuery(query), searched) }, page);
+const again = (query: string) => (pool: Pool) =>
+  findAmong(pool, scope, searchCondition(parseQuery(query), searched), ['a', 'b']);
 const told = (query: string) => (pool: Pool) => findTold(pool, scope, parseQuery(query), searched);
 const logs = (chosen: LogFilters) => (pool: Pool) => listLogs(pool, tenantId, chosen, page);
 
@@ -83,6 +91,7 @@ describe('no table is read from end to end', () => {
     ],
     ['for a search of data', search('data:x')],
     ['for a search of this or that', search('data:x OR metadata.customer:42 OR id:a')],
+    ['for some tokens that a search of metadata found', again('metadata.color:blue AND NOT data:x')],
     ['for what a search of data tells', told('data:x')],
     ['for what a search of this or that tells', told('data:x OR metadata.customer:42 OR id:a')],
     ['for what a search of data without some tells', told('data:x AND NOT data:y')],

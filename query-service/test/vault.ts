@@ -108,6 +108,10 @@ export async function setUpVault({
         await beforeRecord?.();
         return trail.record(...entry);
       },
+      async recordAll(...entries) {
+        await beforeRecord?.();
+        return trail.recordAll(...entries);
+      },
     },
     waitForProjections: (position, timeoutMs, names) => progress.reach(position, timeoutMs, names),
   });
@@ -169,7 +173,10 @@ async function callHandler(
   const context = createRequestContext({ principal, traceId: 'test', now: clock.now(), request: id });
   const handler = handlers[id] as ((input: unknown, context: unknown) => Promise<Answer>) | undefined;
   if (!handler) throw new Error(`${id} has no handler`);
-  const answer = await handler(input, context);
+  const made = await handler(input, context);
+  // As the executor does.
+  if (made.pending && !made.pending.answer()) await made.pending.record(context);
+  const answer = made.pending?.answer() ?? made;
   const sent = JSON.parse(JSON.stringify(answer.body)) as Json;
   operation.response?.parse(sent);
   return { ...answer, body: sent };

@@ -47,6 +47,8 @@ export interface Twins {
   newPair(): Promise<readonly [string, string]>;
   /** From now on readings are not recorded, so no answer with tokens leaves. */
   holdReadings(): HeldReadings;
+  /** From now on this is done before a sealed value of an entity is opened. */
+  beforeOpening(hook?: (entity: string) => Promise<void>): void;
   /** Ends entities that are past their time, as housekeeping does. */
   sweep(): Promise<void>;
   close(): Promise<void>;
@@ -67,10 +69,13 @@ function note(what: keyof Work): void {
   if (work) work[what] += 1;
 }
 
-const countingKeys = (keyRing: KeyRing): KeyRing => ({
+type BeforeOpening = (entity: string) => Promise<void>;
+
+const countingKeys = (keyRing: KeyRing, beforeOpening: BeforeOpening): KeyRing => ({
   ...keyRing,
-  open(context, sealed) {
+  async open(context, sealed) {
     note('opened');
+    await beforeOpening(context.entity);
     return keyRing.open(context, sealed);
   },
 });
@@ -147,7 +152,11 @@ export async function openTwins(): Promise<Twins> {
   const { database, pool } = await openDatabase();
   const clock = manualClock();
   const rootKey = environmentRootKey(randomBytes(32).toString('base64'));
-  const keyRing = countingKeys(await createKeyRing({ pool, rootKey, clock, durability: 'own' }));
+  let beforeOpening: BeforeOpening | undefined;
+  const keyRing = countingKeys(
+    await createKeyRing({ pool, rootKey, clock, durability: 'own' }),
+    async (entity) => beforeOpening?.(entity),
+  );
   const readings = createReadingGate();
   const store = countingStore(createMemoryEventStore({ registry: eventRegistry }), readings.beforeAppend);
   const connection = { connectionString: database.url, logger: silentLogger };
@@ -206,6 +215,7 @@ export async function openTwins(): Promise<Twins> {
     pool,
     newPair: createPairs(newTenant, 20),
     holdReadings: () => readings.hold(),
+    beforeOpening: (hook) => void (beforeOpening = hook),
     async sweep() {
       await housekeeping.runOnce();
     },

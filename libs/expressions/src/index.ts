@@ -1,7 +1,7 @@
 export { containsExpression } from './compile.ts';
 export type { Bindings } from './evaluation.ts';
 export { ExpressionEvaluationError, ExpressionSyntaxError, type SourcePosition } from './errors.ts';
-export { checkMask, mayRead, renderMask, type MaskIssue } from './mask.ts';
+export { checkMask, isSimple, mayRead, renderMask, type MaskIssue } from './mask.ts';
 export {
   evaluateFingerprint,
   evaluateId,

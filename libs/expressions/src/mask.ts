@@ -1,4 +1,5 @@
 import { compiledOf, containsExpression } from './compile.ts';
+import type { Direct } from './direct.ts';
 import { ExpressionEvaluationError, ExpressionSyntaxError, type SourcePosition } from './errors.ts';
 import { fieldPath } from './field-path.ts';
 import type { JobFailure } from './job.ts';
@@ -68,20 +69,34 @@ const computed: ReadonlySet<string | number> = new Set(['size', 'first', 'last']
  * nothing is parsed to find out.
  */
 export function mayRead(mask: Json, property: string): boolean {
+  const simple = directOf(mask);
+  if (simple === undefined) return true;
+  return simple.some(({ paths }) =>
+    paths.some(
+      ([root, key]) => root === 'data' && (typeof key !== 'string' || key === property || computed.has(key)),
+    ),
+  );
+}
+
+/** Whether all expressions of the mask are simple. False as well for a mask that was not evaluated yet: nothing is parsed to find out. */
+export const isSimple = (mask: Json): boolean => directOf(mask) !== undefined;
+
+/** The short cuts of the expressions. Undefined when one of them has none, or was not evaluated yet. */
+function directOf(mask: Json): readonly Direct[] | undefined {
   let sources: readonly string[];
   try {
     sources = sourcesOf(mask);
   } catch {
     // The evaluation tells the error.
-    return true;
+    return undefined;
   }
-  return sources.some((source) => {
+  const found: Direct[] = [];
+  for (const source of sources) {
     const compiled = compiledOf(source);
-    if (compiled?.kind !== 'template' || compiled.direct === undefined) return true;
-    return compiled.direct.paths.some(
-      ([root, key]) => root === 'data' && (typeof key !== 'string' || key === property || computed.has(key)),
-    );
-  });
+    if (compiled?.kind !== 'template' || compiled.direct === undefined) return undefined;
+    found.push(compiled.direct);
+  }
+  return found;
 }
 
 /** The expressions in order. @throws {ExpressionSyntaxError} when there are too many, or too deep ones */

@@ -121,31 +121,38 @@ interface Made {
   readonly decideAnew?: ((principal: Principal) => Promise<Answer>) | undefined;
 }
 
-/** Whether a token of the answer, or a cvc, has ended meanwhile. */
-const hasEnded = ({ tokens = [] }: Answer, now: Date): boolean =>
-  tokens.some(({ expiresAt, cvcEndsAt }) =>
-    [expiresAt, cvcEndsAt].some((end) => end !== undefined && Date.parse(end) <= now.getTime()),
-  );
+/** An answer is made or brought up to date again as often while others change the caller's rights or its tokens. */
+const againAtMost = 4;
 
-/** An answer that took long is made again as often when its tokens are changed meanwhile: then they change faster than it is made. */
-const madeAgainAtMost = 4;
-
-/** An answer shows only data that the caller may see at the moment when it leaves (ADR 16). */
+/** An answer shows only data that the caller may see at the moment when it leaves (ADR 16), and leaves when it is on record. */
 async function asRightsAreNow(call: Call, made: Made, dependencies: ExecutorDependencies): Promise<Answer> {
+  const { decideAnew } = made;
   let { answer, admitted } = made;
-  for (let again = 0; made.decideAnew; again += 1) {
+  if (!decideAnew) return answer;
+  for (let again = 0; ; again += 1) {
     const now = await stillAdmitted(call, admitted, dependencies);
-    if (now === admitted) break;
-    const isSame = isDeepStrictEqual(now.principal, admitted.principal);
-    // A page can wait for its tenant's turn, or for its masks, for seconds.
-    const isOvertaken = hasEnded(answer, dependencies.clock.now()) || (await answer.isOvertaken?.());
-    if (isSame && isOvertaken !== true) break;
-    if (again === madeAgainAtMost)
-      throw new UnavailableError('The tokens of the answer change faster than it is made; try again.');
+    const { pending } = answer;
+    const isLate = now !== admitted;
+    if (isLate && !isDeepStrictEqual(now.principal, admitted.principal)) {
+      if (again >= againAtMost)
+        throw new UnavailableError(
+          'The rights of the caller change faster than the answer is made; try again.',
+        );
+      answer = await decideAnew(now.principal);
+    } else {
+      if (!pending) return answer;
+      const context = contextOf(call, now, dependencies);
+      // A page can wait for its tenant's turn, or for its masks, for seconds.
+      const isLast = again >= againAtMost;
+      const isRenewed = isLate && (await pending.renew(context, isLast));
+      if (!isRenewed || isLast) {
+        const ready = pending.answer();
+        if (ready) return ready;
+        await pending.record(context);
+      }
+    }
     admitted = now;
-    answer = await made.decideAnew(now.principal);
   }
-  return answer;
 }
 
 function contextOf(

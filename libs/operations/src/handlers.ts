@@ -82,6 +82,19 @@ export interface AnswerStream {
   readonly body: Readable;
 }
 
+/** An answer that shows tokens and may take long. What it shows is decided and recorded until it leaves (ADR 16). */
+export interface PendingAnswer {
+  /**
+   * Called when the answer took long. Shows the tokens anew that have ended, were moved or were changed since they were read. `isLast`: they
+   * are changed faster than they are shown, so nothing is opened for them any more. @returns whether there were any
+   */
+  renew(context: RequestContext, isLast: boolean): Promise<boolean>;
+  /** Records what the answer shows and what is not on record yet. @throws EventStoreUnavailableError: then there is no answer. */
+  record(context: RequestContext): Promise<void>;
+  /** Undefined while something that the answer shows is not on record. */
+  answer(): Answer | undefined;
+}
+
 export interface Answer {
   /** The operation's own success status unless given. */
   readonly status?: number;
@@ -104,8 +117,8 @@ export interface Answer {
   readonly invocationId?: string;
   /** All tokens that are in the body or whose data it was made of. A repeat of the request is decided by them (rules.md §2). */
   readonly tokens?: readonly AnswerToken[];
-  /** Of a query: whether a token has ended, was moved or was changed since it was read. Asked when the answer took long. */
-  readonly isOvertaken?: (() => Promise<boolean>) | undefined;
+  /** Of a query that shows tokens: the answer itself, which is given when it is on record. */
+  readonly pending?: PendingAnswer | undefined;
   /** An entity other than a token whose data the body may hold: a stored answer expires with it too. */
   readonly endsWith?: AnswerOwner | undefined;
   /**

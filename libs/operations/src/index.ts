@@ -12,6 +12,7 @@ export type {
   HandlersOf,
   Input,
   Path,
+  PendingAnswer,
   Showing,
 } from './handlers.ts';
 export {

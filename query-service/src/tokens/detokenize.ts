@@ -1,10 +1,10 @@
-import { decideTokenAccess, shownBy, type TokenAccess } from '@token-vault/access';
 import {
   AccessDenied,
   entityTypeOfToken,
   ValidationError,
   type DetokenizeAnswer,
   type Json,
+  type Token,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import {
@@ -18,19 +18,20 @@ import {
 } from '@token-vault/expressions';
 import {
   DataDependentError,
-  type AnswerToken,
+  type Answer,
   type AuditTrail,
   type HandlersOf,
+  type PendingAnswer,
   type RequestContext,
 } from '@token-vault/operations';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import type { FairReads } from '../fair-reads.ts';
+import { accessTo } from './granted.ts';
 import { PageBytes } from './page-bytes.ts';
-import { areOvertaken } from './overtaken.ts';
 import { findTokensByIds } from './queries.ts';
-import { cvcEndOfRow, isExpired, type TokenRow } from './row.ts';
-import { createTokenShow, type GrantedToken, type ShowTokens } from './show.ts';
+import { isExpired, type TokenRow } from './row.ts';
+import { redacted, ShownTokens, type GrantedToken } from './show.ts';
 import { requireSignedRows } from './signed-rows.ts';
 
 export interface DetokenizeDependencies {
@@ -64,38 +65,45 @@ function referencesOf(body: Json): TokenReferences {
   }
 }
 
-/** One request; its pages share the budget of bytes. */
-class Detokenization {
+/** What an expression is evaluated over. */
+function detokenized(token: Token): DetokenizedToken {
+  let whole: Json | undefined;
+  return {
+    data: token.data,
+    // Made once, when an expression asks for it. Absent properties are left out, as in any answer.
+    get token() {
+      return (whole ??= JSON.parse(JSON.stringify(token)) as Json);
+    },
+  };
+}
+
+/** One request. */
+class Detokenization implements PendingAnswer {
   readonly #dependencies: DetokenizeDependencies;
-  readonly #context: RequestContext;
-  readonly #show: ShowTokens;
-  readonly #bytes = new PageBytes();
-  readonly shown = new Map<string, DetokenizedToken>();
-  readonly notOpened: NotOpened[] = [];
-  readonly seen: AnswerToken[] = [];
-  readonly #opened: Pick<TokenRow, 'id' | 'signature'>[] = [];
+  readonly #body: Json;
+  readonly #shown: ShownTokens;
+  /** The tokens that the body names, in order. */
+  readonly #ids: readonly string[];
+  readonly #notOpened = new Map<string, NotOpened['reason']>();
+  #data: Json = null;
 
-  constructor(dependencies: DetokenizeDependencies, show: ShowTokens, context: RequestContext) {
+  constructor(dependencies: DetokenizeDependencies, body: Json, { tokens }: TokenReferences) {
     this.#dependencies = dependencies;
-    this.#show = show;
-    this.#context = context;
+    this.#body = body;
+    this.#ids = [...tokens.keys()];
+    this.#shown = new ShownTokens(dependencies, 'read');
   }
 
-  async #rowsOf(ids: readonly string[]): Promise<TokenRow[]> {
-    const { id: tenantId } = this.#context.principal.tenant;
-    const rows = await findTokensByIds(this.#dependencies.reads.of(tenantId), tenantId, ids);
-    return rows.filter((row) => !isExpired(row, this.#context.now));
-  }
-
-  #accessTo({ id, container }: TokenRow): TokenAccess {
-    return decideTokenAccess(this.#context.principal, 'token:read', { id, containers: [container] });
+  async #rowsOf(ids: readonly string[], { principal: { tenant }, now }: RequestContext): Promise<TokenRow[]> {
+    const rows = await findTokensByIds(this.#dependencies.reads.of(tenant.id), tenant.id, ids);
+    return rows.filter((row) => !isExpired(row, now));
   }
 
   /** `token: <id>` may be meant for a token whose id begins with `token:`. @throws ValidationError as reactor arguments do */
-  async requireUnambiguous({ ambiguous }: TokenReferences): Promise<void> {
+  async requireUnambiguous({ ambiguous }: TokenReferences, context: RequestContext): Promise<void> {
     for (const ids of pagesOf([...ambiguous.keys()])) {
-      const rows = await this.#rowsOf(ids);
-      const row = rows.find((each) => this.#accessTo(each).isGranted);
+      const rows = await this.#rowsOf(ids, context);
+      const row = rows.find((each) => accessTo(context, 'token:read', each).isGranted);
       if (!row) continue;
       const message =
         'could name two tokens: all of one, or one whose id begins with "token:"; for that one write token: before its id';
@@ -103,73 +111,95 @@ class Detokenization {
     }
   }
 
-  /** Opens a page of tokens. The records of what is shown and of what is refused are durable afterwards. */
-  async openPage(ids: readonly string[]): Promise<void> {
-    const { now, principal } = this.#context;
-    const rows = await this.#rowsOf(ids);
-    await requireSignedRows(this.#dependencies.keyRing, principal.tenant, rows);
-    const granted = await this.#grantedOf(ids, rows);
-    for (const { row, transform } of granted) {
-      this.#opened.push({ id: row.id, signature: row.signature });
-      const shown = { permission: 'token:read', transform: shownBy(transform, row.mask !== null) } as const;
-      this.seen.push({
-        id: row.id,
-        createdAt: row.created_at.toISOString(),
-        expiresAt: row.expires_at?.toISOString(),
-        by: 'seen',
-        shown,
-        cvcEndsAt: cvcEndOfRow(row, now),
-      });
+  /**
+   * Opens tokens, and evaluates the expressions over all that are open. Between pages of tokens other requests have their turn. An error that
+   * depends on tokens is given when these are on record.
+   */
+  async evaluate(context: RequestContext, ids = this.#ids, isLast = false): Promise<void> {
+    const { expressions } = this.#dependencies;
+    const budget = expressions.of(context.identity, context.principal.tenant.id);
+    const tokens = new Map<string, DetokenizedToken>();
+    try {
+      for (const page of pagesOf(ids)) {
+        await this.#openPage(page, context, isLast);
+        await nextTurn();
+      }
+      for (const token of this.#shown.tokens) tokens.set(token.id, detokenized(token));
+      this.#data = await substituteTokens(budget, this.#body, (id) => tokens.get(id) ?? closed);
+    } catch (error) {
+      throw await this.#failureBy(error, context);
     }
-    if (granted.some((each) => !this.#bytes.fits(each)))
+  }
+
+  async #openPage(ids: readonly string[], context: RequestContext, isLast: boolean): Promise<void> {
+    const rows = await this.#rowsOf(ids, context);
+    await requireSignedRows(this.#dependencies.keyRing, context.principal.tenant, rows);
+    this.#shown.drop(ids);
+    for (const id of ids) this.#notOpened.delete(id);
+    const granted = await this.#grantedOf(ids, rows, context);
+    this.#shown.put(isLast ? granted.map(redacted) : granted, context);
+    const bytes = new PageBytes();
+    if (this.#shown.granted.some((each) => !bytes.fits(each)))
       throw ValidationError.of('body', 'names tokens of more than 4 MiB together');
-    if (granted.length === 0) return;
-    for (const token of await this.#show(granted, this.#context, 'read')) {
-      let whole: Json | undefined;
-      this.shown.set(token.id, {
-        data: token.data,
-        // Made once, when an expression asks for it. Absent properties are left out, as in any answer.
-        get token() {
-          return (whole ??= JSON.parse(JSON.stringify(token)) as Json);
-        },
-      });
-      if (token.data === undefined) this.notOpened.push({ id: token.id, reason: 'redacted' });
-    }
-    // It was deleted meanwhile.
-    for (const { row } of granted)
-      if (!this.shown.has(row.id)) this.notOpened.push({ id: row.id, reason: 'not-found' });
-  }
-
-  isOvertaken(): Promise<boolean> {
-    const { id: tenantId } = this.#context.principal.tenant;
-    return areOvertaken(this.#dependencies.pool, tenantId, this.#opened);
-  }
-
-  /** The error of this request. Which expression failed, and why, depends on the tokens that were opened. */
-  failureBy(error: unknown): unknown {
-    const failure = asRefusal(error);
-    return failure instanceof ValidationError && this.seen.length > 0
-      ? new DataDependentError(failure, { tokens: this.seen })
-      : failure;
+    await this.#shown.open(context);
   }
 
   /** The tokens of a page that the caller may read; what becomes of the others is noted, and refusals are recorded. */
-  async #grantedOf(ids: readonly string[], rows: readonly TokenRow[]): Promise<GrantedToken[]> {
+  async #grantedOf(
+    ids: readonly string[],
+    rows: readonly TokenRow[],
+    context: RequestContext,
+  ): Promise<GrantedToken[]> {
     const byId = new Map(rows.map((row) => [row.id, row]));
     const granted: GrantedToken[] = [];
     const denied: TokenRow[] = [];
     for (const id of ids) {
       const row = byId.get(id);
-      const access = row && this.#accessTo(row);
-      if (!access) this.notOpened.push({ id, reason: 'not-found' });
+      const access = row && accessTo(context, 'token:read', row);
+      if (!access) this.#notOpened.set(id, 'not-found');
       else if (access.isGranted) granted.push({ ...access, row });
       else {
         denied.push(row);
-        this.notOpened.push({ id, reason: access.needsReason ? 'needs-reason' : 'forbidden' });
+        this.#notOpened.set(id, access.needsReason ? 'needs-reason' : 'forbidden');
       }
     }
-    if (denied.length > 0) await recordDenied(this.#dependencies.audit, denied, this.#context);
+    if (denied.length > 0) await recordDenied(this.#dependencies.audit, denied, context);
     return granted;
+  }
+
+  /** The error of this request. Which expression failed, and why, depends on the tokens that were opened. */
+  async #failureBy(error: unknown, context: RequestContext): Promise<unknown> {
+    const failure = asRefusal(error);
+    const tokens = this.#shown.seen('token:read');
+    if (!(failure instanceof ValidationError) || tokens.length === 0) return failure;
+    this.#shown.dropClosed();
+    if (!this.#shown.isOnRecord) await this.record(context);
+    return new DataDependentError(failure, { tokens });
+  }
+
+  async renew(context: RequestContext, isLast: boolean): Promise<boolean> {
+    const ids = await this.#shown.overtaken(context);
+    if (ids.length > 0) await this.evaluate(context, ids, isLast);
+    return ids.length > 0;
+  }
+
+  record(context: RequestContext): Promise<void> {
+    return this.#shown.record(context);
+  }
+
+  answer(): Answer | undefined {
+    if (!this.#shown.isOnRecord) return undefined;
+    const data = new Map(this.#shown.tokens.map((token) => [token.id, token.data]));
+    const notOpened: NotOpened[] = [];
+    for (const id of this.#ids) {
+      const reason = this.#notOpened.get(id);
+      if (reason !== undefined) notOpened.push({ id, reason });
+      // It was deleted meanwhile.
+      else if (!data.has(id)) notOpened.push({ id, reason: 'not-found' });
+      else if (data.get(id) === undefined) notOpened.push({ id, reason: 'redacted' });
+    }
+    const body: DetokenizeAnswer = { data: this.#data, not_opened: notOpened };
+    return { body, tokens: this.#shown.seen('token:read') };
   }
 }
 
@@ -179,31 +209,18 @@ function* pagesOf(ids: readonly string[]): Generator<readonly string[]> {
 
 /**
  * Replaces the expressions of any JSON by the tokens that they name, as the caller may see them. The rules of a single read hold for each
- * token: who may not have it revealed gets its mask. A token that does not open becomes null and is named. The record of each page of tokens is
- * durable before the answer leaves, and between pages other requests have their turn.
+ * token: who may not have it revealed gets its mask. A token that does not open becomes null and is named.
  */
 export function createDetokenize(
   dependencies: DetokenizeDependencies,
 ): Pick<HandlersOf<'query'>, 'detokenize'> {
-  const { keyRing, audit, expressions } = dependencies;
-  const show = createTokenShow(keyRing, audit, expressions);
   return {
     async detokenize({ body }, context) {
       const references = referencesOf(body);
-      const work = new Detokenization(dependencies, show, context);
-      await work.requireUnambiguous(references);
-      const budget = expressions.of(context.identity, context.principal.tenant.id);
-      try {
-        for (const ids of pagesOf([...references.tokens.keys()])) {
-          await work.openPage(ids);
-          await nextTurn();
-        }
-        const data = await substituteTokens(budget, body, (id) => work.shown.get(id) ?? closed);
-        const answer: DetokenizeAnswer = { data, not_opened: work.notOpened };
-        return { body: answer, tokens: work.seen, isOvertaken: () => work.isOvertaken() };
-      } catch (error) {
-        throw work.failureBy(error);
-      }
+      const pending = new Detokenization(dependencies, body, references);
+      await pending.requireUnambiguous(references, context);
+      await pending.evaluate(context);
+      return { pending };
     },
   };
 }

@@ -19,10 +19,10 @@ cross join lateral (
 
 const maxTokensOfBatch = 200;
 
+export type FindToken = (tenantId: string, id: string) => Promise<TokenRow | undefined>;
+
 /** Finds tokens by tenant and id. The concurrent calls of a process share one round trip and one prepared statement. */
-export function createTokenLookup(
-  pool: Pool,
-): (tenantId: string, id: string) => Promise<TokenRow | undefined> {
+export function createTokenLookup(pool: Pool): FindToken {
   const batcher = createBatcher<Wanted, TokenRow | undefined>({
     maxItems: maxTokensOfBatch,
     concurrency: 2,

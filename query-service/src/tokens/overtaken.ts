@@ -1,7 +1,7 @@
 import type { Pool } from 'pg';
-import { t, type TokenRow } from './row.ts';
+import { cvcEndOfRow, isExpired, t, type TokenRow } from './row.ts';
 
-type ShownRow = Pick<TokenRow, 'id' | 'signature'>;
+type SignedRow = Pick<TokenRow, 'id' | 'signature'>;
 
 // As in `queries.ts`: one index lookup for each id.
 const text = `select ${t.id}, ${t.signature} from unnest($2::text[]) as w (wanted)
@@ -9,18 +9,31 @@ const text = `select ${t.id}, ${t.signature} from unnest($2::text[]) as w (wante
     select ${t.id}, ${t.signature} from ${t.source} where ${t.tenant_id} = $1 and ${t.id} = w.wanted limit 1
   ) t`;
 
+/** A token as it was opened. */
+export interface OpenedRow {
+  readonly row: TokenRow;
+  readonly openedAt: Date;
+}
+
+/** Whether the token, or a cvc that was opened, has ended. */
+const hasEnded = ({ row, openedAt }: OpenedRow, now: Date): boolean =>
+  isExpired(row, now) || cvcEndOfRow(row, openedAt) !== cvcEndOfRow(row, now);
+
 /**
- * Whether a token has ended, was moved or was changed since its row was read. The signature covers the container, the mask and the data. Asked
- * for an answer that took long: it shows what the caller may see when it leaves (ADR 16). As cheap as the look-up of tokens by id, so it
- * takes no place of `fair-reads.ts`.
+ * The ids of the tokens that have ended, were moved or were changed since their rows were read. The signature covers the container, the mask
+ * and the data. As cheap as the look-up of tokens by id, so it takes no place of `fair-reads.ts`.
  */
-export async function areOvertaken(
+export async function overtakenOf(
   pool: Pick<Pool, 'query'>,
   tenantId: string,
-  rows: readonly ShownRow[],
-): Promise<boolean> {
-  if (rows.length === 0) return false;
-  const found = await pool.query<ShownRow>({ text, values: [tenantId, rows.map(({ id }) => id)] });
-  const now = new Map(found.rows.map(({ id, signature }) => [id, signature]));
-  return rows.some(({ id, signature }) => now.get(id) !== signature);
+  opened: readonly OpenedRow[],
+  now: Date,
+): Promise<string[]> {
+  if (opened.length === 0) return [];
+  const ids = opened.map(({ row }) => row.id);
+  const found = await pool.query<SignedRow>({ text, values: [tenantId, ids] });
+  const signatures = new Map(found.rows.map(({ id, signature }) => [id, signature]));
+  const isOvertaken = (each: OpenedRow) =>
+    signatures.get(each.row.id) !== each.row.signature || hasEnded(each, now);
+  return opened.filter(isOvertaken).map(({ row }) => row.id);
 }

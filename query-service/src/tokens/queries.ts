@@ -1,5 +1,6 @@
 import { aliased } from '@token-vault/contracts';
 import type { TokenVisibility } from '@token-vault/access';
+import type { Pool } from 'pg';
 import type { Reader } from '../fair-reads.ts';
 import { countOf, fetchPage, pageOf, valueOf, type Page, type PageRequest } from '../paging.ts';
 import { allOf, compile, db, descending, isOneOf, sql, type Sql } from '../statements.ts';
@@ -60,9 +61,9 @@ export function findTokens(
 const columns = db.raw(tokenColumns.join(', '));
 
 // As in `lookup.ts`: one index lookup for each id. By `id = any(…)` Postgres read all tokens of the tenant until the table was analysed.
-const byIds = `select ${tokenColumns.join(', ')} from unnest($2::text[]) as w (wanted)
+const byIds = `select ${tokenColumns.join(', ')} from unnest(?::text[]) as w (wanted)
   cross join lateral (
-    select ${tokenColumns.join(', ')} from ${t.source} where ${t.tenant_id} = $1 and ${t.id} = w.wanted limit 1
+    select ${tokenColumns.join(', ')} from ${t.source} where ${t.tenant_id} = ? and ${t.id} = w.wanted limit 1
   ) t`;
 
 /** The tokens of these ids that exist, in any order, expired ones included. The rights of the caller are decided afterwards. */
@@ -71,7 +72,19 @@ export async function findTokensByIds(
   tenantId: string,
   ids: readonly string[],
 ): Promise<TokenRow[]> {
-  return (await reader.query<TokenRow>({ text: byIds, values: [tenantId, [...new Set(ids)]] })).rows;
+  return (await reader.query<TokenRow>(compile(sql(byIds, [...new Set(ids)], tenantId)))).rows;
+}
+
+/** Those of the tokens with these ids that the query selects. */
+export async function findAmong(
+  pool: Pick<Pool, 'query'>,
+  scope: TokenScope,
+  condition: Sql,
+  ids: readonly string[],
+): Promise<TokenRow[]> {
+  const found = sql(byIds, [...ids], scope.tenantId);
+  const statement = db.select(columns).from(sql('(?) t', found)).where(inScope(scope)).where(condition);
+  return (await pool.query<TokenRow>(compile(statement))).rows;
 }
 
 export function listTokens(
@@ -86,7 +99,8 @@ export function listTokens(
 
 const inScope = ({ tenantId, now, visibility }: TokenScope): Sql => isThere(tenantId, now, visibility);
 
-function filterCondition(tenantId: string, { ids, types, metadata }: TokenFilters): Sql {
+/** The condition of a list on the table `t`. */
+export function filterCondition(tenantId: string, { ids, types, metadata }: TokenFilters): Sql {
   return allOf([
     ...isOneOf(t.id, 'text', ids),
     ...isOneOf(t.type, 'text', types),

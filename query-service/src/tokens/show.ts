@@ -1,10 +1,20 @@
 import { isErased } from '@token-vault/crypto';
 import { seesFingerprints, shownBy } from '@token-vault/access';
-import { TokensRead, type DataOf, type Token, type Transform } from '@token-vault/contracts';
-import type { Expressions } from '@token-vault/expressions';
-import type { AuditTrail, RequestContext } from '@token-vault/operations';
+import {
+  TokensRead,
+  type DataOf,
+  type Json,
+  type Token,
+  type TokenPermission,
+  type Transform,
+} from '@token-vault/contracts';
+import { isSimple, limits, type Expressions } from '@token-vault/expressions';
+import type { AnswerToken, AuditTrail, RequestContext } from '@token-vault/operations';
+import { isDeepStrictEqual } from 'node:util';
+import type { Pool } from 'pg';
+import { overtakenOf, type OpenedRow } from './overtaken.ts';
 import { showToken, type Showing, type TokenOpener } from './reveal.ts';
-import type { TokenRow } from './row.ts';
+import { cvcEndOfRow, type TokenRow } from './row.ts';
 import { Turns } from './turns.ts';
 
 /** A token that the caller may see, with the transform that applies to it. */
@@ -14,65 +24,160 @@ export interface GrantedToken {
   readonly isBreakGlass?: true;
 }
 
-type ReadOperation = DataOf<'TokensRead'>['operation'];
+/** A token that is changed faster than it is shown: nothing of its data is. */
+export const redacted = ({ row }: GrantedToken): GrantedToken => ({ row, transform: 'redact' });
 
-export type ShowTokens = (
-  tokens: readonly GrantedToken[],
-  context: RequestContext,
-  operation: ReadOperation,
-  /** The total of the list or search, which the answer tells. */
-  total?: number,
-) => Promise<Token[]>;
+export interface ShowDependencies {
+  readonly pool: Pool;
+  readonly keyRing: TokenOpener;
+  readonly audit: AuditTrail;
+  readonly expressions: Expressions;
+}
 
-/**
- * The audit record comes before the answer: opening and recording run at the same time, and nothing is given before
- * both are done. A token that was deleted meanwhile is left out. The promise rejects when the record cannot be
- * written.
- */
-export function createTokenShow(
-  keyRing: TokenOpener,
-  audit: AuditTrail,
-  expressions: Expressions,
-): ShowTokens {
-  async function showOne(
-    { row, transform }: GrantedToken,
-    showing: Showing & { readonly hasFingerprints: boolean },
-  ): Promise<Token | undefined> {
+type Reading = DataOf<'TokensRead'>;
+type Entry = Reading['tokens'][number];
+
+/** The tokens of one event. */
+const entriesOfEvent = 100;
+/** An answer that took longer so far is recorded when it is ready. */
+const quickMs = 50;
+
+interface Opened extends GrantedToken, OpenedRow {
+  /** Undefined until the token is open. */
+  readonly token?: Token;
+}
+
+/** The tokens of one answer: what is shown of them, and what of that is on record. The answer may leave when all of it is. */
+export class ShownTokens {
+  readonly #dependencies: ShowDependencies;
+  readonly #operation: Reading['operation'];
+  /** By id, in the order of the answer. */
+  readonly #opened = new Map<string, Opened>();
+  readonly #recorded = new Map<string, Entry>();
+  readonly #begunMs = performance.now();
+  #hasRecord = false;
+
+  constructor(dependencies: ShowDependencies, operation: Reading['operation']) {
+    this.#dependencies = dependencies;
+    this.#operation = operation;
+  }
+
+  get granted(): readonly GrantedToken[] {
+    return [...this.#opened.values()];
+  }
+
+  get tokens(): readonly Token[] {
+    return [...this.#opened.values()].flatMap(({ token }) => token ?? []);
+  }
+
+  /** The tokens as the answer names them. Code of a reactor was shown them. */
+  seen(permission: TokenPermission): AnswerToken[] {
+    return [...this.#opened.values()].map(({ row, transform, openedAt }) => ({
+      id: row.id,
+      createdAt: row.created_at.toISOString(),
+      expiresAt: row.expires_at?.toISOString(),
+      by: 'seen',
+      shown: { permission, transform: shownBy(transform, row.mask !== null) },
+      cvcEndsAt: cvcEndOfRow(row, openedAt),
+    }));
+  }
+
+  /** Takes tokens into the answer, in place of older ones of their ids. They are not open yet. */
+  put(tokens: readonly GrantedToken[], { now }: RequestContext): void {
+    for (const each of tokens) this.#opened.set(each.row.id, { ...each, openedAt: now });
+  }
+
+  drop(ids: Iterable<string>): void {
+    for (const id of ids) this.#opened.delete(id);
+  }
+
+  /** For an error instead of an answer: takes out the tokens that are not open. */
+  dropClosed(): void {
+    this.drop([...this.#opened.values()].flatMap(({ row, token }) => (token ? [] : row.id)));
+  }
+
+  /** Opens the tokens that are not open. One that was deleted meanwhile is left out. */
+  async open({ identity, principal, now }: RequestContext): Promise<void> {
+    const { keyRing, expressions: all } = this.#dependencies;
+    const expressions = all.of(identity, principal.tenant.id);
+    const showing = { keyRing, expressions, turns: new Turns(), now };
+    const hasFingerprints = seesFingerprints(principal);
+    const closed = [...this.#opened.values()].filter(({ token }) => token === undefined);
+    await Promise.all(closed.map((each) => this.#openOne(each, showing, hasFingerprints)));
+  }
+
+  /**
+   * Opens the tokens. As long as the answer is quick, the record is written meanwhile. Otherwise it is written afterwards, because the tokens
+   * may have changed by then.
+   */
+  async show(context: RequestContext, total?: number): Promise<void> {
+    const isQuick = performance.now() - this.#begunMs < quickMs && this.granted.every(isQuicklyOpened);
+    await Promise.all([this.open(context), isQuick ? this.record(context, total) : undefined]);
+  }
+
+  async #openOne(opened: Opened, showing: Showing, hasFingerprints: boolean): Promise<void> {
+    const { row, transform } = opened;
     try {
-      const token = await showToken(showing, row, transform);
-      return showing.hasFingerprints ? token : { ...token, fingerprint: undefined };
+      const shown = await showToken(showing, row, transform);
+      const token = hasFingerprints ? shown : { ...shown, fingerprint: undefined };
+      this.#opened.set(row.id, { ...opened, token });
     } catch (error) {
-      if (isErased(error)) return undefined;
-      throw error;
+      if (!isErased(error)) throw error;
+      this.#opened.delete(row.id);
     }
   }
 
-  return async (tokens, context, operation, total = 0) => {
-    const { identity, principal, now } = context;
-    const budget = expressions.of(identity, principal.tenant.id);
-    const hasFingerprints = seesFingerprints(principal);
-    const showing = { keyRing, expressions: budget, turns: new Turns(), now, hasFingerprints };
-    const [shown] = await Promise.all([
-      Promise.all(tokens.map((token) => showOne(token, showing))),
-      audit.record(context, TokensRead, readOf(tokens, operation, total)),
-    ]);
-    return shown.filter((token) => token !== undefined);
-  };
+  /** The ids of the tokens that have ended, were moved or were changed since they were read. */
+  overtaken({ principal, now }: RequestContext): Promise<string[]> {
+    return overtakenOf(this.#dependencies.pool, principal.tenant.id, [...this.#opened.values()], now);
+  }
+
+  /** Whether all that the answer shows is on record, that a list or search shows nothing included. */
+  get isOnRecord(): boolean {
+    const needsRecord = this.#opened.size > 0 || this.#operation !== 'read';
+    return (this.#hasRecord || !needsRecord) && this.#missing().length === 0;
+  }
+
+  /**
+   * Records what is not on record yet.
+   * @param total the total of a list or search, which the answer tells
+   */
+  async record(context: RequestContext, total = 0): Promise<void> {
+    const entries = this.#missing();
+    const found = entries.length === 0 && total > 0 ? { found: total } : {};
+    const readings: Reading[] = [];
+    for (let from = 0; from === 0 || from < entries.length; from += entriesOfEvent) {
+      const tokens = entries.slice(from, from + entriesOfEvent);
+      readings.push({ operation: this.#operation, tokens, ...found });
+    }
+    const { audit } = this.#dependencies;
+    await audit.recordAll(
+      context,
+      readings.map((reading) => context.event(TokensRead, reading)),
+    );
+    this.#hasRecord = true;
+    for (const entry of entries) this.#recorded.set(entry.token_id, entry);
+  }
+
+  #missing(): Entry[] {
+    const entries: Entry[] = [];
+    for (const opened of this.#opened.values()) {
+      const entry = entryOf(opened);
+      if (!isDeepStrictEqual(this.#recorded.get(entry.token_id), entry)) entries.push(entry);
+    }
+    return entries;
+  }
 }
 
-function readOf(
-  tokens: readonly GrantedToken[],
-  operation: ReadOperation,
-  total: number,
-): DataOf<'TokensRead'> {
-  return {
-    operation,
-    tokens: tokens.map(({ row, transform, isBreakGlass }) => ({
-      token_id: row.id,
-      token_type: row.type,
-      transform: shownBy(transform, row.mask !== null),
-      ...(isBreakGlass ? { break_glass: true } : {}),
-    })),
-    ...(tokens.length === 0 && total > 0 ? { found: total } : {}),
-  };
-}
+const entryOf = ({ row, transform, isBreakGlass }: GrantedToken): Entry => ({
+  token_id: row.id,
+  token_type: row.type,
+  transform: shownBy(transform, row.mask !== null),
+  ...(isBreakGlass ? { break_glass: true } : {}),
+});
+
+/** Whether no worker evaluates the mask. */
+const isQuicklyOpened = ({ row, transform }: GrantedToken): boolean =>
+  transform !== 'mask' ||
+  row.mask === null ||
+  (row.data.length <= limits.threadSteps && isSimple(JSON.parse(row.mask) as Json));

@@ -1,0 +1,86 @@
+import type { KeyRing } from '@token-vault/crypto';
+import type { Answer, MadeOf, PendingAnswer, RequestContext } from '@token-vault/operations';
+import { paginationOf, type Page, type PageRequest } from '../paging.ts';
+import type { Sql } from '../statements.ts';
+import { grantedOf, scopeOf } from './granted.ts';
+import { requireSmallPage } from './page-bytes.ts';
+import { findAmong } from './queries.ts';
+import type { TokenRow } from './row.ts';
+import { redacted, ShownTokens, type ShowDependencies } from './show.ts';
+import { requireSignedRows } from './signed-rows.ts';
+
+/** The tokens that a list or search finds. */
+export interface Found {
+  readonly page: Page<TokenRow>;
+  readonly request: PageRequest;
+  /** Finds tokens of the page again. */
+  readonly condition: Sql;
+  /** The tokens of whose data the total tells, whether they are on the page or not. */
+  readonly told?: MadeOf;
+}
+
+const permissionOf = { list: 'token:read', search: 'token:search' } as const;
+
+/** The answer to a list or search. */
+export class ShownPage implements PendingAnswer {
+  readonly #dependencies: ShowDependencies & { readonly keyRing: Pick<KeyRing, 'hashes'> };
+  readonly #permission: (typeof permissionOf)['list' | 'search'];
+  readonly #shown: ShownTokens;
+  #found: Found | undefined;
+
+  constructor(
+    dependencies: ShowDependencies & { readonly keyRing: Pick<KeyRing, 'hashes'> },
+    operation: 'list' | 'search',
+  ) {
+    this.#dependencies = dependencies;
+    this.#permission = permissionOf[operation];
+    this.#shown = new ShownTokens(dependencies, operation);
+  }
+
+  async show(found: Found, context: RequestContext): Promise<void> {
+    this.#found = found;
+    await this.#put(found.page.data, context);
+    await this.#shown.show(context, this.#total);
+  }
+
+  async #put(rows: readonly TokenRow[], context: RequestContext, isLast = false): Promise<void> {
+    await requireSignedRows(this.#dependencies.keyRing, context.principal.tenant, rows);
+    const granted = rows.map((row) => grantedOf(context, this.#permission, row));
+    this.#shown.put(isLast ? granted.map(redacted) : granted, context);
+    requireSmallPage(this.#shown.granted, this.#madeOf);
+  }
+
+  async renew(context: RequestContext, isLast: boolean): Promise<boolean> {
+    const ids = await this.#shown.overtaken(context);
+    if (ids.length === 0 || !this.#found) return false;
+    const { pool } = this.#dependencies;
+    const rows = await findAmong(pool, scopeOf(context, this.#permission), this.#found.condition, ids);
+    const stay = new Set(rows.map(({ id }) => id));
+    this.#shown.drop(ids.filter((id) => !stay.has(id)));
+    await this.#put(rows, context, isLast);
+    await this.#shown.open(context);
+    return true;
+  }
+
+  record(context: RequestContext): Promise<void> {
+    return this.#shown.record(context, this.#total);
+  }
+
+  answer(): Answer | undefined {
+    if (!this.#found || !this.#shown.isOnRecord) return undefined;
+    const pagination = paginationOf(this.#total, this.#found.request);
+    return { body: { pagination, data: this.#shown.tokens }, ...this.#madeOf };
+  }
+
+  get #madeOf(): MadeOf {
+    const told = this.#found?.told ?? {};
+    return { ...told, tokens: [...this.#shown.seen(this.#permission), ...(told.tokens ?? [])] };
+  }
+
+  /** Tokens that have left the page do not count. */
+  get #total(): number {
+    if (!this.#found) return 0;
+    const { pagination, data } = this.#found.page;
+    return pagination.total_items - (data.length - this.#shown.granted.length);
+  }
+}
