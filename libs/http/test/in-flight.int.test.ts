@@ -1,4 +1,4 @@
-import type { Turn } from '@token-vault/batching';
+import { ThreadShares, type Turn } from '@token-vault/batching';
 import { waitUntil } from '@token-vault/test-support';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -13,10 +13,10 @@ afterEach(() => server.stop(0));
 
 const large = Buffer.alloc(32 * 1024 * 1024, 'x');
 
-async function ask(): Promise<Socket> {
+async function ask(path = '/'): Promise<Socket> {
   const socket = connect(server.port, '127.0.0.1');
   await once(socket, 'connect');
-  socket.write('GET / HTTP/1.1\r\nHost: vault\r\n\r\n');
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: vault\r\n\r\n`);
   return socket;
 }
 
@@ -70,13 +70,21 @@ describe('the metrics', () => {
   };
   const anyTurn: Turn = { isOver: false, next: () => Promise.resolve(), end: () => undefined };
 
-  async function serve(): Promise<void> {
+  /** The sockets of scrapers that the server knows to be gone. */
+  let gone = 0;
+
+  async function serve(by: Pick<ThreadShares, 'begin'> = shares): Promise<void> {
     waiting = [];
+    gone = 0;
     const metrics = createMetrics('test');
     let computed = 0;
     const registry = { contentType: 'text/plain', metrics: async () => `computed ${(computed += 1)}` };
     const app = express();
-    mountMetrics(app, { ...metrics, registry: registry as never }, shares);
+    app.use(({ socket }, _response, next) => {
+      socket.once('close', () => (gone += 1));
+      next();
+    });
+    mountMetrics(app, { ...metrics, registry: registry as never }, by);
     server = await listen(app, { host: '127.0.0.1', port: 0 });
   }
 
@@ -102,5 +110,32 @@ describe('the metrics', () => {
     expect(answered).toBe(1);
     for (const { start } of waiting) start();
     await Promise.all(texts);
+  });
+
+  it('are answered although scrapers before have left, which take nothing of the share', async () => {
+    const real = new ThreadShares(() => 0);
+    let begun = 0;
+    const taken: unknown[] = [];
+    await serve({
+      async begin(share) {
+        begun += 1;
+        const turn = await real.begin(share);
+        const end: Turn['end'] = (following) => {
+          taken.push(following);
+          turn.end(following);
+        };
+        return { isOver: false, next: () => turn.next(), end };
+      },
+    });
+    const first = await real.begin('scrapers');
+    const leaving = [await ask('/metrics'), await ask('/metrics'), await ask('/metrics')];
+    await waitUntil(() => begun === 3);
+    for (const socket of leaving) socket.destroy();
+    await waitUntil(() => gone === 3);
+    const text = scrape();
+    await waitUntil(() => begun === 4);
+    first.end();
+    expect(await text).toBe('computed 1');
+    expect(taken).toEqual([undefined, undefined, undefined, { ms: expect.any(Number) as number }]);
   });
 });
