@@ -60,6 +60,10 @@ export class Exchange {
 
   /** Counts the answer as it is read. `ended` is called once, with the error that ended it early. */
   watch({ body }: Pick<EgressAnswer, 'body'>, ended: (failure: string | undefined) => void): Readable {
+    if (body.closed) {
+      ended(body.errored ? failureOf(body.errored) : 'client-gone');
+      return body;
+    }
     let failure: string | undefined = 'client-gone';
     body.on('data', (chunk: Buffer) => (this.#responseBytes += chunk.length)).pause();
     body.once('end', () => (failure = undefined));

@@ -6,7 +6,7 @@ import {
   type RawRequest,
   type VaultEvent,
 } from '@token-vault/contracts';
-import type { EgressAnswer, EgressSend } from '@token-vault/egress';
+import type { EgressSend } from '@token-vault/egress';
 import type { DetokenizedToken, Expressions, TokenReferences } from '@token-vault/expressions';
 import { errorFields, type Logger } from '@token-vault/observability';
 import type { AuditTrail, HandlersOf, Answer, RequestContext } from '@token-vault/operations';
@@ -163,8 +163,7 @@ class Proxy {
     });
     const refusals = new Refusals();
     const requireSendable = () => refusals.keep(this.#requireSendable(going, context, code));
-    const requireActing = (named?: readonly string[]) =>
-      refusals.keep(this.#requireActing(going, context, code, named));
+    const requireActing = () => refusals.keep(this.#requireActing(going, context, code));
     const exchangeId = exchange.id;
     const coded = { proxy, exchangeId, tokenIds, signal: raw.signal, requireSendable, requireActing };
     const code: ProxyCode = new ProxyCode(this.#dependencies, coded, context);
@@ -172,7 +171,13 @@ class Proxy {
       const outgoing = await filling;
       context.waitsForOthers();
       const leaving = await code.request(outgoing);
-      const answer = await this.#send(going, leaving, code, context);
+      const answer = await this.#dependencies.send({
+        ...withoutEmptyBody(leaving),
+        tenantId: context.principal.tenant.id,
+        signal: raw.signal,
+        // Decided when the connection is open, because a server may delay it for seconds.
+        permit: () => this.#requireSendable(going, context, code),
+      });
       exchange.sent(leaving.body.length, answer);
       const shown = await code.answer(answer);
       await this.#requireRights(going, context, code).catch((error: unknown) => {
@@ -209,41 +214,24 @@ class Proxy {
    * Decides again whether data may leave: by the rights, the destination and the tokens of this moment. @throws DomainError
    */
   async #requireSendable(going: Leaving, context: RequestContext, code: ProxyCode): Promise<void> {
-    const present = await this.#requireActing(going, context, code);
-    await this.#dependencies.checkTokens(going.template.references, present, going.madeAt);
+    const present = await presentOf(going, context);
+    // Begun with the decision about the rights, so that both share one look at each token.
+    const checked = this.#dependencies.checkTokens(going.template.references, present, going.madeAt);
+    checked.catch(() => undefined);
+    await this.#requireUse(going, present, code);
+    await checked;
     await code.requireThere(present);
   }
 
-  /**
-   * Decides again by the rights and the destination of this moment, and by the last state of each token. @param named further tokens, which
-   * expressions of the code name @returns the present context @throws DomainError
-   */
-  async #requireActing(
-    { template, requireStanding }: Going,
-    context: RequestContext,
-    code: ProxyCode,
-    named: readonly string[] = [],
-  ): Promise<RequestContext> {
-    const present = (await context.renewed()) ?? context;
-    await requireStanding(present);
-    const tokenIds = [...template.references.tokens.keys(), ...named];
-    const refusal = await this.#dependencies.refuseUse(tokenIds, present);
-    if (refusal) throw refusal;
-    await code.requireSeen(present);
-    return present;
+  /** Decides again by the rights and the destination of this moment, and by the last state of each token. @throws DomainError */
+  async #requireActing(going: Going, context: RequestContext, code: ProxyCode): Promise<void> {
+    await this.#requireUse(going, await presentOf(going, context), code);
   }
 
-  async #send(
-    going: Leaving,
-    outgoing: Outgoing,
-    code: ProxyCode,
-    context: RequestContext,
-  ): Promise<EgressAnswer> {
-    // Decided when the connection is open, because a server may delay it for seconds.
-    const permit = () => this.#requireSendable(going, context, code);
-    const tenantId = context.principal.tenant.id;
-    const { signal } = going.raw;
-    return this.#dependencies.send({ ...withoutEmptyBody(outgoing), tenantId, signal, permit });
+  async #requireUse({ template }: Going, present: RequestContext, code: ProxyCode): Promise<void> {
+    const refusal = await this.#dependencies.refuseUse([...template.references.tokens.keys()], present);
+    if (refusal) throw refusal;
+    await code.requireSeen(present);
   }
 
   /**
@@ -280,6 +268,13 @@ class Proxy {
   async close(): Promise<void> {
     await Promise.all(this.#ending);
   }
+}
+
+/** The request by the rights of this moment, if its destination still stands. @throws DomainError */
+async function presentOf({ requireStanding }: Going, context: RequestContext): Promise<RequestContext> {
+  const present = (await context.renewed()) ?? context;
+  await requireStanding(present);
+  return present;
 }
 
 /** The syntax was checked before, so such an error depends on what the expressions found in the data. */

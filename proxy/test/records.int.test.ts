@@ -160,6 +160,32 @@ describe('the record of a proxied request', () => {
   });
 });
 
+describe('an answer that breaks off while the rights of its caller are looked up', () => {
+  it('is cut, and the log has its end', async () => {
+    let breakOff: () => void = () => undefined;
+    answering = (_request, response) => {
+      response.writeHead(200, { 'content-length': '10' });
+      response.write('half');
+      breakOff = () => response.destroy();
+    };
+    const tenantId = randomUUID();
+    const principal = principalOf(tenantId);
+    let looks = 0;
+    const renewed: RequestContext['renewed'] = async () => {
+      looks += 1;
+      if (looks === 2) {
+        breakOff();
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+      return createRequestContext({ principal, traceId: 't', now: new Date() });
+    };
+    const { stream } = await openProxy()(tenantId, renewed);
+    await expect(read(stream)).rejects.toThrow();
+    await waitUntil(async () => (await typesInLog()).length === 3, { what: 'the end' });
+    expect((await events())[2]).toMatchObject({ data: { status: 200, failure: 'network' } });
+  });
+});
+
 describe('a right that is withdrawn while the request is being recorded', () => {
   const endsUnsent = async (): Promise<void> => {
     expect(arrivals).toEqual([]);

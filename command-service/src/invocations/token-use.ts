@@ -25,6 +25,8 @@ import {
   type TokenLookup,
 } from './references.ts';
 import { createTokenFinder, createTokensSinceFinder } from '../tokens/find.ts';
+import { keepHistories } from '../tokens/kept-histories.ts';
+import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 
 /** The tokens that reactor arguments name (interface.md, react; rules.md §4). */
 export interface TokenUse {
@@ -216,9 +218,10 @@ function openAll(
 }
 
 export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
-  const { keyRing } = dependencies;
-  const find = createTokenFinder(dependencies);
-  const findSince = createTokensSinceFinder(dependencies);
+  const { store, keyRing, clock } = dependencies;
+  const readHistory = keepHistories({ store, outcomes: createTransactionOutcomes(store, clock) });
+  const find = createTokenFinder({ ...dependencies, readHistory });
+  const findSince = createTokensSinceFinder({ ...dependencies, readHistory });
 
   const lookup = (context: RequestContext): TokenLookup => ({
     find: (tokenId) => find(tokenId, context),

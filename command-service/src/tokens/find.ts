@@ -5,6 +5,7 @@ import type { TokenDetails } from '@token-vault/tokens';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 import { transactionLifetimeMs } from '../transactions/state.ts';
 import { readTokenHistory } from './history.ts';
+import type { ReadHistory } from './kept-histories.ts';
 import { requireSignedToken } from './signed.ts';
 import { isExpired } from './state.ts';
 
@@ -12,6 +13,8 @@ export interface TokenFinderDependencies {
   readonly store: EventStore;
   readonly keyRing: Pick<KeyRing, 'hashes'>;
   readonly clock: Clock;
+  /** Gives histories that a request has read before. By default each is read from the log. */
+  readonly readHistory?: ReadHistory;
 }
 
 /**
@@ -37,13 +40,19 @@ export type FindTokensSince = (
   context: RequestContext,
 ) => Promise<readonly TokenDetails[]>;
 
-export function createTokensSinceFinder({ store, keyRing, clock }: TokenFinderDependencies): FindTokensSince {
+export function createTokensSinceFinder(dependencies: TokenFinderDependencies): FindTokensSince {
+  const { store, keyRing, clock, readHistory } = dependencies;
   const outcomes = createTransactionOutcomes(store, clock);
-  return async (tokenId, since, { principal: { tenant } }) => {
+  return async (tokenId, since, context) => {
+    const { tenant } = context.principal;
+    const read = (newest: number | undefined) =>
+      newest === undefined && readHistory
+        ? readHistory(tokenId, context)
+        : readTokenHistory({ store, outcomes, newest }, tenant.id, tokenId);
     const found = new Map<string, TokenDetails>();
     const before = new Date(since.getTime() - clockSkewMs);
     for (let newest: number | undefined; newest !== noRevision;) {
-      const history = await readTokenHistory({ store, outcomes, newest }, tenant.id, tokenId);
+      const history = await read(newest);
       const { state, base, baseSince } = history;
       if (state.kind === 'absent') break;
       newest = base - 1;
@@ -64,14 +73,18 @@ export function createTokensSinceFinder({ store, keyRing, clock }: TokenFinderDe
 
 /** `seesOwn`: whether the uncommitted changes of the request's transaction count (rules.md §9). */
 export function createTokenFinder(
-  { store, keyRing, clock }: TokenFinderDependencies,
+  { store, keyRing, clock, readHistory }: TokenFinderDependencies,
   { seesOwn = false }: { readonly seesOwn?: boolean } = {},
 ): FindToken {
   const outcomes = createTransactionOutcomes(store, clock);
+  const readOwn: ReadHistory = (tokenId, context) =>
+    readTokenHistory({ store, outcomes }, context.principal.tenant.id, tokenId, context);
+  const readCommitted: ReadHistory = (tokenId, { principal }) =>
+    readTokenHistory({ store, outcomes }, principal.tenant.id, tokenId);
+  const read = seesOwn ? readOwn : (readHistory ?? readCommitted);
   return async (tokenId, context) => {
     const { tenant } = context.principal;
-    const reader = seesOwn ? context : undefined;
-    const { state } = await readTokenHistory({ store, outcomes }, tenant.id, tokenId, reader);
+    const { state } = await read(tokenId, context);
     if (state.kind !== 'present' || isExpired(state.details, context.now)) return undefined;
     await requireSignedToken(keyRing, tenant, state.details);
     return state.details;

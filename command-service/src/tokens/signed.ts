@@ -40,6 +40,9 @@ export async function signTokenEvents(
   }
 }
 
+/** Details do not change. So those that a request keeps (`keepHistories`) are checked once. */
+const believed = new WeakSet<TokenDetails>();
+
 /**
  * The container and the mask of a token decide who sees its data, so the signature of its events is checked.
  * @throws AlteredRecordError
@@ -47,9 +50,12 @@ export async function signTokenEvents(
 export async function requireSignedToken(
   keyRing: Pick<KeyRing, 'hashes'>,
   tenant: Pick<TenantContext, 'id'>,
-  { id, type, content }: TokenDetails,
+  details: TokenDetails,
 ): Promise<void> {
   const hashes = await keyRing.hashes(tenant.id);
+  if (believed.has(details)) return;
+  const { id, type, content } = details;
   if (!hashes.isBelieved(tokenStatementOf(id, type, content), content.signature))
     throw new AlteredRecordError('token');
+  believed.add(details);
 }

@@ -1,6 +1,6 @@
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate } from 'node:zlib';
-import { request as ask, type Agent } from 'undici';
+import type { Agent } from 'undici';
 import { createAddressPolicy } from './addresses.ts';
 import { EgressError } from './egress-error.ts';
 import { asEgressError, responseTooLarge } from './failures.ts';
@@ -9,8 +9,8 @@ import { createHostResolver } from './resolver.ts';
 import { TenantAgents } from './tenant-agents.ts';
 import { nextHop } from './redirects.ts';
 import type { Hop } from './redirects.ts';
-import { permitted, RefusedError, type Permit } from './permit.ts';
-import { firstHop, toPairs, type Asked } from './request.ts';
+import { ask, type Permit } from './permit.ts';
+import { firstHop, type Asked } from './request.ts';
 import { createSend, type EgressSend } from './send.ts';
 
 export interface EgressRequest extends Asked {
@@ -131,41 +131,23 @@ async function exchange(
   hop: Hop,
   { signal, permit, maxBytes }: ExchangeOptions,
 ): Promise<Exchange> {
+  const response = await ask({ agent, hop, signal, maxResponseBytes: maxBytes }, permit);
+  const { status, statusText, headers } = response;
   try {
-    const response = await permitted(permit, agent, (dispatcher) =>
-      ask(hop.url, {
-        dispatcher,
-        method: hop.method,
-        headers: hop.headers.flatMap(([name, value]) => [name, value]),
-        body: hop.body ?? null,
-        signal,
-      }),
-    );
-    const headers = toPairs(response.headers);
-    const body = await decode(await collect(response.body, maxBytes), headers, maxBytes);
+    const body = await decode(await collect(response.body), headers, maxBytes);
     const kept = headers.filter(
       ([name]) => !/^(connection|content-encoding|content-length|keep-alive|transfer-encoding)$/i.test(name),
     );
     const location = headers.find(([name]) => name === 'location')?.[1];
-    return {
-      status: response.statusCode,
-      location,
-      answer: { status: response.statusCode, statusText: response.statusText, headers: kept, body },
-    };
+    return { status, location, answer: { status, statusText, headers: kept, body } };
   } catch (error) {
-    throw error instanceof RefusedError ? error.cause : asEgressError(error, signal);
+    throw asEgressError(error, signal);
   }
 }
 
-async function collect(body: AsyncIterable<Buffer>, maxBytes: number): Promise<Buffer> {
+async function collect(body: AsyncIterable<Buffer>): Promise<Buffer> {
   const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    size += chunk.length;
-    // Leaving the loop destroys the stream and its connection.
-    if (size > maxBytes) throw responseTooLarge();
-    chunks.push(chunk);
-  }
+  for await (const chunk of body) chunks.push(chunk);
   return Buffer.concat(chunks);
 }
 
@@ -177,7 +159,7 @@ const decoders: Readonly<Record<string, Decoder>> = {
   br: promisify(brotliDecompress),
 };
 
-async function decode(body: Buffer, headers: readonly [string, string][], maxBytes: number): Promise<Buffer> {
+async function decode(body: Buffer, headers: EgressResponse['headers'], maxBytes: number): Promise<Buffer> {
   const encoding = headers.find(([name]) => name === 'content-encoding')?.[1].toLowerCase() ?? 'identity';
   const decoder = decoders[encoding];
   if (decoder === undefined || body.length === 0) return body;

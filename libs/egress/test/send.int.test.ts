@@ -154,6 +154,26 @@ describe('a destination', () => {
     expect([await codeOf(silent), await read]).toEqual(['aborted', 'aborted']);
   });
 
+  it('that is still being looked up is given up when the caller disconnects or the time is over, and gets nothing later', async () => {
+    const arrived: string[] = [];
+    const url = await serve((request, response) => {
+      arrived.push(request.url ?? '');
+      response.end();
+    });
+    const named = url.replace('127.0.0.1', 'slow.test');
+    const found = Promise.withResolvers<readonly string[]>();
+    const send = sending({ resolve: () => found.promise, timeoutMs: 200 });
+    const abort = new AbortController();
+    const left = codeOf(send({ url: named, signal: abort.signal }));
+    abort.abort();
+    expect(await left).toBe('aborted');
+    expect(await codeOf(send({ url: named }))).toBe('timeout');
+    found.resolve(['127.0.0.1']);
+    const { body } = await send({ url: `${named}third` });
+    await bytesOf(body);
+    expect(arrived).toEqual(['/third']);
+  });
+
   it.each([
     'https://10.0.0.1/',
     'https://[::1]/',

@@ -1,7 +1,7 @@
 import { isReservedHeader } from '@token-vault/contracts';
 import type { AnswerStream } from '@token-vault/operations';
 import type { ServerResponse } from 'node:http';
-import { pipeline } from 'node:stream/promises';
+import type { Readable } from 'node:stream';
 import { restrictForeignAnswer } from './foreign-answer.ts';
 
 /** A client that takes no byte of the answer for so long is cut. */
@@ -83,6 +83,24 @@ export async function sendStream(
   response.setHeader('SVC-PROXY-STATUS', String(status));
   restrictForeignAnswer(response);
   response.setTimeout(stalledReaderMs, () => response.destroy());
-  // Both are destroyed when one of them fails; the record of the exchange has the failure.
-  await pipeline(body, response).catch(() => undefined);
+  await passOn(body, response);
+}
+
+/** Both are destroyed when one of them fails; the record of the exchange has the failure. `pipeline` of Node makes an error with a stack each time. */
+function passOn(body: Readable, response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    response.once('close', () => {
+      body.destroy();
+      resolve();
+    });
+    const end = () => {
+      if (!body.readableEnded) response.destroy();
+    };
+    if (body.closed) end();
+    else
+      body
+        .on('error', () => undefined)
+        .once('close', end)
+        .pipe(response);
+  });
 }

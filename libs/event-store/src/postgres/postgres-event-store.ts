@@ -129,12 +129,8 @@ function createReads({
 
   return {
     hasDensePositions: true,
-    async *readStream(...read) {
-      yield* eachEvent(registry, streamPages(...read));
-    },
-    async *readAll(after, options) {
-      yield* eachEvent(registry, logPages(after, options), options?.signal);
-    },
+    readStream: (...read) => eachEvent(registry, () => streamPages(...read)),
+    readAll: (after, options) => eachEvent(registry, () => logPages(after, options), options?.signal),
     async *readStoredStream(...read) {
       for await (const page of streamPages(...read)) yield* page.events;
     },
@@ -208,12 +204,13 @@ async function* eachBatch(pages: AsyncIterable<StoredPage>): AsyncGenerator<read
   for await (const { events } of pages) if (events.length > 0) yield events;
 }
 
+/** `pagesOf` is called when the reader asks for the first event, so that a wrong range is an error of the reading. */
 async function* eachEvent(
   registry: EventRegistry,
-  pages: AsyncIterable<StoredPage>,
+  pagesOf: () => AsyncIterable<StoredPage>,
   signal?: AbortSignal,
 ): AsyncGenerator<RecordedEvent, void> {
-  for await (const page of pages) {
+  for await (const page of pagesOf()) {
     const { events, failure } = decodeEvents(registry, page.events);
     for (const event of events) {
       if (signal?.aborted) return;

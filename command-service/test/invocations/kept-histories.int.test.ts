@@ -1,0 +1,90 @@
+import { createRequestContext } from '@token-vault/operations';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createTokenUse } from '../../src/index.ts';
+import { openVault, type TestVault } from '../tokens/vault.ts';
+
+let vault: TestVault;
+beforeAll(async () => {
+  vault = await openVault();
+});
+beforeEach(async () => {
+  vault.clock.set('2030-01-01T00:00:00Z');
+  await vault.newTenant();
+});
+afterAll(() => vault.close());
+
+const references = {
+  tokens: new Map([['one', 'args.card']]),
+  ambiguous: new Map<string, string>(),
+  hasFilters: false,
+};
+
+/** A request that has taken the token. */
+async function take() {
+  const { keyRing, clock, principal, faults } = vault;
+  const use = createTokenUse({ store: faults.store, keyRing, clock });
+  const context = createRequestContext({ principal, traceId: 'use', now: clock.now() });
+  const { tokens, madeAt } = await use.take(references, context);
+  const restricted = { ...context, principal: { ...principal, rules: [] } };
+  return { use, context, restricted, madeAt, data: (await tokens).get('one')?.data };
+}
+
+async function eventsRead(work: () => Promise<unknown>): Promise<number> {
+  const before = vault.faults.eventsRead.get('token') ?? 0;
+  await work();
+  return (vault.faults.eventsRead.get('token') ?? 0) - before;
+}
+
+describe('a token that a request has read', () => {
+  const create = (data: string) =>
+    vault.create({ type: 'token', data, id: 'one', containers: ['/a/'], mask: '*' });
+
+  it('is decided about again without reading its event again, by the present rights', async () => {
+    await create('x');
+    const { use, context, restricted, madeAt, data } = await take();
+    const reads = await eventsRead(async () => {
+      await use.check(references, context, madeAt);
+      expect(await use.refusal(['one'], context.now, context)).toBeUndefined();
+    });
+    expect([data, reads]).toEqual(['x', 0]);
+    expect(await use.refusal(['one'], context.now, restricted)).toMatchObject({ code: 'forbidden' });
+  });
+
+  it('is read again after a change, by which the decision is made', async () => {
+    await create('x');
+    const { use, context, madeAt } = await take();
+    const onlyOfA = { ...context.principal.rules[0], container: '/a/' };
+    const narrowed = { ...context, principal: { ...context.principal, rules: [onlyOfA as never] } };
+    expect(await use.refusal(['one'], context.now, narrowed)).toBeUndefined();
+    await vault.update('one', { containers: ['/b/'] });
+    expect(await use.refusal(['one'], context.now, narrowed)).toMatchObject({ code: 'forbidden' });
+    await vault.remove('one');
+    await expect(use.check(references, context, madeAt)).rejects.toMatchObject({ code: 'validation_failed' });
+    expect(await use.refusal(['one'], context.now, narrowed)).toMatchObject({ code: 'forbidden' });
+  });
+
+  it('ends for the request when its time is over', async () => {
+    const expires_at = '2030-01-01T00:10:00Z';
+    await vault.create({ type: 'token', data: 'x', id: 'one', expires_at });
+    const { use, context, madeAt } = await take();
+    vault.clock.advance(11 * 60_000);
+    const later = { ...context, now: vault.clock.now() };
+    await expect(use.check(references, later, madeAt)).rejects.toMatchObject({ code: 'validation_failed' });
+  });
+
+  it('is read again while a transaction that wrote to it is open: its commit is no event of the token', async () => {
+    await create('x');
+    const transaction = await vault.begin();
+    await vault.remove('one', { transaction });
+    const { use, context, madeAt } = await take();
+    await use.check(references, context, madeAt);
+    await vault.end('commit', transaction);
+    await expect(use.check(references, context, madeAt)).rejects.toMatchObject({ code: 'validation_failed' });
+  });
+
+  it('is read again when it is large: a request may wait for minutes, and many of them at once', async () => {
+    await create('x'.repeat(64 * 1024));
+    const { use, context, madeAt } = await take();
+    expect(await eventsRead(() => use.check(references, context, madeAt))).toBeGreaterThan(0);
+  });
+});
