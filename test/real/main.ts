@@ -23,7 +23,8 @@ function runsFor(): Run[] {
   if (stores.length > 0) runs.push({ files: stores, environment: { VAULT_TEST_POSTGRES_URL: DATABASE_URL } });
   if (EVENTSTOREDB_URL) {
     const VAULT_TEST_STACK = KAFKA_BROKERS ? 'eventstoredb-kafka' : 'eventstoredb';
-    runs.push({ files: ['test/e2e/story', 'test/e2e/reactors.e2e'], environment: { VAULT_TEST_STACK } });
+    const files = ['story', 'reactors', 'reactor-errors'].map((name) => `test/e2e/${name}.e2e`);
+    runs.push({ files, environment: { VAULT_TEST_STACK } });
   }
   return runs;
 }

@@ -24,6 +24,22 @@ export function useReceiver(begin: typeof beforeAll | typeof beforeEach): Receiv
   return standIn(() => current);
 }
 
+/** A destination of proxies, for the tests of the file. Each test starts with no requests and the usual answer. */
+export function useDestination(): Destination {
+  let destination: Destination;
+  let usual: Destination['answer'];
+  beforeAll(async () => {
+    destination = await startDestination();
+    usual = destination.answer;
+    return () => destination.close();
+  });
+  beforeEach(() => {
+    destination.arrived.length = 0;
+    destination.answer = usual;
+  });
+  return standIn(() => destination);
+}
+
 /** A destination of proxies and webhooks, and its gate, which delays connections. Each test starts with none. */
 export function useDelayedDestination(): { readonly destination: Destination; readonly gate: Gate } {
   let destination: Destination;

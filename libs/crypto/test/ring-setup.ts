@@ -56,3 +56,21 @@ export async function setUpRing(): Promise<RingSetup> {
     },
   };
 }
+
+/** Counts the statements of the pool from now on. */
+export function countStatements(pool: Pool): { stop(): number } {
+  const original = pool.query.bind(pool) as (...input: unknown[]) => unknown;
+  let count = 0;
+  Object.assign(pool, {
+    query: (...input: unknown[]) => {
+      count += 1;
+      return original(...input);
+    },
+  });
+  return {
+    stop() {
+      Reflect.deleteProperty(pool, 'query');
+      return count;
+    },
+  };
+}

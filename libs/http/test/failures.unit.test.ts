@@ -1,0 +1,82 @@
+import { connect } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import type { Handlers } from '@token-vault/operations';
+import { RootKeyUnavailableError, RootKeyUnusableError } from '@token-vault/crypto';
+import { EventStoreUnavailableError } from '@token-vault/event-store';
+import { goodKey } from './tiny-app.ts';
+import { canary, expectProblem, useEdge } from './edge.ts';
+
+const edge = useEdge();
+const { start } = edge;
+
+describe('an error', () => {
+  const failing = (error: Error): Handlers => ({ getToken: () => Promise.reject(error) });
+
+  it('that is unexpected shows the caller no details and the log neither message nor data', async () => {
+    const error = Object.assign(new Error(`duplicate key (number)=(${canary})`), {
+      detail: canary,
+      code: '23505',
+    });
+    await start({ handlers: failing(error) });
+    const reply = await edge.app.send('/tokens/abc');
+    expectProblem(reply, 500);
+    expect(Object.keys(reply.body)).not.toContain('errors');
+    const line = edge.app.lines.find((each) => each.msg === 'request failed');
+    expect(line).toMatchObject({ error_code: '23505', operation: 'getToken', status: 500 });
+    expect(line?.trace_id).toBe(reply.headers['svc-trace-id']);
+    expect(JSON.stringify(edge.app.lines) + reply.text).not.toContain('4111');
+  });
+
+  it.each([
+    ['the event store', new EventStoreUnavailableError('down')],
+    ['a sealed KMS', new RootKeyUnavailableError('sealed')],
+    ['a KMS that refuses the token', new RootKeyUnusableError('refused')],
+    ['a refused connection', Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })],
+    ['a lost connection', new Error('Connection terminated unexpectedly')],
+    ['a database that stops', Object.assign(new Error('stop'), { code: '57P01' })],
+    ['a database without room', Object.assign(new Error('full'), { code: '53100' })],
+  ])('of %s is 503 and says when to try again', async (_what, error) => {
+    await start({ handlers: failing(error) });
+    const reply = await edge.app.send('/tokens/abc');
+    expectProblem(reply, 503);
+    expect(reply.headers['retry-after']).toBe('1');
+  });
+
+  it('in the answer is sent as one problem', async () => {
+    await start({ handlers: { getToken: async () => ({ body: { big: 1n } }) } });
+    expectProblem(await edge.app.send('/tokens/abc'), 500);
+    expectProblem(await edge.app.send('/tokens/abc'), 500);
+  });
+});
+
+describe('a client that disconnects', () => {
+  it('in the middle of its body leaves no error in the log, and others are served', async () => {
+    await start();
+    const socket = connect(edge.app.port, '127.0.0.1');
+    socket.write(
+      `POST /tokens HTTP/1.1\r\nHost: x\r\nSVC-API-KEY: ${goodKey}\r\nContent-Length: 1000\r\n\r\n{"type":`,
+    );
+    await expect.poll(async () => (await edge.app.send('/tokens/abc')).status).toBe(200);
+    socket.destroy();
+    await expect.poll(() => edge.app.lines.map((line) => line.msg)).toContain('request refused');
+    expect(edge.app.lines.filter((line) => Number(line.level) >= 40)).toEqual([]);
+  });
+
+  it('before its answer is ready has no effect on other requests', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
+    const waiting = async () => {
+      reach();
+      await promise;
+      return { body: {} };
+    };
+    await start({ handlers: { getToken: waiting } });
+    const socket = connect(edge.app.port, '127.0.0.1');
+    socket.write(`GET /tokens/abc HTTP/1.1\r\nHost: x\r\nSVC-API-KEY: ${goodKey}\r\n\r\n`);
+    await reached;
+    socket.destroy();
+    resolve();
+    expect((await edge.app.send('/tokens')).status).toBe(200);
+    expect(edge.app.lines.filter((line) => Number(line.level) >= 40)).toEqual([]);
+  });
+});
