@@ -5,7 +5,7 @@ import {
   UnavailableError,
   ValidationError,
 } from '@token-vault/contracts';
-import { bodyLimitBytes, collectBody, rawBodyLimitBytes, refuse } from '@token-vault/http';
+import { bodyLimitBytes, collectBody, notBegunHeader, rawBodyLimitBytes, refuse } from '@token-vault/http';
 import { errorFields, type Logger } from '@token-vault/observability';
 import {
   request as requestOf,
@@ -29,11 +29,11 @@ const hopByHop = new Set([
 
 /** A replica did not answer. */
 class ForwardError extends Error {
-  /** The request was not sent: another replica may be tried, for any method. */
-  readonly isUnsent: boolean;
-  constructor(isUnsent: boolean, cause: unknown) {
+  /** The request was not sent, or the service has not begun yet: another replica may be tried, for any method. */
+  readonly isUntaken: boolean;
+  constructor(isUntaken: boolean, cause: unknown) {
     super('a service did not answer', { cause });
-    this.isUnsent = isUnsent;
+    this.isUntaken = isUntaken;
   }
   get isLate(): boolean {
     return this.cause instanceof AnswerTimeoutError || this.cause instanceof UpstreamFrozenError;
@@ -92,7 +92,7 @@ interface Forwarded {
 
 /** Resolves when the answer is on its way to the client. @throws ForwardError when there was no answer */
 function forward(
-  { request, response, target: path, body }: Forwarded,
+  { request, response, target: path, body, isRaw }: Forwarded,
   { host, port, agent }: Upstream,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -100,6 +100,11 @@ function forward(
     const { method = 'GET' } = request;
     let isConnected = false;
     const sent = requestOf({ host, port, agent, method, path, headers, setHost: false }, (answer) => {
+      // Another server that a raw request is for could send this header, too.
+      if (!isRaw && answer.headers[notBegunHeader.toLowerCase()] !== undefined) {
+        answer.resume();
+        return refused(true, new Error('the service is starting'));
+      }
       response.writeHead(answer.statusCode ?? 502, answerHeaders(answer));
       // The services cut off a stalled reader too, but their reader is this process.
       response.setTimeout(stalledReaderMs);
@@ -113,16 +118,17 @@ function forward(
       if (!response.writableFinished) sent.destroy();
     };
     response.once('close', abandon);
+    const refused = (isUntaken: boolean, cause: Error) => {
+      response.off('close', abandon);
+      reject(new ForwardError(isUntaken, cause));
+    };
     sent.on('socket', (socket) => {
       isConnected = !socket.connecting;
       // A kept-alive socket connects no more: a listener would stay on it.
       if (socket.connecting) socket.once('connect', () => (isConnected = true));
     });
     sent.setTimeout(answerTimeoutMs, () => sent.destroy(new AnswerTimeoutError('no answer in time')));
-    sent.on('error', (error) => {
-      response.off('close', abandon);
-      reject(new ForwardError(!isConnected, error));
-    });
+    sent.on('error', (error) => refused(!isConnected, error));
     sent.end(body);
   });
 }
@@ -139,7 +145,7 @@ async function forwardToAny(forwarded: Forwarded, upstreams: Upstreams, logger: 
     } catch (error) {
       if (!(error instanceof ForwardError) || response.destroyed) throw error;
       logger.warn({ port: upstream.port, ...errorFields(error.cause) }, 'a service does not answer');
-      if (error.isUnsent) upstreams.avoid(upstream);
+      if (error.isUntaken) upstreams.avoid(upstream);
       else if (isRaw)
         throw new DomainError(
           error.isLate ? 'destination_timed_out' : 'destination_failed',

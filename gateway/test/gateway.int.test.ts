@@ -8,7 +8,8 @@ import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startGateway, type Gateway } from '../src/index.ts';
 
-type Behaviour = (request: IncomingMessage, respond: (status: number, body: string) => void) => void;
+type Respond = (status: number, body: string, headers?: Record<string, string>) => void;
+type Behaviour = (request: IncomingMessage, respond: Respond) => void;
 
 interface FakeService {
   readonly server: Server;
@@ -27,9 +28,9 @@ async function startService(): Promise<FakeService> {
       return;
     }
     seen.push(`${request.method} ${request.url}`);
-    service.behaviour(request, (status, body) => {
+    service.behaviour(request, (status, body, headers = {}) => {
       request.resume();
-      response.writeHead(status).end(body);
+      response.writeHead(status, headers).end(body);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -75,16 +76,14 @@ function send(
   target: string,
   headers: Record<string, string> = { 'SVC-API-KEY': 'key' },
   body = '',
+  port = gateway.port,
 ) {
   return new Promise<Answered>((resolve, reject) => {
-    const sent = requestOf(
-      { host: '127.0.0.1', port: gateway.port, method, path: target, headers },
-      (response) => {
-        void text(response).then((received) =>
-          resolve({ status: response.statusCode ?? 0, body: received, headers: response.headers }),
-        );
-      },
-    );
+    const sent = requestOf({ host: '127.0.0.1', port, method, path: target, headers }, (response) => {
+      void text(response).then((received) =>
+        resolve({ status: response.statusCode ?? 0, body: received, headers: response.headers }),
+      );
+    });
     sent.on('error', reject).end(body);
   });
 }
@@ -211,6 +210,46 @@ describe('a service that does not answer a write', () => {
     expect([refused.status, typeOf(refused)]).toEqual([503, 'urn:token-vault:problem:unavailable']);
     expect(refused.headers['retry-after']).toBe('1');
     await new Promise<void>((resolve) => command.server.listen(Number(port), '127.0.0.1', resolve));
+  });
+});
+
+describe('a service that is starting', () => {
+  const starting: Behaviour = (_request, respond) => respond(503, 'starting', { 'SVC-NOT-BEGUN': 'true' });
+
+  it('gets no request while another one answers, not even a write', async () => {
+    const other = await startService();
+    const services = {
+      commandServices: [command.url, other.url],
+      queryServices: [query.url],
+      proxies: [proxy.url],
+    };
+    const router = await startGateway(
+      { host: '127.0.0.1', port: 0, logLevel: 'silent', ...services },
+      silentLogger,
+    );
+    command.behaviour = starting;
+    const write = () => send('POST', '/tokens', undefined, '{"a":1}', router.port);
+    const answers = [await write(), await write(), await write()];
+    await router.close();
+    other.server.closeAllConnections();
+    other.server.close();
+    expect(answers.map(({ status, body }) => [status, body])).toEqual(answers.map(() => [200, 'answered']));
+    expect(command.seen.length).toBeGreaterThan(0);
+    expect(other.seen).toEqual(answers.map(() => 'POST /tokens'));
+  });
+
+  it('is reported to have done nothing when it is alone', async () => {
+    command.behaviour = starting;
+    const refused = await send('POST', '/tokens', undefined, '{}');
+    expect([refused.status, typeOf(refused)]).toEqual([503, 'urn:token-vault:problem:unavailable']);
+    expect(refused.headers).not.toHaveProperty('svc-not-begun');
+  });
+
+  it('is not believed when it answers for another server: a request was sent there', async () => {
+    proxy.behaviour = starting;
+    const passedOn = await send('POST', '/proxy', { 'SVC-API-KEY': 'key' }, '{}');
+    expect([passedOn.status, passedOn.body]).toEqual([503, 'starting']);
+    expect(proxy.seen).toHaveLength(1);
   });
 });
 

@@ -8,7 +8,7 @@ import {
   silentLogger,
   type Logger,
 } from '@token-vault/observability';
-import { listen, refuse, type HealthCheck, type RunningServer } from '@token-vault/http';
+import { listen, notBegunHeader, refuse, type HealthCheck, type RunningServer } from '@token-vault/http';
 import { runProcess } from '@token-vault/process';
 import type { RequestListener } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -107,6 +107,7 @@ function starting(context: ProcessContext): RequestListener {
   const health = createHealthApp({ ...context, logger: silentLogger }, { begun });
   return (request, response) => {
     if (/^\/(health\/|metrics$)/.test(request.url ?? '')) return void health(request, response);
+    response.setHeader(notBegunHeader, 'true');
     refuse(request, response, new UnavailableError('The service is starting.'));
   };
 }

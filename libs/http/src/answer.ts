@@ -43,6 +43,9 @@ export function sendProblem(
   end(response, problem.status, 'application/problem+json', problemDetails(problem, instance, traceId));
 }
 
+/** In the answer of a service that has not begun yet: it has not looked at the request, which another replica may answer. For the router. */
+export const notBegunHeader = 'SVC-NOT-BEGUN';
+
 /** For code that answers without an app: sends the error as a problem, with the request's trace id. An answer that has begun is cut off. */
 export function refuse(request: IncomingMessage, response: ServerResponse, error: Error): void {
   if (response.headersSent || response.destroyed) {

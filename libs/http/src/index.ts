@@ -1,4 +1,4 @@
-export { refuse } from './answer.ts';
+export { notBegunHeader, refuse } from './answer.ts';
 export { createApp, finishApp, type AppDependencies } from './app.ts';
 export { bodyLimitBytes, collectBody, rawBodyLimitBytes } from './body.ts';
 export { mountConsole, type ConsoleFile, type ConsoleFiles } from './console.ts';
