@@ -7,7 +7,7 @@ import type { MissLimit } from '@token-vault/http';
 import type { InvocationOutcomes } from './invocations/outcomes.ts';
 import type { VaultOperator } from './projections/routes.ts';
 import type { CompileCode } from './reactors/code-check.ts';
-import type { FindApplication } from './tokens/seen.ts';
+import type { FindActor } from './tokens/seen.ts';
 
 /** The dependencies of command handlers. */
 export interface CommandDependencies {
@@ -27,7 +27,7 @@ export interface CommandDependencies {
   readonly invocations?: {
     readonly outcomes: InvocationOutcomes;
     readonly allowsPlainHttp: boolean;
-    readonly findApplication: FindApplication;
+    readonly findActor: FindActor;
   };
 }
 

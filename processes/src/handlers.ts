@@ -8,7 +8,7 @@ import type { KeyRing } from '@token-vault/crypto';
 import type { Expressions } from '@token-vault/expressions';
 import type { ReadModels } from './data.ts';
 import type { ReactorParts } from './reactors/parts.ts';
-import { applicationFinder } from './reactors/principals.ts';
+import { actorFinder } from './reactors/principals.ts';
 
 export interface HandlerParts extends ReadModels {
   readonly keyRing: KeyRing;
@@ -33,7 +33,7 @@ export function commandHandlers(
   },
 ): HandlersOf<'command'> {
   const { store, keyRing, expressions } = parts;
-  const findApplication = applicationFinder(parts);
+  const findActor = actorFinder(parts);
   return createCommandHandlers({
     store,
     keyRing,
@@ -44,7 +44,7 @@ export function commandHandlers(
     missLimit,
     compileCode,
     ...(options.operator && { operator: options.operator }),
-    invocations: { outcomes, allowsPlainHttp: options.egressAllow.length > 0, findApplication },
+    invocations: { outcomes, allowsPlainHttp: options.egressAllow.length > 0, findActor },
   });
 }
 

@@ -24,7 +24,7 @@ import express, { type Express } from 'express';
 import { openPool, type ReadModels, type ProcessContext } from './data.ts';
 import { openEdge, type Edge, type EdgeOptions } from './edge.ts';
 import type { LimitConfig } from './limits.ts';
-import { applicationFinder } from './reactors/principals.ts';
+import { actorFinder } from './reactors/principals.ts';
 import { release } from './release.ts';
 
 /** The parts of a service that answers requests, besides its handlers. */
@@ -107,7 +107,7 @@ export function createServiceApp(
   const findEntity = createEntityFinder(parts.readPool);
   const readModels = { progress, watch, revocations };
   const clock = systemClock;
-  const tokenReplay = createTokenReplay({ ...parts, clock, findApplication: applicationFinder(parts) });
+  const tokenReplay = createTokenReplay({ ...parts, clock, findActor: actorFinder(parts) });
   const applicationReplay = createApplicationReplay({ ...parts, clock });
   const replays = { tokenReplay, applicationReplay };
   const executed = { ...readModels, storage, handlers, audit, clock, ...replays, findEntity };

@@ -37,7 +37,8 @@ export function openProxy(
   const audit = createAuditTrail(store);
   const principals = createPrincipals({ pool, store, keyRing, clock, watch });
   const findApplication: typeof principals.application = (...asked) => principals.application(...asked);
-  const decideSeen = createSeenTokens({ store, keyRing, clock, audit, findApplication });
+  const findActor: typeof principals.byActor = (...asked) => principals.byActor(...asked);
+  const decideSeen = createSeenTokens({ store, keyRing, clock, audit, findActor });
   const findProxy = createProxyFinder({ store, keyRing });
   const operations = openReactorOperations(context, parts, principals);
   const proxy = createProxyHandlers({

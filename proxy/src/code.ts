@@ -1,7 +1,7 @@
 import {
   ConflictError,
   isMadeByCode,
-  isRun,
+  onlyDecides,
   type ForbiddenError,
   type ParentRun,
   type SeenToken,
@@ -105,7 +105,7 @@ export class ProxyCode {
   async requireThere(context: RequestContext): Promise<void> {
     // The code may delete tokens that it made itself.
     const made = new Set(this.#seen.filter(isMadeByCode).map(identityOf));
-    const given = this.#seen.filter((token) => !isRun(token) && !made.has(identityOf(token)));
+    const given = this.#seen.filter((token) => !onlyDecides(token) && !made.has(identityOf(token)));
     if (given.length > 0 && !(await this.#dependencies.areThere(given, context)))
       throw new ConflictError('conflict', 'A token that the code was shown was deleted meanwhile.');
   }
@@ -140,7 +140,7 @@ export class ProxyCode {
     const present = (await this.#context.renewed()) ?? this.#context;
     const refusal = await this.#dependencies.refuseNamed(named, present);
     if (refusal) throw refusal;
-    return named.map((id) => usedBy(present.principal.applicationId, id));
+    return named.map((id) => usedBy(present.principal, id));
   }
 
   async #run(

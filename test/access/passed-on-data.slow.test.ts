@@ -1,10 +1,13 @@
-import { waitUntil } from '@token-vault/test-support';
+import { type Client, waitUntil } from '@token-vault/test-support';
 import { randomUUID } from 'node:crypto';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { makeProxyOf, nowhere } from '../world/proxies.ts';
+import { useReceiver } from '../world/receivers.ts';
+import { repeatable } from '../world/repeats.ts';
 import { rule } from '../world/rules.ts';
+import { makeSession } from '../world/sessions.ts';
 import { type Caller, functionOf, useVault } from '../world/vault.ts';
 
 // The author of a text that code passes on (the caller, of a stored token, another server) can have no token read by the rights of the code's
@@ -17,9 +20,12 @@ const expression = `{{ ${other} }}`;
 
 const vault = useVault();
 const { manager } = vault;
+const receiver = useReceiver(beforeEach);
 let owner: Caller;
 /** May use nothing but what is in /mine/. */
 let caller: Caller;
+/** The same by its conditions; its authorizer may use everything. */
+let session: Client;
 /** Answers requests with the expression, and holds those to `/hold`. */
 let server: Server;
 const asked: string[] = [];
@@ -34,11 +40,29 @@ const invoke = async (id: string, args: object): Promise<unknown> =>
     .body.raw;
 
 let innerId: string;
+const settings = () => ({ proxy_destinations: `${nowhere},${answering().slice(0, -1)}` });
+
+async function makeToken(data: unknown, container = '/mine/'): Promise<string> {
+  const body = { type: 'token', data, containers: [container] };
+  return (await owner.client.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body.id;
+}
+
+const move = (id: string) =>
+  owner.client.expect(200, 'PATCH', `/tokens/${id}`, {
+    body: { containers: ['/foreign/'] },
+    headers: { 'Content-Type': 'application/merge-patch+json' },
+  });
+
+/** A text whose expression the vault does not evaluate as an argument. Code evaluates it. */
+const quoted = (named: string) => `{{ '{{' }} ${named} }}`;
 
 beforeAll(async () => {
-  await vault.setTenant({ proxy_destinations: nowhere });
   owner = await vault.makeApplication({ rules: [rule()] });
   caller = await vault.makeApplication({ rules: [rule({ container: '/mine/' })] });
+  const conditions = [{ attribute: 'container', operator: 'starts_with', value: '/mine/' }];
+  const rules = [rule({ container: undefined, conditions, permissions: ['token:read', 'token:use'] })];
+  const opener = await vault.makeApplication({ type: 'public', permissions: ['token:create'] });
+  session = await makeSession(opener.client, owner.client, { rules });
   const body = { id: other, type: 'token', data: secret, containers: ['/foreign/'] };
   await owner.client.expect(201, 'POST', '/tokens', { body });
   innerId = await reactor('return { raw: { got: args.text } };');
@@ -48,6 +72,7 @@ beforeAll(async () => {
     else response.end(JSON.stringify({ text: expression }));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await vault.setTenant(settings());
 });
 afterAll(() => server.close());
 
@@ -135,46 +160,65 @@ const ways: Readonly<Record<string, string>> = {
   'another reactor that acts': `await svc.reactors.react(args.acting, { args: { text, url: args.url } }); return {};`,
 };
 
-describe('A token that an expression in a text of the caller names', () => {
-  it.each(Object.entries(ways))(
-    'by %s, goes no further once the caller may not use it',
-    async (_way, way) => {
-      const acting = await reactor(`const got = args.text;
-      await fetch(args.url + 'hold'); await fetch(args.url + 'sent?' + encodeURIComponent(got)); return {};`);
-      const id = await reactor(`/* {{ */ const text = args.text.toLowerCase(); ${way}`);
-      const path = `/reactors/${id}/react`;
-      const body = { type: 'token', data: secret, containers: ['/mine/'] };
-      const card = (await owner.client.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body.id;
-      const args = { text: `{{ '{{' }} ${card} }}`, url: answering(), inner: innerId, acting };
-      const run = async (key: string, whileHeld: () => Promise<unknown>) => {
-        asked.length = 0;
-        const running = caller.client.request('POST', path, {
-          body: { args },
-          headers: { 'SVC-IDEMPOTENCY-KEY': key },
-        });
-        await waitUntil(() => held.length === 1, { what: 'the run' });
-        await whileHeld();
-        held.pop()?.end('{}');
-        return running;
-      };
-      const sent = `/sent?${encodeURIComponent(secret)}`;
-      const first = randomUUID();
-      expect((await run(first, () => Promise.resolve())).status).toBe(200);
-      expect(asked).toEqual(['/hold', sent]);
+/** The callers of code that writes expressions. Both may use what is in /mine/. */
+const callers: Readonly<Record<string, () => Client>> = {
+  'an application': () => caller.client,
+  'a session': () => session,
+};
+const waysOfCallers = Object.keys(callers).flatMap((by) =>
+  Object.keys(ways).map((way) => [by, way] as const),
+);
 
-      const move = () =>
-        owner.client.expect(200, 'PATCH', `/tokens/${card}`, {
-          body: { containers: ['/foreign/'] },
-          headers: { 'Content-Type': 'application/merge-patch+json' },
-        });
-      const last = await run(randomUUID(), move);
-      expect(asked).toEqual(['/hold']);
-      expect(JSON.stringify(last.body)).not.toContain(secret);
-      const headers = { 'SVC-IDEMPOTENCY-KEY': first };
-      const repeated = await caller.client.request('POST', path, { body: { args }, headers });
-      expect(JSON.stringify(repeated.body)).not.toContain(secret);
-    },
-  );
+describe('A token that an expression in a text of the caller names', () => {
+  it.each(waysOfCallers)('of %s by %s, goes no further once the caller may not use it', async (by, way) => {
+    const client = callers[by]?.() as Client;
+    const acting = await reactor(`const got = args.text;
+      await fetch(args.url + 'hold'); await fetch(args.url + 'sent?' + encodeURIComponent(got)); return {};`);
+    const id = await reactor(`/* {{ */ const text = args.text.toLowerCase(); ${ways[way]}`);
+    const path = `/reactors/${id}/react`;
+    const card = await makeToken(secret);
+    const args = { text: quoted(card), url: answering(), inner: innerId, acting };
+    const run = async (key: string, whileHeld: () => Promise<unknown>) => {
+      asked.length = 0;
+      const headers = { 'SVC-IDEMPOTENCY-KEY': key };
+      const running = client.request('POST', path, { body: { args }, headers });
+      await waitUntil(() => held.length === 1, { what: 'the run' });
+      await whileHeld();
+      held.pop()?.end('{}');
+      return running;
+    };
+    const sent = `/sent?${encodeURIComponent(secret)}`;
+    const first = randomUUID();
+    expect((await run(first, () => Promise.resolve())).status).toBe(200);
+    expect(asked).toEqual(['/hold', sent]);
+
+    const last = await run(randomUUID(), () => move(card));
+    expect(asked).toEqual(['/hold']);
+    expect(JSON.stringify(last.body)).not.toContain(secret);
+    const headers = { 'SVC-IDEMPOTENCY-KEY': first };
+    const repeated = await client.request('POST', path, { body: { args }, headers });
+    expect(repeated.status).toBe(403);
+    expect(JSON.stringify(repeated.body)).not.toContain(secret);
+  });
+
+  it.each(Object.keys(callers))('of %s is not delivered once the caller may not use it', async (by) => {
+    const id = await reactor('/* {{ */ return { raw: await svc.detokenize({ text: args.text }) };');
+    const card = await makeToken(secret);
+    receiver.plan(500);
+    const body = { args: { text: quoted(card) }, callback_url: receiver.url };
+    await callers[by]?.().expect(202, 'POST', `/reactors/${id}/react`, { body });
+    await waitUntil(() => receiver.deliveries.length === 1, { what: 'the first attempt' });
+    await move(card);
+    await waitUntil(() => receiver.deliveries.length === 2, { what: 'the second attempt' });
+    expect(receiver.deliveries.map(({ text }) => text.includes(secret))).toEqual([true, false]);
+  });
+
+  it.each(Object.keys(callers))('of %s is given to code of a proxy', async (by) => {
+    const code = functionOf('/* {{ */ return { raw: (await svc.detokenize({ got: args.body.text })).data };');
+    const path = await makeProxyOf(manager, owner.id, code);
+    const body = { text: quoted(await makeToken(secret)) };
+    expect((await callers[by]?.().expect(200, 'POST', path, { body }))?.body).toEqual({ got: secret });
+  });
 
   it('is in the log as refused, for the application of the code', async () => {
     const id = await reactor('/* {{ */ return { raw: (await svc.detokenize({ text: args.text })).data };');
@@ -190,15 +234,10 @@ describe('A token that an expression in a text of the caller names', () => {
   });
 
   it('is read within the bounds of a request', async () => {
-    const made = await Promise.all(
-      Array.from({ length: 12 }, async () => {
-        const body = { type: 'token', data: 'x'.repeat(500_000), containers: ['/mine/'] };
-        return (await owner.client.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body.id;
-      }),
-    );
+    const made = await Promise.all(Array.from({ length: 12 }, () => makeToken('x'.repeat(500_000))));
     const id = await reactor(`/* {{ */ return svc.detokenize(args.text).then(
       () => ({ raw: 'done' }), (error) => ({ raw: { errors: error.problem.errors } }));`);
-    const text = made.map((each) => `{{ '{{' }} ${each} }}`);
+    const text = made.map(quoted);
     expect(await invoke(id, { text })).toEqual({
       errors: { args: ['names tokens that have more than 4 MiB of data together'] },
     });
@@ -210,4 +249,28 @@ it('The request of a proxy that its code passes on holds no expression', async (
   const path = await makeProxyOf(manager, owner.id, code);
   const body = { text: `{{ '{{' }} ${other} }}` };
   expect((await caller.client.expect(200, 'POST', path, { body })).body).toEqual({ got: expression });
+});
+
+describe('An expression that names no token', () => {
+  const text = quoted('customer');
+
+  it('does not keep the answer of a run from a repeat', async () => {
+    const id = await reactor('/* {{ */ return { raw: await svc.detokenize({ text: args.text }) };');
+    const ask = repeatable<{ raw: unknown }>(caller.client, 'POST', `/reactors/${id}/react`, {
+      args: { text: `Dear ${text}` },
+    });
+    const first = await ask();
+    expect(first).toMatchObject({ status: 200, body: { raw: { data: { text: 'Dear ' } } } });
+    expect(await ask()).toMatchObject({ status: 200, body: first.body });
+  });
+
+  it('does not keep the request of a proxy from its destination', async () => {
+    asked.length = 0;
+    const code = functionOf(`/* {{ */
+      return { raw: { body: (await svc.detokenize({ got: args.body.text })).data } };`);
+    const body = { name: 'p', destination: answering(), application: { id: owner.id }, request: { code } };
+    const { id } = (await manager.expect<{ id: string }>(201, 'POST', '/proxies', { body })).body;
+    await caller.client.expect(200, 'POST', `/proxies/${id}/invoke/there`, { body: { text } });
+    expect(asked).toEqual(['/there']);
+  });
 });

@@ -198,7 +198,7 @@ export async function openTwins(): Promise<Twins> {
       expressions,
       clock,
       // The twins run no code of reactors.
-      findApplication: async () => undefined,
+      findActor: async () => undefined,
     }),
   };
   const app = createApp({ ...dependencies, authenticator, logger: silentLogger });

@@ -1,7 +1,7 @@
 import {
   type DataOf,
   DomainError,
-  isRun,
+  onlyDecides,
   invocationPlace,
   mayHoldUnnamedTokens,
   outcomeContentOf,
@@ -90,7 +90,7 @@ function tokensOf(
   const tokens: AnswerToken[] = [
     ...usedTokenIds.map((id) => ({ id, by: 'use' as const, asOf, cvcEndsAt })),
     ...seen.map(({ id, shown }) =>
-      isRun({ shown })
+      onlyDecides({ shown })
         ? { id, by: 'ran' as const, shown }
         : { id, by: 'seen' as const, asOf, cvcEndsAt, shown },
     ),

@@ -20,7 +20,7 @@ import { requireAccess } from './drafts.ts';
 import { transformWrittenData } from './written-data.ts';
 import { ExistingTokens } from './existing.ts';
 import { createTokenFinder, createTokensSinceFinder } from './find.ts';
-import { createSeenTokens, shownNow, type FindApplication } from './seen.ts';
+import { createSeenTokens, shownNow, type FindActor } from './seen.ts';
 import { hiding, shownTo, withoutUnreadable, type Shown } from './shown.ts';
 
 export interface TokenReplayDependencies {
@@ -29,7 +29,7 @@ export interface TokenReplayDependencies {
   readonly audit: AuditTrail;
   readonly expressions: Expressions;
   readonly clock: Clock;
-  readonly findApplication: FindApplication;
+  readonly findActor: FindActor;
 }
 
 interface Found {

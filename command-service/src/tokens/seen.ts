@@ -14,6 +14,7 @@ import {
   ForbiddenError,
   isRun,
   TokensRead,
+  type Actor,
   type DataOf,
   type SeenToken,
   type TokenShowing,
@@ -33,23 +34,23 @@ import { createTokensSinceFinder, type TokenFinderDependencies } from './find.ts
 import { shownTo, type Shown } from './shown.ts';
 
 /**
- * An application with its present rights. Undefined when it has ended. @throws UnavailableError when its rights cannot
- * be read
+ * An application or a session with its present rights. Undefined when it has ended. @throws UnavailableError when its
+ * rights cannot be read
  */
-export type FindApplication = (tenantId: string, applicationId: string) => Promise<Principal | undefined>;
+export type FindActor = (tenantId: string, actor: Actor) => Promise<Principal | undefined>;
 
 export interface SeenTokensDependencies extends TokenFinderDependencies {
   readonly store: EventStore;
   readonly keyRing: KeyRing;
   readonly audit: AuditTrail;
-  readonly findApplication: FindApplication;
+  readonly findActor: FindActor;
 }
 
 /** How tokens that reactor code was shown may be shown now, as part of the outcome of the run. */
 interface SeenDecision {
-  /** About the first token that the application of its reactor may not be shown now as the code was shown it. */
+  /** About the first token that may not be shown now as the code was shown it, to the application of its reactor or a caller of the run. */
   readonly refusal: ForbiddenError | undefined;
-  /** Records the reading by each application. Must be durable before the outcome is shown once more. */
+  /** Records the reading by each application and caller. Must be durable before the outcome is shown once more. */
   record(): Promise<void>;
 }
 
@@ -82,6 +83,15 @@ const foundAtOnce = 32;
 
 const mayNotAsk = 'The application of the reactor may no longer ask for a run of another reactor.';
 const reduced = 'The application of the reactor may no longer see a token as its code was shown it.';
+const unused = 'The caller may no longer use a token that an expression of the code names.';
+
+/** By whose rights the token was shown. */
+const actorOf = ({ caller, applicationId }: TokenShowing): Actor =>
+  caller ?? { kind: 'application', id: applicationId };
+const keyOf = ({ kind, id }: Actor): string => `${kind} ${id}`;
+
+/** By `keyOf`, with their present rights. */
+type Principals = ReadonlyMap<string, Principal | undefined>;
 
 type Granted = { readonly isGranted: true } & Pick<Shown, 'transform' | 'isBreakGlass'>;
 type Decision = Granted | Extract<TokenAccess, { isGranted: false }>;
@@ -137,19 +147,21 @@ const readingOf = ({ details, shown }: Showing, { isBreakGlass }: Granted): Read
 
 function decideAll(
   showings: readonly Showing[],
-  applications: ReadonlyMap<string, Principal | undefined>,
+  principals: Principals,
 ): { readonly refusal: ForbiddenError } | { readonly readings: ReadonlyMap<Principal, readonly Reading[]> } {
   const readings = new Map<Principal, Reading[]>();
   for (const showing of showings) {
-    const application = applications.get(showing.shown.applicationId);
-    const now = application ? shownNow(application, showing) : denied;
-    if (!application || !now.isGranted)
+    const principal = principals.get(keyOf(actorOf(showing.shown)));
+    const now = principal ? shownNow(principal, showing) : denied;
+    if (!principal || !now.isGranted) {
+      const lost = showing.shown.caller ? unused : reduced;
       return {
-        refusal: new ForbiddenError(now.isGranted ? reduced : refusalText(now, reduced), entityOf(showing)),
+        refusal: new ForbiddenError(now.isGranted ? lost : refusalText(now, lost), entityOf(showing)),
       };
-    const before = readings.get(application) ?? [];
+    }
+    const before = readings.get(principal) ?? [];
     before.push(readingOf(showing, now));
-    readings.set(application, before);
+    readings.set(principal, before);
   }
   return { readings };
 }
@@ -157,18 +169,19 @@ function decideAll(
 /** About the first run whose reactor is gone, or for which its application may not ask any more. */
 async function refuseRun(
   refuseOwner: RefuseOwner,
-  { id: reactorId, shown: { applicationId, ran: revision = 0 } }: ShownToCode,
+  { id: reactorId, shown }: ShownToCode,
   {
     context: { principal },
-    applications,
-  }: { readonly context: RequestContext; readonly applications: ReadonlyMap<string, Principal | undefined> },
+    principals,
+  }: { readonly context: RequestContext; readonly principals: Principals },
 ): Promise<ForbiddenError | undefined> {
-  const application = applications.get(applicationId);
+  const { ran: revision = 0 } = shown;
+  const application = principals.get(keyOf(actorOf(shown)));
   if (!application || !can(application, 'token:use')) return new ForbiddenError(mayNotAsk);
   return refuseOwner(principal.tenant.id, { reactorId, revision });
 }
 
-/** The records name the application as the actor, and the trace id of the request that shows the outcome. */
+/** The records name the application or the caller as the actor, and the trace id of the request that shows the outcome. */
 async function record(
   audit: AuditTrail,
   readings: ReadonlyMap<Principal, readonly Reading[]>,
@@ -184,9 +197,9 @@ async function record(
   }
 }
 
-/** `DecideSeen` by the present rights of applications, with the reason that the caller gave for its request. */
+/** `DecideSeen` by the present rights of applications and callers, with the reason that the caller gave for its request. */
 export function createSeenTokens(dependencies: SeenTokensDependencies): DecideSeen {
-  const { audit, findApplication } = dependencies;
+  const { audit, findActor } = dependencies;
   const find = createTokensSinceFinder(dependencies);
   const refuseOwner = createOwnerDecision(dependencies);
 
@@ -208,19 +221,19 @@ export function createSeenTokens(dependencies: SeenTokensDependencies): DecideSe
     return found;
   }
 
-  async function applicationsOf(shown: readonly ShownToCode[], { principal }: RequestContext) {
-    const ids = [...new Set(shown.map(({ shown: { applicationId } }) => applicationId))];
-    const found = ids.map(async (id) => {
-      const application = await findApplication(principal.tenant.id, id);
-      return [id, application && withReason(application, principal.reason)] as const;
+  async function principalsOf(tokens: readonly ShownToCode[], { principal }: RequestContext) {
+    const actors = new Map(tokens.map(({ shown }) => [keyOf(actorOf(shown)), actorOf(shown)]));
+    const found = [...actors].map(async ([key, actor]) => {
+      const present = await findActor(principal.tenant.id, actor);
+      return [key, present && withReason(present, principal.reason)] as const;
     });
     return new Map(await Promise.all(found));
   }
 
   return async (tokens, since, context) => {
     const shown = tokens.filter(isShownToCode);
-    const applications = await applicationsOf(shown, context);
-    const runs = shown.filter(isRun).map((run) => refuseRun(refuseOwner, run, { context, applications }));
+    const principals = await principalsOf(shown, context);
+    const runs = shown.filter(isRun).map((run) => refuseRun(refuseOwner, run, { context, principals }));
     const refused = (refusal: ForbiddenError) => ({ refusal, record: () => Promise.resolve() });
     const refusalOfRun = (await Promise.all(runs)).find((refusal) => refusal !== undefined);
     if (refusalOfRun) return refused(refusalOfRun);
@@ -229,7 +242,7 @@ export function createSeenTokens(dependencies: SeenTokensDependencies): DecideSe
       since,
       context,
     );
-    const decided = decideAll(showings, applications);
+    const decided = decideAll(showings, principals);
     if ('refusal' in decided) return refused(decided.refusal);
     return { refusal: undefined, record: () => record(audit, decided.readings, context) };
   };

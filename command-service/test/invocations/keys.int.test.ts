@@ -7,7 +7,7 @@ import { afterAll, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import { createInvocationOutcomes, type InvocationOutcomes } from '../../src/index.ts';
 import { Invocations } from '../../src/invocations/handlers.ts';
 import type { ReactBody } from '../../src/invocations/request.ts';
-import { noApplication, anyone, openVault, type TestVault } from '../tokens/vault.ts';
+import { noActor, anyone, openVault, type TestVault } from '../tokens/vault.ts';
 
 let vault: TestVault;
 let outcomes: InvocationOutcomes;
@@ -30,7 +30,7 @@ afterAll(async () => {
 function react(body: ReactBody, store = vault.faults.store, onWaiting?: () => void) {
   const { keyRing, clock, principal } = vault;
   const audit = createAuditTrail(store);
-  const how = { allowsPlainHttp: false, startWithinMs: 1, findApplication: noApplication };
+  const how = { allowsPlainHttp: false, startWithinMs: 1, findActor: noActor };
   const dependencies = { store, keyRing, clock, audit, outcomes, ...how };
   const context = createRequestContext({ principal, traceId: randomUUID(), now: clock.now(), onWaiting });
   return new Invocations(dependencies).react(reactor.id, body, context);

@@ -16,7 +16,7 @@ import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createInvocationOutcomes, type InvocationOutcomes } from '../../src/index.ts';
 import { Invocations } from '../../src/invocations/handlers.ts';
 import type { ReactBody } from '../../src/invocations/request.ts';
-import { anyone, noApplication, openVault, type TestVault } from '../tokens/vault.ts';
+import { anyone, noActor, openVault, type TestVault } from '../tokens/vault.ts';
 
 let vault: TestVault;
 let outcomes: InvocationOutcomes;
@@ -59,7 +59,7 @@ function react(body: ReactBody, principal: Principal = vault.principal, store = 
     outcomes,
     allowsPlainHttp: false,
     audit: createAuditTrail(store),
-    findApplication: noApplication,
+    findActor: noActor,
   });
   return invocations.react(reactor.id, body, contextOf(principal));
 }

@@ -6,7 +6,7 @@ import type { Json, Reactor, Token } from '@token-vault/contracts';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createInvocationOutcomes } from '../../src/index.ts';
 import { Invocations } from '../../src/invocations/handlers.ts';
-import { noApplication, anyone, openVault, refusal, type TestVault } from './vault.ts';
+import { noActor, anyone, openVault, refusal, type TestVault } from './vault.ts';
 
 let vault: TestVault;
 beforeAll(async () => {
@@ -102,7 +102,7 @@ describe('the arguments of a reactor', () => {
     const { keyRing, clock, principal, log: store } = vault;
     const outcomes = createInvocationOutcomes({ store, logger: silentLogger });
     const audit = createAuditTrail(store);
-    const how = { allowsPlainHttp: false, startWithinMs: 1, findApplication: noApplication };
+    const how = { allowsPlainHttp: false, startWithinMs: 1, findActor: noActor };
     const dependencies = { store, keyRing, clock, audit, outcomes, ...how };
     const context = createRequestContext({ principal, traceId: randomUUID(), now: clock.now() });
     try {

@@ -4,7 +4,7 @@ import { createExpressions, createInlineWorkers } from '@token-vault/expressions
 import { createAuditTrail, createRequestContext } from '@token-vault/operations';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createTokenReplay, createTokenUse } from '../../src/index.ts';
-import { noApplication, openVault, type TestVault } from './vault.ts';
+import { noActor, openVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
 beforeAll(async () => {
@@ -47,7 +47,7 @@ it.each([
     keyRing,
     clock,
     audit: createAuditTrail(store),
-    findApplication: noApplication,
+    findActor: noActor,
     expressions: createExpressions(createInlineWorkers()),
   });
   const answered = { id: 'tok', createdAt: '2030-01-01T00:00:00.000Z', at: [], by: 'create' } as const;

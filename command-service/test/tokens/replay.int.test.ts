@@ -4,7 +4,7 @@ import { createExpressions, createInlineWorkers } from '@token-vault/expressions
 import { createAuditTrail, createRequestContext, type StoredToken } from '@token-vault/operations';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createTokenReplay } from '../../src/index.ts';
-import { anyone, card, noApplication, openVault, type TestVault } from './vault.ts';
+import { anyone, card, noActor, openVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
 let made: Token;
@@ -31,7 +31,7 @@ async function repeat(by: StoredToken['by'], principal: Principal = vault.princi
     clock,
     expressions,
     audit: createAuditTrail(store),
-    findApplication: noApplication,
+    findActor: noActor,
   });
   const context = createRequestContext({ principal, traceId: 'again', now: clock.now(), transactionId });
   return replay.show([{ id: 'tok', createdAt: made.created_at ?? '', at: [], by }], context);

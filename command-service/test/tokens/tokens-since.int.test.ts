@@ -3,7 +3,7 @@ import { createAuditTrail, createRequestContext } from '@token-vault/operations'
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createTokenReplay } from '../../src/index.ts';
 import { createTokensSinceFinder } from '../../src/tokens/find.ts';
-import { noApplication, openVault, type TestVault } from './vault.ts';
+import { noActor, openVault, type TestVault } from './vault.ts';
 
 const minute = 60 * 1000;
 let vault: TestVault;
@@ -67,7 +67,7 @@ it('an answer that may show either of two tokens of one id is not kept', async (
       clock,
       expressions: createExpressions(createInlineWorkers()),
       audit: createAuditTrail(store),
-      findApplication: noApplication,
+      findActor: noActor,
     });
     const context = createRequestContext({ principal, traceId: 'trace', now: clock.now() });
     return replay.facts(['one'], context);

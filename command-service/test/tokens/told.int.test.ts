@@ -13,7 +13,7 @@ import {
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createTokenReplay } from '../../src/index.ts';
 import { createSeenTokens } from '../../src/tokens/seen.ts';
-import { anyone, noApplication, openVault, type TestVault } from './vault.ts';
+import { anyone, noActor, openVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
 beforeAll(async () => {
@@ -44,7 +44,7 @@ async function isShown(shown: Partial<TokenShowing>, rules: readonly AccessRule[
     keyRing,
     clock,
     audit: createAuditTrail(store),
-    findApplication: () => Promise.resolve(application),
+    findActor: () => Promise.resolve(application),
   });
   const now = clock.now();
   const context = createRequestContext({ principal: vault.principal, traceId: 'trace', now });
@@ -103,7 +103,7 @@ async function repeat(answer: Answer, principal: Principal) {
   const { log: store, keyRing, clock } = vault;
   const expressions = createExpressions(createInlineWorkers());
   const audit = createAuditTrail(store);
-  const dependencies = { store, keyRing, clock, expressions, audit, findApplication: noApplication };
+  const dependencies = { store, keyRing, clock, expressions, audit, findActor: noActor };
   const replay = createTokenReplay(dependencies);
   const context = createRequestContext({ principal, traceId: 'again', now: clock.now() });
   const named = await namedTokens(answer.tokens ?? [], (ids) => replay.facts(ids, context));

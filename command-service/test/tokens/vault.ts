@@ -64,7 +64,7 @@ type Input = { params?: unknown; query?: unknown; body?: unknown };
 
 /** A caller with all token permissions on all containers, in plaintext. */
 /** For tests without code of reactors. */
-export const noApplication = (): Promise<undefined> => Promise.resolve(undefined);
+export const noActor = (): Promise<undefined> => Promise.resolve(undefined);
 
 export const anyone = (changes: Partial<Principal> = {}): Principal => ({
   tenant: { id: randomUUID(), plan: 'enterprise', settings: {} },
@@ -197,7 +197,7 @@ export class TestVault {
       clock,
       expressions,
       audit: createAuditTrail(store),
-      findApplication: noApplication,
+      findActor: noActor,
     });
     const tokens = (answer.tokens ?? []).flatMap((token) =>
       token.createdAt === undefined ? [] : [{ ...token, createdAt: token.createdAt }],

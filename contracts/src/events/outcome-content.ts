@@ -1,4 +1,5 @@
 import type { JsonInput } from '../json.ts';
+import type { Actor } from '../metadata.ts';
 import type { TokenPermission, Transform } from '../permissions.ts';
 import { AlteredRecordError } from '../problems.ts';
 import type { InvocationField, ReactorFailed, ReactorSucceeded } from './invocation.ts';
@@ -20,6 +21,11 @@ export type TokenShowing = {
    * right to ask for it decide about that result too.
    */
   readonly ran?: number | undefined;
+  /**
+   * Set when an expression of the code named the id: the right of this caller of the run to use the token decides. Whether the code had data of
+   * such a token is told by the entry of the application.
+   */
+  readonly caller?: Pick<Actor, 'kind' | 'id'> | undefined;
   /** The token of a create request that deduplication answered with this token. The right to make the requested token decides. */
   readonly asked?: AskedToken | undefined;
 };
@@ -33,14 +39,21 @@ export type SeenToken = {
   readonly shown?: TokenShowing | undefined;
 };
 
-/** A token that was used by the right of an application. */
-export const usedBy = (applicationId: string, id: string): SeenToken => ({
+/** A token that an expression of the code named, used by the right of a caller of the run. */
+export const usedBy = (
+  { actor: caller, applicationId }: { readonly actor: Actor; readonly applicationId: string },
+  id: string,
+): SeenToken => ({
   id,
-  shown: { applicationId, permission: 'token:use', transform: 'reveal' },
+  shown: { applicationId, permission: 'token:use', transform: 'reveal', caller },
 });
 
 /** The entry is not of a token, but of a run that the code asked for. */
 export const isRun = ({ shown }: Pick<SeenToken, 'shown'>): boolean => shown?.ran !== undefined;
+
+/** The entry decides, but the code had no data by it. */
+export const onlyDecides = (token: Pick<SeenToken, 'shown'>): boolean =>
+  isRun(token) || token.shown?.caller !== undefined;
 
 /** The code made the token of data that it had. Of a duplicate it was told. */
 export const isMadeByCode = ({ shown }: SeenToken): boolean =>

@@ -54,8 +54,8 @@ export interface AnswerToken {
   readonly expiresAt?: string | undefined;
   /**
    * The reason why the caller got the token: the right to create or update it; deduplication; its use in arguments of a reactor; the output
-   * of a reactor, shown as masked; or that a query or code of a reactor was shown it; `ran`: the id is that of a reactor whose result the code was given. For code the rights of the reactor's application
-   * decide (`shown.applicationId`).
+   * of a reactor, shown as masked; or that a query or code of a reactor was shown it; `ran`: the entry holds no data of a token, but decides: the id is that of a reactor whose result the code
+   * was given, or was named by an expression of the code. For code the rights of the reactor's application decide (`shown.applicationId`).
    */
   readonly by:
     'create' | 'update' | 'duplicate-of-create' | 'duplicate-of-update' | 'use' | 'output' | 'seen' | 'ran';

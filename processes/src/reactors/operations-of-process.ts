@@ -17,12 +17,12 @@ export function openReactorOperations(
   const { store, keyRing, expressions, readPool, progress, watch, revocations, handlers } = parts;
   const clock = systemClock;
   const audit = createAuditTrail(store);
-  const findApplication: Principals['application'] = (...asked) => principals.application(...asked);
+  const findActor: Principals['byActor'] = (...asked) => principals.byActor(...asked);
   return createReactorOperations({
     handlers,
     principals,
     audit,
-    tokenReplay: createTokenReplay({ store, keyRing, audit, expressions, clock, findApplication }),
+    tokenReplay: createTokenReplay({ store, keyRing, audit, expressions, clock, findActor }),
     findEntity: createEntityFinder(readPool),
     progress,
     watch,

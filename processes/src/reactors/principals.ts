@@ -23,6 +23,8 @@ import type { ReadModels } from '../data.ts';
 export interface Principals {
   tenant(tenantId: string): Promise<TenantContext | undefined>;
   application(tenantId: string, applicationId: string): Promise<Principal | undefined>;
+  /** An application or a session, whatever key it has. */
+  byActor(tenantId: string, actor: Actor): Promise<Principal | undefined>;
   /** The `Principal.applicationId` of an actor, also of one that has ended. Of a session: the application that opened it. */
   applicationIdOf(tenantId: string, actor: Actor): Promise<string>;
   /**
@@ -32,15 +34,15 @@ export interface Principals {
   invoker(tenantId: string, actor: Actor, asked: Asked): Promise<Principal | undefined>;
 }
 
-/** Finds applications with their present rights. */
-export function applicationFinder({
+/** Finds applications and sessions with their present rights, whatever key they have. */
+export function actorFinder({
   readPool: pool,
   store,
   keyRing,
   watch,
-}: ReadModels & Pick<CallerDependencies, 'keyRing'>): Principals['application'] {
+}: ReadModels & Pick<CallerDependencies, 'keyRing'>): Principals['byActor'] {
   const principals = createPrincipals({ pool, store, keyRing, clock: systemClock, watch });
-  return (...asked) => principals.application(...asked);
+  return (...asked) => principals.byActor(...asked);
 }
 
 /**
@@ -90,6 +92,7 @@ export function createPrincipals(
       return id;
     },
     application: (tenantId, id) => find(tenantId, { kind: 'application', id }),
+    byActor: (tenantId, actor) => find(tenantId, actor),
     async invoker(tenantId, actor, { keyHash, position }) {
       const isUnnamed = keyHash === undefined && actor.kind === 'application';
       if (isUnnamed && position !== undefined && (await isKeyNewer(store, tenantId, actor.id, position)))

@@ -29,7 +29,7 @@ export function openRunner(
   const egress = closers.add(createEgressBroker({ allowCidrs: options.egressAllow }), (it) => it.close());
   const tokenUse = createTokenUse({ store, keyRing, clock });
   const principals = createPrincipals({ pool: readPool, store, keyRing, clock, watch });
-  const findApplication: Principals['application'] = (...asked) => principals.application(...asked);
+  const findActor: Principals['byActor'] = (...asked) => principals.byActor(...asked);
   const runner = startReactorRunner({
     store,
     keyRing,
@@ -42,7 +42,7 @@ export function openRunner(
     refuseUse: (...used) => tokenUse.refusal(...used),
     refuseNamed: (...named) => tokenUse.refusalOfNamed(...named),
     refuseOwner: createOwnerDecision({ store, keyRing, clock }),
-    decideSeen: createSeenTokens({ store, keyRing, clock, audit, findApplication }),
+    decideSeen: createSeenTokens({ store, keyRing, clock, audit, findActor }),
     expressions,
     guess,
     openTokens: (tokenIds, context) => tokenUse.open(tokenIds, context),

@@ -230,19 +230,15 @@ export async function requireUseOf(
   named: readonly string[],
   { clock, findInvoker, refuseNamed }: NamedRights,
 ): Promise<readonly SeenToken[]> {
+  const used: SeenToken[] = [];
   for (const run of runs) {
     const invoker = await findInvoker(invocation.tenantId, run.actor, askedOf(run));
-    const refusal =
-      refusalOfCaller(invoker) ?? (await refuseNamed(named, contextFor(invocation, run, invoker, clock)));
+    const context = contextFor(invocation, run, invoker, clock);
+    const refusal = refusalOfCaller(invoker) ?? (await refuseNamed(named, context));
     if (refusal) throw refusal;
+    used.push(...named.map((id) => usedBy(context.principal, id)));
   }
-  // Of a session, the application that authorised it decides later.
-  const callers = runs.map(({ actor, authorizedBy }) =>
-    actor.kind === 'application' ? actor.id : authorizedBy,
-  );
-  return [...new Set(callers)].flatMap((applicationId) =>
-    applicationId === undefined ? [] : named.map((id) => usedBy(applicationId, id)),
-  );
+  return used;
 }
 
 type DecidedDelivery =

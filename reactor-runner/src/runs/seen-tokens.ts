@@ -11,7 +11,7 @@ const tooMany = () =>
 /** The tokens and cvcs that the code of one run was shown. */
 export class SeenTokens {
   readonly #ids = new Set<string>();
-  /** By token (of each that had the id), application and permission, and apart where the code was only told of it: how it was shown at most. */
+  /** By token (of each that had the id), application or caller, and permission, and apart where the code was only told of it: how it was shown at most. */
   readonly #tokens = new Map<string, SeenToken>();
   #isComplete = true;
   #isFull = false;
@@ -54,6 +54,7 @@ export class SeenTokens {
       shown?.permission,
       shown?.isTold,
       shown?.ran,
+      shown?.caller,
     ]);
     const before = this.#tokens.get(key)?.shown;
     const isMore = before && shown && lesserOf(before.transform, shown.transform) !== shown.transform;
