@@ -52,7 +52,7 @@ export function openProxy(
     checkTokens: (references, asked, madeAt) =>
       tokenUse.check(references, { ...asked, now: clock.now() }, madeAt),
     refuseUse: (tokenIds, asked) => tokenUse.refusal(tokenIds, asked.now, asked),
-    refuseNamed: (...named) => tokenUse.refusalOfNamed(...named),
+    useNamed: (...named) => tokenUse.useNamed(...named),
     async findProxy(tenantId, id) {
       const { details, settingsRevision: revision, configuration } = await findProxy(tenantId, id);
       const { applicationId, requestCode, responseCode } = details;

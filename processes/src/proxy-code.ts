@@ -59,7 +59,7 @@ export function createProxyCode(dependencies: CodeDependencies): RunCode {
           parents: run.parents,
           beganAtMs: performance.now(),
           requireActing: run.requireActing,
-          requireUse: run.requireUse,
+          useNamed: run.useNamed,
           onTokens(tokens, areAll) {
             seen.add(tokens, areAll);
             run.onSeen({ tokens: seen.tokens, isComplete: seen.isComplete });

@@ -29,11 +29,8 @@ export interface CodeDependencies {
   ) => Promise<ForbiddenError | undefined>;
   /** Whether none of these tokens has been deleted or has expired. */
   readonly areThere: (tokens: readonly SeenToken[], context: RequestContext) => Promise<boolean>;
-  /** The refusal for the first of these tokens that the caller may not use. @throws ValidationError when they have too much data */
-  readonly refuseNamed: (
-    tokenIds: readonly string[],
-    context: RequestContext,
-  ) => Promise<ForbiddenError | undefined>;
+  /** Uses tokens for callers, and records it. @throws ForbiddenError; ValidationError when they have too much data */
+  readonly useNamed: (tokenIds: readonly string[], callers: readonly RequestContext[]) => Promise<void>;
 }
 
 /** Code threw a response of its own making (`CustomHttpResponseError`): it is the answer. */
@@ -136,10 +133,9 @@ export class ProxyCode {
   }
 
   /** By the rights of this moment. @throws DomainError */
-  async #requireUse(named: readonly string[]): Promise<readonly SeenToken[]> {
+  async #useNamed(named: readonly string[]): Promise<readonly SeenToken[]> {
     const present = (await this.#context.renewed()) ?? this.#context;
-    const refusal = await this.#dependencies.refuseNamed(named, present);
-    if (refusal) throw refusal;
+    await this.#dependencies.useNamed(named, [present]);
     return named.map((id) => usedBy(present.principal, id));
   }
 
@@ -151,8 +147,8 @@ export class ProxyCode {
     const { exchangeId, signal, requireSendable, requireActing } = this.#exchange;
     const onSeen = (seen: Seen) => void this.#seenBy.set(transform.part, seen);
     const parents = () => [this.#runOf(proxy)];
-    const requireUse = (named: readonly string[]) => this.#requireUse(named);
-    const decisions = { requireSendable, requireActing, requireUse };
+    const useNamed = (named: readonly string[]) => this.#useNamed(named);
+    const decisions = { requireSendable, requireActing, useNamed };
     return this.#dependencies.runCode(
       { ...transform, ...decisions, proxy, exchangeId, signal, onSeen, parents },
       this.#context,

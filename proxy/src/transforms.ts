@@ -35,8 +35,8 @@ export interface CodeRun {
   readonly requireSendable: () => Promise<void>;
   /** Decides again whether the code may change something, before each change. @throws DomainError */
   readonly requireActing: () => Promise<void>;
-  /** Decides whether the exchange may use tokens that expressions of the code name. Gives them as shown by its rights. @throws DomainError */
-  readonly requireUse: (named: readonly string[]) => Promise<readonly SeenToken[]>;
+  /** Uses tokens that expressions of the code name for the caller. Gives them as used by its rights. @throws DomainError */
+  readonly useNamed: (named: readonly string[]) => Promise<readonly SeenToken[]>;
   /** Called with all tokens that the code was shown so far, before it is shown more. */
   readonly onSeen: (seen: Seen) => void;
   /** The exchange as a run, with all that its code was shown up to now. */

@@ -65,7 +65,7 @@ function openProxy(options: EgressBrokerOptions) {
     takeTokens: async () => ({ use: [], tokens: Promise.resolve(new Map()), madeAt: new Map() }),
     checkTokens: async () => undefined,
     refuseUse: async () => undefined,
-    refuseNamed: async () => undefined,
+    useNamed: async () => undefined,
     refuseSeen: async () => undefined,
     areThere: async () => true,
     findProxy: async () => ({

@@ -104,7 +104,7 @@ function openProxy(change: Partial<ProxyDependencies> = {}) {
     }),
     checkTokens: async () => undefined,
     refuseUse: async () => undefined,
-    refuseNamed: async () => undefined,
+    useNamed: async () => undefined,
     refuseSeen: async () => undefined,
     areThere: async () => true,
     findProxy: () => Promise.reject(new Error('there are none')),

@@ -197,7 +197,7 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
         logger: silentLogger,
         findInvoker: (ofTenant, actor) => Promise.resolve(invoker(ofTenant, actor)),
         refuseUse: () => Promise.resolve(undefined),
-        refuseNamed: () => Promise.resolve(undefined),
+        useNamed: () => Promise.resolve(),
         refuseOwner: () => Promise.resolve(undefined),
         decideSeen: nothingSeen,
         openTokens: () => Promise.resolve({ tokens: Promise.resolve(new Map()), use: [] }),

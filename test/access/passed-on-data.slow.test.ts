@@ -40,7 +40,12 @@ const invoke = async (id: string, args: object): Promise<unknown> =>
     .body.raw;
 
 let innerId: string;
-const settings = () => ({ proxy_destinations: `${nowhere},${answering().slice(0, -1)}` });
+beforeEach(() =>
+  vault.setTenant({
+    proxy_destinations: `${nowhere},${answering().slice(0, -1)}`,
+    security_webhook_url: receiver.url,
+  }),
+);
 
 async function makeToken(data: unknown, container = '/mine/'): Promise<string> {
   const body = { type: 'token', data, containers: [container] };
@@ -72,7 +77,6 @@ beforeAll(async () => {
     else response.end(JSON.stringify({ text: expression }));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  await vault.setTenant(settings());
 });
 afterAll(() => server.close());
 
@@ -220,7 +224,7 @@ describe('A token that an expression in a text of the caller names', () => {
     expect((await callers[by]?.().expect(200, 'POST', path, { body }))?.body).toEqual({ got: secret });
   });
 
-  it('is in the log as refused, for the application of the code', async () => {
+  it('is in the log as refused to the caller', async () => {
     const id = await reactor('/* {{ */ return { raw: (await svc.detokenize({ text: args.text })).data };');
     const traceId = randomUUID();
     const body = { args: { text: `{{ '{{' }} ${other} }}` } };
@@ -229,7 +233,7 @@ describe('A token that an expression in a text of the caller names', () => {
       headers: { 'SVC-TRACE-ID': traceId },
     });
     expect(await vault.logOf({ trace_id: traceId })).toContainEqual(
-      expect.objectContaining({ actor_id: owner.id, entity_id: other, operation: 'denied' }),
+      expect.objectContaining({ actor_id: caller.id, entity_id: other, operation: 'denied' }),
     );
   });
 
@@ -272,5 +276,56 @@ describe('An expression that names no token', () => {
     const { id } = (await manager.expect<{ id: string }>(201, 'POST', '/proxies', { body })).body;
     await caller.client.expect(200, 'POST', `/proxies/${id}/invoke/there`, { body: { text } });
     expect(asked).toEqual(['/there']);
+  });
+});
+
+/** Ways of a text to an expression of code. The last answer is what it gave, or the status of the error. */
+const outcomes = (use: string) =>
+  `return { raw: await (${use}).then((got) => ({ got }), ({ status }) => ({ status })) };`;
+const evaluations: Readonly<Record<string, (given: string) => string>> = {
+  'the operation detokenize': (given) => outcomes(`svc.detokenize(${given})`),
+  'another reactor': (given) => outcomes(`svc.reactors.react('${innerId}', { args: { text: ${given} } })`),
+};
+
+/** Gives the path to invoke code that evaluates `text` of its input. */
+const evaluators: Readonly<Record<string, () => Promise<string>>> = Object.fromEntries(
+  Object.entries(evaluations).flatMap(([name, use]) => [
+    [`${name}, by a reactor`, async () => `/reactors/${await reactor(`/* {{ */ ${use('args.text')}`)}/react`],
+    [
+      `${name}, by a proxy`,
+      () => makeProxyOf(manager, owner.id, functionOf(`/* {{ */ ${use('args.body.args.text')}`)),
+    ],
+  ]),
+);
+
+describe.each(Object.entries(evaluators))('A text for %s', (_name, makeEvaluator) => {
+  it('uses a token of a rule with break_glass as an argument does', async () => {
+    const rules = [rule({ container: '/glass/', break_glass: true, permissions: ['token:use'] })];
+    const glass = await vault.makeApplication({ rules });
+    const card = await makeToken(secret, '/glass/');
+    const use = async (path: string, text: string, headers = {}) => {
+      const traceId = randomUUID();
+      const body = { args: { text } };
+      const answer = await glass.client.request('POST', path, {
+        body,
+        headers: { 'SVC-TRACE-ID': traceId, ...headers },
+      });
+      const entries = await vault.logOf({ trace_id: traceId, actor_id: glass.id, entity_id: card });
+      const ofToken = entries.map(({ operation, transform, reason }) => ({ operation, transform, reason }));
+      return { isShown: JSON.stringify(answer.body).includes(secret), entries: ofToken };
+    };
+    const code = await makeEvaluator();
+    const reacting = `/reactors/${innerId}/react`;
+    const refused = await use(code, quoted(card));
+    expect(refused).toEqual(await use(reacting, `{{ ${card} }}`));
+    expect(refused).toMatchObject({ isShown: false, entries: [{ operation: 'denied' }] });
+
+    const reason = { 'SVC-REASON': 'ticket 4711' };
+    const used = await use(code, quoted(card), reason);
+    expect(used).toEqual(await use(reacting, `{{ ${card} }}`, reason));
+    expect(used).toMatchObject({ isShown: true, entries: [{ operation: 'use', transform: 'reveal' }] });
+    await waitUntil(() => receiver.deliveries.length === 2, { what: 'the alerts' });
+    for (const { text } of receiver.deliveries)
+      expect(JSON.parse(text)).toMatchObject({ actor_id: glass.id, tokens: [{ id: card }] });
   });
 });

@@ -14,7 +14,7 @@ import {
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { DetokenizedToken, TokenReferences } from '@token-vault/expressions';
-import type { Clock, RequestContext } from '@token-vault/operations';
+import { createAuditTrail, type AuditTrail, type Clock, type RequestContext } from '@token-vault/operations';
 import { cvcEndOf, openToken, presentToken, type TokenDetails } from '@token-vault/tokens';
 import {
   dataBytesOf,
@@ -65,10 +65,11 @@ export interface TokenUse {
     context: RequestContext,
   ): Promise<ForbiddenError | undefined>;
   /**
-   * The refusal for the first token that the caller may not use now; ids of no token are passed over. @throws ValidationError when they have more
-   * than 4 MiB of data together
+   * Uses tokens that expressions of code name, for each of these callers: what `open` records is durable when it resolves. Ids of no token
+   * are passed over. @throws ForbiddenError for the first that a caller may not use now; ValidationError when they have more than 4 MiB of data
+   * together
    */
-  refusalOfNamed(tokenIds: readonly string[], context: RequestContext): Promise<ForbiddenError | undefined>;
+  useNamed(tokenIds: readonly string[], callers: readonly RequestContext[]): Promise<void>;
 }
 
 interface OpenedTokens {
@@ -136,18 +137,35 @@ const firstEnd = (found: readonly TokenDetails[], now: Date): string | undefined
     .sort((one, other) => Date.parse(one) - Date.parse(other))
     .at(0);
 
-/** No token is opened. The record of the refusal takes the place of the record of the use. */
-function refused(refusal: ForbiddenError, context: RequestContext): OpenedTokens {
-  const { entity } = refusal;
-  const data: DataOf<'AccessDenied'> = {
-    entity_type: entity?.type ?? 'token',
-    ...(entity && { entity_id: entity.id }),
-    permission: 'token:use',
-    operation: 'react',
-  };
+interface DecidedUse {
+  readonly refusal: ForbiddenError | undefined;
+  /** The record of the use, or that of the refusal in its place. */
+  readonly use: readonly VaultEvent[];
+}
+
+/** Decides whether the caller may use the tokens. */
+function decideUse(found: readonly TokenDetails[], context: RequestContext): DecidedUse {
+  const refusal = refusalOf(found, context);
+  if (refusal) {
+    const { entity } = refusal;
+    const data: DataOf<'AccessDenied'> = {
+      entity_type: entity?.type ?? 'token',
+      ...(entity && { entity_id: entity.id }),
+      permission: 'token:use',
+      operation: context.metadata.request ?? 'react',
+    };
+    return { refusal, use: [context.event(AccessDenied, data)] };
+  }
+  if (found.length === 0) return { refusal, use: [] };
+  const tokens = found.map((details) => readToken(details, accessTo(details, context)));
+  return { refusal, use: [context.event(TokensRead, { operation: 'use', tokens })] };
+}
+
+/** No token is opened. */
+function notOpened(refusal: ForbiddenError): Pick<OpenedTokens, 'tokens'> {
   const tokens = Promise.reject<ReadonlyMap<string, DetokenizedToken>>(refusal);
   tokens.catch(() => undefined);
-  return { use: [context.event(AccessDenied, data)], tokens };
+  return { tokens };
 }
 
 async function openOne(
@@ -202,8 +220,8 @@ function openAll(
   found: readonly TokenDetails[],
   context: RequestContext,
   fields?: ReadonlyMap<string, string>,
-): OpenedTokens {
-  if (found.length === 0) return { use: [], tokens: Promise.resolve(new Map()) };
+): Omit<OpenedTokens, 'use'> {
+  if (found.length === 0) return { tokens: Promise.resolve(new Map()) };
   const open = async (details: TokenDetails) =>
     [details.id, await openOne(keyRing, details, context, fields?.get(details.id))] as const;
   const isLarge = (details: TokenDetails) => dataBytesOf(details) > largeBytes;
@@ -212,9 +230,26 @@ function openAll(
     openInTurn(context.principal.tenant.id, found.filter(isLarge), open),
   ]).then((entries) => new Map(entries.flat()));
   opened.catch(() => undefined);
-  const used = found.map((details) => readToken(details, accessTo(details, context)));
-  const use = context.event(TokensRead, { operation: 'use', tokens: used });
-  return { use: [use], tokens: opened, cvcEndsAt: firstEnd(found, context.now) };
+  return { tokens: opened, cvcEndsAt: firstEnd(found, context.now) };
+}
+
+/** Records the use of tokens by all of these callers, or the first refusal. @throws ForbiddenError */
+async function recordUse(
+  audit: AuditTrail,
+  callers: readonly RequestContext[],
+  find: (context: RequestContext) => Promise<readonly TokenDetails[]>,
+): Promise<void> {
+  const uses: VaultEvent[] = [];
+  for (const context of callers) {
+    const { refusal, use } = decideUse(await find(context), context);
+    if (refusal) {
+      await audit.recordAll(context, use);
+      throw refusal;
+    }
+    uses.push(...use);
+  }
+  const [first] = callers;
+  if (first && uses.length > 0) await audit.recordAll(first, uses);
 }
 
 export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
@@ -239,10 +274,10 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
   return {
     async take(references, context) {
       const found = await findReferences(references, lookup(context));
-      const refusal = refusalOf(found, context);
+      const { refusal, use } = decideUse(found, context);
       if (refusal) throw refusal;
       const madeAt = new Map(found.map(({ id, createdAt }) => [id, createdAt]));
-      return { ...openAll(keyRing, found, context, references.tokens), madeAt };
+      return { use, ...openAll(keyRing, found, context, references.tokens), madeAt };
     },
 
     async check(references, context, madeAt) {
@@ -265,18 +300,16 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
     refusal: (tokenIds, since, context) =>
       refusalInParts(tokenIds, (tokenId) => findSince(tokenId, since, context), context),
 
-    async refusalOfNamed(tokenIds, context) {
-      const found = await findWithinBounds(tokenIds, lookup(context));
-      return refusalOf(
-        found.flatMap((details) => details ?? []),
-        context,
-      );
+    async useNamed(tokenIds, callers) {
+      const findThere = async (context: RequestContext) =>
+        (await findWithinBounds(tokenIds, lookup(context))).filter((details) => details !== undefined);
+      await recordUse(createAuditTrail(store), callers, findThere);
     },
 
     async open(tokenIds, context) {
       const found = await findAll(tokenIds, context);
-      const refusal = refusalOf(found, context);
-      return refusal ? refused(refusal, context) : openAll(keyRing, found, context);
+      const { refusal, use } = decideUse(found, context);
+      return { use, ...(refusal ? notOpened(refusal) : openAll(keyRing, found, context)) };
     },
   };
 }

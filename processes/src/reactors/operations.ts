@@ -1,6 +1,5 @@
 import type { Principal } from '@token-vault/access';
 import {
-  DomainError,
   operations,
   UnauthenticatedError,
   type Caused,
@@ -57,20 +56,6 @@ const runOf = (ran: MadeOf['ran'], applicationId: string): ShownToken[] =>
         },
       ];
 
-/** Notes the tokens as shown to the code by the rights of the callers of the run, unless these may not use them. */
-async function refusalOfUse(
-  named: readonly string[],
-  { requireUse, onTokens }: RunOrigin,
-): Promise<Error | undefined> {
-  try {
-    onTokens(await requireUse(named));
-    return undefined;
-  } catch (error) {
-    if (error instanceof DomainError) return error;
-    throw error;
-  }
-}
-
 /**
  * Runs a request of a reactor as `principal`. Gives the body as HTTP would send it, without undefined fields. `onShown` is told what went into
  * the answer, and into an error that depends on data: the code reads that too.
@@ -85,7 +70,7 @@ async function answerTo(
     readonly onShown: (madeOf: MadeOf) => void;
   },
 ): Promise<Json> {
-  const refusal = named.length === 0 ? undefined : await refusalOfUse(named, origin);
+  if (named.length > 0) origin.onTokens(await origin.useNamed(named));
   const { traceId, invocationId, reason, parents } = origin;
   const executed = executor.execute(operation, {
     traceId,
@@ -96,8 +81,7 @@ async function answerTo(
     identify: caller.identify,
     params,
     query,
-    // Refused here, where the application of the code is known, so that the refusal is recorded.
-    readBody: () => (refusal === undefined ? Promise.resolve(body) : Promise.reject(refusal)),
+    readBody: () => Promise.resolve(body),
   });
   const { answer } = await executed.catch((error: unknown) => {
     if (error instanceof DataDependentError) caller.onShown(error.madeOf);

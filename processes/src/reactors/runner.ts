@@ -40,7 +40,7 @@ export function openRunner(
     feed,
     findInvoker: (...asked) => principals.invoker(...asked),
     refuseUse: (...used) => tokenUse.refusal(...used),
-    refuseNamed: (...named) => tokenUse.refusalOfNamed(...named),
+    useNamed: (...named) => tokenUse.useNamed(...named),
     refuseOwner: createOwnerDecision({ store, keyRing, clock }),
     decideSeen: createSeenTokens({ store, keyRing, clock, audit, findActor }),
     expressions,

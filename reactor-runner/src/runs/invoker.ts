@@ -23,9 +23,9 @@ import type {
   FindInvoker,
   OpenedTokens,
   OpenTokens,
-  RefuseNamed,
   RefuseOwner,
   RefuseUse,
+  UseNamed,
 } from './ports.ts';
 
 /** The invocation as a run that is decided. `seen`: the tokens that its code has been shown so far. */
@@ -148,7 +148,7 @@ export interface DeliveryRights {
 }
 
 export interface NamedRights extends Pick<DeliveryRights, 'clock' | 'findInvoker'> {
-  readonly refuseNamed: RefuseNamed;
+  readonly useNamed: UseNamed;
 }
 
 export interface RefusedDelivery {
@@ -218,27 +218,36 @@ export async function requireActingOf(
   if (refusal) throw refusal;
 }
 
+/** Contexts in the names of the callers of these runs. @throws ForbiddenError when one may use no token at all */
+function callersOf(
+  invocation: Invocation,
+  runs: readonly ParentRun[],
+  { clock, findInvoker }: Pick<NamedRights, 'clock' | 'findInvoker'>,
+): Promise<readonly RequestContext[]> {
+  const contexts = runs.map(async (run) => {
+    const invoker = await findInvoker(invocation.tenantId, run.actor, askedOf(run));
+    const refusal = refusalOfCaller(invoker);
+    if (refusal) throw refusal;
+    return contextFor(invocation, run, invoker, clock);
+  });
+  return Promise.all(contexts);
+}
+
 /**
- * Decides whether the callers of these runs may use tokens that expressions of the code name. The text of an expression may have come from a
- * caller.
- * @returns the tokens as the code is shown them by the rights of the callers, so that these rights decide later, too
+ * Uses tokens that expressions of the code name for the callers of these runs, as tokens of arguments are. The text of an expression may have
+ * come from a caller.
+ * @returns the tokens as used by the rights of the callers, so that these rights decide later, too
  * @throws ForbiddenError; ValidationError when the tokens have too much data
  */
-export async function requireUseOf(
+export async function useNamedOf(
   invocation: Invocation,
   runs: readonly ParentRun[],
   named: readonly string[],
-  { clock, findInvoker, refuseNamed }: NamedRights,
+  rights: NamedRights,
 ): Promise<readonly SeenToken[]> {
-  const used: SeenToken[] = [];
-  for (const run of runs) {
-    const invoker = await findInvoker(invocation.tenantId, run.actor, askedOf(run));
-    const context = contextFor(invocation, run, invoker, clock);
-    const refusal = refusalOfCaller(invoker) ?? (await refuseNamed(named, context));
-    if (refusal) throw refusal;
-    used.push(...named.map((id) => usedBy(context.principal, id)));
-  }
-  return used;
+  const callers = await callersOf(invocation, runs, rights);
+  await rights.useNamed(named, callers);
+  return callers.flatMap(({ principal }) => named.map((id) => usedBy(principal, id)));
 }
 
 type DecidedDelivery =

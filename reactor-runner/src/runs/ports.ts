@@ -30,10 +30,11 @@ export interface RunOrigin {
    */
   readonly requireActing: () => Promise<void>;
   /**
-   * Decides whether the callers of the run, and of those that it is nested in, may use tokens that expressions of the code name: the text of an
-   * expression may have come from a caller. @returns the tokens as shown by the rights of these callers @throws DomainError
+   * Uses tokens that expressions of the code name for the callers of the run, and of those that it is nested in, as if these had sent the
+   * expressions: the text of one may have come from a caller. The use is recorded when it resolves. @returns the tokens as used by the rights of
+   * these callers @throws DomainError
    */
-  readonly requireUse: (named: readonly string[]) => Promise<readonly SeenToken[]>;
+  readonly useNamed: (named: readonly string[]) => Promise<readonly SeenToken[]>;
   /** When the run began, on the monotonic clock. */
   readonly beganAtMs: number;
   /** The run itself and the runs that it is nested in, with all that their code was shown up to now. */
@@ -113,13 +114,10 @@ export type RefuseUse = (
 ) => Promise<ForbiddenError | undefined>;
 
 /**
- * The refusal for the first of these tokens that the caller may not use now. @throws ValidationError when they have more than 4 MiB of data
- * together
+ * Uses tokens for each of these callers. The use is recorded when it resolves; a refusal is, too. @throws ForbiddenError; ValidationError when
+ * they have more than 4 MiB of data together
  */
-export type RefuseNamed = (
-  tokenIds: readonly string[],
-  context: RequestContext,
-) => Promise<ForbiddenError | undefined>;
+export type UseNamed = (tokenIds: readonly string[], callers: readonly RequestContext[]) => Promise<void>;
 
 /**
  * Decides about the result of a run by the tokens that its code was shown, by the present rights of the applications by

@@ -23,9 +23,9 @@ import {
   askedOf,
   openForInvoker,
   requireActingOf,
-  requireUseOf,
   runOf,
   throwTooOld,
+  useNamedOf,
   type DeliveryRights,
   type NamedRights,
   type OpenedForInvoker,
@@ -284,7 +284,7 @@ export class Runs {
       parents,
       beganAtMs: performance.now(),
       requireActing: () => requireActingOf(invocation, parents(), this.#dependencies),
-      requireUse: (named) => requireUseOf(invocation, parents(), named, this.#dependencies),
+      useNamed: (named) => useNamedOf(invocation, parents(), named, this.#dependencies),
       onTokens: (tokens, areAll) => seen.add(tokens, areAll),
     };
     const onConsole = (console: GuestConsole, mayHoldTokens: boolean) =>
