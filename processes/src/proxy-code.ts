@@ -60,6 +60,7 @@ export function createProxyCode(dependencies: CodeDependencies): RunCode {
           beganAtMs: performance.now(),
           requireActing: run.requireActing,
           useNamed: run.useNamed,
+          guess: run.guess,
           onTokens(tokens, areAll) {
             seen.add(tokens, areAll);
             run.onSeen({ tokens: seen.tokens, isComplete: seen.isComplete });

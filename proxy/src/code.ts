@@ -20,8 +20,16 @@ import {
   type Seen,
 } from './transforms.ts';
 
+/** Runs an evaluation over data that the caller may not see. Its errors count as misses. @throws RateLimitedError */
+type Guess = <Result>(
+  context: RequestContext,
+  isMiss: (error: unknown) => boolean,
+  work: () => Promise<Result>,
+) => Promise<Result>;
+
 export interface CodeDependencies {
   readonly runCode: RunCode;
+  readonly guess: Guess;
   /** About the first of these tokens that the application of the code may not be shown now as the code was shown it. */
   readonly refuseSeen: (
     tokens: readonly SeenToken[],
@@ -148,7 +156,8 @@ export class ProxyCode {
     const onSeen = (seen: Seen) => void this.#seenBy.set(transform.part, seen);
     const parents = () => [this.#runOf(proxy)];
     const useNamed = (named: readonly string[]) => this.#useNamed(named);
-    const decisions = { requireSendable, requireActing, useNamed };
+    const guess: CodeRun['guess'] = (isMiss, work) => this.#dependencies.guess(this.#context, isMiss, work);
+    const decisions = { requireSendable, requireActing, useNamed, guess };
     return this.#dependencies.runCode(
       { ...transform, ...decisions, proxy, exchangeId, signal, onSeen, parents },
       this.#context,

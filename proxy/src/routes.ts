@@ -27,17 +27,9 @@ interface TakenTokens {
   readonly madeAt: ReadonlyMap<string, string>;
 }
 
-/** Runs an evaluation over data that the caller may not see. Its errors count as misses. @throws RateLimitedError */
-type Guess = <Result>(
-  context: RequestContext,
-  isMiss: (error: unknown) => boolean,
-  work: () => Promise<Result>,
-) => Promise<Result>;
-
 export interface ProxyDependencies extends CodeDependencies {
   /** The proxy as the log has it now. @throws NotFoundError; AlteredRecordError; ForbiddenError when the application of its code is gone */
   readonly findProxy: (tenantId: string, id: string) => Promise<ConfiguredProxy>;
-  readonly guess: Guess;
   readonly audit: AuditTrail;
   readonly expressions: Expressions;
   readonly logger: Logger;

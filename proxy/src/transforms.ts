@@ -37,6 +37,11 @@ export interface CodeRun {
   readonly requireActing: () => Promise<void>;
   /** Uses tokens that expressions of the code name for the caller. Gives them as used by its rights. @throws DomainError */
   readonly useNamed: (named: readonly string[]) => Promise<readonly SeenToken[]>;
+  /** Evaluates expressions of the code for the caller: errors count as its misses. @throws RateLimitedError */
+  readonly guess: <Result>(
+    isMiss: (error: unknown) => boolean,
+    work: () => Promise<Result>,
+  ) => Promise<Result>;
   /** Called with all tokens that the code was shown so far, before it is shown more. */
   readonly onSeen: (seen: Seen) => void;
   /** The exchange as a run, with all that its code was shown up to now. */

@@ -40,9 +40,11 @@ const invoke = async (id: string, args: object): Promise<unknown> =>
     .body.raw;
 
 let innerId: string;
+const missLimit = 2;
 beforeEach(() =>
   vault.setTenant({
     proxy_destinations: `${nowhere},${answering().slice(0, -1)}`,
+    data_misses_per_minute: String(missLimit),
     security_webhook_url: receiver.url,
   }),
 );
@@ -328,4 +330,32 @@ describe.each(Object.entries(evaluators))('A text for %s', (_name, makeEvaluator
     for (const { text } of receiver.deliveries)
       expect(JSON.parse(text)).toMatchObject({ actor_id: glass.id, tokens: [{ id: card }] });
   });
+
+  it('cannot ask by errors more often than an argument can', async () => {
+    const asker = await vault.makeApplication({ permissions: ['token:use'] });
+    const card = await makeToken({ a: 1 });
+    const path = await makeEvaluator();
+    const body = { args: { text: quoted(`${card} | json: '$.b' | to_number`) } };
+    const statuses = [];
+    for (let n = 0; n < missLimit + 1; n += 1) {
+      const { raw, status } = (
+        await asker.client.expect<{ raw?: { status: number }; status?: number }>(200, 'POST', path, { body })
+      ).body;
+      statuses.push(raw?.status ?? status);
+    }
+    expect(statuses).toEqual([...Array.from({ length: missLimit }, () => 400), 429]);
+  });
+});
+
+it('The errors of asynchronous runs that code asks for count as misses of its caller', async () => {
+  const asker = await vault.makeApplication({ permissions: ['token:use'] });
+  const card = await makeToken({ a: 1 });
+  const id = await reactor(`/* {{ */ await svc.reactors.react('${innerId}',
+    { args: { text: args.text }, callback_url: '${receiver.url}' });`);
+  const body = { args: { text: quoted(`${card} | json: '$.b' | to_number`) } };
+  for (let n = 0; n < missLimit + 1; n += 1)
+    await asker.client.expect(200, 'POST', `/reactors/${id}/react`, { body });
+  await waitUntil(() => receiver.deliveries.length > missLimit, { what: 'the results' });
+  const statuses = receiver.deliveries.map(({ text }) => (JSON.parse(text) as { status: number }).status);
+  expect(statuses.sort((one, other) => one - other)).toEqual([400, 400, 429]);
 });

@@ -32,6 +32,8 @@ class ServiceRefusal extends Error {
   }
 }
 
+const tellsOfData = (error: unknown): error is DataDependentError => error instanceof DataDependentError;
+
 const used: Showing = { permission: 'token:use', transform: 'reveal' };
 
 /**
@@ -62,7 +64,7 @@ const runOf = (ran: MadeOf['ran'], applicationId: string): ShownToken[] =>
  */
 async function answerTo(
   executor: Executor,
-  { operation, params = {}, query = {}, body = {}, named }: Prepared,
+  { operation, params = {}, query = {}, body = {}, named, isGuess }: Prepared,
   origin: RunOrigin,
   caller: {
     readonly identify: () => Promise<Identity>;
@@ -72,19 +74,21 @@ async function answerTo(
 ): Promise<Json> {
   if (named.length > 0) origin.onTokens(await origin.useNamed(named));
   const { traceId, invocationId, reason, parents } = origin;
-  const executed = executor.execute(operation, {
-    traceId,
-    causationId: invocationId,
-    parents: parents(),
-    reason,
-    idempotencyScope: caller.idempotencyScope,
-    identify: caller.identify,
-    params,
-    query,
-    readBody: () => Promise.resolve(body),
-  });
+  const execute = () =>
+    executor.execute(operation, {
+      traceId,
+      causationId: invocationId,
+      parents: parents(),
+      reason,
+      idempotencyScope: caller.idempotencyScope,
+      identify: caller.identify,
+      params,
+      query,
+      readBody: () => Promise.resolve(body),
+    });
+  const executed = isGuess ? origin.guess(tellsOfData, execute) : execute();
   const { answer } = await executed.catch((error: unknown) => {
-    if (error instanceof DataDependentError) caller.onShown(error.madeOf);
+    if (tellsOfData(error)) caller.onShown(error.madeOf);
     throw error;
   });
   caller.onShown(answer);
@@ -188,7 +192,7 @@ export function createReactorOperations(
           : applicationOf(principals, origin, writer.applicationId);
       };
       const idempotencyScope = scopeOfOutput(origin);
-      const request = { operation: 'tokenize', body: payload, named: [] } as const;
+      const request = { operation: 'tokenize', body: payload, named: [], isGuess: false } as const;
       const shownOf = (token: AnswerToken): ShownToken =>
         // The output of a reactor made these tokens, so no right of an application decides about them.
         'invoker' in writer

@@ -6,6 +6,8 @@ import type { ServiceRequest } from '@token-vault/reactor-runner';
 export interface Prepared extends ServiceRequest {
   /** The tokens that the expressions name. */
   readonly named: readonly string[];
+  /** Whether the operation itself evaluates expressions with filters, whose errors tell of data. A run does it with its arguments. */
+  readonly isGuess: boolean;
 }
 
 const objectOf = (value: Json | undefined): Record<string, Json> | undefined =>
@@ -17,12 +19,15 @@ function templateIn(operation: OperationId, body: Json | undefined): Json | unde
   return operation === 'react' ? objectOf(body)?.['args'] : undefined;
 }
 
+const nothingNamed = { named: [], isGuess: false } as const;
+
 /** The operation reads the references again and refuses the request with its own message. */
-function namedIn(template: Json): readonly string[] {
+function namedIn(operation: OperationId, template: Json): Pick<Prepared, 'named' | 'isGuess'> {
   try {
-    return [...findTokenReferences(template).tokens.keys()];
+    const { tokens, hasFilters } = findTokenReferences(template);
+    return { named: [...tokens.keys()], isGuess: hasFilters && operation === 'detokenize' };
   } catch (error) {
-    if (error instanceof ExpressionSyntaxError) return [];
+    if (error instanceof ExpressionSyntaxError) return nothingNamed;
     throw error;
   }
 }
@@ -44,8 +49,9 @@ function quotedIn(template: Json): Json {
 export function prepareTemplate(request: ServiceRequest): Prepared {
   const { operation, body, writesExpressions = false } = request;
   const template = templateIn(operation, body);
-  if (template === undefined) return { ...request, named: [] };
-  if (writesExpressions) return { ...request, named: namedIn(template) };
+  if (template === undefined) return { ...request, ...nothingNamed };
+  if (writesExpressions) return { ...request, ...namedIn(operation, template) };
   const data = quotedIn(template);
-  return { ...request, named: [], body: operation === 'react' ? { ...objectOf(body), args: data } : data };
+  const quoted = operation === 'react' ? { ...objectOf(body), args: data } : data;
+  return { ...request, ...nothingNamed, body: quoted };
 }

@@ -21,6 +21,8 @@ import type {
   Asked,
   DecideSeen,
   FindInvoker,
+  Guess,
+  GuessAs,
   OpenedTokens,
   OpenTokens,
   RefuseOwner,
@@ -149,6 +151,7 @@ export interface DeliveryRights {
 
 export interface NamedRights extends Pick<DeliveryRights, 'clock' | 'findInvoker'> {
   readonly useNamed: UseNamed;
+  readonly guess: Guess;
 }
 
 export interface RefusedDelivery {
@@ -249,6 +252,20 @@ export async function useNamedOf(
   await rights.useNamed(named, callers);
   return callers.flatMap(({ principal }) => named.map((id) => usedBy(principal, id)));
 }
+
+/** Evaluates expressions for the callers of these runs, and for `own`: errors are misses of each of them. */
+export const guessOf =
+  (
+    invocation: Invocation,
+    runs: readonly ParentRun[],
+    rights: Pick<NamedRights, 'clock' | 'findInvoker' | 'guess'>,
+    own: readonly RequestContext[] = [],
+  ): GuessAs =>
+  async (isMiss, work) => {
+    const callers = [...own, ...(await callersOf(invocation, runs, rights))];
+    const byActor = new Map(callers.map((caller) => [caller.principal.actor.id, caller]));
+    return [...byActor.values()].reduce((inner, caller) => () => rights.guess(caller, isMiss, inner), work)();
+  };
 
 type DecidedDelivery =
   | { readonly refused: RefusedDelivery }

@@ -35,6 +35,8 @@ export interface RunOrigin {
    * these callers @throws DomainError
    */
   readonly useNamed: (named: readonly string[]) => Promise<readonly SeenToken[]>;
+  /** Evaluates expressions of the code for the same callers: errors count as misses of theirs. */
+  readonly guess: GuessAs;
   /** When the run began, on the monotonic clock. */
   readonly beganAtMs: number;
   /** The run itself and the runs that it is nested in, with all that their code was shown up to now. */
@@ -132,6 +134,12 @@ export type DecideSeen = (
 /** Runs an evaluation over data that the invoker may not see. Its errors count as misses. @throws RateLimitedError */
 export type Guess = <Result>(
   context: RequestContext,
+  isMiss: (error: unknown) => boolean,
+  work: () => Promise<Result>,
+) => Promise<Result>;
+
+/** The same for several callers. @throws RateLimitedError */
+export type GuessAs = <Result>(
   isMiss: (error: unknown) => boolean,
   work: () => Promise<Result>,
 ) => Promise<Result>;

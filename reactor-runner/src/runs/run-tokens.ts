@@ -6,8 +6,7 @@ import {
   type DetokenizedToken,
   type RequestExpressions,
 } from '@token-vault/expressions';
-import type { RequestContext } from '@token-vault/operations';
-import type { Guess } from './ports.ts';
+import type { GuessAs } from './ports.ts';
 import { isPassing, untilAnswered } from './record.ts';
 
 /**
@@ -26,20 +25,19 @@ const tellsOfData = (error: unknown): boolean => error instanceof ExpressionEval
 
 interface Evaluating {
   readonly expressions: RequestExpressions;
-  readonly guess: Guess;
-  /** In the name of the invoker. */
-  readonly context: RequestContext;
+  /** For the invoker, and for the callers of the runs that this one is nested in: the text of an expression may have come from them. */
+  readonly guess: GuessAs;
 }
 
 /**
- * The arguments with data in place of references. An error of a filter tells of the data, so it counts as a miss of the invoker's
- * application. @throws ExpressionEvaluationError, RateLimitedError
+ * The arguments with data in place of references. An error of a filter tells of the data, so it counts as a miss by `guess`.
+ * @throws ExpressionEvaluationError, RateLimitedError
  */
 export function detokenize(
   args: Json,
   lookup: (tokenId: string) => DetokenizedToken | undefined,
-  { expressions, guess, context }: Evaluating,
+  { expressions, guess }: Evaluating,
 ): Promise<Json> {
   const substitute = () => substituteTokens(expressions, args, lookup);
-  return findTokenReferences(args).hasFilters ? guess(context, tellsOfData, substitute) : substitute();
+  return findTokenReferences(args).hasFilters ? guess(tellsOfData, substitute) : substitute();
 }

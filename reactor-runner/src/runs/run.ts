@@ -21,6 +21,7 @@ import {
 } from './invocation.ts';
 import {
   askedOf,
+  guessOf,
   openForInvoker,
   requireActingOf,
   runOf,
@@ -32,7 +33,7 @@ import {
 } from './invoker.ts';
 import { failureOf, type InvocationOutcome } from './outcome.ts';
 import type { Input } from './input.ts';
-import type { Guess, OpenTokens, RunOrigin, VaultOperations } from './ports.ts';
+import type { OpenTokens, RunOrigin, VaultOperations } from './ports.ts';
 import { createReactorContents, openConfiguration, type ReactorContents } from './reactor-content.ts';
 import {
   createArgumentDestruction,
@@ -50,7 +51,6 @@ export interface RunDependencies extends RecordDependencies, DeliveryRights, Nam
   readonly logger: Logger;
   readonly openTokens: OpenTokens;
   readonly expressions: Expressions;
-  readonly guess: Guess;
   readonly operations: VaultOperations;
   readonly sandbox: Pick<SandboxPool, 'run'>;
   /** The most runs of one tenant at once. Default: 16. */
@@ -246,7 +246,7 @@ export class Runs {
   }
 
   async #prepare(invocation: Invocation, openedTokens: Promise<OpenedForInvoker>): Promise<Input> {
-    const { keyRing, expressions, guess } = this.#dependencies;
+    const { keyRing, expressions } = this.#dependencies;
     const { tenantId, id, invoked } = invocation;
     const { reactor_id: reactorId, reactor_revision: revision, args } = invoked;
     const content = this.#contents(tenantId, reactorId, revision);
@@ -260,8 +260,7 @@ export class Runs {
     const budget = expressions.of(invocation, tenantId);
     const detokenized = await detokenize(opened.expose(), (id) => tokens.get(id), {
       expressions: budget,
-      guess,
-      context,
+      guess: guessOf(invocation, parents, this.#dependencies, [context]),
     });
     const { shownAtMost } = context.principal;
     return { code, applicationId, configuration, args: detokenized, shownAtMost, parents };
@@ -285,6 +284,7 @@ export class Runs {
       beganAtMs: performance.now(),
       requireActing: () => requireActingOf(invocation, parents(), this.#dependencies),
       useNamed: (named) => useNamedOf(invocation, parents(), named, this.#dependencies),
+      guess: (isMiss, work) => guessOf(invocation, parents(), this.#dependencies)(isMiss, work),
       onTokens: (tokens, areAll) => seen.add(tokens, areAll),
     };
     const onConsole = (console: GuestConsole, mayHoldTokens: boolean) =>
