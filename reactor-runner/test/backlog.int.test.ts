@@ -79,8 +79,18 @@ function handle({ invocation }: InvocationHistory, claim: () => void = () => und
   return over.promise;
 }
 
+/** How often the read model was read, or its tables were missing. */
+let lookCount = 0;
+const countingPool = {
+  query: (query: string, values: unknown[]) => {
+    lookCount += 1;
+    return pool.query(query, values);
+  },
+} as unknown as Pool;
+
 function start(): void {
-  backlog = startBacklog({ store, pool, logger: silentLogger, runs: { handle }, pollMs: 100 });
+  const runner = { handle };
+  backlog = startBacklog({ store, pool: countingPool, logger: silentLogger, runs: runner, pollMs: 100 });
   backlogs.push(backlog);
 }
 
@@ -97,8 +107,11 @@ async function wait(tenantId: string, count: number): Promise<string[]> {
 
 const runsOf = (tenantId: string) => runs.filter((run) => run.tenantId === tenantId);
 
-/** Waits long enough for a few polls. */
-const looks = () => new Promise((resolve) => setTimeout(resolve, 400));
+/** Waits for a few more looks at the read model, of which one may have begun before. */
+async function looks(): Promise<void> {
+  const before = lookCount;
+  await waitUntil(() => lookCount >= before + 4, { what: 'more looks' });
+}
 
 describe('the backlog of asynchronous invocations', () => {
   const [a, b] = [newId(), newId()];

@@ -67,6 +67,7 @@ describe.skipIf(process.platform !== 'linux')('runs that wait for the network', 
   it('take a place again when they continue, and leave it again', async () => {
     const test = await pool({ maxChildren: 2 });
     const hostCalls: HostCalls = { fetch: () => new Promise(() => undefined) };
+    // Each pause is longer than the sandbox needs to see that the run waits: a few looks, one each 25 ms.
     const alternates = handler(`fetch('https://slow.example/').catch(() => undefined);
       for (;;) {
         const until = Date.now() + 300;

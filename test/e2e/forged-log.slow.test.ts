@@ -234,10 +234,7 @@ describe('an attacker that writes the database without the root key', () => {
     const look = () => vault.client(key).request('GET', `/tokens/${card}`);
     let read = await look();
     // An upgrade would end after a short time.
-    for (let looks = 0; looks < 50 && read.status === 503; looks += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 200));
-      read = await look();
-    }
+    await waitUntil(async () => (read = await look()).status !== 503, { what: 'the end of an upgrade' });
     expect(JSON.stringify(read)).not.toContain(number);
     expect(read).toMatchObject(altered);
   });

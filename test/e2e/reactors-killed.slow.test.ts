@@ -37,6 +37,7 @@ describe('a vault that is killed while code runs and other invocations wait', ()
       await new Promise((resolve) => setTimeout(resolve, 9_000));
       return { tokenize: 'output' };
     };`);
+    // So slow that most of them still wait when the vault is killed, while `endless` has one of the places.
     slow = await vault.makeReactor(`module.exports = async (req) => {
       await new Promise((resolve) => setTimeout(resolve, 300));
       return { raw: req.args.n };
