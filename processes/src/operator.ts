@@ -148,6 +148,17 @@ async function describeKeys(readPool: OperatorParts['readPool']): Promise<VaultO
   };
 }
 
+async function describeHousekeeping(
+  readPool: OperatorParts['readPool'],
+): Promise<VaultOperations['housekeeping']> {
+  const tasks = await readHousekeepingProgress(readPool);
+  return tasks.map(({ task, position, updatedAt }) => ({
+    task,
+    position,
+    updated_at: updatedAt.toISOString(),
+  }));
+}
+
 /** The operations of the vault's operator, by the functions that the command line calls. */
 export function openOperator(
   { settings, logger, closers }: ProcessContext,
@@ -182,19 +193,9 @@ export function openOperator(
       const [state, keys, housekeeping] = await Promise.all([
         projectionsNow(),
         describeKeys(readPool),
-        readHousekeepingProgress(readPool),
+        describeHousekeeping(readPool),
       ]);
-      return {
-        release,
-        ...state,
-        keys,
-        housekeeping: housekeeping.map(({ task, position, updatedAt }) => ({
-          task,
-          position,
-          updated_at: updatedAt.toISOString(),
-        })),
-        settings: [...shownSettings],
-      };
+      return { release, ...state, keys, housekeeping, settings: [...shownSettings] };
     },
   };
 }

@@ -53,14 +53,7 @@ export function openProxy(
       tokenUse.check(references, { ...asked, now: clock.now() }, madeAt),
     refuseUse: (tokenIds, asked) => tokenUse.refusal(tokenIds, asked.now, asked),
     useNamed: (...named) => tokenUse.useNamed(...named),
-    async findProxy(tenantId, id) {
-      const { details, settingsRevision: revision, configuration } = await findProxy(tenantId, id);
-      const { applicationId, requestCode, responseCode } = details;
-      const hasCode = requestCode !== undefined || responseCode !== undefined;
-      if (hasCode && applicationId !== undefined && !(await findApplication(tenantId, applicationId)))
-        throw new ForbiddenError('The application of the proxy is gone, so its code does not run.');
-      return { ...details, revision, configuration };
-    },
+    findProxy: async (tenantId, id) => usable(tenantId, await findProxy(tenantId, id), findApplication),
     runCode: createProxyCode({ sandbox: reactors.sandbox, fetch: ofCode.fetch, operations }),
     areThere: (tokens, asked) => tokenUse.areThere(tokens, { ...asked, now: clock.now() }),
     refuseSeen: async (tokens, asked) => (await decideSeen(tokens, asked.now, asked)).refusal,
@@ -72,4 +65,21 @@ export function openProxy(
     handlers: proxy.handlers,
     proxyKeys: createProxyKeys({ pool, findProxy, findApplication, clock, keyUses }),
   };
+}
+
+/** @throws ForbiddenError when its code would act for an application that is gone */
+async function usable(
+  tenantId: string,
+  {
+    details,
+    settingsRevision: revision,
+    configuration,
+  }: Awaited<ReturnType<ReturnType<typeof createProxyFinder>>>,
+  findApplication: ReturnType<typeof createPrincipals>['application'],
+) {
+  const { applicationId, requestCode, responseCode } = details;
+  const hasCode = requestCode !== undefined || responseCode !== undefined;
+  if (hasCode && applicationId !== undefined && !(await findApplication(tenantId, applicationId)))
+    throw new ForbiddenError('The application of the proxy is gone, so its code does not run.');
+  return { ...details, revision, configuration };
 }

@@ -60,24 +60,13 @@ export function startProjectors(options: ProjectorOptions): Projectors {
   const abort = new AbortController();
   const pool = new pg.Pool({ connectionString, max: 1, application_name: 'projector status' });
   pool.on('error', () => {});
-  const replace = async (projection: Projection, signal: AbortSignal) => {
-    const { name, version } = projection;
-    logger.info({ projection: name, version }, 'projection is older than this release: rebuilding it');
-    try {
-      const rebuild = { store, connectionString, maxBatch, signal, onProgress: () => {} };
-      const outcome = await rebuildProjection(projection, rebuild);
-      logger.info({ projection: name, version, outcome }, 'projection rebuilt');
-    } catch (error) {
-      // An operator or another replica is rebuilding. The checkpoint is read again after a moment.
-      if (!(error instanceof RebuildUnderWayError)) throw error;
-    }
-  };
   const checkpointAdvancer = createCheckpointAdvancer(connectionString);
   const hurries = new Hurries(maxHoldMs);
   const gathering = { maxBatch, maxHoldMs, hurries };
   const observers = { onShown, onLeading };
   const context = {
-    ...{ store, connectionString, logger, replace, checkpointAdvancer },
+    ...{ store, connectionString, logger, checkpointAdvancer },
+    replace: createReplacement({ store, connectionString, logger, maxBatch }),
     ...gathering,
     ...observers,
   };
@@ -91,5 +80,28 @@ export function startProjectors(options: ProjectorOptions): Projectors {
       await checkpointAdvancer.close();
       if (!pool.ended) await pool.end();
     },
+  };
+}
+
+interface ReplacementParts {
+  readonly store: ProjectorOptions['store'];
+  readonly connectionString: string;
+  readonly logger: Logger;
+  readonly maxBatch: number;
+}
+
+/** Rebuilds a projection that is older than this release. */
+function createReplacement({ store, connectionString, logger, maxBatch }: ReplacementParts) {
+  return async (projection: Projection, signal: AbortSignal): Promise<void> => {
+    const { name, version } = projection;
+    logger.info({ projection: name, version }, 'projection is older than this release: rebuilding it');
+    try {
+      const rebuild = { store, connectionString, maxBatch, signal, onProgress: () => {} };
+      const outcome = await rebuildProjection(projection, rebuild);
+      logger.info({ projection: name, version, outcome }, 'projection rebuilt');
+    } catch (error) {
+      // An operator or another replica is rebuilding. The checkpoint is read again after a moment.
+      if (!(error instanceof RebuildUnderWayError)) throw error;
+    }
   };
 }

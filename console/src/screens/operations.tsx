@@ -53,49 +53,80 @@ function State() {
     setFast(true);
     state.reload();
   });
-  const [asked, setAsked] = useState<{ readonly name: string; readonly action: Act }>();
-  const question = asked && confirmed[asked.action];
+  const [asked, setAsked] = useState<Asked>();
   return (
     <Loaded query={state}>
       {(data) => (
         <>
           {act.error && <Failure error={act.error} />}
-          <Card
-            title="Read models"
-            isFlush
-            actions={<span className="muted small">Log at position {data.head}</span>}
-          >
-            <Table
-              label="Read models"
-              rows={data.projections}
-              keyOf={({ name }) => name}
-              columns={columnsOf((name, action) =>
-                confirmed[action] ? setAsked({ name, action }) : void act.run(name, action),
-              )}
-            />
-          </Card>
+          <ReadModels
+            data={data}
+            onAct={(name, action) =>
+              confirmed[action] ? setAsked({ name, action }) : void act.run(name, action)
+            }
+          />
           <div className="two">
             <Keys keys={data.keys} />
             <Housekeeping tasks={data.housekeeping} />
           </div>
           <Release release={data.release} settings={data.settings} />
-          {asked && question && (
-            <Confirm
-              title={`${question.verb} ${asked.name}?`}
-              action={question.verb}
+          {asked && (
+            <Question
+              asked={asked}
               isRunning={act.isRunning}
               onClose={() => setAsked(undefined)}
               onConfirm={() => {
                 setAsked(undefined);
                 void act.run(asked.name, asked.action);
               }}
-            >
-              <p>{question.consequence}</p>
-            </Confirm>
+            />
           )}
         </>
       )}
     </Loaded>
+  );
+}
+
+interface ReadModelsProps {
+  readonly data: VaultOperations;
+  readonly onAct: (name: string, action: Act) => void;
+}
+
+function ReadModels({ data, onAct }: ReadModelsProps) {
+  return (
+    <Card
+      title="Read models"
+      isFlush
+      actions={<span className="muted small">Log at position {data.head}</span>}
+    >
+      <Table
+        label="Read models"
+        rows={data.projections}
+        keyOf={({ name }) => name}
+        columns={columnsOf(onAct)}
+      />
+    </Card>
+  );
+}
+
+interface Asked {
+  readonly name: string;
+  readonly action: Act;
+}
+interface QuestionProps {
+  readonly asked: Asked;
+  readonly isRunning: boolean;
+  readonly onClose: () => void;
+  readonly onConfirm: () => void;
+}
+
+function Question({ asked, ...dialog }: QuestionProps) {
+  const question = confirmed[asked.action];
+  if (!question) return undefined;
+  return (
+    <Confirm title={`${question.verb} ${asked.name}?`} action={question.verb} {...dialog}>
+      <p>{question.consequence}</p>
+    </Confirm>
   );
 }
 

@@ -177,12 +177,7 @@ async function restoreInto(
   await migrate(url, [unfinishedRestore, ...schema]);
   const audit = await verify(store, keyRing, options);
   await makeReadModels(store, url, options);
-  let ended = 0;
-  if (keyRing) {
-    onStep?.('ending what was deleted since');
-    ended = await endEntitiesWithoutKey({ store, keyRing, pool, url, signal });
-    await makeReadModels(store, url, options);
-  }
+  const ended = keyRing ? await endDeleted({ store, keyRing, pool, url, signal }, options) : 0;
   await finishRestore(pool);
   const { position } = at;
   return {
@@ -193,6 +188,17 @@ async function restoreInto(
     ended,
     audit,
   };
+}
+
+/** Ends the entities whose keys were destroyed after the backup. Gives their number. */
+async function endDeleted(
+  parts: Parameters<typeof endEntitiesWithoutKey>[0],
+  options: RestoreOptions,
+): Promise<number> {
+  options.onStep?.('ending what was deleted since');
+  const ended = await endEntitiesWithoutKey(parts);
+  await makeReadModels(parts.store, parts.url, options);
+  return ended;
 }
 
 /** @throws BackupError unless the log in the other server is the one of the backup. */

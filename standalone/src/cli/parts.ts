@@ -73,16 +73,21 @@ interface Place {
   readonly rootKeyFile: string | undefined;
 }
 
+/** Commits of its connections are durable: keys and their destruction must survive a crash, whatever the setting of the operator's server. */
+function openPool(connectionString: string, closers: Closers): pg.Pool {
+  const settings = { max: 3, application_name: 'vault command', options: '-c synchronous_commit=on' };
+  const pool = closers.add(new pg.Pool({ connectionString, ...settings }), (it) => it.end());
+  ignoreIdleConnectionErrors(pool);
+  return pool;
+}
+
 async function openParts(
   { config, database, eventStore, rootKeyFile }: Place,
   closers: Closers,
 ): Promise<Parts> {
   const { url, server } = database;
   const data = { databaseUrl: url, eventStore };
-  // Keys and their destruction must survive a crash, whatever the setting of the operator's server.
-  const settings = { max: 3, application_name: 'vault command', options: '-c synchronous_commit=on' };
-  const pool = closers.add(new pg.Pool({ connectionString: url, ...settings }), (it) => it.end());
-  ignoreIdleConnectionErrors(pool);
+  const pool = openPool(url, closers);
   const storagePath = config.storagePath ?? (server === 'unknown' ? undefined : database.directory.postgres);
   const watch = { path: storagePath, logger: silentLogger, metrics: { gauge: () => undefined } };
   const storage = closers.add(await watchStorage(watch), (it) => it.close());
