@@ -57,7 +57,7 @@ describe.skipIf(nginxBinary === undefined)(
     });
 
     it.each(table)(
-      'brings %s to its service, as it was sent, also with a slash at the end',
+      'forwards %s to its service unchanged, also with a slash at the end',
       async (id, operation) => {
         const to = exampleOf(operation.path);
         const before = gateway.accessLog().length;
@@ -133,7 +133,7 @@ describe.skipIf(nginxBinary === undefined)(
       expect(seen()).toEqual([]);
     });
 
-    it('forwards only headers that a service reads, and says itself for whom', async () => {
+    it('forwards only headers that a service reads, and sets those about the client itself', async () => {
       await call('POST', '/tokens', {
         body: '{}',
         headers: {
@@ -247,7 +247,7 @@ describe.skipIf(nginxBinary === undefined)(
       expect(refused).not.toContain('<html');
     });
 
-    it('gives the own problems of a service as they are, and asks no other', async () => {
+    it('passes on the problems that a service answers, and asks no other server', async () => {
       for (const service of all()) service.behaviour = 'problem';
       for (const [method, to] of [
         ['GET', '/tokens'],
@@ -263,7 +263,7 @@ describe.skipIf(nginxBinary === undefined)(
       expect(seen()).toHaveLength(2);
     });
 
-    it('sends a read that was cut off to one other server, and says 503 when that fails as well', async () => {
+    it('sends a read that was cut off to one other server, and answers 503 when that fails as well', async () => {
       for (const service of query) service.behaviour = 'cut';
       const answer = await call('GET', '/tokens/abc');
       expect([answer.status, answer.headers['retry-after']]).toEqual([503, '1']);
@@ -280,7 +280,7 @@ describe.skipIf(nginxBinary === undefined)(
       ['PATCH', '/tokens/abc'],
       ['PUT', '/tenants/self'],
       ['DELETE', '/tokens/abc'],
-    ])('never sends a %s to %s twice, and says that its outcome is not known', async (method, to) => {
+    ])('never sends a %s to %s twice, and answers that its outcome is unknown', async (method, to) => {
       for (const service of command) service.behaviour = 'cut';
       const answer = await call(method, to, { body: '{}' });
       expect(seen()).toHaveLength(1);
@@ -325,7 +325,7 @@ describe.skipIf(nginxBinary === undefined)(
 describe.skipIf(nginxBinary === undefined)(
   'a gateway with services missing (skipped where no nginx is installed)',
   () => {
-    it('reaches the available server, and says that nothing was done when there is none', async () => {
+    it('reaches the available server, and answers that nothing was done when there is none', async () => {
       const service = await startFakeService('command');
       const closedPort = `127.0.0.1:${(await freePorts(['127.0.0.1']))[0]}`;
       const gateway = await startGateway({
@@ -347,7 +347,7 @@ describe.skipIf(nginxBinary === undefined)(
       }
     });
 
-    it('believes the forwarded address only from configured load balancers', async () => {
+    it('accepts the forwarded address only from configured load balancers', async () => {
       const service = await startFakeService('query');
       const servers = [`127.0.0.1:${service.port}`];
       const gateway = await startGateway(

@@ -60,7 +60,7 @@ it('the expression of an alert gives a value also while the alert does not hold'
 });
 
 describe('the dashboard', () => {
-  it('explains each panel, and none lies over another', () => {
+  it('explains each panel, and no panel overlaps another', () => {
     for (const { title, description, targets = [] } of shown) {
       expect(description, title).toMatch(/\w/);
       expect(targets.length, title).toBeGreaterThan(0);
@@ -82,7 +82,7 @@ describe('the alerts', () => {
     },
   );
 
-  it('tell of any stored record that was altered, of each kind and at once', () => {
+  it('report at once any stored record that was altered, of each kind', () => {
     const told = rules.filter(({ expr }) => analyse(expr).metrics.includes('vault_altered_records_total'));
     expect(told).toMatchObject([{ for: '0m', labels: { severity: 'critical' } }]);
     expect(told[0]?.expr.match(/sum by \(kind\)/g)).toHaveLength(2);

@@ -72,7 +72,7 @@ describe('the unit', () => {
     );
   });
 
-  it('leaves the sandbox of reactors what its walls need', () => {
+  it('leaves the sandbox of reactors the rights that its walls need', () => {
     const covering = ['ProtectKernelTunables', 'ProtectKernelLogs', 'ProtectHostname', 'ProtectProc'];
     for (const name of [...covering, 'RestrictNamespaces', 'RestrictSUIDSGID', 'MemoryDenyWriteExecute'])
       expect(valuesOf(name), name).toEqual([]);

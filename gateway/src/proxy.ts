@@ -149,7 +149,7 @@ async function forwardToAny(forwarded: Forwarded, upstreams: Upstreams, logger: 
       else if (isRaw)
         throw new DomainError(
           error.isLate ? 'destination_timed_out' : 'destination_failed',
-          'The vault did not answer: the destination may have acted or not.',
+          'The vault did not answer. The destination may have acted.',
           { cause: error },
         );
       else if (!isSafe)

@@ -127,7 +127,7 @@ describe('the router', () => {
     ['PUT', '/tokens', 'query', 'PUT /tokens'],
     ['GET', '/openapi.json', 'query', 'GET /openapi.json'],
     ['GET', '/health/ready/?x', 'query', 'GET /health/ready/?x'],
-  ] as const)('brings %s %s to the %s service in origin form', async (method, target, service, seen) => {
+  ] as const)('forwards %s %s to the %s service in origin form', async (method, target, service, seen) => {
     expect((await send(method, target)).status).toBe(200);
     expect({ command: command.seen, query: query.seen }).toEqual({
       command: [],

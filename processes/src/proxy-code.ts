@@ -29,7 +29,7 @@ const fetchOf =
 /** No answer would name the tokens of a request, so its code has `req.svc.tokenize` alone. */
 function writerOf({ part, proxy: { applicationId } }: CodeRun): Code['writer'] {
   if (part === 'request')
-    return new DomainError('reactor_failed', 'A transform of the proxy gave what cannot be sent.', {
+    return new DomainError('reactor_failed', 'The output of a transform of the proxy cannot be sent.', {
       errors: { 'request.tokenize': ['is for code of the response; use req.svc.tokenize'] },
     });
   if (applicationId === undefined)

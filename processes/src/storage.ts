@@ -92,7 +92,8 @@ function reporter(logger: Logger): (room: Room) => void {
     if (fill === last) return;
     const sizes = { free_bytes: room.freeBytes, size_bytes: room.sizeBytes, reserve_bytes: reserveOf(room) };
     if (fill === 'full') logger.error(sizes, 'the disk of the database is full: writes are refused');
-    else if (last === 'full') logger.warn(sizes, 'the disk of the database has room again: writes go on');
+    else if (last === 'full')
+      logger.warn(sizes, 'the disk of the database has room again: writes are accepted');
     else if (fill === 'filling') logger.warn(sizes, 'the disk of the database is more than 90 % full');
     last = fill;
   };

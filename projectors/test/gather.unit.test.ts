@@ -130,7 +130,7 @@ describe('live events that can wait', () => {
 });
 
 describe('a reader that waits', () => {
-  it('gets what is held at once', async () => {
+  it('gets the held events at once', async () => {
     const { append, batches, hurries } = follow();
     hurries.hear(await append('a'));
     await eventually(() => names(batches).length === 1);

@@ -84,7 +84,7 @@ describe('the log', () => {
   it.each([
     ['search', 'Token search found 3, showed none'],
     ['list', 'Token list found 3, showed none'],
-  ] as const)('says how many hits a %s told of whose page holds none', (operation, message) => {
+  ] as const)('shows the number of hits of a %s whose page is empty', (operation, message) => {
     const entries = entriesOf(event('TokensRead', { operation, tokens: [], found: 3 }));
     expect(entries).toMatchObject([{ entity_type: 'token', operation, message }]);
     expect(entries[0]?.['entity_id']).toBeUndefined();

@@ -7,7 +7,7 @@ const invalid = () => ValidationError.of('request', 'cannot be sent as it is');
 
 /** The problem that the caller gets when there is no answer. It holds no text of the destination. */
 const errors: Readonly<Record<EgressErrorCode, () => DomainError>> = {
-  'refused-address': refuse('leads to an address or a port that requests may not go to'),
+  'refused-address': refuse('leads to an address or a port to which requests are not allowed'),
   'refused-scheme': refuse('must be https'),
   'request-too-large': () =>
     new DomainError(
@@ -18,9 +18,9 @@ const errors: Readonly<Record<EgressErrorCode, () => DomainError>> = {
   timeout: () =>
     new DomainError('destination_timed_out', 'The destination did not answer in time. It may have acted.'),
   network: failed(
-    'The destination could not be reached, or broke off before it answered. It may have acted.',
+    'The destination could not be reached, or closed the connection before it answered. It may have acted.',
   ),
-  aborted: failed('The exchange was broken off. The destination may have acted.'),
+  aborted: failed('The exchange was aborted. The destination may have acted.'),
   'invalid-request': invalid,
   unsupported: invalid,
   'too-many-redirects': invalid,

@@ -97,7 +97,7 @@ function headersFor(headers: Pairs): JsonObject {
 }
 
 const faulty = (field: string, what: string): DomainError =>
-  new DomainError('reactor_failed', 'A transform of the proxy gave what cannot be sent.', {
+  new DomainError('reactor_failed', 'The output of a transform of the proxy cannot be sent.', {
     errors: { [field]: [what] },
   });
 

@@ -155,7 +155,7 @@ describe('long statements of a tenant', () => {
     expect(running).toHaveLength(4);
   });
 
-  it('let the tenant rest for no longer than a statement may take', async () => {
+  it('make the tenant wait no longer than a statement may take', async () => {
     const reads = open();
     for (let index = 0; index < 4; index += 1) void reads.of('slow').query(statement);
     await settle();

@@ -93,7 +93,7 @@ describe('the answer of a search by data', () => {
     ['id:one AND NOT (data:one AND id:one)', ['one']],
     ['id:one AND NOT NOT data:two', []],
     ['data:one AND id:nothing', []],
-  ])('names every token that it tells of, also beside its page: %s', async (query, ids) => {
+  ])('names every token about which it reveals something, also outside its page: %s', async (query, ids) => {
     expect(await toldBy(query, all(), { size: 0 })).toEqual(ids);
     expect(await toldBy(query, all(), { page: 2 })).toEqual(ids);
     expect(await toldBy(query, all())).toEqual(ids);
@@ -164,7 +164,7 @@ describe('misses of searches by data', () => {
     'id:one AND NOT data:DATA',
     'id:one OR NOT data:DATA',
     'id:two OR (data:DATA AND id:nothing)',
-  ])('are no oracle of what the answer does not tell: %s', async (query) => {
+  ])('reveal no data that the answer does not contain: %s', async (query) => {
     for (const data of ['one', randomUUID()]) {
       const principal = limited('2');
       await search(query.replace('DATA', data), principal);

@@ -105,7 +105,7 @@ describe('an invalid command', () => {
     [['tenants', 'create', ' '], /1 to 200 characters/],
     [['tenants', 'create', 'x', '--plan', 'gold'], /Allowed choices are standard, enterprise/],
     [['tenants', 'set-plan', 'x', 'standard'], /not a UUID/],
-  ])('%j is told in one line', async (args, complaint) => {
+  ])('%j is reported in one line', async (args, complaint) => {
     expect(await complaintOf(args)).toMatch(complaint);
   });
 

@@ -161,7 +161,7 @@ describe('a root key in transit', () => {
       },
       /set VAULT_ROOT_KEY_TRANSIT_URL as well/,
     ],
-  ])('that %s is told in one line', (_name, environment, complaint) => {
+  ])('that %s is reported in one line', (_name, environment, complaint) => {
     const read = () => readConfig({ ...transit, ...environment });
     expect(read).toThrow(StandaloneError);
     expect(read).toThrow(complaint);

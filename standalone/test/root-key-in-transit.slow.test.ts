@@ -172,7 +172,7 @@ describe('a root key in transit', () => {
       /root key: transit .* is sealed \(503\); try again later/,
     ],
     ['refuses the token', (faults) => (faults.deny = /./), /root key: transit .* refuses the token \(403\)/],
-  ])('is told in one line at the start when transit %s', async (_name, fail, complaint) => {
+  ])('is reported in one line at the start when transit %s', async (_name, fail, complaint) => {
     fail(double.faults);
     expect(await complaintOf(transit({ VAULT_ROOT_KEY_TRANSIT_KEY: 'other' }))).toMatch(complaint);
     Object.assign(double.faults, { sealed: false, deny: undefined });

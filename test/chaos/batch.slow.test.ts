@@ -49,7 +49,7 @@ describe('a batch whose vault is killed in the middle', () => {
     ['middle', 400, { isDeduplicated: false, withPostgres: true }],
     ['equal data', 300, { isDeduplicated: true, withPostgres: false }],
   ] as const)(
-    'has whole chunks (%s), and a repeat finishes it and doubles nothing',
+    'has whole chunks (%s), and a repeat finishes it without a second token',
     async (name, enough, kill) => {
       const trace = `killed-${enough}`;
       const headers = { 'SVC-IDEMPOTENCY-KEY': trace, 'SVC-TRACE-ID': trace };

@@ -20,7 +20,7 @@ describe('a vault that is killed under load', () => {
     Array.from({ length: rounds }, (_, round) =>
       manners.map((manner) => [round + 1, manner] as const),
     ).flat(),
-  )('goes on, round %i: kill -9 of %s', async (_round, manner) => {
+  )('continues, round %i: kill -9 of %s', async (_round, manner) => {
     expect(await killed.killUnderLoad(manner)).toBeGreaterThan(0);
     expect([...killed.ledger.violations, ...killed.ledger.stale]).toEqual([]);
   });

@@ -72,7 +72,7 @@ const create = (): Call => ({ method: 'POST', path: '/tokens', key, body: cardTo
 
 describe('a read model of authentication', () => {
   it.each(['applications', 'tenants'])(
-    'stops everything while %s is paused, and nothing afterwards',
+    'stops every request while %s is paused, and none afterwards',
     async (name) => {
       await setStatus('paused', [name]);
       await refused({ path: tokenPath, key });

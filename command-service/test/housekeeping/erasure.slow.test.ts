@@ -151,7 +151,7 @@ describe('a destruction of keys that a crash has interrupted is repeated', () =>
     expect(await house.vault.keys()).toEqual([]);
   });
 
-  it('for a deleted tenant, of which then nothing opens', async () => {
+  it('for a deleted tenant, whose data cannot be opened then', async () => {
     const { vault } = house;
     const actor = manager();
     const tenant = vault.principal;

@@ -122,7 +122,7 @@ describe('the cvc of a card', () => {
     expect((await vault.stored(id))?.data).toEqual({ number: card });
   });
 
-  it('loses its key in time, though a transaction holds the card and no read model knows it', async () => {
+  it('loses its key in time, although a transaction holds the card and no read model has it', async () => {
     const { vault } = house;
     const { id } = await vault.create(aCard);
     vault.clock.advance(hour - second);

@@ -34,7 +34,7 @@ it.each([
   ['another container', { containers: ['/mine/'], signature: undefined }],
   ['another mask under the old signature', { mask: '{{ data }}' }],
   ['the content of before, at a later place', {}],
-])('a forged event with %s is not believed', async (_what, change) => {
+])('a forged event with %s is not accepted', async (_what, change) => {
   await forge(change);
   const { log: store, keyRing, clock } = vault;
   const use = createTokenUse({ store, keyRing, clock });

@@ -34,7 +34,7 @@ const errorDescriptions: Readonly<Record<number, string>> = {
   429: 'Too many requests.',
   431: 'The URL and the headers together are larger than 16 KiB.',
   500: 'Something went wrong inside the vault.',
-  502: 'The destination could not be reached, broke off, or answered with more than 16 MiB. It may have acted.',
+  502: 'The destination could not be reached, closed the connection before it answered, or answered with more than 16 MiB. It may have acted.',
   504: 'The destination did not answer in time. It may have acted.',
   503: 'The event store, database or audit is unavailable; nothing was done.',
 };

@@ -177,7 +177,10 @@ async function sealTenant(
   try {
     const signer = await signerOf(keyRing, tenantId);
     if (before && !isSignedBy(before.checkpoint, signer.publicKey)) {
-      logger.error({ tenant_id: tenantId }, 'the last audit checkpoint of a tenant is not signed by it');
+      logger.error(
+        { tenant_id: tenantId },
+        'the last audit checkpoint of a tenant is not signed with its key',
+      );
       return undefined;
     }
     const from: ChainState = before

@@ -28,7 +28,7 @@ export function socketDirectoryFor(dataDir: string): string {
  */
 export async function createSocketDirectory(directory: string, account: Account | undefined): Promise<void> {
   await mkdir(directory, { mode: 0o700 }).catch(async (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EEXIST') throw new StartError(`${directory} is in the way and cannot be removed`);
+    if (error.code === 'EEXIST') throw new StartError(`${directory} exists already and cannot be removed`);
     throw error;
   });
   if (account) await chown(directory, account.uid, account.gid);

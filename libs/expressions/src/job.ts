@@ -72,5 +72,5 @@ function valueOf(source: string, evaluation: Evaluation, outputBudget: OutputBud
   const value = evaluateIn(compileExpression(source), evaluation);
   if (typeof value === 'object' && value !== null) meter.spendOn(value, 1);
   if (outputBudget.admits(value)) return value;
-  throw new ExpressionEvaluationError('The expressions give too much.');
+  throw new ExpressionEvaluationError('The results of the expressions are too large.');
 }

@@ -91,7 +91,7 @@ describe('a detokenization expression', () => {
     });
   });
 
-  it('knows its position in a long text', () => {
+  it('has its position in a long text', () => {
     expect(() => findTokenReferences('{{ abc }}\n\n  {{ abc }} {{ x }}')).toThrow(
       expect.objectContaining({ field: 'args', position: { line: 3, column: 13 } }) as Error,
     );

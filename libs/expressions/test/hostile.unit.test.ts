@@ -61,8 +61,8 @@ describe('a hostile expression ends in an evaluation error', () => {
     await expect(shown(mask, null)).rejects.toThrow(ExpressionEvaluationError);
 
     const amplifier = Array.from({ length: limits.maskExpressions }, () => '{{ data }}');
-    await expect(shown(amplifier, wide)).rejects.toThrow('The expressions give too much.');
-    await expect(shown(amplifier, long)).rejects.toThrow('The expressions give too much.');
+    await expect(shown(amplifier, wide)).rejects.toThrow('The results of the expressions are too large.');
+    await expect(shown(amplifier, long)).rejects.toThrow('The results of the expressions are too large.');
 
     const cheap = Array.from({ length: limits.maskExpressions }, () => '{{ data | stringify | last4 }}');
     await expect(shown(cheap, wide)).rejects.toThrow(ExpressionEvaluationError);

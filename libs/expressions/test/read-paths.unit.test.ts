@@ -58,7 +58,7 @@ describe('the paths that an expression reads', () => {
     '{% assign k = "data" %}{{ [k] }}',
     '{{ data["x"] }}',
     '{{ nope',
-  ])('is taken for everything where it cannot be told: %s', (source) => {
+  ])('counts as all data where the paths cannot be determined: %s', (source) => {
     expect(readPathsOf(source)).toEqual(everything);
   });
 });

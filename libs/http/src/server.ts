@@ -185,7 +185,7 @@ export async function listen(listener: RequestListener, address: Address): Promi
   });
   server.on('checkExpectation', (request, response) =>
     underWay.add(request, response, () =>
-      refusePlainly(request, response, 417, 'The only expectation that is met is 100-continue.'),
+      refusePlainly(request, response, 417, 'The only supported expectation is 100-continue.'),
     ),
   );
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {

@@ -68,7 +68,7 @@ class Leases {
     try {
       await this.#table.extend([...this.#holders]);
     } catch (error) {
-      this.#logger.warn(errorFields(error), 'idempotent requests could not be held');
+      this.#logger.warn(errorFields(error), 'the leases of running idempotent requests were not extended');
     }
   }
 }

@@ -20,14 +20,14 @@ describe('a partition after a rebalance', () => {
     expect(partition.uncommitted).toBeUndefined();
   });
 
-  it('acknowledges again what the broker does not have', () => {
+  it('acknowledges again an offset that the broker does not have', () => {
     const partition = taken(13n);
     expect(partition.uncommitted).toBeUndefined();
     expect(partition.resumeAt(11n)).toBe(true);
     expect(partition.uncommitted).toBe(13n);
   });
 
-  it('acknowledges nothing that another member has acknowledged, and not beyond what is unfinished here', () => {
+  it('acknowledges no offset that another member has acknowledged, and none after an unfinished message', () => {
     const partition = new Partition(10n);
     const ends = [10n, 11n].map((offset) => partition.take(offset));
     expect(partition.resumeAt(15n)).toBe(true);

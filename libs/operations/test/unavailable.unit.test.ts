@@ -10,7 +10,7 @@ describe('an error of Postgres', () => {
     ['the schema of such a read model', '3F000'],
     ['a statement that took too long', '57014'],
     ['a lost connection', '08006'],
-  ])('means that nothing can be said now: %s', (_what, code) => {
+  ])('means that the vault cannot answer now: %s', (_what, code) => {
     expect(isUnavailable(errorOf(code))).toBe(true);
   });
 

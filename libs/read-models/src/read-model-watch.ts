@@ -70,7 +70,7 @@ class Watch implements ReadModelWatch {
       if (isOwn && this.#nowMs() - sinceMs < leaseMs) return found;
       if ((await this.#fresh()).accessGeneration === generation) return found;
     }
-    throw new UnavailableError('Rights change too often to make out the caller; try again.');
+    throw new UnavailableError('Rights change too often for the caller to be identified; try again.');
   }
 
   noteAppend(position: Position): void {

@@ -152,7 +152,7 @@ function pendingOf(set: MigrationSet, rows: readonly Applied[]): readonly Step[]
   }
   for (const row of byId.values())
     throw new SchemaMismatchError(
-      `migration ${label(row)} was applied, but this release has none of that number`,
+      `migration ${label(row)} was applied, but this release has no migration of that number`,
     );
   return steps.filter(({ id }) => id > last);
 }

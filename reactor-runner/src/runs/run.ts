@@ -154,7 +154,7 @@ export class Runs {
   async #run(invocation: Invocation, onClaimed: () => void): Promise<boolean> {
     const { logger, store, findInvoker } = this.#dependencies;
     const { invoked, metadata, stream } = invocation;
-    if (!this.#takesMore) throw new RunnerStoppedError('the runner takes no more');
+    if (!this.#takesMore) throw new RunnerStoppedError('the runner starts no more runs');
     const startMs = Date.now();
     const asked = askedOf(runOf(invocation, new SeenTokens()));
     const invoker = findInvoker(invocation.tenantId, metadata.actor, asked);

@@ -79,7 +79,7 @@ async function writeAll(
     const written = await writers.get(part.bundle)?.write(part.name, rows, { signal, onRows });
     if (part.name === 'events' && String(written?.rows) !== log.position)
       throw new BackupError(
-        `the log has ${written?.rows} events up to position ${log.position}: it is not whole; see: vault audit verify`,
+        `the log has ${written?.rows} events up to position ${log.position}: some events are missing; see: vault audit verify`,
       );
   }
   await client.query('commit');

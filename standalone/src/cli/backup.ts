@@ -177,7 +177,7 @@ function addRestore(backup: Command, terminal: Terminal): void {
     .description('make a vault in an empty data directory, or an empty DATABASE_URL, and verify it')
     .argument('<directory>')
     .option('--keys <directory>', 'the directory of the key ring; <directory>.keys if not given', true)
-    .option('--no-keys', 'restore the log alone: nothing in it will ever open')
+    .option('--no-keys', 'restore the log alone: its data can never be opened')
     .option(
       '--tombstones <file>',
       'load only the data keys that it lists, and record the end of the tokens of the others',

@@ -76,7 +76,7 @@ async function rotateRoot(parts: Parts, terminal: Terminal): Promise<void> {
   });
   const wrapped = await keyRing.rotateRoot(next);
   terminal.print(
-    `root key ${next.id} is in use; ${wrapped} tenant keys were wrapped by it, the one before is refused`,
+    `root key ${next.id} is in use; ${wrapped} tenant keys were wrapped by it, the previous one is refused`,
   );
   if (rootKeySources.nextRootKey !== undefined || isTransitRootKeyId(next.id)) {
     terminal.note(remainder(rootKeySources));

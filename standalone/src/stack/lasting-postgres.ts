@@ -43,7 +43,7 @@ export async function startLastingPostgres(options: LastingPostgresOptions): Pro
     started.onExit(() => {
       current = undefined;
       onChange();
-      logger.error({ component: 'postgres' }, 'Postgres has ended by itself: it is started again');
+      logger.error({ component: 'postgres' }, 'Postgres has ended unexpectedly: it is started again');
       restarting = restart();
     });
     onChange();

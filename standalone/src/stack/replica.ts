@@ -106,7 +106,10 @@ export class Replica {
 
   #ended(): void {
     if (this.#isStopping) return;
-    this.#options.logger.warn({ component: this.name }, 'a process has ended by itself: it is started again');
+    this.#options.logger.warn(
+      { component: this.name },
+      'a process has ended unexpectedly: it is started again',
+    );
     this.#restart = setTimeout(() => {
       this.start().catch(() => this.#ended());
     }, restartMs);

@@ -116,14 +116,14 @@ async function verify(provider: RootKeyProvider, row: RootKeyRow): Promise<void>
   } catch (error) {
     if (!(error instanceof SealBrokenError)) throw error;
     throw new WrongRootKeyError(
-      `root key ${provider.id} does not open this vault's keys: it is not the key it was`,
+      `root key ${provider.id} does not open this vault's keys: it is another key of the same id`,
       {
         cause: error,
       },
     );
   }
   if (!opened.equals(checkText))
-    throw new WrongRootKeyError(`root key ${provider.id} opened a foreign check value`);
+    throw new WrongRootKeyError(`root key ${provider.id} opens a check value that this vault did not write`);
 }
 
 function wrongRootKey(needed: string, held: readonly string[]): WrongRootKeyError {

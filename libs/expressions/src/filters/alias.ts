@@ -39,7 +39,7 @@ function aliasFilter(name: string, alphabetOf: (character: string) => string | u
           if (alias !== text) return alias;
         }
         // An alias is an id that anyone may see: it must not be equal to the value.
-        throw new FilterValueError('needs a value with something left to randomize');
+        throw new FilterValueError('needs a value with characters left to randomize');
       };
     },
   };

@@ -17,7 +17,8 @@ export const json: VaultFilter = {
         const found = query.firstTwo(value);
         if (found.length === 1 && found[0] !== undefined) return found[0];
       } catch (error) {
-        if (error instanceof JsonPathLimitError) throw new FilterValueError('did too much work');
+        if (error instanceof JsonPathLimitError)
+          throw new FilterValueError('needs more steps than are allowed');
         throw error;
       }
       throw new FilterValueError('must select exactly one value');

@@ -42,6 +42,6 @@ parentPort?.on('message', ({ job, allowance }: JobMessage) => {
     send(answer);
   } catch {
     // The value is nested too deeply to be cloned.
-    send({ ...answer, outcome: failed('The expressions give too much.') });
+    send({ ...answer, outcome: failed('The results of the expressions are too large.') });
   }
 });
