@@ -85,7 +85,7 @@ describe('compose.yaml', () => {
     if (!['cli', 'migrate', 'gateway'].includes(name)) expect(service.stop_grace_period).toMatch(/^\d+s$/);
   });
 
-  it.each(all)('%s refers only to what the file has', (_name, service) => {
+  it.each(all)('%s refers only to services, networks, secrets and volumes of the file', (_name, service) => {
     for (const dependency of Object.keys(service.depends_on ?? {}))
       expect(compose.services).toHaveProperty(dependency);
     for (const network of service.networks) expect(compose.networks).toHaveProperty(network);

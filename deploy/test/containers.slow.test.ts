@@ -288,7 +288,7 @@ describe.skipIf(missing !== undefined)(`the images${why}`, () => {
       managementKey = /management key: (\S+)/.exec(made)?.[1] ?? made;
     });
 
-    it('take a card in and give it out, and run a reactor', async () => {
+    it('store a card and return it, and run a reactor', async () => {
       card = await cardInAndOut(url(), managementKey);
       await runReactor(url(), managementKey);
       const metrics = await fetch(`http://${await composed.addressOf('reactor-runner')}:8080/metrics`);

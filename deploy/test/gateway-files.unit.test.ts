@@ -66,7 +66,7 @@ describe('the committed configurations of the gateway', () => {
 });
 
 describe('an answer with headers of reactor code', () => {
-  it.each(Object.entries(places))('gives no orders to %s', (_file, place) => {
+  it.each(Object.entries(places))('does not control %s', (_file, place) => {
     const ignored = /proxy_ignore_headers ([^;]+);/.exec(gatewayConfiguration(place))?.[1]?.split(' ');
     const orders = ['Redirect', 'Expires', 'Limit-Rate', 'Buffering', 'Charset'];
     expect(ignored).toEqual(orders.map((order) => `X-Accel-${order}`));

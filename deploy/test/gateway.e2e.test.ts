@@ -114,7 +114,7 @@ describe.skipIf(nginxBinary === undefined)(
       expect(seen()).toEqual([]);
     });
 
-    it('hands over ids as they were written, for the service to judge', async () => {
+    it('forwards ids as they were written, and the service decides about them', async () => {
       for (const id of ['a%2Fb', '%2e%2e', 'caf%C3%A9', 'x:y;z', '%ff'])
         expect(problemOf(await call('GET', `/tokens/${id}`))).toEqual({
           service: 'query',

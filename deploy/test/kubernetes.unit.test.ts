@@ -201,7 +201,7 @@ describe('the allowed connections', () => {
     expect(deny).toMatchObject({ spec: { podSelector: {}, policyTypes: ['Ingress', 'Egress'] } });
   });
 
-  it('is said of workloads that exist', () => {
+  it('name only workloads that exist', () => {
     const names = new Set(
       base.filter(({ kind }) => ['Deployment', 'Job'].includes(kind)).map(({ metadata }) => metadata.name),
     );

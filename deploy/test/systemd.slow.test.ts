@@ -32,13 +32,13 @@ describe.skipIf(!hasSystemd)(`systemd-analyze on the unit${why}`, () => {
   afterAll(() => rm(directory, { recursive: true, force: true }));
   const analyse = (...args: string[]) => spawnSync('systemd-analyze', [...args, file], { encoding: 'utf8' });
 
-  it('has nothing to complain about', () => {
+  it('passes systemd-analyze without a message', () => {
     const { status, stderr } = analyse('verify', '--man=no');
     const about = stderr.split('\n').filter((line) => line.includes('token-vault'));
     expect({ status, about }).toEqual({ status: 0, about: [] });
   });
 
-  it('complains about a setting that does not exist', async () => {
+  it('is refused by it with a setting that does not exist', async () => {
     const wrong = path.join(directory, 'wrong.service');
     await writeFile(wrong, '[Service]\nExecStart=/bin/true\nProtectSytem=strict\n');
     const { stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', wrong], { encoding: 'utf8' });

@@ -159,7 +159,7 @@ describe('an answer', () => {
     requestOf({ host: '127.0.0.1', port: gateway.port, path, headers: { 'SVC-API-KEY': 'key' } }).end();
 
   it.each(['Content-Length: 10\r\n\r\nhello', 'Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n'])(
-    'that breaks off in the middle of its body is broken off for the client: %j',
+    'that ends in the middle of its body is cut off for the client: %j',
     async (begun) => {
       query.behaviour = ({ socket }) => socket.end(`HTTP/1.1 200 OK\r\n${begun}`);
       const [response] = (await once(get(), 'response')) as [IncomingMessage];
@@ -167,7 +167,7 @@ describe('an answer', () => {
     },
   );
 
-  it('is given up by the service when the client leaves', async () => {
+  it('is aborted at the service when the client disconnects', async () => {
     const begun = Promise.withResolvers<Socket>();
     query.behaviour = ({ socket }) => {
       socket.write('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello');
