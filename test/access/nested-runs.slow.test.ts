@@ -304,33 +304,46 @@ describe('code that acts for an application', () => {
   });
 });
 
-describe('the result of code that has read a card', () => {
-  const deletion = (path: string) => manager.expect(204, 'DELETE', path);
+/** Code that was given a card in its arguments. */
+interface Made {
+  readonly id: string;
+  readonly ownerId: string;
+}
+const deletions: readonly [name: string, path: (of: Made) => string][] = [
+  ['the reactor was deleted', ({ id }) => `/reactors/${id}`],
+  ['its application was deleted', ({ ownerId }) => `/applications/${ownerId}`],
+];
 
-  it('is not answered once the reactor was deleted', async () => {
+describe('code that was given a card in its arguments', () => {
+  const made = async (code: string): Promise<Made> => {
+    const application = await makeApplication({ rules: [rule({ container: '/mine/' })] });
+    return { id: await makeReactor(code, application), ownerId: application.id };
+  };
+  const remove = (path: string) => manager.expect(204, 'DELETE', path);
+  const send = () =>
+    `await fetch('${receiver.url}/out', { method: 'POST', body: args.card }).catch(() => undefined);`;
+
+  it.each(deletions)('does not send it once %s, and its result is not answered', async (_name, pathOf) => {
     receiver.plan('hang');
-    const inner = await makeReactor(
-      `await fetch('${receiver.url}/gate'); return { raw: args.card };`,
-      inside,
-    );
+    const code = await made(`await fetch('${receiver.url}/gate'); ${send()} return { raw: args.card };`);
     const caller = await makeApplication({ permissions: ['token:use'] });
-    const path = `/reactors/${inner}`;
-    const answer = caller.client.request('POST', `${path}/react`, { body: { args: { card: number } } });
+    const body = { args: { card: number } };
+    const answer = caller.client.request('POST', `/reactors/${code.id}/react`, { body });
     await waitUntil(() => receiver.held === 1, { what: 'the code at the gate' });
-    await deletion(path);
+    await remove(pathOf(code));
     receiver.release();
     const { status, text } = await answer;
-    expect([status, text.includes(number)]).toEqual([403, false]);
+    expect([status, text.includes(number), sentNumbers()]).toEqual([403, false, 0]);
   });
 
-  it('is not delivered again once the reactor was deleted', async () => {
+  it.each(deletions)('has no result that is delivered again once %s', async (_name, pathOf) => {
     receiver.plan(500);
-    const id = await makeReactor('return { raw: args.card };', inside);
+    const code = await made('return { raw: args.card };');
     const caller = await makeApplication({ permissions: ['token:use'] });
     const body = { args: { card: number }, callback_url: receiver.url };
-    const { headers } = await caller.client.request('POST', `/reactors/${id}/react`, { body });
+    const { headers } = await caller.client.request('POST', `/reactors/${code.id}/react`, { body });
     await waitUntil(() => sentNumbers() === 1, { timeoutMs: 15_000, what: 'the first attempt' });
-    await deletion(`/reactors/${id}`);
+    await remove(pathOf(code));
     const invocationId = headers.get('svc-invocation-id') ?? '';
     await manager.expect(202, 'POST', `/invocations/${invocationId}/redeliver`);
     await waitUntil(() => receiver.deliveries.length === 2, {
@@ -338,5 +351,53 @@ describe('the result of code that has read a card', () => {
       what: 'the second attempt',
     });
     expect(sentNumbers()).toBe(1);
+  });
+
+  it('runs when its application was deleted before', async () => {
+    const code = await made('return { raw: args.card };');
+    await remove(`/applications/${code.ownerId}`);
+    const caller = await makeApplication({ permissions: ['token:use'] });
+    const body = { args: { card: number } };
+    const answer = await caller.client.expect(200, 'POST', `/reactors/${code.id}/react`, { body });
+    expect(answer.text).toContain(number);
+  });
+
+  it.each(Object.keys(kinds))(
+    'by a %s is not sent once the application of that was deleted',
+    async (kind) => {
+      receiver.plan('hang');
+      const inner = await makeReactor(`await fetch('${receiver.url}/gate'); ${send()} return {};`, inside);
+      const outer = await makeApplication({ permissions: ['token:use'] });
+      const caller = await makeApplication({ permissions: ['token:use'] });
+      const callback = `callback_url: '${receiver.url}/result'`;
+      const asking = `return { raw: await svc.reactors.react('${inner}', { args: { card: '${number}' }, ${callback} }) };`;
+      const [, invoke] = (await kinds[kind]?.(asking, outer)) ?? ['', ''];
+      await caller.client.request('POST', invoke, { body: { args: {} } });
+      await waitUntil(() => receiver.held === 1, { what: 'the inner code at the gate' });
+      await remove(`/applications/${outer.id}`);
+      receiver.release();
+      await deliveryOf(inner, ['delivered', 'given-up']);
+      expect(sentNumbers()).toBe(0);
+    },
+  );
+
+  it('is not passed on by code that was given it back, once the application of the inner code was deleted', async () => {
+    const { id: inner, ownerId } = await made('return { raw: args.card };');
+    const outside = await makeApplication({ permissions: ['token:use'] });
+    const caller = await makeApplication({ permissions: ['token:use'] });
+    receiver.plan('hang');
+    const outer = await makeReactor(
+      `const { raw } = await svc.reactors.react('${inner}', { args });
+       await fetch('${receiver.url}/gate');
+       await fetch('${receiver.url}/out', { method: 'POST', body: JSON.stringify(raw ?? args) });
+       return {};`,
+      outside,
+    );
+    const body = { args: { card: number } };
+    const answer = caller.client.request('POST', `/reactors/${outer}/react`, { body });
+    await waitUntil(() => receiver.held === 1, { what: 'the outer code at the gate' });
+    await remove(`/applications/${ownerId}`);
+    receiver.release();
+    expect([(await answer).status, sentNumbers()]).toEqual([403, 0]);
   });
 });

@@ -80,7 +80,7 @@ function outputTokens(value: Json | undefined, tenantId: string, at: Path): Answ
 /** The tokens that the answer of a run may contain. */
 function tokensOf(
   event: OutcomeEvent,
-  { tenantId, reactorId, reactorRevision: revision }: Asked,
+  { tenantId, reactorId, reactorRevision: revision, since }: Asked & Pick<Ended, 'since'>,
   { value, seen, isSeenComplete, cvcEndsAt }: OutcomeContent,
   usedTokenIds: readonly string[],
 ) {
@@ -96,7 +96,7 @@ function tokensOf(
     ),
     ...outputTokens(made, tenantId, ['tokens']),
   ];
-  return { tokens, ran: { reactorId, revision }, isUnrepeatable: !isSeenComplete };
+  return { tokens, ran: { reactorId, revision, since }, isUnrepeatable: !isSeenComplete };
 }
 
 /**
@@ -104,7 +104,7 @@ function tokensOf(
  * run failed
  */
 function answerFrom(
-  asked: Asked,
+  asked: Asked & Pick<Ended, 'since'>,
   event: OutcomeEvent,
   content: OutcomeContent,
   usedTokenIds: readonly string[],
@@ -153,11 +153,15 @@ export async function answerNow(
   const renewed = await context.renewed();
   const refusal =
     (renewed && (await tokenUse.refusal(usedTokenIds, since, renewed))) ??
-    (await refuseOwner(asked.tenantId, { reactorId: asked.reactorId, revision: asked.reactorRevision }));
+    (await refuseOwner(
+      asked.tenantId,
+      { reactorId: asked.reactorId, revision: asked.reactorRevision },
+      since,
+    ));
   if (refusal) throw refusal;
   const content = await openOutcome(keyRing, asked, outcome);
   // The readings were recorded during the run. `record` is for showings after the first.
   const seen = await decideSeen(content.seen, since, renewed ?? context);
   if (seen.refusal) throw seen.refusal;
-  return answerFrom(asked, outcome, content, usedTokenIds);
+  return answerFrom({ ...asked, since }, outcome, content, usedTokenIds);
 }

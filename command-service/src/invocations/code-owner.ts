@@ -1,4 +1,6 @@
 import {
+  ApplicationCreated,
+  ApplicationDeleted,
   ForbiddenError,
   NotFoundError,
   ReactorCreated,
@@ -12,24 +14,53 @@ import type { EventStore } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/operations';
 import { createProxyFinder } from '../proxies/load.ts';
 
-/** The refusal when code is gone that ran, or still runs. Its deletion withdraws the data that it was given. */
-export type RefuseOwner = (tenantId: string, owner: CodeOwner) => Promise<ForbiddenError | undefined>;
+/**
+ * The refusal when code is gone that ran, or still runs. Its deletion withdraws the data that it was given. @param since when the run was
+ * asked for
+ */
+export type RefuseOwner = (
+  tenantId: string,
+  owner: CodeOwner,
+  since: Date,
+) => Promise<ForbiddenError | undefined>;
 
-export function createOwnerDecision({
-  store,
-  keyRing,
-  clock,
-}: {
+interface OwnerDependencies {
   readonly store: EventStore;
   readonly keyRing: KeyRing;
   readonly clock: Clock;
-}): RefuseOwner {
+}
+
+/** Whether the application was there at `since`, and was deleted or has expired since then. */
+async function hasEnded(
+  { store, clock }: Pick<OwnerDependencies, 'store' | 'clock'>,
+  tenantId: string,
+  applicationId: string,
+  since: Date,
+): Promise<boolean> {
+  let end = Infinity;
+  for await (const { type, data, metadata } of store.readStream(
+    streams.application(tenantId, applicationId),
+  )) {
+    if (type === ApplicationCreated.type && data.expires_at !== undefined) {
+      const expiry = Date.parse(data.expires_at);
+      if (expiry <= clock.now().getTime()) end = expiry;
+    }
+    if (type === ApplicationDeleted.type) end = Math.min(end, Date.parse(metadata.occurred_at));
+  }
+  return end !== Infinity && end >= since.getTime();
+}
+
+export function createOwnerDecision({ store, keyRing, clock }: OwnerDependencies): RefuseOwner {
   const findProxy = createProxyFinder({ store, keyRing });
 
-  /** The run goes on when the code was changed, and ends when the code lost its application. */
+  /**
+   * The run goes on when the code was changed. It ends when the code lost its application, or when that was deleted. A run that was asked for
+   * afterwards has no application from its beginning.
+   */
   async function refuseReactor(
     tenantId: string,
     { reactorId, revision }: Extract<CodeOwner, { reactorId: string }>,
+    since: Date,
   ): Promise<ForbiddenError | undefined> {
     let applicationOfRun: string | undefined;
     let isFound = false;
@@ -46,6 +77,11 @@ export function createOwnerDecision({
       applicationOfRun = applicationId;
       isFound = true;
     }
+    if (
+      applicationOfRun !== undefined &&
+      (await hasEnded({ store, clock }, tenantId, applicationOfRun, since))
+    )
+      return new ForbiddenError('The application of the reactor is gone.');
     return undefined;
   }
 
@@ -66,6 +102,6 @@ export function createOwnerDecision({
     return isOver ? new ForbiddenError('The key of the proxy has expired.') : undefined;
   }
 
-  return (tenantId, owner) =>
-    'reactorId' in owner ? refuseReactor(tenantId, owner) : refuseProxy(tenantId, owner);
+  return (tenantId, owner, since) =>
+    'reactorId' in owner ? refuseReactor(tenantId, owner, since) : refuseProxy(tenantId, owner);
 }

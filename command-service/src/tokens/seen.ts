@@ -166,19 +166,23 @@ function decideAll(
   return { readings };
 }
 
+interface RunsOf {
+  readonly context: RequestContext;
+  readonly since: Date;
+  readonly principals: Principals;
+}
+
 /** About the first run whose reactor is gone, or for which its application may not ask any more. */
 async function refuseRun(
   refuseOwner: RefuseOwner,
   { id: reactorId, shown }: ShownToCode,
-  {
-    context: { principal },
-    principals,
-  }: { readonly context: RequestContext; readonly principals: Principals },
+  { context: { principal }, since, principals }: RunsOf,
 ): Promise<ForbiddenError | undefined> {
-  const { ran: revision = 0 } = shown;
+  const { ran: revision = 0, ranSince } = shown;
   const application = principals.get(keyOf(actorOf(shown)));
   if (!application || !can(application, 'token:use')) return new ForbiddenError(mayNotAsk);
-  return refuseOwner(principal.tenant.id, { reactorId, revision });
+  const asked = ranSince === undefined ? since : new Date(ranSince);
+  return refuseOwner(principal.tenant.id, { reactorId, revision }, asked);
 }
 
 /** The records name the application or the caller as the actor, and the trace id of the request that shows the outcome. */
@@ -233,7 +237,9 @@ export function createSeenTokens(dependencies: SeenTokensDependencies): DecideSe
   return async (tokens, since, context) => {
     const shown = tokens.filter(isShownToCode);
     const principals = await principalsOf(shown, context);
-    const runs = shown.filter(isRun).map((run) => refuseRun(refuseOwner, run, { context, principals }));
+    const runs = shown
+      .filter(isRun)
+      .map((run) => refuseRun(refuseOwner, run, { context, since, principals }));
     const refused = (refusal: ForbiddenError) => ({ refusal, record: () => Promise.resolve() });
     const refusalOfRun = (await Promise.all(runs)).find((refusal) => refusal !== undefined);
     if (refusalOfRun) return refused(refusalOfRun);

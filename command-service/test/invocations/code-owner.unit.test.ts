@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import {
+  ApplicationCreated,
+  ApplicationDeleted,
   eventRegistry,
   newEvent,
   ReactorCreated,
@@ -10,7 +12,7 @@ import {
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createOwnerDecision } from '../../src/index.ts';
 
 const tenantId = randomUUID();
@@ -51,8 +53,50 @@ it('a reactor of an upgraded log is refused to runs from before it got another a
   const refuse = createOwnerDecision({ store, keyRing, clock: { now: () => now } });
   const refused = await Promise.all(
     [0, 1, 2].map(
-      async (revision) => (await refuse(tenantId, { reactorId: reactor_id, revision })) !== undefined,
+      async (revision) => (await refuse(tenantId, { reactorId: reactor_id, revision }, now)) !== undefined,
     ),
   );
   expect(refused).toEqual([true, true, false]);
+});
+
+describe('a reactor whose application has ended', () => {
+  const at = (seconds: number) => new Date(now.getTime() + seconds * 1_000);
+  const application = (id: string, expires_at?: string) =>
+    newEvent(
+      ApplicationCreated,
+      {
+        application_id: id,
+        name: 'a',
+        type: 'private',
+        key_hash: 'ab'.repeat(32),
+        permissions: [],
+        rules: [],
+        ...(expires_at === undefined ? {} : { expires_at }),
+      },
+      made(),
+    );
+  const deletion = (id: string) => {
+    const { id: eventId, metadata: by } = {
+      ...made(),
+      metadata: { ...metadata, occurred_at: at(10).toISOString() },
+    };
+    return newEvent(ApplicationDeleted, { application_id: id }, { id: eventId, metadata: by });
+  };
+
+  it.each([
+    ['was deleted', (id: string) => [application(id), deletion(id)]],
+    ['has expired', (id: string) => [application(id, at(10).toISOString())]],
+  ])(
+    'because it %s is refused to runs that were asked for before, not to later ones',
+    async (_how, events) => {
+      const store = createMemoryEventStore({ registry: eventRegistry });
+      const reactor = newEvent(ReactorCreated, content(first), made());
+      await store.append(streams.reactor(tenantId, reactor_id), [reactor], 'no-stream');
+      await store.append(streams.application(tenantId, first), events(first), 'no-stream');
+      const refuse = createOwnerDecision({ store, keyRing: {} as KeyRing, clock: { now: () => at(20) } });
+      const refused = async (since: Date) =>
+        (await refuse(tenantId, { reactorId: reactor_id, revision: 0 }, since)) !== undefined;
+      expect([await refused(at(9)), await refused(at(11))]).toEqual([true, false]);
+    },
+  );
 });

@@ -21,6 +21,8 @@ export type TokenShowing = {
    * right to ask for it decide about that result too.
    */
   readonly ran?: number | undefined;
+  /** When the code asked for that run, RFC 3339. Unset in what an older release stored. */
+  readonly ranSince?: string | undefined;
   /**
    * Set when an expression of the code named the id: the right of this caller of the run to use the token decides. Whether the code had data of
    * such a token is told by the entry of the application.

@@ -126,8 +126,8 @@ export interface Answer {
    * is decided like any repeat before it leaves.
    */
   readonly isRepeat?: boolean | undefined;
-  /** The reactor whose run the answer was made of, at the revision that ran. */
-  readonly ran?: { readonly reactorId: string; readonly revision: number } | undefined;
+  /** The reactor whose run the answer was made of, at the revision that ran, and when the run was asked for. */
+  readonly ran?: { readonly reactorId: string; readonly revision: number; readonly since: Date } | undefined;
   /** The tokens that the answer was made of are not known, so it cannot be shown again. */
   readonly isUnrepeatable?: boolean;
 }

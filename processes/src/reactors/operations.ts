@@ -54,7 +54,13 @@ const runOf = (ran: MadeOf['ran'], applicationId: string): ShownToken[] =>
     : [
         {
           id: ran.reactorId,
-          shown: { applicationId, permission: 'token:use', transform: 'redact', ran: ran.revision },
+          shown: {
+            applicationId,
+            permission: 'token:use',
+            transform: 'redact',
+            ran: ran.revision,
+            ranSince: ran.since.toISOString(),
+          },
         },
       ];
 

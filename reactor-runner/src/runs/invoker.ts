@@ -189,7 +189,7 @@ async function standingOf(
   const refusal =
     refusalOfCaller(invoker) ??
     (await refuseUse(run.tokenIds, since, context)) ??
-    (await refuseOwner(tenantId, run.owner));
+    (await refuseOwner(tenantId, run.owner, since));
   return { context, since, refusal };
 }
 

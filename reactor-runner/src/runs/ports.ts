@@ -105,8 +105,12 @@ export interface Asked {
   readonly position: Position | undefined;
 }
 
-/** The refusal when code is gone, or is not the code any more that ran. */
-export type RefuseOwner = (tenantId: string, owner: CodeOwner) => Promise<ForbiddenError | undefined>;
+/** The refusal when code is gone, or is not the code any more that ran, or lost its application since the run was asked for. */
+export type RefuseOwner = (
+  tenantId: string,
+  owner: CodeOwner,
+  since: Date,
+) => Promise<ForbiddenError | undefined>;
 
 /** The refusal for the first of these tokens, used since a moment, that the caller may not use now. */
 export type RefuseUse = (
