@@ -51,7 +51,7 @@ export function openProxy(
     // A request waits for seconds, so tokens may expire meanwhile.
     checkTokens: (references, asked, madeAt) =>
       tokenUse.check(references, { ...asked, now: clock.now() }, madeAt),
-    refuseUse: (tokenIds, asked) => tokenUse.refusal(tokenIds, asked.now, asked),
+    decisionOnUse: (tokenIds, asked) => tokenUse.decisionOn(tokenIds, asked.now, asked),
     useNamed: (...named) => tokenUse.useNamed(...named),
     findProxy: async (tenantId, id) => usable(tenantId, await findProxy(tenantId, id), findApplication),
     runCode: createProxyCode({ sandbox: reactors.sandbox, fetch: ofCode.fetch, operations }),

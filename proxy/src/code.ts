@@ -115,11 +115,9 @@ export class ProxyCode {
       throw new ConflictError('conflict', 'A token that the code was shown was deleted meanwhile.');
   }
 
-  /** The answer may hold data of the tokens that the code was shown. @throws ForbiddenError */
-  async requireSeen(context: RequestContext): Promise<void> {
-    if (this.#seen.length === 0) return;
-    const refusal = await this.#dependencies.refuseSeen(this.#seen, context);
-    if (refusal) throw refusal;
+  /** The answer may hold data of the tokens that the code was shown. */
+  async refusalOfSeen(context: RequestContext): Promise<ForbiddenError | undefined> {
+    return this.#seen.length === 0 ? undefined : this.#dependencies.refuseSeen(this.#seen, context);
   }
 
   /** Reactors that the code asks for may hold data of the request and of what its code was shown. */

@@ -42,11 +42,11 @@ export interface ProxyDependencies extends CodeDependencies {
     context: RequestContext,
     madeAt: TakenTokens['madeAt'],
   ) => Promise<void>;
-  /** About the first of these tokens that the caller may not use now. Tokens that are gone are left out. */
-  readonly refuseUse: (
+  /** Reads tokens. What it gives is the refusal for the first that the caller may not use now. A token that is gone is decided by its last state. */
+  readonly decisionOnUse: (
     tokenIds: readonly string[],
     context: RequestContext,
-  ) => Promise<ForbiddenError | undefined>;
+  ) => Promise<(present: RequestContext) => ForbiddenError | undefined>;
 }
 
 export interface ProxyHandlers {
@@ -206,24 +206,36 @@ class Proxy {
    * Decides again whether data may leave: by the rights, the destination and the tokens of this moment. @throws DomainError
    */
   async #requireSendable(going: Leaving, context: RequestContext, code: ProxyCode): Promise<void> {
-    const present = await presentOf(going, context);
-    // Begun with the decision about the rights, so that both share one look at each token.
-    const checked = this.#dependencies.checkTokens(going.template.references, present, going.madeAt);
-    checked.catch(() => undefined);
-    await this.#requireUse(going, present, code);
-    await checked;
-    await code.requireThere(present);
+    const { template, madeAt } = going;
+    // Begun with the reading for the decision, so that both share one look at each token.
+    const there = Promise.all([
+      this.#dependencies.checkTokens(template.references, context, madeAt),
+      code.requireThere(context),
+    ]);
+    there.catch(() => undefined);
+    const decide = await this.#decisionOn(going, context, code);
+    await there.catch(() => undefined);
+    await decide();
+    await there;
   }
 
   /** Decides again by the rights and the destination of this moment, and by the last state of each token. @throws DomainError */
   async #requireActing(going: Going, context: RequestContext, code: ProxyCode): Promise<void> {
-    await this.#requireUse(going, await presentOf(going, context), code);
+    const decide = await this.#decisionOn(going, context, code);
+    await decide();
   }
 
-  async #requireUse({ template }: Going, present: RequestContext, code: ProxyCode): Promise<void> {
-    const refusal = await this.#dependencies.refuseUse([...template.references.tokens.keys()], present);
-    if (refusal) throw refusal;
-    await code.requireSeen(present);
+  /** Reads the tokens, which may take long. What it gives finds the rights of the caller then, and decides. */
+  async #decisionOn({ template, requireStanding }: Going, context: RequestContext, code: ProxyCode) {
+    const tokenIds = [...template.references.tokens.keys()];
+    const refusalOfSeen = await code.refusalOfSeen(context);
+    const decideUse = await this.#dependencies.decisionOnUse(tokenIds, context);
+    return async (): Promise<void> => {
+      const present = (await context.renewed()) ?? context;
+      await requireStanding(present);
+      const refusal = decideUse(present) ?? refusalOfSeen;
+      if (refusal) throw refusal;
+    };
   }
 
   /**
@@ -235,12 +247,15 @@ class Proxy {
     context: RequestContext,
     code: ProxyCode,
   ): Promise<void> {
-    const renewed = await context.renewed();
-    if (proxy) await requireStanding(renewed ?? context);
-    const tokenIds = [...template.references.tokens.keys()];
-    const refusal = renewed && (await this.#dependencies.refuseUse(tokenIds, renewed));
+    const refusalOfSeen = await code.refusalOfSeen(context);
+    // The tokens of a request were decided when it began. A moment later, that decision still holds.
+    const isLater = (await context.renewed()) !== undefined;
+    const tokenIds = isLater ? [...template.references.tokens.keys()] : [];
+    const decideUse = await this.#dependencies.decisionOnUse(tokenIds, context);
+    const present = (await context.renewed()) ?? context;
+    if (proxy) await requireStanding(present);
+    const refusal = decideUse(present) ?? refusalOfSeen;
     if (refusal) throw refusal;
-    await code.requireSeen(renewed ?? context);
   }
 
   /** The caller does not wait for this record. When it cannot be written, the log lacks it. */
@@ -260,13 +275,6 @@ class Proxy {
   async close(): Promise<void> {
     await Promise.all(this.#ending);
   }
-}
-
-/** The request by the rights of this moment, if its destination still stands. @throws DomainError */
-async function presentOf({ requireStanding }: Going, context: RequestContext): Promise<RequestContext> {
-  const present = (await context.renewed()) ?? context;
-  await requireStanding(present);
-  return present;
 }
 
 /** The syntax was checked before, so such an error depends on what the expressions found in the data. */

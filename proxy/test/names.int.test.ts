@@ -64,7 +64,7 @@ function openProxy(options: EgressBrokerOptions) {
     send: broker.send,
     takeTokens: async () => ({ use: [], tokens: Promise.resolve(new Map()), madeAt: new Map() }),
     checkTokens: async () => undefined,
-    refuseUse: async () => undefined,
+    decisionOnUse: async () => () => undefined,
     useNamed: async () => undefined,
     refuseSeen: async () => undefined,
     areThere: async () => true,

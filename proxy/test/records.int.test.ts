@@ -103,7 +103,7 @@ function openProxy(change: Partial<ProxyDependencies> = {}) {
       ),
     }),
     checkTokens: async () => undefined,
-    refuseUse: async () => undefined,
+    decisionOnUse: async () => () => undefined,
     useNamed: async () => undefined,
     refuseSeen: async () => undefined,
     areThere: async () => true,

@@ -34,7 +34,7 @@ function deliveries(
   return new Deliveries({
     ...fixture,
     findInvoker: async (ofTenant, actor) => invoker(ofTenant, actor),
-    refuseUse: async () => undefined,
+    decisionOnUse: async () => () => undefined,
     refuseOwner: async () => undefined,
     decideSeen: nothingSeen,
     fetch,
@@ -158,7 +158,7 @@ describe('a delivery', () => {
     ],
     [
       'may not use a token of the arguments any more',
-      { refuseUse: async () => new ForbiddenError('not this one', card) },
+      { decisionOnUse: async () => () => new ForbiddenError('not this one', card) },
       { entity_type: 'card', entity_id: 'tok' },
     ],
   ])('sends a refusal when the invoker %s, and has it on record', async (_case, rights, entity) => {

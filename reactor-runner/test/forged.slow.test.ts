@@ -119,7 +119,7 @@ describe('the result of a run', () => {
       store,
       findInvoker,
       decideSeen: nothingSeen,
-      refuseUse: () => Promise.resolve(undefined),
+      decisionOnUse: () => Promise.resolve(() => undefined),
       refuseOwner: () => Promise.resolve(undefined),
       fetch: ({ url }) => {
         sent.push(url);

@@ -92,7 +92,7 @@ describe('the printed lines of a run', () => {
           redirected: false,
         }),
       findInvoker: (ofTenant, actor) => Promise.resolve(invoker(ofTenant, actor)),
-      refuseUse: () => Promise.resolve(undefined),
+      decisionOnUse: () => Promise.resolve(() => undefined),
       refuseOwner: () => Promise.resolve(undefined),
       decideSeen: nothingSeen,
     }).deliver(tenantId, invocation.id);

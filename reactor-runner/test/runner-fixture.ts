@@ -196,7 +196,7 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
         clock,
         logger: silentLogger,
         findInvoker: (ofTenant, actor) => Promise.resolve(invoker(ofTenant, actor)),
-        refuseUse: () => Promise.resolve(undefined),
+        decisionOnUse: () => Promise.resolve(() => undefined),
         useNamed: () => Promise.resolve(),
         refuseOwner: () => Promise.resolve(undefined),
         decideSeen: nothingSeen,

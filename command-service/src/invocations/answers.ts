@@ -125,7 +125,7 @@ function answerFrom(
 
 export interface AnswerDependencies {
   readonly keyRing: Pick<KeyRing, 'open'>;
-  readonly tokenUse: Pick<TokenUse, 'refusal'>;
+  readonly tokenUse: Pick<TokenUse, 'decisionOn'>;
   readonly decideSeen: DecideSeen;
   readonly refuseOwner: RefuseOwner;
 }
@@ -146,22 +146,44 @@ export interface Ended {
  * @throws UnauthenticatedError, ForbiddenError; DomainError when the run failed
  */
 export async function answerNow(
-  { keyRing, tokenUse, decideSeen, refuseOwner }: AnswerDependencies,
-  { asked, outcome, usedTokenIds, since }: Ended,
+  dependencies: AnswerDependencies,
+  ended: Ended,
   context: RequestContext,
 ): Promise<Answer> {
-  const renewed = await context.renewed();
-  const refusal =
-    (renewed && (await tokenUse.refusal(usedTokenIds, since, renewed))) ??
-    (await refuseOwner(
-      asked.tenantId,
-      { reactorId: asked.reactorId, revision: asked.reactorRevision },
-      since,
-    ));
-  if (refusal) throw refusal;
-  const content = await openOutcome(keyRing, asked, outcome);
+  // The tokens of the arguments were decided when the run began. A moment later, that decision still holds.
+  const isUseDecided = (await context.renewed()) === undefined;
+  return { ...(await decidedAnswer(dependencies, ended, { context, isUseDecided })), decided: decidedNow() };
+
+  function decidedNow() {
+    return {
+      atMs: performance.now(),
+      isQuick: true,
+      again: async (later: RequestContext) => ({
+        ...(await decidedAnswer(dependencies, ended, { context: later, isUseDecided: false })),
+        decided: decidedNow(),
+      }),
+    };
+  }
+}
+
+/** @throws as `answerNow` */
+async function decidedAnswer(
+  { keyRing, tokenUse, decideSeen, refuseOwner }: AnswerDependencies,
+  { asked, outcome, usedTokenIds, since }: Ended,
+  { context, isUseDecided }: { readonly context: RequestContext; readonly isUseDecided: boolean },
+): Promise<Answer> {
+  const owner = { reactorId: asked.reactorId, revision: asked.reactorRevision };
+  const opening = openOutcome(keyRing, asked, outcome);
+  opening.catch(() => undefined);
+  const decideUse = isUseDecided ? undefined : await tokenUse.decisionOn(usedTokenIds, since, context);
   // The readings were recorded during the run. `record` is for showings after the first.
-  const seen = await decideSeen(content.seen, since, renewed ?? context);
-  if (seen.refusal) throw seen.refusal;
-  return answerFrom({ ...asked, since }, outcome, content, usedTokenIds);
+  const seen = await opening.then(
+    (content) => decideSeen(content.seen, since, context),
+    () => undefined,
+  );
+  // The rights of the caller, and whether the reactor is there, are found last: what was found before took time.
+  const present = (await context.renewed()) ?? context;
+  const refusal = decideUse?.(present) ?? (await refuseOwner(asked.tenantId, owner, since)) ?? seen?.refusal;
+  if (refusal) throw refusal;
+  return answerFrom({ ...asked, since }, outcome, await opening, usedTokenIds);
 }

@@ -167,7 +167,8 @@ export class Invocations {
     context.hasInvoked(draft.id);
     if (begun) {
       const { token_ids: tokenIds } = begun.invoked;
-      const refusal = await this.#tokenUse.refusal(tokenIds, sinceOf(begun), context);
+      const decideUse = await this.#tokenUse.decisionOn(tokenIds, sinceOf(begun), context);
+      const refusal = decideUse((await context.renewed()) ?? context);
       if (refusal) throw refusal;
     }
     return { position, begun };

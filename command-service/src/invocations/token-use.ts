@@ -56,14 +56,10 @@ export interface TokenUse {
   /** Whether each of these tokens is there, for any caller. Another token with the id is not it. */
   areThere(tokens: readonly SeenToken[], context: RequestContext): Promise<boolean>;
   /**
-   * About the first of these tokens, used since a moment, that the caller may not use now. A token that is gone is
-   * decided by its last state.
+   * Reads the last states of tokens that were used since a moment, those that are gone included. What it gives decides about them: the
+   * refusal for the first that the caller may not use. The rights of the caller are found afterwards, because reading takes longer.
    */
-  refusal(
-    tokenIds: readonly string[],
-    since: Date,
-    context: RequestContext,
-  ): Promise<ForbiddenError | undefined>;
+  decisionOn(tokenIds: readonly string[], since: Date, context: RequestContext): Promise<DecideUse>;
   /**
    * Uses tokens that expressions of code name, for each of these callers: what `open` records is durable when it resolves. Ids of no token
    * are passed over. @throws ForbiddenError for the first that a caller may not use now; ValidationError when they have more than 4 MiB of data
@@ -71,6 +67,9 @@ export interface TokenUse {
    */
   useNamed(tokenIds: readonly string[], callers: readonly RequestContext[]): Promise<void>;
 }
+
+/** The refusal for the first of the tokens that the caller may not use. */
+export type DecideUse = (context: RequestContext) => ForbiddenError | undefined;
 
 interface OpenedTokens {
   readonly use: readonly VaultEvent[];
@@ -93,11 +92,22 @@ export interface TokenUseDependencies {
 const missing = (tokenId: string, field = 'args'): ValidationError =>
   ValidationError.of(field, missingMessage(tokenId));
 
-const accessTo = ({ id, content }: TokenDetails, { principal }: RequestContext): TokenAccess =>
+/** The part of a token that decides about its use, without its data. */
+interface Deciding extends Pick<TokenDetails, 'id' | 'type'> {
+  readonly content: Pick<TokenDetails['content'], 'containers'>;
+}
+
+const deciding = ({ id, type, content: { containers } }: TokenDetails): Deciding => ({
+  id,
+  type,
+  content: { containers },
+});
+
+const accessTo = ({ id, content }: Deciding, { principal }: RequestContext): TokenAccess =>
   decideTokenAccess(principal, 'token:use', { id, containers: content.containers });
 
 /** The refusal for the first token that the caller may not use. */
-function refusalOf(found: readonly TokenDetails[], context: RequestContext): ForbiddenError | undefined {
+function refusalOf(found: readonly Deciding[], context: RequestContext): ForbiddenError | undefined {
   for (const details of found) {
     const access = accessTo(details, context);
     if (access.isGranted) continue;
@@ -110,17 +120,16 @@ function refusalOf(found: readonly TokenDetails[], context: RequestContext): For
 }
 
 /** The tokens are read in several steps, so that many large ones are not in memory together. */
-async function refusalInParts(
+async function readInParts(
   tokenIds: readonly string[],
   find: (tokenId: string) => Promise<readonly TokenDetails[]>,
-  context: RequestContext,
-): Promise<ForbiddenError | undefined> {
+): Promise<Deciding[]> {
+  const read: Deciding[] = [];
   for (let at = 0; at < tokenIds.length; at += readAtOnce) {
     const found = await Promise.all(tokenIds.slice(at, at + readAtOnce).map(find));
-    const refusal = refusalOf(found.flat(), context);
-    if (refusal) return refusal;
+    read.push(...found.flat().map(deciding));
   }
-  return undefined;
+  return read;
 }
 
 /** The entry of the record for a token that is used, which is always in plaintext. */
@@ -297,8 +306,10 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
       );
     },
 
-    refusal: (tokenIds, since, context) =>
-      refusalInParts(tokenIds, (tokenId) => findSince(tokenId, since, context), context),
+    async decisionOn(tokenIds, since, context) {
+      const found = await readInParts(tokenIds, (tokenId) => findSince(tokenId, since, context));
+      return (present) => refusalOf(found, present);
+    },
 
     async useNamed(tokenIds, callers) {
       const findThere = async (context: RequestContext) =>

@@ -4,7 +4,7 @@ import type { Clock, RequestContext } from '@token-vault/operations';
 import type { TokenDetails } from '@token-vault/tokens';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 import { transactionLifetimeMs } from '../transactions/state.ts';
-import { readTokenHistory } from './history.ts';
+import { readTokenHistory, type TokenHistory } from './history.ts';
 import type { ReadHistory } from './kept-histories.ts';
 import { requireSignedToken } from './signed.ts';
 import { isExpired } from './state.ts';
@@ -40,12 +40,34 @@ export type FindTokensSince = (
   context: RequestContext,
 ) => Promise<readonly TokenDetails[]>;
 
+/**
+ * The newest revision before the token that was created at this time, `noRevision` when there is none. A token may have thousands of
+ * versions, so they are not read one by one: the steps back double while they find the same token, and then halve.
+ * @param known a revision at which the token is there
+ */
+async function newestBefore(
+  createdAt: string,
+  known: number,
+  read: (newest: number) => Promise<Pick<TokenHistory, 'state' | 'base'>>,
+): Promise<number> {
+  let [first, before, step] = [known, noRevision, 1];
+  while (first - before > 1) {
+    const at = before === noRevision ? Math.max(first - step, 0) : Math.floor((first + before) / 2);
+    const { state, base } = await read(at);
+    const isSame = state.kind === 'present' && state.details.createdAt === createdAt;
+    if (isSame) first = base;
+    else before = at;
+    step *= 2;
+  }
+  return first - 1;
+}
+
 export function createTokensSinceFinder(dependencies: TokenFinderDependencies): FindTokensSince {
   const { store, keyRing, clock, readHistory } = dependencies;
   const outcomes = createTransactionOutcomes(store, clock);
   return async (tokenId, since, context) => {
     const { tenant } = context.principal;
-    const read = (newest: number | undefined) =>
+    const read = (newest?: number) =>
       newest === undefined && readHistory
         ? readHistory(tokenId, context)
         : readTokenHistory({ store, outcomes, newest }, tenant.id, tokenId);
@@ -66,6 +88,7 @@ export function createTokensSinceFinder(dependencies: TokenFinderDependencies): 
         found.set(createdAt, state.details);
       }
       if (Date.parse(createdAt) < since.getTime() - countsLaterMs) break;
+      newest = await newestBefore(createdAt, base, read);
     }
     return [...found.values()];
   };

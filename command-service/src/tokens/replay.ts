@@ -175,16 +175,17 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
       );
     },
 
-    async show(tokens, context) {
+    async show(tokens, context, atLast) {
       const own = tokens.filter(({ by }) => by !== 'ran');
       const all = await Promise.all(own.map((token) => findSame(token, context)));
-      const decided = all.map((found) => ({ found, shown: shownAgain(found, context) }));
       const seen = await decideSeen(tokens.flatMap(seenToken), context.now, context);
+      const now = await atLast();
+      const decided = all.map((found) => ({ found, shown: shownAgain(found, now) }));
       if (seen.refusal) throw seen.refusal;
-      await recordRepeat(audit, decided, context);
+      await recordRepeat(audit, decided, now);
       await seen.record();
       try {
-        return await Promise.all(decided.map(({ found, shown }) => present(found, shown, context)));
+        return await Promise.all(decided.map(({ found, shown }) => present(found, shown, now)));
       } catch (error) {
         if (error instanceof KeyDestroyedError) throw gone();
         throw error;

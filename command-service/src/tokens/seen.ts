@@ -236,6 +236,12 @@ export function createSeenTokens(dependencies: SeenTokensDependencies): DecideSe
 
   return async (tokens, since, context) => {
     const shown = tokens.filter(isShownToCode);
+    // Rights are read last: finding a thousand tokens may take seconds.
+    const showings = await findAll(
+      shown.filter((token) => !isRun(token)),
+      since,
+      context,
+    );
     const principals = await principalsOf(shown, context);
     const runs = shown
       .filter(isRun)
@@ -243,11 +249,6 @@ export function createSeenTokens(dependencies: SeenTokensDependencies): DecideSe
     const refused = (refusal: ForbiddenError) => ({ refusal, record: () => Promise.resolve() });
     const refusalOfRun = (await Promise.all(runs)).find((refusal) => refusal !== undefined);
     if (refusalOfRun) return refused(refusalOfRun);
-    const showings = await findAll(
-      shown.filter((token) => !isRun(token)),
-      since,
-      context,
-    );
     const decided = decideAll(showings, principals);
     if ('refusal' in decided) return refused(decided.refusal);
     return { refusal: undefined, record: () => record(audit, decided.readings, context) };

@@ -44,10 +44,12 @@ describe('a token that a request has read', () => {
     const { use, context, restricted, madeAt, data } = await take();
     const reads = await eventsRead(async () => {
       await use.check(references, context, madeAt);
-      expect(await use.refusal(['one'], context.now, context)).toBeUndefined();
+      expect((await use.decisionOn(['one'], context.now, context))(context)).toBeUndefined();
     });
     expect([data, reads]).toEqual(['x', 0]);
-    expect(await use.refusal(['one'], context.now, restricted)).toMatchObject({ code: 'forbidden' });
+    expect((await use.decisionOn(['one'], context.now, context))(restricted)).toMatchObject({
+      code: 'forbidden',
+    });
   });
 
   it('is read again after a change, by which the decision is made', async () => {
@@ -55,12 +57,16 @@ describe('a token that a request has read', () => {
     const { use, context, madeAt } = await take();
     const onlyOfA = { ...context.principal.rules[0], container: '/a/' };
     const narrowed = { ...context, principal: { ...context.principal, rules: [onlyOfA as never] } };
-    expect(await use.refusal(['one'], context.now, narrowed)).toBeUndefined();
+    expect((await use.decisionOn(['one'], context.now, context))(narrowed)).toBeUndefined();
     await vault.update('one', { containers: ['/b/'] });
-    expect(await use.refusal(['one'], context.now, narrowed)).toMatchObject({ code: 'forbidden' });
+    expect((await use.decisionOn(['one'], context.now, context))(narrowed)).toMatchObject({
+      code: 'forbidden',
+    });
     await vault.remove('one');
     await expect(use.check(references, context, madeAt)).rejects.toMatchObject({ code: 'validation_failed' });
-    expect(await use.refusal(['one'], context.now, narrowed)).toMatchObject({ code: 'forbidden' });
+    expect((await use.decisionOn(['one'], context.now, context))(narrowed)).toMatchObject({
+      code: 'forbidden',
+    });
   });
 
   it('ends for the request when its time is over', async () => {

@@ -34,7 +34,11 @@ async function repeat(by: StoredToken['by'], principal: Principal = vault.princi
     findActor: noActor,
   });
   const context = createRequestContext({ principal, traceId: 'again', now: clock.now(), transactionId });
-  return replay.show([{ id: 'tok', createdAt: made.created_at ?? '', at: [], by }], context);
+  return replay.show(
+    [{ id: 'tok', createdAt: made.created_at ?? '', at: [], by }],
+    context,
+    async () => context,
+  );
 }
 
 const showings = async () =>

@@ -149,3 +149,30 @@ it('tokens that ended long before are not found', async () => {
   vault.clock.advance(90 * minute);
   expect(await containersSince(vault.clock.now())).toEqual(['/mine/']);
 });
+
+it('a token with hundreds of versions is found by few readings', async () => {
+  await create('/old/');
+  await vault.remove('one');
+  vault.clock.advance(minute);
+  await create('/mine/');
+  for (let version = 0; version < 300; version += 1)
+    await vault.update('one', { metadata: { n: `${version}` } });
+  let readings = 0;
+  const store: typeof vault.log = Object.create(vault.log, {
+    readStream: {
+      value: (...asked: Parameters<typeof vault.log.readStream>) => {
+        readings += 1;
+        return vault.log.readStream(...asked);
+      },
+    },
+  });
+  const { keyRing, clock, principal } = vault;
+  const context = createRequestContext({ principal, traceId: 'trace', now: clock.now() });
+  const found = await createTokensSinceFinder({ store, keyRing, clock })(
+    'one',
+    new Date(clock.now().getTime() - 2 * minute),
+    context,
+  );
+  expect(found.map(({ content }) => content.containers)).toEqual([['/mine/'], ['/old/']]);
+  expect(readings).toBeLessThan(40);
+});

@@ -118,7 +118,7 @@ interface Made {
    * Makes the answer again for the caller's present rights. Undefined where the rights do not decide what is shown, or the handler checks
    * them itself.
    */
-  readonly decideAnew?: ((principal: Principal) => Promise<Answer>) | undefined;
+  readonly decideAnew?: ((principal: Principal, before: Answer) => Promise<Answer>) | undefined;
 }
 
 /** An answer is made or brought up to date again as often while others change the caller's rights or its tokens. */
@@ -133,12 +133,15 @@ async function asRightsAreNow(call: Call, made: Made, dependencies: ExecutorDepe
     const now = await stillAdmitted(call, admitted, dependencies);
     const { pending } = answer;
     const isLate = now !== admitted;
-    if (isLate && !isDeepStrictEqual(now.principal, admitted.principal)) {
+    let { atMs } = now;
+    const isQuick = answer.decided?.isQuick === true;
+    if (isLate && (isQuick || !isDeepStrictEqual(now.principal, admitted.principal))) {
       if (again >= againAtMost)
         throw new UnavailableError(
           'The rights of the caller change faster than the answer is made; try again.',
         );
-      answer = await decideAnew(now.principal);
+      answer = await decideAnew(now.principal, answer);
+      atMs = answer.decided?.atMs ?? atMs;
     } else {
       if (!pending) return answer;
       const context = contextOf(call, now, dependencies);
@@ -151,7 +154,7 @@ async function asRightsAreNow(call: Call, made: Made, dependencies: ExecutorDepe
         await pending.record(context);
       }
     }
-    admitted = now;
+    admitted = { ...now, atMs };
   }
 }
 
@@ -213,6 +216,13 @@ async function answerOf(call: Call, first: Admitted, dependencies: ExecutorDepen
     { principal, run, repeating: () => repeatingOf(principal) },
     dependencies,
   );
+  if (answer.decided) {
+    const decideAnew = async (by: Principal, before: Answer) => {
+      const context = contextOf(call, { ...admitted, principal: by }, dependencies, { transactionId });
+      return { ...before, ...(await before.decided?.again(context)) };
+    };
+    return { answer, admitted: { ...admitted, atMs: answer.decided.atMs }, decideAnew };
+  }
   const showsTokens = operation.entity === 'token' && answer.tokens !== undefined;
   return {
     answer,

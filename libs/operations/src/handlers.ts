@@ -73,6 +73,18 @@ export interface AnswerOwner {
   isThere(): Promise<boolean>;
 }
 
+export interface Decided {
+  /** When the rights were found, on the clock of `performance.now()`. */
+  readonly atMs: number;
+  /** Decides by the present rights of the caller. @throws DomainError */
+  again(context: RequestContext): Promise<Answer>;
+  /**
+   * Nothing takes long after the rights were found, so it is always decided again. Otherwise only when the caller has other rights: masks
+   * may take long, each time.
+   */
+  readonly isQuick: boolean;
+}
+
 /** The answer of another server, on its way. */
 export interface AnswerStream {
   readonly status: number;
@@ -119,6 +131,8 @@ export interface Answer {
   readonly tokens?: readonly AnswerToken[];
   /** Of a query that shows tokens: the answer itself, which is given when it is on record. */
   readonly pending?: PendingAnswer | undefined;
+  /** How the answer was decided, where it is decided again when it leaves much later: the answer of a run, or one that is shown again. */
+  readonly decided?: Decided | undefined;
   /** An entity other than a token whose data the body may hold: a stored answer expires with it too. */
   readonly endsWith?: AnswerOwner | undefined;
   /**

@@ -27,9 +27,14 @@ export interface TokenReplay {
   facts(ids: readonly string[], context: RequestContext): Promise<readonly (TokenFacts | undefined)[]>;
   /**
    * The tokens as the caller may see them now; the read is recorded durably. Undefined for tokens that the answer does not hold whole.
+   * @param atLast called when the tokens were read, which may take long: gives the request with the present rights of its caller
    * @throws NotFoundError when a token was deleted, ForbiddenError when the caller has lost the right
    */
-  show(tokens: readonly StoredToken[], context: RequestContext): Promise<readonly (Token | undefined)[]>;
+  show(
+    tokens: readonly StoredToken[],
+    context: RequestContext,
+    atLast: () => Promise<RequestContext>,
+  ): Promise<readonly (Token | undefined)[]>;
 }
 
 /** Checks stored answers that may hold the key of an application. */

@@ -94,8 +94,12 @@ export function createRepeating(
     return tokenReplay;
   };
 
-  async function showTokens(answer: Answer, tokens: readonly StoredToken[]): Promise<Answer> {
-    const shown = await requireTokens().show(tokens, context);
+  async function showTokens(
+    answer: Answer,
+    tokens: readonly StoredToken[],
+    atLast: () => Promise<RequestContext>,
+  ): Promise<Answer> {
+    const shown = await requireTokens().show(tokens, context, atLast);
     const places = tokens.flatMap(({ at }, index) => {
       const token = shown[index];
       return at && token ? [[at, token] as const] : [];
@@ -106,11 +110,22 @@ export function createRepeating(
   return {
     facts: (ids) => requireTokens().facts(ids, context),
     async show(answer, tokens) {
-      if (operation.entity !== 'token' || tokens.length === 0) {
-        const entityId = entityIdOf(answer, params, context, operation);
-        await readAgain(dependencies, operation, { answer, entityId }, context);
-      }
-      return tokens.length === 0 ? answer : showTokens(answer, tokens);
+      let atMs = performance.now();
+      const atLast = async () => {
+        atMs = performance.now();
+        const present = (await context.renewed()) ?? context;
+        if (operation.entity !== 'token' || tokens.length === 0) {
+          const entityId = entityIdOf(answer, params, present, operation);
+          await readAgain(dependencies, operation, { answer, entityId }, present);
+        }
+        return present;
+      };
+      const shown = tokens.length > 0 ? await showTokens(answer, tokens, atLast) : answer;
+      if (tokens.length === 0) await atLast();
+      const again = (later: RequestContext) =>
+        createRepeating(dependencies, operation, params, later).show(answer, tokens);
+      const isQuick = tokens.every(({ at }) => at === undefined);
+      return { ...shown, decided: { atMs, again, isQuick } };
     },
   };
 }

@@ -39,7 +39,7 @@ export function openRunner(
     connectionString: settings.databaseUrl,
     feed,
     findInvoker: (...asked) => principals.invoker(...asked),
-    refuseUse: (...used) => tokenUse.refusal(...used),
+    decisionOnUse: (...used) => tokenUse.decisionOn(...used),
     useNamed: (...named) => tokenUse.useNamed(...named),
     refuseOwner: createOwnerDecision({ store, keyRing, clock }),
     decideSeen: createSeenTokens({ store, keyRing, clock, audit, findActor }),

@@ -20,13 +20,13 @@ import type { SeenTokens } from './seen-tokens.ts';
 import type {
   Asked,
   DecideSeen,
+  DecisionOnUse,
   FindInvoker,
   Guess,
   GuessAs,
   OpenedTokens,
   OpenTokens,
   RefuseOwner,
-  RefuseUse,
   UseNamed,
 } from './ports.ts';
 
@@ -144,7 +144,7 @@ export async function openForInvoker(
 export interface DeliveryRights {
   readonly clock: Clock;
   readonly findInvoker: FindInvoker;
-  readonly refuseUse: RefuseUse;
+  readonly decisionOnUse: DecisionOnUse;
   readonly refuseOwner: RefuseOwner;
   readonly decideSeen: DecideSeen;
 }
@@ -180,25 +180,28 @@ async function parentsOf(
 async function standingOf(
   invocation: Invocation,
   run: ParentRun,
-  { clock, findInvoker, refuseUse, refuseOwner }: Omit<DeliveryRights, 'decideSeen'>,
+  { clock, findInvoker, decisionOnUse, refuseOwner }: Omit<DeliveryRights, 'decideSeen'>,
 ) {
   const { tenantId } = invocation;
+  const unknown = contextFor(invocation, run, undefined, clock);
+  const decideUse = await decisionOnUse(run.tokenIds, new Date(run.since), unknown);
+  // Last, because reading many tokens takes long, and the caller may lose his rights meanwhile.
   const invoker = await findInvoker(tenantId, run.actor, askedOf(run));
   const context = contextFor(invocation, run, invoker, clock);
   const since = new Date(run.since);
   const refusal =
-    refusalOfCaller(invoker) ??
-    (await refuseUse(run.tokenIds, since, context)) ??
-    (await refuseOwner(tenantId, run.owner, since));
-  return { context, since, refusal };
+    refusalOfCaller(invoker) ?? decideUse(context) ?? (await refuseOwner(tenantId, run.owner, since));
+  return { context, refusal };
 }
 
 /** Decides about each of the runs. `record` records their readings. */
 async function decideAll(invocation: Invocation, runs: readonly ParentRun[], rights: DeliveryRights) {
   const decided = await Promise.all(
     runs.map(async (run) => {
-      const { context, since, refusal } = await standingOf(invocation, run, rights);
-      return refusal ? { refusal, record: undefined } : rights.decideSeen(run.seen, since, context);
+      const unknown = contextFor(invocation, run, undefined, rights.clock);
+      const seen = await rights.decideSeen(run.seen, new Date(run.since), unknown);
+      const { refusal } = await standingOf(invocation, run, rights);
+      return refusal ? { refusal, record: undefined } : seen;
     }),
   );
   return {
@@ -292,18 +295,21 @@ export async function decideDelivery(
   isAgain: boolean,
 ): Promise<DecidedDelivery> {
   const run = runOf(invocation, nothingSeen);
-  const { context, since, refusal } = await standingOf(invocation, run, rights);
+  const refusedBy = await standingOf(invocation, run, rights);
   const refused = (refusal: ForbiddenError, permission?: 'token:read') => ({
-    refused: { refusal, record: denied(refusal, invocation, context, permission) },
+    refused: { refusal, record: denied(refusal, invocation, refusedBy.context, permission) },
   });
-  if (refusal) return refused(refusal);
+  if (refusedBy.refusal) return refused(refusedBy.refusal);
   const parents = await parentsOf(rights.keyRing, invocation);
-  const ofParents = await decideAll(invocation, parents, rights);
-  if (ofParents.refusal) return refused(ofParents.refusal);
   const opened = await open();
+  const decided = await rights.decideSeen(opened.seen, new Date(run.since), refusedBy.context);
+  const ofParents = await decideAll(invocation, parents, rights);
+  // Once more, because finding what the code was shown may take long.
+  const { refusal } = await standingOf(invocation, run, rights);
+  if (refusal) return refused(refusal);
+  if (ofParents.refusal) return refused(ofParents.refusal);
   const mayHoldOthers = mayHoldUnnamedTokens(opened) || parents.some((each) => !each.isSeenComplete);
   if (isAgain && mayHoldOthers) return refused(shownOnce(), 'token:read');
-  const decided = await rights.decideSeen(opened.seen, since, context);
   if (decided.refusal) return refused(decided.refusal, 'token:read');
   const record = async () => {
     await ofParents.record();

@@ -112,12 +112,15 @@ export type RefuseOwner = (
   since: Date,
 ) => Promise<ForbiddenError | undefined>;
 
-/** The refusal for the first of these tokens, used since a moment, that the caller may not use now. */
-export type RefuseUse = (
+/**
+ * Reads tokens that were used since a moment. What it gives is the refusal for the first that the caller may not use now: the rights of the
+ * caller are found after the tokens, because reading these takes longer.
+ */
+export type DecisionOnUse = (
   tokenIds: readonly string[],
   since: Date,
   context: RequestContext,
-) => Promise<ForbiddenError | undefined>;
+) => Promise<(present: RequestContext) => ForbiddenError | undefined>;
 
 /**
  * Uses tokens for each of these callers. The use is recorded when it resolves; a refusal is, too. @throws ForbiddenError; ValidationError when
