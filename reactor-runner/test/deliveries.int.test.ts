@@ -149,6 +149,18 @@ describe('a delivery', () => {
   } as const;
   const card = { type: 'card', id: 'tok' } as const;
 
+  /** The invoker loses its rights while the tokens are read that the code was shown. */
+  function lostWhileReading(): Partial<DeliveryRights> {
+    let isThere = true;
+    return {
+      findInvoker: async (ofTenant, actor) => (isThere ? invoker(ofTenant, actor) : undefined),
+      decideSeen(...asked) {
+        isThere = false;
+        return nothingSeen(...asked);
+      },
+    };
+  }
+
   it.each<[string, Partial<DeliveryRights>, object]>([
     ['is no more', { findInvoker: async () => undefined }, { entity_type: 'reactor' }],
     [
@@ -161,6 +173,7 @@ describe('a delivery', () => {
       { decisionOnUse: async () => () => new ForbiddenError('not this one', card) },
       { entity_type: 'card', entity_id: 'tok' },
     ],
+    ['is no more once its tokens were read', lostWhileReading(), { entity_type: 'reactor' }],
   ])('sends a refusal when the invoker %s, and has it on record', async (_case, rights, entity) => {
     fixture.sandbox = () => Promise.resolve(shown);
     invocation = await fixture.invoke({}, url);
